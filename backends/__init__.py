@@ -1,0 +1,1 @@
+"""Lowerings, one folder per backend."""

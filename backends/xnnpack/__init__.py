@@ -1,0 +1,1 @@
+"""XNNPACK through ExecuTorch: the CPU of every phone, and of this machine."""

@@ -1,0 +1,1 @@
+"""One Typer command per file; each body is a call of one public function."""

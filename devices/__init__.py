@@ -1,0 +1,1 @@
+"""Targets as data, and the machines that bundles are measured on."""

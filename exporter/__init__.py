@@ -1,0 +1,1 @@
+"""From a model source to a verified bundle: resolve, capture, rewrite, lower, verify, bundle."""

@@ -1,0 +1,203 @@
+"""The manifest: everything about a bundle that a person, an app or a benchmark needs to know.
+
+Figures that cannot be expressed in JSON (infinite, undefined) are null. Times and host facts live under ``build``, the
+one part that may differ between two exports of the same input with the same flags on the same machine.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = 1
+
+
+class Part(BaseModel):
+    """Base of all parts: immutable, and unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
+
+
+class ModelInfo(Part):
+    """Where the model came from. ``trained`` is False for random weights."""
+
+    name: str
+    source: str
+    revision: str | None = None
+    family: str
+    task: str = "text-generation"
+    licence: str | None = None
+    parameters: int
+    layers: int | None = None
+    vocab_size: int | None = None
+    trained: bool = True
+
+
+class TensorInfo(Part):
+    """One input or output; a string dimension names a dynamic size given in ``MethodInfo.dynamic``."""
+
+    name: str
+    dtype: str
+    shape: list[int | str]
+
+
+class MethodInfo(Part):
+    """One entry point of the artifact. ``dynamic`` maps a dimension's name to [low, high], inclusive."""
+
+    name: str
+    inputs: list[TensorInfo]
+    outputs: list[TensorInfo]
+    dynamic: dict[str, tuple[int, int]] = {}
+
+
+class StateInfo(Part):
+    """A buffer that lives between calls."""
+
+    name: str
+    layer: int
+    role: str
+    dtype: str
+    shape: list[int]
+    layout: Literal["full", "ring"]
+    slots: int
+    window: int | None = None
+    sink_tokens: int = 0
+    bytes: int
+
+
+class PassInfo(Part):
+    """One graph rewrite and what it did."""
+
+    name: str
+    effect: Literal["exact", "approximate", "semantic"]
+    options: dict[str, Any] = {}
+    nodes_before: int
+    nodes_after: int
+    bytes_before: int
+    bytes_after: int
+
+
+class Limits(Part):
+    """What a caller must keep to. ``prefill_chunk``: tokens per call; ``logit_rows``: positions with logits per call."""
+
+    context: int
+    prefill_chunk: int
+    logit_rows: int
+
+
+class Rung(Part):
+    """One step of the parity ladder: ``stage`` compared with ``reference`` over ``positions`` positions.
+
+    KL in nats; ``top1_agreement`` counts a differing top-1 only where the reference's top-2 margin exceeds ``epsilon``.
+    """
+
+    half: Literal["lowering", "quality"]
+    stage: str
+    reference: str
+    effect: Literal["exact", "approximate", "semantic"]
+    positions: int
+    max_abs: float | None
+    mean_abs: float | None
+    reference_max_abs: float | None
+    kl_mean: float | None
+    kl_max: float | None
+    top1_agreement: float | None
+    epsilon: float
+    budget: dict[str, float]
+    gated: bool
+    passed: bool
+    first_diverging_layer: int | None = None
+    note: str = ""
+
+
+class Fallback(Part):
+    """An operator outside the accelerator. ``share`` of the multiply-accumulates of one decoded token, 0..1."""
+
+    operator: str
+    count: int
+    reason: str
+    share: float
+
+
+class Delegation(Part):
+    """Where the arithmetic runs."""
+
+    backend: str
+    delegates: int
+    delegated_operators: int
+    delegated_share: float
+    fallbacks: list[Fallback]
+
+
+class LedgerRow(Part):
+    """One tensor of the artifact. ``bits``: container bits per value; ``information_bits``: bits that carry meaning."""
+
+    name: str
+    dtype: str
+    values: int
+    bits: float
+    information_bits: float
+    copies: int
+    bytes: int
+
+
+class Ledger(Part):
+    """What the artifact's size is made of; ``overhead_reasons`` explains bytes beyond 5 % over ``weight_bytes``."""
+
+    artifact_bytes: int
+    weight_bytes: int
+    program_bytes: int
+    rows: list[LedgerRow]
+    overhead_reasons: list[str] = []
+
+
+class Runtime(Part):
+    """What must be present where the artifact runs."""
+
+    name: str
+    version: str
+    backends: list[str]
+    operators: list[str]
+
+
+class FileInfo(Part):
+    """A file of the bundle, relative to its folder, with forward slashes."""
+
+    path: str
+    bytes: int
+    sha256: str
+
+
+class Build(Part):
+    """The only part that may differ between two otherwise identical exports."""
+
+    created: str
+    seconds: dict[str, float] = {}
+    peak_bytes: int | None = None
+    host: dict[str, str] = {}
+
+
+class Manifest(Part):
+    """A bundle's description; ``digest`` is the sha256 of the canonical JSON of all other fields."""
+
+    schema_version: int = SCHEMA_VERSION
+    name: str
+    model: ModelInfo
+    target: str
+    format: Literal["pte"] = "pte"
+    recipe: dict[str, Any]
+    passes: list[PassInfo]
+    methods: list[MethodInfo]
+    states: list[StateInfo] = []
+    limits: Limits | None = None
+    parity: list[Rung]
+    delegation: Delegation | None = None
+    ledger: Ledger | None = None
+    runtime: Runtime
+    tools: dict[str, str]
+    artifact: str = "model.pte"
+    files: list[FileInfo]
+    build: Build
+    excluded_from_identity: list[str] = Field(default=["build", "digest", "files[report.html]"])
+    digest: str = ""

@@ -1,0 +1,1 @@
+"""Run a bundle on this machine: generate, measure, evaluate, report."""

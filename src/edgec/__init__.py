@@ -1,0 +1,31 @@
+"""edgec: a deployment compiler for phones.
+
+    import edgec
+    bundle = edgec.export("path/to/model", target="host")
+    print(edgec.load(bundle).generate("Once upon a time", max_new_tokens=40).text)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from edgec.errors import BudgetError, EdgecError, InputError, ToolError
+
+if TYPE_CHECKING:
+    from edgec.exporter.api import export
+    from edgec.runtime_py.bench import bench
+    from edgec.runtime_py.model import load
+
+__version__ = "0.1.0"
+
+_PUBLIC = {"export": "edgec.exporter.api", "load": "edgec.runtime_py.model", "bench": "edgec.runtime_py.bench"}
+
+__all__ = ["BudgetError", "EdgecError", "InputError", "ToolError", "__version__", "bench", "export", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the heavy parts on first use, so that ``import edgec`` and ``edgec --help`` stay light."""
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'edgec' has no attribute {name!r}")
