@@ -1,0 +1,147 @@
+"""The one attention operator: what model code calls in capture, and what passes rewrite.
+
+    edgec::attention(q, k, v, positions, mask?, layer, scale, causal, window, softcap, sink_logits?) -> out
+
+``q`` [B, H, S, D], ``k`` [B, G, T, D], ``v`` [B, G, T, Dv] with H a multiple of G (grouped-query attention), float;
+``positions`` int64 [S] of the query tokens; ``mask`` float, broadcastable to [B, H, S, T], added to the scores;
+``window`` 0 for full attention, else a token sees itself and the ``window - 1`` tokens before it; ``softcap`` 0 for
+none; ``sink_logits`` [H] takes part in the softmax and contributes no value. The result is [B, S, H, Dv], the layout
+that the output projection wants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_POSITIONS: ContextVar[Tensor | None] = ContextVar("edgec_positions", default=None)
+NAME = "edgec"
+
+
+def reference_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    positions: Tensor,
+    mask: Tensor | None,
+    layer: int,
+    scale: float,
+    causal: bool,
+    window: int,
+    softcap: float,
+    sink_logits: Tensor | None,
+) -> Tensor:
+    """The operator's meaning in plain torch; keys are those of the same tokens (no cache), T = S."""
+    groups = q.shape[1] // k.shape[1]
+    scores = q @ k.repeat_interleave(groups, 1).transpose(-1, -2) * scale
+    if softcap:
+        scores = softcap * torch.tanh(scores / softcap)
+    if causal or window:
+        scores = scores.masked_fill(~visible(positions, positions, causal, window), -math.inf)
+    if mask is not None:
+        scores = scores + mask
+    weights = _softmax(scores, sink_logits)
+    return (weights @ v.repeat_interleave(groups, 1)).transpose(1, 2).contiguous()
+
+
+def visible(queries: Tensor, keys: Tensor, causal: bool, window: int) -> Tensor:
+    """Which key positions [T] each query position [S] may see: bool [S, T]."""
+    distance = queries[:, None] - keys[None, :]
+    seen = distance >= 0 if causal else distance > -window
+    return seen & (distance < window) if window else seen
+
+
+def _softmax(scores: Tensor, sink_logits: Tensor | None) -> Tensor:
+    if sink_logits is None:
+        return torch.softmax(scores, -1)
+    sink = sink_logits.reshape(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
+    return torch.softmax(torch.cat([scores, sink], -1), -1)[..., :-1]
+
+
+_op = torch.library.custom_op("edgec::attention", reference_attention, mutates_args=())
+
+
+@_op.register_fake
+def _fake(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> Tensor:
+    return q.new_empty((q.shape[0], q.shape[2], q.shape[1], v.shape[3]))
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    q, k, v, positions, mask, *constants, sink = inputs
+    ctx.save_for_backward(q, k, v, positions, mask, sink)
+    ctx.constants = constants
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    """Recompute through the reference: training needs gradients, not speed."""
+    saved = [t if t is None else t.detach().requires_grad_(t.is_floating_point()) for t in ctx.saved_tensors]
+    q, k, v, positions, mask, sink = saved
+    with torch.enable_grad():
+        out = reference_attention(q, k, v, positions, mask, *ctx.constants, sink)
+        wanted = [t for t in (q, k, v, mask, sink) if t is not None]
+        grads = iter(torch.autograd.grad(out, wanted, grad, allow_unused=True))
+    dq, dk, dv = next(grads), next(grads), next(grads)
+    dmask = None if mask is None else next(grads)
+    return dq, dk, dv, None, dmask, None, None, None, None, None, None if sink is None else next(grads)
+
+
+_op.register_autograd(_backward, setup_context=_save)
+OPERATOR = torch.ops.edgec.attention.default
+
+
+@contextmanager
+def query_positions(positions: Tensor) -> Iterator[None]:
+    """Make ``positions`` known to the attention layers called inside the block."""
+    token = _POSITIONS.set(positions)
+    try:
+        yield
+    finally:
+        _POSITIONS.reset(token)
+
+
+def register() -> None:
+    """Offer the operator to transformers as ``attn_implementation="edgec"``; masks are left to positions."""
+    from transformers import AttentionInterface
+    from transformers.masking_utils import AttentionMaskInterface
+
+    AttentionInterface.register(NAME, _from_transformers)
+    AttentionMaskInterface.register(NAME, _no_mask)
+
+
+def _no_mask(*args: Any, **kwargs: Any) -> None:
+    return None
+
+
+def _from_transformers(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    softcap: float | None = None,
+    s_aux: Tensor | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    positions = _POSITIONS.get()
+    out = OPERATOR(
+        query,
+        key,
+        value,
+        torch.arange(query.shape[2]) if positions is None else positions,
+        attention_mask,
+        int(getattr(module, "layer_idx", 0)),
+        float(query.shape[-1] ** -0.5 if scaling is None else scaling),
+        bool(getattr(module, "is_causal", True)),
+        int(sliding_window or 0),
+        float(softcap or 0.0),
+        s_aux,
+    )
+    return out, None

@@ -1,0 +1,100 @@
+"""What a pass is: ``requires -> apply -> ensures``, with a declared effect, recorded as a Change."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, is_dataclass
+from typing import Any, Protocol
+
+from torch.fx import Graph, GraphModule, Node
+
+from edgec.exporter.program import Change, Effect, Interface, Program, held_bytes
+
+
+class Pass(Protocol):
+    """A graph rewrite. Implementations are frozen dataclasses whose fields are the options."""
+
+    @property
+    def name(self) -> str:
+        """The name in recipes, manifests and reports."""
+        ...
+
+    @property
+    def effect(self) -> Effect:
+        """What it claims about numbers."""
+        ...
+
+    def requires(self, program: Program) -> None:
+        """Raise InputError when the pass is not legal on this program."""
+        ...
+
+    def apply(self, graph: GraphModule, program: Program) -> Interface:
+        """Rewrite ``graph`` (a private copy) in place and return the new interface."""
+        ...
+
+    def ensures(self, program: Program) -> None:
+        """Assert the pass's post-condition on the result."""
+        ...
+
+
+def run_pass(program: Program, rewrite: Pass) -> Program:
+    """Apply one pass to a copy of the program's graph; tensors are shared, not copied."""
+    rewrite.requires(program)
+    started = time.perf_counter()
+    graph = clone(program.graph)
+    interface = rewrite.apply(graph, program)
+    clean(graph)
+    change = Change(
+        name=rewrite.name,
+        effect=rewrite.effect,
+        options=options(rewrite),
+        nodes_before=len(program.graph.graph.nodes),
+        nodes_after=len(graph.graph.nodes),
+        bytes_before=held_bytes(program.graph),
+        bytes_after=held_bytes(graph),
+        seconds=time.perf_counter() - started,
+    )
+    result = program.with_change(graph, interface, change)
+    rewrite.ensures(result)
+    return result
+
+
+def options(rewrite: Pass) -> dict[str, Any]:
+    """A pass's options as plain data."""
+    fields = asdict(rewrite) if is_dataclass(rewrite) and not isinstance(rewrite, type) else {}
+    return {key: value if isinstance(value, (int, float, bool, str, type(None))) else str(value) for key, value in fields.items()}
+
+
+def clone(graph: GraphModule) -> GraphModule:
+    """A copy of the nodes over the same tensors."""
+    copied = Graph()
+    mapping: dict[Node, Node] = {}
+    output = copied.graph_copy(graph.graph, mapping, return_output_node=True)
+    if output is not None:
+        value, original = output
+        copied.output(value).meta = dict(original.meta)
+    copied._codegen = graph.graph._codegen
+    return GraphModule(graph, copied)
+
+
+def clean(graph: GraphModule) -> None:
+    """Drop dead nodes and the tensors that nothing reads any more."""
+    graph.graph.eliminate_dead_code()
+    graph.graph.lint()
+    graph.recompile()
+    used = {str(node.target) for node in graph.graph.nodes if node.op == "get_attr"}
+    tensors = [*graph.named_parameters(remove_duplicate=False), *graph.named_buffers(remove_duplicate=False)]
+    for name, _ in tensors:
+        if name not in used:
+            owner, _, leaf = name.rpartition(".")
+            delattr(graph.get_submodule(owner), leaf)
+
+
+def nodes_of(graph: GraphModule, *targets: Any) -> list[Node]:
+    """The call nodes of some operators, in order."""
+    return [node for node in graph.graph.nodes if node.op == "call_function" and node.target in targets]
+
+
+def placeholder(graph: GraphModule, name: str) -> Node:
+    """The input called ``name``."""
+    return next(node for node in graph.graph.nodes if node.op == "placeholder" and node.target == name)
