@@ -1,0 +1,154 @@
+"""A model folder as data: config, generation config, tokenizer files, licence. Nothing here needs torch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgec.errors import InputError
+
+CONFIG = "config.json"
+GENERATION_CONFIG = "generation_config.json"
+_TOKENIZER_NAMES = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "vocab.txt",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "tekken.json",
+    "chat_template.jinja",
+    "chat_template.json",
+)
+_EXTRA_TEMPLATES = "additional_chat_templates/*.jinja"
+# Phrases that open well-known licences, the more specific ones first.
+_LICENCES = (
+    ("LLAMA 3.3 COMMUNITY", "llama3.3"),
+    ("LLAMA 3.2 COMMUNITY", "llama3.2"),
+    ("LLAMA 3.1 COMMUNITY", "llama3.1"),
+    ("META LLAMA 3 COMMUNITY", "llama3"),
+    ("LLAMA 2 COMMUNITY", "llama2"),
+    ("GEMMA TERMS OF USE", "gemma"),
+    ("APACHE LICENSE", "apache-2.0"),
+    ("MIT LICENSE", "mit"),
+    ("BSD 3-CLAUSE", "bsd-3-clause"),
+    ("CREATIVE COMMONS ATTRIBUTION 4.0", "cc-by-4.0"),
+    ("GNU GENERAL PUBLIC LICENSE", "gpl"),
+)
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """What a folder says about its model, weights apart.
+
+    Attributes:
+        path: the folder.
+        config: config.json as written.
+        generation_config: generation_config.json as written, or empty.
+        tokenizer_files: those present, in a fixed order.
+        licence: as the model card or a licence file names it, or None.
+        files: every file read here, for the fingerprint.
+    """
+
+    path: Path
+    config: dict[str, Any]
+    generation_config: dict[str, Any]
+    tokenizer_files: tuple[Path, ...]
+    licence: str | None
+    files: tuple[Path, ...]
+
+
+def read_folder(path: Path, config_file: Path | None = None) -> ModelFolder:
+    """Read a model folder's descriptions.
+
+    Args:
+        path: the folder.
+        config_file: the config where it has another name than ``config.json``.
+
+    Raises:
+        InputError: E111, the config or the generation config is absent or not a JSON object.
+    """
+    config_file = config_file or path / CONFIG
+    generation_file = path / GENERATION_CONFIG
+    tokenizer = tokenizer_files(path)
+    present = (config_file, *([generation_file] if generation_file.is_file() else []), *tokenizer)
+    return ModelFolder(
+        path=path,
+        config=read_json(config_file),
+        generation_config=read_json(generation_file) if generation_file.is_file() else {},
+        tokenizer_files=tokenizer,
+        licence=find_licence(path),
+        files=present,
+    )
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """A JSON object from a file.
+
+    Raises:
+        InputError: E111, it is absent, unreadable, not JSON or not an object.
+    """
+    try:
+        value = json.loads(file.read_bytes())
+    except OSError as error:
+        raise _bad_json(file, error.strerror or str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise _bad_json(file, f"it is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise _bad_json(file, f"it holds a {type(value).__name__}, not an object")
+    return value
+
+
+def _bad_json(file: Path, why: str) -> InputError:
+    return InputError(
+        what=f"{file.name} cannot be read.",
+        where=str(file),
+        why=why,
+        fix="Pass a folder in the layout of `save_pretrained`, with a valid config.json; copy the file again.",
+        code="E111",
+    )
+
+
+def tokenizer_files(path: Path) -> tuple[Path, ...]:
+    """The tokenizer's files that are present, chat templates included."""
+    named = [path / name for name in _TOKENIZER_NAMES if (path / name).is_file()]
+    return (*named, *sorted(path.glob(_EXTRA_TEMPLATES)))
+
+
+def find_licence(path: Path) -> str | None:
+    """The licence's identifier from the README's front matter, else recognised from a LICENSE file's text."""
+    readme = path / "README.md"
+    stated = _front_matter(readme).get("license") if readme.is_file() else None
+    if isinstance(stated, list):
+        stated = ", ".join(str(item) for item in stated)
+    if stated == "other":
+        stated = _front_matter(readme).get("license_name") or stated
+    return str(stated) if stated else _licence_file(path)
+
+
+def _front_matter(readme: Path) -> dict[str, Any]:
+    import yaml
+
+    text = readme.read_text(encoding="utf-8", errors="replace")
+    if not text.startswith("---"):
+        return {}
+    try:
+        found = yaml.safe_load(text[3:].split("\n---", 1)[0])
+    except yaml.YAMLError:
+        return {}  # A careless model card is no reason to refuse the model.
+    return found if isinstance(found, dict) else {}
+
+
+def _licence_file(path: Path) -> str | None:
+    files = sorted(file for pattern in ("LICENSE*", "LICENCE*", "COPYING*") for file in path.glob(pattern))
+    if not files:
+        return None
+    head = files[0].read_text(encoding="utf-8", errors="replace")[:2000]
+    flat = " ".join(head.upper().split())
+    return next((name for phrase, name in _LICENCES if phrase in flat), f"see {files[0].name}")
