@@ -66,7 +66,7 @@ def options(rewrite: Pass) -> dict[str, Any]:
 
 
 def clone(graph: GraphModule) -> GraphModule:
-    """A copy of the nodes over the same tensors."""
+    """A copy of the nodes over the same tensors; ``meta`` (what earlier passes recorded) comes along."""
     copied = Graph()
     mapping: dict[Node, Node] = {}
     output = copied.graph_copy(graph.graph, mapping, return_output_node=True)
@@ -74,7 +74,9 @@ def clone(graph: GraphModule) -> GraphModule:
         value, original = output
         copied.output(value).meta = dict(original.meta)
     copied._codegen = graph.graph._codegen
-    return GraphModule(graph, copied)
+    result = GraphModule(graph, copied)
+    result.meta.update(graph.meta)
+    return result
 
 
 def clean(graph: GraphModule) -> None:

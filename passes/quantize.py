@@ -1,0 +1,140 @@
+"""Put the weights of linear layers on integer grids, and their inputs on 8 bits while they run.
+
+    x -> linear(W)
+    ==>
+    x -> choose_qparams/quantize/dequantize (int8, per token) -> linear(dequantize_affine(W_int, scale, 0))
+
+Legality: W is a parameter. One activation chain serves every linear layer that reads the same x. Where no kernel reads
+the asked scheme at a layer's width, the nearest one that kernels do read is used and the reason recorded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import torch
+from torch.fx import GraphModule, Node
+
+from edgec.errors import InputError
+from edgec.exporter.program import Effect, Interface, Program
+from edgec.passes.contract import nodes_of
+from edgec.passes.last_logits import vocabulary_linear
+from edgec.passes.quantized_form import (
+    DEQUANTIZE,
+    decisions_of,
+    drop_if_unused,
+    matrix,
+    parameter_name,
+    parameter_of,
+    place,
+    quantize_input,
+    record,
+)
+from edgec.passes.weight_grid import ALGORITHMS, quantize_weight
+from edgec.passes.weight_scheme import (
+    DYNAMIC_INT8_KERNELS,
+    Decision,
+    KernelGrid,
+    WeightScheme,
+    decide,
+    fit,
+    require_supported,
+)
+
+aten = torch.ops.aten
+Rule = tuple[str, WeightScheme | None]
+
+
+@dataclass(frozen=True)
+class Quantize:
+    """Integer weights for linear layers; approximate.
+
+    Attributes:
+        rules: (pattern on the parameter's name, scheme or None for float); the first match wins.
+        default: for layers no rule names; None leaves them in float.
+        lm_head: for the vocabulary matrix when no rule names it; None leaves it in float.
+        algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse`` (see weight_grid).
+        kernels: what may be stored; data of the target.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    default: WeightScheme | None = WeightScheme()
+    lm_head: WeightScheme | None = None
+    algorithm: str = "mse"
+    kernels: tuple[KernelGrid, ...] = DYNAMIC_INT8_KERNELS
+    name: str = "quantize"
+    effect: Effect = Effect.APPROXIMATE
+
+    def requires(self, program: Program) -> None:
+        """Known schemes, a known algorithm."""
+        for scheme in (self.default, self.lm_head, *(scheme for _, scheme in self.rules)):
+            if scheme is not None:
+                require_supported(scheme, self.name)
+        if self.algorithm not in ALGORITHMS:
+            raise InputError(
+                what=f"unknown quantisation algorithm {self.algorithm!r}",
+                where=self.name,
+                fix=f"use one of {', '.join(ALGORITHMS)}",
+                code="E174",
+            )
+
+    def apply(self, graph: GraphModule, program: Program) -> Interface:
+        """Quantise one matrix after the other; each float tensor is let go before the next is read."""
+        vocabulary = vocabulary_linear(graph)
+        shared_inputs: dict[Node, Node] = {}
+        decisions = []
+        for linear in nodes_of(graph, aten.linear.default):
+            parameter = parameter_of(linear.args[1])
+            if parameter is not None:
+                role = "vocabulary" if linear is vocabulary else "linear"
+                decisions.append(self._quantize(graph, linear, parameter, role, shared_inputs))
+        record(graph, decisions)
+        return program.interface
+
+    def _quantize(
+        self, graph: GraphModule, linear: Node, parameter: Node, role: str, shared_inputs: dict[Node, Node]
+    ) -> Decision:
+        name, weight = parameter_name(parameter), matrix(graph, parameter)
+        rows, width = weight.shape
+        asked = self.scheme_for(name, role)
+        fitted = (None, "") if asked is None else fit(asked, width, self.kernels)
+        decision = decide(name, role, (rows, width), asked, fitted)
+        if decision.used is None:
+            return decision
+        grid = quantize_weight(weight, decision.used, self.algorithm, name)
+        del weight
+        old = linear.args[1]
+        with graph.graph.inserting_before(linear):
+            dequantized, buffers = place(graph, parameter, grid, decision.used, role)
+        linear.update_arg(1, dequantized)
+        if decision.used.activation_bits:
+            linear.update_arg(0, _shared_input(graph, linear, width, shared_inputs))
+        drop_if_unused(graph, old if isinstance(old, Node) else None, parameter)
+        return decision.with_buffers(buffers)
+
+    def scheme_for(self, name: str, role: str) -> WeightScheme | None:
+        """What is asked for a parameter: the first rule whose pattern matches, else the role's default."""
+        for pattern, scheme in self.rules:
+            if fnmatchcase(name, pattern):
+                return scheme
+        return self.lm_head if role == "vocabulary" else self.default
+
+    def ensures(self, program: Program) -> None:
+        """Every layer decided to be quantised reads integers."""
+        recorded = sum(decision.used is not None and decision.role != "embedding" for decision in decisions_of(program.graph))
+        linears = nodes_of(program.graph, aten.linear.default)
+        quantized = sum(isinstance(n.args[1], Node) and n.args[1].target is DEQUANTIZE for n in linears)
+        assert quantized >= recorded
+
+
+def _shared_input(graph: GraphModule, linear: Node, width: int, shared_inputs: dict[Node, Node]) -> Node:
+    """The 8-bit form of a linear layer's input; made once per input, in front of its first reader."""
+    source = linear.args[0]
+    assert isinstance(source, Node)
+    if source not in shared_inputs:
+        # a linear layer's output has its input's rank; the input itself may be a new node without a known shape
+        rank = linear.meta["val"].dim()
+        with graph.graph.inserting_before(linear):
+            shared_inputs[source] = quantize_input(graph, source, rank, width)
+    return shared_inputs[source]
