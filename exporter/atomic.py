@@ -15,9 +15,9 @@ import shutil
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
-from glob import escape
 from pathlib import Path
 
 import psutil
@@ -26,9 +26,15 @@ from edgec.errors import InputError
 
 _NEW, _OLD = "new", "old"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_OWNER = re.compile(r"(?P<kind>new|old)~(?P<host>[^~]*)~(?P<process>\d{1,9})~(?P<started>\d{1,12})~[0-9a-f]+")
+_OWNER = re.compile(
+    r"\.(?P<final>.+)~edgec~(?P<kind>new|old)~(?P<host>[^~]*)~(?P<process>\d{1,9})~(?P<started>\d{1,12})~[0-9a-f]+"
+)
 _AT_FDCWD = -100
 _EXCHANGE = 2
+
+
+class NameTaken(Exception):
+    """The name of a new folder exists already."""
 
 
 @contextmanager
@@ -126,11 +132,11 @@ def new_folder(path: Path, replace: bool = False) -> Iterator[Path]:
 
     Args:
         path: the final name; missing parents are made.
-        replace: swap out what is there; without it an existing ``path`` is left alone and FileExistsError is raised.
+        replace: swap out what is there; without it an existing ``path`` is left alone and NameTaken is raised.
 
     Raises:
         InputError: E121 or E122 where the folder cannot be made, flushed or renamed, and E122 from the block.
-        FileExistsError: ``path`` exists and ``replace`` is off.
+        NameTaken: ``path`` exists and ``replace`` is off.
     """
     with typed_os_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -148,14 +154,28 @@ def new_folder(path: Path, replace: bool = False) -> Iterator[Path]:
 
 
 def _publish(aside: Path, path: Path, replace: bool) -> None:
-    if os.path.lexists(path) and not replace:
-        raise FileExistsError(errno.EEXIST, "exists", str(path))
+    if not replace:
+        _rename_new(aside, path)
+        return
     with typed_os_errors(path):
         if os.path.lexists(path):
             _swap(aside, path)
         else:
             os.rename(aside, path)
         sync_folder(path.parent)
+
+
+def _rename_new(aside: Path, path: Path) -> None:
+    """Rename onto a free name; another process may take it between the look and the rename."""
+    if os.path.lexists(path):
+        raise NameTaken(path)
+    try:
+        os.rename(aside, path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise _unwritable(path, error) from error
+        raise NameTaken(path) from error
+    sync_folder(path.parent)
 
 
 def _swap(aside: Path, path: Path) -> None:
@@ -181,28 +201,56 @@ def _renameat2() -> ctypes._NamedFuncPointer | None:
     return getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 
 
+def remove_folder(path: Path) -> None:
+    """Remove a folder so that no reader ever sees a part of it; nothing happens where it is gone already."""
+    doomed = _sibling(path, _NEW)
+    with suppress(FileNotFoundError):
+        os.rename(path, doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
+
+
 def clean_siblings(path: Path) -> None:
     """Remove what dead processes left beside ``path``; a swap they did not finish is undone."""
-    for sibling in sorted(path.parent.glob(escape(_prefix(path)) + "*")):
-        found = _OWNER.fullmatch(sibling.name.removeprefix(_prefix(path)))
-        if found is None or found["host"] != _host() or _alive(int(found["process"]), int(found["started"])):
-            continue
-        if found["kind"] == _OLD and not os.path.lexists(path):
-            os.rename(sibling, path)
-        elif sibling.is_dir():
-            shutil.rmtree(sibling, ignore_errors=True)
-        else:
-            sibling.unlink(missing_ok=True)
+    for leftover in _leftovers(path.parent):
+        if leftover.final == path:
+            _clean(leftover)
 
 
-def _prefix(path: Path) -> str:
-    return f".{path.name}~edgec~"
+def clean_leftovers(folder: Path) -> None:
+    """Remove what dead processes left in ``folder``, whatever it was to become."""
+    for leftover in _leftovers(folder):
+        _clean(leftover)
+
+
+@dataclass(frozen=True)
+class _Leftover:
+    path: Path
+    final: Path
+    kind: str
+
+
+def _leftovers(folder: Path) -> list[_Leftover]:
+    found = [(name, _OWNER.fullmatch(name)) for name in os.listdir(folder)]
+    return [
+        _Leftover(folder / name, folder / owner["final"], owner["kind"])
+        for name, owner in sorted(found)
+        if owner and owner["host"] == _host() and not _alive(int(owner["process"]), int(owner["started"]))
+    ]
+
+
+def _clean(leftover: _Leftover) -> None:
+    if leftover.kind == _OLD and not os.path.lexists(leftover.final):
+        os.rename(leftover.path, leftover.final)
+    elif leftover.path.is_dir():
+        shutil.rmtree(leftover.path, ignore_errors=True)
+    else:
+        leftover.path.unlink(missing_ok=True)
 
 
 def _sibling(path: Path, kind: str) -> Path:
     process = psutil.Process()
     parts = (kind, _host(), str(process.pid), str(int(process.create_time())), secrets.token_hex(4))
-    return path.parent / (_prefix(path) + "~".join(parts))
+    return path.parent / f".{path.name}~edgec~{'~'.join(parts)}"
 
 
 def _host() -> str:

@@ -20,7 +20,7 @@ from typing import IO, Any
 from pydantic import ValidationError
 
 from edgec.errors import InputError
-from edgec.exporter.atomic import existing_parent, free_bytes, new_folder, typed_os_errors
+from edgec.exporter.atomic import NameTaken, existing_parent, free_bytes, new_folder, typed_os_errors
 from edgec.exporter.checked_files import copy_hashed, first_difference, path_fault, refuse_if
 from edgec.exporter.manifest import SCHEMA_VERSION, FileInfo, Manifest
 
@@ -100,12 +100,7 @@ def _check_existing(path: Path, force: bool) -> None:
     if not os.path.lexists(path):
         return
     if not force:
-        raise InputError(
-            "The output exists already.",
-            where=str(path),
-            fix="add --force to replace it, or name another --out",
-            code="E120",
-        )
+        raise _exists(path)
     if path.is_symlink() or not (path / MANIFEST).is_file():
         raise InputError(
             "The output exists and is not a bundle, so --force does not delete it.",
@@ -114,6 +109,11 @@ def _check_existing(path: Path, force: bool) -> None:
             fix="remove it yourself, or name another --out",
             code="E123",
         )
+
+
+def _exists(path: Path) -> InputError:
+    fix = "add --force to replace it, or name another --out"
+    return InputError("The output exists already.", where=str(path), fix=fix, code="E120")
 
 
 def _check_writable(parent: Path) -> None:
@@ -145,12 +145,15 @@ def write_bundle(
     for name in files:
         if name == MANIFEST or path_fault(name):
             raise ValueError(f"{name!r}: {path_fault(name) or 'reserved'}")
-    with new_folder(path, replace=force) as folder:
-        infos = [_write(folder, name, files[name]) for name in sorted(files)]
-        manifest = seal(manifest_without_files.model_copy(update={"files": infos}))
-        with typed_os_errors(path):
-            (folder / MANIFEST).write_bytes(canonical_json(manifest))
-        return read_manifest(folder)
+    try:
+        with new_folder(path, replace=force) as folder:
+            with typed_os_errors(path):
+                infos = [_write(folder, name, files[name]) for name in sorted(files)]
+                manifest = seal(manifest_without_files.model_copy(update={"files": infos}))
+                (folder / MANIFEST).write_bytes(canonical_json(manifest))
+            return read_manifest(folder)
+    except NameTaken as taken:
+        raise _exists(path) from taken
 
 
 def _size(content: bytes | Path) -> int:
@@ -162,10 +165,9 @@ def _source(content: bytes | Path) -> IO[bytes]:
 
 
 def _write(folder: Path, name: str, content: bytes | Path) -> FileInfo:
-    with _source(content) as source, typed_os_errors(folder / name):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        with open(folder / name, "xb") as target:
-            size, sha256 = copy_hashed(source, target)
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    with _source(content) as source, open(folder / name, "xb") as target:
+        size, sha256 = copy_hashed(source, target)
     return FileInfo(path=name, bytes=size, sha256=sha256)
 
 

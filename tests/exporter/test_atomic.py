@@ -13,7 +13,7 @@ import pytest
 
 from edgec.errors import InputError
 from edgec.exporter import atomic
-from edgec.exporter.atomic import clean_siblings, new_folder, typed_disk_full, typed_os_errors, write_file
+from edgec.exporter.atomic import NameTaken, clean_siblings, new_folder, typed_disk_full, typed_os_errors, write_file
 
 _FILL_AND_WAIT = """
 import sys, time
@@ -47,7 +47,7 @@ def test_an_error_leaves_nothing(tmp_path: Path) -> None:
 
 def test_an_existing_folder_is_kept_unless_replaced(tmp_path: Path) -> None:
     _fill(tmp_path / "a", "old")
-    with pytest.raises(FileExistsError):
+    with pytest.raises(NameTaken):
         _fill(tmp_path / "a", "new")
     assert (tmp_path / "a/file").read_text() == "old" and os.listdir(tmp_path) == ["a"]
     _fill(tmp_path / "a", "new", replace=True)
