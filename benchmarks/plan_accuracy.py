@@ -1,0 +1,123 @@
+"""How well `edgec plan` predicts speeds on devices it has not seen: python benchmarks/plan_accuracy.py.
+
+Leaves one chip out at a time (every phone with that chip, so that no twin informs the prediction), predicts its
+published speeds from all others, and prints median errors and how often the stated 80 % range held. `--leave-out
+device` leaves out one phone instead and keeps its twins.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+from edgec.devices.calibration import observations
+from edgec.devices.held_out import UNITS, Miss, nested_misses
+
+GOALS = {"decode cpu": 0.25, "decode gpu": 0.25, "decode npu": 0.50, "prefill": 0.35}
+
+
+@dataclass(frozen=True)
+class Score:
+    """Errors of one group of held-out measurements.
+
+    Attributes:
+        median_error: median of |predicted / measured - 1|.
+        coverage: share of measurements inside the stated 80 % range.
+        median_factor: the range's typical half width, as the factor from its middle to its ends.
+    """
+
+    name: str
+    rows: int
+    chips: int
+    median_error: float
+    coverage: float
+    median_factor: float
+
+
+def accuracy(leave_out: str = "chip") -> dict[str, Score]:
+    """Scores by group name; "phones" leaves laptops out of the scoring, not of the fit."""
+    decode, prefill = (nested_misses(quantity, observations(), leave_out) for quantity in ("decode", "prefill"))
+    groups = [(f"decode {unit}", _of_unit(decode, unit)) for unit in UNITS]
+    groups += [("decode", decode), *((f"prefill {unit}", _of_unit(prefill, unit)) for unit in UNITS)]
+    groups.append(("prefill", prefill))
+    phones = [(f"{name}, phones", [m for m in found if not m.observation.laptop]) for name, found in groups]
+    return {name: _score(name, found) for name, found in [*groups, *phones]}
+
+
+def _of_unit(found: Sequence[Miss], unit: str) -> list[Miss]:
+    return [miss for miss in found if miss.observation.workload.unit == unit]
+
+
+def _score(name: str, found: Sequence[Miss]) -> Score:
+    from math import exp
+
+    return Score(
+        name=name,
+        rows=len(found),
+        chips=len({miss.observation.workload.chip for miss in found}),
+        median_error=statistics.median(miss.relative_error for miss in found),
+        coverage=statistics.fmean(miss.covered for miss in found),
+        median_factor=exp(statistics.median(miss.width * miss.deviation for miss in found)),
+    )
+
+
+def table(scores: dict[str, Score]) -> str:
+    """The scores as a Markdown table."""
+    head = "| held out | rows | chips | median error | goal | 80 % range held | typical range |\n|---|---|---|---|---|---|---|"
+    return "\n".join([head, *map(_line, scores.values())])
+
+
+def _line(score: Score) -> str:
+    goal = GOALS.get(score.name.split(",")[0])
+    cells = (
+        score.name,
+        score.rows,
+        score.chips,
+        f"{score.median_error:.1%}",
+        f"{goal:.0%}" if goal else "",
+        f"{score.coverage:.0%}",
+        f"×/÷ {score.median_factor:.2f}",
+    )
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def by_chip(leave_out: str = "chip") -> str:
+    """Median error and direction per chip, where the median hides the bad ones."""
+    lines = ["| chip | quantity | rows | median error | predicted / measured |", "|---|---|---|---|---|"]
+    for quantity in ("decode", "prefill"):
+        found = nested_misses(quantity, observations(), leave_out)
+        for key in sorted({_chip_and_unit(miss) for miss in found}):
+            lines.append(_chip_line(key, quantity, [miss for miss in found if _chip_and_unit(miss) == key]))
+    return "\n".join(lines)
+
+
+def _chip_line(key: tuple[str, str], quantity: str, found: Sequence[Miss]) -> str:
+    from math import exp
+
+    error = statistics.median(miss.relative_error for miss in found)
+    ratio = exp(-statistics.median(miss.log_error for miss in found))
+    return f"| {key[0]} | {quantity} {key[1]} | {len(found)} | {error:.0%} | {ratio:.2f} |"
+
+
+def _chip_and_unit(miss: Miss) -> tuple[str, str]:
+    return miss.observation.workload.chip, miss.observation.workload.unit
+
+
+def main(write: Callable[[str], None] = print) -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--leave-out", choices=("chip", "device"), default="chip")
+    parser.add_argument("--by-chip", action="store_true", help="also the error of every chip")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    scores = accuracy(options.leave_out)
+    write(json.dumps({k: asdict(s) for k, s in scores.items()}) if options.json else table(scores))
+    if options.by_chip:
+        write("\n" + by_chip(options.leave_out))
+
+
+if __name__ == "__main__":
+    main()

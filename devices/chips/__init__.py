@@ -1,0 +1,1 @@
+"""Chips as data: one TOML file per family."""

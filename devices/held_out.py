@@ -1,0 +1,95 @@
+"""How wrong the roofline is about devices it has not seen, and how wide its range must therefore be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from edgec.devices.calibration import Observation
+from edgec.devices.roofline import Calibration, Floats, calibrate
+
+CONFIDENCE = 0.8
+UNITS = ("cpu", "gpu", "npu")
+
+
+@dataclass(frozen=True)
+class Miss:
+    """One measurement predicted without its device.
+
+    Attributes:
+        log_error: ln(measured / predicted).
+        deviation: predicted standard deviation of ``log_error``.
+        width: the range's half width in deviations, found without the device as well; NaN until it is.
+    """
+
+    observation: Observation
+    log_error: float
+    deviation: float
+    width: float = math.nan
+
+    @property
+    def relative_error(self) -> float:
+        """|predicted / measured - 1|."""
+        return abs(math.exp(-self.log_error) - 1)
+
+    @property
+    def covered(self) -> bool:
+        """Whether the stated range holds the measurement."""
+        return abs(self.log_error) <= self.width * self.deviation
+
+
+def speed(observation: Observation, quantity: str) -> float | None:
+    """The measured tokens/s of that quantity, if published."""
+    return observation.decode_tokens_per_s if quantity == "decode" else observation.prefill_tokens_per_s
+
+
+def calibrated(quantity: str, unit: str, rows: Sequence[Observation]) -> tuple[Calibration, list[Observation]]:
+    """The calibration on the rows that measure this quantity on this unit, and those rows."""
+    used = [row for row in rows if row.workload.unit == unit and speed(row, quantity) is not None]
+    speeds = [value for row in used if (value := speed(row, quantity)) is not None]
+    return calibrate(quantity, [row.workload for row in used], speeds), used
+
+
+def misses(quantity: str, rows: Sequence[Observation], leave_out: str = "chip") -> list[Miss]:
+    """Predict every row from the rows of other chips (``leave_out="chip"``) or devices (``"device"``)."""
+    return [miss for unit in UNITS for miss in _unit_misses(*calibrated(quantity, unit, rows), leave_out)]
+
+
+def _unit_misses(fit: Calibration, used: Sequence[Observation], leave_out: str) -> list[Miss]:
+    """Leave-block-out residuals of a Gaussian process in closed form (Rasmussen & Williams, section 5.4.2)."""
+    names = np.array([getattr(row.workload, leave_out) for row in used])
+    weighted = fit.precision @ fit.log_shares
+    found: list[Miss] = []
+    for name in dict.fromkeys(names.tolist()):
+        block = np.flatnonzero(names == name)
+        covariance: Floats = np.linalg.inv(fit.precision[np.ix_(block, block)])
+        errors, deviations = covariance @ weighted[block], np.sqrt(np.diag(covariance))
+        found += [Miss(used[i], float(e), float(d)) for i, e, d in zip(block, errors, deviations, strict=True)]
+    return found
+
+
+def range_width(found: Sequence[Miss]) -> float:
+    """Deviations that hold the stated share of held-out measurements, every chip counting alike.
+
+    Laptops are left out: they have many rows that are easy to predict, and a range is asked for phones.
+    """
+    counted = [miss for miss in found if not miss.observation.laptop]
+    names = [miss.observation.workload.chip for miss in counted]
+    weights = np.array([1 / names.count(name) for name in names])
+    scores = np.array([abs(miss.log_error) / miss.deviation for miss in counted])
+    order = np.argsort(scores)
+    reached = np.cumsum(weights[order]) / weights.sum()
+    return float(scores[order][np.searchsorted(reached, CONFIDENCE)])
+
+
+def nested_misses(quantity: str, rows: Sequence[Observation], leave_out: str = "chip") -> list[Miss]:
+    """:func:`misses` with range widths that were found without the left-out device, too."""
+    widths: dict[str, float] = {}
+    for name in dict.fromkeys(getattr(row.workload, leave_out) for row in rows):
+        others = [row for row in rows if getattr(row.workload, leave_out) != name]
+        widths[name] = range_width(misses(quantity, others, leave_out))
+    found = misses(quantity, rows, leave_out)
+    return [replace(miss, width=widths[getattr(miss.observation.workload, leave_out)]) for miss in found]

@@ -1,0 +1,1 @@
+"""Phones as data: one TOML file per maker."""

@@ -1,0 +1,38 @@
+"""The two questions asked of the roofline: how fast does it decode, how fast does it read a prompt."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+from edgec.devices.calibration import observations
+from edgec.devices.estimate import Range
+from edgec.devices.held_out import CONFIDENCE, calibrated, misses, range_width
+from edgec.devices.roofline import Calibration, predict
+from edgec.devices.workload import Workload
+
+
+def decode_tokens_per_s(work: Workload) -> Range:
+    """Tokens per second of one decoding stream, with a range meant to hold 80 % of cases."""
+    return _speed("decode", work)
+
+
+def prefill_tokens_per_s(work: Workload) -> Range:
+    """Prompt tokens per second, for prompts of a hundred tokens or more, with a range meant to hold 80 % of cases."""
+    return _speed("prefill", work)
+
+
+def _speed(quantity: str, work: Workload) -> Range:
+    mean, deviation = predict(_calibration(quantity, work.unit), work)
+    half = _width(quantity) * deviation
+    return Range(math.exp(mean - half), math.exp(mean), math.exp(mean + half), CONFIDENCE)
+
+
+@cache
+def _calibration(quantity: str, unit: str) -> Calibration:
+    return calibrated(quantity, unit, observations())[0]
+
+
+@cache
+def _width(quantity: str) -> float:
+    return range_width(misses(quantity, observations()))

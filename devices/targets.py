@@ -1,0 +1,182 @@
+"""Targets as data: phone x unit x format, read from the TOML files beside this module.
+
+A name is ``PHONE[-UNIT[-FORMAT]]`` (``iphone-16-pro``, ``iphone-16-pro-cpu``, ``iphone-16-pro-npu-aimodel``) or an
+alias (``iphone``, ``android-cpu``, ``host``). What a file does not state is unknown, and is None here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from edgec.errors import InputError
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a bundle is made for.
+
+    Attributes:
+        name: what the user calls it; an alias keeps its own name.
+        phone: key of the phone in ``phones/*.toml``.
+        chip: key of the chip in ``chips/*.toml``, or None when unknown.
+        unit: ``cpu``, ``gpu`` or ``npu``.
+        format: ``pte``, ``mlpackage``, ``aimodel``, ``qnn`` or ``onnx``.
+        backend: the folder under ``backends/`` that lowers to it.
+        weight_bits: the widths the format can hold; 16 and 32 are floats.
+        export_supported: whether ``edgec export`` makes it today.
+        app_limit_bytes: what the system grants one app, without an entitlement.
+        app_limit_entitled_bytes: the same with the increased-memory-limit entitlement (iOS).
+        core_clocks_hz: (cores, clock) per cluster, fastest first.
+        sources: field name -> where its figure was published.
+        alias_of: the full name behind an alias.
+    """
+
+    name: str
+    phone: str
+    phone_name: str
+    os: str
+    unit: str
+    format: str
+    backend: str
+    weight_bits: tuple[int, ...]
+    export_supported: bool
+    chip: str | None = None
+    chip_name: str | None = None
+    vendor: str | None = None
+    family: str | None = None
+    memory_bytes: int | None = None
+    app_limit_bytes: int | None = None
+    app_limit_entitled_bytes: int | None = None
+    bandwidth_bytes_per_s: float | None = None
+    core_clocks_hz: tuple[tuple[int, float], ...] | None = None
+    instruction_set: tuple[str, ...] | None = None
+    gpu: str | None = None
+    gpu_cores: int | None = None
+    gpu_fp32_flops_per_s: float | None = None
+    npu_ops_per_s: float | None = None
+    sources: tuple[tuple[str, str], ...] = ()
+    alias_of: str | None = None
+
+    def source(self, field: str) -> str | None:
+        """Where a figure was published, or None when the figure is unknown."""
+        return dict(self.sources).get(field)
+
+
+def load_target(name: str) -> Target:
+    """The target of that name or alias.
+
+    Raises:
+        InputError: E110, no such target; the fix names the nearest ones.
+    """
+    full = aliases().get(name, name)
+    found = _by_name().get(full)
+    if found is None:
+        raise InputError(f"unknown target '{name}'", "--target", fix=_nearest(name), code="E110")
+    return found if full == name else replace(found, name=name, alias_of=full)
+
+
+def all_targets() -> tuple[Target, ...]:
+    """Every phone x unit x format once, under its shortest name; aliases are in :func:`aliases`."""
+    return tuple(dict.fromkeys(_by_name().values()))
+
+
+@cache
+def aliases() -> Mapping[str, str]:
+    """Alias -> full name."""
+    return {str(name): str(full) for name, full in _read(_HERE / "aliases.toml").items()}
+
+
+@cache
+def chips() -> Mapping[str, Mapping[str, Any]]:
+    """Chip key -> its table, as written in ``chips/*.toml``."""
+    return _merged("chips")
+
+
+@cache
+def phones() -> Mapping[str, Mapping[str, Any]]:
+    """Phone key -> its table, as written in ``phones/*.toml``."""
+    return _merged("phones")
+
+
+def _nearest(name: str) -> str:
+    near = difflib.get_close_matches(name, [*aliases(), *_by_name()], n=4, cutoff=0.4)
+    return f"use {', '.join(near)}; " * bool(near) + "`edgec targets` lists them all"
+
+
+@cache
+def _by_name() -> Mapping[str, Target]:
+    return {name: target for key in phones() for name, target in _targets_of(key)}
+
+
+def _targets_of(phone: str) -> Iterator[tuple[str, Target]]:
+    """Long and short names of a phone's targets; a short name leaves out the default unit or format."""
+    for position, unit in enumerate(phones()[phone]["units"]):
+        for rank, row in enumerate(_units(phones()[phone]["os"], unit)):
+            names = [f"{phone}-{unit}-{row['format']}"]
+            names += [f"{phone}-{unit}"] * (rank == 0) + [phone] * (rank == 0 and position == 0)
+            target = _build(names[-1], phone, row)
+            yield from ((name, target) for name in names)
+
+
+def _units(system: str, unit: str) -> list[Mapping[str, Any]]:
+    rows = _read(_HERE / "units.toml")["unit"]
+    return [row for row in rows if row["os"] == system and row["unit"] == unit]
+
+
+def _build(name: str, phone: str, row: Mapping[str, Any]) -> Target:
+    table = phones()[phone]
+    chip = chips().get(table.get("chip", ""), {})
+    figures = {key: _frozen(value) for key, value in {**chip, **table}.items() if key in _FIGURES}
+    return Target(
+        name=name,
+        phone=phone,
+        phone_name=table["name"],
+        os=table["os"],
+        unit=row["unit"],
+        format=row["format"],
+        backend=row["backend"],
+        weight_bits=tuple(row["weight_bits"]),
+        export_supported=row.get("export_supported", False),
+        chip=table.get("chip"),
+        chip_name=chip.get("name"),
+        sources=tuple({**chip.get("sources", {}), **table.get("sources", {})}.items()),
+        **figures,
+    )
+
+
+_FIGURES = (
+    "vendor",
+    "family",
+    "memory_bytes",
+    "app_limit_bytes",
+    "app_limit_entitled_bytes",
+    "bandwidth_bytes_per_s",
+    "core_clocks_hz",
+    "instruction_set",
+    "gpu",
+    "gpu_cores",
+    "gpu_fp32_flops_per_s",
+    "npu_ops_per_s",
+)
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _merged(folder: str) -> Mapping[str, Mapping[str, Any]]:
+    return {key: table for path in sorted((_HERE / folder).glob("*.toml")) for key, table in _read(path).items()}
+
+
+@cache
+def _read(path: Path) -> dict[str, Any]:
+    with path.open("rb") as stream:
+        return tomllib.load(stream)
