@@ -41,7 +41,7 @@ def import_factory(model: str) -> tuple[Any, Path | None]:
             found = getattr(found, part)
     except EdgecError:
         raise
-    except Exception as error:  # Importing runs the user's code, which may raise anything.
+    except (Exception, SystemExit) as error:  # Importing runs the user's code, which may raise anything.
         raise _failed(model, "cannot be imported", f"{type(error).__name__}: {error}") from error
     file = getattr(module, "__file__", None)
     return found, Path(file) if file else None
@@ -60,7 +60,7 @@ def call_factory(model: str, found: Any) -> tuple[nn.Module, Example]:
         made = found if isinstance(found, nn.Module) else found()
     except EdgecError:
         raise
-    except Exception as error:  # The user's code may raise anything.
+    except (Exception, SystemExit) as error:  # The user's code may raise anything.
         raise _failed(model, "failed", f"{type(error).__name__}: {error}") from error
     module, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, _own_inputs(made))
     example = (inputs,) if isinstance(inputs, torch.Tensor) else inputs

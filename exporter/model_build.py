@@ -41,7 +41,7 @@ def build(
     config: Any,
     *,
     device: str | None,
-    attn_implementation: str,
+    attn_implementation: str | None,
     dtype: torch.dtype = torch.float32,
     trust_remote_code: bool = False,
 ) -> Any:
@@ -51,7 +51,7 @@ def build(
         maker: an Auto class or a model class of transformers.
         config: the transformers config.
         device: ``meta``, ``cpu``, or None to follow the caller's own mode (FakeTensorMode).
-        attn_implementation: name in transformers' attention registry.
+        attn_implementation: name in transformers' attention registry; None lets transformers choose.
         dtype: of the parameters.
         trust_remote_code: run code that comes with the model.
 

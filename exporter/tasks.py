@@ -36,7 +36,7 @@ _SUFFIX_TASKS = (
     ("ForObjectDetection", "object-detection"),
     ("ForDepthEstimation", "depth-estimation"),
     ("ForAudioClassification", "audio-classification"),
-    ("ForSequenceClassification", "text-classification"),
+    ("ForCTC", "automatic-speech-recognition"),
 )
 _TEXT_LENGTH = 128
 # RoBERTa-like models start counting positions behind the padding index and need two spare ones.
@@ -50,7 +50,7 @@ def auto_class(task: str, model_type: str) -> Any:
     """The transformers Auto class for a task; optimum decides where it is installed.
 
     Raises:
-        InputError: E120, the task is unknown or has no class for this model type.
+        InputError: E146, the task is unknown or has no class for this model type.
     """
     import transformers
 
@@ -89,8 +89,8 @@ def example_inputs(config: Any, main_input: str, folder: Path | None, seed: int 
         InputError: E119, the inputs cannot be derived from the config.
     """
     make = _MAKERS.get(main_input)
-    if make is None or config.is_encoder_decoder:
-        why = "it is an encoder-decoder" if make else f"its main input is {main_input!r}"
+    why = _underivable(config, main_input)
+    if make is None or why:
         raise InputError(
             what=f"Example inputs for a {config.model_type!r} model cannot be derived from its config.",
             where=str(folder or ""),
@@ -99,6 +99,15 @@ def example_inputs(config: Any, main_input: str, folder: Path | None, seed: int 
             code="E119",
         )
     return make(config, folder, torch.Generator().manual_seed(seed))
+
+
+def _underivable(config: Any, main_input: str) -> str:
+    reasons = (
+        (main_input not in _MAKERS, f"its main input is {main_input!r}"),
+        (bool(config.is_encoder_decoder), "it is an encoder-decoder"),
+        (hasattr(config, "text_config") and hasattr(config, "vision_config"), "it takes several kinds of input"),
+    )
+    return next((reason for applies, reason in reasons if applies), "")
 
 
 def _text(config: Any, _folder: Path | None, generator: torch.Generator) -> dict[str, torch.Tensor]:
@@ -147,5 +156,5 @@ def _unknown_task(task: str, why: str) -> InputError:
         where="--task",
         why=why,
         fix="Pass one of these task names, or leave --task out to use the architecture named in config.json.",
-        code="E120",
+        code="E146",
     )

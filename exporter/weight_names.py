@@ -164,7 +164,7 @@ def _contradiction(missing: list[str], unexpected: list[str], mismatched: list[s
         what="The config contradicts the weights.",
         where=", ".join(f"{len(names)} {kind}" for kind, names in groups if names),
         why="; ".join(f"{kind}: {_shorten(names)}" for kind, names in groups if names),
-        fix="Use config.json and weights of the same revision; a changed vocabulary or layer count must be in both.",
+        fix="Use config.json and weights of the same revision, and with --task a task the checkpoint was trained for.",
         code="E106",
     )
 
