@@ -1,0 +1,130 @@
+"""Which nodes go to XNNPACK together: convex clusters around the linear layers.
+
+    rsqrt -> mul -> mul(weight) -> linear q, k, v          one delegate
+    attention -> linear o -> add(residual)                 one delegate
+    rsqrt -> mul -> mul(weight) -> gate, up -> silu -> mul -> down -> add(residual)     one delegate
+
+ExecuTorch's own partitioner makes 51 delegates of an 8-layer model, each of them lowered on its own; these are three a
+layer, equal from layer to layer but for their constants, so that each kind is lowered once (delegate.py).
+
+Legality: a cluster may be contracted to one node only if no path leaves it and comes back.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+
+import torch
+import torchao.quantization.quant_primitives
+from torch.fx import Graph, Node
+
+aten = torch.ops.aten
+torchao_ops = torch.ops.torchao
+
+LINEAR = aten.linear.default
+QUANTISED = frozenset(
+    {
+        torchao_ops.choose_qparams_affine.default,
+        torchao_ops.quantize_affine.default,
+        torchao_ops.dequantize_affine.default,
+    }
+)
+_ELEMENTWISE = frozenset(
+    {
+        aten.add.Tensor,
+        aten.sub.Tensor,
+        aten.mul.Tensor,
+        aten.silu.default,
+        aten.gelu.default,
+        aten.sigmoid.default,
+        aten.tanh.default,
+        aten.relu.default,
+    }
+)
+
+
+def clusters(graph: Graph) -> list[list[Node]]:
+    """Disjoint convex node lists, each with at least one linear layer, in graph order."""
+    state = _Clusters()
+    for node in graph.nodes:
+        if supported(node):
+            state.place(node)
+    order = {node: index for index, node in enumerate(graph.nodes)}
+    found = [sorted(members, key=order.__getitem__) for members in state.members.values()]
+    return sorted((c for c in found if any(n.target is LINEAR for n in c)), key=lambda c: order[c[0]])
+
+
+def supported(node: Node) -> bool:
+    """Whether XNNPACK runs this node as part of a cluster."""
+    if node.op != "call_function" or is_constant(node):
+        return False
+    if node.target is LINEAR or node.target in QUANTISED:
+        return True
+    if node.target is operator.getitem:
+        return isinstance(node.args[0], Node) and node.args[0].target in QUANTISED
+    return node.target in _ELEMENTWISE and _plain_tensors(node)
+
+
+def _plain_tensors(node: Node) -> bool:
+    """Rank-3 float32 results of tensor operands: what lies between linear layers, not the heads of attention."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.dtype != torch.float32 or value.dim() != 3:
+        return False
+    if node.kwargs.get("alpha", 1) != 1 or node.kwargs.get("approximate", "none") not in ("none", "tanh"):
+        return False
+    return all(isinstance(argument, Node) for argument in node.args)
+
+
+def is_constant(node: Node) -> bool:
+    """A parameter, or something computed from parameters alone."""
+    if node.op == "get_attr":
+        return True
+    inputs = node.all_input_nodes
+    return node.op == "call_function" and bool(inputs) and all(is_constant(source) for source in inputs)
+
+
+class _Clusters:
+    """Greedy growth in graph order; ``owner`` maps a node to its cluster's number."""
+
+    def __init__(self) -> None:
+        self.members: dict[int, list[Node]] = {}
+        self.owner: dict[Node, int] = {}
+
+    def place(self, node: Node) -> None:
+        """Join the clusters that feed the node where that keeps them convex, or start a new one."""
+        home = len(self.members) + max(self.members, default=0) + 1
+        self.members[home] = [node]
+        self.owner[node] = home
+        for source in node.all_input_nodes:
+            neighbour = self.owner.get(source)
+            if neighbour is not None and neighbour != home and not self._path_outside(neighbour, home):
+                home = self._merge(neighbour, home)
+
+    def _merge(self, kept: int, gone: int) -> int:
+        for node in self.members.pop(gone):
+            self.owner[node] = kept
+            self.members[kept].append(node)
+        return kept
+
+    def _path_outside(self, first: int, second: int) -> bool:
+        """Whether ``second`` also depends on ``first`` through a node of neither: merging would close a cycle."""
+        pending = [n for n in self._inputs(second) if self.owner.get(n) not in (first, second)]
+        seen: set[Node] = set()
+        while pending:
+            node = pending.pop()
+            if self.owner.get(node) == first:
+                return True
+            if node not in seen:
+                seen.add(node)
+                pending.extend(self._upstream(node))
+        return False
+
+    def _upstream(self, node: Node) -> Iterator[Node]:
+        """A node's inputs, or all inputs of its cluster once it is in one."""
+        home = self.owner.get(node)
+        return iter(node.all_input_nodes) if home is None else self._inputs(home)
+
+    def _inputs(self, cluster: int) -> Iterator[Node]:
+        inside = set(self.members[cluster])
+        return (s for node in self.members[cluster] for s in node.all_input_nodes if s not in inside)

@@ -1,0 +1,152 @@
+"""A decoder's Program to a .pte for ExecuTorch's CPU runtime.
+
+    captured graph -> clusters -> one template per kind of region -> delegates in place of the clusters
+                   -> torch.export -> to_edge -> to_executorch -> bytes
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
+from executorch.exir.passes import MemoryPlanningPass
+from executorch.exir.passes.sym_shape_eval_pass import ConstraintBasedSymShapeEvalPass
+from torch.fx import GraphModule, Node
+
+from edgec.backends.xnnpack.clusters import clusters
+from edgec.backends.xnnpack.delegate import Stored, Template, instantiate, lower_template
+from edgec.backends.xnnpack.order import sort_stably
+from edgec.backends.xnnpack.region import Region, extract
+from edgec.exporter.program import Dynamic, Interface, Program
+from edgec.exporter.reexport import reexport
+from edgec.passes.contract import clean
+
+METHOD = "forward"
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What came out.
+
+    Attributes:
+        artifact: the .pte file's bytes.
+        delegates: number of delegates.
+        delegated: operators inside delegates, by name.
+        outside: operators outside, by name.
+        stored: constants inside delegates.
+        graph: the graph that was emitted, for reports.
+    """
+
+    artifact: bytes
+    delegates: int
+    delegated: dict[str, int]
+    outside: dict[str, int]
+    stored: tuple[Stored, ...]
+    graph: GraphModule
+
+
+def lower(program: Program, progress: Progress = lambda stage, done, total: None) -> Lowered:
+    """Lower a program with XNNPACK clusters and ExecuTorch's CPU kernels for the rest."""
+    exported = reexport(program.graph, program.interface)
+    graph = exported.module(check_guards=False)
+    graph.graph.set_codegen(torch.fx.graph.CodeGen())
+    sizes = _symbol_sizes(graph, program.interface)
+    found = [extract(graph, cluster) for cluster in clusters(graph.graph)]
+    templates = _templates(found, sizes, progress)
+    stored = _replace(graph, found, templates)
+    progress("emit", 0, 1)
+    artifact, emitted = _emit(graph, program.interface)
+    return Lowered(
+        artifact=artifact,
+        delegates=len(found),
+        delegated=_count(node for region in found for node in region.module.graph.nodes),
+        outside=_count(emitted.graph.nodes),
+        stored=stored,
+        graph=emitted,
+    )
+
+
+def _symbol_sizes(graph: GraphModule, interface: Interface) -> dict[str, tuple[int, int]]:
+    """Range of each symbol that the new trace gave to a varying dimension."""
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    return {
+        str(node.meta["val"].shape[i]): (d.low, d.high)
+        for node, tensor in zip(placeholders, interface.inputs, strict=True)
+        for i, d in enumerate(tensor.shape)
+        if isinstance(d, Dynamic)
+    }
+
+
+def _templates(
+    found: list[Region], sizes: dict[str, tuple[int, int]], progress: Progress
+) -> dict[str, Template]:
+    kinds = {region.signature: region for region in found}
+    templates = {}
+    for index, (signature, region) in enumerate(kinds.items()):
+        progress("lower", index, len(kinds))
+        templates[signature] = lower_template(region, _used_sizes(region, sizes))
+    return templates
+
+
+def _used_sizes(region: Region, sizes: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    used = {str(d) for node in region.inputs for d in node.meta["val"].shape if not isinstance(d, int)}
+    return {symbol: limits for symbol, limits in sizes.items() if symbol in used}
+
+
+def _replace(graph: GraphModule, found: list[Region], templates: dict[str, Template]) -> tuple[Stored, ...]:
+    """Put delegates in the clusters' places."""
+    stored: list[Stored] = []
+    moved: dict[Node, Node] = {}
+    for index, region in enumerate(found):
+        module, constants = instantiate(templates[region.signature], region)
+        stored.extend(constants)
+        name = f"delegate_{index}"
+        graph.add_module(name, module)
+        moved |= _call(graph, region, name, moved)
+    sort_stably(graph.graph)
+    clean(graph)
+    return tuple(stored)
+
+
+def _call(graph: GraphModule, region: Region, name: str, moved: dict[Node, Node]) -> dict[Node, Node]:
+    """Insert the delegate's call; ``moved`` leads from nodes of earlier clusters to what stands in for them."""
+    inputs = tuple(moved.get(node, node) for node in region.inputs)
+    with graph.graph.inserting_after(region.outputs[-1]):
+        call = graph.graph.call_module(name, inputs)
+    anchor, outputs = call, {}
+    for index, output in enumerate(region.outputs):
+        with graph.graph.inserting_after(anchor):
+            anchor = graph.graph.call_function(operator.getitem, (call, index))
+        anchor.meta = dict(output.meta)
+        output.replace_all_uses_with(anchor)
+        outputs[output] = anchor
+    return outputs
+
+
+def _emit(graph: GraphModule, interface: Interface) -> tuple[bytes, GraphModule]:
+    exported = reexport(graph, interface)
+    config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True)
+    edge = to_edge(exported, compile_config=config)
+    program = edge.to_executorch(
+        ExecutorchBackendConfig(
+            do_quant_fusion_and_const_prop=True,
+            memory_planning_pass=MemoryPlanningPass(alloc_graph_input=False),
+            sym_shape_eval_pass=ConstraintBasedSymShapeEvalPass(),
+        )
+    )
+    return program.buffer, program.exported_program().graph_module
+
+
+def _count(nodes: Any) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for node in nodes:
+        if node.op == "call_function" and node.target is not operator.getitem:
+            name = getattr(node.target, "__name__", str(node.target))
+            counts[name] = counts.get(name, 0) + 1
+    return dict(sorted(counts.items()))
+

@@ -1,0 +1,107 @@
+"""A cluster of nodes as a module of its own, in a form that is equal for equal layers."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.fx import Graph, GraphModule, Node
+
+from edgec.backends.xnnpack.clusters import is_constant
+
+
+@dataclass(frozen=True)
+class Region:
+    """A cluster taken out of its graph.
+
+    Attributes:
+        module: inputs ``x0, x1, ...``; constants are buffers ``c0, c1, ...``; returns a tuple.
+        inputs: the nodes of the outer graph that feed it, in order.
+        outputs: the nodes of the cluster that others read, in order.
+        constants: the outer attribute name of each constant.
+        signature: equal exactly when two regions differ in nothing but their constants' values.
+    """
+
+    module: GraphModule
+    inputs: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    constants: tuple[str, ...]
+    signature: str
+
+
+def extract(owner: GraphModule, cluster: list[Node]) -> Region:
+    """Copy a cluster, and the constants it reads, into a Region."""
+    inside = set(cluster)
+    body = [*_constants_of(cluster), *cluster]
+    inputs = _unique(s for n in cluster for s in n.all_input_nodes if s not in inside and not is_constant(s))
+    outputs = tuple(n for n in cluster if any(user not in inside for user in n.users))
+    graph, root, names = Graph(), torch.nn.Module(), []
+    mapping: dict[Node, Node] = {}
+    for index, node in enumerate(inputs):
+        mapping[node] = graph.placeholder(f"x{index}")
+    for node in body:
+        if node.op == "get_attr":
+            mapping[node] = graph.get_attr(f"c{len(names)}") if _hold(root, len(names), owner, node) else node
+            names.append(str(node.target))
+        else:
+            mapping[node] = graph.node_copy(node, mapping.__getitem__)
+    graph.output(tuple(mapping[node] for node in outputs))
+    module = GraphModule(root, graph)
+    return Region(module, inputs, outputs, tuple(names), _signature(module, inputs))
+
+
+def _hold(root: torch.nn.Module, index: int, owner: GraphModule, node: Node) -> bool:
+    value = operator.attrgetter(str(node.target))(owner)
+    root.register_buffer(f"c{index}", value.detach() if isinstance(value, Tensor) else value)
+    return True
+
+
+def _constants_of(cluster: list[Node]) -> list[Node]:
+    """Constant nodes that the cluster reads, producers first."""
+    found: dict[Node, None] = {}
+
+    def visit(node: Node) -> None:
+        if is_constant(node) and node not in found:
+            for source in node.all_input_nodes:
+                visit(source)
+            found[node] = None
+
+    for node in cluster:
+        for source in node.all_input_nodes:
+            visit(source)
+    return list(found)
+
+
+def _unique(nodes: Iterable[Node]) -> tuple[Node, ...]:
+    return tuple(dict.fromkeys(nodes))
+
+
+def shape_of(node: Node) -> tuple[int | str, ...]:
+    """A node's shape; a varying dimension by its symbol."""
+    return tuple(int(d) if isinstance(d, int) else str(d) for d in node.meta["val"].shape)
+
+
+def _signature(module: GraphModule, inputs: tuple[Node, ...]) -> str:
+    lines = [f"{n.op} {_target(n)} {n.args} {n.kwargs}" for n in _renamed(module.graph).nodes]
+    lines += [f"{name} {tuple(buffer.shape)} {buffer.dtype}" for name, buffer in module.named_buffers()]
+    lines += [f"{shape_of(node)} {node.meta['val'].dtype}" for node in inputs]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _target(node: Node) -> str:
+    return str(node.target) if node.op == "call_function" else node.op
+
+
+def _renamed(graph: Graph) -> Graph:
+    """The same nodes under running names, so that a layer's number does not show."""
+    copied = Graph()
+    mapping: dict[Node, Node] = {}
+    for node in graph.nodes:
+        copy = copied.node_copy(node, mapping.__getitem__)
+        copy.name = f"n{len(mapping)}"
+        mapping[node] = copy
+    return copied

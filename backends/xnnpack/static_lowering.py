@@ -1,0 +1,169 @@
+"""A Program of static shapes (encoder, vision model, any module) to a .pte through ExecuTorch's own XNNPACK partitioner.
+
+    Program -> torch.export -> to_edge_transform_and_lower(XNNPACK, dynamically quantised linears first) -> .pte bytes
+
+Decoders go through lower.py, which lowers equal layers once; here every partition is lowered on its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from torch.fx import GraphModule, Node
+
+from edgec.errors import InputError
+from edgec.exporter.attention import OPERATOR
+from edgec.exporter.program import Dynamic, Program
+from edgec.exporter.reexport import reexport
+from edgec.passes.contract import nodes_of
+
+
+@dataclass(frozen=True)
+class OutsideOperator:
+    """An operator that runs on ExecuTorch's portable kernels: how often, and its multiply-accumulates per call of forward."""
+
+    operator: str
+    count: int
+    macs: int
+
+
+@dataclass(frozen=True)
+class StaticLowered:
+    """An artifact and where its arithmetic runs.
+
+    Attributes:
+        artifact: the .pte file's bytes, one method ``forward``.
+        delegates: number of XNNPACK delegates.
+        delegated: operators inside them, by name.
+        delegated_macs: multiply-accumulates inside them, per call of forward.
+        outside: operators outside, by name.
+    """
+
+    artifact: bytes
+    delegates: int
+    delegated: Mapping[str, int]
+    delegated_macs: int
+    outside: tuple[OutsideOperator, ...]
+
+    def delegated_share(self) -> float:
+        """Share of the multiply-accumulates inside delegates, 0..1; 1.0 for a model without any."""
+        total = self.delegated_macs + sum(each.macs for each in self.outside)
+        return self.delegated_macs / total if total else 1.0
+
+
+def lower_static(program: Program) -> StaticLowered:
+    """Lower a program whose shapes are all fixed.
+
+    Raises:
+        InputError: E121, a shape varies, or attention is still in edgec's own form.
+    """
+    _check(program)
+    edge = _to_edge(program)
+    graph: GraphModule = edge.exported_program().graph_module
+    inside = [node for module in _delegates(graph) for node in operators(module)]
+    return StaticLowered(
+        artifact=_artifact(edge),
+        delegates=len(list(_delegates(graph))),
+        delegated=MappingProxyType(Counter(operator_name(node) for node in inside)),
+        delegated_macs=sum(macs(node) for node in inside),
+        outside=_outside(operators(graph)),
+    )
+
+
+def _check(program: Program) -> None:
+    varying = [t.name for t in program.interface.inputs if any(isinstance(size, Dynamic) for size in t.shape)]
+    if varying:
+        why, fix = f"the shape of {varying[0]} varies", "capture it with example inputs, which fix every shape"
+    elif nodes_of(program.graph, OPERATOR):
+        why, fix = "edgec::attention has no kernel here", "add the pass decompose_attention to the recipe"
+    else:
+        return
+    raise InputError(
+        what="the program cannot be lowered with static shapes", where="xnnpack", why=why, fix=fix, code="E121"
+    )
+
+
+def _to_edge(program: Program) -> Any:
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import (
+        XnnpackDynamicallyQuantizedPartitioner,
+        XnnpackPartitioner,
+    )
+    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+
+    return to_edge_transform_and_lower(
+        reexport(program.graph, program.interface),
+        partitioner=[XnnpackDynamicallyQuantizedPartitioner(), XnnpackPartitioner()],
+        compile_config=EdgeCompileConfig(_check_ir_validity=False),
+    )
+
+
+def _artifact(edge: Any) -> bytes:
+    """The serialised program; constant dequantisation that no delegate took is folded."""
+    from executorch.exir import ExecutorchBackendConfig
+
+    config = ExecutorchBackendConfig(do_quant_fusion_and_const_prop=True)
+    return bytes(edge.to_executorch(config).buffer)
+
+
+def _delegates(graph: GraphModule) -> Iterator[GraphModule]:
+    """What each delegate was made from."""
+    from executorch.exir.delegate import executorch_call_delegate
+
+    for node in nodes_of(graph, executorch_call_delegate):
+        yield getattr(graph, node.args[0].target).original_module.graph_module
+
+
+def operators(graph: GraphModule) -> list[Node]:
+    """Call nodes that do work: neither delegate calls nor picking from tuples nor sizes."""
+    return [node for node in graph.graph.nodes if node.op == "call_function" and hasattr(node.target, "_schema")]
+
+
+def _outside(nodes: Iterable[Node]) -> tuple[OutsideOperator, ...]:
+    counts: Counter[str] = Counter()
+    work: Counter[str] = Counter()
+    for node in nodes:
+        counts[operator_name(node)] += 1
+        work[operator_name(node)] += macs(node)
+    return tuple(OutsideOperator(name, count, work[name]) for name, count in sorted(counts.items()))
+
+
+def operator_name(node: Node) -> str:
+    """``namespace::operator``, the overload left out."""
+    schema = getattr(node.target, "_schema")  # noqa: B009  (Node.target is a union that mypy cannot narrow)
+    return str(schema.name)
+
+
+def macs(node: Node) -> int:
+    """Multiply-accumulates of a matrix product or a convolution; 0 for every other operator."""
+    count = _MACS.get(operator_name(node))
+    return count(node) if count else 0
+
+
+def _shape(node: Any) -> tuple[int, ...]:
+    return tuple(int(size) for size in node.meta["val"].shape)
+
+
+def _product(node: Node, left: int) -> int:
+    """Output elements times the contracted width, the last dimension of the left factor."""
+    return math.prod(_shape(node)) * _shape(node.args[left])[-1]
+
+
+def _convolution(node: Node) -> int:
+    """Every output element (input element when transposed) meets one filter: weight [out, in/groups, *kernel]."""
+    transposed = bool(node.args[6])
+    elements = math.prod(_shape(node.args[0] if transposed else node))
+    return elements * math.prod(_shape(node.args[1])[1:])
+
+
+_MACS: Mapping[str, Callable[[Node], int]] = {
+    "aten::mm": lambda node: _product(node, 0),
+    "aten::bmm": lambda node: _product(node, 0),
+    "aten::linear": lambda node: _product(node, 0),
+    "aten::addmm": lambda node: _product(node, 1),
+    "aten::convolution": _convolution,
+}
