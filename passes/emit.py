@@ -1,0 +1,30 @@
+"""Insert operators into a graph with the fake value that later passes read (``meta["val"]``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+from torch.fx.node import map_arg
+
+
+@dataclass(frozen=True)
+class Emitter:
+    """Calls operators at the graph's present insertion point."""
+
+    graph: Graph
+
+    def __call__(self, operator: Any, *args: Any, **kwargs: Any) -> Node:
+        """Append ``operator(*args)``; its fake value is computed when all inputs have one."""
+        node = self.graph.call_function(operator, args, kwargs)
+        if all("val" in source.meta for source in node.all_input_nodes):
+            values = map_arg((args, kwargs), lambda source: source.meta["val"])
+            node.meta["val"] = operator(*values[0], **values[1])
+        return node
+
+    def size(self, tensor: Node, dim: int) -> int | Node:
+        """A dimension: the number where it is static, else a ``sym_size`` node."""
+        value = tensor.meta["val"].shape[dim]
+        return value if isinstance(value, int) else self(torch.ops.aten.sym_size.int, tensor, dim)
