@@ -140,7 +140,7 @@ def _front_matter(readme: Path) -> dict[str, Any]:
         return {}
     try:
         found = yaml.safe_load(text[3:].split("\n---", 1)[0])
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, RecursionError):
         return {}  # A careless model card is no reason to refuse the model.
     return found if isinstance(found, dict) else {}
 

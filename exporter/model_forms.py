@@ -16,6 +16,15 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.\-]*(/[A-Za-z0-9][\w.\-]*)?")
 _FILE_SUFFIXES = (".json", ".safetensors", ".gguf", ".onnx", ".pte", ".py", ".edgec", *PICKLE_SUFFIXES)
 
 
+def existing_path(model: str, folder: Path | None = None) -> Path | None:
+    """The absolute path that MODEL names, if something is there; ``folder`` is where relative paths begin."""
+    try:
+        path = (folder or Path.cwd()) / Path(model).expanduser()
+        return path.absolute() if model and path.exists() else None
+    except (OSError, RuntimeError):  # Too long a name, a folder closed to us, an unknown ~user.
+        return None
+
+
 def is_hub_id(model: str) -> bool:
     """Whether MODEL can be a Hugging Face id: ``name`` or ``owner/name``."""
     return _HUB_ID.fullmatch(model) is not None and not model.endswith(_FILE_SUFFIXES)
@@ -28,8 +37,9 @@ def short_name(text: str) -> str:
 
 def no_such_path(model: str) -> InputError:
     """The error for a MODEL that looks like a path and leads nowhere."""
-    path = Path(model).expanduser()
-    beside = [item.name for item in path.parent.iterdir()] if path.parent.is_dir() else []
+    path = Path(model)
+    folder = existing_path(str(path.parent))
+    beside = [item.name for item in folder.glob("*")] if folder else []
     near = get_close_matches(path.name, beside, n=1)
     return InputError(
         what=f"There is no model at {model!r}.",

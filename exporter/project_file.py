@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edgec.errors import InputError
+from edgec.exporter.model_forms import existing_path
 
 PROJECT_FILE = "edgec.toml"
 
@@ -86,14 +87,15 @@ def require_model(project: Project) -> str:
         what="There is no MODEL to work on.",
         where=str(project.file or Path.cwd() / PROJECT_FILE),
         why="the file has no `model`" if project.file else "no MODEL was given and there is no edgec.toml here",
-        fix='Give a MODEL, for example `edgec export path/to/model --target host`, or write model = "..." in edgec.toml.',
+        fix='Give one, for example `edgec export path/to/model --target host`, or write model = "..." in edgec.toml.',
         code="E116",
     )
 
 
 def _anchored(folder: Path, model: str | None) -> str | None:
     # What exists beside the file is a path; anything else is a hub id or a factory.
-    return str(folder / model) if model and (folder / Path(model).expanduser()).exists() else model
+    path = existing_path(model, folder) if model else None
+    return str(path) if path else model
 
 
 def _check(file: Path, key: str, value: Any) -> None:

@@ -16,7 +16,14 @@ from edgec.exporter.hf_config import DECODER, MODULE, decoder_config, kind_of, l
 from edgec.exporter.hub import fetch_snapshot
 from edgec.exporter.model_build import PositionalModel, build, put_weights
 from edgec.exporter.model_folder import CONFIG, ModelFolder, read_folder
-from edgec.exporter.model_forms import is_hub_id, no_such_path, refuse_file, refuse_foreign_folder, short_name
+from edgec.exporter.model_forms import (
+    existing_path,
+    is_hub_id,
+    no_such_path,
+    refuse_file,
+    refuse_foreign_folder,
+    short_name,
+)
 from edgec.exporter.source_weights import bind_weights, random_weights, stored_weights
 from edgec.exporter.tasks import auto_class, example_inputs, task_of
 from edgec.exporter.weight_names import BoundWeights
@@ -129,9 +136,9 @@ def resolve(
         InputError: E101 to E119, E145 and E146; see docs/errors.md.
     """
     options = Options(random_weights, revision, allow_pickle, trust_remote_code, task, seed)
-    path = Path(model).expanduser()
-    if model and path.exists():
-        return _from_path(model, path.absolute(), options)
+    path = existing_path(model)
+    if path:
+        return _from_path(model, path, options)
     if is_factory(model):
         return _from_factory(model, options)
     if not is_hub_id(model):

@@ -6,6 +6,7 @@ import hashlib
 import json
 import mmap
 import re
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -178,12 +179,18 @@ def _weight_map(index: Path) -> dict[str, str]:
 
 
 def _mapped(file: Path) -> mmap.mmap:
-    # A private mapping: torch wants writable memory, and the file stays as it is whatever is written there.
     with file.open("rb") as stream:
-        return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
+        try:
+            # Private and writable: what is written stays in memory, the file never changes.
+            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
+        except OSError:
+            # Linux refuses a writable private mapping larger than the machine's memory, but not a read-only one.
+            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def _view(mapped: mmap.mmap, entry: TensorEntry) -> torch.Tensor:
-    raw = torch.frombuffer(mapped, dtype=torch.uint8, count=entry.nbytes, offset=entry.offset)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch remarks on read-only memory
+        raw = torch.frombuffer(mapped, dtype=torch.uint8, count=entry.nbytes, offset=entry.offset)
     aligned = raw if entry.offset % entry.dtype.itemsize == 0 else raw.clone()
     return aligned.view(entry.dtype).view(entry.shape)
