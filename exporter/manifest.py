@@ -79,7 +79,7 @@ class PassInfo(Part):
 
 
 class Limits(Part):
-    """What a caller must keep to. ``prefill_chunk``: tokens per call; ``logit_rows``: positions with logits per call."""
+    """What a caller must keep to: ``prefill_chunk`` tokens and ``logit_rows`` positions with logits per call."""
 
     context: int
     prefill_chunk: int
@@ -131,7 +131,11 @@ class Delegation(Part):
 
 
 class LedgerRow(Part):
-    """One tensor of the artifact. ``bits``: container bits per value; ``information_bits``: bits that carry meaning."""
+    """One tensor of the artifact.
+
+    ``bits``: container bits per value; ``information_bits``: bits that carry meaning; ``bytes``: of all copies, scales
+    included; ``reason``: why there is more than one copy.
+    """
 
     name: str
     dtype: str
@@ -140,6 +144,7 @@ class LedgerRow(Part):
     information_bits: float
     copies: int
     bytes: int
+    reason: str = ""
 
 
 class Ledger(Part):
@@ -179,7 +184,7 @@ class Build(Part):
 
 
 class Manifest(Part):
-    """A bundle's description; ``digest`` is the sha256 of the canonical JSON of all other fields."""
+    """A bundle's description; ``digest`` is the sha256 of its canonical JSON with an empty ``digest``."""
 
     schema_version: int = SCHEMA_VERSION
     name: str

@@ -1,0 +1,123 @@
+"""The constants that an XNNPACK delegate blob refers to.
+
+The blob is a header, a flatbuffer with the graph and, in older artifacts, constant bytes. Only four tables of the
+flatbuffer are read (executorch/backends/xnnpack/serialization/schema.fbs), by hand: its Python readers are not in the
+ExecuTorch wheel, and decompiling with flatc writes numbers that are no JSON.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+_HEADER = struct.Struct("<4x4sHIIIQ")
+_MAGIC = b"XH00"
+_DTYPES = (
+    *("invalid", "float32", "float16", "qint8", "quint8", "qint32", "qcint8", "qcint32", "qcint4"),
+    *("qdint8", "qbint4", "qpint8", "int32", "pfp32", "bfloat16"),
+)
+_QUANTISED_VALUE, _PER_CHANNEL, _PER_GROUP = 2, 1, 4
+_SCALE_BUFFER = {_PER_CHANNEL: 2, _PER_GROUP: 4}
+
+
+@dataclass(frozen=True)
+class XnnpackConstant:
+    """A constant tensor of the graph; keys name entries of the program's named data, "" for bytes inside the blob."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    key: str
+    scale_key: str = ""
+
+
+@dataclass(frozen=True)
+class XnnpackBlob:
+    """What a blob holds: the graph's bytes, the constant bytes behind it, and the constants the graph names."""
+
+    graph_bytes: int
+    constant_bytes: int
+    constants: tuple[XnnpackConstant, ...]
+
+
+@dataclass(frozen=True)
+class _Table:
+    data: bytes
+    position: int
+
+    def _field(self, slot: int) -> int | None:
+        vtable = self.position - _number(self.data, self.position, "<i")
+        if 4 + 2 * slot >= _number(self.data, vtable, "<H"):
+            return None
+        offset = _number(self.data, vtable + 4 + 2 * slot, "<H")
+        return self.position + offset if offset else None
+
+    def number(self, slot: int, kind: str) -> int:
+        at = self._field(slot)
+        return 0 if at is None else _number(self.data, at, kind)
+
+    def table(self, slot: int) -> _Table:
+        at = self._field(slot)
+        if at is None:
+            raise ValueError(f"the delegate's flatbuffer lacks field {slot}")
+        return _Table(self.data, at + _number(self.data, at, "<I"))
+
+    def tables(self, slot: int) -> list[_Table]:
+        return [_Table(self.data, at + _number(self.data, at, "<I")) for at in self._items(slot)]
+
+    def numbers(self, slot: int) -> tuple[int, ...]:
+        return tuple(_number(self.data, at, "<I") for at in self._items(slot))
+
+    def text(self, slot: int) -> str:
+        at = self._field(slot)
+        if at is None:
+            return ""
+        start = at + _number(self.data, at, "<I")
+        return self.data[start + 4 : start + 4 + _number(self.data, start, "<I")].decode()
+
+    def _items(self, slot: int) -> range:
+        at = self._field(slot)
+        if at is None:
+            return range(0)
+        start = at + _number(self.data, at, "<I")
+        return range(start + 4, start + 4 + 4 * _number(self.data, start, "<I"), 4)
+
+
+def _number(data: bytes, at: int, kind: str) -> int:
+    return int(struct.unpack_from(kind, data, at)[0])
+
+
+def read_xnnpack_blob(blob: bytes) -> XnnpackBlob:
+    """Read a delegate blob of the XNNPACK backend.
+
+    Raises:
+        ValueError: the bytes are no such blob.
+    """
+    try:
+        magic, _, offset, size, _, constant_bytes = _HEADER.unpack_from(blob)
+        if magic != _MAGIC:
+            raise ValueError("the delegate blob does not begin with XNNPACK's header")
+        graph = blob[offset : offset + size]
+        root = _Table(graph, _number(graph, 0, "<I"))
+        keys = [constant.text(2) for constant in root.tables(8)]
+        constants = tuple(found for value in root.tables(2) if (found := _constant(value, keys)))
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ValueError(f"the delegate blob is cut or damaged: {error}") from error
+    return XnnpackBlob(len(blob) - constant_bytes, constant_bytes, constants)
+
+
+def _constant(value: _Table, keys: list[str]) -> XnnpackConstant | None:
+    """A value of the graph as a constant, or None where it is computed at run time (buffer 0)."""
+    quantised = value.number(0, "<B") == _QUANTISED_VALUE
+    tensor = value.table(1).table(0) if quantised else value.table(1)
+    buffer = tensor.number(3, "<I")
+    if not buffer:
+        return None
+    dtype = _DTYPES[tensor.number(0, "<h")]
+    return XnnpackConstant(
+        dtype, tensor.numbers(2), keys[buffer], _scale_key(value.table(1), keys) if quantised else ""
+    )
+
+
+def _scale_key(quantised: _Table, keys: list[str]) -> str:
+    slot = _SCALE_BUFFER.get(quantised.number(1, "<B"))
+    return keys[quantised.table(2).number(slot, "<I")] if slot is not None else ""
