@@ -1,0 +1,44 @@
+"""``edgec run``: text from a bundle, on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec.")],
+    *,
+    prompt: Annotated[str | None, typer.Option("--prompt", "-p", help="Text to continue or to answer.")] = None,
+    chat: Annotated[bool, typer.Option("--chat", help="A conversation; one message per line of input.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Continue the text as it is, without the chat template.")] = False,
+    system: Annotated[str | None, typer.Option(help="System message of the conversation.")] = None,
+    max_new_tokens: Annotated[int, typer.Option(help="Tokens to generate at most.")] = 256,
+    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    top_k: Annotated[int, typer.Option(help="Keep the k likeliest tokens; 0 keeps all.")] = 0,
+    top_p: Annotated[float, typer.Option(help="Keep the likeliest tokens up to this probability.")] = 1.0,
+    min_p: Annotated[float, typer.Option(help="Drop tokens below this share of the likeliest.")] = 0.0,
+    repetition_penalty: Annotated[float | None, typer.Option(help="Default: the bundle's own, else 1.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Makes sampling reproducible.")] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="End before this text; repeatable.")] = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object per answer on stdout.")] = False,
+) -> None:
+    """Generate text from a bundle: greedy unless a temperature is given.
+
+    The tokenizer's chat template is used when there is one (--raw continues plain text). A summary of the timings,
+    measured, goes to stderr.
+
+    Examples:
+    edgec run tiny-llama-host.edgec -p "Once upon a time" --max-new-tokens 80
+
+    edgec run tiny-llama-host.edgec --chat --temperature 0.7 --seed 1
+    """
+    from edgec.runtime_py.console import RunOptions, run_bundle
+
+    names = ("max_new_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
+    values = (max_new_tokens, temperature, top_k, top_p, min_p, repetition_penalty, seed)
+    generation = dict(zip(names, values, strict=True)) | {"stop": tuple(stop or ())}
+    run_bundle(RunOptions(bundle, prompt, chat, raw, system, threads, json, generation))

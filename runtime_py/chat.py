@@ -1,0 +1,98 @@
+"""A conversation that keeps what it has computed: each turn prefills only the tokens the KV cache does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from edgec.errors import InputError
+from edgec.runtime_py.generate import Decode, Generation, Request, generate
+from edgec.runtime_py.stepper import Stepper
+
+Message = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer. ``dropped_messages``: oldest messages left out because the context was full."""
+
+    generation: Generation
+    dropped_messages: int
+
+    @property
+    def text(self) -> str:
+        """The answer's text."""
+        return self.generation.text
+
+
+class Conversation:
+    """Messages, rendered by the tokenizer's chat template, on one KV cache.
+
+    Attributes:
+        messages: ``{"role": ..., "content": ...}`` so far, the system message first.
+    """
+
+    def __init__(
+        self, stepper: Stepper, tokenizer: Any, decode: Decode, eos: frozenset[int], system: str | None = None
+    ) -> None:
+        """Begin with an optional system message.
+
+        Raises:
+            InputError: E154, the tokenizer has no chat template.
+        """
+        if not getattr(tokenizer, "chat_template", None):
+            raise InputError(
+                "This model's tokenizer has no chat template.",
+                where="tokenizer/tokenizer_config.json",
+                why="it was probably not trained on conversations",
+                fix="continue plain text instead: edgec run BUNDLE --raw -p TEXT",
+                code="E154",
+            )
+        self.messages: list[Message] = [{"role": "system", "content": system}] if system else []
+        self._stepper, self._tokenizer, self._decode, self._eos = stepper, tokenizer, decode, eos
+
+    def say(self, text: str, request: Request, show: Callable[[str], None] | None = None) -> Reply:
+        """Add a user's message and generate the answer.
+
+        When the conversation outgrows the context, the oldest messages after the system message are left out, so that
+        an eighth of the context (at most ``request.max_new_tokens``) stays free for the answer.
+
+        Raises:
+            InputError: E150, the message alone does not fit; the conversation is as before.
+        """
+        messages = [*self.messages, {"role": "user", "content": text}]
+        tokens, dropped = self._fitting(messages, request)
+        request = replace(request, eos=request.eos | self._eos)
+        generation = generate(
+            self._stepper, tokens, request, self._decode, show=show, cached=self._stepper.reusable(tokens)
+        )
+        self.messages = [*messages, {"role": "assistant", "content": generation.text}]
+        return Reply(generation, dropped)
+
+    def encode(self, messages: Sequence[Message]) -> list[int]:
+        """Messages as token ids, up to where the assistant answers.
+
+        Raises:
+            InputError: E154, the template refuses them (for instance a system message).
+        """
+        from jinja2 import TemplateError
+
+        try:
+            return list(
+                self._tokenizer.apply_chat_template(
+                    list(messages), add_generation_prompt=True, tokenize=True, return_dict=False
+                )
+            )
+        except TemplateError as cause:
+            raise InputError("The chat template refuses the messages.", why=str(cause), code="E154") from cause
+
+    def _fitting(self, messages: list[Message], request: Request) -> tuple[list[int], int]:
+        context = self._stepper.limits.context
+        reserve = min(request.max_new_tokens or context, context // 8)
+        first = 1 if messages[0]["role"] == "system" else 0
+        for dropped in range(0, len(messages) - first, 2):
+            tokens = self.encode(messages[:first] + messages[first + dropped :])
+            if len(tokens) + reserve <= context:
+                return tokens, dropped
+        return tokens, dropped

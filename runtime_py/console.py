@@ -1,0 +1,120 @@
+"""``edgec run`` on a terminal or in a pipe: text to stdout as it comes, one line of timings to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from edgec.errors import InputError
+from edgec.runtime_py.generate import Generation
+from edgec.runtime_py.model import Model, load
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The command's options; ``generation`` are those of ``Model.request``."""
+
+    bundle: Path
+    prompt: str | None
+    chat: bool
+    raw: bool
+    system: str | None
+    threads: int | None
+    json: bool
+    generation: Mapping[str, Any]
+
+
+def run_bundle(options: RunOptions) -> None:
+    """Answer one prompt, or hold a conversation over stdin.
+
+    Raises:
+        InputError: E156 for options that contradict each other; else as ``load`` and ``Model.generate``.
+    """
+    _check(options)
+    model = load(options.bundle, options.threads)
+    if options.chat:
+        _converse(model, options)
+    else:
+        _answer(model, options)
+
+
+def _check(options: RunOptions) -> None:
+    conflicts = {
+        "--chat and --raw exclude each other.": options.chat and options.raw,
+        "There is no prompt.": options.prompt is None and not options.chat,
+        "--system needs a conversation or a chat template.": options.system is not None and options.raw,
+    }
+    for what, wrong in conflicts.items():
+        if wrong:
+            raise InputError(what, where="edgec run", fix="give -p TEXT, or --chat", code="E156")
+
+
+def _answer(model: Model, options: RunOptions) -> None:
+    assert options.prompt is not None
+    templated = options.system is not None or (model.has_template and not options.raw)
+    if templated:
+        request = model.request(**options.generation)
+        result = model.chat(options.system).say(options.prompt, request, _show(options)).generation
+    else:
+        result = model.generate(options.prompt, stream=_show(options), **options.generation)
+    _finish(result, model, options, templated)
+
+
+def _converse(model: Model, options: RunOptions) -> None:
+    chat, request = model.chat(options.system), model.request(**options.generation)
+    for message in _messages(options.prompt):
+        reply = chat.say(message, request, _show(options))
+        if reply.dropped_messages:
+            print(f"[the context is full: the oldest {reply.dropped_messages} messages were left out]", file=sys.stderr)
+        _finish(reply.generation, model, options, True)
+
+
+def _messages(first: str | None) -> Iterator[str]:
+    """The prompt, then lines of stdin until its end; a terminal is asked with "> "."""
+    if first is not None:
+        yield first
+    asking = "> " if sys.stdin.isatty() else ""
+    while True:
+        try:
+            line = input(asking).strip()
+        except EOFError:
+            return
+        if line:
+            yield line
+
+
+def _show(options: RunOptions) -> Any:
+    return None if options.json else lambda piece: print(piece, end="", flush=True)
+
+
+def _finish(result: Generation, model: Model, options: RunOptions, templated: bool) -> None:
+    if options.json:
+        print(json.dumps(as_json(result, model.load_ms, templated), ensure_ascii=False), flush=True)
+        return
+    print(flush=True)
+    print(summary(result, model.load_ms), file=sys.stderr, flush=True)
+
+
+def as_json(result: Generation, load_ms: float, templated: bool) -> dict[str, Any]:
+    """A generation for machines; null is unavailable."""
+    speeds = {
+        "prefill_tokens_per_s": result.prefill_tokens_per_s,
+        "decode_tokens_per_s": result.decode_tokens_per_s,
+        "load_ms": load_ms,
+    }
+    return asdict(result) | speeds | {"chat_template": templated, "obtained": "measured"}
+
+
+def summary(result: Generation, load_ms: float) -> str:
+    """One line: what was computed and how fast, measured by wall clock."""
+    decode = result.decode_tokens_per_s
+    return (
+        f"[measured: load {load_ms:.0f} ms, prompt {result.prompt_tokens} tokens ({result.cached_tokens} cached), "
+        f"TTFT {result.ttft_ms:.1f} ms, prefill {result.prefill_tokens_per_s:.0f} tokens/s, "
+        f"decode {'unavailable' if decode is None else f'{decode:.1f} tokens/s'}, "
+        f"{len(result.tokens)} new tokens, finish: {result.finish_reason}]"
+    )

@@ -1,0 +1,80 @@
+"""A model that is not a decoder: named arrays in, named arrays out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgec.errors import InputError
+from edgec.exporter.manifest import MethodInfo, TensorInfo
+from edgec.runtime_py.native import Method, set_threads
+
+if TYPE_CHECKING:
+    from edgec.exporter.bundle import Bundle
+
+Array = NDArray[Any]
+
+
+class Function:
+    """The first method of a bundle's artifact as a Python function."""
+
+    def __init__(self, bundle: Bundle, threads: int | None = None) -> None:
+        """Load the artifact.
+
+        Raises:
+            InputError: E157, the runtime refuses it.
+        """
+        self.bundle = bundle
+        self.threads = set_threads(threads)
+        self.info = bundle.manifest.methods[0]
+        self._method = Method(bundle.artifact_path, self.info.name)
+
+    def run(self, **inputs: Array) -> dict[str, Array]:
+        """Execute once.
+
+        Args:
+            inputs: one array per input of the manifest, with its shape and dtype.
+
+        Returns:
+            One array per output of the manifest.
+
+        Raises:
+            InputError: E152, a name, shape or dtype is not the manifest's.
+        """
+        import torch
+
+        _check_names(inputs, self.info)
+        arrays = [_checked(np.asarray(inputs[info.name]), info, self.info) for info in self.info.inputs]
+        outputs = self._method([torch.from_numpy(np.ascontiguousarray(array)) for array in arrays])
+        return {info.name: out.numpy() for info, out in zip(self.info.outputs, outputs, strict=True)}
+
+
+def _check_names(inputs: dict[str, Array], method: MethodInfo) -> None:
+    wanted = [info.name for info in method.inputs]
+    if sorted(inputs) != sorted(wanted):
+        raise InputError(
+            "The inputs are not those of the model.",
+            where=method.name,
+            why=f"given: {', '.join(sorted(inputs)) or 'none'}",
+            fix=f"give: {', '.join(wanted)}",
+            code="E152",
+        )
+
+
+def _checked(array: Array, info: TensorInfo, method: MethodInfo) -> Array:
+    dtype = info.dtype.removeprefix("torch.")
+    if str(array.dtype) == dtype and _fits(array.shape, info, method):
+        return array
+    raise InputError(
+        f"The input {info.name!r} is {array.dtype} {list(array.shape)}.",
+        where=method.name,
+        fix=f"give {dtype} {info.shape}, where {method.dynamic}" if method.dynamic else f"give {dtype} {info.shape}",
+        code="E152",
+    )
+
+
+def _fits(shape: tuple[int, ...], info: TensorInfo, method: MethodInfo) -> bool:
+    ranges = [(size, size) if isinstance(size, int) else method.dynamic[size] for size in info.shape]
+    return len(shape) == len(ranges) and all(low <= n <= high for n, (low, high) in zip(shape, ranges, strict=True))

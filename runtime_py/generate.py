@@ -1,0 +1,175 @@
+"""The decoding loop: prefill, choose, show, feed back, and stop for one of four reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from time import perf_counter
+
+from edgec.errors import InputError
+from edgec.runtime_py.sampling import Sampler, Sampling
+from edgec.runtime_py.stepper import Stepper, check_context
+from edgec.runtime_py.stopping import StopText
+from edgec.runtime_py.text_stream import TextStream
+
+Decode = Callable[[list[int]], str]
+Show = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to generate.
+
+    Attributes:
+        max_new_tokens: None goes on to the end of the context.
+        stop: strings that end the text; they are not part of it.
+        eos: token ids that end the text.
+    """
+
+    max_new_tokens: int | None = 256
+    sampling: Sampling = field(default_factory=Sampling)
+    stop: tuple[str, ...] = ()
+    eos: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Refuse a negative count.
+
+        Raises:
+            InputError: E156.
+        """
+        if self.max_new_tokens is not None and self.max_new_tokens < 1:
+            raise InputError(
+                f"max_new_tokens is {self.max_new_tokens}.", where="max_new_tokens", fix="give 1 or more", code="E156"
+            )
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What came out. All times are wall times measured in this process; None means unavailable.
+
+    Attributes:
+        text: the new text, without stop strings and special tokens.
+        tokens: the new tokens, with the end-of-sequence token if it came.
+        prompt_tokens: tokens of the prompt, of which ``cached_tokens`` were in the KV cache already.
+        finish_reason: ``eos``, ``stop``, ``length`` (max_new_tokens) or ``context`` (no position left).
+        ttft_ms: from the tokens of the prompt to the first new token.
+        token_ms: time from each new token to the next, in ms.
+        load_ms: loading the artifact, where this call's model did it.
+    """
+
+    text: str
+    tokens: tuple[int, ...]
+    prompt_tokens: int
+    cached_tokens: int
+    finish_reason: str
+    ttft_ms: float
+    token_ms: tuple[float, ...]
+    load_ms: float | None = None
+
+    @property
+    def prefill_tokens_per_s(self) -> float:
+        """Tokens of the prompt that were computed, per second until the first new token."""
+        return (self.prompt_tokens - self.cached_tokens) / self.ttft_ms * 1e3
+
+    @property
+    def decode_tokens_per_s(self) -> float | None:
+        """New tokens after the first, per second."""
+        return len(self.token_ms) / sum(self.token_ms) * 1e3 if self.token_ms else None
+
+
+def stream_tokens(stepper: Stepper, prompt: Sequence[int], choose: Sampler, cached: int = 0) -> Iterator[int]:
+    """Tokens until the context is full; each is fed back only when the next one is asked for.
+
+    Args:
+        stepper: the model.
+        prompt: the whole sequence so far.
+        choose: picks a token from logits and history.
+        cached: leading tokens of ``prompt`` that the KV cache holds already; fewer than all of them.
+
+    Raises:
+        InputError: E150, E151 before anything is executed.
+    """
+    history = list(prompt)
+    check_context(len(history), stepper.limits.context)
+    logits = stepper.prefill(history[cached:], cached)
+    while True:
+        token = choose(logits, history)
+        yield token
+        if len(history) >= stepper.limits.context:
+            return
+        history.append(token)
+        logits = stepper.prefill((token,), len(history) - 1)
+
+
+def generate(
+    stepper: Stepper,
+    prompt: Sequence[int],
+    request: Request,
+    decode: Decode,
+    *,
+    show: Show | None = None,
+    cached: int = 0,
+) -> Generation:
+    """Generate text behind ``prompt``.
+
+    Args:
+        stepper: the model.
+        prompt: token ids, at least one.
+        request: how long, how chosen, where to stop.
+        decode: token ids to text.
+        show: called with each piece of text as it becomes certain.
+        cached: leading tokens of ``prompt`` in the KV cache.
+
+    Raises:
+        InputError: E150 when the prompt does not fit, E151 when it is empty.
+    """
+    text = _Text(TextStream(decode, prompt), StopText(request.stop), show or (lambda _: None))
+    tokens: list[int] = []
+    times = [perf_counter()]
+    reason = "context"
+    for token in stream_tokens(stepper, prompt, Sampler(request.sampling), cached):
+        times.append(perf_counter())
+        tokens.append(token)
+        reason = _finished(token, len(tokens), request, text)
+        if reason:
+            break
+    text.close()
+    gaps = tuple((b - a) * 1e3 for a, b in pairwise(times))
+    return Generation(text.shown, tuple(tokens), len(prompt), cached, reason or "context", gaps[0], gaps[1:])
+
+
+def _finished(token: int, count: int, request: Request, text: _Text) -> str:
+    """Why to stop after ``token``, or an empty string."""
+    if token in request.eos:
+        return "eos"
+    text.push(token)
+    if text.stopped:
+        return "stop"
+    return "length" if count == request.max_new_tokens else ""
+
+
+class _Text:
+    """Detokeniser, stop filter and reader in a row."""
+
+    def __init__(self, stream: TextStream, stop: StopText, show: Show) -> None:
+        self._stream, self._stop, self._show = stream, stop, show
+        self.shown = ""
+
+    @property
+    def stopped(self) -> bool:
+        return self._stop.hit is not None
+
+    def push(self, token: int) -> None:
+        self._emit(self._stop.feed(self._stream.push(token)))
+
+    def close(self) -> None:
+        if not self.stopped:
+            self._emit(self._stop.feed(self._stream.flush()))
+        if not self.stopped:
+            self._emit(self._stop.flush())
+
+    def _emit(self, piece: str) -> None:
+        if piece:
+            self.shown += piece
+            self._show(piece)

@@ -1,0 +1,194 @@
+"""The public way to use a bundle on this machine: ``edgec.load(bundle).generate("Once upon a time").text``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from edgec.errors import InputError
+from edgec.runtime_py.chat import Conversation
+from edgec.runtime_py.function import Array, Function
+from edgec.runtime_py.generate import Generation, Request, generate
+from edgec.runtime_py.sampling import Sampling
+from edgec.runtime_py.session import Session, opened
+
+if TYPE_CHECKING:
+    from edgec.exporter.bundle import Bundle
+
+
+def load(bundle: Path | str | Bundle, threads: int | None = None) -> Model:
+    """Open a bundle (every file's checksum is verified) and load its artifact.
+
+    Args:
+        bundle: the folder NAME.edgec, or a Bundle opened before.
+        threads: CPU threads of the runtime, process-wide; None leaves its own choice.
+
+    Raises:
+        InputError: E13x when the bundle is not intact, E157 when the runtime refuses the artifact.
+        ToolError: E301 without ExecuTorch.
+    """
+    return Model(opened(bundle), threads)
+
+
+class Model:
+    """A loaded bundle.
+
+    Attributes:
+        bundle: where it came from, with its manifest.
+        load_ms: time to load the artifact (weights packed for this CPU), measured; imports are not part of it.
+    """
+
+    def __init__(self, bundle: Bundle, threads: int | None = None) -> None:
+        self.bundle = bundle
+        from edgec.runtime_py.native import runtime
+
+        runtime()
+        before = perf_counter()
+        self._loaded = Session(bundle, threads) if bundle.manifest.limits else Function(bundle, threads)
+        self.load_ms = (perf_counter() - before) * 1e3
+
+    @property
+    def session(self) -> Session:
+        """The decoder underneath.
+
+        Raises:
+            InputError: E155, the model is not a decoder.
+        """
+        if isinstance(self._loaded, Session):
+            return self._loaded
+        raise InputError(
+            "This model does not generate text.",
+            where=str(self.bundle.path),
+            why=f"its task is {self.bundle.manifest.model.task}",
+            fix="call .run(name=array, ...)",
+            code="E155",
+        )
+
+    def run(self, **inputs: Array) -> dict[str, Array]:
+        """Execute a model that is not a decoder; inputs and outputs are numpy arrays by name.
+
+        Raises:
+            InputError: E155 for a decoder, E152 when names, shapes or dtypes are not those of the manifest.
+        """
+        if isinstance(self._loaded, Function):
+            return self._loaded.run(**inputs)
+        raise InputError(
+            "This model is a decoder.", where=str(self.bundle.path), fix="call .generate(...)", code="E155"
+        )
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        """The bundle's tokenizer (transformers).
+
+        Raises:
+            InputError: E158, the bundle has none or it cannot be read.
+        """
+        if self.bundle.tokenizer_dir is None:
+            raise _no_tokenizer(self.bundle.path, "the model was exported without one")
+        from transformers import AutoTokenizer
+
+        try:
+            return AutoTokenizer.from_pretrained(self.bundle.tokenizer_dir, local_files_only=True)
+        except (OSError, ValueError) as cause:
+            raise _no_tokenizer(self.bundle.path, str(cause)) from cause
+
+    @cached_property
+    def generation_config(self) -> Mapping[str, Any]:
+        """The bundle's generation_config.json as a dictionary; empty without one."""
+        path = self.bundle.generation_config_path
+        return json.loads(path.read_text()) if path else {}
+
+    @property
+    def has_template(self) -> bool:
+        """The tokenizer has a chat template."""
+        return bool(getattr(self.tokenizer, "chat_template", None))
+
+    @property
+    def eos(self) -> frozenset[int]:
+        """Token ids that end a text: from the generation config, else the tokenizer's, else none."""
+        ids = self.generation_config.get("eos_token_id")
+        if ids is None and self.bundle.tokenizer_dir:
+            ids = self.tokenizer.eos_token_id
+        return frozenset([ids] if isinstance(ids, int) else ids or ())
+
+    def encode(self, prompt: str, template: bool = False) -> list[int]:
+        """Text to token ids, with the tokenizer's own leading tokens; as a user's message when ``template``.
+
+        Raises:
+            InputError: E154 when ``template`` is asked for and there is none.
+        """
+        if template:
+            return self.chat().encode([{"role": "user", "content": prompt}])
+        return list(self.tokenizer(prompt)["input_ids"])
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Token ids to text without special tokens; empty when the bundle has no tokenizer."""
+        if self.bundle.tokenizer_dir is None:
+            return ""
+        return self.tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+    def request(
+        self,
+        *,
+        max_new_tokens: int | None = 256,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+        seed: int | None = None,
+        stop: Sequence[str] = (),
+        repetition_penalty: float | None = None,
+    ) -> Request:
+        """Options as a Request; an absent repetition penalty is the generation config's, as in transformers."""
+        penalty = repetition_penalty or self.generation_config.get("repetition_penalty") or 1.0
+        sampling = Sampling(temperature, top_k, top_p, min_p, penalty, seed)
+        return Request(max_new_tokens, sampling, tuple([stop] if isinstance(stop, str) else stop), self.eos)
+
+    def generate(
+        self,
+        prompt: str | Sequence[int],
+        *,
+        template: bool = False,
+        stream: Callable[[str], None] | None = None,
+        **options: Any,
+    ) -> Generation:
+        """Continue a text.
+
+        Args:
+            prompt: text, or token ids.
+            template: wrap the text as a user's message in the chat template.
+            stream: called with each piece of new text.
+            options: those of ``request``: max_new_tokens (256; None: to the end of the context), temperature (0:
+                greedy), top_k, top_p, min_p, seed, stop, repetition_penalty.
+
+        Raises:
+            InputError: E150 prompt too long, E151 empty, E152 foreign token ids, E154 no template, E155 no decoder,
+                E156 an option outside its range.
+        """
+        session, request = self.session, self.request(**options)
+        tokens = self.encode(prompt, template) if isinstance(prompt, str) else list(prompt)
+        result = generate(session, tokens, request, self.decode, show=stream)
+        return replace(result, load_ms=self.load_ms)
+
+    def chat(self, system: str | None = None) -> Conversation:
+        """Begin a conversation; it uses this model's KV cache, so only the latest one is fast.
+
+        Raises:
+            InputError: E154, the tokenizer has no chat template.
+        """
+        return Conversation(self.session, self.tokenizer, self.decode, self.eos, system)
+
+
+def _no_tokenizer(where: Path, why: str) -> InputError:
+    return InputError(
+        "The bundle has no usable tokenizer.",
+        where=str(where),
+        why=why,
+        fix="pass token ids to generate(), or export from a folder that holds the tokenizer",
+        code="E158",
+    )

@@ -1,0 +1,131 @@
+"""The ExecuTorch runtime of this process: its kernels, its threads, its loaded methods.
+
+``executorch.runtime`` and ``portable_lib`` import the whole exporter (4 s here). This module takes the same extension,
+``executorch.extension.pybindings._C``, directly; the dependency is pinned to one version, so the name is stable.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from edgec.errors import InputError, ToolError
+
+KERNEL_LIBRARIES = ("kernels/quantized/*quantized_ops_aot_lib.*", "extension/llm/custom_ops/*custom_ops_aot_lib.*")
+
+
+@contextmanager
+def captured_stderr() -> Iterator[Callable[[], str]]:
+    """Hold back what native code writes to file descriptor 2; the yielded function reads it.
+
+    The runtime logs CPU probing there on every start and the reason of a failure: noise in one case, the cause in the
+    other.
+    """
+    sys.stderr.flush()
+    saved = os.dup(2)
+    with tempfile.TemporaryFile() as log:
+        os.dup2(log.fileno(), 2)
+        try:
+            yield lambda: os.pread(log.fileno(), 1 << 16, 0).decode(errors="replace").strip()
+        finally:
+            sys.stderr.flush()
+            os.dup2(saved, 2)
+            os.close(saved)
+
+
+@lru_cache(maxsize=1)
+def runtime() -> ModuleType:
+    """The runtime's extension module with the quantised and the LLM kernels registered.
+
+    Raises:
+        ToolError: E301, ExecuTorch is not installed or cannot be loaded.
+    """
+    spec = find_spec("executorch")
+    if spec is None or not spec.submodule_search_locations:
+        raise _no_runtime("the package executorch is not installed")
+    try:
+        return _load(Path(next(iter(spec.submodule_search_locations))))
+    except (ImportError, OSError) as cause:
+        raise _no_runtime(str(cause)) from cause
+
+
+def _load(package: Path) -> ModuleType:
+    import torch
+    from executorch.extension.pybindings import _C
+
+    for pattern in KERNEL_LIBRARIES:
+        for library in sorted(package.glob(pattern)):
+            torch.ops.load_library(library)
+    return _C
+
+
+def _no_runtime(why: str) -> ToolError:
+    return ToolError(
+        "The ExecuTorch runtime is not available.",
+        where="executorch",
+        why=why,
+        fix="run 'edgec doctor'; install with: pip install executorch==1.5.1",
+        code="E301",
+    )
+
+
+def set_threads(threads: int | None) -> int:
+    """Set the size of the process-wide thread pool (None leaves it); returns the size in force.
+
+    Raises:
+        InputError: E156, ``threads`` is below 1.
+    """
+    if threads is not None and threads < 1:
+        raise InputError(f"{threads} threads were asked for.", where="--threads", fix="give 1 or more", code="E156")
+    with captured_stderr():
+        if threads is not None:
+            runtime()._unsafe_reset_threadpool(threads)
+        return int(runtime()._threadpool_get_thread_count())
+
+
+class Method:
+    """One loaded method of an artifact. The program it belongs to is kept alive beside it."""
+
+    def __init__(self, artifact: Path, name: str = "forward") -> None:
+        """Load ``name`` from ``artifact``; weights are packed for this CPU here, which dominates the load time.
+
+        Raises:
+            InputError: E157, the runtime refuses the artifact (corrupted, other version, or a missing kernel).
+        """
+        self.artifact = artifact
+        module = runtime()
+        with captured_stderr() as log:
+            try:
+                self._program = module._load_program(str(artifact))
+                self._method = self._program.load_method(name)
+            except RuntimeError as cause:
+                raise _refused("loaded", artifact, cause, log()) from cause
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        """Execute with torch tensors; outputs are fresh copies.
+
+        Raises:
+            InputError: E157, the runtime refuses the inputs or fails inside a kernel (its log goes to stderr).
+        """
+        try:
+            return self._method(inputs)
+        except RuntimeError as cause:
+            raise _refused("executed", self.artifact, cause, "") from cause
+
+
+def _refused(verb: str, artifact: Path, cause: Exception, log: str) -> InputError:
+    return InputError(
+        f"The artifact could not be {verb}.",
+        where=str(artifact),
+        why="; ".join(part for part in (str(cause), *log.splitlines()[-2:]) if part),
+        fix="check the bundle with 'edgec verify' and this installation with 'edgec doctor'",
+        code="E157",
+    )

@@ -1,0 +1,130 @@
+"""From logits to the next token.
+
+The order is that of transformers' ``generate``: repetition penalty, temperature, top-k, top-p, min-p; each step masks
+logits with -inf and the next one sees the masked distribution. Temperature 0 is greedy: the penalty, then the largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgec.errors import InputError
+
+Vector = NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to choose a token; the defaults are greedy.
+
+    Attributes:
+        temperature: 0 for greedy, else logits are divided by it.
+        top_k: keep the k largest (ties at the k-th stay); 0 keeps all.
+        top_p: keep the smallest set whose probability reaches p; 1 keeps all.
+        min_p: drop what is less likely than ``min_p`` times the most likely; 0 keeps all.
+        repetition_penalty: divides positive and multiplies negative logits of tokens seen before (arXiv:1909.05858).
+        seed: makes the draws reproducible; None draws from the system's entropy.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse values outside their range.
+
+        Raises:
+            InputError: E156.
+        """
+        for name, valid, allowed in (
+            ("temperature", 0 <= self.temperature < float("inf"), "0 (greedy) or more"),
+            ("top_k", self.top_k >= 0, "0 (all) or more"),
+            ("top_p", 0 < self.top_p <= 1, "above 0, at most 1"),
+            ("min_p", 0 <= self.min_p <= 1, "0 to 1"),
+            ("repetition_penalty", 0 < self.repetition_penalty < float("inf"), "above 0 (1 is none)"),
+            ("seed", self.seed is None or self.seed >= 0, "0 or more"),
+        ):
+            if not valid:
+                raise InputError(f"{name} is {getattr(self, name)}.", where=name, fix=f"give {allowed}", code="E156")
+
+
+def penalise_repetition(logits: Vector, seen: Sequence[int], penalty: float) -> Vector:
+    """Make tokens in ``seen`` less likely; ``logits`` [vocabulary] stays as it is."""
+    if penalty == 1.0 or not seen:
+        return logits
+    ids = np.unique(np.asarray(seen))
+    out = logits.copy()
+    out[ids] = np.where(out[ids] < 0, out[ids] * penalty, out[ids] / penalty)
+    return out
+
+
+def keep_top_k(logits: Vector, k: int) -> Vector:
+    """Mask everything below the k-th largest logit."""
+    if k <= 0 or k >= logits.size:
+        return logits
+    threshold = np.partition(logits, -k)[-k]
+    return np.where(logits < threshold, -np.inf, logits)
+
+
+def keep_top_p(logits: Vector, p: float) -> Vector:
+    """Mask the tail that the most likely tokens with total probability ``p`` leave; the likeliest always stays."""
+    if p >= 1.0:
+        return logits
+    ascending = np.argsort(logits, kind="stable")
+    tail = np.cumsum(probabilities(logits)[ascending]) <= 1.0 - p
+    tail[-1] = False
+    out = logits.copy()
+    out[ascending[tail]] = -np.inf
+    return out
+
+
+def keep_min_p(logits: Vector, min_p: float) -> Vector:
+    """Mask what is less likely than ``min_p`` times the most likely token."""
+    if min_p <= 0.0:
+        return logits
+    likely = probabilities(logits)
+    return np.where(likely < min_p * likely.max(), -np.inf, logits)
+
+
+def probabilities(logits: Vector) -> NDArray[np.float64]:
+    """Softmax in float64 over [vocabulary]."""
+    shifted = np.exp(logits.astype(np.float64) - logits.max())
+    return np.asarray(shifted / shifted.sum())
+
+
+def processed(logits: Vector, seen: Sequence[int], sampling: Sampling) -> Vector:
+    """All steps in order; for greedy decoding only the repetition penalty."""
+    out = penalise_repetition(logits, seen, sampling.repetition_penalty)
+    if sampling.temperature == 0:
+        return out
+    out = keep_top_k(out / np.asarray(sampling.temperature, dtype=out.dtype), sampling.top_k)
+    return keep_min_p(keep_top_p(out, sampling.top_p), sampling.min_p)
+
+
+def draw(likely: NDArray[np.float64], rng: np.random.Generator) -> int:
+    """One index drawn with the given probabilities; an index of probability 0 is never drawn."""
+    cumulative = np.cumsum(likely)
+    cumulative /= cumulative[-1]
+    return int(np.searchsorted(cumulative, rng.random(), side="right"))
+
+
+class Sampler:
+    """Chooses tokens for one sequence; holds the random generator."""
+
+    def __init__(self, sampling: Sampling) -> None:
+        self.sampling = sampling
+        self._rng = np.random.default_rng(sampling.seed)
+
+    def __call__(self, logits: Vector, seen: Sequence[int]) -> int:
+        """The next token after ``seen`` (prompt and what was generated), given logits [vocabulary]."""
+        scores = processed(logits, seen, self.sampling)
+        if self.sampling.temperature == 0:
+            return int(scores.argmax())
+        return draw(probabilities(scores), self._rng)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+import edgec
+from edgec.cli.run import run
+from edgec.errors import InputError
+from tests.runtime_py.tiny_decoder import built
+
+PROMPT = "Once upon a time"
+
+
+@pytest.fixture(scope="module")
+def bundle() -> Path:
+    return built()[1]
+
+
+def invoke(*arguments: str, text: str | None = None) -> Result:
+    app = typer.Typer()
+    app.command()(run)
+    return CliRunner().invoke(app, list(arguments), input=text)
+
+
+def answers(*arguments: str, text: str | None = None) -> list[dict[str, object]]:
+    result = invoke(*arguments, "--json", text=text)
+    assert result.exit_code == 0, result.exception
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_raw_text_goes_to_stdout_and_timings_to_stderr(bundle: Path) -> None:
+    result = invoke(str(bundle), "-p", PROMPT, "--raw", "--max-new-tokens", "12")
+    assert result.exit_code == 0
+    assert result.stdout.rstrip("\n") == edgec.load(bundle).generate(PROMPT, max_new_tokens=12).text.rstrip("\n")
+    assert "measured" in result.stderr and "12 new tokens" in result.stderr and "tokens/s" in result.stderr
+
+
+def test_the_chat_template_is_used_unless_raw(bundle: Path) -> None:
+    templated, raw = answers(str(bundle), "-p", PROMPT)[0], answers(str(bundle), "-p", PROMPT, "--raw")[0]
+    assert (templated["chat_template"], raw["chat_template"]) == (True, False)
+    assert templated["tokens"] == list(edgec.load(bundle).generate(PROMPT, template=True).tokens)
+    assert raw["tokens"] == list(edgec.load(bundle).generate(PROMPT).tokens)
+
+
+def test_sampling_options_reach_the_sampler(bundle: Path) -> None:
+    options = ["-p", PROMPT, "--raw", "--temperature", "1.5", "--top-k", "50", "--top-p", "0.9", "--min-p", "0.01"]
+    first, again, other = (answers(str(bundle), *options, "--seed", seed)[0]["tokens"] for seed in ("1", "1", "2"))
+    assert first == again != other
+
+
+def test_stop_strings_are_repeatable(bundle: Path) -> None:
+    text = edgec.load(bundle).generate(PROMPT, max_new_tokens=20).text
+    answer = answers(str(bundle), "-p", PROMPT, "--raw", "--stop", "\0never", "--stop", text[4:7])[0]
+    assert answer["finish_reason"] == "stop" and answer["text"] == text[: text.index(text[4:7])]
+
+
+def test_a_piped_conversation_reuses_the_cache(bundle: Path) -> None:
+    first, second = answers(str(bundle), "--chat", "--max-new-tokens", "6", text="Hello\n\nGo on\n")
+    assert first["cached_tokens"] == 0
+    assert isinstance(second["cached_tokens"], int) and second["cached_tokens"] > 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ([], "E156"),
+        (["--chat", "--raw"], "E156"),
+        (["-p", "x", "--raw", "--system", "y"], "E156"),
+        (["-p", "x", "--temperature", "-1"], "E156"),
+        (["-p", "word " * 400], "E150"),
+    ],
+)
+def test_errors_are_typed(bundle: Path, arguments: list[str], code: str) -> None:
+    error = invoke(str(bundle), *arguments).exception
+    assert isinstance(error, InputError) and error.code == code
+
+
+def test_no_bundle_is_an_error_of_the_user(tmp_path: Path) -> None:
+    assert isinstance(invoke(str(tmp_path / "none.edgec"), "-p", "x").exception, InputError)
+
+
+def test_help_shows_two_examples() -> None:
+    assert invoke("--help").stdout.count("edgec run tiny-llama-host.edgec") == 2
