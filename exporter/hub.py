@@ -43,7 +43,7 @@ def _hub_error(repo: str, revision: str | None, error: Exception) -> Exception:
         (errors.RepositoryNotFoundError, _not_found),
         (errors.RevisionNotFoundError, _no_revision),
         (errors.HFValidationError, _not_found),
-        (errors.HfHubHTTPError, _offline),
+        (errors.HTTPError, _offline),
         (errors.LocalEntryNotFoundError, _offline),
         (ConnectionError, _offline),
         (errors.XetDownloadError, _offline),
