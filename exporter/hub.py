@@ -37,13 +37,15 @@ def fetch_snapshot(
 def _hub_error(repo: str, revision: str | None, error: Exception) -> Exception:
     from huggingface_hub import errors
 
+    # The base class of the HTTP client that the hub's library uses, whichever that is.
+    http_error: type[Exception] = errors.HfHubHTTPError.__bases__[0]
     # The first match wins: a gated repository is also a repository that was not found.
     table: tuple[tuple[type[Exception], Callable[[str, str | None, Exception], InputError]], ...] = (
         (errors.GatedRepoError, _gated),
         (errors.RepositoryNotFoundError, _not_found),
         (errors.RevisionNotFoundError, _no_revision),
         (errors.HFValidationError, _not_found),
-        (errors.HTTPError, _offline),
+        (http_error, _offline),
         (errors.LocalEntryNotFoundError, _offline),
         (ConnectionError, _offline),
         (errors.XetDownloadError, _offline),

@@ -83,7 +83,8 @@ def _load(file: Path) -> Any:
     try:
         return torch.load(file, map_location="cpu", weights_only=True, mmap=_is_zip(file))
     except Exception as error:  # Anything can come out of a damaged pickle.
-        raise corrupt(file, f"torch.load(weights_only=True) says: {str(error).splitlines()[0]}") from error
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise corrupt(file, f"torch.load(weights_only=True) says: {reason}") from error
 
 
 def _is_zip(file: Path) -> bool:

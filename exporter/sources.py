@@ -252,7 +252,7 @@ def _module_class(config: Any, task: str | None) -> Any:
 
     architecture = next(iter(config.architectures or ()), None)
     named = getattr(transformers, architecture, None) if architecture and task is None else None
-    return named or auto_class(task or task_of(architecture), config.model_type)
+    return named or auto_class(task or task_of(architecture), config)
 
 
 def _make_module(

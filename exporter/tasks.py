@@ -46,25 +46,39 @@ _IMAGE_SIZE = 224
 _SAMPLING_RATE = 16_000
 
 
-def auto_class(task: str, model_type: str) -> Any:
+def auto_class(task: str, config: Any) -> Any:
     """The transformers Auto class for a task; optimum decides where it is installed.
+
+    Args:
+        task: one of optimum's task names.
+        config: the transformers config that the class will be given.
 
     Raises:
         InputError: E146, the task is unknown or has no class for this model type.
     """
+    found = _own_class(task) if find_spec("optimum") is None else _optimum_class(task, config.model_type)
+    mapping = getattr(found, "_model_mapping", None)
+    if mapping is not None and type(config) not in mapping:
+        raise _unknown_task(task, f"{found.__name__} has no class for model type {config.model_type!r}")
+    return found
+
+
+def _own_class(task: str) -> Any:
     import transformers
 
-    if find_spec("optimum") is None:
-        if task not in _AUTO_CLASSES:
-            raise _unknown_task(task, f"known: {', '.join(_AUTO_CLASSES)}; the extra edgec[optimum] knows more")
-        return getattr(transformers, _AUTO_CLASSES[task])
+    if task not in _AUTO_CLASSES:
+        raise _unknown_task(task, f"known: {', '.join(_AUTO_CLASSES)}; the extra edgec[optimum] knows more")
+    return getattr(transformers, _AUTO_CLASSES[task])
+
+
+def _optimum_class(task: str, model_type: str) -> Any:
     from optimum.exporters.tasks import TasksManager
 
     try:
         return TasksManager.get_model_class_for_task(task, model_type=model_type, library="transformers")
     except (KeyError, ValueError, AttributeError) as error:
         known = ", ".join(sorted(TasksManager.get_all_tasks()))
-        raise _unknown_task(task, f"no class for model type {model_type!r}; tasks: {known}") from error
+        raise _unknown_task(task, f"optimum has none for model type {model_type!r}; known: {known}") from error
 
 
 def task_of(architecture: str | None) -> str:
