@@ -73,7 +73,7 @@ def build_ledger(artifact: Path, records: Sequence[WeightRecord]) -> Ledger:
         records: all tensors the compiler wanted in it.
 
     Raises:
-        InputError: E150, the file is no ExecuTorch program.
+        InputError: E139, the file is no ExecuTorch program.
     """
     return ledger_of(read_layout(artifact), records)
 

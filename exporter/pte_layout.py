@@ -67,7 +67,7 @@ def read_layout(artifact: Path) -> Layout:
     """Take a .pte apart; its constants are hashed through a memory map, not loaded.
 
     Raises:
-        InputError: E150, the file is no ExecuTorch program.
+        InputError: E139, the file is no ExecuTorch program.
     """
     try:
         with artifact.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -78,7 +78,7 @@ def read_layout(artifact: Path) -> Layout:
             where=str(artifact),
             why=str(error) or type(error).__name__,
             fix="export the model again",
-            code="E150",
+            code="E139",
         ) from error
 
 

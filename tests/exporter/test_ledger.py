@@ -155,7 +155,7 @@ def test_a_damaged_artifact_is_a_typed_error(artifact: Path, tmp_path: Path, kee
     (tmp_path / "cut.pte").write_bytes(artifact.read_bytes()[:keep])
     with pytest.raises(InputError) as caught:
         read_layout(tmp_path / "cut.pte")
-    assert caught.value.code == "E150"
+    assert caught.value.code == "E139"
 
 
 @pytest.mark.parametrize("blob", [b"", b"x" * 40, b"\0\0\0\0XH00" + b"\xff" * 40])

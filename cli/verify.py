@@ -1,0 +1,32 @@
+"""``edgec verify``: a bundle's checksums, schema and golden vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def verify(
+    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec.")],
+    *,
+    threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+) -> None:
+    """Check a bundle and execute it against its golden vectors.
+
+    Exit code 1: a file or the manifest is not what was exported. Exit code 2: a golden vector differs.
+
+    Examples:
+    edgec verify tiny-llama-host.edgec
+
+    edgec verify tiny-llama-host.edgec --json
+    """
+    from edgec.runtime_py.verify import verify as verify_bundle
+    from edgec.runtime_py.verify_table import print_verification
+
+    report = verify_bundle(bundle, threads)
+    print_verification(report, as_json=json)
+    if not report.passed:
+        raise typer.Exit(2)

@@ -1,0 +1,189 @@
+"""``edgec verify``: is this bundle intact, and does it still say what it said when it was exported?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
+
+from edgec.errors import EdgecError, ToolError
+from edgec.exporter.bundle import Bundle, open_bundle
+from edgec.exporter.golden import (
+    ChatVector,
+    FunctionVector,
+    Golden,
+    OutputVector,
+    TextVector,
+    encode,
+    probe_values,
+    read_golden,
+    render,
+)
+from edgec.exporter.manifest import Runtime
+
+if TYPE_CHECKING:
+    from edgec.runtime_py.model import Model
+    from edgec.runtime_py.session import Session
+
+V = TypeVar("V")
+Status = Literal["passed", "failed", "warning", "unavailable"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was checked. ``unavailable``: the bundle or this machine gives nothing to check it with."""
+
+    name: str
+    status: Status
+    detail: str
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """All checks of one bundle; one that is not even intact has no report but an InputError."""
+
+    bundle: Path
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        """No check failed."""
+        return all(check.status != "failed" for check in self.checks)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report for machines."""
+        checks = [{"name": c.name, "status": c.status, "detail": c.detail} for c in self.checks]
+        return {"bundle": str(self.bundle), "passed": self.passed, "checks": checks}
+
+
+def verify(bundle: Path | str, threads: int | None = None) -> VerifyReport:
+    """Check every file, the runtime, and replay the golden vectors by executing the artifact.
+
+    Args:
+        bundle: the folder NAME.edgec.
+        threads: CPU threads of the runtime; None leaves its own choice.
+
+    Raises:
+        InputError: E130 to E138, the bundle is not intact.
+    """
+    opened = open_bundle(Path(bundle))
+    golden = read_golden(opened.golden_path) if opened.golden_path else Golden()
+    files = opened.manifest.files
+    intact = Check(
+        "files", "passed", f"{len(files)} files, {sum(f.bytes for f in files):,} bytes: size and sha256 as listed"
+    )
+    schema = Check(
+        "manifest", "passed", f"schema {opened.manifest.schema_version}, digest {opened.manifest.digest[:12]}…"
+    )
+    replayed = _replay(opened, golden, threads)
+    return VerifyReport(opened.path, (intact, schema, runtime_check(opened.manifest.runtime), *replayed))
+
+
+def runtime_check(required: Runtime) -> Check:
+    """The runtime's version here against the one the artifact was made for."""
+    try:
+        present = version(required.name)
+    except PackageNotFoundError:
+        return Check(
+            "runtime", "unavailable", f"{required.name} {required.version} is required, none is installed here"
+        )
+    if present == required.version:
+        return Check("runtime", "passed", f"{required.name} {present}")
+    advice = (
+        "the golden vectors tell whether that matters; otherwise install that version or export again with this one"
+    )
+    return Check("runtime", "warning", f"made for {required.name} {required.version}, here is {present}: {advice}")
+
+
+def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[Check]:
+    from edgec.runtime_py.model import load
+
+    try:
+        model = load(bundle, threads)
+    except EdgecError as error:
+        missing = isinstance(error, ToolError)
+        return [Check("artifact", "unavailable" if missing else "failed", f"{error.what} {error.why}")]
+    return [
+        Check("artifact", "passed", "the runtime accepts it, with every operator it needs"),
+        _outcome("tokenizer", "texts", golden.texts, lambda vector: text_fault(model, vector)),
+        _outcome("chat template", "conversations", _listed(golden.chat), lambda vector: chat_fault(model, vector)),
+        _outcome("output vectors", "vectors", golden.outputs, lambda vector: output_fault(model.session, vector)),
+        _outcome("function vectors", "vectors", golden.functions, lambda vector: function_fault(model, vector)),
+    ]
+
+
+def _listed(chat: ChatVector | None) -> Sequence[ChatVector]:
+    return [chat] if chat else []
+
+
+def _outcome(name: str, noun: str, vectors: Sequence[V], fault_of: Callable[[V], str | None]) -> Check:
+    """Replay vectors until one differs."""
+    if not vectors:
+        return Check(name, "unavailable", "the bundle holds none")
+    try:
+        fault = next((fault for vector in vectors if (fault := fault_of(vector))), None)
+    except EdgecError as error:
+        fault = f"{error.what} {error.why}"
+    return Check(name, "failed", fault) if fault else Check(name, "passed", f"{len(vectors)} {noun} as at export")
+
+
+def text_fault(model: Model, vector: TextVector) -> str | None:
+    """How the tokenizer differs on one text, or None. Ids must be equal."""
+    found = encode(model.tokenizer, vector.text)
+    return None if found == vector.ids else f"{vector.label!r} gives {_first_difference(vector.ids, found)}"
+
+
+def chat_fault(model: Model, vector: ChatVector) -> str | None:
+    """How the rendered conversation or its ids differ, or None. Both must be equal."""
+    if render(model.tokenizer, vector.messages) != vector.rendered:
+        return "the chat template renders another text"
+    found = [int(token) for token in model.tokenizer(vector.rendered, add_special_tokens=False)["input_ids"]]
+    return None if found == vector.ids else f"the rendered text gives {_first_difference(vector.ids, found)}"
+
+
+def _first_difference(wanted: Sequence[int], found: Sequence[int]) -> str:
+    pairs = enumerate(zip(wanted, found, strict=False))
+    index = next((i for i, (one, other) in pairs if one != other), min(len(wanted), len(found)))
+    return f"ids {list(found[index : index + 4])} from the {index}. on instead of {list(wanted[index : index + 4])}"
+
+
+def output_fault(session: Session, vector: OutputVector) -> str | None:
+    """How the artifact's output differs, or None.
+
+    The continuation is fed as it was, so that one differing token does not hide the rest. A token may differ where the
+    margin was below the tolerance; a probed logit may move by the tolerance.
+    """
+    probes = {probe.position: probe for probe in vector.probes}
+    for step, row in enumerate(_rows(session, vector)):
+        position = len(vector.prompt_ids) - 1 + step
+        best, wanted = int(row.argmax()), vector.continuation_ids[step]
+        if best != wanted and vector.margins[step] > vector.tolerance:
+            return f"after position {position} it continues with {best} instead of {wanted}"
+        moved = float(np.abs(row[probes[position].ids] - probes[position].logits).max()) if position in probes else 0.0
+        if not moved <= vector.tolerance:
+            return f"a logit at position {position} moved by {moved:.3g}, allowed are {vector.tolerance:.3g}"
+    return None
+
+
+def _rows(session: Session, vector: OutputVector) -> Iterator[Any]:
+    """Logits [vocabulary] that chose each continued token, fed the way generation feeds."""
+    yield session.prefill(vector.prompt_ids, 0)
+    for step, token in enumerate(vector.continuation_ids[:-1]):
+        yield session.forward([token], len(vector.prompt_ids) + step, [0])[0]
+
+
+def function_fault(model: Model, vector: FunctionVector) -> str | None:
+    """How the outputs of a model that is not a decoder differ, or None."""
+    method = model.bundle.manifest.methods[0]
+    shapes = {info.name: [size for size in info.shape if isinstance(size, int)] for info in method.inputs}
+    inputs = {i.name: probe_values(shapes[i.name], i.dtype, vector.bounds.get(i.name, 0)) for i in method.inputs}
+    outputs = model.run(**inputs)
+    for name, indices in vector.indices.items():
+        moved = float(np.abs(outputs[name].ravel()[indices] - vector.values[name]).max())
+        if not moved <= vector.tolerance:
+            return f"a value of {name!r} moved by {moved:.3g}, allowed are {vector.tolerance:.3g}"
+    return None
