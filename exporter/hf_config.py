@@ -35,12 +35,13 @@ def load_config(folder: Path, raw: Mapping[str, Any], *, trust_remote_code: bool
     _check_sizes(folder, raw)
     model_type = raw.get("model_type")
     known = isinstance(model_type, str) and model_type in CONFIG_MAPPING
-    if not known and not (trust_remote_code and "auto_map" in raw):
+    remote = trust_remote_code and "auto_map" in raw
+    if not known and not remote:
         raise _unknown(folder, raw)
     try:
-        if known:
-            return CONFIG_MAPPING[model_type].from_dict(dict(raw))
-        return AutoConfig.from_pretrained(folder, trust_remote_code=True)
+        if remote:
+            return AutoConfig.from_pretrained(folder, trust_remote_code=True)
+        return CONFIG_MAPPING[model_type].from_dict(dict(raw))
     except Exception as error:  # Each config class validates in its own way.
         raise bad_config(folder, error) from error
 

@@ -185,6 +185,7 @@ def _from_folder(model: str, folder: Path, config_file: Path | None, options: Op
         trained=not options.random_weights,
         tokenizer_files=described.tokenizer_files,
         generation_config=described.generation_config,
+        files=(*described.files, *(sorted(folder.glob("*.py")) if options.trust_remote_code else ())),
         seed=options.seed,
         trust_remote_code=options.trust_remote_code,
     )
@@ -202,7 +203,7 @@ def _as_decoder(source: ModelSource, described: ModelFolder, config: Any, option
         config={**text.to_dict(), **kept},
         hf_config=text,
         weights=weights,
-        files=(*described.files, *files),
+        files=(*source.files, *files),
         task="text-generation",
     )
 
@@ -218,7 +219,7 @@ def _as_module(source: ModelSource, described: ModelFolder, config: Any, options
         config=config.to_dict(),
         hf_config=config,
         weights=weights,
-        files=(*described.files, *files),
+        files=(*source.files, *files),
         task=options.task or task_of(type(shell).__name__),
         input_names=tuple(inputs),
         factory=partial(_make_module, maker, config, weights, inputs, options.trust_remote_code),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 import transformers
@@ -15,7 +17,16 @@ from torch import nn
 from edgec.exporter.model_build import put_weights
 from edgec.exporter.sources import ModelSource, resolve
 from edgec.exporter.spec import model_spec
-from tests.exporter.tiny_sources import ENCODER, LLAMA, VISION, write_config, write_llama
+from tests.exporter.tiny_sources import (
+    ENCODER,
+    LLAMA,
+    VISION,
+    llama_shapes,
+    llama_tensors,
+    write_config,
+    write_llama,
+    write_sparse,
+)
 from tests.families import FAMILIES, Family
 from tests.families import save as save_family
 
@@ -239,8 +250,6 @@ def test_the_licence(case: tuple[str, str, str | None], tmp_path: Path) -> None:
 
 
 def test_an_adapted_model_may_lack_the_keys_and_values_it_shares(tmp_path: Path) -> None:
-    from tests.exporter.tiny_sources import llama_tensors
-
     shared = {f"model.layers.1.self_attn.{name}_proj.weight" for name in "kv"}
     tensors = {name: value for name, value in llama_tensors().items() if name not in shared}
     record = {"passes": ["shared_kv"], "mode": "reuse", "boundary": 1}
@@ -255,6 +264,40 @@ def test_building_on_meta_allocates_nothing_and_takes_an_attention(tmp_path: Pat
     parameter = next(model.parameters())
     assert (parameter.device.type, parameter.dtype) == ("meta", torch.bfloat16)
     assert model.config._attn_implementation == "sdpa"
+
+
+def test_resolving_a_huge_model_allocates_nothing(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 8192, "intermediate_size": 32768, "vocab_size": 1_000_000, "num_attention_heads": 64}
+    folder = write_config(tmp_path / "huge", {**sizes, "num_key_value_heads": 32})
+    claimed = write_sparse(folder / "model.safetensors", llama_shapes(8192, 32768, 1_000_000))
+    resolve(str(write_llama(tmp_path / "tiny")))  # whatever imports cost is paid here
+    before = psutil.Process().memory_info().rss
+    source = resolve(str(folder))
+    assert source.weights is not None
+    assert sum(entry.nbytes for entry in source.weights.names().values()) == claimed > 40 * 10**9
+    grown = psutil.Process().memory_info().rss - before
+    assert grown < claimed / 400
+
+
+REMOTE_CODE = """
+from transformers import LlamaConfig, LlamaForCausalLM
+class HomeConfig(LlamaConfig):
+    model_type = "homemade"
+class HomeForCausalLM(LlamaForCausalLM):
+    config_class = HomeConfig
+"""
+
+
+def test_code_that_comes_with_a_model_runs_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr("sys.path", list(sys.path))
+    names = {"AutoConfig": "home.HomeConfig", "AutoModelForCausalLM": "home.HomeForCausalLM"}
+    changes = {"model_type": "homemade", "architectures": ["HomeForCausalLM"], "auto_map": names}
+    folder = write_llama(tmp_path / "m", changes)
+    (folder / "home.py").write_text(REMOTE_CODE)
+    source = resolve(str(folder), trust_remote_code=True)
+    assert type(source.build_on()).__name__ == "HomeForCausalLM"
+    assert folder / "home.py" in source.files
 
 
 def test_a_local_path_comes_before_a_hub_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -51,18 +52,38 @@ def write_config(folder: Path, changes: Mapping[str, Any] | None = None) -> Path
     return folder
 
 
+def llama_shapes(hidden: int = 32, inner: int = 64, vocab: int = 128) -> dict[str, tuple[int, ...]]:
+    """The parameters of a two-layer Llama with as many key/value heads as half its heads, embeddings tied."""
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (vocab, hidden), "model.norm.weight": (hidden,)}
+    for layer in range(2):
+        prefix = f"model.layers.{layer}"
+        shapes |= {f"{prefix}.{norm}.weight": (hidden,) for norm in ("input_layernorm", "post_attention_layernorm")}
+        shapes |= {f"{prefix}.self_attn.{name}_proj.weight": (hidden, hidden) for name in "qo"}
+        shapes |= {f"{prefix}.self_attn.{name}_proj.weight": (hidden // 2, hidden) for name in "kv"}
+        shapes |= {f"{prefix}.mlp.{name}_proj.weight": (inner, hidden) for name in ("gate", "up")}
+        shapes |= {f"{prefix}.mlp.down_proj.weight": (hidden, inner)}
+    return shapes
+
+
 def llama_tensors() -> dict[str, torch.Tensor]:
     """Seeded tensors that fit LLAMA."""
     generator = torch.Generator().manual_seed(0)
-    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (128, 32), "model.norm.weight": (32,)}
-    for layer in range(2):
-        prefix = f"model.layers.{layer}"
-        shapes |= {f"{prefix}.{norm}.weight": (32,) for norm in ("input_layernorm", "post_attention_layernorm")}
-        shapes |= {f"{prefix}.self_attn.{name}_proj.weight": (32, 32) for name in "qo"}
-        shapes |= {f"{prefix}.self_attn.{name}_proj.weight": (16, 32) for name in "kv"}
-        shapes |= {f"{prefix}.mlp.{name}_proj.weight": (64, 32) for name in ("gate", "up")}
-        shapes |= {f"{prefix}.mlp.down_proj.weight": (32, 64)}
-    return {name: torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+    return {name: torch.randn(shape, generator=generator) for name, shape in llama_shapes().items()}
+
+
+def write_sparse(file: Path, shapes: Mapping[str, tuple[int, ...]]) -> int:
+    """A float32 safetensors file full of holes that read as zeros; returns the bytes it claims."""
+    entries, position = {}, 0
+    for name, shape in shapes.items():
+        end = position + 4 * prod(shape)
+        entries[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [position, end]}
+        position = end
+    header = json.dumps(entries).encode()
+    head = raw_safetensors(header + b" " * (-len(header) % 8))
+    with file.open("wb") as stream:
+        stream.write(head)
+        stream.truncate(len(head) + position)
+    return position
 
 
 def write_llama(
