@@ -81,7 +81,7 @@ class Quantize:
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Quantise one matrix after the other; each float tensor is let go before the next is read."""
-        vocabulary = vocabulary_linear(graph)
+        vocabulary = vocabulary_linear(graph) if program.spec else None
         shared_inputs: dict[Node, Node] = {}
         decisions = []
         for linear in nodes_of(graph, aten.linear.default):
@@ -122,7 +122,9 @@ class Quantize:
 
     def ensures(self, program: Program) -> None:
         """Every layer decided to be quantised reads integers."""
-        recorded = sum(decision.used is not None and decision.role != "embedding" for decision in decisions_of(program.graph))
+        recorded = sum(
+            decision.used is not None and decision.role != "embedding" for decision in decisions_of(program.graph)
+        )
         linears = nodes_of(program.graph, aten.linear.default)
         quantized = sum(isinstance(n.args[1], Node) and n.args[1].target is DEQUANTIZE for n in linears)
         assert quantized >= recorded

@@ -40,14 +40,18 @@ def parameter_name(node: Node) -> str:
     return str(node.target).removeprefix("decoder.")
 
 
-def place(graph: GraphModule, parameter: Node, weight: QuantizedWeight, scheme: WeightScheme, role: str) -> tuple[Node, tuple[str, ...]]:
+def place(
+    graph: GraphModule, parameter: Node, weight: QuantizedWeight, scheme: WeightScheme, role: str
+) -> tuple[Node, tuple[str, ...]]:
     """Register the three buffers beside a parameter and dequantise them at the current insertion point."""
     stem = f"{parameter.target}_{role}" if role == "embedding" else str(parameter.target)
     names = (f"{stem}_int", f"{stem}_scale", f"{stem}_zero_point")
     tensors = (weight.integers, weight.scale, weight.zero_point)
     parts = [_buffer(graph, name, tensor) for name, tensor in zip(names, tensors, strict=True)]
     block = [1, scheme.block(weight.integers.shape[1])]
-    dequantized = graph.graph.call_function(DEQUANTIZE, (parts[0], block, parts[1], parts[2], torch.int8, *scheme.bounds))
+    dequantized = graph.graph.call_function(
+        DEQUANTIZE, (parts[0], block, parts[1], parts[2], torch.int8, *scheme.bounds)
+    )
     return dequantized, names
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -63,8 +62,16 @@ class KernelGrid:
         return self.channel_multiple > 0 and width % self.channel_multiple == 0
 
 
+# below this a float32 scale costs more than the integers it scales
+_SMALLEST_GROUP = 16
 # ExecuTorch 1.5.1 stores per-channel int4 as one block per row: it asserts a block size that is a multiple of 32.
 DYNAMIC_INT8_KERNELS = (KernelGrid(4, (256, 128, 64, 32), 32), KernelGrid(8, (), 1))
+
+
+def lookup_kernels(width: int) -> tuple[KernelGrid, ...]:
+    """What embedding look-ups of rows of ``width`` values read: any group that divides the row and fills whole bytes."""
+    groups = tuple(g for g in range(width - 1, _SMALLEST_GROUP - 1, -1) if width % g == 0)
+    return tuple(KernelGrid(bits, tuple(g for g in groups if g * bits % 8 == 0), 8 // bits) for bits in (2, 4, 8))
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,11 @@ class Decision:
 
 
 def decide(
-    name: str, role: str, shape: tuple[int, int], requested: WeightScheme | None, fitted: tuple[WeightScheme | None, str]
+    name: str,
+    role: str,
+    shape: tuple[int, int],
+    requested: WeightScheme | None,
+    fitted: tuple[WeightScheme | None, str],
 ) -> Decision:
     """Record a decision with its exact size; a float tensor counts 32 bits a weight."""
     used, reason = fitted
@@ -124,8 +135,8 @@ def stored_bytes(shape: tuple[int, int], scheme: WeightScheme) -> int:
 def fit(scheme: WeightScheme, width: int, kernels: tuple[KernelGrid, ...]) -> tuple[WeightScheme | None, str]:
     """The scheme itself when kernels read it, else the nearest one with at least its bits, with the reason.
 
-    Order: a smaller group at the same bits, then wider integers (in groups where kernels have them, else per channel),
-    then float (None).
+    Order: a smaller group at the same bits, per channel at the same bits, then the same with wider integers, then float
+    (None). Matrix kernels read 4 bits per channel only where they also read groups of 32, so there this means 8 bits.
     """
     if any(grid.accepts(scheme, width) for grid in kernels):
         return scheme, ""
@@ -136,11 +147,14 @@ def fit(scheme: WeightScheme, width: int, kernels: tuple[KernelGrid, ...]) -> tu
 
 
 def _nearest(scheme: WeightScheme, kernels: tuple[KernelGrid, ...]) -> list[WeightScheme]:
-    limit = scheme.group_size or sys.maxsize
+    """Candidates in order of preference; the caller drops those that the width rules out."""
     found = []
     for grid in sorted((grid for grid in kernels if grid.bits >= scheme.bits), key=lambda grid: grid.bits):
-        groups = [replace(scheme, bits=grid.bits, group_size=group) for group in grid.groups if group <= limit]
-        found += [*groups, replace(scheme, bits=grid.bits, group_size=0, scale_bits=32)]
+        smaller = [group for group in grid.groups if group <= scheme.group_size]
+        found += [replace(scheme, bits=grid.bits, group_size=group) for group in smaller]
+        found.append(
+            replace(scheme, bits=grid.bits, group_size=0, scale_bits=scheme.scale_bits if grid.bits < 8 else 32)
+        )
     return found
 
 
