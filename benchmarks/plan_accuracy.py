@@ -10,11 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import exp, log
 
 from edgec.devices.calibration import observations
-from edgec.devices.held_out import UNITS, Miss, nested_misses
+from edgec.devices.held_out import UNITS, Miss, nested_misses, speed
+from edgec.devices.roofline import roof
 
 GOALS = {"decode cpu": 0.25, "decode gpu": 0.25, "decode npu": 0.50, "prefill": 0.35}
 
@@ -27,6 +29,7 @@ class Score:
         median_error: median of |predicted / measured - 1|.
         coverage: share of measurements inside the stated 80 % range.
         median_factor: the range's typical half width, as the factor from its middle to its ends.
+        plain_error: median error of the plainest roofline, one share of the roof per unit (the others' median).
     """
 
     name: str
@@ -35,6 +38,7 @@ class Score:
     median_error: float
     coverage: float
     median_factor: float
+    plain_error: float
 
 
 def accuracy(leave_out: str = "chip") -> dict[str, Score]:
@@ -43,17 +47,30 @@ def accuracy(leave_out: str = "chip") -> dict[str, Score]:
     groups = [(f"decode {unit}", _of_unit(decode, unit)) for unit in UNITS]
     groups += [("decode", decode), *((f"prefill {unit}", _of_unit(prefill, unit)) for unit in UNITS)]
     groups.append(("prefill", prefill))
+    plain = dict(_plain_errors("decode", decode, leave_out)) | dict(_plain_errors("prefill", prefill, leave_out))
     phones = [(f"{name}, phones", [m for m in found if not m.observation.laptop]) for name, found in groups]
-    return {name: _score(name, found) for name, found in [*groups, *phones]}
+    return {name: _score(name, found, plain) for name, found in [*groups, *phones]}
 
 
 def _of_unit(found: Sequence[Miss], unit: str) -> list[Miss]:
     return [miss for miss in found if miss.observation.workload.unit == unit]
 
 
-def _score(name: str, found: Sequence[Miss]) -> Score:
-    from math import exp
+def _plain_errors(quantity: str, found: Sequence[Miss], leave_out: str) -> Iterator[tuple[int, float]]:
+    """(id of a miss, |predicted / measured - 1|) where the prediction is the median share of other devices' rows."""
+    shares = [(miss.observation.workload, _log_share(quantity, miss)) for miss in found]
+    for miss, (work, share) in zip(found, shares, strict=True):
+        others = [s for w, s in shares if w.unit == work.unit and getattr(w, leave_out) != getattr(work, leave_out)]
+        yield id(miss), abs(exp(statistics.median(others) - share) - 1)
 
+
+def _log_share(quantity: str, miss: Miss) -> float:
+    measured = speed(miss.observation, quantity)
+    assert measured is not None  # misses are of rows that measured this quantity
+    return log(measured / roof(quantity, miss.observation.workload))
+
+
+def _score(name: str, found: Sequence[Miss], plain: Mapping[int, float]) -> Score:
     return Score(
         name=name,
         rows=len(found),
@@ -61,13 +78,23 @@ def _score(name: str, found: Sequence[Miss]) -> Score:
         median_error=statistics.median(miss.relative_error for miss in found),
         coverage=statistics.fmean(miss.covered for miss in found),
         median_factor=exp(statistics.median(miss.width * miss.deviation for miss in found)),
+        plain_error=statistics.median(plain[id(miss)] for miss in found),
     )
 
 
 def table(scores: dict[str, Score]) -> str:
     """The scores as a Markdown table."""
-    head = "| held out | rows | chips | median error | goal | 80 % range held | typical range |\n|---|---|---|---|---|---|---|"
-    return "\n".join([head, *map(_line, scores.values())])
+    heads = (
+        "held out",
+        "rows",
+        "chips",
+        "median error",
+        "goal",
+        "80 % range held",
+        "typical range",
+        "one share per unit",
+    )
+    return "\n".join([f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *map(_line, scores.values())])
 
 
 def _line(score: Score) -> str:
@@ -80,6 +107,7 @@ def _line(score: Score) -> str:
         f"{goal:.0%}" if goal else "",
         f"{score.coverage:.0%}",
         f"×/÷ {score.median_factor:.2f}",
+        f"{score.plain_error:.1%}",
     )
     return f"| {' | '.join(map(str, cells))} |"
 
@@ -95,8 +123,6 @@ def by_chip(leave_out: str = "chip") -> str:
 
 
 def _chip_line(key: tuple[str, str], quantity: str, found: Sequence[Miss]) -> str:
-    from math import exp
-
     error = statistics.median(miss.relative_error for miss in found)
     ratio = exp(-statistics.median(miss.log_error for miss in found))
     return f"| {key[0]} | {quantity} {key[1]} | {len(found)} | {error:.0%} | {ratio:.2f} |"
@@ -109,7 +135,7 @@ def _chip_and_unit(miss: Miss) -> tuple[str, str]:
 def main(write: Callable[[str], None] = print) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--leave-out", choices=("chip", "device"), default="chip")
+    parser.add_argument("--leave-out", choices=("chip", "device", "model"), default="chip")
     parser.add_argument("--by-chip", action="store_true", help="also the error of every chip")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

@@ -65,9 +65,11 @@ def _unit_misses(fit: Calibration, used: Sequence[Observation], leave_out: str) 
     found: list[Miss] = []
     for name in dict.fromkeys(names.tolist()):
         block = np.flatnonzero(names == name)
-        covariance: Floats = np.linalg.inv(fit.precision[np.ix_(block, block)])
+        covariance: Floats = np.linalg.inv(fit.precision[np.ix_(block, block)]).astype(np.float64)
         errors, deviations = covariance @ weighted[block], np.sqrt(np.diag(covariance))
-        found += [Miss(used[i], float(e), float(d)) for i, e, d in zip(block, errors, deviations, strict=True)]
+        found += [
+            Miss(used[i], e, d) for i, e, d in zip(*map(np.ndarray.tolist, (block, errors, deviations)), strict=True)
+        ]
     return found
 
 

@@ -80,7 +80,8 @@ def calibrate(quantity: str, workloads: Sequence[Workload], tokens_per_s: Sequen
     unit = workloads[0].unit
     shares = [math.log(speed / roof(quantity, work)) for work, speed in zip(workloads, tokens_per_s, strict=True)]
     covariance = prior_covariance(quantity, unit, workloads, workloads) + NOISE**2 * np.eye(len(workloads))
-    return Calibration(quantity, unit, tuple(workloads), np.array(shares), np.linalg.inv(covariance))
+    precision: Floats = np.linalg.inv(covariance).astype(np.float64)
+    return Calibration(quantity, unit, tuple(workloads), np.array(shares), precision)
 
 
 def predict(calibration: Calibration, work: Workload) -> tuple[float, float]:

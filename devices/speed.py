@@ -22,6 +22,12 @@ def prefill_tokens_per_s(work: Workload) -> Range:
     return _speed("prefill", work)
 
 
+def calibrated_parameters(quantity: str, unit: str) -> tuple[float, float]:
+    """Parameters of the smallest and the largest model that ``decode`` or ``prefill`` was calibrated on."""
+    sizes = [work.parameters for work in _calibration(quantity, unit).workloads]
+    return min(sizes), max(sizes)
+
+
 def _speed(quantity: str, work: Workload) -> Range:
     mean, deviation = predict(_calibration(quantity, work.unit), work)
     half = _width(quantity) * deviation

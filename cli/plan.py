@@ -1,0 +1,128 @@
+"""`edgec plan`: size, memory and speed of a model on a phone, before either is at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from json import dumps
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from edgec.devices.estimate import Range
+    from edgec.exporter.plan import Plan
+
+_UNAVAILABLE = "unavailable"
+
+
+def plan(
+    model: Annotated[str, typer.Argument(help="A model folder or a config.json.")],
+    target: Annotated[str, typer.Option("--target", "-t", help="A phone, see `edgec targets`.")],
+    *,
+    weight_bits: Annotated[int, typer.Option(help="Bits of linear layers (16, 32: floats).")] = 4,
+    group_size: Annotated[int, typer.Option(help="Weights that share a scale; 0: one scale per row.")] = 32,
+    embedding_bits: Annotated[int, typer.Option(help="Bits of the embedding.")] = 8,
+    lm_head_bits: Annotated[int, typer.Option(help="Bits of the vocabulary matrix.")] = 8,
+    kv_bits: Annotated[int | None, typer.Option(help="Bits of cached keys and values: 8, 16 or 32.")] = None,
+    context: Annotated[
+        int | None, typer.Option(help="Tokens the KV cache holds (the model's own, at most 4096).")
+    ] = None,
+    prompt_tokens: Annotated[int, typer.Option(help="Prompt length for time to first token.")] = 512,
+    json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+) -> None:
+    """Estimate size, memory and speed of a model on a phone from its config alone.
+
+    Every figure is an estimate with its range; docs/plan.md says how far each can be trusted.
+
+    Examples:
+    edgec plan examples/tiny-llama --target iphone-16-pro
+
+    edgec plan config.json --target galaxy-s24-ultra-cpu --weight-bits 8 --context 8192
+    """
+    from edgec.devices.targets import load_target
+    from edgec.exporter.footprint import Widths
+    from edgec.exporter.parameters import read_config
+    from edgec.exporter.plan import default_widths
+    from edgec.exporter.plan import plan as forecast
+
+    phone = load_target(target)
+    cache = kv_bits or default_widths(phone).kv_bits
+    widths = Widths(weight_bits, group_size, embedding_bits, lm_head_bits, cache)
+    show(forecast(read_config(model), phone, widths, context=context, prompt_tokens=prompt_tokens), json)
+
+
+def show(found: Plan, as_json: bool) -> None:
+    """Print a plan as tables or as one JSON object."""
+    from rich.console import Console
+
+    if as_json:
+        typer.echo(dumps(found.to_json(), indent=2))
+        return
+    console = Console(highlight=False)
+    console.print(_headline(found), summary_table(found), str(found.widths), parts_table(found), sep="\n")
+    console.print(*closing_lines(found), sep="\n")
+
+
+def _headline(found: Plan) -> str:
+    target = found.target
+    return f"{found.parameters / 1e6:,.1f} M parameters on {target.phone_name}, {target.unit}, {target.format}"
+
+
+def summary_table(found: Plan) -> Table:
+    """The estimates with their ranges and how far each can be trusted."""
+    from rich.table import Table
+
+    table = Table("", "low", "estimate", "high", "how")
+    for name, estimate, unit, divisor in _estimates(found):
+        table.add_row(f"{name}, {unit}", *_cells(estimate, divisor))
+    return table
+
+
+def _estimates(found: Plan) -> Iterator[tuple[str, Range | None, str, float]]:
+    prompt = f"{found.prompt_tokens} tokens"
+    yield "artifact", found.footprint.size_bytes, "MB", 1e6
+    yield f"peak memory, context {found.context}", found.footprint.peak_bytes, "MB", 1e6
+    yield f"time to first token, {prompt}", found.speeds.ttft_ms, "ms", 1
+    yield "prefill", found.speeds.prefill_tokens_per_s, "tokens/s", 1
+    yield f"decode after {prompt}", found.speeds.decode_tokens_per_s, "tokens/s", 1
+
+
+def _cells(estimate: Range | None, divisor: float) -> tuple[str, str, str, str]:
+    if estimate is None:
+        return "", _UNAVAILABLE, "", ""
+    low, mid, high = (f"{value / divisor:,.4g}" for value in (estimate.low, estimate.mid, estimate.high))
+    trust = "bounds" if estimate.confidence is None else f"{estimate.confidence:.0%} range"
+    return low, mid, high, f"{estimate.how}, {trust}"
+
+
+def parts_table(found: Plan) -> Table:
+    """What takes the memory, the biggest first."""
+    from rich.table import Table
+
+    table = Table("takes memory", "MB")
+    for part in found.footprint.parts:
+        table.add_row(part.name, f"{part.bytes / 1e6:,.1f}")
+    return table
+
+
+def closing_lines(found: Plan) -> Iterator[str]:
+    """The verdict, what would fit instead, and what the estimates rest on."""
+    target = found.target
+    yield f"app limit {_megabytes(target.app_limit_bytes)}: {found.verdict}"
+    if target.os == "ios":
+        limit = _megabytes(target.app_limit_entitled_bytes)
+        yield f"with the increased-memory-limit entitlement {limit}: {found.verdict_entitled}"
+    if target.memory_bytes:
+        share = found.footprint.peak_bytes.high / target.memory_bytes
+        yield f"at most {share:.0%} of the phone's memory ({_megabytes(target.memory_bytes)})"
+    if found.smaller:
+        smaller = found.smaller
+        peak = f"peak at most {smaller.peak_bytes.high / 1e6:,.0f} MB"
+        yield f"smaller: {smaller.widths}, context {smaller.context} ({peak}): {smaller.verdict}"
+    yield from (f"note: {note}" for note in found.notes)
+
+
+def _megabytes(amount: int | None) -> str:
+    return "unknown" if amount is None else f"{amount / 1e6:,.0f} MB"

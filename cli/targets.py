@@ -1,0 +1,105 @@
+"""`edgec targets`: the phones edgec knows, what it knows about them, and where it knows it from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from json import dumps
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from edgec.devices.targets import Target
+
+_UNKNOWN = "unknown"
+
+
+def targets(
+    name: Annotated[str | None, typer.Argument(help="One target, with the source of every figure.")] = None,
+    *,
+    json: Annotated[bool, typer.Option("--json", help="For machines: every target with every figure.")] = False,
+) -> None:
+    """List the targets, or show one of them.
+
+    What is not known is printed as unknown.
+
+    Examples:
+    edgec targets
+
+    edgec targets iphone-16-pro
+    """
+    from rich.console import Console
+
+    from edgec.devices.targets import all_targets, load_target
+
+    chosen = all_targets() if name is None else (load_target(name),)
+    if json:
+        typer.echo(dumps([{**asdict(target), "sources": dict(target.sources)} for target in chosen], indent=2))
+        return
+    Console(highlight=False).print(details(chosen[0]) if name else overview(chosen))
+
+
+def overview(chosen: tuple[Target, ...]) -> Table:
+    """One row per phone."""
+    from rich.table import Table
+
+    from edgec.devices.targets import aliases
+
+    short = ", ".join(f"{alias} = {full}" for alias, full in aliases().items())
+    caption = f"Units: the first is the default, * = `edgec export` makes it today. Limits: of one app. {short}"
+    table = Table(caption=caption, caption_justify="left", box=None)
+    table.add_column("phone", no_wrap=True)
+    for head in ("chip", "memory", "app limit", "entitled", "bandwidth", "units"):
+        table.add_column(head)
+    for phone in dict.fromkeys(target.phone for target in chosen):
+        table.add_row(*_row([target for target in chosen if target.phone == phone]))
+    return table
+
+
+def _row(same: list[Target]) -> tuple[str, ...]:
+    first = same[0]
+    starred = {target.unit: "*" * target.export_supported for target in same}
+    limits = [_scaled(value, 1e9, "GB") for value in (first.app_limit_bytes, first.app_limit_entitled_bytes)]
+    return (
+        first.phone,
+        first.chip or _UNKNOWN,
+        _scaled(first.memory_bytes, 2**30, "GiB"),
+        *limits,
+        _scaled(first.bandwidth_bytes_per_s, 1e9, "GB/s"),
+        " ".join(f"{unit}{star}" for unit, star in starred.items()),
+    )
+
+
+def details(target: Target) -> Table:
+    """Every figure of one target with its source."""
+    from rich.table import Table
+
+    title = f"{target.name}: {target.phone_name}, {target.unit}, {target.format} through {target.backend}"
+    table = Table("", "value", "source", title=title, title_justify="left")
+    for field, value in _figures(target):
+        table.add_row(field, value, target.source(field) or "")
+    bits = ", ".join(map(str, target.weight_bits))
+    table.add_row("weight bits", bits, "")
+    table.add_row("edgec export", "supported" if target.export_supported else "not yet: plan only", "")
+    return table
+
+
+def _figures(target: Target) -> Iterator[tuple[str, str]]:
+    yield "chip", target.chip_name or _UNKNOWN
+    yield "memory_bytes", _scaled(target.memory_bytes, 2**30, "GiB")
+    for field in ("app_limit_bytes", "app_limit_entitled_bytes"):
+        yield field, _scaled(getattr(target, field), 1e9, "GB")
+    yield "bandwidth_bytes_per_s", _scaled(target.bandwidth_bytes_per_s, 1e9, "GB/s")
+    clocks = (f"{cores} x {hertz / 1e9:.2f} GHz" for cores, hertz in target.core_clocks_hz or ())
+    yield "core_clocks_hz", ", ".join(clocks) or _UNKNOWN
+    yield "instruction_set", ", ".join(target.instruction_set or ()) or _UNKNOWN
+    yield "gpu", target.gpu or _UNKNOWN
+    yield "gpu_fp32_flops_per_s", _scaled(target.gpu_fp32_flops_per_s, 1e12, "TFLOPS, fp32")
+    yield "npu_ops_per_s", _scaled(target.npu_ops_per_s, 1e12, "TOPS")
+
+
+def _scaled(value: float | None, divisor: float, unit: str) -> str:
+    return _UNKNOWN if value is None else f"{value / divisor:.3g} {unit}"

@@ -1,0 +1,91 @@
+"""This machine as a device: facts from /proc and /sys, jobs in fresh Python processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from edgec.devices.transport import Address, DeviceFacts
+from edgec.errors import BudgetError, EdgecError, InputError, ToolError
+
+CPU0 = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+THERMAL = Path("/sys/class/thermal")
+CLASSES: dict[int, type[EdgecError]] = {1: InputError, 2: BudgetError, 3: ToolError}
+
+
+class HostTransport:
+    """Runs jobs on this machine."""
+
+    address = Address("host")
+
+    def facts(self) -> DeviceFacts:
+        """Read the machine's facts now."""
+        return DeviceFacts(
+            system=f"{platform.system()} {platform.release()} {platform.machine()}",
+            cpu=_cpu_model(),
+            cores=os.cpu_count() or 1,
+            memory_bytes=psutil.virtual_memory().total,
+            governor=_text(CPU0),
+            clock_mhz=_clock_mhz(),
+            load_average=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+            temperature_c=_hottest(),
+        )
+
+    def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        """Run a job in a fresh process; its result or its error comes back as JSON."""
+        command = [sys.executable, "-m", "edgec.runtime_py.bench_worker"]
+        done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, check=False)
+        try:
+            answer = json.loads(done.stdout.splitlines()[-1])
+        except (IndexError, ValueError) as cause:
+            raise _died(job, done) from cause
+        if "error" in answer:
+            raise _as_error(answer["error"])
+        return dict(answer["result"])
+
+
+def _died(job: Mapping[str, Any], done: subprocess.CompletedProcess[str]) -> EdgecError:
+    return ToolError(
+        "The measuring process ended without a result.",
+        where=f"job {job.get('kind')!r}",
+        why=f"exit status {done.returncode}: {' '.join(done.stderr.splitlines()[-2:])}"[:400],
+        fix="a negative status is a signal: -9 usually means that memory ran out",
+        code="E321",
+    )
+
+
+def _as_error(fields: Mapping[str, Any]) -> EdgecError:
+    texts = {name: fields[name] for name in ("what", "where", "why", "fix", "code")}
+    return CLASSES.get(fields["exit_code"], EdgecError)(**texts)
+
+
+def _cpu_model() -> str:
+    match = re.search(r"^model name\s*:\s*(.+)$", _text(Path("/proc/cpuinfo")) or "", re.MULTILINE)
+    return match.group(1).strip() if match else platform.processor() or platform.machine()
+
+
+def _clock_mhz() -> float | None:
+    clocks = re.findall(r"^cpu MHz\s*:\s*([\d.]+)$", _text(Path("/proc/cpuinfo")) or "", re.MULTILINE)
+    return max(map(float, clocks)) if clocks else None
+
+
+def _hottest() -> float | None:
+    readings = [_text(zone) for zone in THERMAL.glob("thermal_zone*/temp")]
+    degrees = [int(reading) / 1000 for reading in readings if reading and reading.lstrip("-").isdigit()]
+    return max(degrees, default=None)
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return None
