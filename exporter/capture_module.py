@@ -1,6 +1,7 @@
 """Capture any nn.Module as a Program of static shapes: encoders, vision models, and whatever a factory returns.
 
-Attention arrives here as ``aten.scaled_dot_product_attention``, with its masks; the pass ``fuse_sdpa`` gives it edgec's form.
+Attention arrives here as ``aten.scaled_dot_product_attention``, with its masks; the pass ``fuse_sdpa`` gives it edgec's
+own form.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -24,13 +25,16 @@ from edgec.exporter.program import Interface, Program, TensorType
 Examples = Sequence[Tensor] | Mapping[str, Tensor]
 
 
-def capture_module(module: nn.Module, example_inputs: Examples, name: str = "") -> Program:
+def capture_module(
+    module: nn.Module, example_inputs: Examples, name: str = "", input_names: Sequence[str] = ()
+) -> Program:
     """Trace a module over example inputs; its weights are shared with the program, not copied.
 
     Args:
         module: put into evaluation mode.
         example_inputs: tensors in the order of ``forward``'s parameters, or by their names; their shapes are fixed.
         name: for error messages; the class's name by default.
+        input_names: what to call inputs given by order; ``forward``'s parameter names by default.
 
     Returns:
         a Program without a ModelSpec. Inputs are named after ``forward``'s parameters, outputs after the fields or
@@ -39,7 +43,9 @@ def capture_module(module: nn.Module, example_inputs: Examples, name: str = "") 
     Raises:
         InputError: E109, the module cannot be traced or takes or returns other things than tensors.
     """
-    return _program(_export(module.eval(), example_inputs, name or type(module).__name__, nullcontext()))
+    name = name or type(module).__name__
+    exported = _export(module.eval(), example_inputs, name, nullcontext())
+    return _program(exported, list(input_names) or _input_names(module, example_inputs), name)
 
 
 def capture_skeleton(bones: Skeleton, example_inputs: Examples, weights: TensorSource, name: str = "") -> Program:
@@ -57,19 +63,21 @@ def capture_skeleton(bones: Skeleton, example_inputs: Examples, weights: TensorS
     from torch._subclasses import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+    name = name or type(bones.model).__name__
     fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
     _fake_parameters(bones.model, fake)
-    program = _program(_export(bones.model.eval(), example_inputs, name or type(bones.model).__name__, fake))
+    exported = _export(bones.model.eval(), example_inputs, name, fake)
+    program = _program(exported, _input_names(bones.model, example_inputs), name)
     bind(program.graph, bones.aliases, weights)
     return program
 
 
-def _export(module: nn.Module, examples: Examples, name: str, mode: Any) -> tuple[ExportedProgram, list[str]]:
-    names = _input_names(module, examples, name)
+def _export(module: nn.Module, examples: Examples, name: str, mode: AbstractContextManager[Any]) -> ExportedProgram:
+    _check_inputs(module, examples, name)
     positional, keywords = ((), dict(examples)) if isinstance(examples, Mapping) else (tuple(examples), {})
     try:
         with mode, torch.no_grad():
-            return torch.export.export(module, positional, keywords, strict=False), names
+            return torch.export.export(module, positional, keywords, strict=False)
     except Exception as error:
         reason = str(error).strip()
         raise untraceable(name, reason.splitlines()[0][:300] if reason else type(error).__name__) from error
@@ -86,34 +94,36 @@ def untraceable(where: str, why: str) -> InputError:
     )
 
 
-def _input_names(module: nn.Module, examples: Examples, name: str) -> list[str]:
+def _check_inputs(module: nn.Module, examples: Examples, name: str) -> None:
     values = examples.values() if isinstance(examples, Mapping) else examples
     if not all(isinstance(value, Tensor) for value in values):
         raise untraceable(name, "an example input is not a tensor")
     try:
-        bound = inspect.signature(module.forward).bind(
-            *(() if isinstance(examples, Mapping) else examples), **(examples if isinstance(examples, Mapping) else {})
-        )
+        _bind(module, examples)
     except TypeError as error:
         raise untraceable(name, f"forward does not take these inputs: {error}") from error
-    return list(examples) if isinstance(examples, Mapping) else _flat_names(bound)
 
 
-def _flat_names(bound: inspect.BoundArguments) -> list[str]:
+def _bind(module: nn.Module, examples: Examples) -> inspect.BoundArguments:
+    signature = inspect.signature(module.forward)
+    return signature.bind(**examples) if isinstance(examples, Mapping) else signature.bind(*examples)
+
+
+def _input_names(module: nn.Module, examples: Examples) -> list[str]:
     """One name for each tensor; ``*args`` gives args_0, args_1."""
+    if isinstance(examples, Mapping):
+        return list(examples)
     names: list[str] = []
-    for key, value in bound.arguments.items():
+    for key, value in _bind(module, examples).arguments.items():
         names += [f"{key}_{index}" for index in range(len(value))] if isinstance(value, tuple) else [key]
     return names
 
 
-def _program(captured: tuple[ExportedProgram, list[str]]) -> Program:
-    exported, names = captured
+def _program(exported: ExportedProgram, names: list[str], name: str) -> Program:
     graph = exported.module(check_guards=False)
-    if not isinstance(graph, GraphModule):
-        raise TypeError(type(graph))
+    assert isinstance(graph, GraphModule)
     _name_inputs(graph, names)
-    outputs = _name_outputs(graph, exported)
+    outputs = _name_outputs(graph, exported, name)
     graph = _plain(graph)
     _detach(graph)
     graph.graph.lint()
@@ -137,7 +147,7 @@ def _name_inputs(graph: GraphModule, names: list[str]) -> None:
         node.target = name
 
 
-def _name_outputs(graph: GraphModule, exported: ExportedProgram) -> tuple[TensorType, ...]:
+def _name_outputs(graph: GraphModule, exported: ExportedProgram, where: str) -> tuple[TensorType, ...]:
     """Flatten the output node to its tensors and name them by their place in what ``forward`` returned."""
     output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
     values = pytree.tree_leaves(output.args[0])
@@ -145,7 +155,7 @@ def _name_outputs(graph: GraphModule, exported: ExportedProgram) -> tuple[Tensor
     paths = [_output_name(path) for path, _ in pytree.tree_flatten_with_path(tree)[0]]
     kept = [(name, value) for name, value in zip(paths, values, strict=True) if isinstance(value, torch.fx.Node)]
     if not kept:
-        raise untraceable("forward", "it returns no tensor")
+        raise untraceable(where, "forward returns no tensor")
     output.args = (tuple(value for _, value in kept),)
     return tuple(_type(name, value.meta["val"]) for name, value in kept)
 

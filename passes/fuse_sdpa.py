@@ -5,9 +5,9 @@
     q, k, v, arange(S), where(mask, 0, min)? -> edgec::attention -> [B,S,H,Dv]
 
 Legality: four-dimensional q, k, v of one batch size with H a multiple of G, no dropout, and equal lengths where
-``is_causal`` is set. Anything else is left as it was. A boolean mask becomes an additive one with the lowest finite float
-(as in transformers' eager attention), so each query must see at least one key. A mask that depends on no input and
-hides nothing is dropped. Measured on a ViT of 2 layers: 91 nodes before, 69 after with its constant mask gone.
+``is_causal`` is set. Anything else is left as it was. A boolean mask becomes an additive one with the lowest finite
+float (as in transformers' eager attention), so each query must see at least one key. A mask that depends on no input
+and hides nothing is dropped. Measured on a ViT of 2 layers: 100 nodes before, 91 after, its constant mask gone.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def is_legal(call: _Call) -> bool:
 
 
 def _call(node: Node) -> _Call:
-    query, key, value, mask, dropout, causal, *_ = (*node.args, *(None,) * 3)[:6]
+    arguments: tuple[Any, ...] = (*node.args, *(None,) * 3)
+    query, key, value, mask, dropout, causal = arguments[:6]
     given: dict[str, Any] = {"attn_mask": mask, "dropout_p": dropout, "is_causal": causal, **node.kwargs}
     scale = given.get("scale")
     width = query.meta["val"].shape[-1]
@@ -114,8 +115,12 @@ def _bypass_transposes(node: Node, fused: Node) -> None:
     for user in list(node.users):
         if user.target in _RESHAPES and tuple(user.meta["val"].shape) == tuple(node.meta["val"].shape):
             _bypass_transposes(user, fused)
-        elif user.target is aten.transpose.int and {dim % 4 for dim in user.args[1:3]} == {1, 2}:
+        elif user.target is aten.transpose.int and _swaps_heads_and_tokens(*user.args):
             user.replace_all_uses_with(fused)
+
+
+def _swaps_heads_and_tokens(_: Any, first: Any, second: Any) -> bool:
+    return {first % 4, second % 4} == {1, 2}
 
 
 def _additive(graph: GraphModule, emit: Emitter, mask: Node, query: Node) -> Node | None:

@@ -71,6 +71,7 @@ class RemoveNoops:
                 graph.graph.erase_node(node)
             elif node.target in _IDENTITIES and _IDENTITIES[node.target](node):
                 node.replace_all_uses_with(node.args[0])
+                graph.graph.erase_node(node)  # dropout counts as impure: dead-code elimination would keep it
         return program.interface
 
     def ensures(self, program: Program) -> None:

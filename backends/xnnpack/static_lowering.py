@@ -1,8 +1,10 @@
-"""A Program of static shapes (encoder, vision model, any module) to a .pte through ExecuTorch's own XNNPACK partitioner.
+"""A Program of static shapes (encoder, vision model, any module) to a .pte through ExecuTorch's XNNPACK partitioner.
 
-    Program -> torch.export -> to_edge_transform_and_lower(XNNPACK, dynamically quantised linears first) -> .pte bytes
+    Program -> torch.export -> to_edge_transform_and_lower(XNNPACK) -> .pte bytes
 
-Decoders go through lower.py, which lowers equal layers once; here every partition is lowered on its own.
+Decoders go through lower.py, which lowers equal layers once; here every partition is lowered on its own. One
+partitioner takes float and quantised linears alike: the separate one for dynamic quantisation, run first, gives every
+linear a delegate of its own (measured on a ViT of 2 layers: 19 delegates instead of 6, 17 s instead of 11 s).
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from edgec.passes.contract import nodes_of
 
 @dataclass(frozen=True)
 class OutsideOperator:
-    """An operator that runs on ExecuTorch's portable kernels: how often, and its multiply-accumulates per call of forward."""
+    """An operator on ExecuTorch's portable kernels: how often, and its multiply-accumulates per call of forward."""
 
     operator: str
     count: int
@@ -89,15 +91,12 @@ def _check(program: Program) -> None:
 
 
 def _to_edge(program: Program) -> Any:
-    from executorch.backends.xnnpack.partition.xnnpack_partitioner import (
-        XnnpackDynamicallyQuantizedPartitioner,
-        XnnpackPartitioner,
-    )
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
     return to_edge_transform_and_lower(
         reexport(program.graph, program.interface),
-        partitioner=[XnnpackDynamicallyQuantizedPartitioner(), XnnpackPartitioner()],
+        partitioner=[XnnpackPartitioner()],
         compile_config=EdgeCompileConfig(_check_ir_validity=False),
     )
 
@@ -115,7 +114,8 @@ def _delegates(graph: GraphModule) -> Iterator[GraphModule]:
     from executorch.exir.delegate import executorch_call_delegate
 
     for node in nodes_of(graph, executorch_call_delegate):
-        yield getattr(graph, node.args[0].target).original_module.graph_module
+        lowered: Any = node.args[0]
+        yield getattr(graph, lowered.target).original_module.graph_module
 
 
 def operators(graph: GraphModule) -> list[Node]:
