@@ -145,3 +145,14 @@ def _from_transformers(
         s_aux,
     )
     return out, None
+
+
+LAYER = "edgec_layer"
+
+
+def layer_of(node: torch.fx.Node) -> int | None:
+    """The layer whose attention output a node is: the operator itself, or what a pass put in its place."""
+    if node.target is OPERATOR:
+        return int(node.args[5])  # type: ignore[arg-type]
+    layer: int | None = node.meta.get(LAYER)
+    return layer

@@ -88,7 +88,7 @@ def refuse_quantized(folder: Path, raw: Mapping[str, Any]) -> None:
     """Refuse checkpoints whose weights are already integers: edgec quantises from floating point.
 
     Raises:
-        InputError: E117.
+        InputError: E147.
     """
     entry = raw.get("quantization_config")
     if entry is None:
@@ -99,7 +99,7 @@ def refuse_quantized(folder: Path, raw: Mapping[str, Any]) -> None:
         where=str(folder),
         why="config.json holds a quantization_config; edgec starts from floating-point weights",
         fix="Pass the unquantised checkpoint (usually the repository without -GPTQ, -AWQ, -FP8 or -bnb in its name).",
-        code="E117",
+        code="E147",
     )
 
 

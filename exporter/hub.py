@@ -100,7 +100,7 @@ def _cache_unwritable(repo: str, _revision: str | None, error: Exception) -> Inp
         where=str(getattr(error, "filename", None) or "HF_HOME"),
         why=_first_line(error),
         fix="Free some disk space, or point HF_HOME to a writable folder on a larger disk.",
-        code="E118",
+        code="E148",
     )
 
 

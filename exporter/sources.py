@@ -133,7 +133,7 @@ def resolve(
         seed: of random weights and example inputs.
 
     Raises:
-        InputError: E101 to E119, E145 and E146; see docs/errors.md.
+        InputError: E101 to E114 and E145 to E149; see docs/errors.md.
     """
     options = Options(random_weights, revision, allow_pickle, trust_remote_code, task, seed)
     path = existing_path(model)

@@ -100,7 +100,7 @@ def example_inputs(config: Any, main_input: str, folder: Path | None, seed: int 
         seed: of the values.
 
     Raises:
-        InputError: E119, the inputs cannot be derived from the config.
+        InputError: E149, the inputs cannot be derived from the config.
     """
     make = _MAKERS.get(main_input)
     why = _underivable(config, main_input)
@@ -110,7 +110,7 @@ def example_inputs(config: Any, main_input: str, folder: Path | None, seed: int 
             where=str(folder or ""),
             why=why,
             fix="Write a factory that returns (module, example_inputs) and pass MODEL as package.module:factory.",
-            code="E119",
+            code="E149",
         )
     return make(config, folder, torch.Generator().manual_seed(seed))
 

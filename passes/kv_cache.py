@@ -27,7 +27,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from edgec.errors import InputError
-from edgec.exporter.attention import OPERATOR
+from edgec.exporter.attention import LAYER, OPERATOR
 from edgec.exporter.program import Dynamic, Effect, Interface, Program, State, TensorType
 from edgec.passes.contract import nodes_of
 from edgec.passes.kv_layout import Layout, additive_mask, emit, layout, write_slots
@@ -153,7 +153,7 @@ class _Rewriter:
             if key not in self.caches:
                 self.caches[key] = self._write(call, where, start, slots)
             result = self._attend(call, self.caches[key], start, mask)
-        result.meta = dict(node.meta)
+        result.meta = {**node.meta, LAYER: call.layer}
         node.replace_all_uses_with(result)
         self.graph.graph.erase_node(node)
 
@@ -172,8 +172,7 @@ class _Rewriter:
         return self._call(aten.item.default, first)
 
     def _mask(self, where: Layout, call: Call) -> Node:
-        dtype = torch.float16 if self.options.dtype == "float16" else torch.float32
-        return self._traced(lambda positions: additive_mask(where, positions, dtype), call)
+        return self._traced(lambda positions: additive_mask(where, positions, torch.float32), call)
 
     def _slots(self, where: Layout, call: Call) -> Node:
         return self._traced(lambda positions: write_slots(where, positions).unsqueeze(0), call)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
@@ -17,10 +16,12 @@ from executorch.exir.passes import MemoryPlanningPass
 from executorch.exir.passes.sym_shape_eval_pass import ConstraintBasedSymShapeEvalPass
 from torch.fx import GraphModule, Node
 
-from edgec.backends.xnnpack.clusters import clusters
+from edgec.backends.xnnpack.clusters import clusters, is_constant
 from edgec.backends.xnnpack.delegate import Stored, Template, instantiate, lower_template
+from edgec.backends.xnnpack.delegation import delegation
 from edgec.backends.xnnpack.order import sort_stably
 from edgec.backends.xnnpack.region import Region, extract
+from edgec.exporter.manifest import Delegation
 from edgec.exporter.program import Dynamic, Interface, Program
 from edgec.exporter.reexport import reexport
 from edgec.passes.contract import clean
@@ -35,40 +36,42 @@ class Lowered:
 
     Attributes:
         artifact: the .pte file's bytes.
-        delegates: number of delegates.
-        delegated: operators inside delegates, by name.
-        outside: operators outside, by name.
+        delegation: where the arithmetic runs.
+        operators: kernels that the runtime must have, by name.
         stored: constants inside delegates.
-        graph: the graph that was emitted, for reports.
     """
 
     artifact: bytes
-    delegates: int
-    delegated: dict[str, int]
-    outside: dict[str, int]
+    delegation: Delegation
+    operators: tuple[str, ...]
     stored: tuple[Stored, ...]
-    graph: GraphModule
 
 
 def lower(program: Program, progress: Progress = lambda stage, done, total: None) -> Lowered:
     """Lower a program with XNNPACK clusters and ExecuTorch's CPU kernels for the rest."""
+    # Registers the out variants of the quantised operators.
+    import executorch.kernels.quantized  # noqa: F401
+
     exported = reexport(program.graph, program.interface)
     graph = exported.module(check_guards=False)
     graph.graph.set_codegen(torch.fx.graph.CodeGen())
     sizes = _symbol_sizes(graph, program.interface)
-    found = [extract(graph, cluster) for cluster in clusters(graph.graph)]
+    grouped = clusters(graph.graph)
+    found = [extract(graph, cluster) for cluster in grouped]
+    report = _report(graph, grouped, program)
     templates = _templates(found, sizes, progress)
     stored = _replace(graph, found, templates)
     progress("emit", 0, 1)
     artifact, emitted = _emit(graph, program.interface)
-    return Lowered(
-        artifact=artifact,
-        delegates=len(found),
-        delegated=_count(node for region in found for node in region.module.graph.nodes),
-        outside=_count(emitted.graph.nodes),
-        stored=stored,
-        graph=emitted,
-    )
+    return Lowered(artifact, report, _operators(emitted), stored)
+
+
+def _report(graph: GraphModule, grouped: list[list[Node]], program: Program) -> Delegation:
+    inside = [node for cluster in grouped for node in cluster]
+    taken = set(inside)
+    outside = [n for n in graph.graph.nodes if n not in taken and n.op == "call_function" and not is_constant(n)]
+    slots = max((state.slots for state in program.interface.states), default=0)
+    return delegation(inside, outside, len(grouped), slots)
 
 
 def _symbol_sizes(graph: GraphModule, interface: Interface) -> dict[str, tuple[int, int]]:
@@ -142,11 +145,7 @@ def _emit(graph: GraphModule, interface: Interface) -> tuple[bytes, GraphModule]
     return program.buffer, program.exported_program().graph_module
 
 
-def _count(nodes: Any) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for node in nodes:
-        if node.op == "call_function" and node.target is not operator.getitem:
-            name = getattr(node.target, "__name__", str(node.target))
-            counts[name] = counts.get(name, 0) + 1
-    return dict(sorted(counts.items()))
-
+def _operators(graph: GraphModule) -> tuple[str, ...]:
+    """Kernel names of an emitted graph (``aten::add.out``)."""
+    targets = {node.target for node in graph.graph.nodes if node.op == "call_function"}
+    return tuple(sorted(target.name() for target in targets if isinstance(target, torch._ops.OpOverload)))

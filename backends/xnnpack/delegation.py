@@ -1,0 +1,113 @@
+"""Where a decoder's arithmetic runs: inside XNNPACK delegates, or on ExecuTorch's CPU kernels, and why.
+
+Work is counted for one decoded token at half the context: multiply-accumulates of matrix products and attention, and
+one operation per result element of everything else.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch.fx import Node
+
+from edgec.backends.xnnpack.clusters import LINEAR
+from edgec.exporter.manifest import Delegation, Fallback
+
+_ATTENTION = ("custom_sdpa", "custom_quantized_sdpa", "attention")
+_NO_WORK = frozenset(
+    {"view", "reshape", "transpose", "unsqueeze", "slice", "select", "permute", "expand", "item", "getitem", "sym_size", "to", "alias"}
+)
+_REASONS = {
+    "custom_sdpa": "attention reads state in place; XNNPACK has no operator over mutable state",
+    "custom_quantized_sdpa": "attention reads int8 state in place; XNNPACK has no operator over mutable state",
+    "update_cache": "writes state in place; XNNPACK has no mutable tensors",
+    "update_cache_with_indices": "writes state in place; XNNPACK has no mutable tensors",
+    "embedding": "a gather of rows; XNNPACK has no gather",
+    "index_select": "a gather of rows; XNNPACK has no gather",
+    "mean": "XNNPACK averages the last two of four dimensions only",
+    "pow": "belongs to the norm around mean, which XNNPACK cannot take",
+    "rsqrt": "belongs to the norm around mean, which XNNPACK cannot take",
+    "dequantize_affine": "expands the rows that the embedding gathered",
+    "choose_qparams_per_token_asymmetric": "rounds keys, values and queries for the int8 cache",
+    "quantize_per_token": "rounds keys, values and queries for the int8 cache",
+    "linear": "its weight is not a constant, or its shape is not one XNNPACK multiplies",
+}
+_ELSE = "lies between attention and the linear layers: a delegate call would cost more than it saves"
+
+
+@dataclass(frozen=True)
+class Work:
+    """One node's share of a decoded token."""
+
+    operator: str
+    operations: int
+
+
+def delegation(inside: Iterable[Node], outside: Iterable[Node], delegates: int, context: int) -> Delegation:
+    """Sum up both sides."""
+    within = [work for node in inside if (work := work_of(node, context))]
+    beyond = [work for node in outside if (work := work_of(node, context))]
+    total = sum(work.operations for work in (*within, *beyond)) or 1
+    by_name: defaultdict[str, list[int]] = defaultdict(list)
+    for work in beyond:
+        by_name[work.operator].append(work.operations)
+    fallbacks = [
+        Fallback(operator=name, count=len(ops), reason=_REASONS.get(name, _ELSE), share=sum(ops) / total)
+        for name, ops in by_name.items()
+    ]
+    return Delegation(
+        backend="xnnpack",
+        delegates=delegates,
+        delegated_operators=len(within),
+        delegated_share=sum(work.operations for work in within) / total,
+        fallbacks=sorted(fallbacks, key=lambda f: (-f.share, f.operator)),
+    )
+
+
+def work_of(node: Node, context: int) -> Work | None:
+    """A node's work, or None for nodes that move no data of their own."""
+    if node.op != "call_function":
+        return None
+    name = operator_name(node)
+    if name in _NO_WORK or name.startswith("_"):
+        return None
+    return Work(name, _operations(node, name, context))
+
+
+def operator_name(node: Node) -> str:
+    """An operator's name without namespace and overload."""
+    target = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        return str(target._schema.name.split("::")[-1])
+    return str(getattr(target, "__name__", target)).split(".")[0]
+
+
+def _operations(node: Node, name: str, context: int) -> int:
+    value = node.meta.get("val")
+    if isinstance(value, (tuple, list)):
+        value = value[0]
+    elements = _one_token(value)
+    if node.target is LINEAR:
+        return elements * int(_width(node))
+    if name in _ATTENTION:
+        return elements * context
+    return elements
+
+
+def _width(node: Node) -> int:
+    source = node.args[0]
+    assert isinstance(source, Node)
+    return int(source.meta["val"].shape[-1])
+
+
+def _one_token(value: object) -> int:
+    """Elements of a result with every varying dimension at 1."""
+    if not isinstance(value, torch.Tensor):
+        return 0
+    count = 1
+    for size in value.shape:
+        count *= size if isinstance(size, int) else 1
+    return count

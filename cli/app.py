@@ -1,0 +1,112 @@
+"""The command line: names, and where each command lives. A command's module is imported when it is called."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+import typer
+from typer.core import TyperGroup
+
+COMMANDS = {
+    "export": "Export a model to a verified bundle.",
+    "run": "Generate text from a bundle.",
+    "bench": "Measure a bundle on a device.",
+    "compare": "Compare two measurements.",
+    "eval": "Perplexity and agreement with the float model.",
+    "plan": "Predict size, memory and speed on a phone.",
+    "targets": "List phones, chips and machines.",
+    "inspect": "Show what a bundle holds.",
+    "verify": "Check a bundle and replay its golden vectors.",
+    "doctor": "Check this installation.",
+}
+_MODULES = {"eval": "evaluate"}
+EXIT_BUG = 70
+
+
+class LazyGroup(TyperGroup):
+    """Commands by name; help lists them without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in the order of use."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command's module."""
+        if cmd_name not in COMMANDS:
+            return None
+        if ctx.invoked_subcommand is None and ctx.protected_args == [] and _only_help():
+            return click.Command(cmd_name, help=COMMANDS[cmd_name])
+        return _command(cmd_name)
+
+
+def _only_help() -> bool:
+    return len(sys.argv) < 2 or sys.argv[1].startswith("-")
+
+
+def _command(name: str) -> click.Command:
+    module = import_module(f"edgec.cli.{_MODULES.get(name, name)}")
+    single = typer.Typer(add_completion=False)
+    single.command(name)(getattr(module, _MODULES.get(name, name)))
+    command: click.Command = typer.main.get_command(single)
+    command.name = name
+    return command
+
+
+app = typer.Typer(cls=LazyGroup, add_completion=False, no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.callback()
+def main(
+    debug: bool = typer.Option(False, "--debug", help="Show tracebacks."),
+    version: bool = typer.Option(False, "--version", help="Print the version and leave."),
+) -> None:
+    """edgec: a trained PyTorch model in, a verified bundle for phones out."""
+    if version:
+        from edgec import __version__
+
+        typer.echo(f"edgec {__version__}")
+        raise typer.Exit
+
+
+def run_cli(arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0 ok, 1 user error, 2 budget missed, 3 tool missing, 70 bug."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        result: Any = app(given, standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Abort:
+        typer.echo("interrupted; nothing was left behind", err=True)
+        return 1
+    except click.ClickException as error:
+        error.show()
+        return 1
+    except KeyboardInterrupt:
+        typer.echo("interrupted; nothing was left behind", err=True)
+        return 130
+    except Exception as error:
+        return _report(error, given)
+
+
+def _report(error: Exception, given: list[str]) -> int:
+    """An error without a traceback, unless one was asked for."""
+    from edgec.errors import EdgecError
+
+    if "--debug" in given:
+        raise error
+    if isinstance(error, EdgecError):
+        _show(error, as_json="--json" in given)
+        return error.exit_code
+    typer.echo(f"edgec has a bug: {type(error).__name__}: {error}\n  fix: run again with --debug and report it", err=True)
+    return EXIT_BUG
+
+
+def _show(error: Any, as_json: bool) -> None:
+    if as_json:
+        import json
+
+        typer.echo(json.dumps({"error": error.to_json()}))
+    else:
+        typer.echo(f"error: {error}", err=True)

@@ -1,0 +1,44 @@
+"""``edgec export``: a model in, a verified bundle out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def export(
+    model: Annotated[str | None, typer.Argument(help="Hub id, folder, config.json or package.module:factory.")] = None,
+    *,
+    target: Annotated[str | None, typer.Option(help="What to export for; see edgec targets.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="float, 8bit, 4bit, 4bit-small, or a TOML file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The bundle's path; default NAME-TARGET.edgec.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing bundle.")] = False,
+    context: Annotated[int | None, typer.Option(help="Positions the artifact serves.")] = None,
+    random_weights: Annotated[bool, typer.Option("--random-weights", help="Architecture only.")] = False,
+    task: Annotated[str | None, typer.Option(help="optimum's task name, for models that are no decoders.")] = None,
+    revision: Annotated[str | None, typer.Option(help="Hub branch, tag or commit.")] = None,
+    text: Annotated[Path | None, typer.Option(help="Text for the parity ladder.")] = None,
+    max_fallback: Annotated[float | None, typer.Option(help="Largest share outside the accelerator, 0..1.")] = None,
+    budget: Annotated[list[str] | None, typer.Option(help="NAME=LIMIT for the ladder; repeatable.")] = None,
+    allow_pickle: Annotated[bool, typer.Option("--allow-pickle", help="Open pickled weights (data only).")] = False,
+    trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run the model's own code.")] = False,
+    seed: Annotated[int, typer.Option(help="Of random weights.")] = 0,
+    json: Annotated[bool, typer.Option("--json", help="The manifest's summary as JSON on stdout.")] = False,
+) -> None:
+    """Export a model to a bundle; every stage is compared with the one before it.
+
+    Values left out come from edgec.toml in the current folder, then from the defaults (host, 4bit).
+
+    Examples:
+    edgec export examples/tiny-llama --target host
+
+    edgec export Qwen/Qwen3-0.6B --target android-cpu --recipe 4bit --context 2048
+    """
+    from edgec.exporter.command import ExportOptions, run_export
+
+    names = ("context", "random_weights", "task", "revision", "text", "max_fallback", "allow_pickle", "trust_remote_code")
+    values = (context, random_weights, task, revision, text, max_fallback, allow_pickle, trust_remote_code)
+    settings = {**dict(zip(names, values, strict=True)), "seed": seed, "force": force}
+    run_export(ExportOptions(model, target, recipe, out, tuple(budget or ()), json, settings))

@@ -1,0 +1,151 @@
+"""``edgec.export``: one call from MODEL to a verified bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from edgec.devices.targets import Target, load_target
+from edgec.errors import InputError
+from edgec.exporter.bundle import check_output, write_bundle
+from edgec.exporter.footprint_forecast import check_memory
+from edgec.exporter.progress import Listener, Progress, silent
+from edgec.exporter.recipes import Recipe, check_recipe, load_recipe
+from edgec.exporter.sources import ModelSource, resolve
+
+
+def export(
+    model: str | Path,
+    *,
+    target: str = "host",
+    recipe: str | Path | Recipe = "4bit",
+    out: str | Path | None = None,
+    force: bool = False,
+    random_weights: bool = False,
+    revision: str | None = None,
+    allow_pickle: bool = False,
+    trust_remote_code: bool = False,
+    task: str | None = None,
+    context: int | None = None,
+    max_fallback: float | None = None,
+    budgets: Mapping[str, float] | None = None,
+    text: str | Path | None = None,
+    seed: int = 0,
+    progress: Listener = silent,
+) -> Path:
+    """Export a model to a bundle that an app embeds.
+
+    Args:
+        model: Hugging Face id, local folder, config.json (with ``random_weights``) or ``package.module:factory``.
+        target: a name from ``edgec targets``; ``host`` and ``android-cpu`` are lowered today.
+        recipe: a recipe's name, its TOML file, or a Recipe.
+        out: the bundle's own path; by default NAME-TARGET.edgec in the current folder.
+        force: replace an existing bundle.
+        random_weights: export an architecture with seeded random weights.
+        revision: hub branch, tag or commit.
+        allow_pickle: open pickled weights (data only).
+        trust_remote_code: run Python code that comes with the model.
+        task: optimum's task name, for models that are not decoders.
+        context: positions the artifact serves; the recipe's or the model's own by default.
+        max_fallback: largest share of the arithmetic outside the accelerator, 0..1.
+        budgets: parity budgets that replace the recipe's (``kl_mean`` nats, ``top1_agreement`` 0..1).
+        text: a file with text for the parity ladder; a built-in text by default.
+        seed: of random weights.
+        progress: called with an Event at every step.
+
+    Returns:
+        The bundle's path.
+
+    Raises:
+        InputError: the model, an option or the output is at fault; nothing was written.
+        BudgetError: E201 parity, E210 size, E220 fallback; nothing was written.
+    """
+    from edgec.exporter.assemble import bundle_contents
+    from edgec.exporter.pipeline import Request, compile_model
+    from edgec.exporter.stage_cache import StageCache
+
+    stages = Progress(progress)
+    stages.enter("resolve", str(model))
+    chosen, how = _target(target), _recipe(recipe, budgets)
+    check_recipe(how, chosen.backend)
+    source = resolve(
+        str(model),
+        random_weights=random_weights,
+        revision=revision,
+        allow_pickle=allow_pickle,
+        trust_remote_code=trust_remote_code,
+        task=task,
+        seed=seed,
+    )
+    path = Path(out) if out is not None else Path(f"{source.name}-{target}.edgec")
+    check_output(path, force)
+    check_memory(source, how)
+    request = Request(source, chosen, how, _context(source, context), _text(text), _tokenizer(source), max_fallback)
+    compiled = compile_model(request, StageCache(), stages)
+    stages.enter("bundle", str(path))
+    manifest, files = bundle_contents(request, compiled, path.name.removesuffix(".edgec"), stages.seconds)
+    write_bundle(path, manifest, files, force)
+    stages.finish()
+    return path
+
+
+def _target(name: str) -> Target:
+    target = load_target(name)
+    if not target.export_supported:
+        raise InputError(
+            what=f"{name} cannot be exported to yet",
+            where="--target",
+            why=f"there is no {target.backend} backend in this version",
+            fix="use --target host or android-cpu; edgec plan estimates size and speed for every target",
+            code="E117",
+        )
+    return target
+
+
+def _recipe(recipe: str | Path | Recipe, budgets: Mapping[str, float] | None) -> Recipe:
+    how = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    return replace(how, budgets={**how.budgets, **budgets}) if budgets else how
+
+
+def _context(source: ModelSource, context: int | None) -> int | None:
+    longest = source.config.get("max_position_embeddings")
+    if context is None or source.kind != "decoder":
+        return None
+    if context < 2 or (longest and context > longest):
+        raise InputError(
+            what=f"a context of {context} tokens is not possible",
+            where="--context",
+            why=f"the model was made for 2 to {longest} positions",
+            fix=f"use --context {longest} or less",
+            code="E118",
+        )
+    return context
+
+
+def _text(text: str | Path | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        return Path(text).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            what="the text for the parity ladder cannot be read",
+            where=str(text),
+            why=str(error),
+            fix="give a UTF-8 text file with --text",
+            code="E119",
+        ) from error
+
+
+def _tokenizer(source: ModelSource) -> Any:
+    """The model's tokenizer, checked against its embedding; None for models without one."""
+    if not source.tokenizer_files or source.path is None or source.kind != "decoder":
+        return None
+    from edgec.exporter.tokenizer_check import check_tokenizer
+    from edgec.exporter.tokenizer_files import load_tokenizer
+
+    tokenizer = load_tokenizer(source.path, trust_remote_code=source.trust_remote_code)
+    check_tokenizer(tokenizer, int(source.config["vocab_size"]), source.source)
+    return tokenizer

@@ -1,0 +1,78 @@
+"""How far two executions of a language model lie apart, in numbers a person can judge."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A candidate's logits against a reference's, over P positions.
+
+    Attributes:
+        positions: P.
+        max_abs: largest difference of a logit.
+        mean_abs: mean difference of a logit.
+        reference_max_abs: largest logit of the reference, the scale that ``max_abs`` is to be read against.
+        kl_mean: mean over positions of KL(reference || candidate), nats.
+        kl_max: largest of them.
+        top1_agreement: share of positions with the same most likely token; a difference counts only where the
+            reference's two best logits lie further apart than ``epsilon``.
+        epsilon: logits.
+    """
+
+    positions: int
+    max_abs: float
+    mean_abs: float
+    reference_max_abs: float
+    kl_mean: float
+    kl_max: float
+    top1_agreement: float
+    epsilon: float
+
+    @property
+    def max_relative(self) -> float:
+        """``max_abs`` against the reference's scale; infinite when anything is not finite."""
+        ratio = self.max_abs / max(self.reference_max_abs, 1e-12)
+        return ratio if math.isfinite(ratio) else math.inf
+
+
+def difference(reference: Tensor, candidate: Tensor, epsilon: float) -> Difference:
+    """Compare logits, float [P, V] each; a candidate that is not finite differs infinitely."""
+    reference, candidate = reference.float(), candidate.float()
+    if not bool(torch.isfinite(candidate).all()):
+        return _infinite(reference, epsilon)
+    gap = (reference - candidate).abs()
+    kl = _kl(reference, candidate)
+    return Difference(
+        positions=reference.shape[0],
+        max_abs=float(gap.max()),
+        mean_abs=float(gap.mean()),
+        reference_max_abs=float(reference.abs().max()),
+        kl_mean=float(kl.mean()),
+        kl_max=float(kl.max()),
+        top1_agreement=_top1_agreement(reference, candidate, epsilon),
+        epsilon=epsilon,
+    )
+
+
+def _infinite(reference: Tensor, epsilon: float) -> Difference:
+    scale = float(reference.abs().max())
+    return Difference(reference.shape[0], math.inf, math.inf, scale, math.inf, math.inf, 0.0, epsilon)
+
+
+def _kl(reference: Tensor, candidate: Tensor) -> Tensor:
+    p = torch.log_softmax(reference.double(), -1)
+    q = torch.log_softmax(candidate.double(), -1)
+    return (p.exp() * (p - q)).sum(-1).clamp_min(0)
+
+
+def _top1_agreement(reference: Tensor, candidate: Tensor, epsilon: float) -> float:
+    best = reference.topk(min(2, reference.shape[-1]), -1)
+    margin = best.values[:, 0] - best.values[:, -1]
+    same = (candidate.argmax(-1) == best.indices[:, 0]) | (margin <= epsilon)
+    return float(same.double().mean())

@@ -1,0 +1,210 @@
+"""The spine: the one place that knows the order of the stages.
+
+    resolve -> reference -> capture -> rewrite -> lower -> verify -> bundle
+
+Each finished stage is kept in the stage cache under the hash of its inputs, so an interrupted export continues where it
+stopped. Capture is not kept: it takes seconds and holds no allocated weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from edgec.devices.targets import Target
+from edgec.errors import BudgetError
+from edgec.exporter import decoder, module, parity
+from edgec.exporter.compiled import (
+    ARTIFACT,
+    Facts,
+    Rewrite,
+    load_facts,
+    load_rewrite,
+    save_facts,
+    save_rewrite,
+)
+from edgec.exporter.manifest import Limits, Rung
+from edgec.exporter.parity import Stage
+from edgec.exporter.probe import Probe, make_probe
+from edgec.exporter.progress import Progress
+from edgec.exporter.recipes import Recipe
+from edgec.exporter.sources import ModelSource
+from edgec.exporter.spec import ModelSpec, model_spec
+from edgec.exporter.stage_cache import StageCache, source_digest, stage_key
+from edgec.exporter.tool_versions import tool_versions
+
+
+@dataclass(frozen=True)
+class Request:
+    """One export, fully resolved.
+
+    Attributes:
+        source: the model.
+        target: what it is made for.
+        recipe: how.
+        context: tokens; None for the recipe's or the model's own.
+        text: the user's own text for the ladder.
+        tokenizer: transformers tokenizer, or None.
+        max_fallback: largest share of the arithmetic outside the accelerator, 0..1, or None.
+    """
+
+    source: ModelSource
+    target: Target
+    recipe: Recipe
+    context: int | None = None
+    text: str | None = None
+    tokenizer: Any = field(default=None, compare=False)
+    max_fallback: float | None = None
+
+    @cached_property
+    def spec(self) -> ModelSpec:
+        """The decoder's shape."""
+        return model_spec(self.source.config)
+
+    @cached_property
+    def limits(self) -> Limits:
+        """What the artifact will serve."""
+        return decoder.limits_of(self.spec, self.recipe, self.context)
+
+    @cached_property
+    def probe(self) -> Probe:
+        """The ladder's tokens."""
+        limits = self.limits
+        return make_probe(
+            self.tokenizer, self.spec.vocab_size, limits.context, limits.prefill_chunk, limits.logit_rows, self.text
+        )
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A verified artifact, ready to be bundled."""
+
+    artifact: Path
+    facts: Facts
+    rungs: tuple[Rung, ...]
+
+
+def compile_model(request: Request, cache: StageCache, progress: Progress) -> Compiled:
+    """Run every stage between resolve and bundle.
+
+    Raises:
+        BudgetError: E201 the ladder, E220 too much of the arithmetic outside the accelerator.
+        InputError: the model cannot be captured, or a pass is not legal on it.
+    """
+    stages = _DecoderStages if request.source.kind == "decoder" else module.ModuleStages
+    return _run(stages(request), request, cache, progress)
+
+
+def _run(stages: Any, request: Request, cache: StageCache, progress: Progress) -> Compiled:
+    inputs = stage_inputs(request, cache)
+    rewrite_folder, rewrite_known = _stage(cache, inputs, "rewrite", lambda folder: stages.rewrite(folder, progress))
+    if rewrite_known:
+        progress.enter("rewrite", cached=True)
+    lowered, lowered_known = _stage(cache, inputs, "lower", lambda folder: stages.lower(folder, progress))
+    if lowered_known:
+        progress.enter("lower", cached=True)
+    facts = load_facts(lowered)
+    check_fallback(facts, request.max_fallback)
+    progress.enter("verify")
+    rewrite, logits = load_rewrite(rewrite_folder)
+    rungs = (*rewrite.rungs, *stages.verify(lowered / ARTIFACT, rewrite, logits))
+    parity.gate(rungs)
+    return Compiled(lowered / ARTIFACT, facts, rungs)
+
+
+def _stage(
+    cache: StageCache, inputs: dict[str, Any], name: str, writer: Callable[[Path], None]
+) -> tuple[Path, bool]:
+    """A stage's folder, and whether it was finished before."""
+    key = stage_key({**inputs, "stage": name})
+    known = cache.get(key)
+    return (known, True) if known is not None else (cache.put(key, writer), False)
+
+
+def stage_inputs(request: Request, cache: StageCache) -> dict[str, Any]:
+    """Everything the result depends on."""
+    source = request.source
+    return {
+        "files": {file.name: cache.file_fingerprint(file) for file in source.files},
+        "config": source.config,
+        "source": source.source if source.factory is not None and source.weights is None else "",
+        "trained": source.trained,
+        "seed": source.seed,
+        "task": source.task,
+        "backend": request.target.backend,
+        "recipe": request.recipe.to_json(),
+        "context": request.context,
+        "text": request.text,
+        "tools": tool_versions(),
+        "edgec": source_digest("exporter", "passes", "backends"),
+    }
+
+
+def check_fallback(facts: Facts, max_fallback: float | None) -> None:
+    """Refuse an artifact that leaves too much outside the accelerator.
+
+    Raises:
+        BudgetError: E220.
+    """
+    outside = 1.0 - facts.delegation.delegated_share
+    if max_fallback is not None and outside > max_fallback:
+        worst = ", ".join(f"{f.operator} x{f.count} ({f.share:.1%}: {f.reason})" for f in facts.delegation.fallbacks[:3])
+        raise BudgetError(
+            what=f"{outside:.1%} of the arithmetic runs outside {facts.delegation.backend}, {max_fallback:.1%} is allowed",
+            where=facts.delegation.backend,
+            why=worst,
+            fix="raise --max-fallback, or shorten --context when attention is the largest part",
+            code="E220",
+        )
+
+
+@dataclass
+class _DecoderStages:
+    """The stages of a decoder; the captured and rewritten programs stay in memory between them."""
+
+    request: Request
+    rewritten: decoder.Rewritten | None = None
+
+    def rewrite(self, folder: Path, progress: Progress) -> None:
+        """Reference, capture, passes; leaves rungs and logits."""
+        request = self.request
+        progress.enter("capture")
+        bones, program = decoder.capture(request.source, request.spec, request.limits)
+        progress.enter("reference")
+        eager = decoder.eager_stage(request.source, bones, request.probe)
+        progress.enter("rewrite")
+        passes = decoder.passes_of(request.recipe, request.limits)
+        trained = request.source.trained
+        done = decoder.rewrite(program, eager, passes, request.probe, request.recipe, trained, progress)
+        self.rewritten = done
+        names = Rewrite(rungs=list(done.rungs), reference=done.reference.name, final=done.final.name)
+        save_rewrite(folder, names, {"final": done.final.logits, "reference": done.reference.logits})
+
+    def lower(self, folder: Path, progress: Progress) -> None:
+        """Lower the last graph; leaves the artifact and its facts."""
+        from edgec.backends.xnnpack.lower import lower
+
+        program = self.rewritten.program if self.rewritten else self._again(progress)
+        progress.enter("lower")
+        steps = {"lower": 0.5, "emit": 0.5}
+        lowered = lower(program, lambda name, i, n: progress.step(steps[name] * i / n + (0.5 if name == "emit" else 0)))
+        save_facts(folder, lowered.artifact, decoder.facts(program, lowered, self.request.limits))
+
+    def _again(self, progress: Progress) -> Any:
+        """The rewritten graph of an export that was interrupted after its rungs were measured."""
+        from edgec.passes.contract import run_pass
+
+        progress.enter("capture", "again, after an interruption")
+        _, program = decoder.capture(self.request.source, self.request.spec, self.request.limits)
+        for rewrite in decoder.passes_of(self.request.recipe, self.request.limits):
+            program = run_pass(program, rewrite)
+        return program
+
+    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Any]) -> list[Rung]:
+        """Execute the artifact and compare it with the graph it was made from, and with the float model."""
+        request = self.request
+        final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
+        return decoder.artifact_rungs(artifact, final, reference, request.probe, request.recipe, request.source.trained)

@@ -1,0 +1,200 @@
+"""The report's building blocks: numbers with units, tables, bars, dots on a scale, a line plot.
+
+Text stays HTML and only marks are drawn, so nothing shrinks on a phone; positions are percentages.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+UNAVAILABLE = '<span class="dim">unavailable</span>'
+COLOURS = ("--c0", "--c1", "--c2", "--c3", "--c4", "--c5")
+REST = "--rest"
+
+
+def size(count: float | None) -> str:
+    """Bytes for a reader, in decimal units."""
+    if count is None:
+        return UNAVAILABLE
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if abs(count) >= factor:
+            return f"{count / factor:.3g} {unit}" if abs(count) < 999.5 * factor else f"{count / factor:,.0f} {unit}"
+    return f"{count:.0f} B"
+
+
+def number(value: float | None) -> str:
+    """A small or large figure with three digits."""
+    if value is None:
+        return UNAVAILABLE
+    return f"{value:.3g}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.2e}"
+
+
+def percent(share: float | None) -> str:
+    """A share 0..1 in per cent; only a full share is printed as 100 %."""
+    if share is None:
+        return UNAVAILABLE
+    return "100 %" if share == 1 else f"{min(share * 100, 99.99):.4g} %"
+
+
+def code(text: object) -> str:
+    """Escaped text in a fixed-width face."""
+    return f"<code>{escape(str(text))}</code>"
+
+
+def section(title: str, *parts: str) -> str:
+    """A card."""
+    return f"<section>\n<h2>{escape(title)}</h2>\n" + "\n".join(part for part in parts if part) + "\n</section>"
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> str:
+    """Names and values (HTML) in as many columns as fit."""
+    return '<dl class="facts">' + "".join(f"<div><dt>{escape(k)}</dt><dd>{v}</dd></div>" for k, v in pairs) + "</dl>"
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], numeric: Iterable[int] = ()) -> str:
+    """A table of HTML cells; ``numeric`` columns are aligned to the right."""
+    marks = ['class="num"' if column in set(numeric) else "" for column in range(len(heads))]
+    head = "".join(f"<th {mark}>{escape(text)}</th>" for mark, text in zip(marks, heads, strict=True))
+    body = "".join(
+        "<tr>" + "".join(f"<td {mark}>{cell}</td>" for mark, cell in zip(marks, row, strict=True)) + "</tr>\n"
+        for row in rows
+    )
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+
+
+def row(label: str, track: str, value: str) -> str:
+    """One line of a chart: label and value are HTML."""
+    return f'<div class="row"><div class="label">{label}</div><div class="track">{track}</div>' + (
+        f'<div class="value">{value}</div></div>'
+    )
+
+
+def bar(label: str, share: float, value: str, colour: str = "--c0") -> str:
+    """A row with a bar of ``share`` 0..1."""
+    return row(label, f'<i class="bar" style="width:{_at(share)};background:var({colour})"></i>', value)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a stacked bar; ``share`` 0..1 of the whole."""
+
+    label: str
+    share: float
+    value: str
+
+
+def stacked(parts: Sequence[Part]) -> str:
+    """A bar of pieces with a legend; pieces beyond the palette share the last, quiet colour."""
+    colours = [COLOURS[i] if i < len(COLOURS) else REST for i in range(len(parts))]
+    pieces = "".join(
+        f'<i style="width:{_at(part.share)};background:var({colour})"></i>'
+        for part, colour in zip(parts, colours, strict=True)
+    )
+    labels = "".join(
+        f'<li><i style="background:var({colour})"></i>{escape(part.label)} <span class="dim">{part.value}</span></li>'
+        for part, colour in zip(parts, colours, strict=True)
+    )
+    return f'<div class="stack">{pieces}</div><ul class="legend">{labels}</ul>'
+
+
+@dataclass(frozen=True)
+class LogScale:
+    """Whole decades that hold all given values; zero and less lie at the left edge."""
+
+    low: int
+    high: int
+
+    @staticmethod
+    def around(values: Iterable[float]) -> LogScale:
+        """The smallest scale for the positive values, one decade at least."""
+        logs = [math.log10(value) for value in values if value > 0] or [0.0]
+        low = math.floor(min(logs))
+        return LogScale(low, max(math.ceil(max(logs)), low + 1))
+
+    def share(self, value: float) -> float:
+        """Position 0..1."""
+        return 0.0 if value <= 0 else (math.log10(value) - self.low) / (self.high - self.low)
+
+    def decades(self) -> list[int]:
+        """At most six exponents to label."""
+        step = math.ceil((self.high - self.low) / 5)
+        return list(range(self.low, self.high + 1, step))
+
+
+def dots(scale: LogScale, value: float | None, limit: float | None, bad: bool) -> str:
+    """A value and its limit on a logarithmic track."""
+    grid = "".join(f'<i class="grid" style="left:{_at(scale.share(10.0**e))}"></i>' for e in scale.decades())
+    line = "" if limit is None else f'<i class="limit" style="left:{_at(scale.share(limit))}"></i>'
+    mark = (
+        f'<i class="dot{" bad" if bad else ""}" style="left:{_at(scale.share(value))}"></i>'
+        if value is not None
+        else ""
+    )
+    return grid + line + mark
+
+
+def decades(scale: LogScale) -> str:
+    """The axis below such tracks."""
+    labels = "".join(f'<span style="left:{_at(scale.share(10.0**e))}">1e{e}</span>' for e in scale.decades())
+    return _axis(labels)
+
+
+def _axis(labels: str) -> str:
+    cells = f'<div class="label"></div><div class="axis">{labels}</div><div class="value"></div>'
+    return f'<div class="row ticks">{cells}</div>'
+
+
+def samples(values: Sequence[float], low: float, high: float, middle: float) -> str:
+    """Single measurements as faint dots on a linear track, with a line at the median."""
+    span = (high - low) or 1.0
+    marks = "".join(f'<i class="dot thin" style="left:{_at((value - low) / span)}"></i>' for value in values)
+    return marks + f'<i class="limit" style="left:{_at((middle - low) / span)}"></i>'
+
+
+@dataclass(frozen=True)
+class Line:
+    """A polyline; ``dashed`` for limits. Points are in data units."""
+
+    points: Sequence[tuple[float, float]]
+    colour: str
+    dashed: bool = False
+
+
+def plot(lines: Sequence[Line], x_name: str, x_ticks: Sequence[float], y_ticks: Sequence[float]) -> str:
+    """Lines over axes from 0 to the last tick; the y ticks are bytes."""
+    width, height = x_ticks[-1], y_ticks[-1]
+    marks = "".join(_y_tick(y, y / height) for y in y_ticks)
+    marks += "".join(f'<span class="x" style="left:{_at(x / width)}">{x:,.0f}</span>' for x in x_ticks)
+    drawn = "".join(_polyline(line, width, height) for line in lines)
+    frame = 'viewBox="0 0 1000 1000" preserveAspectRatio="none" role="img"'
+    svg = f'<svg {frame} aria-label="{escape(x_name)}">{drawn}</svg>'
+    return f'<div class="plot">{marks}{svg}<div class="xname">{escape(x_name)}</div></div>'
+
+
+def _y_tick(value: float, share: float) -> str:
+    style = f'style="bottom:{_at(share)}"'
+    return f'<div class="h" {style}></div><span class="y" {style}>{size(value)}</span>'
+
+
+def _polyline(line: Line, width: float, height: float) -> str:
+    points = " ".join(f"{1000 * x / width:.1f},{1000 - 1000 * y / height:.1f}" for x, y in line.points)
+    dash = ' stroke-dasharray="6 5"' if line.dashed else ""
+    return (
+        f'<polyline points="{points}" fill="none" stroke="var({line.colour})" stroke-width="2.5"'
+        f'{dash} vector-effect="non-scaling-stroke"/>'
+    )
+
+
+def ticks(top: float, count: int = 4) -> list[float]:
+    """Round numbers from 0 to at least ``top``."""
+    raw = max(top, 1e-9) / count
+    magnitude = 10.0 ** math.floor(math.log10(raw))
+    step = next(factor * magnitude for factor in (1, 2, 2.5, 5, 10) if factor * magnitude >= raw * 0.999)
+    return [step * index for index in range(math.ceil(top / step - 1e-9) + 1)]
+
+
+def _at(share: float) -> str:
+    return f"{100 * min(max(share, 0.0), 1.0):.2f}%"

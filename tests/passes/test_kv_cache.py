@@ -1,0 +1,122 @@
+"""The cache against the uncached graph: layouts, dtypes, chunk shapes, rewinding, in every combination."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.passes.decoders import CONTEXT, ROWS, captured, tiny_model, tokens
+
+from edgec.errors import InputError
+from edgec.exporter.attention import OPERATOR
+from edgec.exporter.execution import call_plan, feed, run_eager, run_program
+from edgec.exporter.metrics import difference
+from edgec.exporter.program import Effect, Program
+from edgec.passes.contract import clone, nodes_of, run_pass
+from edgec.passes.kv_cache import KvCache
+
+WINDOWED = {"family": "mistral", "sliding_window": 8}
+# float32 sums in another order; float16 keeps 11 bits of each key; int8 keeps 8 of each key, value and query.
+TOLERANCE = {"float32": 1e-5, "float16": 5e-3, "int8": 6e-2}
+
+
+def cached(dtype: str, chunk: int = 12, sink: int = 0, **model: object) -> Program:
+    return run_pass(captured(**model), KvCache(CONTEXT, chunk, dtype, sink))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("model", [{"family": "llama"}, WINDOWED], ids=["full", "ring"])
+def test_cached_equals_transformers(dtype: str, model: dict[str, object]) -> None:
+    program, plan = cached(dtype, **model), call_plan(40, 12, ROWS)
+    reference = run_eager(tiny_model(**model), tokens(), plan)  # type: ignore[arg-type]
+    gap = difference(reference, run_program(program, tokens(), plan), 0.0)
+    assert gap.max_relative < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sizes=st.lists(st.integers(1, 12), min_size=4, max_size=12), undo=st.lists(st.integers(0, 3), min_size=12, max_size=12))
+def test_any_chunking_with_rewinds_gives_the_same_logits(dtype: str, sizes: list[int], undo: list[int]) -> None:
+    program = cached(dtype, **WINDOWED)
+    ids, start, seen = tokens(CONTEXT), 0, []
+    for size, back in zip(sizes, undo, strict=False):
+        start = max(0, start - back)
+        size = min(size, CONTEXT - start)
+        if not size:
+            break
+        step = program.graph(torch.tensor([ids[start : start + size]]), torch.arange(start, start + size), torch.tensor([size - 1]))
+        start += size
+        seen.append((start - 1, step[0, 0]))
+    with torch.no_grad():
+        whole = tiny_model(**WINDOWED)(input_ids=torch.tensor([ids]), use_cache=False).logits[0]  # type: ignore[arg-type]
+    wanted = torch.stack([whole[position] for position, _ in seen])
+    assert difference(wanted, torch.stack([row for _, row in seen]), 0.0).max_relative < TOLERANCE[dtype]
+
+
+def test_a_new_sequence_needs_no_reset() -> None:
+    program, plan = cached("float32", **WINDOWED), call_plan(30, 12, ROWS)
+    first = run_program(program, tokens(30), plan)
+    run_program(program, list(reversed(tokens(40))), call_plan(40, 12, ROWS))
+    assert torch.equal(first, run_program(program, tokens(30), plan))
+
+
+def test_sink_tokens_stay_visible_beyond_the_window() -> None:
+    with_sinks = cached("float32", sink=2, **WINDOWED)
+    changed = [5, 6, *tokens()[2:]]
+    plan = call_plan(40, 12, ROWS)
+    plain = cached("float32", **WINDOWED)
+    # Two layers of window 8 reach back 14 tokens: without sinks the first two cannot reach the last positions.
+    moved = run_program(with_sinks, tokens(), plan)[-1] - run_program(with_sinks, changed, plan)[-1]
+    still = run_program(plain, tokens(), plan)[-1] - run_program(plain, changed, plan)[-1]
+    assert float(still.abs().max()) == 0.0 < float(moved.abs().max())
+    assert KvCache(CONTEXT, 12, sink_tokens=2).effect is Effect.SEMANTIC
+
+
+def test_states_are_described() -> None:
+    states = cached("int8", **WINDOWED).interface.states
+    assert {state.role for state in states} == {
+        *("key", "key_scale", "key_zero_point"),
+        *("value", "value_scale", "value_zero_point"),
+    }
+    assert {(state.layout, state.slots, state.window) for state in states} == {("ring", 8 - 1 + 12, 8)}
+
+
+def test_int8_takes_less_than_half_of_float32() -> None:
+    sizes = {
+        dtype: sum(getattr(program.graph, s.buffer).nbytes for s in program.interface.states)
+        for dtype in ("float32", "int8")
+        for program in [cached(dtype, family="llama")]
+    }
+    assert sizes["int8"] < sizes["float32"] / 2
+
+
+def test_layers_that_read_the_same_keys_share_one_cache() -> None:
+    program = captured("llama")
+    graph = clone(program.graph)
+    first, second = nodes_of(graph, OPERATOR)
+    second.args = (second.args[0], *first.args[1:3], *second.args[3:])
+    graph.recompile()
+    shared = Program(graph, program.interface, program.spec)
+    result = run_pass(shared, KvCache(CONTEXT, 12))
+    assert {state.layer for state in result.interface.states} == {0}
+    plan = call_plan(40, 12, ROWS)
+    assert torch.allclose(run_program(shared, tokens(), plan), run_program(result, tokens(), plan), atol=1e-4)
+
+
+def test_attention_without_causal_order_is_refused() -> None:
+    program = captured("llama")
+    graph = clone(program.graph)
+    node = nodes_of(graph, OPERATOR)[0]
+    node.update_arg(7, False)
+    with pytest.raises(InputError) as refused:
+        run_pass(Program(graph, program.interface, program.spec), KvCache(CONTEXT, 12))
+    assert refused.value.code == "E181" and "not causal" in refused.value.why
+
+
+def test_the_plan_covers_every_token_once() -> None:
+    plan = call_plan(37, 12, ROWS)
+    assert sum(call.size for call in plan) == 37
+    assert {1, 4, 12} <= {call.size for call in plan}
+    collected = feed(lambda ids, positions, rows: positions[rows].float().reshape(1, -1, 1), list(range(37)), plan)
+    assert collected.flatten().tolist()[-1] == 36
