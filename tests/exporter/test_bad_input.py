@@ -130,7 +130,7 @@ CASES: dict[str, tuple[str, Make]] = {
     "a GGUF file": ("E114", lambda f: _write(f / "m", x__gguf=b"GGUF") + "/x.gguf"),
     "a folder of GGUF files": ("E114", lambda f: _write(f / "m", x__gguf=b"GGUF")),
     "quantised already": (
-        "E117",
+        "E147",
         lambda f: str(write_llama(f / "m", {"quantization_config": {"quant_method": "gptq"}})),
     ),
     "an adapter": ("E145", lambda f: _write(f / "m", adapter_config__json="{}")),
@@ -254,7 +254,7 @@ def test_an_encoder_decoder_needs_a_factory(tmp_path: Path) -> None:
     config = {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "vocab_size": 128, "num_layers": 1}
     model = _write(tmp_path / "m", config__json=json.dumps({**config, "d_model": 32, "d_kv": 8, "d_ff": 64}))
     error = _refusal(model, tmp_path, random_weights=True)
-    assert error.code == "E119"
+    assert error.code == "E149"
     assert "factory" in error.fix
 
 

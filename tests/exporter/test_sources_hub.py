@@ -76,7 +76,7 @@ FAILURES = {
     "no such revision": (_http(errors.RevisionNotFoundError, 404), "E101", "--revision"),
     "server error": (_http(errors.HfHubHTTPError, 503), "E103", "local folder"),
     "no connection": (ConnectionError("unreachable"), "E103", "HF_HUB_OFFLINE"),
-    "disk full": (OSError(errno.ENOSPC, "No space left on device"), "E118", "HF_HOME"),
+    "disk full": (OSError(errno.ENOSPC, "No space left on device"), "E148", "HF_HOME"),
 }
 
 
