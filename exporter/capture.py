@@ -87,6 +87,8 @@ def skeleton(build: Callable[[], nn.Module]) -> Skeleton:
     attention.register()
     with _LargeOnMeta(), torch.no_grad():
         model = build().eval().requires_grad_(False).float()
+        if hasattr(model, "tie_weights"):
+            model.tie_weights()  # type: ignore[operator]
     first: dict[int, str] = {}
     named = model.named_parameters(remove_duplicate=False)
     aliases = {name: first.setdefault(id(parameter), name) for name, parameter in named}
