@@ -65,11 +65,10 @@ def _rung_table(rungs: Sequence[Rung]) -> str:
         "KL max",
         "same top-1",
         "verdict",
-        "note",
     )
     rows = [
         (
-            escape(rung.stage),
+            escape(rung.stage) + _note(rung),
             escape(rung.reference),
             rung.effect,
             f"{rung.positions:,}",
@@ -79,7 +78,6 @@ def _rung_table(rungs: Sequence[Rung]) -> str:
             number(rung.kl_max),
             percent(rung.top1_agreement),
             _badge(rung),
-            _note(rung),
         )
         for rung in rungs
     ]
@@ -94,4 +92,5 @@ def _badge(rung: Rung) -> str:
 
 def _note(rung: Rung) -> str:
     layer = rung.first_diverging_layer
-    return escape(rung.note) + ("" if layer is None else f" first diverging layer: {layer}")
+    notes = [rung.note, "" if layer is None else f"first diverging layer: {layer}"]
+    return "".join(f"<br><small>{escape(note)}</small>" for note in notes if note)

@@ -20,9 +20,13 @@ def size(count: float | None) -> str:
     if count is None:
         return UNAVAILABLE
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if abs(count) >= factor:
-            return f"{count / factor:.3g} {unit}" if abs(count) < 999.5 * factor else f"{count / factor:,.0f} {unit}"
+        if count >= factor:
+            return f"{_three_digits(count / factor)} {unit}"
     return f"{count:.0f} B"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
 def number(value: float | None) -> str:
@@ -36,12 +40,12 @@ def percent(share: float | None) -> str:
     """A share 0..1 in per cent; only a full share is printed as 100 %."""
     if share is None:
         return UNAVAILABLE
-    return "100 %" if share == 1 else f"{min(share * 100, 99.99):.4g} %"
+    return "100 %" if share == 1 else f"{min(share * 100, 99.9):.3g} %"
 
 
 def code(text: object) -> str:
-    """Escaped text in a fixed-width face."""
-    return f"<code>{escape(str(text))}</code>"
+    """Escaped text in a fixed-width face; long names break after a dot."""
+    return f"<code>{escape(str(text)).replace('.', '.<wbr>')}</code>"
 
 
 def section(title: str, *parts: str) -> str:
@@ -137,14 +141,15 @@ def dots(scale: LogScale, value: float | None, limit: float | None, bad: bool) -
 
 
 def decades(scale: LogScale) -> str:
-    """The axis below such tracks."""
-    labels = "".join(f'<span style="left:{_at(scale.share(10.0**e))}">1e{e}</span>' for e in scale.decades())
-    return _axis(labels)
-
-
-def _axis(labels: str) -> str:
+    """The axis below such tracks; labels at the edges stay inside."""
+    labels = "".join(_tick(scale.share(10.0**exponent), f"1e{exponent}") for exponent in scale.decades())
     cells = f'<div class="label"></div><div class="axis">{labels}</div><div class="value"></div>'
     return f'<div class="row ticks">{cells}</div>'
+
+
+def _tick(share: float, label: str) -> str:
+    edge = "first" if share == 0 else "last" if share == 1 else ""
+    return f'<span class="{edge}" style="left:{_at(share)}">{label}</span>'
 
 
 def samples(values: Sequence[float], low: float, high: float, middle: float) -> str:

@@ -21,18 +21,20 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
   margin: 1rem 0; }
 code, .num { font-variant-numeric: tabular-nums; }
 code { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .88em; overflow-wrap: anywhere; }
-.facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(11.5rem, 1fr)); gap: .9rem 1.2rem; margin: 0; }
+.facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(9rem, 1fr)); gap: .9rem 1.2rem;
+  margin: 0 0 .8rem; }
 .facts dt { color: var(--dim); font-size: .8rem; }
 .facts dd { margin: 0; font-size: 1.05rem; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th { text-align: left; font-weight: 600; color: var(--dim); font-size: .8rem; vertical-align: bottom; }
-th, td { padding: .35rem .9rem .35rem 0; border-bottom: 1px solid var(--line); }
+th, td { padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); }
 td { vertical-align: top; }
 th.num, td.num { text-align: right; white-space: nowrap; }
 tr:last-child td { border-bottom: 0; }
 .badge { display: inline-block; border-radius: 1rem; padding: 0 .6rem; font-size: .8rem; white-space: nowrap;
   background: var(--soft); color: var(--dim); }
+.facts .badge { white-space: normal; border-radius: .7rem; }
 .badge.ok { color: var(--ok); } .badge.bad { background: var(--bad); color: var(--card); font-weight: 600; }
 .row { display: grid; grid-template-columns: minmax(0, 15rem) minmax(0, 1fr) 9.5rem; column-gap: 1rem;
   align-items: center; padding: .22rem 0; font-size: .9rem; }
@@ -50,7 +52,8 @@ tr:last-child td { border-bottom: 0; }
   margin-left: -.32rem; border: 0; }
 .axis { position: relative; height: 1.2rem; font-size: .75rem; color: var(--dim); }
 .axis span { position: absolute; transform: translateX(-50%); white-space: nowrap; }
-.axis span:first-child { transform: none; } .axis span:last-child { transform: translateX(-100%); }
+.axis .first { transform: none; } .axis .last { transform: translateX(-100%); }
+.wide code { white-space: nowrap; }
 .stack { display: flex; height: 1.6rem; border-radius: .3rem; overflow: hidden; background: var(--soft); gap: 1px; }
 .legend { display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; font-size: .85rem; margin: .5rem 0 .9rem; padding: 0;
   list-style: none; }

@@ -127,7 +127,7 @@ def test_a_damaged_bundle_is_refused(tiny_bundle: Path, tmp_path: Path, golden: 
 
 
 def test_another_runtime_is_a_warning_and_none_is_unavailable() -> None:
-    required = {"backends": [], "operators": []}
+    required: dict[str, list[str]] = {"backends": [], "operators": []}
     older = runtime_check(Runtime.model_validate({"name": "executorch", "version": "0.0.1", **required}))
     assert older.status == "warning" and "0.0.1" in older.detail
     absent = runtime_check(Runtime.model_validate({"name": "no-such-runtime", "version": "1", **required}))

@@ -1,0 +1,25 @@
+"""``edgec inspect``: what a bundle holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def inspect(
+    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec.")],
+    *,
+    json: Annotated[bool, typer.Option("--json", help="The manifest as JSON on stdout.")] = False,
+) -> None:
+    """Show a bundle's model, methods, states, passes, parity, delegation and size ledger.
+
+    Examples:
+    edgec inspect tiny-llama-host.edgec
+
+    edgec inspect tiny-llama-host.edgec --json
+    """
+    from edgec.exporter.inspect_tables import print_bundle
+
+    print_bundle(bundle, as_json=json)

@@ -1,0 +1,68 @@
+"""``edgec inspect`` and ``edgec verify`` on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from edgec.cli.inspect import inspect
+from edgec.cli.verify import verify
+from edgec.errors import InputError
+from edgec.exporter.bundle import canonical_json, read_manifest
+from edgec.runtime_py.verify import Check, VerifyReport
+from tests.exporter.bundle_samples import sample_manifest, write_sample
+
+
+def _run(function: Any, *arguments: str) -> Any:
+    app = typer.Typer()
+    app.command()(function)
+    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"})
+
+
+def test_inspect_shows_every_part(tmp_path: Path) -> None:
+    result = _run(inspect, str(write_sample(tmp_path)))
+    assert result.exit_code == 0, result.output
+    for title in ("Methods", "States", "Passes", "Parity ladder", "Delegation", "Size ledger", "limits"):
+        assert title in result.output
+    assert "model.embed_tokens.weight" in result.output and "262,144" in result.output
+    assert "context 512 tokens" in result.output and "95.30 %" in result.output
+
+
+def test_inspect_as_json_is_the_manifest(tmp_path: Path) -> None:
+    path = write_sample(tmp_path)
+    result = _run(inspect, str(path), "--json")
+    assert result.output.encode() == canonical_json(read_manifest(path))
+
+
+def test_inspect_works_for_the_barest_manifest() -> None:
+    from edgec.exporter.inspect_tables import manifest_tables
+
+    fields: dict[str, object] = {key: [] for key in ("passes", "methods", "states", "parity")}
+    bare = sample_manifest(delegation=None, ledger=None, limits=None, **fields)
+    assert len(manifest_tables(bare)) == 1
+
+
+def test_a_damaged_bundle_is_refused_by_both(tmp_path: Path) -> None:
+    path = write_sample(tmp_path)
+    (path / "model.pte").write_bytes(b"")
+    for function in (inspect, verify):
+        error = _run(function, str(path)).exception
+        assert isinstance(error, InputError) and error.code == "E135" and error.exit_code == 1
+
+
+@pytest.mark.parametrize(("status", "exit_code"), [("passed", 0), ("warning", 0), ("failed", 2)])
+def test_verify_exits_with_2_only_when_something_differs(
+    monkeypatch: pytest.MonkeyPatch, status: Any, exit_code: int
+) -> None:
+    report = VerifyReport(Path("a.edgec"), (Check("output vectors", status, "detail [with brackets]"),))
+    monkeypatch.setattr("edgec.runtime_py.verify.verify", lambda bundle, threads: report)
+    table = _run(verify, "a.edgec")
+    assert table.exit_code == exit_code and "detail [with brackets]" in table.output and status in table.output
+    answer = _run(verify, "a.edgec", "--json")
+    assert answer.exit_code == exit_code
+    assert json.loads(answer.output)["passed"] is (exit_code == 0)
