@@ -55,7 +55,9 @@ def calibrated(quantity: str, unit: str, rows: Sequence[Observation]) -> tuple[C
 
 def misses(quantity: str, rows: Sequence[Observation], leave_out: str = "chip") -> list[Miss]:
     """Predict every row from the rows of other chips (``leave_out="chip"``) or devices (``"device"``)."""
-    return [miss for unit in UNITS for miss in _unit_misses(*calibrated(quantity, unit, rows), leave_out)]
+    measured = {row.workload.unit for row in rows if speed(row, quantity) is not None}
+    units = (unit for unit in UNITS if unit in measured)
+    return [miss for unit in units for miss in _unit_misses(*calibrated(quantity, unit, rows), leave_out)]
 
 
 def _unit_misses(fit: Calibration, used: Sequence[Observation], leave_out: str) -> list[Miss]:

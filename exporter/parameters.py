@@ -57,6 +57,15 @@ def read_config(model: str | Path) -> dict[str, Any]:
     return read_json(path / CONFIG if path.is_dir() else path)
 
 
+def effective_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The text decoder's config with transformers' defaults filled in.
+
+    Raises:
+        InputError: E109 (no decoder that transformers knows) or E111 (a value makes no sense).
+    """
+    return dict(_decoder(config).to_dict())
+
+
 def parameters(config: Mapping[str, Any]) -> tuple[Parameter, ...]:
     """All parameters of the language model a config describes, tied ones once.
 
@@ -82,13 +91,17 @@ def macs_per_token(listed: tuple[Parameter, ...]) -> int:
 def _meta_model(raw: Mapping[str, Any]) -> Any:
     from transformers import AutoModelForCausalLM
 
-    from edgec.exporter.hf_config import decoder_config, load_config
     from edgec.exporter.model_build import build
+
+    return build(AutoModelForCausalLM, _decoder(raw), device="meta", attn_implementation="eager")
+
+
+def _decoder(raw: Mapping[str, Any]) -> Any:
+    from edgec.exporter.hf_config import decoder_config, load_config
 
     where = Path(CONFIG)
     whole = {key: value for key, value in raw.items() if key != "quantization_config"}
-    config = decoder_config(where, load_config(where, whole))
-    return build(AutoModelForCausalLM, config, device="meta", attn_implementation="eager")
+    return decoder_config(where, load_config(where, whole))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from edgec.devices.targets import Target
 from edgec.errors import InputError
 from edgec.exporter.footprint import Footprint, Widths, footprint, kv_bytes
 from edgec.exporter.memory_fit import WORTH_SHRINKING, Proposal, Verdict, judge, smaller
-from edgec.exporter.parameters import Parameter, macs_per_token, parameters
+from edgec.exporter.parameters import Parameter, effective_config, macs_per_token, parameters
 from edgec.exporter.spec import ModelSpec, model_spec
 from edgec.exporter.speed_forecast import Speeds, forecast
 
@@ -79,7 +79,7 @@ def plan(
     """
     widths = widths or default_widths(target)
     _require_legal(widths, target)
-    spec, listed = model_spec(config), parameters(config)
+    spec, listed = model_spec(effective_config(config)), parameters(config)
     context = context or min(spec.context, max(_DEFAULT_CONTEXT, prompt_tokens))
     _require_lengths(spec, context, prompt_tokens)
 

@@ -1,0 +1,90 @@
+"""`edgec plan`: what is printed, for people and for machines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from edgec.cli.plan import plan
+from edgec.errors import InputError
+
+CONFIG: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 1024,
+    "num_hidden_layers": 24,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 4,
+    "intermediate_size": 4096,
+    "vocab_size": 32000,
+    "max_position_embeddings": 8192,
+    "tie_word_embeddings": True,
+}
+APP = typer.Typer()
+APP.command()(plan)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    return tmp_path
+
+
+def output(*arguments: object) -> str:
+    result = CliRunner().invoke(APP, [str(argument) for argument in arguments], env={"COLUMNS": "160"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_tables_say_what_is_estimated_and_how(folder: Path) -> None:
+    text = output(folder, "--target", "iphone-13-pro-cpu")
+    for expected in (
+        "Apple iPhone 13 Pro, cpu, pte",
+        "80% range",
+        "bounds",
+        "tokens/s",
+        "KV cache",
+        "app limit 3,120 MB",
+    ):
+        assert expected in text
+    assert "with the increased-memory-limit entitlement 4,200 MB" in text
+
+
+def test_unknown_is_said_and_never_zero(folder: Path) -> None:
+    text = output(folder / "config.json", "--target", "host")
+    assert "unavailable" in text
+    assert "app limit unknown: unknown" in text
+
+
+def test_a_smaller_recipe_is_printed(folder: Path) -> None:
+    arguments = ("--weight-bits", 32, "--lm-head-bits", 32, "--embedding-bits", 32)
+    text = output(folder, "--target", "iphone-12-mini-cpu", *arguments)
+    assert "does not fit" in text or "tight" in text
+    assert "smaller: weights" in text
+
+
+def test_json_has_the_whole_plan(folder: Path) -> None:
+    data = json.loads(output(folder, "--target", "iphone-17-pro", "--json", "--context", 2048, "--kv-bits", 8))
+    assert data["target"]["name"] == "iphone-17-pro"
+    assert data["widths"]["kv_bits"] == 8
+    assert data["context"] == 2048
+    assert data["speeds"]["decode_tokens_per_s"]["how"] == "estimated"
+
+
+def test_the_kv_cache_is_as_wide_as_the_target_computes(folder: Path) -> None:
+    for target, bits in (("iphone-17-pro", 16), ("iphone-17-pro-cpu", 32)):
+        assert json.loads(output(folder, "--target", target, "--json"))["widths"]["kv_bits"] == bits
+
+
+def test_an_unknown_phone_is_a_typed_error(folder: Path) -> None:
+    result = CliRunner().invoke(APP, [str(folder), "--target", "iphone-99"])
+    assert isinstance(result.exception, InputError)
+    assert result.exception.code == "E160"
+
+
+def test_a_phone_is_required(folder: Path) -> None:
+    assert CliRunner().invoke(APP, [str(folder)]).exit_code == 2  # Typer's usage error; the app remaps it

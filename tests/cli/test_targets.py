@@ -1,0 +1,41 @@
+"""`edgec targets`: the list, one target with its sources, and the same for machines."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+from typer.testing import CliRunner
+
+from edgec.cli.targets import targets
+from edgec.devices.targets import all_targets, phones
+
+APP = typer.Typer()
+APP.command()(targets)
+
+
+def output(*arguments: str) -> str:
+    result = CliRunner().invoke(APP, list(arguments), env={"COLUMNS": "160"})
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_the_list_has_every_phone_and_says_unknown() -> None:
+    text = output()
+    assert all(phone in text for phone in phones())
+    assert "unknown" in text
+    assert "host = this-machine" in text
+
+
+def test_one_target_shows_each_figure_with_its_source() -> None:
+    text = output("iphone-13-pro")
+    for expected in ("3.12 GB", "pocketpal-ai", "34.1 GB/s", "topcpu.net", "mlpackage through coreml"):
+        assert expected in text
+
+
+def test_json_has_every_target_with_null_for_unknown() -> None:
+    data = json.loads(output("--json"))
+    assert [entry["name"] for entry in data] == [target.name for target in all_targets()]
+    host = next(entry for entry in data if entry["phone"] == "this-machine")
+    assert host["memory_bytes"] is None
+    assert json.loads(output("host", "--json"))[0]["alias_of"] == "this-machine"

@@ -1,0 +1,102 @@
+"""Targets: every figure sourced, every name resolvable, what is unknown said as unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from edgec.devices.targets import aliases, all_targets, chips, load_target, phones
+from edgec.errors import InputError
+
+NAMING = {"name", "vendor", "family", "kind", "gpu", "sources", "os", "chip", "units"}
+FIGURES = {
+    "memory_bytes",
+    "app_limit_bytes",
+    "app_limit_entitled_bytes",
+    "bandwidth_bytes_per_s",
+    "core_clocks_hz",
+    "instruction_set",
+    "gpu_cores",
+    "gpu_fp32_flops_per_s",
+    "npu_ops_per_s",
+}
+TABLES = [*chips().items(), *phones().items()]
+
+
+@pytest.mark.parametrize(("key", "table"), TABLES, ids=[key for key, _ in TABLES])
+def test_each_stated_figure_names_its_source_and_nothing_else_does(key: str, table: Mapping[str, Any]) -> None:
+    stated = set(table) - NAMING
+    assert stated <= FIGURES, "a key nobody reads"
+    assert stated == set(table["sources"])
+    assert all(source.strip() for source in table["sources"].values())
+
+
+def test_there_are_at_least_sixteen_phones_and_their_chips_are_known() -> None:
+    mobile = {key: table for key, table in phones().items() if table["os"] in ("ios", "android")}
+    assert len(mobile) >= 16
+    assert all(table["chip"] in chips() for table in mobile.values())
+
+
+@pytest.mark.parametrize("target", all_targets(), ids=lambda target: target.name)
+def test_figures_are_plausible(target: Any) -> None:
+    for value, low, high in (
+        (target.memory_bytes, 2e9, 32e9),
+        (target.bandwidth_bytes_per_s, 10e9, 200e9),
+        (target.gpu_fp32_flops_per_s, 0.5e12, 10e12),
+        (target.npu_ops_per_s, 5e12, 200e12),
+    ):
+        assert value is None or low <= value <= high
+    if target.app_limit_bytes:
+        assert target.app_limit_bytes <= target.app_limit_entitled_bytes < target.memory_bytes
+    assert set(target.weight_bits) <= {1, 2, 3, 4, 6, 8, 16, 32}
+
+
+def test_short_and_long_names_are_one_target() -> None:
+    short = load_target("iphone-16-pro")
+    assert short == load_target("iphone-16-pro-npu") == load_target("iphone-16-pro-npu-mlpackage")
+    assert (short.unit, short.format, short.backend, short.chip) == ("npu", "mlpackage", "coreml", "a18-pro")
+    other = load_target("iphone-16-pro-npu-aimodel")
+    assert (other.format, other.backend, other.name) == ("aimodel", "coreai", "iphone-16-pro-npu-aimodel")
+    assert load_target("iphone-16-pro-cpu").backend == "xnnpack"
+
+
+def test_aliases_keep_their_name_and_point_to_a_target() -> None:
+    assert set(aliases()) == {"iphone", "android-cpu", "host"}
+    for alias, full in aliases().items():
+        assert load_target(alias).name == alias
+        assert load_target(alias).alias_of == full
+        assert load_target(alias).phone == load_target(full).phone
+
+
+def test_export_supports_xnnpack_on_linux_and_android_only() -> None:
+    supported = [target for target in all_targets() if target.export_supported]
+    assert {(target.os, target.backend, target.unit) for target in supported} == {
+        ("linux", "xnnpack", "cpu"),
+        ("android", "xnnpack", "cpu"),
+    }
+    assert load_target("host").export_supported
+    assert load_target("android-cpu").export_supported
+
+
+def test_what_is_not_stated_is_none() -> None:
+    host = load_target("host")
+    assert host.memory_bytes is None
+    assert host.bandwidth_bytes_per_s is None
+    assert host.source("memory_bytes") is None
+    assert load_target("iphone-16-pro").app_limit_bytes is None
+
+
+def test_figures_carry_their_source_through() -> None:
+    target = load_target("iphone-13-pro")
+    assert target.app_limit_bytes == 3_120_000_000
+    assert "pocketpal" in str(target.source("app_limit_bytes"))
+    assert "topcpu" in str(target.source("bandwidth_bytes_per_s"))
+
+
+def test_an_unknown_target_names_the_nearest_ones() -> None:
+    with pytest.raises(InputError) as caught:
+        load_target("iphone-16pro")
+    assert caught.value.code == "E160"
+    assert "iphone-16-pro" in caught.value.fix
