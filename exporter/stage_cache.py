@@ -153,9 +153,15 @@ class StageCache:
         return sha256
 
     def close(self) -> None:
-        """Let go of the entries this object holds."""
+        """Let go of the entries this object holds; ``with StageCache(...) as cache`` does it at the end."""
         for key in list(self._held):
             self._release(key)
+
+    def __enter__(self) -> StageCache:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def _entry(self, key: str) -> Path:
         return self.root / "stages" / key

@@ -137,14 +137,13 @@ def test_the_least_recently_used_go_first_and_held_ones_stay(tmp_path: Path) -> 
         writers.put(key, _writer("x" * 100))
         _age(writers, key, seconds=1000 * (4 - age))
     oldest_first = list(reversed(keys))
-    reader = StageCache(tmp_path)
-    assert reader.get(oldest_first[0]) is not None
-    _age(reader, oldest_first[0], seconds=9000)
-    writers.close()
-    assert StageCache(tmp_path, max_bytes=200).prune() == 200
-    left = {entry.name for entry in (tmp_path / "stages").iterdir()}
-    assert left == {oldest_first[0], oldest_first[3]}
-    reader.close()
+    with StageCache(tmp_path) as reader:
+        assert reader.get(oldest_first[0]) is not None
+        _age(reader, oldest_first[0], seconds=9000)
+        writers.close()
+        assert StageCache(tmp_path, max_bytes=200).prune() == 200
+        left = {entry.name for entry in (tmp_path / "stages").iterdir()}
+        assert left == {oldest_first[0], oldest_first[3]}
     assert StageCache(tmp_path, max_bytes=0).prune() == 200
 
 
