@@ -1,0 +1,33 @@
+"""``edgec eval``: how well a bundle predicts, and how far it is from the float model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def eval(  # the command's name
+    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec.")],
+    *,
+    text: Annotated[Path | None, typer.Option(help="A UTF-8 text file.")] = None,
+    tokens: Annotated[int, typer.Option(help="Tokens of the text to use at most.")] = 4096,
+    reference: Annotated[str | None, typer.Option(help="Float model; default: the bundle's source if local.")] = None,
+    tasks: Annotated[list[str] | None, typer.Option(help="A task of lm-eval; repeatable.")] = None,
+    task_folder: Annotated[Path | None, typer.Option(help="A folder with more lm-eval tasks (YAML).")] = None,
+    limit: Annotated[int | None, typer.Option(help="Examples per task at most.")] = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the results as JSON here, and a plot beside it.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Measure perplexity, KL divergence and top-1 agreement on a text, or run tasks of lm-eval.
+
+    Examples:
+    edgec eval tiny-llama-host.edgec --text held-out.txt --reference examples/tiny-llama
+
+    edgec eval tiny-llama-host.edgec --tasks lambada_openai --limit 100
+    """
+    from edgec.runtime_py.evaluate_command import EvalOptions, run_eval
+
+    run_eval(EvalOptions(bundle, text, tokens, reference, tuple(tasks or ()), task_folder, limit, threads, out, json))

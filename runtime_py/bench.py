@@ -1,0 +1,215 @@
+"""Measure a bundle on a device: loads, first token, prefill, decode, memory, and minutes on end.
+
+Every job runs in a fresh process. Memory has a pass of its own, because watching it would slow the others.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import edgec
+from edgec.devices.transport import Transport, connect
+from edgec.errors import InputError
+from edgec.exporter.bundle import Bundle, open_bundle
+from edgec.runtime_py.bench_job import Job
+from edgec.runtime_py.bench_plot import save_plot
+from edgec.runtime_py.bench_record import (
+    AnyRecord,
+    Comparability,
+    LoadRecord,
+    MemoryRecord,
+    RepetitionRecord,
+    RunRecord,
+    Subject,
+    SustainedRecord,
+    write_records,
+)
+from edgec.runtime_py.bench_summary import Figure, summarise
+from edgec.runtime_py.session import decoder_limits
+
+LOADS = 3
+WALL = "measured: wall clock of a fresh process"
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """A finished run.
+
+    Attributes:
+        records: what was measured, line by line.
+        figures: medians and spreads over them.
+        out: the JSONL file, or None.
+        plot: the SVG beside it, or None.
+    """
+
+    records: tuple[AnyRecord, ...]
+    figures: tuple[Figure, ...]
+    out: Path | None = None
+    plot: Path | None = None
+
+
+def bench(
+    bundle: Path | str,
+    device: str = "host",
+    *,
+    prompt_tokens: int = 128,
+    new_tokens: int = 64,
+    repetitions: int = 5,
+    warmups: int = 3,
+    threads: int | None = None,
+    sustained_minutes: float | None = None,
+    out: Path | None = None,
+    say: Say | None = None,
+) -> BenchResult:
+    """Measure a decoder's bundle.
+
+    Args:
+        bundle: the bundle folder.
+        device: host, adb:SERIAL, ios:UDID, sim:UDID or qemu.
+        prompt_tokens: length of the prompt (seeded random tokens).
+        new_tokens: tokens generated behind it, past any end-of-sequence token.
+        repetitions: measured generations, at least 5.
+        warmups: generations before them that do not count.
+        threads: CPU threads; None leaves the runtime's own choice.
+        sustained_minutes: go on generating for so long and record the speed over time.
+        out: where to write the JSONL records; a plot goes beside it as .svg.
+        say: told what is being measured.
+
+    Raises:
+        InputError: E150 prompt and new tokens exceed the context, E155 no decoder, E156 an option outside its range,
+            E162 no token came.
+        ToolError: E320, the device cannot be measured.
+    """
+    transport = connect(device)
+    opened = open_bundle(Path(bundle))
+    job = Job("speed", str(opened.path), prompt_tokens, new_tokens, threads, warmups=warmups, repetitions=repetitions)
+    _check(job, opened, sustained_minutes)
+    records = _measure(transport, opened, job, sustained_minutes or 0.0, say or (lambda _: None))
+    plot = None
+    if out is not None:
+        write_records(records, out)
+        plot = save_plot(records, out.with_suffix(".svg"))
+    return BenchResult(tuple(records), summarise(records), out, plot)
+
+
+def _check(job: Job, bundle: Bundle, minutes: float | None) -> None:
+    context = decoder_limits(bundle).context
+    ranges = {
+        "prompt_tokens": (job.prompt_tokens >= 1, "1 or more"),
+        "new_tokens": (job.new_tokens >= 2, "2 or more: decode speed needs an interval"),
+        "repetitions": (job.repetitions >= 5, "5 or more, so that there is a spread"),
+        "warmups": (job.warmups >= 0, "0 or more"),
+        "sustained": (minutes is None or minutes > 0, "minutes above 0"),
+    }
+    for name, (valid, allowed) in ranges.items():
+        if not valid:
+            raise InputError(f"{name} is outside its range.", where=f"--{name}", fix=f"give {allowed}", code="E156")
+    if job.prompt_tokens + job.new_tokens > context:
+        raise InputError(
+            f"{job.prompt_tokens} prompt tokens and {job.new_tokens} new ones exceed the context of {context}.",
+            where="--prompt-tokens, --new-tokens",
+            fix=f"ask for at most {context} in sum, for instance --prompt-tokens {context // 2}",
+            code="E150",
+        )
+
+
+def _measure(transport: Transport, bundle: Bundle, job: Job, minutes: float, say: Say) -> list[AnyRecord]:
+    started, before = datetime.now(UTC).isoformat(timespec="seconds"), transport.facts()
+    say(f"speed: {job.warmups} warm-ups and {job.repetitions} repetitions")
+    speed = transport.run(job.to_json())
+    common = _common(transport, bundle, job, int(speed["threads"]))
+    repetitions = [_repetition(common, job, i, lap) for i, lap in enumerate(speed["laps"])]
+    loads = [
+        _load(transport, common, replace(job, kind="load", state=state), say)
+        for _ in range(LOADS)
+        for state in ("cold", "warm")
+    ]
+    memory = _memory(transport, common, replace(job, kind="memory"), say)
+    sustained = _sustained(transport, common, replace(job, kind="sustained", seconds=60 * minutes), say)
+    head = RunRecord(
+        **common,
+        obtained="measured",
+        started=started,
+        edgec_version=edgec.__version__,
+        warmups=job.warmups,
+        repetitions=job.repetitions,
+        ignore_eos=True,
+        before=before,
+        after=transport.facts(),
+        energy_j=None,
+    )
+    return [head, *loads, memory, *repetitions, *sustained]
+
+
+def _common(transport: Transport, bundle: Bundle, job: Job, threads: int) -> dict[str, Any]:
+    """The fields that every record of a run shares."""
+    manifest = bundle.manifest
+    revision = f"@{manifest.model.revision}" if manifest.model.revision else ""
+    comparability = Comparability(
+        device=str(transport.address),
+        machine=transport.facts().machine,
+        model=f"{manifest.model.name}{revision}",
+        model_parameters=manifest.model.parameters,
+        prompt_tokens=job.prompt_tokens,
+        new_tokens=job.new_tokens,
+        threads=threads,
+        runtime=f"{manifest.runtime.name} {_runtime_version()}",
+    )
+    subject = Subject(
+        name=manifest.name,
+        digest=manifest.digest,
+        recipe=str(manifest.recipe.get("name", "unnamed")),
+        target=manifest.target,
+        artifact_bytes=bundle.artifact_path.stat().st_size,
+        context=decoder_limits(bundle).context,
+    )
+    return {"run": secrets.token_hex(8), "comparability": comparability, "subject": subject}
+
+
+def _runtime_version() -> str:
+    from importlib.metadata import version
+
+    return version("executorch")
+
+
+def _load(transport: Transport, common: Mapping[str, Any], job: Job, say: Say) -> LoadRecord:
+    say(f"{job.state} load")
+    result = transport.run(job.to_json())
+    page_cache = {"cold": "page cache of the artifact dropped", "warm": "artifact read once before"}[job.state]
+    return LoadRecord(**common, obtained=f"{WALL}; {page_cache}", **result)
+
+
+def _memory(transport: Transport, common: Mapping[str, Any], job: Job, say: Say) -> MemoryRecord:
+    say("memory")
+    result = transport.run(job.to_json())
+    return MemoryRecord(**common, **(result | {"obtained": f"measured: {result['obtained']}"}))
+
+
+def _repetition(common: Mapping[str, Any], job: Job, index: int, lap: Mapping[str, Any]) -> RepetitionRecord:
+    gaps = [1e3 * gap for gap in lap["gaps_s"]]
+    return RepetitionRecord(
+        **common,
+        obtained=f"{WALL}, after {job.warmups} warm-ups",
+        index=index,
+        ttft_ms=1e3 * lap["ttft_s"],
+        prefill_tokens_per_s=job.prompt_tokens / lap["ttft_s"],
+        decode_tokens_per_s=len(gaps) / sum(lap["gaps_s"]) if gaps else None,
+        token_ms=gaps,
+        tokens=len(gaps) + 1,
+        finish_reason="length" if len(gaps) + 1 == job.new_tokens else "context",
+    )
+
+
+def _sustained(transport: Transport, common: Mapping[str, Any], job: Job, say: Say) -> list[SustainedRecord]:
+    if not job.seconds:
+        return []
+    say(f"sustained: {job.seconds / 60:g} minutes")
+    record = partial(SustainedRecord, **common, obtained=WALL)
+    return [record(**window) for window in transport.run(job.to_json())["windows"]]

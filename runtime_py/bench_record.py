@@ -1,0 +1,161 @@
+"""The record of a measurement: one JSON object per line, one schema for every device.
+
+A file holds the records of one run. Null is unavailable. Every record carries what it may be compared by, so a single
+line taken out of its file still says what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from edgec.devices.transport import DeviceFacts
+from edgec.errors import InputError
+from edgec.exporter.atomic import typed_os_errors
+
+SCHEMA_VERSION = 1
+
+
+class Part(BaseModel):
+    """Base of all records: immutable, unknown fields refused, no infinite numbers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
+
+
+class Comparability(Part):
+    """Runs are compared only when all of this is equal; the recipe is what they may differ in.
+
+    Attributes:
+        machine: processor and core count.
+        model: name and revision.
+        model_parameters: of the source model.
+        threads: size of the runtime's thread pool.
+        runtime: name and version.
+    """
+
+    schema_version: Literal[1] = 1
+    device: str
+    machine: str
+    model: str
+    model_parameters: int
+    prompt_tokens: int
+    new_tokens: int
+    threads: int
+    runtime: str
+
+
+class Subject(Part):
+    """The bundle that was measured."""
+
+    name: str
+    digest: str
+    recipe: str
+    target: str
+    artifact_bytes: int
+    context: int
+
+
+class Record(Part):
+    """What every line has. ``run`` is equal for all lines of one run; ``obtained`` says how the figures came about."""
+
+    schema_version: Literal[1] = 1
+    run: str
+    comparability: Comparability
+    subject: Subject
+    obtained: str
+
+
+class RunRecord(Record):
+    """The conditions of the run; ``before`` and ``after`` are the device's facts at both ends."""
+
+    kind: Literal["run"] = "run"
+    started: str
+    edgec_version: str
+    warmups: int
+    repetitions: int
+    ignore_eos: bool
+    before: DeviceFacts
+    after: DeviceFacts
+    energy_j: float | None
+
+
+class LoadRecord(Record):
+    """One load in a fresh process. ``resident_share``: share of the artifact in the page cache before it, 0..1."""
+
+    kind: Literal["load"] = "load"
+    state: Literal["cold", "warm"]
+    load_ms: float
+    resident_share: float | None
+
+
+class MemoryRecord(Record):
+    """Peak resident set of a process that loads and generates; ``baseline``: the same process before the load."""
+
+    kind: Literal["memory"] = "memory"
+    peak_rss_bytes: int
+    baseline_rss_bytes: int
+
+
+class RepetitionRecord(Record):
+    """One measured generation. ``token_ms``: time from each new token to the next."""
+
+    kind: Literal["repetition"] = "repetition"
+    index: int
+    ttft_ms: float
+    prefill_tokens_per_s: float
+    decode_tokens_per_s: float | None
+    token_ms: list[float]
+    tokens: int
+    finish_reason: str
+
+
+class SustainedRecord(Record):
+    """One window of at least a second of a sustained run. ``elapsed_s``: from the run's start to the window's."""
+
+    kind: Literal["sustained"] = "sustained"
+    elapsed_s: float
+    decode_tokens_per_s: float
+    clock_mhz: float | None
+    temperature_c: float | None
+
+
+AnyRecord = RunRecord | LoadRecord | MemoryRecord | RepetitionRecord | SustainedRecord
+_ADAPTER: TypeAdapter[AnyRecord] = TypeAdapter(Annotated[AnyRecord, Field(discriminator="kind")])
+
+
+def write_records(records: Sequence[AnyRecord], path: Path) -> None:
+    """Write one run as JSON lines.
+
+    Raises:
+        InputError: E121 the path cannot be written, E122 the disk is full.
+    """
+    with typed_os_errors(path):
+        path.write_text("".join(record.model_dump_json() + "\n" for record in records))
+
+
+def read_records(path: Path) -> list[AnyRecord]:
+    """Read one run.
+
+    Raises:
+        InputError: E161, no such file, no record of this schema, or not one single run.
+    """
+    try:
+        lines = path.read_text().splitlines()
+        records = [_ADAPTER.validate_json(line) for line in lines if line.strip()]
+    except (OSError, UnicodeDecodeError) as cause:
+        raise _unreadable(path, str(cause)) from cause
+    except ValidationError as cause:
+        fault = cause.errors(include_input=False, include_url=False)[0]
+        raise _unreadable(path, f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from cause
+    if len({(record.run, record.comparability) for record in records}) != 1:
+        raise _unreadable(path, "it holds no run, or several")
+    return records
+
+
+def _unreadable(path: Path, why: str) -> InputError:
+    return InputError(
+        "This is no record of one benchmark run.", str(path), why, "give a file that 'edgec bench --out' wrote", "E161"
+    )

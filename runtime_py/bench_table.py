@@ -1,0 +1,38 @@
+"""Figures as a table for people."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from edgec.runtime_py.bench import BenchResult
+from edgec.runtime_py.bench_record import RunRecord
+
+
+def table(result: BenchResult) -> Table:
+    """One row per figure; the title says on what and how."""
+    head = next(r for r in result.records if isinstance(r, RunRecord))
+    key = head.comparability
+    out = Table(
+        title=f"{head.subject.name} on {key.device}: {key.machine}, {key.threads} threads", caption=_caption(head)
+    )
+    for column in ("", "median", "min", "max", "unit", "n"):
+        out.add_column(column, justify="left" if column in ("", "unit") else "right")
+    for row in result.figures:
+        out.add_row(row.name, f"{row.median:.4g}", f"{row.low:.4g}", f"{row.high:.4g}", row.unit, str(row.count))
+    return out
+
+
+def _caption(head: RunRecord) -> str:
+    key, before = head.comparability, head.before
+    facts = {
+        "governor": before.governor,
+        "clock": None if before.clock_mhz is None else f"{before.clock_mhz:.0f} MHz",
+        "load average before": None if before.load_average is None else f"{before.load_average:.2f}",
+        "temperature": None if before.temperature_c is None else f"{before.temperature_c:.0f} °C",
+        "energy": head.energy_j,
+    }
+    said = ", ".join(f"{name} {'unavailable' if value is None else value}" for name, value in facts.items())
+    return (
+        f"measured: prompt {key.prompt_tokens}, new {key.new_tokens} tokens (end-of-sequence ignored), "
+        f"{head.warmups} warm-ups; {key.runtime}; {said}"
+    )

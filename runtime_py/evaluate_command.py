@@ -1,0 +1,71 @@
+"""``edgec eval``: a text, or tasks."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from edgec.errors import InputError
+from edgec.runtime_py.evaluate import evaluate
+from edgec.runtime_py.evaluate_console import report
+from edgec.runtime_py.tasks import evaluate_tasks, task_table
+
+
+@dataclass(frozen=True)
+class EvalOptions:
+    """The command's options."""
+
+    bundle: Path
+    text: Path | None
+    tokens: int
+    reference: str | None
+    tasks: tuple[str, ...]
+    task_folder: Path | None
+    limit: int | None
+    threads: int | None
+    out: Path | None
+    json: bool
+
+
+def run_eval(options: EvalOptions) -> None:
+    """Evaluate on a text or on tasks and report.
+
+    Raises:
+        InputError: E156, neither or both were given; else as ``evaluate`` and ``evaluate_tasks``.
+        ToolError: E310, tasks without lm-eval.
+    """
+    if (options.text is None) == (not options.tasks):
+        raise InputError(
+            "Give a text or tasks.", where="edgec eval", fix="add --text FILE, or --tasks NAME", code="E156"
+        )
+    if options.text is not None:
+        _on_text(options, options.text)
+    else:
+        _on_tasks(options)
+
+
+def _on_text(options: EvalOptions, text: Path) -> None:
+    with Console(stderr=True).status("loading") as status:
+        result = evaluate(
+            options.bundle,
+            text,
+            tokens=options.tokens,
+            reference=options.reference,
+            threads=options.threads,
+            say=status.update,
+        )
+    report(result, options.out, options.json)
+
+
+def _on_tasks(options: EvalOptions) -> None:
+    results = evaluate_tasks(options.bundle, options.tasks, options.task_folder, options.limit, options.threads)
+    text = json.dumps(results, indent=2, default=str)
+    if options.out is not None:
+        options.out.write_text(text + "\n")
+    if options.json:
+        print(text)
+    else:
+        Console().print(task_table(results))

@@ -1,0 +1,121 @@
+"""Small charts as self-contained SVG: lines and boxes on one pair of axes, a few kilobytes each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 300, 64, 150, 34, 46
+COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#17becf")
+
+
+@dataclass(frozen=True)
+class Series:
+    """A named sequence of points; ``x`` and ``y`` have equal length."""
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The ranges shown, and their labels with units."""
+
+    title: str
+    x_label: str
+    y_label: str
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """Data to pixels."""
+        (x0, x1), (y0, y1) = self.x_range, self.y_range
+        across, up = (x - x0) / (x1 - x0), (y - y0) / (y1 - y0)
+        return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
+
+
+def line_chart(title: str, x_label: str, y_label: str, series: Sequence[Series]) -> str:
+    """Lines with a legend; the y axis begins at 0."""
+    x_range = _range([x for s in series for x in s.x])
+    axes = Axes(title, x_label, y_label, x_range, (0.0, _top([y for s in series for y in s.y])))
+    return _chart(axes, [*_lines(axes, series), *_legend([s.name for s in series])], ticks_x=True)
+
+
+def box_chart(title: str, x_label: str, y_label: str, groups: Sequence[Series]) -> str:
+    """One box per group: quartiles, median, whiskers from the smallest to the largest value."""
+    axes = Axes(title, x_label, y_label, (0.0, float(len(groups))), (0.0, _top([y for g in groups for y in g.y])))
+    parts = [part for i, group in enumerate(groups) for part in _box(axes, i, group)]
+    return _chart(axes, parts, ticks_x=False)
+
+
+def stack(charts: Sequence[str]) -> str:
+    """Charts below each other in one SVG document."""
+    body = "".join(f'<g transform="translate(0 {i * HEIGHT})">{chart}</g>' for i, chart in enumerate(charts))
+    size = f'width="{WIDTH}" height="{HEIGHT * len(charts)}"'
+    style = 'font-family="sans-serif" font-size="11"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}><rect {size} fill="white"/>{body}</svg>\n'
+
+
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    return (low, high) if high > low else (low, low + 1.0)
+
+
+def _top(values: Sequence[float]) -> float:
+    return 1.05 * max(values, default=1.0) or 1.0
+
+
+def _chart(axes: Axes, parts: Sequence[str], ticks_x: bool) -> str:
+    x0, y0 = axes.at(axes.x_range[0], axes.y_range[0])
+    x1, y1 = axes.at(axes.x_range[1], axes.y_range[1])
+    frame = f'<path d="M{x0:.1f} {y1:.1f}V{y0:.1f}H{x1:.1f}" fill="none" stroke="#444"/>'
+    middle = (y0 + y1) / 2
+    labels = [
+        _label((x0 + x1) / 2, 18, axes.title, "middle", ' font-size="13"'),
+        _label((x0 + x1) / 2, HEIGHT - 8, axes.x_label, "middle"),
+        _label(14, middle, axes.y_label, "middle", f' transform="rotate(-90 14 {middle:.0f})"'),
+    ]
+    return "".join([frame, *_y_ticks(axes), *(_x_ticks(axes) if ticks_x else ()), *labels, *parts])
+
+
+def _y_ticks(axes: Axes) -> list[str]:
+    values = np.linspace(*axes.y_range, 5)
+    return [_label(LEFT - 6, axes.at(axes.x_range[0], v)[1] + 4, f"{v:.3g}", "end") for v in values]
+
+
+def _x_ticks(axes: Axes) -> list[str]:
+    values = np.linspace(*axes.x_range, 5)
+    return [_label(axes.at(v, axes.y_range[0])[0], HEIGHT - BOTTOM + 15, f"{v:.3g}", "middle") for v in values]
+
+
+def _lines(axes: Axes, series: Sequence[Series]) -> list[str]:
+    out = []
+    for i, s in enumerate(series):
+        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in (axes.at(x, y) for x, y in zip(s.x, s.y, strict=True)))
+        out.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[i % len(COLOURS)]}"/>')
+    return out
+
+
+def _legend(names: Sequence[str]) -> list[str]:
+    rows = [(WIDTH - RIGHT + 12, TOP + 16 * i, COLOURS[i % len(COLOURS)], name) for i, name in enumerate(names[:16])]
+    return [f'<path d="M{x} {y}h16" stroke="{c}"/>' + _label(x + 20, y + 4, name, "start") for x, y, c, name in rows]
+
+
+def _box(axes: Axes, index: int, group: Series) -> list[str]:
+    low, q1, median, q3, high = (axes.at(0, v)[1] for v in np.percentile(group.y, [0, 25, 50, 75, 100]))
+    x, half = axes.at(index + 0.5, 0)[0], 0.3 * (axes.at(1, 0)[0] - axes.at(0, 0)[0])
+    return [
+        f'<path d="M{x:.1f} {low:.1f}V{q1:.1f}M{x:.1f} {q3:.1f}V{high:.1f}" stroke="#444"/>',
+        f'<rect x="{x - half:.1f}" y="{q3:.1f}" width="{2 * half:.1f}" height="{q1 - q3:.1f}" '
+        'fill="#cfe2f3" stroke="#444"/>',
+        f'<path d="M{x - half:.1f} {median:.1f}H{x + half:.1f}" stroke="#d62728" stroke-width="2"/>',
+        _label(x, HEIGHT - BOTTOM + 15, group.name, "middle"),
+    ]
+
+
+def _label(x: float, y: float, text: str, anchor: str, more: str = "") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(text)}</text>'
