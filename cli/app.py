@@ -22,7 +22,6 @@ COMMANDS = {
     "verify": "Check a bundle and replay its golden vectors.",
     "doctor": "Check this installation.",
 }
-_MODULES = {"eval": "evaluate"}
 EXIT_BUG = 70
 
 
@@ -35,21 +34,18 @@ class LazyGroup(TyperGroup):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import one command's module."""
-        if cmd_name not in COMMANDS:
-            return None
-        if ctx.invoked_subcommand is None and ctx.protected_args == [] and _only_help():
-            return click.Command(cmd_name, help=COMMANDS[cmd_name])
-        return _command(cmd_name)
+        return _command(cmd_name) if cmd_name in COMMANDS else None
 
-
-def _only_help() -> bool:
-    return len(sys.argv) < 2 or sys.argv[1].startswith("-")
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing any of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 def _command(name: str) -> click.Command:
-    module = import_module(f"edgec.cli.{_MODULES.get(name, name)}")
+    module = import_module(f"edgec.cli.{name}")
     single = typer.Typer(add_completion=False)
-    single.command(name)(getattr(module, _MODULES.get(name, name)))
+    single.command(name)(getattr(module, name))
     command: click.Command = typer.main.get_command(single)
     command.name = name
     return command

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -24,8 +26,8 @@ def is_factory(model: str) -> bool:
     return _FORM.fullmatch(model) is not None
 
 
-def import_factory(model: str) -> tuple[Any, Path | None]:
-    """The object that ``package.module:factory`` names, and the file it is defined in.
+def import_factory(model: str) -> tuple[Any, tuple[Path, ...]]:
+    """The object that ``package.module:factory`` names, and the user's source files behind it.
 
     The current directory is importable while the module is loaded.
 
@@ -43,8 +45,7 @@ def import_factory(model: str) -> tuple[Any, Path | None]:
         raise
     except (Exception, SystemExit) as error:  # Importing runs the user's code, which may raise anything.
         raise _failed(model, "cannot be imported", f"{type(error).__name__}: {error}") from error
-    file = getattr(module, "__file__", None)
-    return found, Path(file) if file else None
+    return found, _own_files(module)
 
 
 def call_factory(model: str, found: Any) -> tuple[nn.Module, Example]:
@@ -70,6 +71,32 @@ def call_factory(model: str, found: Any) -> tuple[nn.Module, Example]:
     if not tensors or not example:
         raise _failed(model, "did not give example inputs", "they must be tensors, given by position")
     return module.eval(), tuple(example)
+
+
+def state_digest(module: nn.Module, inputs: Example) -> str:
+    """The sha256 of a module's parameters and buffers and of its example inputs: names, dtypes, shapes, values."""
+    digest = hashlib.sha256()
+    numbered = {str(index): value for index, value in enumerate(inputs)}
+    for name, value in (*sorted(module.state_dict().items()), *numbered.items()):
+        digest.update(f"{name} {getattr(value, 'dtype', '')} {tuple(getattr(value, 'shape', ()))}\n".encode())
+        if isinstance(value, torch.Tensor):
+            digest.update(memoryview(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()))
+    return digest.hexdigest()
+
+
+def _own_files(module: ModuleType) -> tuple[Path, ...]:
+    """The files of all loaded modules below the current folder or the factory's own package: the user's code."""
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return ()
+    package = Path(file).resolve().parents[module.__name__.count(".")]
+    loaded = [getattr(other, "__file__", None) for other in list(sys.modules.values())]
+    # torch registers modules under file names that exist nowhere, such as "_ops.py".
+    files = {Path(name).resolve() for name in loaded if name and name.endswith(".py") and Path(name).is_absolute()}
+    installed = {Path(place).resolve() for place in (sys.prefix, sys.base_prefix)}
+    roots = {package, Path.cwd()}
+    own = {path for path in files if roots & set(path.parents) and not installed & set(path.parents)}
+    return tuple(sorted(own | {Path(file).resolve()}))
 
 
 def _own_inputs(made: Any) -> Any:

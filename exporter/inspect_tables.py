@@ -52,6 +52,7 @@ def manifest_tables(manifest: Manifest) -> list[Table]:
 
 def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     table = Table(title=Text(title, "bold"), title_justify="left", box=None, pad_edge=False, header_style="dim")
+    table.min_width = len(title)
     for head in heads:
         table.add_column(head, justify="right" if head in _RIGHT else "left", overflow="fold")
     for row in rows:

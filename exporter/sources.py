@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from edgec.exporter.factory import call_factory, import_factory, is_factory
+from edgec.exporter.factory import call_factory, import_factory, is_factory, state_digest
 from edgec.exporter.hf_config import DECODER, MODULE, decoder_config, kind_of, load_config, refuse_quantized
 from edgec.exporter.hub import fetch_snapshot
 from edgec.exporter.model_build import PositionalModel, build, put_weights
@@ -56,7 +56,8 @@ class ModelSource:
         kind: ``decoder`` (a causal language model) or ``module`` (anything else).
         source: MODEL as given.
         path: the local folder, or None for a factory.
-        config: the effective transformers config (of the text decoder where it is nested); empty for a factory.
+        config: the effective transformers config (of the text decoder where it is nested); for a factory its name and
+            the sha256 of the state it made.
         revision: the hub commit, or None.
         licence: identifier, or None when neither card nor licence file states one.
         trained: False for random weights.
@@ -66,8 +67,10 @@ class ModelSource:
         task: optimum's name of what the model does, or None for a factory.
         files: everything read, for the fingerprint of the stage cache.
         seed: of random weights and example inputs.
-        input_names: the arguments that the example inputs stand for (kind ``module``).
-        factory: makes the module, weights put in, and its example inputs (kind ``module``).
+        input_names: the arguments that the example inputs stand for (transformers modules; a factory's ``forward``
+            names its own).
+        factory: gives the module, weights put in, and its example inputs (kind ``module``); a user's factory has
+            been called once, and this returns what it made.
         hf_config: the transformers config object, or None for a factory.
     """
 
@@ -158,14 +161,16 @@ def _from_path(model: str, path: Path, options: Options) -> ModelSource:
 
 
 def _from_factory(model: str, options: Options) -> ModelSource:
-    found, file = import_factory(model)
+    found, files = import_factory(model)
+    module, inputs = call_factory(model, found)
     return ModelSource(
         name=short_name(model.rpartition(":")[2]),
         kind=MODULE,
         source=model,
-        files=(file,) if file else (),
+        config={"factory": model, "state_sha256": state_digest(module, inputs)},
+        files=files,
         seed=options.seed,
-        factory=partial(call_factory, model, found),
+        factory=lambda: (module, inputs),
     )
 
 

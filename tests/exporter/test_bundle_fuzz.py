@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -133,3 +136,45 @@ def test_every_single_byte_of_the_manifest_matters(tmp_path: Path) -> None:
             open_bundle(path)
     (path / "manifest.json").write_bytes(intact)
     assert open_bundle(path).files_checked
+
+
+def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    yield path
+    for key, child in inner:
+        yield from _leaves(child, (*path, key))
+
+
+def _replace(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    if not path:
+        return new
+    copy = value.copy()
+    copy[path[0]] = _replace(value[path[0]], path[1:], new)
+    return copy
+
+
+ODD_VALUES: list[Any] = [
+    *(None, True, -1, 0, 10**30, 10**400, 1e308, 0.5, "", "x" * 5000, "../x", "\0", "\ud800", "\u202e"),
+    *([], {}, [[[]]], {"": None}, ["x"], "1", "host"),
+]
+
+
+def test_a_manifest_with_odd_values_and_a_right_digest_never_crashes_the_reader(tmp_path: Path) -> None:
+    path = write_sample(tmp_path)
+    fields = json.loads((path / "manifest.json").read_text())
+    places, rng, refused = list(_leaves(fields)), random.Random(11), 0
+    for _ in range(600):
+        changed = _replace(fields, rng.choice(places), rng.choice(ODD_VALUES))
+        unsigned = {**changed, "digest": ""} if isinstance(changed, dict) else changed
+        text = json.dumps(unsigned, sort_keys=True, indent=2, ensure_ascii=False) + "\n"
+        digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+        signed = text.replace('"digest": ""', f'"digest": "{digest}"')
+        (path / "manifest.json").write_bytes(signed.encode(errors="surrogatepass"))
+        try:
+            bundle = open_bundle(path)
+        except InputError as error:
+            refused += 1
+            assert error.code.startswith("E13")
+        else:
+            assert bundle.artifact_path.is_relative_to(path) and bundle.artifact_path.is_file()
+    assert refused > 300, "most odd values have no place in the schema"

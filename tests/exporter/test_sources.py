@@ -206,12 +206,31 @@ def test_a_factory_in_the_current_directory(name: str, tmp_path: Path, monkeypat
     (tmp_path / f"{stem}.py").write_text(FACTORY)
     monkeypatch.chdir(tmp_path)
     source = resolve(f"{stem}:{name}")
-    assert (source.kind, source.config, source.weights) == ("module", {}, None)
+    assert (source.kind, source.weights) == ("module", None)
     assert source.files == (tmp_path / f"{stem}.py",)
     assert source.factory is not None
     module, inputs = source.factory()
     assert isinstance(module, nn.Module)
     assert tuple(module(*inputs).shape) == (1, 2)
+
+
+def test_a_factorys_fingerprint_covers_its_weights_and_the_files_it_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "factory_parts.py").write_text("import torch\ndef layer(): return torch.nn.Linear(4, 2)\n")
+    (tmp_path / "factory_whole.py").write_text(
+        "import torch, factory_parts\ndef make():\n    return factory_parts.layer(), torch.zeros(1, 4)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(0)
+    one, other = resolve("factory_whole:make"), resolve("factory_whole:make")
+    torch.manual_seed(0)
+    again = resolve("factory_whole:make")
+    assert {file.name for file in one.files} == {"factory_parts.py", "factory_whole.py"}
+    assert one.config == again.config
+    assert one.config != other.config  # other draws, other weights
+    assert one.factory is not None
+    assert one.factory()[0] is one.factory()[0]
 
 
 def test_the_facts_beside_the_weights_are_collected(tmp_path: Path) -> None:
