@@ -80,7 +80,7 @@ def state_digest(module: nn.Module, inputs: Example) -> str:
     for name, value in (*sorted(module.state_dict().items()), *numbered.items()):
         digest.update(f"{name} {getattr(value, 'dtype', '')} {tuple(getattr(value, 'shape', ()))}\n".encode())
         if isinstance(value, torch.Tensor):
-            digest.update(memoryview(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()))
+            digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
