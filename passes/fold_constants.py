@@ -95,8 +95,10 @@ def constant_nodes(graph: GraphModule, interface: Interface) -> set[Node]:
 def _pure(node: Node) -> bool:
     if node.target is operator.getitem:
         return True
-    known = isinstance(node.target, torch._ops.OpOverload) and node.target not in _NEVER
-    return known and not node.target._schema.is_mutable and torch.Tag.nondeterministic_seeded not in node.target.tags
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or target in _NEVER:
+        return False
+    return not target._schema.is_mutable and torch.Tag.nondeterministic_seeded not in target.tags
 
 
 def _mutated(graph: GraphModule) -> set[str]:

@@ -10,7 +10,7 @@ the asked scheme at a layer's width, the nearest one that kernels do read is use
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 import torch
@@ -59,7 +59,7 @@ class Quantize:
     """
 
     rules: tuple[Rule, ...] = ()
-    default: WeightScheme | None = WeightScheme()
+    default: WeightScheme | None = field(default_factory=WeightScheme)
     lm_head: WeightScheme | None = None
     algorithm: str = "mse"
     kernels: tuple[KernelGrid, ...] = DYNAMIC_INT8_KERNELS

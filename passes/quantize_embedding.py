@@ -82,7 +82,7 @@ class QuantizeEmbedding:
     def _quantize(self, graph: GraphModule, lookup: Node, parameter: Node) -> Decision:
         name, table = parameter_name(parameter), matrix(graph, parameter)
         rows, width = table.shape
-        fitted = (None, f"only {rows} rows; left in float")
+        fitted: tuple[WeightScheme | None, str] = (None, f"only {rows} rows; left in float")
         if rows >= self.min_rows:
             fitted = fit(self.scheme, width, lookup_kernels(width))
         decision = decide(name, "embedding", (rows, width), self.scheme, fitted)

@@ -109,9 +109,9 @@ def _hqq(groups: Tensor, scheme: WeightScheme) -> Tensor:
 
 
 def _mse(groups: Tensor, scheme: WeightScheme) -> Tensor:
-    """Least weighted squared error over candidate scales; large weights count more, as their inputs cannot be known."""
+    """Least weighted squared error over candidate scales; larger weights count more (llama.cpp's weighting)."""
     start = _absmax(groups, scheme)
-    importance = groups.square() + groups.square().mean(-1, keepdim=True)
+    importance = (groups.square() + groups.square().mean(-1, keepdim=True)).sqrt_()
     best = start.clone()
     least = _error(groups, _on_scale_grid(best, scheme), importance, scheme)
     for factor in torch.linspace(_SHRINK, _STRETCH, _CANDIDATES).tolist():

@@ -62,6 +62,7 @@ class KernelGrid:
         return self.channel_multiple > 0 and width % self.channel_multiple == 0
 
 
+LOOKUP_BITS = (2, 4, 8)
 # below this a float32 scale costs more than the integers it scales
 _SMALLEST_GROUP = 16
 # ExecuTorch 1.5.1 stores per-channel int4 as one block per row: it asserts a block size that is a multiple of 32.
@@ -69,9 +70,9 @@ DYNAMIC_INT8_KERNELS = (KernelGrid(4, (256, 128, 64, 32), 32), KernelGrid(8, (),
 
 
 def lookup_kernels(width: int) -> tuple[KernelGrid, ...]:
-    """What embedding look-ups of rows of ``width`` values read: any group that divides the row and fills whole bytes."""
+    """What embedding look-ups of rows of ``width`` values read: groups that divide the row and fill whole bytes."""
     groups = tuple(g for g in range(width - 1, _SMALLEST_GROUP - 1, -1) if width % g == 0)
-    return tuple(KernelGrid(bits, tuple(g for g in groups if g * bits % 8 == 0), 8 // bits) for bits in (2, 4, 8))
+    return tuple(KernelGrid(bits, tuple(g for g in groups if g * bits % 8 == 0), 8 // bits) for bits in LOOKUP_BITS)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,161 @@
+"""Recipes from TOML: every key is known and checked, since a misspelt key would silently change a model."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from edgec.errors import InputError
+from edgec.exporter.recipes import Recipe, Rule
+from edgec.passes.weight_scheme import WeightScheme
+
+_FOLDER = Path(__file__).parent / "recipe_data"
+Check = tuple[str, Callable[[Any], bool]]
+
+
+def _one_of(*choices: object) -> Check:
+    return f"one of {', '.join(map(str, choices))}", lambda value: any(value is c or value == c for c in choices)
+
+
+def _whole(low: int) -> Check:
+    return f"a whole number of at least {low}", lambda value: type(value) is int and value >= low
+
+
+_TEXT: Check = ("a text", lambda value: isinstance(value, str))
+_TRUTH: Check = ("true or false", lambda value: isinstance(value, bool))
+_NUMBER: Check = ("a number", lambda value: type(value) in (int, float))
+_ALGORITHM = _one_of("rtn", "hqq", "mse")
+_GRID = {
+    "bits": ("a whole number from 1 to 8", lambda value: type(value) is int and 1 <= value <= 8),
+    "group_size": _whole(0),
+}
+_SCHEME: dict[str, Check] = {
+    **_GRID,
+    "symmetric": _TRUTH,
+    "activation_bits": _one_of(0, 8),
+    "scale_bits": _one_of(16, 32),
+}
+_TABLES: dict[str, dict[str, Check]] = {
+    "weights": _SCHEME,
+    "lm_head": _SCHEME,
+    "embedding": _GRID,
+    "cache": {"dtype": _one_of("float32", "float16", "int8"), "sink_tokens": _whole(0)},
+    "limits": {"context": _whole(2), "prefill_chunk": _whole(1), "logit_rows": _whole(1)},
+    "budgets": dict.fromkeys(("kl_mean", "kl_max", "top1_agreement", "max_abs", "mean_abs", "max_relative"), _NUMBER),
+}
+_RULE = {"parameters": _TEXT, "float": _TRUTH, **_SCHEME}
+_TOP: dict[str, Check] = {"description": _TEXT, "algorithm": _ALGORITHM}
+
+
+def named() -> dict[str, Path]:
+    """The recipes that come with edgec, by name."""
+    return {file.stem: file for file in sorted(_FOLDER.glob("*.toml"))}
+
+
+def read_recipe(name_or_path: str | Path) -> Recipe:
+    """A named recipe, or one from a TOML file; a name wins over a file of that name.
+
+    Raises:
+        InputError: E175, no such recipe; E171, an unknown key or a bad value.
+    """
+    file = named().get(str(name_or_path), Path(name_or_path))
+    try:
+        text = file.read_bytes().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unknown(str(name_or_path), error) from error
+    try:
+        return parse_recipe(tomllib.loads(text), file.stem, str(file))
+    except tomllib.TOMLDecodeError as error:
+        raise _bad(str(file), "is not TOML", str(error), "correct the line that the message names") from error
+
+
+def _unknown(name: str, error: Exception) -> InputError:
+    near = get_close_matches(name, named(), n=3, cutoff=0.3)
+    return InputError(
+        what=f"there is no recipe {name!r}",
+        where="--recipe",
+        why=f"it is no named recipe, and no readable file ({type(error).__name__})",
+        fix=f"use {' or '.join(near)}" if near else f"use one of {', '.join(named())}, or a TOML file's path",
+        code="E175",
+    )
+
+
+def parse_recipe(table: Mapping[str, Any], name: str, where: str) -> Recipe:
+    """A Recipe from a parsed TOML table.
+
+    Raises:
+        InputError: E171.
+    """
+    tables = {key: table.get(key, {}) for key in _TABLES}
+    _check_keys(table, {*_TOP, *_TABLES, "rules"}, "", where)
+    _check_values({key: table[key] for key in _TOP if key in table}, _TOP, "", where)
+    for key, values in tables.items():
+        if not isinstance(values, dict):
+            raise _bad(where, f"has a bad value for {key!r}", f"{values!r} is not a table", f"write [{key}]")
+        _check_values(values, _TABLES[key], f"{key}.", where)
+    cache, limits = tables["cache"], tables["limits"]
+    return Recipe(
+        name=name,
+        weights=_scheme(table, "weights", where),
+        lm_head=_scheme(table, "lm_head", where),
+        embedding=_scheme(table, "embedding", where, activation_bits=0),
+        rules=_rules(table.get("rules", []), where),
+        **{key: table[key] for key in _TOP if key in table},
+        **{f"kv_{key}" if key == "dtype" else key: value for key, value in cache.items()},
+        **limits,
+        budgets=tables["budgets"],
+    )
+
+
+def _scheme(table: Mapping[str, Any], key: str, where: str, **fixed: Any) -> WeightScheme | None:
+    if key not in table:
+        return None
+    return _from_values(table[key], f"{key}.", where, **fixed)
+
+
+def _from_values(values: Mapping[str, Any], prefix: str, where: str, **fixed: Any) -> WeightScheme:
+    for needed in _GRID:
+        if needed not in values:
+            raise _bad(where, f"lacks {prefix}{needed}", "bits and group are never guessed", f"add {needed} = ...")
+    return WeightScheme(**{**values, **fixed})
+
+
+def _rules(rules: Any, where: str) -> tuple[Rule, ...]:
+    if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
+        raise _bad(where, "has a bad value for 'rules'", "it is not a list of tables", "write [[rules]]")
+    return tuple(_rule(rule, where) for rule in rules)
+
+
+def _rule(rule: Mapping[str, Any], where: str) -> Rule:
+    _check_values(rule, _RULE, "rules.", where)
+    if "parameters" not in rule:
+        raise _bad(where, "lacks rules.parameters", "a rule needs a pattern", 'add parameters = "model.layers.0.*"')
+    values = {key: value for key, value in rule.items() if key in _SCHEME}
+    if rule.get("float"):
+        if values:
+            raise _bad(where, "has a rule with both float and bits", f"{rule['parameters']!r}", "keep one of them")
+        return rule["parameters"], None
+    return rule["parameters"], _from_values(values, "rules.", where)
+
+
+def _check_values(values: Mapping[str, Any], known: Mapping[str, Check], prefix: str, where: str) -> None:
+    _check_keys(values, set(known), prefix, where)
+    for key, value in values.items():
+        wanted, good = known[key]
+        if not good(value):
+            raise _bad(where, f"has a bad value for {prefix}{key!s}", f"{value!r} is not {wanted}", f"make it {wanted}")
+
+
+def _check_keys(values: Mapping[str, Any], known: set[str], prefix: str, where: str) -> None:
+    for key in values:
+        if key not in known:
+            near = get_close_matches(key, known, n=1)
+            fix = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(known))}"
+            raise _bad(where, f"has an unknown key {prefix}{key}", "it would be ignored silently", fix)
+
+
+def _bad(where: str, what: str, why: str, fix: str) -> InputError:
+    return InputError(what=f"the recipe {what}", where=where, why=why, fix=fix, code="E171")
