@@ -52,10 +52,8 @@ class _Claims:
     taken: dict[int, list[Stored]] = field(default_factory=dict)
 
     def take(self, record: int, run: Stored) -> None:
-        """Give a run and the scales that nobody has yet to a record."""
+        """Give a run to a record."""
         self.taken.setdefault(record, []).append(self.free.pop((run.place, run.key)))
-        for scale in self.scales(run):
-            self.taken[record].append(self.free.pop((scale.place, scale.key)))
 
     def scales(self, run: Stored) -> list[Stored]:
         return [self.free[run.place, key] for key in run.scale_keys if (run.place, key) in self.free]
@@ -100,17 +98,25 @@ def _order(row: LedgerRow) -> tuple[int, str]:
 
 
 def _claim(layout: Layout, records: Sequence[WeightRecord]) -> _Claims:
-    """Each record first takes one run, then what is left over with equal content goes to the record that has it."""
+    """Each record takes one run; then equal content and scales that are left over go to their owners."""
     claims = _Claims({(run.place, run.key): run for run in layout.stored})
     for index, record in enumerate(records):
         run = _best(claims, record)
         if run is not None:
-            claims.take(index, run)
+            scales = claims.scales(run) if record.bytes != run.bytes else []
+            for part in (run, *scales):
+                claims.take(index, part)
+    _claim_copies(claims)
+    for index, runs in claims.taken.items():
+        for scale in [scale for run in runs for scale in claims.scales(run)]:
+            claims.take(index, scale)
+    return claims
+
+
+def _claim_copies(claims: _Claims) -> None:
     owners = {run.sha256: index for index, runs in claims.taken.items() for run in runs}
     for run in [run for run in claims.free.values() if run.sha256 in owners]:
-        if (run.place, run.key) in claims.free:
-            claims.take(owners[run.sha256], run)
-    return claims
+        claims.take(owners[run.sha256], run)
 
 
 def _best(claims: _Claims, record: WeightRecord) -> Stored | None:

@@ -131,6 +131,17 @@ def test_a_second_copy_in_the_same_place_needs_a_reason() -> None:
     assert "w: 1,000 bytes, packed for two kernels" in explained.overhead_reasons
 
 
+def test_scales_belong_to_their_weight_or_to_a_record_of_their_own() -> None:
+    weight = Stored("w", NAMED, 500, "x", "qbint4", (10, 100), ("s",))
+    layout = _layout(weight, Stored("s", NAMED, 40, "y"))
+    together = ledger_of(layout, [_record("w", 540)])
+    assert [(row.name, row.copies, row.bytes) for row in together.rows] == [("w", 1, 540)]
+    apart = ledger_of(layout, [_record("w", 500), _record("w.scale", 40)])
+    assert [(row.name, row.copies, row.bytes) for row in apart.rows] == [("w", 1, 500), ("w.scale", 1, 40)]
+    forgotten = ledger_of(layout, [_record("w", 500)])
+    assert [(row.name, row.copies, row.bytes) for row in forgotten.rows] == [("w", 1, 540)]
+
+
 def test_five_per_cent_is_the_line() -> None:
     weight = Stored("a", CONSTANTS, 10_000, "x")
     records = [_record("w", 10_000)]
