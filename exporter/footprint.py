@@ -90,16 +90,9 @@ def footprint(
     context: int,
     prefill_chunk: int,
 ) -> Footprint:
-    """The bytes of a decoder.
+    """The bytes of a decoder with these parameters and layers; ``format`` and ``backend`` are the target's.
 
-    Args:
-        listed: its parameters, see :func:`edgec.exporter.parameters.parameters`.
-        spec: its layers.
-        widths: bits of every kind of number.
-        format: of the target.
-        backend: of the target.
-        context: tokens the KV cache holds.
-        prefill_chunk: tokens of one prefill call.
+    The cache holds ``context`` tokens, and one prefill call takes ``prefill_chunk`` of them.
     """
     listed = tuple(listed)
     weights = _weight_parts(listed, widths, format, backend)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from edgec.devices.estimate import Range
@@ -21,6 +22,7 @@ from edgec.exporter.speed_forecast import Speeds, forecast
 
 PREFILL_CHUNK = 128
 _DEFAULT_CONTEXT = 4096
+_NOT_INCLUDED = "memory of the app itself and of the runtime's code is not included"
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,6 @@ class Plan:
         verdict: against the app limit without an entitlement; ``verdict_entitled`` with it.
         speeds: prefill, decode and TTFT, each None where unavailable.
         smaller: a recipe that fits, or fits better, where this one does not fit; else None.
-        notes: what the estimates rest on, and why one is unavailable.
     """
 
     target: Target
@@ -50,11 +51,15 @@ class Plan:
     verdict_entitled: Verdict
     speeds: Speeds
     smaller: Proposal | None
-    notes: tuple[str, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the estimates rest on, and why one is unavailable."""
+        return (_NOT_INCLUDED, *self.speeds.notes)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; unknown figures are null."""
-        return asdict(self)
+        return asdict(self) | {"notes": self.notes}
 
 
 def plan(
@@ -68,24 +73,19 @@ def plan(
     """Forecast a decoder on a target.
 
     Args:
-        config: a transformers config as read from config.json.
-        target: see :func:`edgec.devices.targets.load_target`.
+        config: as read from config.json.
+        target: the phone, unit and format.
         widths: bits of every kind of number; None for :func:`default_widths`.
         context: tokens the KV cache holds; None for the model's own, at most 4096.
-        prompt_tokens: length of the prompt that TTFT and decoding speed are given for.
+        prompt_tokens: the prompt that TTFT and decoding speed are given for.
 
     Raises:
         InputError: E109 or E111 (the config), E161 (bits the target cannot hold), E162 (a length out of range).
     """
-    widths = widths or default_widths(target)
-    _require_legal(widths, target)
+    widths = _legal(widths or default_widths(target), target)
     spec, listed = model_spec(effective_config(config)), parameters(config)
-    context = context or min(spec.context, max(_DEFAULT_CONTEXT, prompt_tokens))
-    _require_lengths(spec, context, prompt_tokens)
-
-    def needs(given: Widths, tokens: int) -> Footprint:
-        return _footprint(listed, spec, given, target, tokens)
-
+    context = _legal_context(spec, context, prompt_tokens)
+    needs = partial(_footprint, listed, spec, target)
     found = needs(widths, context)
     verdict, entitled = _verdicts(found.peak_bytes, target)
     speeds = forecast(listed, target, found.read_bytes, kv_bytes(spec, widths.kv_bits, prompt_tokens), prompt_tokens)
@@ -101,7 +101,6 @@ def plan(
         verdict_entitled=entitled,
         speeds=speeds,
         smaller=smaller(widths, target, context, needs) if verdict in WORTH_SHRINKING else None,
-        notes=("memory of the app itself and of the runtime's code is not included", *speeds.notes),
     )
 
 
@@ -116,7 +115,7 @@ def _verdicts(peak: Range, target: Target) -> tuple[Verdict, Verdict]:
     return plain, entitled
 
 
-def _require_legal(widths: Widths, target: Target) -> None:
+def _legal(widths: Widths, target: Target) -> Widths:
     legal = (*target.weight_bits, 32)
     for name in ("weight_bits", "embedding_bits", "lm_head_bits"):
         bits = getattr(widths, name)
@@ -127,9 +126,11 @@ def _require_legal(widths: Widths, target: Target) -> None:
             )
     if widths.kv_bits not in (8, 16, 32):
         raise InputError(f"no KV cache has {widths.kv_bits} bits", target.name, fix="use 8, 16 or 32", code="E161")
+    return widths
 
 
-def _require_lengths(spec: ModelSpec, context: int, prompt_tokens: int) -> None:
+def _legal_context(spec: ModelSpec, asked: int | None, prompt_tokens: int) -> int:
+    context = asked or min(spec.context, max(_DEFAULT_CONTEXT, prompt_tokens))
     if not 0 < context <= spec.context:
         why = f"the model was made for {spec.context} tokens"
         raise InputError(f"a context of {context} tokens is out of range", "--context", why, "lower it", "E162")
@@ -137,10 +138,11 @@ def _require_lengths(spec: ModelSpec, context: int, prompt_tokens: int) -> None:
         why = f"the context is {context} tokens"
         fix = "shorten the prompt or lengthen the context"
         raise InputError(f"a prompt of {prompt_tokens} tokens is out of range", "--prompt-tokens", why, fix, "E162")
+    return context
 
 
 def _footprint(
-    listed: tuple[Parameter, ...], spec: ModelSpec, widths: Widths, target: Target, context: int
+    listed: tuple[Parameter, ...], spec: ModelSpec, target: Target, widths: Widths, context: int
 ) -> Footprint:
     chunk = min(PREFILL_CHUNK, context)
     return footprint(
