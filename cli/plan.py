@@ -110,10 +110,10 @@ def parts_table(found: Plan) -> Table:
 def closing_lines(found: Plan) -> Iterator[str]:
     """The verdict, what would fit instead, and what the estimates rest on."""
     target = found.target
-    yield f"app limit {_megabytes(target.app_limit_bytes)}: {found.verdict}"
+    yield _verdict_line("app limit", target.app_limit_bytes, found.verdict)
     if target.os == "ios":
-        limit = _megabytes(target.app_limit_entitled_bytes)
-        yield f"with the increased-memory-limit entitlement {limit}: {found.verdict_entitled}"
+        name = "with the increased-memory-limit entitlement"
+        yield _verdict_line(name, target.app_limit_entitled_bytes, found.verdict_entitled)
     if target.memory_bytes:
         share = found.footprint.peak_bytes.high / target.memory_bytes
         yield f"at most {share:.0%} of the phone's memory ({_megabytes(target.memory_bytes)})"
@@ -122,6 +122,11 @@ def closing_lines(found: Plan) -> Iterator[str]:
         peak = f"peak at most {smaller.peak_bytes.high / 1e6:,.0f} MB"
         yield f"smaller: {smaller.widths}, context {smaller.context} ({peak}): {smaller.verdict}"
     yield from (f"note: {note}" for note in found.notes)
+
+
+def _verdict_line(name: str, limit: int | None, verdict: str) -> str:
+    known = limit is not None or verdict != "unknown"
+    return f"{name} {_megabytes(limit)}: {verdict if known else 'whether it fits is unknown'}"
 
 
 def _megabytes(amount: int | None) -> str:

@@ -57,7 +57,7 @@ def test_the_tables_say_what_is_estimated_and_how(folder: Path) -> None:
 def test_unknown_is_said_and_never_zero(folder: Path) -> None:
     text = output(folder / "config.json", "--target", "host")
     assert "unavailable" in text
-    assert "app limit unknown: unknown" in text
+    assert "app limit unknown: whether it fits is unknown" in text
 
 
 def test_a_smaller_recipe_is_printed(folder: Path) -> None:
