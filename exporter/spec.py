@@ -76,17 +76,29 @@ def model_spec(config: Mapping[str, Any]) -> ModelSpec:
 
 
 def _layer(text: Mapping[str, Any], index: int, count: int, heads: int) -> LayerSpec:
-    head_dim = int(text.get("head_dim") or int(text["hidden_size"]) // heads)
     kinds = text.get("layer_types") or [None] * count
-    full = kinds[index] == "full_attention"
+    own = {**text, **_overrides(text, index, kinds[index])}
     return LayerSpec(
         index=index,
         heads=heads,
-        kv_heads=int((full and text.get("num_global_key_value_heads")) or text.get("num_key_value_heads") or heads),
-        head_dim=int((full and text.get("global_head_dim")) or head_dim),
-        window=_window(text, kinds[index]),
+        kv_heads=int(own.get("num_key_value_heads") or heads),
+        head_dim=int(own.get("head_dim") or int(text["hidden_size"]) // heads),
+        window=_window(own, kinds[index]),
         kv_donor=_donor(kinds, index, count - int(text.get("num_kv_shared_layers") or 0)),
     )
+
+
+def _overrides(text: Mapping[str, Any], index: int, kind: str | None) -> Mapping[str, Any]:
+    """How one layer differs: transformers' ``per_layer_config``, or the global_* keys it is made from."""
+    table = text.get("per_layer_config")
+    if isinstance(table, Mapping):
+        found: Mapping[str, Any] = table.get(str(index), table.get(index, {}))
+        return found
+    if kind != "full_attention":
+        return {}
+    kv_heads = text.get("num_global_key_value_heads") if text.get("attention_k_eq_v", True) else None
+    given = {"head_dim": text.get("global_head_dim"), "num_key_value_heads": kv_heads}
+    return {key: value for key, value in given.items() if value}
 
 
 def _window(text: Mapping[str, Any], kind: str | None) -> int | None:
