@@ -25,7 +25,8 @@ def bench(
 
     Every job runs in a fresh process; the rest of the machine should be idle.
 
-    Examples:
+    For example:
+
     edgec bench tiny-llama-host.edgec --device host --out host.jsonl
 
     edgec bench tiny-llama-host.edgec --threads 1 --sustained 10 --out one-thread.jsonl

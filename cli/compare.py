@@ -19,7 +19,8 @@ def compare(
 
     Runs that differ in device, machine, model, tokens, threads or runtime are refused; recipes may differ.
 
-    Examples:
+    For example:
+
     edgec compare float.jsonl int4.jsonl
 
     edgec compare one-thread.jsonl two-threads.jsonl --allow threads

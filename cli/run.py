@@ -31,7 +31,8 @@ def run(
     The tokenizer's chat template is used when there is one (--raw continues plain text). A summary of the timings,
     measured, goes to stderr.
 
-    Examples:
+    For example:
+
     edgec run tiny-llama-host.edgec -p "Once upon a time" --max-new-tokens 80
 
     edgec run tiny-llama-host.edgec --chat --temperature 0.7 --seed 1

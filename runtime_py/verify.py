@@ -109,10 +109,10 @@ def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[Check]:
         return [Check("artifact", "unavailable" if missing else "failed", f"{error.what} {error.why}")]
     return [
         Check("artifact", "passed", "the runtime accepts it, with every operator it needs"),
-        _outcome("tokenizer", "texts", golden.texts, lambda vector: text_fault(model, vector)),
-        _outcome("chat template", "conversations", _listed(golden.chat), lambda vector: chat_fault(model, vector)),
-        _outcome("output vectors", "vectors", golden.outputs, lambda vector: output_fault(model.session, vector)),
-        _outcome("function vectors", "vectors", golden.functions, lambda vector: function_fault(model, vector)),
+        _outcome("tokenizer", "text", golden.texts, lambda vector: text_fault(model, vector)),
+        _outcome("chat template", "conversation", _listed(golden.chat), lambda vector: chat_fault(model, vector)),
+        _outcome("output vectors", "vector", golden.outputs, lambda vector: output_fault(model.session, vector)),
+        _outcome("function vectors", "vector", golden.functions, lambda vector: function_fault(model, vector)),
     ]
 
 
@@ -128,7 +128,11 @@ def _outcome(name: str, noun: str, vectors: Sequence[V], fault_of: Callable[[V],
         fault = next((fault for vector in vectors if (fault := fault_of(vector))), None)
     except EdgecError as error:
         fault = f"{error.what} {error.why}"
-    return Check(name, "failed", fault) if fault else Check(name, "passed", f"{len(vectors)} {noun} as at export")
+    return (
+        Check(name, "failed", fault)
+        if fault
+        else Check(name, "passed", f"{len(vectors)} {noun}{'s' if len(vectors) > 1 else ''} as at export")
+    )
 
 
 def text_fault(model: Model, vector: TextVector) -> str | None:

@@ -1,0 +1,136 @@
+"""What this installation has, what it lacks, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+
+import psutil
+from packaging.requirements import Requirement
+
+from edgec.errors import ToolError
+from edgec.exporter.stage_cache import default_root
+
+KERNELS = (
+    "llama::custom_sdpa.out",
+    "llama::update_cache.out",
+    "quantized_decomposed::embedding_4bit.out",
+    "aten::index_put.out",
+)
+BACKENDS = ("XnnpackBackend",)
+LOW_MEMORY, LOW_DISK = 4e9, 5e9
+# Name, what it is for, how to get it.
+TOOLS = (
+    ("adb", "Android phones", "install platform-tools (Debian: apt install adb)"),
+    ("aarch64-linux-gnu-g++", "the arm64 runner", "Debian: apt install g++-aarch64-linux-gnu"),
+    ("qemu-aarch64", "running arm64 programs here", "Debian: apt install qemu-user"),
+    ("xcrun", "iPhones and the simulator", "install Xcode on a Mac"),
+)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding. ``status``: ok, missing (required), absent (optional) or low; ``fix`` is empty when ok."""
+
+    name: str
+    status: str
+    found: str
+    fix: str = ""
+
+    @property
+    def fatal(self) -> bool:
+        """Something that edgec cannot do without."""
+        return self.status == "missing"
+
+    def to_json(self) -> dict[str, str]:
+        """For machines."""
+        return asdict(self)
+
+
+def diagnose() -> tuple[Check, ...]:
+    """All checks; nothing is changed or downloaded."""
+    parts: tuple[Callable[[], Iterator[Check]], ...] = (_python, _packages, _kernels, _resources, _tools)
+    return tuple(check for part in parts for check in part())
+
+
+def _python() -> Iterator[Check]:
+    found = ".".join(map(str, sys.version_info[:3]))
+    fits = (3, 11) <= sys.version_info[:2] < (3, 13)
+    yield Check("python", "ok" if fits else "missing", found, "" if fits else "use Python 3.11 or 3.12")
+
+
+def _packages() -> Iterator[Check]:
+    for text in requires("edgec") or ():
+        requirement = Requirement(text)
+        extra = _extra(requirement)
+        if extra != "dev":
+            yield package_check(requirement, extra)
+
+
+def _extra(requirement: Requirement) -> str | None:
+    """The extra that a requirement belongs to, or None for a required one."""
+    if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+        return None
+    names = [name for name in ("optimum", "tasks", "dev") if requirement.marker.evaluate({"extra": name})]
+    return names[0] if names else "another platform"
+
+
+def package_check(requirement: Requirement, extra: str | None = None) -> Check:
+    """The installed version of one package against its pin."""
+    name, wanted = requirement.name, str(requirement.specifier) or "any version"
+    lacking = "absent" if extra else "missing"
+    install = f'pip install "edgec[{extra}]"' if extra else f'pip install "{requirement.name}{requirement.specifier}"'
+    try:
+        found = version(name)
+    except PackageNotFoundError:
+        return Check(name, lacking, f"not installed (wanted: {wanted})", install)
+    if requirement.specifier.contains(found, prereleases=True):
+        return Check(name, "ok", found)
+    return Check(name, lacking, f"{found} (wanted: {wanted})", install)
+
+
+def _kernels() -> Iterator[Check]:
+    from edgec.runtime_py.native import runtime
+
+    try:
+        module = runtime()
+    except ToolError as error:
+        yield Check("ExecuTorch runtime", "missing", error.why, error.fix)
+        return
+    operators, backends = set(module._get_operator_names()), set(module._get_registered_backend_names())
+    yield from (_registered(f"kernel {name}", name in operators) for name in KERNELS)
+    yield from (_registered(f"backend {name}", name in backends) for name in BACKENDS)
+
+
+def _registered(name: str, present: bool) -> Check:
+    if present:
+        return Check(name, "ok", "registered")
+    return Check(name, "missing", "not registered", "pip install --force-reinstall executorch==1.5.1")
+
+
+def _resources() -> Iterator[Check]:
+    memory = psutil.virtual_memory()
+    yield _amount("memory available", memory.available, LOW_MEMORY, "close programs; large exports need more")
+    folder = default_root().absolute()
+    nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    free = shutil.disk_usage(nearest).free
+    yield _amount(f"disk free for {folder}", free, LOW_DISK, "free some space, or set EDGEC_CACHE_DIR")
+    writable = os.access(nearest, os.W_OK)
+    fix = "" if writable else "set EDGEC_CACHE_DIR to a folder you may write to"
+    yield Check("stage cache", "ok" if writable else "missing", str(folder), fix)
+
+
+def _amount(name: str, found: int, low: float, fix: str) -> Check:
+    enough = found >= low
+    return Check(name, "ok" if enough else "low", f"{found / 1e9:.1f} GB (measured)", "" if enough else fix)
+
+
+def _tools() -> Iterator[Check]:
+    for name, purpose, fix in TOOLS:
+        path = shutil.which(name)
+        found = path or f"not found; needed for {purpose}"
+        yield Check(name, "ok" if path else "absent", found, "" if path else fix)

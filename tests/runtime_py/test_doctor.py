@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from packaging.requirements import Requirement
+
+from edgec.errors import ToolError
+from edgec.runtime_py import doctor, doctor_console, native
+from edgec.runtime_py.doctor import Check, diagnose, package_check
+
+
+def by_name() -> dict[str, Check]:
+    return {check.name: check for check in diagnose()}
+
+
+def test_this_installation_is_complete() -> None:
+    checks = by_name()
+    assert not [check for check in checks.values() if check.fatal]
+    assert checks["executorch"].found == "1.5.1"
+    assert checks["backend XnnpackBackend"].status == "ok"
+    assert not {"pytest", "mypy"} & set(checks), "development tools are not a user's concern"
+
+
+@pytest.mark.parametrize(
+    ("text", "extra", "status"),
+    [
+        ("numpy", None, "ok"),
+        ("numpy>=999", None, "missing"),
+        ("no-such-package-here", None, "missing"),
+        ("no-such-package-here>=2", "tasks", "absent"),
+    ],
+)
+def test_packages_against_their_pins(text: str, extra: str | None, status: str) -> None:
+    check = package_check(Requirement(text), extra)
+    assert check.status == status
+    assert ("pip install" in check.fix) == (status != "ok")
+
+
+def test_a_kernel_that_is_not_registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "KERNELS", ("aten::no_such.out",))
+    assert by_name()["kernel aten::no_such.out"].fatal
+
+
+def test_no_runtime_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise ToolError("none", why="not installed", code="E301")
+
+    monkeypatch.setattr(native, "runtime", refuse)
+    assert by_name()["ExecuTorch runtime"].fatal
+
+
+def test_little_memory_and_no_tools_are_said_but_not_fatal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "LOW_MEMORY", 1e18)
+    monkeypatch.setenv("PATH", "")
+    checks = by_name()
+    assert checks["memory available"].status == "low" and checks["adb"].status == "absent"
+    assert not any(check.fatal for check in checks.values())
+
+
+def test_exit_status_and_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    broken = Check("torch", "missing", "not installed", 'pip install "torch[x]"')
+    monkeypatch.setattr(doctor_console, "diagnose", lambda: (broken, Check("rich", "ok", "15")))
+    assert doctor_console.examine(as_json=True) == 3
+    said = json.loads(capsys.readouterr().out)
+    assert said["missing"] == ["torch"] and said["ok"] is False
+    assert doctor_console.examine(as_json=False) == 3
+    assert "torch[x]" in capsys.readouterr().out, "brackets are text, not markup"
+    monkeypatch.setattr(doctor_console, "diagnose", lambda: (Check("rich", "ok", "15"),))
+    assert doctor_console.examine(as_json=True) == 0
