@@ -31,9 +31,7 @@ def _three_digits(value: float) -> str:
 
 def number(value: float | None) -> str:
     """A small or large figure with three digits."""
-    if value is None:
-        return UNAVAILABLE
-    return f"{value:.3g}" if 1e-3 <= abs(value) < 1e4 or value == 0 else f"{value:.2e}"
+    return UNAVAILABLE if value is None else f"{value:.3g}"
 
 
 def percent(share: float | None) -> str:

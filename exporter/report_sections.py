@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from statistics import median
 
-from edgec.exporter.manifest import Manifest, MethodInfo, PassInfo, Rung, TensorInfo
+from edgec.exporter.manifest import Delegation, Fallback, Manifest, MethodInfo, PassInfo, Rung, TensorInfo
 from edgec.exporter.report_parts import (
     UNAVAILABLE,
     Part,
@@ -23,6 +23,8 @@ from edgec.exporter.report_parts import (
     stacked,
     table,
 )
+
+_NAMED_OPERATORS, _NAMED_SHARE = 4, 0.01
 
 
 @dataclass(frozen=True)
@@ -68,9 +70,7 @@ def verdict(parity: Sequence[Rung]) -> str:
     if failed:
         return f'<span class="badge bad">over budget: {escape(", ".join(failed))}</span>'
     gated = sum(rung.gated for rung in parity)
-    return (
-        f'<span class="badge ok">{gated} of {gated} gated comparisons within budget</span>' if gated else "not compared"
-    )
+    return f'<span class="badge ok">{gated} of {gated} comparisons within budget</span>' if gated else "not compared"
 
 
 def delegation(manifest: Manifest) -> str:
@@ -78,16 +78,39 @@ def delegation(manifest: Manifest) -> str:
     if manifest.delegation is None:
         return ""
     found = manifest.delegation
-    parts = [Part(found.backend, found.delegated_share, percent(found.delegated_share))]
-    parts += [Part(f.operator, f.share, percent(f.share)) for f in found.fallbacks if f.share]
-    rows = [(code(f.operator), f"{f.count:,}", percent(f.share), escape(f.reason)) for f in found.fallbacks]
+    heads = ("outside the accelerator", "share", "reason")
     return section(
         "Delegation",
         f"<p>{found.delegated_operators:,} operators in {found.delegates:,} delegates of {escape(found.backend)}. "
         "Shares are of the multiply-accumulates of one decoded token (counted from shapes).</p>",
-        stacked(parts),
-        table(("outside the accelerator", "count", "share", "reason"), rows, numeric=(1, 2)) if rows else "",
+        stacked(_shares(found)),
+        table(heads, _reasons(found.fallbacks), numeric=(1,)) if found.fallbacks else "",
     )
+
+
+def _shares(found: Delegation) -> list[Part]:
+    """The accelerator, the largest operators outside it, and all others as one."""
+    ordered = sorted(found.fallbacks, key=lambda fallback: (-fallback.share, fallback.operator))
+    named = [fallback for fallback in ordered[:_NAMED_OPERATORS] if fallback.share >= _NAMED_SHARE]
+    rest = sum(fallback.share for fallback in ordered[len(named) :])
+    parts = [Part(found.backend, found.delegated_share, percent(found.delegated_share))]
+    parts += [Part(fallback.operator, fallback.share, percent(fallback.share)) for fallback in named]
+    return [*parts, Part("other operators", rest, percent(rest))] if rest else parts
+
+
+def _reasons(fallbacks: Sequence[Fallback]) -> list[tuple[str, str, str]]:
+    """One row per reason: its operators with their counts, and their share together."""
+    groups: dict[str, list[Fallback]] = {}
+    for fallback in fallbacks:
+        groups.setdefault(fallback.reason, []).append(fallback)
+    return [
+        (
+            ", ".join(f"{code(fallback.operator)}\u00a0×{fallback.count:,}" for fallback in group),
+            percent(sum(fallback.share for fallback in group)),
+            escape(reason),
+        )
+        for reason, group in groups.items()
+    ]
 
 
 def passes(manifest: Manifest) -> str:

@@ -30,6 +30,7 @@ table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th { text-align: left; font-weight: 600; color: var(--dim); font-size: .8rem; vertical-align: bottom; }
 th, td { padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); }
 td { vertical-align: top; }
+td:last-child:not(.num):not(:first-child) { min-width: 9rem; }
 th.num, td.num { text-align: right; white-space: nowrap; }
 tr:last-child td { border-bottom: 0; }
 .badge { display: inline-block; border-radius: 1rem; padding: 0 .6rem; font-size: .8rem; white-space: nowrap;

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from edgec.exporter.manifest import Build, Manifest, ModelInfo
+from edgec.exporter.manifest import Build, Delegation, Fallback, Manifest, ModelInfo
 from edgec.exporter.report import render_report
 from edgec.exporter.report_memory import kv_bytes
 from edgec.exporter.report_parts import LogScale, number, percent, size, ticks
@@ -94,7 +94,24 @@ def test_a_failed_rung_is_marked_and_an_ungated_one_is_not_a_pass() -> None:
     text = _text(sample_manifest(parity=[failed, ungated]))
     assert "failed" in text and "first diverging layer: 3" in text and "not gated" in text
     assert "over budget: captured" in text
-    assert "3 of 3 gated comparisons" in _text(sample_manifest(parity=[*PARITY[:3], ungated]))
+    assert "3 of 3 comparisons within budget" in _text(sample_manifest(parity=[*PARITY[:3], ungated]))
+
+
+def test_operators_outside_the_accelerator_are_grouped_by_reason() -> None:
+    fallbacks = [
+        Fallback(operator=name, count=count, reason=reason, share=share)
+        for name, count, reason, share in (
+            ("sdpa", 5, "reads state", 0.3),
+            ("mul", 25, "too small", 0.006),
+            ("add", 22, "too small", 0.002),
+        )
+    ]
+    found = Delegation(
+        backend="xnnpack", delegates=3, delegated_operators=9, delegated_share=0.692, fallbacks=fallbacks
+    )
+    text = _text(sample_manifest(delegation=found))
+    assert "mul ×25, add ×22 0.8 % too small" in text.replace("0.8 %", " 0.8 % ").replace("  ", " ")
+    assert "other operators 0.8 %" in text and "sdpa 30 %" in text
 
 
 def test_measured_samples_show_their_median_and_range() -> None:
@@ -136,4 +153,4 @@ def test_numbers_keep_three_digits_and_their_unit() -> None:
         *("0 B", "999 B", "1.00 kB", "100 kB", "123 kB", "1.50 MB", "2.35 GB")
     ]
     assert [percent(share) for share in (0, 0.027, 0.99999, 1)] == ["0 %", "2.7 %", "99.9 %", "100 %"]
-    assert [number(value) for value in (0, 1.5e-7, 0.25, 12345.0)] == ["0", "1.50e-07", "0.25", "1.23e+04"]
+    assert [number(value) for value in (0, 1.5e-7, 0.25, 12345.0)] == ["0", "1.5e-07", "0.25", "1.23e+04"]
