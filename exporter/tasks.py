@@ -56,7 +56,8 @@ def auto_class(task: str, config: Any) -> Any:
     Raises:
         InputError: E146, the task is unknown or has no class for this model type.
     """
-    found = _own_class(task) if find_spec("optimum") is None else _optimum_class(task, config.model_type)
+    # Not "optimum" alone: edgec itself puts a file into that namespace.
+    found = _own_class(task) if find_spec("optimum.exporters") is None else _optimum_class(task, config.model_type)
     mapping = getattr(found, "_model_mapping", None)
     if mapping is not None and type(config) not in mapping:
         raise _unknown_task(task, f"{found.__name__} has no class for model type {config.model_type!r}")
