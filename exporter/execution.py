@@ -27,13 +27,13 @@ class Call:
 
 
 def call_plan(length: int, chunk: int, rows: int) -> tuple[Call, ...]:
-    """Cover ``length`` tokens: a full chunk, an odd one, then single tokens, over again.
+    """Cover ``length`` tokens: a full chunk, an odd one, calls of ``rows`` and single tokens, over again.
 
     Every shape a caller may use occurs: the longest call, one in between, one token.
     """
     calls: list[Call] = []
     start = 0
-    sizes = [chunk, max(1, chunk // 3), *([1] * 6)]
+    sizes = [chunk, max(1, chunk // 3), rows, 1, 1, 1, rows, rows]
     while start < length:
         size = min(sizes[len(calls) % len(sizes)], length - start)
         calls.append(Call(start, size, min(size, rows)))

@@ -10,7 +10,7 @@ from pathlib import Path
 from edgec.exporter.execution import Call, call_plan, compared_positions
 
 TEXT = Path(__file__).parent / "probe_text.txt"
-_MAX_TOKENS = 192
+_MAX_TOKENS = 256
 
 
 @dataclass(frozen=True)

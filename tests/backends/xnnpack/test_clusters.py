@@ -1,0 +1,108 @@
+"""Clusters are convex, hold the linear layers, and equal layers give equal regions."""
+
+from __future__ import annotations
+
+import operator
+from functools import lru_cache
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+from tests.passes.decoders import CONTEXT, captured
+
+from edgec.backends.xnnpack.clusters import LINEAR, clusters, is_constant
+from edgec.backends.xnnpack.order import sort_stably
+from edgec.backends.xnnpack.region import extract
+from edgec.exporter.reexport import reexport
+from edgec.passes.contract import run_pass
+from edgec.passes.kv_cache import KvCache
+
+
+@lru_cache(maxsize=1)
+def traced() -> GraphModule:
+    program = run_pass(captured("llama"), KvCache(CONTEXT, 12))
+    graph = reexport(program.graph, program.interface).module(check_guards=False)
+    assert isinstance(graph, GraphModule)
+    return graph
+
+
+def ancestors(node: Node) -> set[Node]:
+    found: set[Node] = set()
+    pending = list(node.all_input_nodes)
+    while pending:
+        source = pending.pop()
+        if source not in found:
+            found.add(source)
+            pending.extend(source.all_input_nodes)
+    return found
+
+
+def test_every_linear_layer_is_in_exactly_one_cluster() -> None:
+    graph = traced()
+    members = [node for cluster in clusters(graph.graph) for node in cluster]
+    assert len(members) == len(set(members))
+    assert {n for n in graph.graph.nodes if n.target is LINEAR} <= set(members)
+
+
+def test_no_path_leaves_a_cluster_and_comes_back() -> None:
+    for cluster in clusters(traced().graph):
+        inside = set(cluster)
+        for node in cluster:
+            for outside in ancestors(node) - inside:
+                assert not (ancestors(outside) & inside) or is_constant(outside)
+
+
+def test_three_clusters_a_layer_and_equal_layers_share_a_signature() -> None:
+    graph = traced()
+    regions = [extract(graph, cluster) for cluster in clusters(graph.graph)]
+    assert len(regions) == 3 * 2 + 1
+    # first q/k/v, attention output, MLP with the next q/k/v's norm apart, last MLP, vocabulary
+    assert len({region.signature for region in regions}) <= 4
+
+
+def test_a_region_computes_what_its_nodes_compute() -> None:
+    graph = traced()
+    region = extract(graph, clusters(graph.graph)[0])
+    weights = [getattr(region.module, f"c{i}") for i in range(len(region.constants))]
+    inputs = [torch.rand([d if isinstance(d, int) else 5 for d in node.meta["val"].shape]) for node in region.inputs]
+    outputs = region.module(*inputs)
+    assert len(outputs) == len(region.outputs) and len(weights) == len(region.constants)
+    assert all(torch.isfinite(value).all() for value in outputs)
+
+
+def test_sorting_keeps_a_write_before_the_read_that_followed_it() -> None:
+    graph = Graph()
+    x = graph.placeholder("x")
+    cache = graph.get_attr("cache")
+    write = graph.call_function(torch.ops.aten.add_.Tensor, (cache, x))
+    read = graph.call_function(torch.ops.aten.mul.Tensor, (cache, 2))
+    # What is written becomes available only behind the reader, which then has to wait for the write.
+    late = graph.call_function(torch.ops.aten.neg.default, (x,))
+    write.update_arg(1, late)
+    graph.output(read)
+    sort_stably(graph)
+    order = list(graph.nodes)
+    assert order.index(late) < order.index(write) < order.index(read)
+    graph.lint()
+
+
+def test_a_diamond_through_an_unsupported_operator_is_not_merged() -> None:
+    graph = Graph()
+    x = graph.placeholder("x")
+    weight = graph.get_attr("w")
+    first = graph.call_function(LINEAR, (x, weight))
+    outside = graph.call_function(torch.ops.aten.softmax.int, (first, -1))
+    second = graph.call_function(LINEAR, (outside, weight))
+    joined = graph.call_function(torch.ops.aten.add.Tensor, (first, second))
+    graph.output(joined)
+    for node in (first, outside, second, joined):
+        node.meta["val"] = torch.empty(1, 2, 3)
+    found = [set(cluster) for cluster in clusters(graph)]
+    assert {first} in found and {second, joined} in found
+
+
+def test_getitem_of_anything_but_quantisation_stays_outside() -> None:
+    graph = Graph()
+    x = graph.placeholder("x")
+    item = graph.call_function(operator.getitem, (x, 0))
+    graph.output(item)
+    assert clusters(graph) == []
