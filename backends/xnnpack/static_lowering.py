@@ -62,7 +62,7 @@ def lower_static(program: Program) -> StaticLowered:
     """Lower a program whose shapes are all fixed.
 
     Raises:
-        InputError: E121, a shape varies, or attention is still in edgec's own form.
+        InputError: E182, a shape varies, or attention is still in edgec's own form.
     """
     _check(program)
     edge = _to_edge(program)
@@ -86,7 +86,7 @@ def _check(program: Program) -> None:
     else:
         return
     raise InputError(
-        what="the program cannot be lowered with static shapes", where="xnnpack", why=why, fix=fix, code="E121"
+        what="the program cannot be lowered with static shapes", where="xnnpack", why=why, fix=fix, code="E182"
     )
 
 

@@ -133,8 +133,9 @@ def test_what_stays_outside_is_counted() -> None:
 def test_attention_in_edgecs_form_and_varying_shapes_are_refused() -> None:
     model, inputs = vit(), {"pixel_values": _image()["image"]}
     fused = run_pass(capture_module(model, inputs), FuseSdpa())
-    with pytest.raises(InputError, match="static shapes"):
+    with pytest.raises(InputError, match="static shapes") as caught:
         lower_static(fused)
+    assert (caught.value.code, "decompose_attention" in caught.value.fix) == ("E182", True)
     varying = Interface((TensorType("x", torch.float32, (1, Dynamic("S", 1, 8))),), ())
     with pytest.raises(InputError, match="static shapes"):
         lower_static(Program(fused.graph, varying))
