@@ -62,6 +62,11 @@ FAMILIES = (
     Family("qwen2", {"use_sliding_window": False}),
     Family("qwen3", {"tie_word_embeddings": True}),
     Family(
+        "gemma2",
+        _layered(SLIDING, FULL, SLIDING, query_pre_attn_scalar=16, attn_logit_softcapping=2.0),
+        windows=(8, None, 8),
+    ),
+    Family(
         "gemma3_text",
         _layered(SLIDING, SLIDING, FULL, query_pre_attn_scalar=16, final_logit_softcapping=30.0),
         windows=(8, 8, None),

@@ -123,6 +123,13 @@ def test_the_window_in_the_node_matters(captured: Captured) -> None:
     assert difference[8:].max() > 1e-3
 
 
+def test_soft_capped_scores_are_an_argument_of_the_operator(captured: Captured) -> None:
+    capped = float(getattr(captured.config, "attn_logit_softcapping", None) or 0.0)
+    assert [node.args[9] for node in nodes_of(captured.program.graph, OPERATOR)] == [capped] * len(
+        captured.family.windows
+    )
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("name", ["llama", "gemma3_text"])
 def test_bfloat16_weights_stay_bfloat16_and_are_cast_in_the_graph(name: str, tmp_path: Path) -> None:
