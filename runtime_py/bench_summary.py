@@ -64,7 +64,7 @@ def samples(records: Sequence[AnyRecord]) -> tuple[Samples, ...]:
         *((f"inter-token p{p}", "ms", _percentiles(laps, p), False) for p in (50, 95, 99)),
         ("peak RSS", "MB", [r.peak_rss_bytes / 1e6 for r in memory], False),
         (
-            "peak RSS less idle",
+            "RSS over idle",
             "MB",
             [(r.peak_rss_bytes - r.baseline_rss_bytes) / 1e6 for r in memory],
             False,
@@ -85,3 +85,8 @@ def _percentiles(laps: Sequence[RepetitionRecord], p: int) -> list[float]:
 def summarise(records: Sequence[AnyRecord]) -> tuple[Figure, ...]:
     """The table of a run."""
     return tuple(row.figure() for row in samples(records))
+
+
+def shown(value: float) -> str:
+    """A number for a narrow column."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -6,6 +6,7 @@ from rich.table import Table
 
 from edgec.runtime_py.bench import BenchResult
 from edgec.runtime_py.bench_record import RunRecord
+from edgec.runtime_py.bench_summary import shown
 
 
 def table(result: BenchResult) -> Table:
@@ -18,7 +19,7 @@ def table(result: BenchResult) -> Table:
     for column in ("", "median", "min", "max", "unit", "n"):
         out.add_column(column, justify="left" if column in ("", "unit") else "right")
     for row in result.figures:
-        out.add_row(row.name, f"{row.median:.4g}", f"{row.low:.4g}", f"{row.high:.4g}", row.unit, str(row.count))
+        out.add_row(row.name, shown(row.median), shown(row.low), shown(row.high), row.unit, str(row.count))
     return out
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.table import Table
 
+from edgec.runtime_py.bench_summary import shown
 from edgec.runtime_py.compare import Comparison, Ratio
 
 VERDICT = {True: "better", False: "worse", None: "-"}
@@ -26,15 +27,15 @@ def report(comparison: Comparison, as_json: bool) -> None:
 
 
 def _table(comparison: Comparison) -> Table:
-    caption = "measured; medians; 95 % bootstrap interval of the ratio; '-': it holds 1 or is unavailable"
+    caption = "measured; medians; 95 % bootstrap interval of the ratio; '-': unavailable, or it holds 1"
     table = Table(caption=caption)
     for column in ("", "A", "B", "unit", "B / A", "interval", "B is"):
         table.add_column(column, justify="right" if column in ("A", "B", "B / A") else "left")
     for row in comparison.ratios:
-        values = (f"{row.a:.4g}", f"{row.b:.4g}", row.unit, f"{row.ratio:.3f}", _interval(row), VERDICT[row.better])
+        values = (shown(row.a), shown(row.b), row.unit, f"{row.ratio:.2f}", _interval(row), VERDICT[row.better])
         table.add_row(row.name, *values)
     return table
 
 
 def _interval(row: Ratio) -> str:
-    return "unavailable" if row.low is None else f"{row.low:.3f} to {row.high:.3f}"
+    return "-" if row.low is None else f"{row.low:.2f}-{row.high:.2f}"

@@ -34,21 +34,24 @@ def report(evaluation: Evaluation, out: Path | None, as_json: bool) -> None:
 
 def _table(evaluation: Evaluation) -> Table:
     against = evaluation.reference or "unavailable (give --reference)"
-    caption = f"measured, teacher-forced; nats; text: {evaluation.text}; float model: {against}"
+    caption = (
+        f"measured, teacher-forced; at: positions; loss and KL in nats; text: {evaluation.text}; float model: {against}"
+    )
     table = Table(title=evaluation.bundle, caption=caption)
-    for column in ("positions", "n", "perplexity", "nll", "float nll", "KL mean", "KL max", "top-1"):
-        table.add_column(column, justify="right", overflow="fold")
+    for column in ("at", "n", "perplexity", "nll", "float", "KL mean", "KL max", "top-1"):
+        table.add_column(column, justify="right")
     for bucket in (*evaluation.buckets, evaluation.overall):
         table.add_row(*_row(bucket, bucket is evaluation.overall))
     return table
 
 
 def _row(bucket: Bucket, overall: bool) -> tuple[str, ...]:
-    values = (bucket.reference_nll, bucket.kl_mean, bucket.kl_max)
-    shown = ["unavailable" if value is None else f"{value:.3g}" for value in values]
+    values = (bucket.kl_mean, bucket.kl_max)
+    shown = ["unavailable" if value is None else f"{value:.2g}" for value in values]
+    floats = "unavailable" if bucket.reference_nll is None else f"{bucket.reference_nll:.4f}"
     top1 = "unavailable" if bucket.top1_agreement is None else f"{100 * bucket.top1_agreement:.1f} %"
     name = "all" if overall else f"{bucket.first}-{bucket.last}"
-    return (name, str(bucket.predictions), f"{bucket.perplexity:.4g}", f"{bucket.nll:.4f}", *shown, top1)
+    return (name, str(bucket.predictions), f"{bucket.perplexity:.4g}", f"{bucket.nll:.4f}", floats, *shown, top1)
 
 
 def plot(evaluation: Evaluation) -> str:

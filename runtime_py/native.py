@@ -80,15 +80,22 @@ def _no_runtime(why: str) -> ToolError:
 def set_threads(threads: int | None) -> int:
     """Set the size of the process-wide thread pool (None leaves it); returns the size in force.
 
+    Torch's own pool gets the same size: the wheel's attention kernel runs on both, and where the two differ its barrier
+    spins (measured on 2 busy cores: prefill of 128 tokens 15 ms with 1 and 1 threads, 10 s with 1 and 2).
+
     Raises:
         InputError: E156, ``threads`` is below 1.
     """
     if threads is not None and threads < 1:
         raise InputError(f"{threads} threads were asked for.", where="--threads", fix="give 1 or more", code="E156")
+    import torch
+
     with captured_stderr():
         if threads is not None:
             runtime()._unsafe_reset_threadpool(threads)
-        return int(runtime()._threadpool_get_thread_count())
+        in_force = int(runtime()._threadpool_get_thread_count())
+    torch.set_num_threads(in_force)
+    return in_force
 
 
 class Method:

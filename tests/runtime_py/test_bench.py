@@ -70,7 +70,7 @@ def test_figures_are_medians_of_what_the_device_said(recorded: Recorded, tiny_bu
     assert rows["inter-token p50"][0] == pytest.approx(20)
     assert rows["inter-token p99"][0] == pytest.approx(29.8)
     assert (rows["cold load"][0], rows["warm load"][0], rows["cold load"][3]) == (100, 10, 3)
-    assert (rows["peak RSS"][0], rows["peak RSS less idle"][0]) == (300, 100)
+    assert (rows["peak RSS"][0], rows["RSS over idle"][0]) == (300, 100)
     assert rows["sustained decode"][3] == 2
 
 

@@ -86,6 +86,7 @@ def test_prompt_beyond_the_context_executes_nothing(session: Session) -> None:
 
 def test_threads_are_set_and_checked(tiny_bundle: Path) -> None:
     assert Session(tiny_bundle, threads=1).threads == 1
+    assert torch.get_num_threads() == 1, "two pools of different sizes make attention spin"
     with pytest.raises(InputError, match="E156"):
         Session(tiny_bundle, threads=0)
 
