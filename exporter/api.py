@@ -10,7 +10,7 @@ from typing import Any
 from edgec.devices.targets import Target, load_target
 from edgec.errors import InputError
 from edgec.exporter.bundle import check_output, write_bundle
-from edgec.exporter.footprint_forecast import check_memory
+from edgec.exporter.footprint_forecast import check_memory, expected_artifact_bytes
 from edgec.exporter.progress import Listener, Progress, silent
 from edgec.exporter.recipes import Recipe, check_recipe, load_recipe
 from edgec.exporter.sources import ModelSource, resolve
@@ -68,6 +68,8 @@ def export(
 
     stages = Progress(progress)
     stages.enter("resolve", str(model))
+    if out is not None:
+        check_output(Path(out), force)
     chosen, how = _target(target), _recipe(recipe, budgets)
     check_recipe(how, chosen.backend)
     source = resolve(
@@ -80,13 +82,14 @@ def export(
         seed=seed,
     )
     path = Path(out) if out is not None else Path(f"{source.name}-{target}.edgec")
-    check_output(path, force)
+    check_output(path, force, expected_artifact_bytes(source, how))
     check_memory(source, how)
     request = Request(source, chosen, how, _context(source, context), _text(text), _tokenizer(source), max_fallback)
-    compiled = compile_model(request, StageCache(), stages)
-    stages.enter("bundle", str(path))
-    manifest, files = bundle_contents(request, compiled, path.name.removesuffix(".edgec"), stages.seconds)
-    write_bundle(path, manifest, files, force)
+    with StageCache() as cache:
+        compiled = compile_model(request, cache, stages)
+        stages.enter("bundle", str(path))
+        manifest, files = bundle_contents(request, compiled, path.name.removesuffix(".edgec"), stages.seconds)
+        write_bundle(path, manifest, files, force)
     stages.finish()
     return path
 

@@ -54,6 +54,7 @@ class Facts(Part):
     delegation: Delegation
     operators: list[str]
     weights: list[WeightFact]
+    expected_weight_bytes: int
 
 
 def save_facts(folder: Path, artifact: bytes, facts: Facts) -> None:

@@ -25,11 +25,12 @@ from edgec.exporter.progress import Progress
 from edgec.exporter.recipes import Recipe, passes_for
 from edgec.exporter.sources import ModelSource
 from edgec.exporter.spec import ModelSpec
-from edgec.exporter.weight_facts import weight_facts
+from edgec.exporter.weight_facts import expected_bytes, weight_facts
 from edgec.passes.contract import Pass, run_pass
 from edgec.passes.fold_constants import FoldConstants
 from edgec.passes.kv_cache import KvCache
 from edgec.passes.last_logits import LastLogits
+from edgec.passes.quantized_form import decisions_of
 from edgec.passes.remove_noops import RemoveNoops
 
 if TYPE_CHECKING:
@@ -171,6 +172,7 @@ def locate_in_artifact(program: Program, probe: Probe, lower: Callable[[Program]
 
 def facts(program: Program, lowered: Lowered, limits: Limits) -> Facts:
     """The artifact's description."""
+    weights = weight_facts(program, lowered.stored)
     return Facts(
         passes=[pass_info(change) for change in program.history],
         methods=[method_info(program.interface)],
@@ -178,5 +180,6 @@ def facts(program: Program, lowered: Lowered, limits: Limits) -> Facts:
         limits=limits,
         delegation=lowered.delegation,
         operators=list(lowered.operators),
-        weights=weight_facts(program, lowered.stored),
+        weights=weights,
+        expected_weight_bytes=expected_bytes(weights, decisions_of(program.graph)),
     )

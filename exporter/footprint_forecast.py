@@ -17,12 +17,18 @@ _ARTIFACT_COPIES = 3
 
 def forecast_peak_bytes(source: ModelSource, recipe: Recipe) -> int:
     """Peak resident bytes of an export (estimated); the float model is mapped, not loaded."""
-    if source.weights is None:
-        return _TOOLS_BYTES
-    shapes = [torch.Size(entry.shape) for entry in source.weights.names().values()]
-    largest = max((shape.numel() for shape in shapes), default=0)
-    artifact = sum(shape.numel() for shape in shapes) * recipe.weight_bits / 8
-    return int(_TOOLS_BYTES + _ARTIFACT_COPIES * artifact + 3 * 4 * largest)
+    largest = max(_sizes(source), default=0)
+    return _TOOLS_BYTES + _ARTIFACT_COPIES * expected_artifact_bytes(source, recipe) + 3 * 4 * largest
+
+
+def expected_artifact_bytes(source: ModelSource, recipe: Recipe) -> int:
+    """Bytes of the artifact's weights (estimated): every weight at the recipe's bits."""
+    return int(sum(_sizes(source)) * recipe.weight_bits / 8)
+
+
+def _sizes(source: ModelSource) -> list[int]:
+    """Elements of each weight; none for a factory, whose module owns its weights."""
+    return [torch.Size(e.shape).numel() for e in source.weights.names().values()] if source.weights else []
 
 
 def check_memory(source: ModelSource, recipe: Recipe) -> None:

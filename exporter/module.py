@@ -17,11 +17,12 @@ from edgec.exporter.parity import Stage, lowering_rung, quality_rung
 from edgec.exporter.program import Effect, Program
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes import passes_for
-from edgec.exporter.weight_facts import weight_facts
+from edgec.exporter.weight_facts import expected_bytes, weight_facts
 from edgec.passes.contract import Pass, run_pass
 from edgec.passes.decompose_attention import DecomposeAttention
 from edgec.passes.fold_constants import FoldConstants
 from edgec.passes.fuse_sdpa import FuseSdpa
+from edgec.passes.quantized_form import decisions_of
 from edgec.passes.remove_noops import RemoveNoops
 
 if TYPE_CHECKING:
@@ -51,12 +52,12 @@ class ModuleStages:
         with torch.no_grad():
             eager = Stage("eager module", _flat(model(*self.inputs)))
         before = reference = Stage("captured", self._run(program))
-        rungs = [lowering_rung(eager, before)]
+        rungs = [_by_size(lowering_rung(eager, before))]
         progress.enter("rewrite")
         for rewrite in passes_of(self.request):
             program = run_pass(program, rewrite)
             after = Stage(rewrite.name, self._run(program), rewrite.effect)
-            rungs.append(self._rung(before, reference, after))
+            rungs.append(_by_size(self._rung(before, reference, after)))
             parity.gate(rungs)
             before = after
         self.program = program
@@ -108,12 +109,18 @@ class ModuleStages:
         loose = any(p.effect is Effect.APPROXIMATE for p in passes_for(self.request.recipe))
         budget = {"max_relative": 0.1} if loose else parity.FLOAT_LOWERING
         note = "executed by ExecuTorch on this machine"
-        return [lowering_rung(Stage(rewrite.final, logits["final"]), executed, budget, rounded=loose, note=note)]
+        rung = lowering_rung(Stage(rewrite.final, logits["final"]), executed, budget, rounded=loose, note=note)
+        return [_by_size(rung)]
 
 
 def _quality_budget(request: Request) -> dict[str, float]:
     """Outputs of a module are no distribution over tokens: they are compared by size, not by KL."""
     return {"max_relative": request.recipe.budgets.get("max_relative", 0.25)}
+
+
+def _by_size(rung: Rung) -> Rung:
+    """Without the figures that only a distribution over tokens has."""
+    return rung.model_copy(update={"kl_mean": None, "kl_max": None, "top1_agreement": None})
 
 
 def _flat(outputs: Any) -> Tensor:
@@ -123,6 +130,7 @@ def _flat(outputs: Any) -> Tensor:
 
 
 def _facts(program: Program, lowered: StaticLowered) -> Facts:
+    weights = weight_facts(program, ())
     return Facts(
         passes=[pass_info(change) for change in program.history],
         methods=[method_info(program.interface)],
@@ -130,7 +138,8 @@ def _facts(program: Program, lowered: StaticLowered) -> Facts:
         limits=None,
         delegation=_delegation(lowered),
         operators=sorted(outside.operator for outside in lowered.outside),
-        weights=weight_facts(program, ()),
+        weights=weights,
+        expected_weight_bytes=expected_bytes(weights, decisions_of(program.graph)),
     )
 
 

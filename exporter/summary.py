@@ -50,7 +50,7 @@ def _cells(rung: Rung) -> tuple[str, ...]:
         rung.stage,
         rung.reference,
         _number(rung.max_abs),
-        _number(rung.kl_mean),
+        "" if rung.top1_agreement is None else _number(rung.kl_mean),
         "" if rung.top1_agreement is None else f"{rung.top1_agreement:.1%}",
         result,
     )

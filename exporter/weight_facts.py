@@ -35,6 +35,22 @@ def weight_facts(program: Program, stored: Iterable[Stored]) -> list[WeightFact]
     return [*inside.values(), *outside]
 
 
+def expected_bytes(facts: Iterable[WeightFact], decisions: Iterable[Decision]) -> int:
+    """What the tensors should take by the recipe's bits: a weight that stayed in float does not raise it.
+
+    A tensor that no decision covers counts as it is stored; one that a decision covers counts what was decided, its
+    scales included.
+    """
+    covered = {name: decision for decision in decisions if decision.used for name in decision.buffers}
+    floats = sum(fact.bytes for fact in facts if fact.name not in covered and not _replaced(fact.name, covered))
+    return floats + sum({id(d): d.bytes for d in covered.values()}.values())
+
+
+def _replaced(name: str, covered: dict[str, Decision]) -> bool:
+    """A float tensor whose integers were decided on: its bytes should not be there."""
+    return f"{name}_int" in covered
+
+
 def _inside(constant: Stored, decisions: dict[str, Decision]) -> WeightFact:
     bits = _BITS[constant.encoding]
     decision = decisions.get(constant.name)
