@@ -20,6 +20,6 @@ def inspect(
 
     edgec inspect tiny-llama-host.edgec --json
     """
-    from edgec.exporter.inspect_tables import print_bundle
+    from edgec.exporter.report.inspect_tables import print_bundle
 
     print_bundle(bundle, as_json=json)

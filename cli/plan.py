@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from edgec.devices.estimate import Range
-    from edgec.exporter.plan import Plan
+    from edgec.exporter.plan.forecast import Plan
 
 _UNAVAILABLE = "unavailable"
 
@@ -42,10 +42,10 @@ def plan(
     edgec plan config.json --target galaxy-s24-ultra-cpu --weight-bits 8 --context 8192
     """
     from edgec.devices.targets import load_target
-    from edgec.exporter.footprint import Widths
-    from edgec.exporter.parameters import read_config
-    from edgec.exporter.plan import default_widths
-    from edgec.exporter.plan import plan as forecast
+    from edgec.exporter.plan.footprint import Widths
+    from edgec.exporter.plan.parameters import read_config
+    from edgec.exporter.plan.forecast import default_widths
+    from edgec.exporter.plan.forecast import plan as forecast
 
     phone = load_target(target)
     cache = kv_bits or default_widths(phone).kv_bits

@@ -9,11 +9,11 @@ from typing import Any
 
 from edgec.devices.targets import Target, load_target
 from edgec.errors import InputError
-from edgec.exporter.bundle import check_output, write_bundle
-from edgec.exporter.footprint_forecast import check_memory, expected_artifact_bytes
+from edgec.exporter.bundle.folder import check_output, write_bundle
+from edgec.exporter.memory_forecast import check_memory, expected_artifact_bytes
 from edgec.exporter.progress import Listener, Progress, silent
 from edgec.exporter.recipes import Recipe, check_recipe, load_recipe
-from edgec.exporter.sources import ModelSource, resolve
+from edgec.exporter.sources.resolve import ModelSource, resolve
 
 
 def export(
@@ -62,7 +62,7 @@ def export(
         InputError: the model, an option or the output is at fault; nothing was written.
         BudgetError: E201 parity, E210 size, E220 fallback; nothing was written.
     """
-    from edgec.exporter.assemble import bundle_contents
+    from edgec.exporter.bundle.assemble import bundle_contents
     from edgec.exporter.pipeline import Request, compile_model
     from edgec.exporter.stage_cache import StageCache
 
@@ -146,8 +146,8 @@ def _tokenizer(source: ModelSource) -> Any:
     """The model's tokenizer, checked against its embedding; None for models without one."""
     if not source.tokenizer_files or source.path is None or source.kind != "decoder":
         return None
-    from edgec.exporter.tokenizer_check import check_tokenizer
-    from edgec.exporter.tokenizer_files import load_tokenizer
+    from edgec.exporter.sources.tokenizer_check import check_tokenizer
+    from edgec.exporter.sources.tokenizer_files import load_tokenizer
 
     tokenizer = load_tokenizer(source.path, trust_remote_code=source.trust_remote_code)
     check_tokenizer(tokenizer, int(source.config["vocab_size"]), source.source)

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from edgec.errors import InputError
 from edgec.exporter.progress import Event, Listener
-from edgec.exporter.project_file import Project, find_project, overlay, require_model
+from edgec.exporter.sources.project_file import Project, find_project, overlay, require_model
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,8 @@ def _json_event(event: Event) -> None:
 
 
 def _summary(path: Path, as_json: bool) -> None:
-    from edgec.exporter.bundle import read_manifest
-    from edgec.exporter.summary import print_summary, summary_json
+    from edgec.exporter.bundle.folder import read_manifest
+    from edgec.exporter.report.summary import print_summary, summary_json
 
     manifest = read_manifest(path)
     if as_json:

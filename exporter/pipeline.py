@@ -16,8 +16,9 @@ from typing import Any
 
 from edgec.devices.targets import Target
 from edgec.errors import BudgetError
-from edgec.exporter import decoder, module, parity
-from edgec.exporter.compiled import (
+from edgec.exporter.parity import ladder
+from edgec.exporter.stages import decoder, module
+from edgec.exporter.stages.compiled import (
     ARTIFACT,
     Facts,
     Rewrite,
@@ -26,12 +27,12 @@ from edgec.exporter.compiled import (
     save_facts,
     save_rewrite,
 )
-from edgec.exporter.manifest import Limits, Rung
-from edgec.exporter.parity import Stage
-from edgec.exporter.probe import Probe, make_probe
+from edgec.exporter.bundle.manifest import Limits, Rung
+from edgec.exporter.parity.ladder import Stage
+from edgec.exporter.parity.probe import Probe, make_probe
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes import Recipe
-from edgec.exporter.sources import ModelSource
+from edgec.exporter.sources.resolve import ModelSource
 from edgec.exporter.spec import ModelSpec, model_spec
 from edgec.exporter.stage_cache import StageCache, source_digest, stage_key
 from edgec.exporter.tool_versions import tool_versions
@@ -111,7 +112,7 @@ def _run(stages: Any, request: Request, cache: StageCache, progress: Progress) -
     progress.enter("verify")
     rewrite, logits = load_rewrite(rewrite_folder)
     rungs = (*rewrite.rungs, *stages.verify(lowered / ARTIFACT, rewrite, logits))
-    parity.gate(rungs)
+    ladder.gate(rungs)
     return Compiled(lowered / ARTIFACT, facts, rungs)
 
 

@@ -19,9 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from edgec.exporter.atomic import NameTaken, clean_leftovers, new_folder, remove_folder, typed_os_errors, write_file
-from edgec.exporter.checked_files import file_sha256, first_difference, list_files
-from edgec.exporter.manifest import FileInfo
+from edgec.exporter.bundle.atomic import NameTaken, clean_leftovers, new_folder, remove_folder, typed_os_errors, write_file
+from edgec.exporter.bundle.checked_files import file_sha256, first_difference, list_files
+from edgec.exporter.bundle.manifest import FileInfo
 
 DEFAULT_MAX_BYTES = 20 << 30
 _DATA, _ENTRY = "data", "entry.json"

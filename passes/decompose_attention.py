@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from edgec.exporter.attention import OPERATOR
+from edgec.exporter.capture.attention import OPERATOR
 from edgec.exporter.program import Effect, Interface, Program
 from edgec.passes.contract import nodes_of
 from edgec.passes.emit import Emitter

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from edgec.exporter.capture import attribute
+from edgec.exporter.capture.decoder import attribute
 from edgec.exporter.program import Effect, Interface, Program
 from edgec.passes.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE, drop_if_unused
 

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 
-from edgec.exporter.attention import OPERATOR
+from edgec.exporter.capture.attention import OPERATOR
 from edgec.exporter.program import Effect, Interface, Program
 from edgec.passes.contract import nodes_of
 from edgec.passes.emit import Emitter

@@ -27,7 +27,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from edgec.errors import InputError
-from edgec.exporter.attention import LAYER, OPERATOR
+from edgec.exporter.capture.attention import LAYER, OPERATOR
 from edgec.exporter.program import Dynamic, Effect, Interface, Program, State, TensorType
 from edgec.passes.contract import nodes_of
 from edgec.passes.kv_layout import Layout, additive_mask, emit, layout, write_slots

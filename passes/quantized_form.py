@@ -16,7 +16,7 @@ import torchao.quantization.quant_primitives  # noqa: F401  (registers torch.ops
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from edgec.exporter.capture import attribute
+from edgec.exporter.capture.decoder import attribute
 from edgec.passes.weight_grid import QuantizedWeight
 from edgec.passes.weight_scheme import Decision, WeightScheme
 

@@ -6,7 +6,7 @@ Every job runs in a fresh process. Memory has a pass of its own, because watchin
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -16,7 +16,7 @@ from typing import Any
 import edgec
 from edgec.devices.transport import Transport, connect
 from edgec.errors import InputError
-from edgec.exporter.bundle import Bundle, open_bundle
+from edgec.exporter.bundle.folder import Bundle, open_bundle
 from edgec.runtime_py.bench_job import Job
 from edgec.runtime_py.bench_plot import save_plot
 from edgec.runtime_py.bench_record import (
@@ -87,16 +87,17 @@ def bench(
             E162 no token came.
         ToolError: E320, the device cannot be measured.
     """
-    transport = connect(device)
-    opened = open_bundle(Path(bundle))
+    transport, opened = connect(device), open_bundle(Path(bundle))
     job = Job("speed", str(opened.path), prompt_tokens, new_tokens, threads, warmups=warmups, repetitions=repetitions)
     _check(job, opened, sustained_minutes)
     records = _measure(transport, opened, job, sustained_minutes or 0.0, say or (lambda _: None))
-    plot = None
-    if out is not None:
-        write_records(records, out)
-        plot = save_plot(records, out.with_suffix(".svg"))
+    plot = _save(records, out) if out else None
     return BenchResult(tuple(records), summarise(records), out, plot)
+
+
+def _save(records: Sequence[AnyRecord], out: Path) -> Path:
+    write_records(records, out)
+    return save_plot(records, out.with_suffix(".svg"))
 
 
 def _check(job: Job, bundle: Bundle, minutes: float | None) -> None:

@@ -90,14 +90,14 @@ def run_job(job: Job) -> dict[str, Any]:
 
 
 def _session(job: Job) -> Session:
-    from edgec.exporter.bundle import open_bundle
+    from edgec.exporter.bundle.folder import open_bundle
 
     # The parent has verified the checksums; hashing here would fill the page cache and the peak.
     return Session(open_bundle(Path(job.bundle), check_files=False), job.threads)
 
 
 def _load(job: Job) -> dict[str, Any]:
-    from edgec.exporter.bundle import open_bundle
+    from edgec.exporter.bundle.folder import open_bundle
 
     bundle = open_bundle(Path(job.bundle), check_files=False)
     {"cold": page_cache.drop, "warm": page_cache.warm}[job.state](bundle.artifact_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgec.exporter.atomic import typed_os_errors
+from edgec.exporter.bundle.atomic import typed_os_errors
 from edgec.runtime_py.bench_record import AnyRecord, RepetitionRecord, SustainedRecord
 from edgec.runtime_py.svg import Series, box_chart, line_chart, stack
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from edgec.devices.transport import DeviceFacts
 from edgec.errors import InputError
-from edgec.exporter.atomic import typed_os_errors
+from edgec.exporter.bundle.atomic import typed_os_errors
 
 SCHEMA_VERSION = 1
 

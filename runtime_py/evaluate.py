@@ -79,8 +79,7 @@ def evaluate(
 ) -> Evaluation:
     """Measure perplexity on a text, and the distance from the float model where there is one.
 
-    The text is cut into windows of the context's length; each begins like a text of its own (with the tokenizer's
-    leading token), so no prediction sees an earlier window.
+    The text is cut into windows of the context's length; each begins like a text of its own.
 
     Args:
         bundle: the bundle folder.

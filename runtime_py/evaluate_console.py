@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from edgec.exporter.atomic import typed_os_errors
+from edgec.exporter.bundle.atomic import typed_os_errors
 from edgec.runtime_py.evaluate import Bucket, Evaluation
 from edgec.runtime_py.svg import Series, line_chart, stack
 

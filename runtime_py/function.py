@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgec.errors import InputError
-from edgec.exporter.manifest import MethodInfo, TensorInfo
+from edgec.exporter.bundle.manifest import MethodInfo, TensorInfo
 from edgec.runtime_py.native import Method, set_threads
 
 if TYPE_CHECKING:
-    from edgec.exporter.bundle import Bundle
+    from edgec.exporter.bundle.folder import Bundle
 
 Array = NDArray[Any]
 

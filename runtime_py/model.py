@@ -18,7 +18,7 @@ from edgec.runtime_py.sampling import Sampling
 from edgec.runtime_py.session import Session, opened
 
 if TYPE_CHECKING:
-    from edgec.exporter.bundle import Bundle
+    from edgec.exporter.bundle.folder import Bundle
 
 
 def load(bundle: Path | str | Bundle, threads: int | None = None) -> Model:

@@ -80,8 +80,9 @@ def _no_runtime(why: str) -> ToolError:
 def set_threads(threads: int | None) -> int:
     """Set the size of the process-wide thread pool (None leaves it); returns the size in force.
 
-    Torch's own pool gets the same size: the wheel's attention kernel runs on both, and where the two differ its barrier
-    spins (measured on 2 busy cores: prefill of 128 tokens 15 ms with 1 and 1 threads, 10 s with 1 and 2).
+    Torch's own pool gets the same size, also when a method is loaded: the wheel's attention kernel runs on both, and
+    where they differ its barrier spins (on 2 busy cores a prefill of 128 tokens took 15 ms with 1 and 1 threads, 10 s
+    with 1 and 2).
 
     Raises:
         InputError: E156, ``threads`` is below 1.
@@ -109,6 +110,7 @@ class Method:
         """
         self.artifact = artifact
         module = runtime()
+        set_threads(None)
         with captured_stderr() as log:
             try:
                 self._program = module._load_program(str(artifact))

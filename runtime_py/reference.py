@@ -13,7 +13,7 @@ from edgec.runtime_py.native import captured_stderr
 from edgec.runtime_py.stepper import Logits
 
 if TYPE_CHECKING:
-    from edgec.exporter.bundle import Bundle
+    from edgec.exporter.bundle.folder import Bundle
 
 
 class Reference(Protocol):

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgec.errors import InputError
-from edgec.exporter.manifest import Limits
+from edgec.exporter.bundle.manifest import Limits
 from edgec.runtime_py.cache_contents import CacheContents
 from edgec.runtime_py.native import Method, set_threads
 from edgec.runtime_py.stepper import Logits, check_context, prefill_in_chunks
 
 if TYPE_CHECKING:
-    from edgec.exporter.bundle import Bundle
+    from edgec.exporter.bundle.folder import Bundle
 
 
 def opened(bundle: Path | str | Bundle) -> Bundle:
     """A bundle given as a path or already opened; opening checks every file's checksum."""
-    from edgec.exporter.bundle import open_bundle
+    from edgec.exporter.bundle.folder import open_bundle
 
     return open_bundle(Path(bundle)) if isinstance(bundle, str | Path) else bundle
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgec.errors import InputError
-from edgec.exporter.manifest import Limits
+from edgec.exporter.bundle.manifest import Limits
 
 Logits = NDArray[np.float32]
 

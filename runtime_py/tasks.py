@@ -103,10 +103,6 @@ def adapter(model: Model) -> Any:
             bos = model.tokenizer.bos_token_id
             return self.eot_token_id if bos is None else bos
 
-        @property
-        def tokenizer_name(self) -> str:
-            return model.bundle.manifest.name
-
         def tok_encode(self, string: str, add_special_tokens: bool | None = None, **_: Any) -> list[int]:
             special = add_special_tokens is not False
             return list(model.tokenizer(string, add_special_tokens=special)["input_ids"])

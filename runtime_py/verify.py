@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from edgec.errors import EdgecError, ToolError
-from edgec.exporter.bundle import Bundle, open_bundle
-from edgec.exporter.golden import (
+from edgec.exporter.bundle.folder import Bundle, open_bundle
+from edgec.exporter.bundle.golden import (
     ChatVector,
     FunctionVector,
     Golden,
@@ -23,7 +23,7 @@ from edgec.exporter.golden import (
     read_golden,
     render,
 )
-from edgec.exporter.manifest import Runtime
+from edgec.exporter.bundle.manifest import Runtime
 
 if TYPE_CHECKING:
     from edgec.runtime_py.model import Model

@@ -21,9 +21,9 @@ from edgec.backends.xnnpack.delegate import Stored, Template, instantiate, lower
 from edgec.backends.xnnpack.delegation import delegation
 from edgec.backends.xnnpack.order import sort_stably
 from edgec.backends.xnnpack.region import Region, extract
-from edgec.exporter.manifest import Delegation
+from edgec.exporter.bundle.manifest import Delegation
 from edgec.exporter.program import Dynamic, Interface, Program
-from edgec.exporter.reexport import reexport
+from edgec.exporter.capture.reexport import reexport
 from edgec.passes.contract import clean
 
 METHOD = "forward"

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from edgec.cli.inspect import inspect
 from edgec.cli.verify import verify
 from edgec.errors import InputError
-from edgec.exporter.bundle import canonical_json, read_manifest
+from edgec.exporter.bundle.folder import canonical_json, read_manifest
 from edgec.runtime_py.verify import Check, VerifyReport
 from tests.exporter.bundle_samples import sample_manifest, write_sample
 
@@ -40,7 +40,7 @@ def test_inspect_as_json_is_the_manifest(tmp_path: Path) -> None:
 
 
 def test_inspect_works_for_the_barest_manifest() -> None:
-    from edgec.exporter.inspect_tables import manifest_tables
+    from edgec.exporter.report.inspect_tables import manifest_tables
 
     fields: dict[str, object] = {key: [] for key in ("passes", "methods", "states", "parity")}
     bare = sample_manifest(delegation=None, ledger=None, limits=None, **fields)

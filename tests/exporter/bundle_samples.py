@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from edgec.exporter.bundle import write_bundle
-from edgec.exporter.manifest import (
+from edgec.exporter.bundle.folder import write_bundle
+from edgec.exporter.bundle.manifest import (
     Build,
     Delegation,
     Fallback,

@@ -14,8 +14,8 @@ import pytest
 
 from edgec.errors import InputError
 from edgec.exporter import stage_cache
-from edgec.exporter.atomic import typed_disk_full
-from edgec.exporter.checked_files import file_sha256
+from edgec.exporter.bundle.atomic import typed_disk_full
+from edgec.exporter.bundle.checked_files import file_sha256
 from edgec.exporter.stage_cache import StageCache, default_root, source_digest, stage_key
 
 KEY = stage_key({"stage": "capture"})

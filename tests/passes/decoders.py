@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from edgec.exporter.capture import capture_decoder, skeleton
+from edgec.exporter.capture.decoder import capture_decoder, skeleton
 from edgec.exporter.program import Program
 from edgec.exporter.spec import model_spec
 from edgec.passes.contract import run_pass

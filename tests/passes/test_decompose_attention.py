@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 
-from edgec.exporter.attention import OPERATOR, reference_attention
+from edgec.exporter.capture.attention import OPERATOR, reference_attention
 from edgec.exporter.program import Dynamic, Interface, Program, TensorType
-from edgec.exporter.reexport import reexport
+from edgec.exporter.capture.reexport import reexport
 from edgec.passes.contract import nodes_of, run_pass
 from edgec.passes.decompose_attention import DecomposeAttention
 

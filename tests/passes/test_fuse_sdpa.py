@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from edgec.exporter.attention import OPERATOR
-from edgec.exporter.capture_module import capture_module
+from edgec.exporter.capture.attention import OPERATOR
+from edgec.exporter.capture.module import capture_module
 from edgec.exporter.program import Program
 from edgec.passes.contract import nodes_of, run_pass
 from edgec.passes.fuse_sdpa import SDPA, FuseSdpa

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.passes.decoders import CONTEXT, ROWS, captured, tiny_model, tokens
 
 from edgec.errors import InputError
-from edgec.exporter.attention import OPERATOR
-from edgec.exporter.execution import call_plan, feed, run_eager, run_program
-from edgec.exporter.metrics import difference
+from edgec.exporter.capture.attention import OPERATOR
+from edgec.exporter.parity.execution import call_plan, feed, run_eager, run_program
+from edgec.exporter.parity.metrics import difference
 from edgec.exporter.program import Effect, Program
 from edgec.passes.contract import clone, nodes_of, run_pass
 from edgec.passes.kv_cache import KvCache

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgec.exporter.attention import visible
+from edgec.exporter.capture.attention import visible
 from edgec.passes.kv_layout import MASKED, Layout, additive_mask, layout, slot_positions, write_slots
 
 CONTEXT = 64

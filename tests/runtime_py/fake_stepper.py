@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from edgec.errors import InputError
-from edgec.exporter.manifest import Limits, StateInfo
+from edgec.exporter.bundle.manifest import Limits, StateInfo
 from edgec.runtime_py.cache_contents import CacheContents
 from edgec.runtime_py.stepper import Logits, prefill_in_chunks
 

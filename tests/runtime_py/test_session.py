@@ -9,8 +9,8 @@ from transformers import AutoModelForCausalLM
 
 import edgec
 from edgec.errors import InputError
-from edgec.exporter.bundle import open_bundle
-from edgec.exporter.manifest import MethodInfo, TensorInfo
+from edgec.exporter.bundle.folder import open_bundle
+from edgec.exporter.bundle.manifest import MethodInfo, TensorInfo
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.session import Session
 from tests.runtime_py.tiny_decoder import CHUNK, CONTEXT, ROWS, VOCAB, lower, manifest
@@ -92,7 +92,7 @@ def test_threads_are_set_and_checked(tiny_bundle: Path) -> None:
 
 
 def test_an_artifact_that_is_no_program_is_refused(tmp_path: Path) -> None:
-    from edgec.exporter.bundle import write_bundle
+    from edgec.exporter.bundle.folder import write_bundle
 
     write_bundle(tmp_path / "bad.edgec", manifest(), {"model.pte": b"not a program" * 100})
     with pytest.raises(InputError, match="E157"):
@@ -106,7 +106,7 @@ class _Affine(torch.nn.Module):
 
 @pytest.fixture(scope="module")
 def affine(tmp_path_factory: pytest.TempPathFactory) -> Model:
-    from edgec.exporter.bundle import write_bundle
+    from edgec.exporter.bundle.folder import write_bundle
 
     folder = tmp_path_factory.mktemp("affine") / "affine.edgec"
     tensors = {name: TensorInfo(name=name, dtype="float32", shape=[2, 3]) for name in ("x", "y", "a", "b")}

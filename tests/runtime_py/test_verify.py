@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from edgec.errors import InputError
-from edgec.exporter.bundle import MANIFEST, open_bundle, write_bundle
-from edgec.exporter.golden import Golden, chat_vector, golden_bytes, output_vector, text_vectors
-from edgec.exporter.manifest import Runtime
+from edgec.exporter.bundle.folder import MANIFEST, open_bundle, write_bundle
+from edgec.exporter.bundle.golden import Golden, chat_vector, golden_bytes, output_vector, text_vectors
+from edgec.exporter.bundle.manifest import Runtime
 from edgec.runtime_py.model import load
 from edgec.runtime_py.verify import Check, VerifyReport, runtime_check, verify
 

@@ -12,7 +12,7 @@ from tests.passes.decoders import CONTEXT, captured
 from edgec.backends.xnnpack.clusters import LINEAR, clusters, is_constant
 from edgec.backends.xnnpack.order import sort_stably
 from edgec.backends.xnnpack.region import extract
-from edgec.exporter.reexport import reexport
+from edgec.exporter.capture.reexport import reexport
 from edgec.passes.contract import run_pass
 from edgec.passes.kv_cache import KvCache
 

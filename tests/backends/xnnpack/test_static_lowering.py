@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from edgec.backends.xnnpack.static_lowering import StaticLowered, lower_static
 from edgec.errors import InputError
-from edgec.exporter.capture_module import capture_module
+from edgec.exporter.capture.module import capture_module
 from edgec.exporter.program import Dynamic, Interface, Program, TensorType
 from edgec.passes.contract import run_pass
 from edgec.passes.decompose_attention import DecomposeAttention

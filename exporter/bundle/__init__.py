@@ -1,0 +1,1 @@
+"""The verified bundle: manifest, checksums, golden vectors, size ledger."""

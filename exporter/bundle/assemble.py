@@ -1,0 +1,169 @@
+"""From a verified artifact to the bundle's files and manifest."""
+
+from __future__ import annotations
+
+import json
+import platform
+import resource
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from edgec.exporter.stages.compiled import ARTIFACT, Facts
+from edgec.exporter.parity.execution import artifact_step
+from edgec.exporter.bundle.golden import (
+    FunctionVector,
+    Golden,
+    OutputVector,
+    chat_vector,
+    function_vector,
+    golden_bytes,
+    output_vector,
+    probe_values,
+    text_vectors,
+)
+from edgec.exporter.bundle.ledger import WeightRecord, build_ledger, check_ledger
+from edgec.exporter.bundle.manifest import Build, Ledger, Limits, Manifest, ModelInfo, Runtime
+from edgec.exporter.pipeline import Compiled, Request
+from edgec.exporter.report.page import render_report
+from edgec.exporter.tool_versions import tool_versions
+
+_GOLDEN_PROMPT, _GOLDEN_TOKENS = 12, 8
+Files = dict[str, bytes | Path]
+
+
+def bundle_contents(request: Request, compiled: Compiled, name: str, seconds: Mapping[str, float]) -> tuple[Manifest, Files]:
+    """The manifest, without its file list, and every other file of the bundle.
+
+    Raises:
+        BudgetError: E210, the artifact is larger than its bits explain.
+    """
+    ledger = size_ledger(compiled)
+    manifest = _manifest(request, compiled, name, ledger, seconds)
+    golden = _golden(request, compiled)
+    files: Files = {
+        ARTIFACT: compiled.artifact,
+        "golden.json": golden_bytes(golden),
+        **{f"tokenizer/{file.name}": file for file in request.source.tokenizer_files},
+        **_generation_config(request),
+        "report.html": render_report(manifest).encode(),
+    }
+    return manifest, files
+
+
+def size_ledger(compiled: Compiled) -> Ledger:
+    """The artifact's ledger, checked.
+
+    Raises:
+        BudgetError: E210.
+    """
+    records = [
+        WeightRecord(w.name, w.dtype, tuple(w.shape), w.container_bits, w.information_bits, w.bytes)
+        for w in compiled.facts.weights
+    ]
+    ledger = build_ledger(compiled.artifact, records)
+    check_ledger(ledger, compiled.facts.expected_weight_bytes)
+    return ledger
+
+
+def _manifest(
+    request: Request, compiled: Compiled, name: str, ledger: Ledger, seconds: Mapping[str, float]
+) -> Manifest:
+    facts = compiled.facts
+    return Manifest(
+        name=name,
+        model=_model(request, facts),
+        target=request.target.name,
+        recipe=request.recipe.to_json(),
+        passes=facts.passes,
+        methods=facts.methods,
+        states=facts.states,
+        limits=facts.limits,
+        parity=list(compiled.rungs),
+        delegation=facts.delegation,
+        ledger=ledger,
+        runtime=_runtime(facts),
+        tools=tool_versions(),
+        files=[],
+        build=_build(seconds),
+    )
+
+
+def _model(request: Request, facts: Facts) -> ModelInfo:
+    source, decoder = request.source, request.source.kind == "decoder"
+    weights = source.weights
+    counted = sum(torch.Size(entry.shape).numel() for entry in weights.names().values()) if weights else None
+    return ModelInfo(
+        name=source.name,
+        source=source.source,
+        revision=source.revision,
+        family=str(source.config.get("model_type", "module")),
+        task=source.task or "module",
+        licence=source.licence,
+        parameters=counted if counted is not None else sum(_values(w.shape) for w in facts.weights),
+        layers=len(request.spec.layers) if decoder else None,
+        vocab_size=request.spec.vocab_size if decoder else None,
+        trained=source.trained,
+    )
+
+
+def _values(shape: list[int]) -> int:
+    return int(np.prod(shape, dtype=np.int64))
+
+
+def _runtime(facts: Facts) -> Runtime:
+    backend = {"xnnpack": "XnnpackBackend"}[facts.delegation.backend]
+    return Runtime(name="executorch", version=tool_versions()["executorch"], backends=[backend], operators=facts.operators)
+
+
+def _build(seconds: Mapping[str, float]) -> Build:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    host = {"machine": platform.machine(), "system": platform.system(), "python": platform.python_version()}
+    return Build(created=datetime.now(UTC).isoformat(timespec="seconds"), seconds=dict(seconds), peak_bytes=peak, host=host)
+
+
+def _generation_config(request: Request) -> Files:
+    config = request.source.generation_config
+    return {"generation_config.json": json.dumps(config, indent=2, sort_keys=True).encode()} if config else {}
+
+
+def _golden(request: Request, compiled: Compiled) -> Golden:
+    tokenizer = request.tokenizer
+    texts = text_vectors(tokenizer) if tokenizer is not None else ()
+    chat = chat_vector(tokenizer) if tokenizer is not None else None
+    if compiled.facts.limits is None:
+        return Golden(texts=texts, chat=chat, functions=(_function_vector(compiled),))
+    return Golden(texts=texts, chat=chat, outputs=(_greedy_vector(request, compiled.artifact, compiled.facts.limits),))
+
+
+def _greedy_vector(request: Request, artifact: Path, limits: Limits) -> OutputVector:
+    """A short greedy continuation by the artifact itself."""
+    prompt = list(request.probe.tokens[: min(_GOLDEN_PROMPT, limits.prefill_chunk, limits.context - _GOLDEN_TOKENS)])
+    step, rows, tokens = artifact_step(artifact), [], list(prompt)
+    fed = 0
+    for _ in range(_GOLDEN_TOKENS):
+        new = tokens[fed:]
+        logits = step(torch.tensor([new]), torch.arange(fed, len(tokens)), torch.tensor([len(new) - 1]))[0, 0]
+        fed = len(tokens)
+        rows.append(logits.numpy().copy())
+        tokens.append(int(logits.argmax()))
+    return output_vector(prompt, tokens[len(prompt) :], np.stack(rows))
+
+
+def _function_vector(compiled: Compiled) -> FunctionVector:
+    """A module's outputs on inputs that any language can make again."""
+    from edgec.runtime_py.native import Method
+
+    method = compiled.facts.methods[0]
+    bounds = {tensor.name: 2 for tensor in method.inputs if not tensor.dtype.startswith("float")}
+    values = [
+        torch.from_numpy(probe_values([int(d) for d in t.shape], t.dtype, bounds.get(t.name, 0))) for t in method.inputs
+    ]
+    outputs: list[Tensor] = Method(compiled.artifact)(values)
+    named: dict[str, Any] = {info.name: out.numpy() for info, out in zip(method.outputs, outputs, strict=True)}
+    return function_vector(bounds, named)

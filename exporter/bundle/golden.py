@@ -1,0 +1,211 @@
+"""Golden vectors: what this bundle must say wherever it runs, written at export and replayed by ``edgec verify``.
+
+Token vectors pin the tokenizer and the chat template, output vectors pin the artifact. Logits are compared with a
+tolerance because another instruction set rounds differently; tokens are compared exactly, save where the two best
+logits were closer than the tolerance.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from edgec.errors import InputError
+from edgec.exporter.bundle.golden_texts import CHAT, TEXTS
+from edgec.exporter.bundle.manifest import Part
+
+GOLDEN_VERSION = 1
+TOP = 8
+Floats = NDArray[np.floating[Any]]
+
+
+class TextVector(Part):
+    """A text, its token ids with the tokenizer's own leading tokens, and whether decoding gives the text back."""
+
+    label: str
+    text: str
+    ids: list[int]
+    round_trip: bool
+
+
+class ChatVector(Part):
+    """A conversation as the chat template renders it for an answer."""
+
+    messages: list[dict[str, str]]
+    rendered: str
+    ids: list[int]
+
+
+class Probe(Part):
+    """The largest logits after the token at ``position`` (0 is the first of the prompt), in the logits' own unit."""
+
+    position: int
+    ids: list[int]
+    logits: list[float]
+
+
+class OutputVector(Part):
+    """A prompt and its greedy continuation.
+
+    ``margins``: for each continued token, by how much its logit led the second best. ``tolerance``: how far a probed
+    logit, or a margin, may move on another machine, in the logits' own unit.
+    """
+
+    prompt_ids: list[int]
+    continuation_ids: list[int]
+    margins: list[float]
+    probes: list[Probe]
+    tolerance: float
+
+
+class FunctionVector(Part):
+    """For models that are not decoders: inputs made by `probe_values`, and some values of each output.
+
+    ``bounds``: for integer inputs, the number of values allowed (0..bound-1). ``indices`` count along the flat output.
+    """
+
+    bounds: dict[str, int]
+    indices: dict[str, list[int]]
+    values: dict[str, list[float]]
+    tolerance: float
+
+
+class Golden(Part):
+    """All vectors of a bundle (``golden.json``)."""
+
+    golden_version: int = GOLDEN_VERSION
+    texts: tuple[TextVector, ...] = ()
+    chat: ChatVector | None = None
+    outputs: tuple[OutputVector, ...] = ()
+    functions: tuple[FunctionVector, ...] = ()
+
+
+def text_vectors(tokenizer: Any) -> tuple[TextVector, ...]:
+    """`TEXTS` through a transformers tokenizer."""
+    return tuple(_text_vector(tokenizer, label, text) for label, text in TEXTS)
+
+
+def _text_vector(tokenizer: Any, label: str, text: str) -> TextVector:
+    ids = encode(tokenizer, text)
+    back = tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    return TextVector(label=label, text=text, ids=ids, round_trip=back == text)
+
+
+def encode(tokenizer: Any, text: str) -> list[int]:
+    """Token ids as a prompt gets them."""
+    return [int(token) for token in tokenizer(text)["input_ids"]]
+
+
+def chat_vector(tokenizer: Any) -> ChatVector | None:
+    """`CHAT` through the tokenizer's chat template, or None where it has none."""
+    if not getattr(tokenizer, "chat_template", None):
+        return None
+    messages = [dict(message) for message in CHAT]
+    rendered = render(tokenizer, messages)
+    ids = tokenizer(rendered, add_special_tokens=False)["input_ids"]
+    return ChatVector(messages=messages, rendered=rendered, ids=[int(token) for token in ids])
+
+
+def render(tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> str:
+    """A conversation as text, ready for an answer."""
+    return str(tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True))
+
+
+def output_vector(
+    prompt_ids: Sequence[int], continuation_ids: Sequence[int], logits: Floats, relative_tolerance: float = 0.01
+) -> OutputVector:
+    """An output vector from the artifact's own execution.
+
+    Args:
+        prompt_ids: what was fed first.
+        continuation_ids: the greedy tokens that followed.
+        logits: float32 [len(continuation_ids), vocabulary]; row i chose ``continuation_ids[i]``, so row 0 belongs to
+            the prompt's last position.
+        relative_tolerance: ``tolerance`` as a share of the largest absolute logit; 1 % covers another order of
+            summation and 8-bit activations that round the other way on another instruction set.
+
+    Raises:
+        ValueError: the rows do not fit the continuation, or hold an undefined number.
+    """
+    if len(logits) != len(continuation_ids) or not len(logits) or not np.isfinite(logits).all():
+        raise ValueError("one finite row of logits per continued token is needed")
+    best_two = np.sort(logits, axis=-1)[:, -2:]
+    rows = sorted({0, len(logits) - 1})
+    return OutputVector(
+        prompt_ids=list(prompt_ids),
+        continuation_ids=list(continuation_ids),
+        margins=[float(high - low) for low, high in best_two],
+        probes=[probe(logits[row], len(prompt_ids) - 1 + row) for row in rows],
+        tolerance=float(relative_tolerance * np.abs(logits).max()),
+    )
+
+
+def probe(row: Floats, position: int) -> Probe:
+    """The `TOP` largest logits of one row [vocabulary], largest first, equal ones by id."""
+    order = np.argsort(-row, kind="stable")[:TOP]
+    return Probe(position=position, ids=[int(token) for token in order], logits=[float(row[token]) for token in order])
+
+
+def function_vector(
+    bounds: Mapping[str, int], outputs: Mapping[str, Floats], relative_tolerance: float = 0.01
+) -> FunctionVector:
+    """A function vector from outputs by name; `TOP` values are probed, spread evenly over each.
+
+    Raises:
+        ValueError: a probed output is undefined.
+    """
+    flat = {name: np.asarray(value, dtype=np.float64).ravel() for name, value in outputs.items()}
+    if not all(value.size and np.isfinite(value).all() for value in flat.values()):
+        raise ValueError("the outputs must hold finite numbers")
+    indices = {name: sorted({int(i) for i in np.linspace(0, value.size - 1, TOP)}) for name, value in flat.items()}
+    return FunctionVector(
+        bounds=dict(bounds),
+        indices=indices,
+        values={name: [float(flat[name][i]) for i in places] for name, places in indices.items()},
+        tolerance=float(relative_tolerance * max(np.abs(value).max() for value in flat.values())),
+    )
+
+
+def probe_values(shape: Sequence[int], dtype: str, bound: int = 0) -> NDArray[Any]:
+    """Inputs that every language can make again: x[i] = (2654435761 * i + 12345) mod 2**32.
+
+    Args:
+        shape: of the input.
+        dtype: numpy's name; floats are scaled to [-1, 1), integers taken modulo ``bound``.
+        bound: number of allowed integer values; 0 allows only 0.
+    """
+    count = int(np.prod(shape, dtype=np.int64))
+    raw = (np.arange(count, dtype=np.uint64) * np.uint64(2654435761) + np.uint64(12345)) % np.uint64(1 << 32)
+    if np.issubdtype(np.dtype(dtype), np.floating):
+        return np.asarray(raw / float(1 << 31) - 1.0).astype(dtype).reshape(shape)
+    return np.asarray(raw % np.uint64(max(bound, 1))).astype(dtype).reshape(shape)
+
+
+def golden_bytes(golden: Golden) -> bytes:
+    """The content of golden.json; equal vectors give equal bytes."""
+    return (json.dumps(golden.model_dump(mode="json"), ensure_ascii=False, allow_nan=False, indent=1) + "\n").encode()
+
+
+def read_golden(path: Path) -> Golden:
+    """Read golden.json.
+
+    Raises:
+        InputError: E138, it cannot be read or has another version.
+    """
+    try:
+        golden = Golden.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError) as error:
+        raise _unreadable(path, str(error)[:200]) from error
+    if golden.golden_version != GOLDEN_VERSION:
+        raise _unreadable(path, f"it has version {golden.golden_version}, this edgec reads {GOLDEN_VERSION}")
+    return golden
+
+
+def _unreadable(path: Path, why: str) -> InputError:
+    return InputError("The golden vectors cannot be read.", str(path), why, "export the model again", "E138")

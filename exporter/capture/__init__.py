@@ -1,0 +1,1 @@
+"""torch.export over fake weights, through one attention operator."""

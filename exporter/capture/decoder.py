@@ -1,0 +1,216 @@
+"""Capture a decoder as a Program: torch.export over fake weights, so that nothing is allocated; real ones are bound after.
+
+The model is built with transformers' own code for its family. Large parameters never exist while it is built
+(``torch.empty`` gives a meta tensor above a size), small tensors are real, so that rotary tables and embedding scales
+keep their values. There is no model-specific line here: attention goes through ``edgec::attention``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.fx import GraphModule
+from torch.overrides import TorchFunctionMode
+
+from edgec.errors import InputError
+from edgec.exporter.capture import attention
+from edgec.exporter.program import Dynamic, Interface, Program, TensorType
+from edgec.exporter.spec import ModelSpec
+
+_SMALL = 1 << 16
+_WRAPPED = "decoder."
+
+
+class TensorSource(Protocol):
+    """Where weights come from; ``tensor`` may return a memory-mapped tensor of any float dtype."""
+
+    def tensor(self, name: str) -> Tensor:
+        """The weight called ``name`` in the model's own state dict."""
+        ...
+
+
+class _LargeOnMeta(TorchFunctionMode):
+    """``torch.empty`` above a size yields a meta tensor: layers build without memory."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if func is torch.empty and _numel(args) > _SMALL:
+            kwargs["device"] = "meta"
+        return func(*args, **kwargs)
+
+
+def _numel(args: tuple[Any, ...]) -> int:
+    shape = args[0] if args and isinstance(args[0], (tuple, list, torch.Size)) else args
+    total = 1
+    for size in shape:
+        total *= int(size)
+    return total
+
+
+class _Decoder(nn.Module):
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.decoder = model
+
+    def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        with attention.query_positions(positions):
+            output = self.decoder(input_ids=tokens, position_ids=positions.unsqueeze(0), use_cache=False)
+        logits: Tensor = output.logits
+        return logits
+
+
+@dataclass(frozen=True)
+class Skeleton:
+    """A model without weights. ``aliases`` maps every parameter name to the first name of the same tensor."""
+
+    model: nn.Module
+    aliases: Mapping[str, str]
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of each distinct parameter and persistent buffer, by name."""
+        tensors = {**dict(self.model.named_parameters()), **persistent_buffers(self.model)}
+        return {name: tuple(t.shape) for name, t in tensors.items()}
+
+
+def persistent_buffers(model: nn.Module) -> dict[str, Tensor]:
+    """Buffers that a checkpoint holds."""
+    names = set(model.state_dict().keys())
+    return {name: buffer for name, buffer in model.named_buffers() if name in names}
+
+
+def skeleton(build: Callable[[], nn.Module]) -> Skeleton:
+    """Build a model without allocating its large parameters."""
+    attention.register()
+    with _LargeOnMeta(), torch.no_grad():
+        model = build().eval().requires_grad_(False).float()
+        if hasattr(model, "tie_weights"):
+            model.tie_weights()  # type: ignore[operator]
+    first: dict[int, str] = {}
+    named = model.named_parameters(remove_duplicate=False)
+    aliases = {name: first.setdefault(id(parameter), name) for name, parameter in named}
+    return Skeleton(model, aliases)
+
+
+def capture_decoder(bones: Skeleton, spec: ModelSpec, weights: TensorSource, max_tokens: int) -> Program:
+    """Trace a decoder and bind its weights.
+
+    Args:
+        bones: the model without weights.
+        spec: its shape.
+        weights: by the model's own parameter names; kept in their stored dtype and cast in the graph.
+        max_tokens: the longest sequence one call may see.
+
+    Returns:
+        a Program with inputs tokens int64 [1, S] and positions int64 [S], output logits float32 [1, S, V].
+
+    Raises:
+        InputError: E109, the architecture cannot be traced.
+    """
+    size = Dynamic("S", 1, max_tokens)
+    interface = Interface(
+        inputs=(TensorType("tokens", torch.int64, (1, size)), TensorType("positions", torch.int64, (size,))),
+        outputs=(TensorType("logits", torch.float32, (1, size, spec.vocab_size)),),
+    )
+    graph = _trace(bones.model, max_tokens)
+    bind(graph, bones.aliases, weights)
+    return Program(graph=graph, interface=interface, spec=spec)
+
+
+def _trace(model: nn.Module, max_tokens: int) -> GraphModule:
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+    _fake_parameters(model, fake)
+    example = min(8, max_tokens)
+    size = torch.export.Dim("S", min=2, max=max_tokens)
+    try:
+        with fake, torch.no_grad():
+            inputs = (torch.zeros(1, example, dtype=torch.long), torch.arange(example))
+            exported = torch.export.export(
+                _Decoder(model), inputs, dynamic_shapes={"tokens": {1: size}, "positions": {0: size}}, strict=False
+            )
+    except Exception as error:
+        raise InputError(
+            what="the model could not be traced by torch.export",
+            where=type(model).__name__,
+            why=str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__,
+            fix="report the architecture; a module of your own must avoid data-dependent Python control flow",
+            code="E109",
+        ) from error
+    return exported.module(check_guards=False)
+
+
+def _fake_parameters(model: nn.Module, fake: Any) -> None:
+    """Replace meta parameters by fake CPU ones: torch.export wants all tensors on one device."""
+    twins: dict[int, nn.Parameter] = {}
+    for module in model.modules():
+        for name, parameter in list(module._parameters.items()):
+            if parameter is None or parameter.device.type != "meta":
+                continue
+            if id(parameter) not in twins:
+                with fake:
+                    twins[id(parameter)] = nn.Parameter(torch.empty(parameter.shape), requires_grad=False)
+            module._parameters[name] = twins[id(parameter)]
+
+
+def bind(graph: GraphModule, aliases: Mapping[str, str], weights: TensorSource) -> None:
+    """Give the graph's attributes their real tensors, one tensor per tied group, and cast nodes where the dtype differs."""
+    held: dict[str, Tensor] = {}
+    for target in sorted({str(node.target) for node in graph.graph.nodes if node.op == "get_attr"}):
+        name = target.removeprefix(_WRAPPED)
+        if name in aliases or name in _persistent_names(graph, target):
+            canonical = aliases.get(name, name)
+            held.setdefault(canonical, weights.tensor(canonical))
+            _set(graph, target, nn.Parameter(held[canonical], requires_grad=False))
+    _drop_unused(graph)
+    _insert_casts(graph)
+    graph.recompile()
+
+
+def _persistent_names(graph: GraphModule, target: str) -> set[str]:
+    """The attribute itself when it is a fake buffer, which only a checkpoint can fill."""
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    return {target.removeprefix(_WRAPPED)} if isinstance(attribute(graph, target), FakeTensor) else set()
+
+
+def attribute(graph: nn.Module, target: str) -> Any:
+    """The tensor that a ``get_attr`` node names."""
+    owner, _, leaf = target.rpartition(".")
+    return getattr(graph.get_submodule(owner), leaf)
+
+
+def _set(graph: GraphModule, target: str, value: nn.Parameter) -> None:
+    owner, _, leaf = target.rpartition(".")
+    module = graph.get_submodule(owner)
+    for table in (module._parameters, module._buffers, module.__dict__):
+        table.pop(leaf, None)
+    module.register_parameter(leaf, value)
+
+
+def _drop_unused(graph: GraphModule) -> None:
+    used = {str(node.target) for node in graph.graph.nodes if node.op == "get_attr"}
+    for name in [name for name, _ in _all_tensors(graph) if name not in used]:
+        owner, _, leaf = name.rpartition(".")
+        delattr(graph.get_submodule(owner), leaf)
+
+
+def _all_tensors(graph: GraphModule) -> Iterable[tuple[str, Tensor]]:
+    yield from list(graph.named_parameters(remove_duplicate=False))
+    yield from list(graph.named_buffers(remove_duplicate=False))
+
+
+def _insert_casts(graph: GraphModule) -> None:
+    """A weight stored in bf16 stays bf16: the graph casts it where it is used."""
+    for node in [n for n in graph.graph.nodes if n.op == "get_attr"]:
+        value = attribute(graph, str(node.target))
+        if isinstance(value, Tensor) and value.is_floating_point() and value.dtype != torch.float32:
+            with graph.graph.inserting_after(node):
+                cast = graph.graph.call_function(torch.ops.aten.to.dtype, (node, torch.float32))
+            cast.meta = dict(node.meta)
+            node.replace_all_uses_with(cast, delete_user_cb=lambda user, keep=cast: user is not keep)

@@ -1,0 +1,177 @@
+"""Capture any nn.Module as a Program of static shapes: encoders, vision models, and whatever a factory returns.
+
+Attention arrives here as ``aten.scaled_dot_product_attention``, with its masks; the pass ``fuse_sdpa`` gives it edgec's
+own form.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.export import ExportedProgram
+from torch.fx import GraphModule
+from torch.utils import _pytree as pytree
+
+from edgec.errors import InputError
+from edgec.exporter.capture.decoder import Skeleton, TensorSource, _fake_parameters, attribute, bind
+from edgec.exporter.program import Interface, Program, TensorType
+
+Examples = Sequence[Tensor] | Mapping[str, Tensor]
+
+
+def capture_module(
+    module: nn.Module, example_inputs: Examples, name: str = "", input_names: Sequence[str] = ()
+) -> Program:
+    """Trace a module over example inputs; its weights are shared with the program, not copied.
+
+    Args:
+        module: put into evaluation mode.
+        example_inputs: tensors in the order of ``forward``'s parameters, or by their names; their shapes are fixed.
+        name: for error messages; the class's name by default.
+        input_names: what to call inputs given by order; ``forward``'s parameter names by default.
+
+    Returns:
+        a Program without a ModelSpec. Inputs are named after ``forward``'s parameters, outputs after the fields or
+        keys of what it returns (``logits``, ``hidden_states_0``); a plain tensor is called ``output``.
+
+    Raises:
+        InputError: E109, the module cannot be traced or takes or returns other things than tensors.
+    """
+    name = name or type(module).__name__
+    exported = _export(module.eval(), example_inputs, name, nullcontext())
+    return _program(exported, list(input_names) or _input_names(module, example_inputs), name)
+
+
+def capture_skeleton(bones: Skeleton, example_inputs: Examples, weights: TensorSource, name: str = "") -> Program:
+    """Like ``capture_module`` for a model without weights: traced over fake ones, then bound to ``weights``.
+
+    Args:
+        bones: the model without weights.
+        example_inputs: see ``capture_module``.
+        weights: by the model's own parameter names; kept in their stored dtype and cast in the graph.
+        name: for error messages; the class's name by default.
+
+    Raises:
+        InputError: E109, see ``capture_module``.
+    """
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    name = name or type(bones.model).__name__
+    fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+    _fake_parameters(bones.model, fake)
+    exported = _export(bones.model.eval(), example_inputs, name, fake)
+    program = _program(exported, _input_names(bones.model, example_inputs), name)
+    bind(program.graph, bones.aliases, weights)
+    return program
+
+
+def _export(module: nn.Module, examples: Examples, name: str, mode: AbstractContextManager[Any]) -> ExportedProgram:
+    _check_inputs(module, examples, name)
+    positional, keywords = ((), dict(examples)) if isinstance(examples, Mapping) else (tuple(examples), {})
+    try:
+        with mode, torch.no_grad():
+            return torch.export.export(module, positional, keywords, strict=False)
+    except Exception as error:
+        reason = str(error).strip()
+        raise untraceable(name, reason.splitlines()[0][:300] if reason else type(error).__name__) from error
+
+
+def untraceable(where: str, why: str) -> InputError:
+    """The error for a module that torch.export cannot take."""
+    return InputError(
+        what="the model could not be traced by torch.export",
+        where=where,
+        why=why,
+        fix="pass tensors of fixed shapes; forward must avoid Python control flow that depends on their values",
+        code="E109",
+    )
+
+
+def _check_inputs(module: nn.Module, examples: Examples, name: str) -> None:
+    values = examples.values() if isinstance(examples, Mapping) else examples
+    if not all(isinstance(value, Tensor) for value in values):
+        raise untraceable(name, "an example input is not a tensor")
+    try:
+        _bind(module, examples)
+    except TypeError as error:
+        raise untraceable(name, f"forward does not take these inputs: {error}") from error
+
+
+def _bind(module: nn.Module, examples: Examples) -> inspect.BoundArguments:
+    signature = inspect.signature(module.forward)
+    return signature.bind(**examples) if isinstance(examples, Mapping) else signature.bind(*examples)
+
+
+def _input_names(module: nn.Module, examples: Examples) -> list[str]:
+    """One name for each tensor; ``*args`` gives args_0, args_1."""
+    if isinstance(examples, Mapping):
+        return list(examples)
+    names: list[str] = []
+    for key, value in _bind(module, examples).arguments.items():
+        names += [f"{key}_{index}" for index in range(len(value))] if isinstance(value, tuple) else [key]
+    return names
+
+
+def _program(exported: ExportedProgram, names: list[str], name: str) -> Program:
+    graph = exported.module(check_guards=False)
+    assert isinstance(graph, GraphModule)
+    _name_inputs(graph, names)
+    outputs = _name_outputs(graph, exported, name)
+    graph = _plain(graph)
+    _detach(graph)
+    graph.graph.lint()
+    placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
+    inputs = tuple(_type(str(node.target), node.meta["val"]) for node in placeholders)
+    return Program(graph=graph, interface=Interface(inputs=inputs, outputs=outputs))
+
+
+def _plain(graph: GraphModule) -> GraphModule:
+    """Positional inputs, a tuple of outputs, and none of the hooks that check the traced call's nesting."""
+    graph.graph.set_codegen(torch.fx.graph.CodeGen())
+    return GraphModule(graph, graph.graph)
+
+
+def _type(name: str, value: Tensor) -> TensorType:
+    return TensorType(name, value.dtype, tuple(int(size) for size in value.shape))
+
+
+def _name_inputs(graph: GraphModule, names: list[str]) -> None:
+    for node, name in zip((n for n in graph.graph.nodes if n.op == "placeholder"), names, strict=True):
+        node.target = name
+
+
+def _name_outputs(graph: GraphModule, exported: ExportedProgram, where: str) -> tuple[TensorType, ...]:
+    """Flatten the output node to its tensors and name them by their place in what ``forward`` returned."""
+    output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
+    values = pytree.tree_leaves(output.args[0])
+    tree = pytree.tree_unflatten(values, exported.call_spec.out_spec)
+    paths = [_output_name(path) for path, _ in pytree.tree_flatten_with_path(tree)[0]]
+    kept = [(name, value) for name, value in zip(paths, values, strict=True) if isinstance(value, torch.fx.Node)]
+    if not kept:
+        raise untraceable(where, "forward returns no tensor")
+    output.args = (tuple(value for _, value in kept),)
+    return tuple(_type(name, value.meta["val"]) for name, value in kept)
+
+
+def _output_name(path: tuple[Any, ...]) -> str:
+    parts = re.findall(r"\w+", pytree.keystr(path))
+    if not parts:
+        return "output"
+    return "_".join(["output", *parts] if parts[0].isdigit() else parts)
+
+
+def _detach(graph: GraphModule) -> None:
+    """Parameters that want no gradient, over the same memory: lowering refuses leaves that do."""
+    frozen: dict[int, nn.Parameter] = {}
+    for node in graph.graph.nodes:
+        if node.op == "get_attr" and isinstance(value := attribute(graph, str(node.target)), nn.Parameter):
+            kept = frozen.setdefault(id(value), nn.Parameter(value.detach(), requires_grad=False))
+            owner, _, leaf = str(node.target).rpartition(".")
+            graph.get_submodule(owner)._parameters[leaf] = kept

@@ -1,0 +1,1 @@
+"""Every stage compared numerically with the one before it."""

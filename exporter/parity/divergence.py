@@ -1,0 +1,77 @@
+"""Where two executions part: the first attention layer whose output differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule
+
+from edgec.exporter.capture.attention import layer_of
+from edgec.exporter.parity.execution import Call, Tokens, record_layers
+from edgec.exporter.program import Interface, Program, TensorType
+from edgec.passes.contract import clone
+
+
+def first_diverging_layer(
+    reference: Mapping[int, Tensor], candidate: Mapping[int, Tensor], tolerance: float
+) -> int | None:
+    """The first layer whose relative error (norm of the difference over the reference's norm) exceeds ``tolerance``."""
+    for layer in sorted(set(reference) & set(candidate)):
+        error = (reference[layer].float() - candidate[layer].float()).norm()
+        if not float(error) <= tolerance * max(float(reference[layer].float().norm()), 1e-12):
+            return layer
+    return None
+
+
+def program_layers(program: Program, tokens: Tokens, plan: Sequence[Call]) -> dict[int, Tensor]:
+    """Attention outputs [1, S, H, D] of all tokens, by layer, fed by ``plan`` when the program has a cache."""
+    if not program.interface.states:
+        return record_layers(program.graph, _inputs(program.interface, tokens, Call(0, len(tokens), 1)))
+    parts = [record_layers(program.graph, _inputs(program.interface, tokens, call)) for call in plan]
+    return {layer: torch.cat([part[layer] for part in parts], 1) for layer in parts[0]}
+
+
+def _inputs(interface: Interface, tokens: Tokens, call: Call) -> list[Tensor]:
+    values = {
+        "tokens": torch.tensor([list(tokens[call.start : call.start + call.size])]),
+        "positions": torch.arange(call.start, call.start + call.size),
+        "logit_index": torch.arange(call.size - call.rows, call.size),
+    }
+    return [values[tensor.name] for tensor in interface.inputs]
+
+
+def expose_layers(program: Program) -> Program:
+    """The program with every attention output as a further output, for looking inside a lowered artifact."""
+    graph = clone(program.graph)
+    output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
+    attentions = [node for node in graph.graph.nodes if layer_of(node) is not None]
+    values = output.args[0]
+    first = values[0] if isinstance(values, (tuple, list)) else values
+    output.args = ((first, *attentions),)
+    graph.recompile()
+    size = program.interface.inputs[1].shape[0]
+    extra = tuple(TensorType(f"layer_{layer_of(n)}", torch.float32, (1, size, -1, -1)) for n in attentions)
+    interface = Interface(program.interface.inputs, (*program.interface.outputs, *extra), program.interface.states)
+    return Program(graph, interface, program.spec, program.history)
+
+
+def artifact_layers(artifact: Path, exposed: Program, tokens: Tokens, plan: Sequence[Call]) -> dict[int, Tensor]:
+    """Attention outputs of an artifact lowered from ``expose_layers``."""
+    from edgec.runtime_py.native import Method
+
+    method = Method(artifact)
+    layers = [layer for layer in (layer_of(node) for node in exposed.graph.graph.nodes) if layer is not None]
+    parts: dict[int, list[Tensor]] = {layer: [] for layer in layers}
+    for call in plan:
+        outputs = method(_inputs(exposed.interface, tokens, call))
+        for layer, value in zip(layers, outputs[1:], strict=True):
+            parts[layer].append(value.clone())
+    return {layer: torch.cat(values, 1) for layer, values in parts.items()}
+
+
+def graph_attentions(graph: GraphModule) -> list[int]:
+    """The layers whose attention a graph holds, in order."""
+    return [layer for layer in map(layer_of, graph.graph.nodes) if layer is not None]

@@ -1,0 +1,137 @@
+"""Run a model in any of its forms over the same tokens, fed as a phone would feed them: whole chunks, then single tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule
+
+from edgec.exporter.program import Program
+
+Tokens = Sequence[int]
+Step = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a cached method: tokens ``start .. start + size - 1``, logits of the last ``rows`` of them."""
+
+    start: int
+    size: int
+    rows: int
+
+
+def call_plan(length: int, chunk: int, rows: int) -> tuple[Call, ...]:
+    """Cover ``length`` tokens: a full chunk, an odd one, calls of ``rows`` and single tokens, over again.
+
+    Every shape a caller may use occurs: the longest call, one in between, one token.
+    """
+    calls: list[Call] = []
+    start = 0
+    sizes = [chunk, max(1, chunk // 3), rows, 1, 1, 1, rows, rows]
+    while start < length:
+        size = min(sizes[len(calls) % len(sizes)], length - start)
+        calls.append(Call(start, size, min(size, rows)))
+        start += size
+    return tuple(calls)
+
+
+def compared_positions(plan: Sequence[Call]) -> list[int]:
+    """Positions whose logits a plan yields, in order."""
+    return [p for call in plan for p in range(call.start + call.size - call.rows, call.start + call.size)]
+
+
+def feed(step: Step, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
+    """Teacher-forced logits, float32 [P, V], of the plan's compared positions."""
+    collected = []
+    for call in plan:
+        ids = torch.tensor([list(tokens[call.start : call.start + call.size])], dtype=torch.int64)
+        positions = torch.arange(call.start, call.start + call.size)
+        rows = torch.arange(call.size - call.rows, call.size)
+        collected.append(step(ids, positions, rows)[0].float().clone())
+    return torch.cat(collected)
+
+
+def run_program(program: Program, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
+    """A decoder Program's logits, float32 [P, V], at the plan's compared positions."""
+    with torch.no_grad():
+        if program.interface.states:
+            return feed(_graph_step(program), tokens, plan)
+        ids = torch.tensor([list(tokens)], dtype=torch.int64)
+        wanted = torch.tensor(compared_positions(plan))
+        if _takes_rows(program):
+            return _single(program.graph(ids, torch.arange(len(tokens)), wanted))[0].float()
+        return _single(program.graph(ids, torch.arange(len(tokens))))[0, wanted].float()
+
+
+def _takes_rows(program: Program) -> bool:
+    return any(tensor.name == "logit_index" for tensor in program.interface.inputs)
+
+
+def _graph_step(program: Program) -> Step:
+    takes_rows = _takes_rows(program)
+
+    def step(ids: Tensor, positions: Tensor, rows: Tensor) -> Tensor:
+        if takes_rows:
+            return _single(program.graph(ids, positions, rows))
+        return _single(program.graph(ids, positions))[:, rows]
+
+    return step
+
+
+def _single(output: Any) -> Tensor:
+    result: Tensor = output[0] if isinstance(output, (tuple, list)) else output
+    return result
+
+
+def run_artifact(artifact: Path, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
+    """The same from a .pte, executed by ExecuTorch's runtime in this process: float32 [P, V]."""
+    return feed(artifact_step(artifact), tokens, plan)
+
+
+def artifact_step(artifact: Path) -> Step:
+    """Load a .pte and return its method."""
+    from edgec.runtime_py.native import Method
+
+    method = Method(artifact)
+
+    def step(ids: Tensor, positions: Tensor, rows: Tensor) -> Tensor:
+        logits: Tensor = method((ids, positions, rows))[0]
+        return logits
+
+    return step
+
+
+def run_eager(model: torch.nn.Module, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
+    """transformers' own model, without any cache: float32 [P, V] at the plan's compared positions."""
+    with torch.no_grad():
+        logits: Tensor = model(input_ids=torch.tensor([list(tokens)]), use_cache=False).logits
+    return logits[0, compared_positions(plan)].float()
+
+
+def record_layers(graph: GraphModule, inputs: Sequence[Tensor]) -> dict[int, Tensor]:
+    """The output of every attention layer during one call, by layer."""
+    recorder = _Recorder(graph)
+    with torch.no_grad():
+        recorder.run(*inputs)
+    return recorder.layers
+
+
+class _Recorder(torch.fx.Interpreter):
+    def __init__(self, graph: GraphModule) -> None:
+        super().__init__(graph)
+        self.layers: dict[int, Tensor] = {}
+
+    def run_node(self, n: torch.fx.Node) -> Any:
+        from edgec.exporter.capture.attention import layer_of
+
+        result = super().run_node(n)
+        layer = layer_of(n)
+        if layer is not None:
+            self.layers[layer] = result.detach().clone()
+        return result

@@ -1,0 +1,132 @@
+"""The parity ladder: every stage against the one before it, and the whole against the float model.
+
+*Lowering* rungs compare two executions of the same arithmetic and are always gated. *Quality* rungs compare a rounded
+model with the float one on text and are gated for trained models only: on random weights 4-bit rounding alone flips
+most top-1 tokens. What a rung may differ by is its budget, stated in the manifest beside what was measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from edgec.errors import BudgetError
+from edgec.exporter.bundle.manifest import Rung
+from edgec.exporter.parity.metrics import Difference, difference
+from edgec.exporter.program import Effect
+
+# Float32 sums in another order: measured 1e-6 of the largest logit, ten layers deep; 1e-4 leaves room for 100 layers.
+EXACT = {"max_relative": 1e-4}
+# transformers' own attention in bfloat16 where float32 weights would not fit into memory.
+BFLOAT16_REFERENCE = {"kl_mean": 2e-2, "top1_agreement": 0.95}
+# Another instruction order over the same integers: 8-bit activations may round one step apart, float16 sums too.
+ROUNDED_LOWERING = {"kl_mean": 1e-2, "top1_agreement": 0.97}
+FLOAT_LOWERING = {"max_relative": 1e-3}
+QUALITY = {"kl_mean": 0.15, "top1_agreement": 0.80}
+_EPSILON = {"exact": 1e-3, "rounded": 0.1, "quality": 0.25}
+_AT_LEAST = frozenset({"top1_agreement"})
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One form of the model and its logits, float32 [P, V]."""
+
+    name: str
+    logits: Tensor
+    effect: Effect = Effect.EXACT
+
+
+def lowering_rung(
+    before: Stage, after: Stage, budget: Mapping[str, float] = EXACT, *, note: str = "", rounded: bool = False
+) -> Rung:
+    """Two executions of the same arithmetic; always gated."""
+    epsilon = _EPSILON["rounded" if rounded else "exact"]
+    gap = difference(before.logits, after.logits, epsilon)
+    return _rung("lowering", before, after, gap, budget, gated=True, note=note)
+
+
+def quality_rung(reference: Stage, after: Stage, budget: Mapping[str, float], *, gated: bool, note: str = "") -> Rung:
+    """A rounded model against the float one on text."""
+    gap = difference(reference.logits, after.logits, _EPSILON["quality"])
+    return _rung("quality", reference, after, gap, budget, gated=gated, note=note)
+
+
+def _rung(
+    half: str, before: Stage, after: Stage, gap: Difference, budget: Mapping[str, float], *, gated: bool, note: str
+) -> Rung:
+    return Rung(
+        half="lowering" if half == "lowering" else "quality",
+        stage=after.name,
+        reference=before.name,
+        effect=after.effect.value,
+        positions=gap.positions,
+        max_abs=_finite(gap.max_abs),
+        mean_abs=_finite(gap.mean_abs),
+        reference_max_abs=_finite(gap.reference_max_abs),
+        kl_mean=_finite(gap.kl_mean),
+        kl_max=_finite(gap.kl_max),
+        top1_agreement=gap.top1_agreement,
+        epsilon=gap.epsilon,
+        budget=dict(budget),
+        gated=gated,
+        passed=not excesses(gap, budget),
+        note=note,
+    )
+
+
+def excesses(gap: Difference, budget: Mapping[str, float]) -> list[str]:
+    """What lies outside the budget, in words."""
+    measured = {name: float(getattr(gap, name)) for name in budget}
+    return [
+        f"{name} {measured[name]:.3g} {'below' if name in _AT_LEAST else 'above'} {limit:.3g}"
+        for name, limit in budget.items()
+        if (measured[name] < limit if name in _AT_LEAST else not measured[name] <= limit)
+    ]
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def gate(rungs: Sequence[Rung]) -> None:
+    """Stop at the first gated rung that missed its budget.
+
+    Raises:
+        BudgetError: E201; nothing was written.
+    """
+    for rung in rungs:
+        if rung.gated and not rung.passed:
+            raise BudgetError(
+                what=f"the {rung.half} check failed: {rung.stage} differs from {rung.reference}",
+                where=_where(rung),
+                why=_why(rung),
+                fix=_fix(rung),
+                code="E201",
+            )
+
+
+def _where(rung: Rung) -> str:
+    layer = rung.first_diverging_layer
+    return f"stage {rung.stage}" if layer is None else f"stage {rung.stage}, first at layer {layer}"
+
+
+def _why(rung: Rung) -> str:
+    shown = {
+        "max_relative": None if rung.max_abs is None or not rung.reference_max_abs else rung.max_abs / rung.reference_max_abs,
+        "kl_mean": rung.kl_mean,
+        "top1_agreement": rung.top1_agreement,
+    }
+    parts = [
+        f"{name} {'not finite' if shown.get(name) is None else format(shown[name], '.3g')} (budget {limit:.3g})"
+        for name, limit in rung.budget.items()
+    ]
+    return ", ".join(parts) + f" over {rung.positions} positions"
+
+
+def _fix(rung: Rung) -> str:
+    if rung.half == "quality":
+        return "choose a recipe with more bits, keep sensitive layers in float by a rule, or loosen its budgets"
+    return "this is a fault of a pass or of the lowering, not of the model: do not ship; export with --recipe float and report it"

@@ -1,0 +1,61 @@
+"""The tokens on which the ladder compares: real text where there is a tokenizer, seeded tokens otherwise."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgec.exporter.parity.execution import Call, call_plan, compared_positions
+
+TEXT = Path(__file__).parent / "probe_text.txt"
+_MAX_TOKENS = 256
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A token sequence and how it is fed.
+
+    Attributes:
+        tokens: ids.
+        plan: the calls.
+        source: where the tokens come from, in words.
+    """
+
+    tokens: tuple[int, ...]
+    plan: tuple[Call, ...]
+    source: str
+
+    @property
+    def positions(self) -> int:
+        """Positions whose logits are compared."""
+        return len(compared_positions(self.plan))
+
+
+def make_probe(tokenizer: object | None, vocab_size: int, context: int, chunk: int, rows: int, text: str | None) -> Probe:
+    """Tokens for the ladder.
+
+    Args:
+        tokenizer: a transformers tokenizer, or None for seeded tokens.
+        vocab_size: ids stay below it.
+        context: the most tokens the artifact takes.
+        chunk: tokens per call; the probe spans more than one chunk where the context allows.
+        rows: positions with logits per call.
+        text: the user's own text; the built-in one when None.
+    """
+    length = min(context, max(_MAX_TOKENS, chunk + 40))
+    ids = _encode(tokenizer, text or TEXT.read_text(), vocab_size) if tokenizer is not None else []
+    source = "text" if ids else "seeded random tokens"
+    ids = (ids or _seeded(vocab_size, length))[:length]
+    return Probe(tuple(ids), call_plan(len(ids), chunk, rows), source)
+
+
+def _encode(tokenizer: object, text: str, vocab_size: int) -> list[int]:
+    ids: Sequence[int] = tokenizer(text)["input_ids"]  # type: ignore[operator]
+    return [int(token) for token in ids if token < vocab_size]
+
+
+def _seeded(vocab_size: int, length: int) -> list[int]:
+    generator = random.Random(0)
+    return [generator.randrange(vocab_size) for _ in range(length)]

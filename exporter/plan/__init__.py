@@ -1,0 +1,1 @@
+"""Size, memory and speed predicted from a config alone."""

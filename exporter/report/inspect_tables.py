@@ -1,0 +1,162 @@
+"""A bundle's manifest on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from edgec.exporter.bundle.folder import canonical_json, open_bundle
+from edgec.exporter.bundle.manifest import Manifest, Rung, TensorInfo
+
+_LEDGER_ROWS = 10
+_RIGHT = frozenset({"positions", "max", "KL mean", "same top-1", "count", "share", "bytes", "bits", "copies", "slots"})
+
+
+def print_bundle(path: Path, as_json: bool) -> None:
+    """Print a bundle's manifest after checking that every file is as listed.
+
+    Args:
+        path: the bundle's folder.
+        as_json: the manifest itself instead of tables.
+
+    Raises:
+        InputError: E130 to E137, the bundle is not intact.
+    """
+    manifest = open_bundle(path).manifest
+    if as_json:
+        print(canonical_json(manifest).decode(), end="")
+        return
+    console = Console()
+    for table in manifest_tables(manifest):
+        console.print(table)
+        console.print()
+
+
+def manifest_tables(manifest: Manifest) -> list[Table]:
+    """Everything worth reading, as tables; empty parts are left out."""
+    tables = (
+        _facts(manifest),
+        _methods(manifest),
+        _states(manifest),
+        _passes(manifest),
+        _parity(manifest),
+        _delegation(manifest),
+        _ledger(manifest),
+    )
+    return [table for table in tables if table.row_count]
+
+
+def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    table = Table(title=Text(title, "bold"), title_justify="left", box=None, pad_edge=False, header_style="dim")
+    table.min_width = len(title)
+    for head in heads:
+        table.add_column(head, justify="right" if head in _RIGHT else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+    return table
+
+
+def _facts(manifest: Manifest) -> Table:
+    model, limits, runtime = manifest.model, manifest.limits, manifest.runtime
+    rows = [
+        ("model", f"{model.name} ({model.family}, {model.task}{'' if model.trained else ', random weights'})"),
+        ("source", model.source + (f" at {model.revision}" if model.revision else "")),
+        ("parameters", f"{model.parameters:,}"),
+        ("licence of the model", model.licence or "not stated"),
+        ("target, recipe", f"{manifest.target}, {manifest.recipe.get('name', 'unnamed')}"),
+        ("files", f"{len(manifest.files)}, {sum(file.bytes for file in manifest.files):,} bytes (sha256 checked)"),
+        ("runtime needed", f"{runtime.name} {runtime.version}, backends: {', '.join(runtime.backends) or 'none'}"),
+        ("operators needed", ", ".join(runtime.operators) or "none outside delegates"),
+        ("created", manifest.build.created),
+    ]
+    if limits:
+        calls = f"{limits.prefill_chunk:,} tokens and {limits.logit_rows:,} logit rows per call"
+        rows.append(("limits", f"context {limits.context:,} tokens, {calls}"))
+    return _table(manifest.name, ("", ""), rows)
+
+
+def _methods(manifest: Manifest) -> Table:
+    rows = [
+        (m.name, _tensors(m.inputs), _tensors(m.outputs), ", ".join(f"{k} {a}..{b}" for k, (a, b) in m.dynamic.items()))
+        for m in manifest.methods
+    ]
+    return _table("Methods", ("method", "inputs", "outputs", "dynamic"), rows)
+
+
+def _tensors(tensors: Sequence[TensorInfo]) -> str:
+    return "\n".join(f"{t.name} {t.dtype} [{', '.join(map(str, t.shape))}]" for t in tensors)
+
+
+def _states(manifest: Manifest) -> Table:
+    rows = [(s.name, s.layer, s.dtype, s.shape, s.layout, s.slots, f"{s.bytes:,}") for s in manifest.states]
+    total = sum(state.bytes for state in manifest.states)
+    heads = ("state", "layer", "dtype", "shape", "layout", "slots", "bytes")
+    return _table(f"States: {total:,} bytes, counted from shapes", heads, rows)
+
+
+def _passes(manifest: Manifest) -> Table:
+    rows = [
+        (p.name, p.effect, f"{p.nodes_before:,} -> {p.nodes_after:,}", f"{p.bytes_before:,} -> {p.bytes_after:,}")
+        for p in manifest.passes
+    ]
+    return _table("Passes", ("pass", "claim", "nodes", "bytes held"), rows)
+
+
+def _parity(manifest: Manifest) -> Table:
+    heads = ("half", "stage", "against", "positions", "max", "KL mean", "same top-1", "verdict")
+    rows = [
+        (
+            rung.half,
+            rung.stage,
+            rung.reference,
+            f"{rung.positions:,}",
+            _figure(rung.max_abs),
+            _figure(rung.kl_mean),
+            "unavailable" if rung.top1_agreement is None else f"{100 * rung.top1_agreement:.2f} %",
+            _verdict(rung),
+        )
+        for rung in manifest.parity
+    ]
+    return _table("Parity ladder (measured; KL in nats)", heads, rows)
+
+
+def _figure(value: float | None) -> str:
+    return "unavailable" if value is None else f"{value:.3g}"
+
+
+def _verdict(rung: Rung) -> Text:
+    if not rung.gated:
+        return Text("not gated", "dim")
+    return Text("passed", "green") if rung.passed else Text("failed", "bold red")
+
+
+def _delegation(manifest: Manifest) -> Table:
+    found = manifest.delegation
+    title = "Delegation"
+    if found:
+        share = f"{100 * found.delegated_share:.2f} % of the arithmetic of one token, counted from shapes"
+        title += f": {found.delegated_operators:,} operators in {found.delegates:,} {found.backend} delegates, {share}"
+    rows = [(f.operator, f.count, f"{100 * f.share:.2f} %", f.reason) for f in found.fallbacks] if found else []
+    return _table(
+        title,
+        ("outside the accelerator", "count", "share", "reason"),
+        rows or ([("none", "", "", "")] if found else []),
+    )
+
+
+def _ledger(manifest: Manifest) -> Table:
+    book = manifest.ledger
+    if book is None:
+        return _table("Size ledger", (), ())
+    rows: list[Sequence[object]] = [
+        (row.name, row.dtype, f"{row.bits:g}", row.copies, f"{row.bytes:,}") for row in book.rows[:_LEDGER_ROWS]
+    ]
+    if rest := book.rows[_LEDGER_ROWS:]:
+        rows.append((f"{len(rest):,} smaller tensors", "", "", "", f"{sum(row.bytes for row in rest):,}"))
+    rows.append(("program, graphs, padding", "", "", "", f"{book.program_bytes:,}"))
+    title = f"Size ledger: {book.artifact_bytes:,} bytes (measured) for {book.weight_bytes:,} bytes of weights"
+    return _table(title, ("tensor", "dtype", "bits", "copies", "bytes"), rows)

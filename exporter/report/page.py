@@ -1,0 +1,44 @@
+"""report.html: the whole manifest for a reader, in one file without scripts or anything loaded from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from edgec.exporter.report import sections
+from edgec.exporter.bundle.manifest import Manifest
+from edgec.exporter.report.memory import kv_memory, ledger
+from edgec.exporter.report.parity import parity
+from edgec.exporter.report.sections import Samples
+from edgec.exporter.report.style import STYLE
+
+
+def render_report(manifest: Manifest, bench: Sequence[Samples] = ()) -> str:
+    """One self-contained HTML document; the same arguments give the same text.
+
+    Args:
+        manifest: of the bundle; ``files`` and ``digest`` are not needed, so it can be rendered before it is sealed.
+        bench: measured samples to show, if there are any.
+    """
+    body = "\n".join(
+        (
+            sections.summary(manifest),
+            parity(manifest),
+            sections.bench(bench),
+            ledger(manifest),
+            sections.delegation(manifest),
+            kv_memory(manifest),
+            sections.passes(manifest),
+            sections.methods(manifest),
+            sections.stages(manifest),
+            sections.tools(manifest),
+        )
+    )
+    name = escape(manifest.name)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{name}: edgec report</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n<main>\n"
+        f'<h1>{name}</h1>\n<p class="dim">edgec report, schema {manifest.schema_version}</p>\n'
+        f"{body}\n</main>\n</body>\n</html>\n"
+    )

@@ -1,0 +1,96 @@
+"""The report on numbers: the parity ladder as plots and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from edgec.exporter.bundle.manifest import Manifest, Rung
+from edgec.exporter.report.parts import LogScale, decades, dots, number, percent, row, section, table
+
+
+def parity(manifest: Manifest) -> str:
+    """The ladder: two plots and the table behind them."""
+    if not manifest.parity:
+        return ""
+    rungs = manifest.parity
+    intro = (
+        "<p>Every stage is executed and compared with the one named under it. A dot is what was measured, the upright "
+        "line is the budget; the axes are logarithmic, and an exact 0 lies at the left edge.</p>"
+    )
+    relative = [(rung, _relative(rung), _relative_budget(rung)) for rung in rungs]
+    divergence = [(rung, rung.kl_mean, rung.budget.get("kl_mean")) for rung in rungs]
+    return section(
+        "Parity ladder",
+        intro,
+        _ladder("Largest difference of a logit, as a share of the reference's largest", relative),
+        _ladder("Mean KL divergence, nats per position", divergence),
+        "<h3>All figures (measured)</h3>",
+        _rung_table(rungs),
+    )
+
+
+def _relative(rung: Rung) -> float | None:
+    return rung.max_abs / rung.reference_max_abs if rung.max_abs is not None and rung.reference_max_abs else None
+
+
+def _relative_budget(rung: Rung) -> float | None:
+    if "max_abs" in rung.budget and rung.reference_max_abs:
+        return rung.budget["max_abs"] / rung.reference_max_abs
+    return rung.budget.get("max_relative")
+
+
+def _ladder(title: str, points: Sequence[tuple[Rung, float | None, float | None]]) -> str:
+    scale = LogScale.around(value for _, measured, limit in points for value in (measured, limit) if value is not None)
+    rows = [
+        row(
+            f"{escape(rung.stage)}<small>{escape(rung.half)}, against {escape(rung.reference)}</small>",
+            dots(scale, measured, limit, limit is not None and (measured is None or measured > limit)),
+            number(measured) + ("" if limit is None else f"<small>budget {number(limit)}</small>"),
+        )
+        for rung, measured, limit in points
+    ]
+    return f"<h3>{escape(title)}</h3>" + "\n".join(rows) + decades(scale)
+
+
+def _rung_table(rungs: Sequence[Rung]) -> str:
+    heads = (
+        "stage",
+        "against",
+        "claim",
+        "positions",
+        "max",
+        "mean",
+        "KL mean",
+        "KL max",
+        "same top-1",
+        "verdict",
+    )
+    rows = [
+        (
+            escape(rung.stage) + _note(rung),
+            escape(rung.reference),
+            rung.effect,
+            f"{rung.positions:,}",
+            number(rung.max_abs),
+            number(rung.mean_abs),
+            number(rung.kl_mean),
+            number(rung.kl_max),
+            percent(rung.top1_agreement),
+            _badge(rung),
+        )
+        for rung in rungs
+    ]
+    return table(heads, rows, numeric=range(3, 9))
+
+
+def _badge(rung: Rung) -> str:
+    if not rung.gated:
+        return '<span class="badge">not gated</span>'
+    return '<span class="badge ok">passed</span>' if rung.passed else '<span class="badge bad">failed</span>'
+
+
+def _note(rung: Rung) -> str:
+    layer = rung.first_diverging_layer
+    notes = [rung.note, "" if layer is None else f"first diverging layer: {layer}"]
+    return "".join(f"<br><small>{escape(note)}</small>" for note in notes if note)

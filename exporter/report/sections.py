@@ -1,0 +1,207 @@
+"""What the report says, section by section; each function returns HTML, or "" where the manifest holds nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from statistics import median
+
+from edgec.exporter.bundle.manifest import Delegation, Fallback, Manifest, MethodInfo, PassInfo, Rung, TensorInfo
+from edgec.exporter.report.parts import (
+    UNAVAILABLE,
+    Part,
+    bar,
+    code,
+    facts,
+    number,
+    percent,
+    row,
+    samples,
+    section,
+    size,
+    stacked,
+    table,
+)
+
+_NAMED_OPERATORS, _NAMED_SHARE = 4, 0.01
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Repeated measurements of one quantity, for the optional bench section.
+
+    Attributes:
+        name: of the quantity (``ttft_ms``, ``decode_tokens_per_s``, ...).
+        values: one per repetition, in ``unit``.
+        how: ``measured``, ``simulated`` or ``estimated``, with the device.
+    """
+
+    name: str
+    unit: str
+    values: tuple[float, ...]
+    how: str
+
+
+def summary(manifest: Manifest) -> str:
+    """What was exported, for what, and whether it holds."""
+    model, ledger, limits = manifest.model, manifest.ledger, manifest.limits
+    share = manifest.delegation.delegated_share if manifest.delegation else None
+    pairs = [
+        ("verdict", verdict(manifest.parity)),
+        ("model", escape(model.name) + ("" if model.trained else " (random weights)")),
+        ("family, task", escape(f"{model.family}, {model.task}")),
+        ("parameters", f"{model.parameters:,}"),
+        ("target", escape(manifest.target)),
+        ("recipe", escape(str(manifest.recipe.get("name", "unnamed")))),
+        ("artifact (measured)", size(ledger.artifact_bytes) if ledger else UNAVAILABLE),
+        ("KV cache allocated", size(sum(state.bytes for state in manifest.states)) if manifest.states else "none"),
+        ("context", f"{limits.context:,} tokens" if limits else "not a decoder"),
+        ("arithmetic on the accelerator", percent(share)),
+        ("licence of the model", escape(model.licence or "not stated")),
+        ("export peak memory (measured)", size(manifest.build.peak_bytes)),
+    ]
+    return section("Summary", facts(pairs))
+
+
+def verdict(parity: Sequence[Rung]) -> str:
+    """One badge over all gated rungs."""
+    failed = [rung.stage for rung in parity if rung.gated and not rung.passed]
+    if failed:
+        return f'<span class="badge bad">over budget: {escape(", ".join(failed))}</span>'
+    gated = sum(rung.gated for rung in parity)
+    return f'<span class="badge ok">{gated} of {gated} comparisons within budget</span>' if gated else "not compared"
+
+
+def delegation(manifest: Manifest) -> str:
+    """What runs where, and why not on the accelerator."""
+    if manifest.delegation is None:
+        return ""
+    found = manifest.delegation
+    heads = ("outside the accelerator", "share", "reason")
+    return section(
+        "Delegation",
+        f"<p>{found.delegated_operators:,} operators in {found.delegates:,} delegates of {escape(found.backend)}. "
+        "Shares are of the multiply-accumulates of one decoded token (counted from shapes).</p>",
+        stacked(_shares(found)),
+        table(heads, _reasons(found.fallbacks), numeric=(1,)) if found.fallbacks else "",
+    )
+
+
+def _shares(found: Delegation) -> list[Part]:
+    """The accelerator, the largest operators outside it, and all others as one."""
+    ordered = sorted(found.fallbacks, key=lambda fallback: (-fallback.share, fallback.operator))
+    named = [fallback for fallback in ordered[:_NAMED_OPERATORS] if fallback.share >= _NAMED_SHARE]
+    rest = sum(fallback.share for fallback in ordered[len(named) :])
+    parts = [Part(found.backend, found.delegated_share, percent(found.delegated_share))]
+    parts += [Part(fallback.operator, fallback.share, percent(fallback.share)) for fallback in named]
+    return [*parts, Part("other operators", rest, percent(rest))] if rest else parts
+
+
+def _reasons(fallbacks: Sequence[Fallback]) -> list[tuple[str, str, str]]:
+    """One row per reason: its operators with their counts, and their share together."""
+    groups: dict[str, list[Fallback]] = {}
+    for fallback in fallbacks:
+        groups.setdefault(fallback.reason, []).append(fallback)
+    return [
+        (
+            ", ".join(f"{code(fallback.operator)}\u00a0×{fallback.count:,}" for fallback in group),
+            percent(sum(fallback.share for fallback in group)),
+            escape(reason),
+        )
+        for reason, group in groups.items()
+    ]
+
+
+def passes(manifest: Manifest) -> str:
+    """The rewrites in order, and what each did to the graph."""
+    if not manifest.passes:
+        return ""
+    heads = ("pass", "claim", "nodes", "bytes held", "options")
+    return section("Passes", table(heads, [_pass_row(info) for info in manifest.passes], numeric=(2, 3)))
+
+
+def _pass_row(info: PassInfo) -> tuple[str, ...]:
+    nodes = f"{info.nodes_before:,} → {info.nodes_after:,}"
+    held = f"{size(info.bytes_before)} → {size(info.bytes_after)}"
+    return code(info.name), info.effect, nodes, held, code(_options(info.options))
+
+
+def _options(options: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={options[name]}" for name in sorted(options)) or "none"
+
+
+def stages(manifest: Manifest) -> str:
+    """Seconds per stage of the export."""
+    seconds = manifest.build.seconds
+    if not seconds:
+        return ""
+    longest = max(*seconds.values(), 1e-9)
+    ordered = sorted(seconds.items(), key=lambda item: (-item[1], item[0]))
+    bars = [bar(escape(name), taken / longest, f"{taken:.1f} s") for name, taken in ordered]
+    total = f"<p>{sum(seconds.values()):.1f} s in all (measured, wall clock).</p>"
+    return section("Export time", total, "\n".join(bars))
+
+
+def methods(manifest: Manifest) -> str:
+    """How the artifact is called, and its limits."""
+    rows = [(code(m.name), _tensors(m.inputs), _tensors(m.outputs), _ranges(m)) for m in manifest.methods]
+    limits = manifest.limits
+    pairs = (
+        [
+            ("context", f"{limits.context:,} tokens"),
+            ("tokens per call", f"1 to {limits.prefill_chunk:,}"),
+            ("logit rows per call", f"1 to {limits.logit_rows:,}"),
+        ]
+        if limits
+        else []
+    )
+    heads = ("method", "inputs", "outputs", "dynamic sizes")
+    return section("Methods and limits", facts(pairs) if pairs else "", table(heads, rows) if rows else "")
+
+
+def _tensors(tensors: Sequence[TensorInfo]) -> str:
+    return "<br>".join(code(f"{t.name}: {t.dtype} [{', '.join(map(str, t.shape))}]") for t in tensors)
+
+
+def _ranges(method: MethodInfo) -> str:
+    return "<br>".join(code(f"{name}: {low} to {high}") for name, (low, high) in method.dynamic.items()) or "none"
+
+
+def bench(measurements: Sequence[Samples]) -> str:
+    """Measured samples, one dot each, on a scale of their own."""
+    if not measurements:
+        return ""
+    rows = [
+        row(
+            f"{escape(found.name)}<small>{escape(found.how)}</small>",
+            samples(found.values, 0.0, max(found.values) * 1.05, median(found.values)),
+            f"{number(median(found.values))} {escape(found.unit)}"
+            f"<small>{number(min(found.values))} to {number(max(found.values))}, n = {len(found.values)}</small>",
+        )
+        for found in measurements
+        if found.values
+    ]
+    return section("Bench", "<p>One dot per repetition, the line is the median; each scale begins at 0.</p>", *rows)
+
+
+def tools(manifest: Manifest) -> str:
+    """Where it came from, and what must be present where it runs."""
+    runtime, model = manifest.runtime, manifest.model
+    required = [
+        ("runtime", escape(f"{runtime.name} {runtime.version}")),
+        ("backends", escape(", ".join(runtime.backends) or "none")),
+        ("source", code(model.source)),
+        ("revision", code(model.revision or "not stated")),
+        ("created", escape(manifest.build.created)),
+    ]
+    operators = f"<p>{', '.join(code(name) for name in runtime.operators)}</p>" if runtime.operators else "<p>none</p>"
+    versions = [(escape(name), escape(version)) for name, version in sorted(manifest.tools.items())]
+    return section(
+        "Runtime and tools",
+        facts(required),
+        "<h3>Operators the runtime must have</h3>",
+        operators,
+        "<h3>Versions at export</h3>",
+        table(("tool", "version"), versions),
+    )

@@ -1,0 +1,79 @@
+"""What an export says at its end: the ladder, the size, where the arithmetic runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from edgec.exporter.bundle.manifest import Manifest, Rung
+
+
+def summary_json(manifest: Manifest) -> dict[str, Any]:
+    """The manifest's facts for machines."""
+    return {
+        "digest": manifest.digest,
+        "artifact_bytes": manifest.ledger.artifact_bytes if manifest.ledger else None,
+        "parity": [rung.model_dump(mode="json") for rung in manifest.parity],
+        "delegated_share": manifest.delegation.delegated_share if manifest.delegation else None,
+        "limits": manifest.limits.model_dump() if manifest.limits else None,
+        "seconds": manifest.build.seconds,
+        "peak_bytes": manifest.build.peak_bytes,
+    }
+
+
+def print_summary(path: Path, manifest: Manifest, console: Console | None = None) -> None:
+    """The same for people."""
+    console = console or Console()
+    console.print(ladder_table(manifest.parity))
+    for line in _lines(manifest):
+        console.print(line, highlight=False, soft_wrap=True)
+    console.print(f"bundle  {path}\nreport  {path / 'report.html'}", highlight=False, soft_wrap=True)
+
+
+def ladder_table(rungs: list[Rung]) -> Table:
+    """One row per rung."""
+    table = Table(title="parity ladder (measured on this machine)", title_justify="left")
+    for name in ("half", "stage", "against", "max diff", "KL mean, nats", "top-1", "result"):
+        table.add_column(name, justify="right" if name in ("max diff", "KL mean, nats", "top-1") else "left")
+    for rung in rungs:
+        table.add_row(*_cells(rung))
+    return table
+
+
+def _cells(rung: Rung) -> tuple[str, ...]:
+    result = ("ok" if rung.passed else "MISSED") + ("" if rung.gated else " (not gated)")
+    return (
+        rung.half,
+        rung.stage,
+        rung.reference,
+        _number(rung.max_abs),
+        "" if rung.top1_agreement is None else _number(rung.kl_mean),
+        "" if rung.top1_agreement is None else f"{rung.top1_agreement:.1%}",
+        result,
+    )
+
+
+def _number(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.2g}"
+
+
+def _lines(manifest: Manifest) -> list[str]:
+    lines = []
+    if manifest.ledger:
+        size = manifest.ledger
+        lines.append(f"size    {size.artifact_bytes:,} bytes, of which weights {size.weight_bytes:,}")
+    if manifest.delegation:
+        where = manifest.delegation
+        outside = ", ".join(f"{f.operator} x{f.count} {f.share:.1%}" for f in where.fallbacks[:3])
+        lines.append(f"inside  {where.delegated_share:.1%} of the arithmetic in {where.delegates} {where.backend} delegates")
+        lines.append(f"outside {outside or 'nothing'}")
+    if manifest.limits:
+        cache = sum(state.bytes for state in manifest.states)
+        lines.append(f"context {manifest.limits.context} tokens, KV cache {cache:,} bytes")
+    if manifest.build.peak_bytes:
+        seconds = sum(manifest.build.seconds.values())
+        lines.append(f"export  {seconds:.1f} s, peak memory {manifest.build.peak_bytes / 1e6:.0f} MB (measured)")
+    return lines

@@ -1,0 +1,1 @@
+"""Whatever MODEL is, it becomes a ModelSource with checked weights, or a typed error."""

@@ -1,0 +1,108 @@
+"""Build transformers models from configs: on ``meta`` to learn shapes, or with the weights put in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from edgec.errors import EdgecError, InputError
+from edgec.exporter.sources.hf_config import bad_config
+from edgec.exporter.sources.weight_names import Shapes
+from edgec.exporter.sources.weights import Weights
+
+
+class PositionalModel(nn.Module):
+    """A transformers model called with tensors in a fixed order, answering with tensors only.
+
+    Args:
+        model: any transformers model.
+        names: the argument that each positional input becomes.
+    """
+
+    def __init__(self, model: nn.Module, names: Sequence[str]) -> None:
+        super().__init__()
+        self.model = model
+        self.names = tuple(names)
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, ...]:
+        """The model's output tensors; one tensor where there is only one."""
+        output = self.model(**dict(zip(self.names, inputs, strict=True)))
+        tensors = tuple(value for value in output.to_tuple() if isinstance(value, torch.Tensor))
+        return tensors[0] if len(tensors) == 1 else tensors
+
+
+def build(
+    maker: Any,
+    config: Any,
+    *,
+    device: str | None,
+    attn_implementation: str | None,
+    dtype: torch.dtype = torch.float32,
+    trust_remote_code: bool = False,
+) -> Any:
+    """A model of random shape-correct content: parameters are not initialised.
+
+    Args:
+        maker: an Auto class or a model class of transformers.
+        config: the transformers config.
+        device: ``meta``, ``cpu``, or None to follow the caller's own mode (FakeTensorMode).
+        attn_implementation: name in transformers' attention registry; None lets transformers choose.
+        dtype: of the parameters.
+        trust_remote_code: run code that comes with the model.
+
+    Raises:
+        InputError: E111, the config describes no model that can be built.
+    """
+    from transformers.initialization import no_init_weights
+
+    # Auto classes dispatch to the model class, which alone takes the options.
+    make = getattr(maker, "from_config", None) or maker._from_config
+    extra = {"trust_remote_code": True} if trust_remote_code else {}
+    try:
+        with torch.device(device) if device else nullcontext(), no_init_weights():
+            return make(config, attn_implementation=attn_implementation, dtype=dtype, **extra).eval()
+    except EdgecError:
+        raise
+    except Exception as error:  # Model code of any family fails in its own way on a senseless config.
+        raise bad_config(Path(config.name_or_path or "config.json"), error) from error
+
+
+def expected_shapes(model: Any) -> Shapes:
+    """Shape of each parameter and stored buffer; of tied parameters only the owner."""
+    twins = tied_parameters(model)
+    return {name: tuple(value.shape) for name, value in model.state_dict().items() if name not in twins}
+
+
+def tied_parameters(model: Any) -> dict[str, str]:
+    """Parameter -> the parameter whose tensor it shares."""
+    return dict(getattr(model, "all_tied_weights_keys", None) or {})
+
+
+def put_weights(model: Any, weights: Weights) -> None:
+    """Replace parameters and buffers by tensors of their names, sharing memory where the dtype agrees.
+
+    Args:
+        model: a transformers model on the CPU.
+        weights: under the model's parameter names.
+
+    Raises:
+        InputError: E106, the model does not take the tensors.
+    """
+    state = model.state_dict()
+    tensors = {name: weights.tensor(name).to(state[name].dtype) for name in weights.names()}
+    try:
+        model.load_state_dict(tensors, strict=False, assign=True)
+    except RuntimeError as error:
+        raise InputError(
+            what="The weights do not fit the model.",
+            why=" ".join(str(error).split())[:300],
+            fix="Use config.json and weights of the same revision.",
+            code="E106",
+        ) from error
+    model.tie_weights()
+    model.requires_grad_(False)

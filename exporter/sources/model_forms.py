@@ -1,0 +1,119 @@
+"""Which form of MODEL the user gave, and the forms that are refused with advice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from difflib import get_close_matches
+from pathlib import Path
+
+from edgec.errors import InputError
+from edgec.exporter.sources.model_folder import CONFIG
+from edgec.exporter.sources.pickle_weights import SUFFIXES as PICKLE_SUFFIXES
+
+_HUB_ID = re.compile(r"[A-Za-z0-9][\w.\-]*(/[A-Za-z0-9][\w.\-]*)?")
+# A name that ends like a file is a mistyped path, not a hub id.
+_FILE_SUFFIXES = (".json", ".safetensors", ".gguf", ".onnx", ".pte", ".py", ".edgec", *PICKLE_SUFFIXES)
+
+
+def existing_path(model: str, folder: Path | None = None) -> Path | None:
+    """The absolute path that MODEL names, if something is there; ``folder`` is where relative paths begin."""
+    try:
+        path = (folder or Path.cwd()) / Path(model).expanduser()
+        return path.absolute() if model and path.exists() else None
+    except (OSError, RuntimeError):  # Too long a name, a folder closed to us, an unknown ~user.
+        return None
+
+
+def is_hub_id(model: str) -> bool:
+    """Whether MODEL can be a Hugging Face id: ``name`` or ``owner/name``."""
+    return _HUB_ID.fullmatch(model) is not None and not model.endswith(_FILE_SUFFIXES)
+
+
+def short_name(text: str) -> str:
+    """A name fit for a file, from a path, an id or a factory's name."""
+    return re.sub(r"[^\w.\-]+", "-", text).strip("-.") or "model"
+
+
+def no_such_path(model: str) -> InputError:
+    """The error for a MODEL that looks like a path and leads nowhere."""
+    path = Path(model)
+    folder = existing_path(str(path.parent))
+    beside = [item.name for item in folder.glob("*")] if folder else []
+    near = get_close_matches(path.name, beside, n=1)
+    return InputError(
+        what=f"There is no model at {model!r}.",
+        where=str(path.absolute()),
+        why="no such file or folder, and it is not of the form owner/name or package.module:factory",
+        fix=f"Did you mean {path.parent / near[0]}?" if near else "Check the path.",
+        code="E101",
+    )
+
+
+def refuse_file(file: Path) -> InputError:
+    """The error for a single file that is not a model description."""
+    if file.suffix == ".gguf":
+        return _gguf(file)
+    advice = {
+        ".safetensors": "Pass the folder that holds it together with config.json.",
+        ".py": "Pass package.module:factory, for example my_model:make.",
+        ".pte": "This is a lowered program already; pass the model that it was made from.",
+        ".onnx": "Pass the PyTorch model that it was exported from.",
+    }
+    return InputError(
+        what=f"edgec does not take {file.suffix or 'such'} files as a MODEL.",
+        where=str(file),
+        why="a MODEL is a folder, a config.json, a Hugging Face id or package.module:factory",
+        fix=advice.get(file.suffix, "Pass one of those."),
+        code="E145",
+    )
+
+
+def refuse_foreign_folder(folder: Path) -> None:
+    """Refuse folders that hold something else than a transformers model; silent where config.json is there.
+
+    Raises:
+        InputError: E145 (an adapter, a bundle) or E114 (GGUF).
+    """
+    if (folder / CONFIG).exists():
+        return
+    for pattern, make in _FOREIGN:
+        if any(folder.glob(pattern)):
+            raise make(folder)
+
+
+def _gguf(where: Path) -> InputError:
+    return InputError(
+        what="GGUF models cannot be exported.",
+        where=str(where),
+        why="a GGUF file holds weights that are quantised already, in layouts of llama.cpp's own",
+        fix="Pass the model it was made from (the base_model on its hub page); edgec quantises that itself.",
+        code="E114",
+    )
+
+
+def _adapter(where: Path) -> InputError:
+    return InputError(
+        what="The folder holds a LoRA adapter, not a model.",
+        where=str(where),
+        why="there is an adapter_config.json, but no config.json",
+        fix="Merge it into its base model (peft: model.merge_and_unload()), save that, and pass its folder.",
+        code="E145",
+    )
+
+
+def _bundle(where: Path) -> InputError:
+    return InputError(
+        what="The folder is a bundle that edgec has made.",
+        where=str(where),
+        why="it holds a manifest.json and an artifact, not a model to export",
+        fix="Use `edgec run` or `edgec bench` on it, or pass the model it was made from.",
+        code="E145",
+    )
+
+
+_FOREIGN: tuple[tuple[str, Callable[[Path], InputError]], ...] = (
+    ("*.gguf", _gguf),
+    ("adapter_config.json", _adapter),
+    ("manifest.json", _bundle),
+)

@@ -1,0 +1,271 @@
+"""The first stage: whatever MODEL is, it becomes a ModelSource or a typed error. Nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from edgec.exporter.sources.factory import call_factory, import_factory, is_factory, state_digest
+from edgec.exporter.sources.hf_config import DECODER, MODULE, decoder_config, kind_of, load_config, refuse_quantized
+from edgec.exporter.sources.hub import fetch_snapshot
+from edgec.exporter.sources.model_build import PositionalModel, build, put_weights
+from edgec.exporter.sources.model_folder import CONFIG, ModelFolder, read_folder
+from edgec.exporter.sources.model_forms import (
+    existing_path,
+    is_hub_id,
+    no_such_path,
+    refuse_file,
+    refuse_foreign_folder,
+    short_name,
+)
+from edgec.exporter.sources.source_weights import bind_weights, random_weights, stored_weights
+from edgec.exporter.sources.tasks import auto_class, example_inputs, task_of
+from edgec.exporter.sources.weight_names import BoundWeights
+from edgec.exporter.sources.weights import RandomWeights
+
+ModuleFactory = Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]
+ModelWeights = BoundWeights | RandomWeights
+# Entries of the whole config that a nested text config lacks.
+_KEPT = ("architectures", "edgec")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How MODEL may be read; the arguments of ``resolve``."""
+
+    random_weights: bool = False
+    revision: str | None = None
+    allow_pickle: bool = False
+    trust_remote_code: bool = False
+    task: str | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model found and checked, before anything is built or loaded.
+
+    Attributes:
+        name: short; the default name of the bundle.
+        kind: ``decoder`` (a causal language model) or ``module`` (anything else).
+        source: MODEL as given.
+        path: the local folder, or None for a factory.
+        config: the effective transformers config (of the text decoder where it is nested); for a factory its name and
+            the sha256 of the state it made.
+        revision: the hub commit, or None.
+        licence: identifier, or None when neither card nor licence file states one.
+        trained: False for random weights.
+        weights: by the parameter names of the built model; None for a factory, whose module owns its weights.
+        tokenizer_files: those present.
+        generation_config: as stored, or empty.
+        task: optimum's name of what the model does, or None for a factory.
+        files: everything read, for the fingerprint of the stage cache.
+        seed: of random weights and example inputs.
+        input_names: the arguments that the example inputs stand for (transformers modules; a factory's ``forward``
+            names its own).
+        factory: gives the module, weights put in, and its example inputs (kind ``module``); a user's factory has
+            been called once, and this returns what it made.
+        hf_config: the transformers config object, or None for a factory.
+    """
+
+    name: str
+    kind: str
+    source: str
+    path: Path | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+    revision: str | None = None
+    licence: str | None = None
+    trained: bool = True
+    weights: ModelWeights | None = None
+    tokenizer_files: tuple[Path, ...] = ()
+    generation_config: dict[str, Any] = field(default_factory=dict)
+    task: str | None = None
+    files: tuple[Path, ...] = ()
+    seed: int = 0
+    input_names: tuple[str, ...] = ()
+    factory: ModuleFactory | None = field(default=None, repr=False, compare=False)
+    hf_config: Any = field(default=None, repr=False, compare=False)
+    trust_remote_code: bool = False
+
+    def build_on(
+        self,
+        device: str | None = "meta",
+        *,
+        attn_implementation: str = "eager",
+        dtype: torch.dtype = torch.float32,
+    ) -> Any:
+        """The decoder as a transformers model whose parameters are not initialised; see ``weights`` for their values.
+
+        Args:
+            device: ``meta``, ``cpu``, or None to follow the caller's mode (FakeTensorMode).
+            attn_implementation: a name in transformers' attention registry.
+            dtype: of the parameters.
+
+        Raises:
+            InputError: E111, the config describes no model that can be built.
+        """
+        return _build_decoder(self.hf_config, device, attn_implementation, dtype, self.trust_remote_code)
+
+
+def resolve(
+    model: str,
+    *,
+    random_weights: bool = False,
+    revision: str | None = None,
+    allow_pickle: bool = False,
+    trust_remote_code: bool = False,
+    task: str | None = None,
+    seed: int = 0,
+) -> ModelSource:
+    """Find a model and check that its files fit together.
+
+    Args:
+        model: a local folder, a config.json, a Hugging Face id, or ``package.module:factory``. What exists on this
+            machine comes first.
+        random_weights: seeded random weights in place of stored ones.
+        revision: branch, tag or commit on the hub.
+        allow_pickle: open pickled weights (data only).
+        trust_remote_code: run Python code that comes with the model.
+        task: optimum's task name, for models that are not decoders.
+        seed: of random weights and example inputs.
+
+    Raises:
+        InputError: E101 to E114 and E145 to E149; see docs/errors.md.
+    """
+    options = Options(random_weights, revision, allow_pickle, trust_remote_code, task, seed)
+    path = existing_path(model)
+    if path:
+        return _from_path(model, path, options)
+    if is_factory(model):
+        return _from_factory(model, options)
+    if not is_hub_id(model):
+        raise no_such_path(model)
+    folder = fetch_snapshot(model, revision=revision, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
+    found = _from_folder(model, folder, None, options)
+    return replace(found, name=short_name(model.rpartition("/")[2]), revision=folder.name)
+
+
+def _from_path(model: str, path: Path, options: Options) -> ModelSource:
+    if path.is_dir():
+        return _from_folder(model, path, None, options)
+    if path.suffix != ".json":
+        raise refuse_file(path)
+    found = _from_folder(model, path.parent, path, options)
+    return found if path.name == CONFIG else replace(found, name=short_name(path.stem))
+
+
+def _from_factory(model: str, options: Options) -> ModelSource:
+    found, files = import_factory(model)
+    module, inputs = call_factory(model, found)
+    return ModelSource(
+        name=short_name(model.rpartition(":")[2]),
+        kind=MODULE,
+        source=model,
+        config={"factory": model, "state_sha256": state_digest(module, inputs)},
+        files=files,
+        seed=options.seed,
+        factory=lambda: (module, inputs),
+    )
+
+
+def _from_folder(model: str, folder: Path, config_file: Path | None, options: Options) -> ModelSource:
+    if config_file is None:
+        refuse_foreign_folder(folder)
+    described = read_folder(folder, config_file)
+    if not options.random_weights:
+        refuse_quantized(folder, described.config)
+    config = load_config(folder, described.config, trust_remote_code=options.trust_remote_code)
+    source = ModelSource(
+        name=short_name(folder.name),
+        kind=kind_of(config, options.task),
+        source=model,
+        path=folder,
+        licence=described.licence,
+        trained=not options.random_weights,
+        tokenizer_files=described.tokenizer_files,
+        generation_config=described.generation_config,
+        files=(*described.files, *(sorted(folder.glob("*.py")) if options.trust_remote_code else ())),
+        seed=options.seed,
+        trust_remote_code=options.trust_remote_code,
+    )
+    finish = _as_decoder if source.kind == DECODER else _as_module
+    return finish(source, described, config, options)
+
+
+def _as_decoder(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:
+    text = decoder_config(described.path, config)
+    shell = _build_decoder(text, "meta", "eager", torch.float32, options.trust_remote_code)
+    weights, files = _weights(described, shell, options)
+    kept: dict[str, Any] = {key: described.config[key] for key in _KEPT if key in described.config}
+    return replace(
+        source,
+        config={**text.to_dict(), **kept},
+        hf_config=text,
+        weights=weights,
+        files=(*source.files, *files),
+        task="text-generation",
+    )
+
+
+def _as_module(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:
+    config.use_cache = False
+    maker = _module_class(config, options.task)
+    shell = build(maker, config, device="meta", attn_implementation=None, trust_remote_code=options.trust_remote_code)
+    weights, files = _weights(described, shell, options)
+    inputs = example_inputs(config, shell.main_input_name, described.path, options.seed)
+    return replace(
+        source,
+        config=config.to_dict(),
+        hf_config=config,
+        weights=weights,
+        files=(*source.files, *files),
+        task=options.task or task_of(type(shell).__name__),
+        input_names=tuple(inputs),
+        factory=partial(_make_module, maker, config, weights, inputs, options.trust_remote_code),
+    )
+
+
+def _weights(described: ModelFolder, shell: Any, options: Options) -> tuple[ModelWeights, tuple[Path, ...]]:
+    if options.random_weights:
+        return random_weights(shell, options.seed), ()
+    stored = stored_weights(described.path, options.allow_pickle)
+    return bind_weights(shell, stored, described.config), stored.files
+
+
+def _build_decoder(
+    config: Any, device: str | None, attn_implementation: str, dtype: torch.dtype, trust_remote_code: bool
+) -> Any:
+    from transformers import AutoModelForCausalLM
+
+    return build(
+        AutoModelForCausalLM,
+        config,
+        device=device,
+        attn_implementation=attn_implementation,
+        dtype=dtype,
+        trust_remote_code=trust_remote_code,
+    )
+
+
+def _module_class(config: Any, task: str | None) -> Any:
+    import transformers
+
+    architecture = next(iter(config.architectures or ()), None)
+    named = getattr(transformers, architecture, None) if architecture and task is None else None
+    return named or auto_class(task or task_of(architecture), config)
+
+
+def _make_module(
+    maker: Any, config: Any, weights: ModelWeights, inputs: dict[str, torch.Tensor], trust_remote_code: bool
+) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    model = build(maker, config, device="cpu", attn_implementation=None, trust_remote_code=trust_remote_code)
+    put_weights(model, weights)
+    if isinstance(weights, BoundWeights) and any(name.startswith("pooler.") for name in weights.absent):
+        model.pooler = None  # A head that the checkpoint was never trained with.
+    return PositionalModel(model, tuple(inputs)).eval(), tuple(inputs.values())

@@ -1,0 +1,89 @@
+"""The weights of a model folder: open them in whatever form they come, and bind them to the model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from edgec.errors import InputError
+from edgec.exporter.sources.model_build import expected_shapes, tied_parameters
+from edgec.exporter.sources.model_folder import CONFIG
+from edgec.exporter.sources.pickle_weights import PickledWeights, open_pickles, pickle_files
+from edgec.exporter.sources.weight_conversion import converted
+from edgec.exporter.sources.weight_names import BoundWeights, Tolerance, adapted_absence, check_weights
+from edgec.exporter.sources.weights import INDEX, RandomWeights, WeightFiles, open_weights
+
+# In a multimodal checkpoint, everything outside the language model.
+_OUTSIDE_TEXT = r"^(?!(model\.)?language_model\.|(model\.)?text_model\.|lm_head\.|model\.(layers|embed_tokens|norm)\.)"
+_EVERYTHING = r""
+_POOLER = r"^pooler\."
+
+
+def stored_weights(folder: Path, allow_pickle: bool) -> WeightFiles | PickledWeights:
+    """Open a folder's weights: safetensors, else pickles where they are allowed.
+
+    Raises:
+        InputError: E104 (there is only a config), E105, E107 or E112.
+    """
+    safe = (folder / INDEX).is_file() or any(folder.glob("*.safetensors"))
+    pickles = pickle_files(folder)
+    if pickles and not safe:
+        return open_pickles(pickles, allow_pickle)
+    if not safe and {item.suffix for item in folder.iterdir() if item.is_file()} <= {".json"}:
+        raise _only_config(folder)
+    return open_weights(folder)
+
+
+def random_weights(model: Any, seed: int) -> RandomWeights:
+    """Random values for a model's parameters; stored buffers keep the values they are built with.
+
+    Args:
+        model: a transformers model on any device.
+        seed: changes every tensor.
+    """
+    parameters = {name for name, _ in model.named_parameters()}
+    shapes = {name: shape for name, shape in expected_shapes(model).items() if name in parameters}
+    return RandomWeights(shapes, seed)
+
+
+def bind_weights(model: Any, weights: WeightFiles | PickledWeights, raw: Mapping[str, Any]) -> BoundWeights:
+    """Bind stored weights to a transformers model's parameter names.
+
+    Args:
+        model: on any device; only names and shapes are read.
+        weights: as stored.
+        raw: config.json as written.
+
+    Raises:
+        InputError: E106, the config contradicts the weights.
+    """
+    tolerance = Tolerance(
+        tied=tied_parameters(model),
+        absent=(*adapted_absence({**model.config.to_dict(), **raw}), *_headless(model)),
+        surplus=(*(model._keys_to_ignore_on_load_unexpected or ()), *_surplus(model, raw)),
+    )
+    return check_weights(expected_shapes(model), converted(weights, model), tolerance)
+
+
+def _headless(model: Any) -> tuple[str, ...]:
+    # A base model may have been trained inside a head that had no use for the pooler.
+    return (_POOLER,) if type(model).__name__.endswith("Model") else ()
+
+
+def _surplus(model: Any, raw: Mapping[str, Any]) -> tuple[str, ...]:
+    named = next(iter(raw.get("architectures") or ()), None)
+    if named in (None, type(model).__name__):
+        return ()
+    # Another class than the checkpoint's own was asked for: its text part, or its body with another head.
+    return (_OUTSIDE_TEXT,) if "text_config" in raw else (_EVERYTHING,)
+
+
+def _only_config(folder: Path) -> InputError:
+    return InputError(
+        what="There is a config, but there are no weights.",
+        where=str(folder / CONFIG),
+        why="the folder holds neither safetensors nor any other weights",
+        fix="Pass --random-weights to export the architecture alone, or put model.safetensors beside the config.",
+        code="E104",
+    )

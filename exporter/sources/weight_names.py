@@ -1,0 +1,174 @@
+"""Which stored tensor belongs to which parameter, and whether all of them do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from edgec.errors import InputError
+from edgec.exporter.sources.safetensors_header import TensorEntry
+from edgec.exporter.sources.weights import Weights
+
+Shapes = Mapping[str, tuple[int, ...]]
+# (prefix of the parameter, prefix it may have in a file); multimodal checkpoints nest their language model.
+_PREFIXES = (
+    ("", ""),
+    ("model.", "model.language_model."),
+    ("model.", "language_model.model."),
+    ("model.", "model.text_model."),
+    ("model.", ""),
+    ("lm_head.", "language_model.lm_head."),
+)
+# Buffers that old checkpoints stored and that the model computes for itself.
+_COMPUTED = (r"rotary_emb\.inv_freq$", r"\.masked_bias$", r"\.attn\.bias$", r"position_ids$", r"num_batches_tracked$")
+_SHOWN = 3
+# Rows compared at either end to tell a tied vocabulary matrix from one of its own.
+_PROBE_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What a checkpoint may lack or hold beyond the model.
+
+    Attributes:
+        tied: parameter -> the parameter whose tensor it shares.
+        absent: regular expressions of parameters that may be missing.
+        surplus: regular expressions of stored tensors that may go unused.
+    """
+
+    tied: Mapping[str, str] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()
+    surplus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class BoundWeights:
+    """Weights under the parameter names of the model they belong to.
+
+    Attributes:
+        base: the weights under their own names.
+        matched: parameter -> name in ``base``.
+        absent: parameters that have no tensor, and need none (see Tolerance).
+    """
+
+    base: Weights
+    matched: Mapping[str, str]
+    absent: frozenset[str] = frozenset()
+
+    def names(self) -> Mapping[str, TensorEntry]:
+        """Every parameter's stored dtype and shape; parameters tied to another one are not repeated."""
+        entries = self.base.names()
+        return {name: entries[stored] for name, stored in self.matched.items()}
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """The tensor of one parameter, in its stored dtype."""
+        return self.base.tensor(self.matched[name])
+
+
+def match_names(
+    expected: Iterable[str], available: Iterable[str], tied: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Find the stored name of each parameter; parameters without one are left out.
+
+    Args:
+        expected: the model's parameter names, tied ones only once.
+        available: the stored names.
+        tied: parameter -> the expected parameter it shares its tensor with.
+    """
+    stored = set(available)
+    twins: dict[str, list[str]] = {}
+    for twin, owner in (tied or {}).items():
+        twins.setdefault(owner, []).append(twin)
+    found = {name: _find((name, *twins.get(name, ())), stored) for name in expected}
+    return {name: match for name, match in found.items() if match is not None}
+
+
+def check_weights(expected: Shapes, weights: Weights, tolerance: Tolerance | None = None) -> BoundWeights:
+    """Bind weights to a model's parameters, or say how the two contradict each other.
+
+    Args:
+        expected: shape of each parameter and stored buffer, tied ones only once.
+        weights: under the checkpoint's names.
+        tolerance: what may be missing or left over; by default only buffers that models compute themselves.
+
+    Raises:
+        InputError: E106, naming missing, unexpected and mismatched tensors.
+    """
+    tolerance = tolerance or Tolerance()
+    entries = weights.names()
+    matched = match_names(expected, entries, tolerance.tied)
+    missing = [name for name in expected if name not in matched and not _any((*tolerance.absent, *_COMPUTED), name)]
+    twins = match_names(tolerance.tied, entries)
+    unused = entries.keys() - set(matched.values()) - set(twins.values())
+    unexpected = [name for name in sorted(unused) if not _any((*tolerance.surplus, *_COMPUTED), name)]
+    mismatched = [
+        f"{name}: the config says {list(expected[name])}, the weights hold {list(entries[stored].shape)}"
+        for name, stored in matched.items()
+        if tuple(entries[stored].shape) != tuple(expected[name])
+    ]
+    if missing or unexpected or mismatched:
+        raise _contradiction(missing, unexpected, mismatched)
+    _check_twins(weights, matched, twins, tolerance.tied)
+    return BoundWeights(weights, matched, frozenset(expected) - matched.keys())
+
+
+def adapted_absence(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Parameters that a model changed by ``edgec adapt`` does without, as regular expressions.
+
+    ``config["edgec"]`` records the change (design rule 10): with shared K/V in mode ``reuse`` the layers from
+    ``boundary`` on have no key and value projections of their own.
+    """
+    record = config.get("edgec")
+    if not isinstance(record, Mapping) or record.get("mode") != "reuse":
+        return ()
+    boundary, count = record.get("boundary"), config.get("num_hidden_layers")
+    if not isinstance(boundary, int) or not isinstance(count, int):
+        return ()
+    layers = "|".join(str(index) for index in range(boundary, count))
+    return (rf"\.layers\.({layers})\.self_attn\.[kv]_(proj|norm)\.",) if layers else ()
+
+
+def _find(names: Iterable[str], stored: set[str]) -> str | None:
+    candidates = (
+        there + name.removeprefix(here) for name in names for here, there in _PREFIXES if name.startswith(here)
+    )
+    return next((candidate for candidate in candidates if candidate in stored), None)
+
+
+def _check_twins(
+    weights: Weights, matched: Mapping[str, str], twins: Mapping[str, str], tied: Mapping[str, str]
+) -> None:
+    for twin, stored in twins.items():
+        own = matched.get(tied[twin])
+        if own is not None and own != stored and not _same(weights.tensor(own), weights.tensor(stored)):
+            raise _contradiction([], [], [f"{stored} differs from {own}, but the config ties them"])
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if one.shape != other.shape:
+        return False
+    return torch.equal(one[:_PROBE_ROWS], other[:_PROBE_ROWS]) and torch.equal(one[-_PROBE_ROWS:], other[-_PROBE_ROWS:])
+
+
+def _any(patterns: Iterable[str], name: str) -> bool:
+    return any(re.search(pattern, name) for pattern in patterns)
+
+
+def _contradiction(missing: list[str], unexpected: list[str], mismatched: list[str]) -> InputError:
+    groups = (("missing", missing), ("unexpected", unexpected), ("of another shape", mismatched))
+    return InputError(
+        what="The config contradicts the weights.",
+        where=", ".join(f"{len(names)} {kind}" for kind, names in groups if names),
+        why="; ".join(f"{kind}: {_shorten(names)}" for kind, names in groups if names),
+        fix="Use config.json and weights of the same revision, and with --task a task the checkpoint was trained for.",
+        code="E106",
+    )
+
+
+def _shorten(names: list[str]) -> str:
+    rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + rest

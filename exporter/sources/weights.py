@@ -1,0 +1,196 @@
+"""Weights by name, one tensor at a time: from safetensors by mmap, or generated."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+import torch
+
+from edgec.errors import InputError
+from edgec.exporter.sources.safetensors_header import TensorEntry, corrupt, read_header
+
+INDEX = "model.safetensors.index.json"
+SINGLE = "model.safetensors"
+# Mistral's own copy of the same tensors under other names, and LoRA adapters.
+_NOT_THE_MODEL = ("consolidated", "adapter_model")
+_NORMAL_STD = 0.02
+# A plain name in the same folder: an index must not reach outside it.
+_SHARD_NAME = re.compile(r"\w[\w.\-]{0,199}")
+
+
+class Weights(Protocol):
+    """Named tensors, materialised one at a time."""
+
+    def names(self) -> Mapping[str, TensorEntry]:
+        """Every tensor's dtype, shape and place, without reading its values."""
+        ...
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """One tensor on the CPU, in its stored dtype.
+
+        Raises:
+            KeyError: there is no tensor of that name.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class WeightFiles:
+    """Tensors of safetensors files, mapped into memory and never copied.
+
+    Attributes:
+        files: the shards, in name order.
+        entries: tensor name -> place.
+    """
+
+    files: tuple[Path, ...]
+    entries: Mapping[str, TensorEntry]
+
+    def names(self) -> Mapping[str, TensorEntry]:
+        """Every tensor's dtype, shape and place; headers only."""
+        return self.entries
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """A view of the mapped file; writing to it changes a private copy of the page, never the file."""
+        entry = self.entries[name]
+        if entry.nbytes == 0:
+            return torch.empty(entry.shape, dtype=entry.dtype)
+        assert entry.file is not None
+        mapped = self._maps[entry.file]
+        if entry.offset + entry.nbytes > len(mapped):
+            raise corrupt(entry.file, f"the file shrank to {len(mapped)} bytes while it was in use")
+        return _view(mapped, entry)
+
+    @cached_property
+    def _maps(self) -> dict[Path, mmap.mmap]:
+        return {file: _mapped(file) for file in self.files}
+
+
+@dataclass(frozen=True)
+class RandomWeights:
+    """Seeded tensors for an architecture whose weights do not exist yet; each depends on seed and name alone.
+
+    Attributes:
+        shapes: tensor name -> shape.
+        seed: changes every tensor.
+    """
+
+    shapes: Mapping[str, tuple[int, ...]]
+    seed: int = 0
+    files: tuple[Path, ...] = field(default=())
+
+    def names(self) -> Mapping[str, TensorEntry]:
+        """Every tensor's shape; all are float32."""
+        return {name: TensorEntry(torch.float32, shape) for name, shape in self.shapes.items()}
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """Zeros for biases, ones for norms and other vectors, else normal with standard deviation 0.02; float32."""
+        shape = self.shapes[name]
+        if name.endswith("bias"):
+            return torch.zeros(shape)
+        if len(shape) < 2:
+            return torch.ones(shape)
+        digest = hashlib.sha256(f"{self.seed}:{name}".encode()).digest()
+        generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+        return torch.empty(shape).normal_(0.0, _NORMAL_STD, generator=generator)
+
+
+def open_weights(folder: Path) -> WeightFiles:
+    """The safetensors files of a model folder; headers are read and checked, tensors are not touched.
+
+    Raises:
+        InputError: E105 (a file is corrupt or contradicts the index) or E112 (there are no weights, or a shard lacks).
+    """
+    index = folder / INDEX
+    if index.is_file():
+        return _indexed(folder, index)
+    return open_files((_single(folder),))
+
+
+def open_files(files: tuple[Path, ...]) -> WeightFiles:
+    """The tensors of the given safetensors files.
+
+    Raises:
+        InputError: E105, a file is corrupt or two files hold the same tensor.
+    """
+    entries: dict[str, TensorEntry] = {}
+    for file in files:
+        for name, entry in read_header(file).items():
+            if name in entries:
+                raise corrupt(file, f"tensor {name!r} is also in {entries[name].file}")
+            entries[name] = entry
+    return WeightFiles(files, entries)
+
+
+def _single(folder: Path) -> Path:
+    if (folder / SINGLE).is_file():
+        return folder / SINGLE
+    found = [file for file in sorted(folder.glob("*.safetensors")) if not file.name.startswith(_NOT_THE_MODEL)]
+    if len(found) == 1:
+        return found[0]
+    why = f"neither {SINGLE} nor {INDEX} is there"
+    raise no_weights(folder, f"{why}, and {len(found)} other .safetensors files" if found else why)
+
+
+def no_weights(where: Path, why: str) -> InputError:
+    """The error for a model folder without (all of) its weights."""
+    return InputError(
+        what="The model's weights are missing.",
+        where=str(where),
+        why=why,
+        fix="Copy or download the missing files, or pass --random-weights to try the architecture without them.",
+        code="E112",
+    )
+
+
+def _indexed(folder: Path, index: Path) -> WeightFiles:
+    table = _weight_map(index)
+    files = tuple(folder / name for name in sorted(set(table.values())))
+    missing = [file.name for file in files if not file.is_file()]
+    if missing:
+        raise no_weights(folder, f"{len(missing)} of {len(files)} shards are absent: {', '.join(missing[:3])}")
+    weights = open_files(files)
+    for name, file in table.items():
+        entry = weights.entries.get(name)
+        if entry is None or entry.file != folder / file:
+            raise corrupt(folder / file, f"{INDEX} says that it holds {name!r}, it does not")
+    return weights
+
+
+def _weight_map(index: Path) -> dict[str, str]:
+    try:
+        table = json.loads(index.read_bytes())["weight_map"]
+        items = list(table.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise corrupt(index, f"it is not a safetensors index: {error!r}") from error
+    bad = [file for _, file in items if not (isinstance(file, str) and _SHARD_NAME.fullmatch(file))]
+    if bad or not items:
+        raise corrupt(index, f"{bad[0]!r} is not the name of a shard" if bad else "it lists no tensors")
+    return dict(items)
+
+
+def _mapped(file: Path) -> mmap.mmap:
+    with file.open("rb") as stream:
+        try:
+            # Private and writable: what is written stays in memory, the file never changes.
+            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
+        except OSError:
+            # Linux refuses a writable private mapping larger than the machine's memory, but not a read-only one.
+            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _view(mapped: mmap.mmap, entry: TensorEntry) -> torch.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch remarks on read-only memory
+        raw = torch.frombuffer(mapped, dtype=torch.uint8, count=entry.nbytes, offset=entry.offset)
+    aligned = raw if entry.offset % entry.dtype.itemsize == 0 else raw.clone()
+    return aligned.view(entry.dtype).view(entry.shape)

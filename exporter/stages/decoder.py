@@ -1,0 +1,185 @@
+"""Decoders: capture, passes and the ladder's rungs up to the graph that is lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import torch
+
+from edgec.exporter.parity import ladder
+from edgec.exporter.capture.decoder import Skeleton, capture_decoder, skeleton
+from edgec.exporter.stages.compiled import Facts, method_info, pass_info, state_info
+from edgec.exporter.parity.divergence import artifact_layers, expose_layers, first_diverging_layer, program_layers
+from edgec.exporter.parity.execution import run_artifact, run_eager, run_program
+from edgec.exporter.bundle.manifest import Limits, Rung
+from edgec.exporter.sources.model_build import put_weights
+from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
+from edgec.exporter.parity.probe import Probe
+from edgec.exporter.program import Effect, Program
+from edgec.exporter.progress import Progress
+from edgec.exporter.recipes import Recipe, passes_for
+from edgec.exporter.sources.resolve import ModelSource
+from edgec.exporter.spec import ModelSpec
+from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
+from edgec.passes.contract import Pass, run_pass
+from edgec.passes.fold_constants import FoldConstants
+from edgec.passes.kv_cache import KvCache
+from edgec.passes.last_logits import LastLogits
+from edgec.passes.quantized_form import decisions_of
+from edgec.passes.remove_noops import RemoveNoops
+
+if TYPE_CHECKING:
+    from edgec.backends.xnnpack.lower import Lowered
+
+# Of the free memory, what the float reference model may take before it is held in bfloat16 instead.
+_REFERENCE_SHARE = 0.4
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A decoder ready to be lowered.
+
+    Attributes:
+        program: the last graph.
+        rungs: the ladder so far.
+        final: the last graph's own logits.
+        reference: the logits of the float model, or of the last semantic pass.
+    """
+
+    program: Program
+    rungs: tuple[Rung, ...]
+    final: Stage
+    reference: Stage
+
+
+def limits_of(spec: ModelSpec, recipe: Recipe, context: int | None) -> Limits:
+    """Context, chunk and rows that fit the model, the recipe and the caller's wish."""
+    length = min(context or recipe.context or spec.context, spec.context)
+    chunk = max(1, min(recipe.prefill_chunk, length))
+    return Limits(context=length, prefill_chunk=chunk, logit_rows=max(1, min(recipe.logit_rows, chunk)))
+
+
+def passes_of(recipe: Recipe, limits: Limits) -> list[Pass]:
+    """The passes of a decoder on a CPU, in order."""
+    return [
+        RemoveNoops(),
+        LastLogits(rows=limits.logit_rows),
+        KvCache(limits.context, limits.prefill_chunk, recipe.kv_dtype, recipe.sink_tokens),
+        *passes_for(recipe),
+        FoldConstants(),
+    ]
+
+
+def eager_stage(source: ModelSource, bones: Skeleton, probe: Probe) -> Stage:
+    """transformers' own model on the probe; in bfloat16 where float32 would take too much memory."""
+    values = sum(torch.Size(shape).numel() for shape in bones.shapes().values())
+    fits = values * 4 < _REFERENCE_SHARE * psutil.virtual_memory().available
+    model = source.build_on("cpu", attn_implementation="eager", dtype=torch.float32 if fits else torch.bfloat16)
+    assert source.weights is not None
+    put_weights(model, source.weights)
+    name = "transformers float32" if fits else "transformers bfloat16"
+    return Stage(name, run_eager(model, probe.tokens, probe.plan))
+
+
+def capture(source: ModelSource, spec: ModelSpec, limits: Limits) -> tuple[Skeleton, Program]:
+    """Trace the decoder and bind its weights."""
+    bones = skeleton(lambda: source.build_on(None, attn_implementation="edgec"))
+    assert source.weights is not None
+    return bones, capture_decoder(bones, spec, source.weights, max(limits.context, 8))
+
+
+def rewrite(
+    program: Program, eager: Stage, passes: Sequence[Pass], probe: Probe, recipe: Recipe, trained: bool, progress: Progress
+) -> Rewritten:
+    """Apply the passes one by one and measure each claim.
+
+    Raises:
+        BudgetError: E201 as soon as a gated rung fails.
+    """
+    captured = Stage("captured", run_program(program, probe.tokens, probe.plan))
+    exact = ladder.EXACT if eager.name.endswith("float32") else ladder.BFLOAT16_REFERENCE
+    rungs = [lowering_rung(eager, captured, exact)]
+    ladder.gate(rungs)
+    reference = before = captured
+    for index, rewrite_ in enumerate(passes):
+        progress.step(index / len(passes), rewrite_.name)
+        changed = run_pass(program, rewrite_)
+        after = Stage(rewrite_.name, run_program(changed, probe.tokens, probe.plan), rewrite_.effect)
+        rung = _measured(before, reference, after, recipe, trained)
+        ladder.gate([_located(rung, program, changed, probe)])
+        rungs.append(rung)
+        reference = after if rewrite_.effect is Effect.SEMANTIC else reference
+        program, before = changed, after
+    return Rewritten(program, tuple(rungs), before, reference)
+
+
+def _measured(before: Stage, reference: Stage, after: Stage, recipe: Recipe, trained: bool) -> Rung:
+    if after.effect is Effect.EXACT:
+        return lowering_rung(before, after)
+    if after.effect is Effect.SEMANTIC:
+        note = "changes what the model attends to; the new reference for what follows"
+        return quality_rung(before, after, {}, gated=False, note=note)
+    note = "" if trained else "random weights: reported, not gated"
+    return quality_rung(reference, after, recipe.budgets or ladder.QUALITY, gated=trained, note=note)
+
+
+def _located(rung: Rung, before: Program, after: Program, probe: Probe) -> Rung:
+    """A failed rung with the layer where it begins."""
+    if rung.passed or not rung.gated:
+        return rung
+    layers = [program_layers(program, probe.tokens, probe.plan) for program in (before, after)]
+    tolerance = 1e-3 if rung.effect == "exact" else 0.5
+    return rung.model_copy(update={"first_diverging_layer": first_diverging_layer(*layers, tolerance)})
+
+
+def rounded(recipe: Recipe) -> bool:
+    """Whether the artifact rounds activations or keys, so that two executions legitimately differ."""
+    return recipe.kv_dtype != "float32" or bool(list(_approximate(recipe)))
+
+
+def _approximate(recipe: Recipe) -> Iterator[Any]:
+    return (rewrite_ for rewrite_ in passes_for(recipe) if rewrite_.effect is Effect.APPROXIMATE)
+
+
+def artifact_rungs(
+    artifact: Path, final: Stage, reference: Stage, probe: Probe, recipe: Recipe, trained: bool
+) -> list[Rung]:
+    """Execute the artifact in ExecuTorch's runtime: against its own graph, and against the float model."""
+    executed = Stage("artifact", run_artifact(artifact, probe.tokens, probe.plan), Effect.EXACT)
+    loose = rounded(recipe)
+    budget = ladder.ROUNDED_LOWERING if loose else ladder.FLOAT_LOWERING
+    rungs = [lowering_rung(final, executed, budget, rounded=loose, note="executed by ExecuTorch on this machine")]
+    if loose:
+        gated = trained and reference.name == "captured"
+        rungs.append(quality_rung(reference, executed, recipe.budgets or ladder.QUALITY, gated=gated))
+    return rungs
+
+
+def locate_in_artifact(program: Program, probe: Probe, lower: Callable[[Program], bytes]) -> int | None:
+    """The first layer whose attention differs between a graph and its artifact, found by lowering it with probes."""
+    exposed = expose_layers(program)
+    with TemporaryDirectory() as folder:
+        artifact = Path(folder) / "exposed.pte"
+        artifact.write_bytes(lower(exposed))
+        inside = artifact_layers(artifact, exposed, probe.tokens, probe.plan)
+    return first_diverging_layer(program_layers(program, probe.tokens, probe.plan), inside, 0.1)
+
+
+def facts(program: Program, lowered: Lowered, limits: Limits) -> Facts:
+    """The artifact's description."""
+    weights = weight_facts(program, lowered.stored)
+    return Facts(
+        passes=[pass_info(change) for change in program.history],
+        methods=[method_info(program.interface)],
+        states=[state_info(state) for state in program.interface.states],
+        limits=limits,
+        delegation=lowered.delegation,
+        operators=list(lowered.operators),
+        weights=weights,
+        expected_weight_bytes=expected_bytes(weights, decisions_of(program.graph)),
+    )

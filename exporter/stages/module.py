@@ -1,0 +1,157 @@
+"""Models that are not decoders: capture, passes, lowering and comparison with static shapes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from edgec.exporter.parity import ladder
+from edgec.exporter.capture.module import capture_module
+from edgec.exporter.stages.compiled import Facts, Rewrite, method_info, pass_info, save_facts, save_rewrite
+from edgec.exporter.bundle.manifest import Delegation, Fallback, Rung
+from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
+from edgec.exporter.program import Effect, Program
+from edgec.exporter.progress import Progress
+from edgec.exporter.recipes import passes_for
+from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
+from edgec.passes.contract import Pass, run_pass
+from edgec.passes.decompose_attention import DecomposeAttention
+from edgec.passes.fold_constants import FoldConstants
+from edgec.passes.fuse_sdpa import FuseSdpa
+from edgec.passes.quantized_form import decisions_of
+from edgec.passes.remove_noops import RemoveNoops
+
+if TYPE_CHECKING:
+    from edgec.backends.xnnpack.static_lowering import StaticLowered
+    from edgec.exporter.pipeline import Request
+
+_REASON = "XNNPACK has no operator for it in this form; it runs on ExecuTorch's CPU kernels"
+
+
+def passes_of(request: Request) -> list[Pass]:
+    """The passes of a module on a CPU, in order."""
+    return [RemoveNoops(), FuseSdpa(), *passes_for(request.recipe), DecomposeAttention(), FoldConstants()]
+
+
+@dataclass
+class ModuleStages:
+    """The stages of a model without a KV cache."""
+
+    request: Request
+    program: Program | None = None
+    inputs: tuple[Tensor, ...] = ()
+
+    def rewrite(self, folder: Path, progress: Progress) -> None:
+        """Reference, capture, passes; leaves rungs and outputs."""
+        progress.enter("capture")
+        model, program = self._capture()
+        with torch.no_grad():
+            eager = Stage("eager module", _flat(model(*self.inputs)))
+        before = reference = Stage("captured", self._run(program))
+        rungs = [_by_size(lowering_rung(eager, before))]
+        progress.enter("rewrite")
+        for rewrite in passes_of(self.request):
+            program = run_pass(program, rewrite)
+            after = Stage(rewrite.name, self._run(program), rewrite.effect)
+            rungs.append(_by_size(self._rung(before, reference, after)))
+            ladder.gate(rungs)
+            before = after
+        self.program = program
+        names = Rewrite(rungs=rungs, reference=reference.name, final=before.name)
+        save_rewrite(folder, names, {"final": before.logits, "reference": reference.logits})
+
+    def _capture(self) -> tuple[nn.Module, Program]:
+        factory = self.request.source.factory
+        assert factory is not None
+        model, self.inputs = factory()
+        return model, capture_module(model, self._named(model), self.request.source.name)
+
+    def _named(self, model: nn.Module) -> Any:
+        names = self.request.source.input_names
+        return dict(zip(names, self.inputs, strict=True)) if names and not hasattr(model, "names") else self.inputs
+
+    def _run(self, program: Program) -> Tensor:
+        with torch.no_grad():
+            return _flat(program.graph(*self.inputs))
+
+    def _rung(self, before: Stage, reference: Stage, after: Stage) -> Rung:
+        if after.effect is Effect.EXACT:
+            return lowering_rung(before, after)
+        trained = self.request.source.trained
+        return quality_rung(reference, after, _quality_budget(self.request), gated=trained)
+
+    def lower(self, folder: Path, progress: Progress) -> None:
+        """Lower the last graph; leaves the artifact and its facts."""
+        from edgec.backends.xnnpack.static_lowering import lower_static
+
+        if self.program is None:
+            progress.enter("capture", "again, after an interruption")
+            _, program = self._capture()
+            for rewrite in passes_of(self.request):
+                program = run_pass(program, rewrite)
+            self.program = program
+        progress.enter("lower")
+        lowered = lower_static(self.program)
+        save_facts(folder, lowered.artifact, _facts(self.program, lowered))
+
+    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
+        """Execute the artifact on the example inputs and compare."""
+        from edgec.runtime_py.native import Method
+
+        if not self.inputs:
+            assert self.request.source.factory is not None
+            _, self.inputs = self.request.source.factory()
+        executed = Stage("artifact", _flat(Method(artifact)(self.inputs)))
+        loose = any(p.effect is Effect.APPROXIMATE for p in passes_for(self.request.recipe))
+        budget = {"max_relative": 0.1} if loose else ladder.FLOAT_LOWERING
+        note = "executed by ExecuTorch on this machine"
+        rung = lowering_rung(Stage(rewrite.final, logits["final"]), executed, budget, rounded=loose, note=note)
+        return [_by_size(rung)]
+
+
+def _quality_budget(request: Request) -> dict[str, float]:
+    """Outputs of a module are no distribution over tokens: they are compared by size, not by KL."""
+    return {"max_relative": request.recipe.budgets.get("max_relative", 0.25)}
+
+
+def _by_size(rung: Rung) -> Rung:
+    """Without the figures that only a distribution over tokens has."""
+    return rung.model_copy(update={"kl_mean": None, "kl_max": None, "top1_agreement": None})
+
+
+def _flat(outputs: Any) -> Tensor:
+    """All output tensors as rows [1, N] of float32."""
+    values = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
+    return torch.cat([value.detach().float().reshape(1, -1) for value in values], 1)
+
+
+def _facts(program: Program, lowered: StaticLowered) -> Facts:
+    weights = weight_facts(program, ())
+    return Facts(
+        passes=[pass_info(change) for change in program.history],
+        methods=[method_info(program.interface)],
+        states=[],
+        limits=None,
+        delegation=_delegation(lowered),
+        operators=sorted(outside.operator for outside in lowered.outside),
+        weights=weights,
+        expected_weight_bytes=expected_bytes(weights, decisions_of(program.graph)),
+    )
+
+
+def _delegation(lowered: StaticLowered) -> Delegation:
+    total = lowered.delegated_macs + sum(each.macs for each in lowered.outside)
+    return Delegation(
+        backend="xnnpack",
+        delegates=lowered.delegates,
+        delegated_operators=sum(lowered.delegated.values()),
+        delegated_share=lowered.delegated_share(),
+        fallbacks=[
+            Fallback(operator=o.operator, count=o.count, reason=_REASON, share=o.macs / total if total else 0.0)
+            for o in lowered.outside
+        ],
+    )

@@ -1,0 +1,34 @@
+"""What all tests share: a stage cache of their own, and one tiny bundle made by ``edgec.export``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def stage_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A stage cache for this run of the tests; the user's own is never touched."""
+    folder = tmp_path_factory.mktemp("stage-cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EDGEC_CACHE_DIR", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random two-layer Llama with a tokenizer, as transformers saves it."""
+    from tests.tiny_llama import write_model
+
+    return write_model(tmp_path_factory.mktemp("model") / "tiny-llama")
+
+
+@pytest.fixture(scope="session")
+def tiny_bundle(tiny_folder: Path, stage_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its bundle, float recipe, made by the whole of ``edgec.export``. Read only: copy it before changing it."""
+    import edgec
+
+    out = tmp_path_factory.mktemp("bundle") / "tiny-llama-host.edgec"
+    return edgec.export(tiny_folder, target="host", recipe="float", out=out)

@@ -1,0 +1,139 @@
+"""The ladder bites: a miscompile, a broken pass and rounding beyond the budget are all caught."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from tests.passes.decoders import CONTEXT, ROWS, captured, tokens
+from torch.fx import GraphModule
+
+from edgec.errors import BudgetError
+from edgec.exporter.parity import ladder
+from edgec.exporter.capture.attention import OPERATOR
+from edgec.exporter.parity.divergence import first_diverging_layer, program_layers
+from edgec.exporter.parity.execution import call_plan, run_artifact, run_program
+from edgec.exporter.parity.metrics import difference
+from edgec.exporter.parity.ladder import Stage, gate, lowering_rung, quality_rung
+from edgec.exporter.program import Effect, Interface, Program
+from edgec.passes.contract import nodes_of, run_pass
+from edgec.passes.kv_cache import KvCache
+from edgec.passes.quantize import Quantize
+from edgec.passes.weight_scheme import WeightScheme
+
+PLAN = call_plan(24, 12, ROWS)
+
+
+@dataclass(frozen=True)
+class HalvesTheScale:
+    """A pass broken by hand: it claims to be exact and halves the attention scale of the second layer."""
+
+    name: str = "halves_the_scale"
+    effect: Effect = Effect.EXACT
+
+    def requires(self, program: Program) -> None: ...
+
+    def apply(self, graph: GraphModule, program: Program) -> Interface:
+        node = nodes_of(graph, OPERATOR)[1]
+        node.update_arg(6, float(node.args[6]) / 2)  # type: ignore[arg-type]
+        return program.interface
+
+    def ensures(self, program: Program) -> None: ...
+
+
+def stage(name: str, program: Program) -> Stage:
+    return Stage(name, run_program(program, tokens(24), PLAN))
+
+
+def test_a_broken_pass_is_caught_and_located() -> None:
+    before = captured("llama")
+    after = run_pass(before, HalvesTheScale())
+    rung = lowering_rung(stage("before", before), stage("after", after))
+    assert not rung.passed
+    with pytest.raises(BudgetError) as stopped:
+        gate([rung])
+    assert stopped.value.code == "E201" and stopped.value.exit_code == 2
+    layers = [program_layers(program, tokens(24), PLAN) for program in (before, after)]
+    assert first_diverging_layer(*layers, 1e-3) == 1
+
+
+def weight_only(program: Program) -> Program:
+    scheme = WeightScheme(bits=8, group_size=0, activation_bits=0)
+    return run_pass(program, Quantize(default=scheme, lm_head=scheme))
+
+
+def test_the_weight_only_miscompile_of_the_stock_partitioner_is_caught(tmp_path: Path) -> None:
+    """ExecuTorch 1.5.1 lowers weight-only int8 through XNNPACK without an error, and drops the scales."""
+    from edgec.backends.xnnpack.static_lowering import lower_static
+    from edgec.exporter.capture.module import capture_module
+    from edgec.runtime_py.native import Method
+
+    torch.manual_seed(0)
+    module = torch.nn.Sequential(torch.nn.Linear(64, 64, bias=False), torch.nn.SiLU(), torch.nn.Linear(64, 96, bias=False))
+    inputs = torch.randn(3, 64)
+    program = weight_only(capture_module(module, [inputs]))
+    with torch.no_grad():
+        exact, rounded = Stage("float", module(inputs)), Stage("rounded", program.graph(inputs)[0])
+    # The rounded graph itself is fine ...
+    assert quality_rung(exact, rounded, {"max_relative": 0.05}, gated=True).passed
+    (tmp_path / "wrong.pte").write_bytes(lower_static(program).artifact)
+    executed = Stage("artifact", Method(tmp_path / "wrong.pte")([inputs])[0].clone())
+    # ... what runs is not.
+    rung = lowering_rung(rounded, executed, {"max_relative": 0.1}, rounded=True)
+    assert not rung.passed
+    with pytest.raises(BudgetError):
+        gate([rung])
+
+
+def test_edgecs_own_clusters_keep_the_scales(tmp_path: Path) -> None:
+    from edgec.backends.xnnpack.lower import lower
+
+    program = weight_only(run_pass(captured("llama"), KvCache(CONTEXT, 12)))
+    (tmp_path / "model.pte").write_bytes(lower(program).artifact)
+    executed = Stage("artifact", run_artifact(tmp_path / "model.pte", tokens(24), PLAN))
+    assert lowering_rung(stage("rounded", program), executed, ladder.FLOAT_LOWERING).passed
+
+
+def test_equal_logits_pass() -> None:
+    logits = torch.randn(5, 7)
+    rung = lowering_rung(Stage("a", logits), Stage("b", logits.clone()))
+    assert rung.passed and rung.max_abs == 0.0 and rung.top1_agreement == 1.0
+    gate([rung])
+
+
+def test_numbers_that_are_not_finite_never_pass() -> None:
+    logits = torch.randn(5, 7)
+    broken = logits.clone()
+    broken[2, 3] = math.nan
+    rung = lowering_rung(Stage("a", logits), Stage("b", broken), ladder.ROUNDED_LOWERING)
+    assert not rung.passed and rung.max_abs is None
+    with pytest.raises(BudgetError, match="differs"):
+        gate([rung])
+
+
+def test_quality_is_reported_but_not_gated_on_random_weights() -> None:
+    rung = quality_rung(Stage("a", torch.randn(5, 7)), Stage("b", torch.randn(5, 7)), {"kl_mean": 1e-6}, gated=False)
+    assert not rung.passed
+    gate([rung])
+
+
+def test_kl_is_that_of_the_formula() -> None:
+    p, q = torch.tensor([0.7, 0.2, 0.1]), torch.tensor([0.5, 0.3, 0.2])
+    gap = difference(p.log()[None], q.log()[None], 0.0)
+    assert gap.kl_mean == pytest.approx(float((p * (p / q).log()).sum()), abs=1e-6)
+
+
+def test_a_flip_within_epsilon_is_no_disagreement() -> None:
+    reference, candidate = torch.tensor([[1.0, 1.0005, 0.0]]), torch.tensor([[1.001, 1.0, 0.0]])
+    assert difference(reference, candidate, 1e-2).top1_agreement == 1.0
+    assert difference(reference, candidate, 0.0).top1_agreement == 0.0
+
+
+def test_the_ladder_says_where_what_and_how_much() -> None:
+    rung = lowering_rung(Stage("a", torch.zeros(2, 3)), Stage("b", torch.ones(2, 3)))
+    with pytest.raises(BudgetError) as stopped:
+        gate([rung.model_copy(update={"first_diverging_layer": 4})])
+    assert "layer 4" in stopped.value.where and "2 positions" in stopped.value.why

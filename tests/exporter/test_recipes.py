@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from edgec.errors import InputError
+from edgec.exporter.recipes import Recipe, bits_per_weight, check_recipe, load_recipe, passes_for, recipe_names
+from edgec.passes.quantize import Quantize
+from edgec.passes.quantize_embedding import QuantizeEmbedding
+from edgec.passes.weight_scheme import WeightScheme
+
+FOUR, EIGHT = WeightScheme(4, 32, scale_bits=16), WeightScheme(8, 0)
+
+
+def _write(folder: Path, text: str) -> Path:
+    file = folder / "mine.toml"
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_named_recipe_loads_and_runs_on_xnnpack(name: str) -> None:
+    recipe = load_recipe(name)
+    check_recipe(recipe, "xnnpack")
+    assert recipe.name == name and recipe.description
+    assert json.loads(json.dumps(recipe.to_json()))["name"] == name
+    assert recipe.context and recipe.prefill_chunk >= recipe.logit_rows
+    for rewrite in passes_for(recipe):
+        assert rewrite.name in ("quantize", "quantize_embedding")
+
+
+def test_the_names_users_rely_on_exist() -> None:
+    assert set(recipe_names()) >= {"float", "4bit", "8bit", "4bit-small"}
+
+
+def test_the_default_is_what_its_description_says() -> None:
+    recipe = load_recipe("4bit")
+    assert (recipe.weights, recipe.lm_head) == (FOUR, EIGHT)
+    assert recipe.embedding == replace(EIGHT, activation_bits=0)
+    assert recipe.weight_bits == 4.5
+    quantize, embedding = passes_for(recipe)
+    assert quantize == Quantize((), FOUR, EIGHT, "mse") and embedding == QuantizeEmbedding(8, 0, "mse")
+
+
+def test_float_asks_for_no_pass() -> None:
+    recipe = load_recipe("float")
+    assert passes_for(recipe) == [] and recipe.weight_bits == 32.0 and recipe.kv_dtype == "float32"
+
+
+def test_small_is_small() -> None:
+    recipe = load_recipe("4bit-small")
+    assert recipe.kv_dtype == "int8" and recipe.embedding and recipe.embedding.bits == 4
+    assert bits_per_weight(recipe.lm_head) < bits_per_weight(load_recipe("4bit").lm_head)
+
+
+def test_a_file_with_rules(tmp_path: Path) -> None:
+    file = _write(
+        tmp_path,
+        """
+        description = "mine"
+        algorithm = "hqq"
+        [weights]
+        bits = 4
+        group_size = 64
+        [cache]
+        dtype = "float16"
+        sink_tokens = 4
+        [limits]
+        context = 512
+        [budgets]
+        kl_mean = 0.5
+        [[rules]]
+        parameters = "*.down_proj.weight"
+        bits = 8
+        group_size = 0
+        [[rules]]
+        parameters = "*.o_proj.weight"
+        float = true
+        """,
+    )
+    recipe = load_recipe(file)
+    assert (recipe.name, recipe.algorithm, recipe.kv_dtype, recipe.sink_tokens) == ("mine", "hqq", "float16", 4)
+    assert (recipe.context, recipe.prefill_chunk, recipe.budgets) == (512, 128, {"kl_mean": 0.5})
+    assert recipe.rules == (("*.down_proj.weight", EIGHT), ("*.o_proj.weight", None))
+    (quantize,) = passes_for(recipe)
+    assert isinstance(quantize, Quantize) and quantize.scheme_for("a.o_proj.weight", "linear") is None
+    assert recipe.to_json()["rules"][1] == {"parameters": "*.o_proj.weight", "float": True}
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("4-bit", "4bit"), ("flaot", "float"), ("8bits", "8bit"), ("zzz", "4bit-small")]
+)
+def test_an_unknown_recipe_names_its_neighbours(name: str, near: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load_recipe(name)
+    assert caught.value.code == "E175" and near in caught.value.fix
+
+
+def test_a_folder_is_no_recipe(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        load_recipe(tmp_path)
+    assert caught.value.code == "E175"
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("[weigths]\nbits = 4", "weights"),
+        ("[weights]\nbits = 4\ngroupsize = 32", "group_size"),
+        ("[weights]\nbits = 4", "group_size"),
+        ("[weights]\nbits = 9\ngroup_size = 0", "weights.bits"),
+        ('[weights]\nbits = "4"\ngroup_size = 0', "weights.bits"),
+        ("[weights]\nbits = true\ngroup_size = 0", "weights.bits"),
+        ("[weights]\nbits = 4\ngroup_size = -1", "weights.group_size"),
+        ("weights = 4", "weights"),
+        ('algorithm = "magic"', "algorithm"),
+        ('[cache]\ndtype = "int4"', "cache.dtype"),
+        ("[limits]\ncontext = 1", "limits.context"),
+        ('[budgets]\nkl_mean = "small"', "budgets.kl_mean"),
+        ("[budgets]\nkl = 0.1", "kl_m"),
+        ("[embedding]\nbits = 4\ngroup_size = 0\nactivation_bits = 8", "activation_bits"),
+        ("rules = 3", "rules"),
+        ("[[rules]]\nbits = 4\ngroup_size = 32", "parameters"),
+        ('[[rules]]\nparameters = "*"\nfloat = true\nbits = 4\ngroup_size = 32', "float"),
+        ("bits = ", "TOML"),
+    ],
+)
+def test_a_bad_file_names_file_and_key(tmp_path: Path, text: str, named: str) -> None:
+    file = _write(tmp_path, text)
+    with pytest.raises(InputError) as caught:
+        load_recipe(file)
+    error = caught.value
+    assert error.code == "E171" and error.where == str(file) and error.fix
+    assert named in f"{error.what} {error.why} {error.fix}"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "fix"),
+    [
+        (Recipe("r", weights=WeightScheme(3, 32)), "bits = 4 and group_size = 32"),
+        (Recipe("r", weights=WeightScheme(4, 16)), "bits = 4 and group_size = 32"),
+        (Recipe("r", weights=WeightScheme(4, 100)), "bits = 4 and group_size = 128"),
+        (Recipe("r", weights=WeightScheme(8, 32)), "bits = 8 and group_size = 0"),
+        (Recipe("r", weights=WeightScheme(2, 32)), "bits = 4 and group_size = 32"),
+        (Recipe("r", lm_head=WeightScheme(6, 0)), "group_size = 0"),
+        (Recipe("r", rules=(("*", WeightScheme(5, 0)),)), "bits = 4 and group_size = 0"),
+        (Recipe("r", embedding=WeightScheme(3, 32)), "bits = 2"),
+        (Recipe("r", weights=WeightScheme(8, 0, activation_bits=0)), "activation_bits = 8"),
+    ],
+)
+def test_what_xnnpack_cannot_execute_is_refused_with_the_nearest_choice(recipe: Recipe, fix: str) -> None:
+    with pytest.raises(InputError) as caught:
+        check_recipe(recipe, "xnnpack")
+    assert caught.value.code == "E172" and fix in caught.value.fix
+
+
+def test_tests_may_ask_for_the_known_miscompile() -> None:
+    recipe = Recipe("r", weights=WeightScheme(8, 0, activation_bits=0))
+    check_recipe(recipe, "xnnpack", allow_unsafe_weight_only=True)
+
+
+def test_reading_recipes_does_not_import_torch() -> None:
+    code = "import sys; from edgec.exporter.recipes import load_recipe; load_recipe('4bit'); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
