@@ -6,9 +6,9 @@ import sys
 from importlib import import_module
 from typing import Any
 
-import click
 import typer
 from typer.core import TyperGroup
+from typer.exceptions import TyperException
 
 COMMANDS = {
     "export": "Export a model to a verified bundle.",
@@ -22,31 +22,31 @@ COMMANDS = {
     "verify": "Check a bundle and replay its golden vectors.",
     "doctor": "Check this installation.",
 }
-EXIT_BUG = 70
+EXIT_BUG, EXIT_INTERRUPTED = 70, 130
 
 
 class LazyGroup(TyperGroup):
     """Commands by name; help lists them without importing them."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         """All names, in the order of use."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import one command's module."""
         return _command(cmd_name) if cmd_name in COMMANDS else None
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands without importing any of them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-def _command(name: str) -> click.Command:
+def _command(name: str) -> Any:
     module = import_module(f"edgec.cli.{name}")
     single = typer.Typer(add_completion=False)
     single.command(name)(getattr(module, name))
-    command: click.Command = typer.main.get_command(single)
+    command = typer.main.get_command(single)
     command.name = name
     return command
 
@@ -73,15 +73,12 @@ def run_cli(arguments: list[str] | None = None) -> int:
     try:
         result: Any = app(given, standalone_mode=False)
         return result if isinstance(result, int) else 0
-    except click.exceptions.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         typer.echo("interrupted; nothing was left behind", err=True)
+        return EXIT_INTERRUPTED
+    except TyperException as error:
+        typer.echo(f"error: {error} [E100]\n  fix: see edgec --help", err=True)
         return 1
-    except click.ClickException as error:
-        error.show()
-        return 1
-    except KeyboardInterrupt:
-        typer.echo("interrupted; nothing was left behind", err=True)
-        return 130
     except Exception as error:
         return _report(error, given)
 
@@ -95,7 +92,8 @@ def _report(error: Exception, given: list[str]) -> int:
     if isinstance(error, EdgecError):
         _show(error, as_json="--json" in given)
         return error.exit_code
-    typer.echo(f"edgec has a bug: {type(error).__name__}: {error}\n  fix: run again with --debug and report it", err=True)
+    typer.echo(f"edgec has a bug: {type(error).__name__}: {error}", err=True)
+    typer.echo("  fix: run again with --debug in front of the command and report it", err=True)
     return EXIT_BUG
 
 

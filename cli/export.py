@@ -38,7 +38,16 @@ def export(
     """
     from edgec.exporter.command import ExportOptions, run_export
 
-    names = ("context", "random_weights", "task", "revision", "text", "max_fallback", "allow_pickle", "trust_remote_code")
+    names = (
+        "context",
+        "random_weights",
+        "task",
+        "revision",
+        "text",
+        "max_fallback",
+        "allow_pickle",
+        "trust_remote_code",
+    )
     values = (context, random_weights, task, revision, text, max_fallback, allow_pickle, trust_remote_code)
     settings = {**dict(zip(names, values, strict=True)), "seed": seed, "force": force}
     run_export(ExportOptions(model, target, recipe, out, tuple(budget or ()), json, settings))

@@ -43,9 +43,9 @@ def plan(
     """
     from edgec.devices.targets import load_target
     from edgec.exporter.plan.footprint import Widths
-    from edgec.exporter.plan.parameters import read_config
     from edgec.exporter.plan.forecast import default_widths
     from edgec.exporter.plan.forecast import plan as forecast
+    from edgec.exporter.plan.parameters import read_config
 
     phone = load_target(target)
     cache = kv_bits or default_widths(phone).kv_bits

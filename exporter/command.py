@@ -63,7 +63,10 @@ def _budget(text: str) -> tuple[str, float]:
         return name, float(limit)
     except ValueError as error:
         raise InputError(
-            what=f"{text!r} is no budget", where="--budget", fix="write NAME=LIMIT, for example kl_mean=0.1", code="E115"
+            what=f"{text!r} is no budget",
+            where="--budget",
+            fix="write NAME=LIMIT, for example kl_mean=0.1",
+            code="E115",
         ) from error
 
 

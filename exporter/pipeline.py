@@ -16,7 +16,15 @@ from typing import Any
 
 from edgec.devices.targets import Target
 from edgec.errors import BudgetError
+from edgec.exporter.bundle.manifest import Limits, Rung
 from edgec.exporter.parity import ladder
+from edgec.exporter.parity.ladder import Stage
+from edgec.exporter.parity.probe import Probe, make_probe
+from edgec.exporter.progress import Progress
+from edgec.exporter.recipes import Recipe
+from edgec.exporter.sources.resolve import ModelSource
+from edgec.exporter.spec import ModelSpec, model_spec
+from edgec.exporter.stage_cache import StageCache, source_digest, stage_key
 from edgec.exporter.stages import decoder, module
 from edgec.exporter.stages.compiled import (
     ARTIFACT,
@@ -27,14 +35,6 @@ from edgec.exporter.stages.compiled import (
     save_facts,
     save_rewrite,
 )
-from edgec.exporter.bundle.manifest import Limits, Rung
-from edgec.exporter.parity.ladder import Stage
-from edgec.exporter.parity.probe import Probe, make_probe
-from edgec.exporter.progress import Progress
-from edgec.exporter.recipes import Recipe
-from edgec.exporter.sources.resolve import ModelSource
-from edgec.exporter.spec import ModelSpec, model_spec
-from edgec.exporter.stage_cache import StageCache, source_digest, stage_key
 from edgec.exporter.tool_versions import tool_versions
 
 
@@ -116,9 +116,7 @@ def _run(stages: Any, request: Request, cache: StageCache, progress: Progress) -
     return Compiled(lowered / ARTIFACT, facts, rungs)
 
 
-def _stage(
-    cache: StageCache, inputs: dict[str, Any], name: str, writer: Callable[[Path], None]
-) -> tuple[Path, bool]:
+def _stage(cache: StageCache, inputs: dict[str, Any], name: str, writer: Callable[[Path], None]) -> tuple[Path, bool]:
     """A stage's folder, and whether it was finished before."""
     key = stage_key({**inputs, "stage": name})
     known = cache.get(key)
@@ -152,9 +150,11 @@ def check_fallback(facts: Facts, max_fallback: float | None) -> None:
     """
     outside = 1.0 - facts.delegation.delegated_share
     if max_fallback is not None and outside > max_fallback:
-        worst = ", ".join(f"{f.operator} x{f.count} ({f.share:.1%}: {f.reason})" for f in facts.delegation.fallbacks[:3])
+        worst = ", ".join(
+            f"{f.operator} x{f.count} ({f.share:.1%}: {f.reason})" for f in facts.delegation.fallbacks[:3]
+        )
         raise BudgetError(
-            what=f"{outside:.1%} of the arithmetic runs outside {facts.delegation.backend}, {max_fallback:.1%} is allowed",
+            what=f"{outside:.1%} of the arithmetic is outside {facts.delegation.backend}, {max_fallback:.1%} is allowed",
             where=facts.delegation.backend,
             why=worst,
             fix="raise --max-fallback, or shorten --context when attention is the largest part",

@@ -19,7 +19,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from edgec.exporter.bundle.atomic import NameTaken, clean_leftovers, new_folder, remove_folder, typed_os_errors, write_file
+from edgec.exporter.bundle.atomic import (
+    NameTaken,
+    clean_leftovers,
+    new_folder,
+    remove_folder,
+    typed_os_errors,
+    write_file,
+)
 from edgec.exporter.bundle.checked_files import file_sha256, first_difference, list_files
 from edgec.exporter.bundle.manifest import FileInfo
 

@@ -62,14 +62,15 @@ def run_pass(program: Program, rewrite: Pass) -> Program:
 def options(rewrite: Pass) -> dict[str, Any]:
     """A pass's options as plain data."""
     fields = asdict(rewrite) if is_dataclass(rewrite) and not isinstance(rewrite, type) else {}
-    return {key: value if isinstance(value, (int, float, bool, str, type(None))) else str(value) for key, value in fields.items()}
+    plain = (int, float, bool, str, type(None))
+    return {key: value if isinstance(value, plain) else str(value) for key, value in fields.items()}
 
 
 def clone(graph: GraphModule) -> GraphModule:
     """A copy of the nodes over the same tensors; ``meta`` (what earlier passes recorded) comes along."""
     copied = Graph()
     mapping: dict[Node, Node] = {}
-    output = copied.graph_copy(graph.graph, mapping, return_output_node=True)
+    output: Any = copied.graph_copy(graph.graph, mapping, return_output_node=True)
     if output is not None:
         value, original = output
         copied.output(value).meta = dict(original.meta)

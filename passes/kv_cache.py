@@ -20,10 +20,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from edgec.errors import InputError
@@ -51,6 +52,12 @@ class Call:
     window: int
     softcap: float
     sink_logits: Node | None
+
+    @classmethod
+    def of(cls, node: Node) -> Call:
+        """Read an ``edgec::attention`` node; its schema fixes order and types."""
+        arguments: Any = node.args
+        return cls(*arguments)
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,7 @@ class KvCache:
     def requires(self, program: Program) -> None:
         """Every attention node is one that a cached kernel can express."""
         for node in nodes_of(program.graph, OPERATOR):
-            problem = _problem(Call(*node.args), node)
+            problem = _problem(Call.of(node), node)
             if problem:
                 raise InputError(
                     what="this attention cannot be served from a cache yet",
@@ -143,7 +150,7 @@ class _Rewriter:
     shared: dict[tuple[object, ...], Node] = field(default_factory=dict)
 
     def replace(self, node: Node) -> None:
-        call = Call(*node.args)
+        call = Call.of(node)
         where = layout(call.window or None, self.options.context, self.options.chunk, self.options.sink_tokens)
         start = self._once(("start",), call, lambda: self._start(call))
         mask = self._once(("mask", where), call, lambda: self._mask(where, call)) if where.masked else None
@@ -185,7 +192,7 @@ class _Rewriter:
 
     def _write(self, call: Call, where: Layout, start: Node, slots: Node | None) -> tuple[Node, ...]:
         parts = [part for role, value in (("key", call.k), ("value", call.v)) for part in self._encode(role, value)]
-        held = [self._state(call.layer, role, where, value) for role, value in parts]
+        held = [self._state(call, role, where) for role, _ in parts]
         for (_, value), state in zip(parts, held, strict=True):
             # With explicit slots the kernel ignores the start, so any valid one serves.
             arguments = (value, state, start) if slots is None else (value, state, 0, slots)
@@ -215,19 +222,15 @@ class _Rewriter:
             self._call(aten.to.dtype, zero, torch.int8),
         )
 
-    def _state(self, layer: int, role: str, where: Layout, value: Node) -> Node:
-        heads, width = self._geometry(layer, role)
+    def _state(self, call: Call, role: str, where: Layout) -> Node:
+        _, heads, _, head_dim = call.k.meta["val"].shape
+        width = 1 if role.endswith(("scale", "zero_point")) else int(head_dim)
         dtype = _state_dtype(self.options.dtype, role)
-        shape = (1, where.slots, heads, width)
-        name = f"{role}_cache_{layer}"
+        shape = (1, where.slots, int(heads), width)
+        name = f"{role}_cache_{call.layer}"
         self.graph.register_buffer(name, torch.zeros(shape, dtype=dtype))
-        self.states.append(State(name, layer, role, dtype, shape, where.kind, where.slots, where.window, where.sink))
+        self.states.append(State(name, call.layer, role, dtype, shape, where.kind, where.slots, where.window, where.sink))
         return self.graph.graph.get_attr(name)
-
-    def _geometry(self, layer: int, role: str) -> tuple[int, int]:
-        node = next(n for n in nodes_of(self.graph, OPERATOR) if n.args[5] == layer)
-        _, heads, _, width = Call(*node.args).k.meta["val"].shape
-        return int(heads), 1 if role.endswith(("scale", "zero_point")) else int(width)
 
     def _attend(self, call: Call, held: tuple[Node, ...], start: Node, mask: Node | None) -> Node:
         query = self._call(aten.transpose.int, call.q, 1, 2)
@@ -263,7 +266,3 @@ def _state_dtype(cache: str, role: str) -> torch.dtype:
     if role.endswith("_scale"):
         return torch.float32
     return torch.int8 if role.endswith("_zero_point") else DTYPES[cache]
-
-
-
-

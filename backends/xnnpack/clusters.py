@@ -16,7 +16,6 @@ import operator
 from collections.abc import Iterator
 
 import torch
-import torchao.quantization.quant_primitives
 from torch.fx import Graph, Node
 
 aten = torch.ops.aten

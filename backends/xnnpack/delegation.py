@@ -18,7 +18,21 @@ from edgec.exporter.bundle.manifest import Delegation, Fallback
 
 _ATTENTION = ("custom_sdpa", "custom_quantized_sdpa", "attention")
 _NO_WORK = frozenset(
-    {"view", "reshape", "transpose", "unsqueeze", "slice", "select", "permute", "expand", "item", "getitem", "sym_size", "to", "alias"}
+    [
+        "view",
+        "reshape",
+        "transpose",
+        "unsqueeze",
+        "slice",
+        "select",
+        "permute",
+        "expand",
+        "item",
+        "getitem",
+        "sym_size",
+        "to",
+        "alias",
+    ]
 )
 _REASONS = {
     "custom_sdpa": "attention reads state in place; XNNPACK has no operator over mutable state",

@@ -1,7 +1,7 @@
 """A decoder's Program to a .pte for ExecuTorch's CPU runtime.
 
-    captured graph -> clusters -> one template per kind of region -> delegates in place of the clusters
-                   -> torch.export -> to_edge -> to_executorch -> bytes
+captured graph -> clusters -> one template per kind of region -> delegates in place of the clusters
+-> torch.export -> to_edge -> to_executorch -> bytes
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from edgec.backends.xnnpack.delegation import delegation
 from edgec.backends.xnnpack.order import sort_stably
 from edgec.backends.xnnpack.region import Region, extract
 from edgec.exporter.bundle.manifest import Delegation
-from edgec.exporter.program import Dynamic, Interface, Program
 from edgec.exporter.capture.reexport import reexport
+from edgec.exporter.program import Dynamic, Interface, Program
 from edgec.passes.contract import clean
 
 METHOD = "forward"
@@ -85,9 +85,7 @@ def _symbol_sizes(graph: GraphModule, interface: Interface) -> dict[str, tuple[i
     }
 
 
-def _templates(
-    found: list[Region], sizes: dict[str, tuple[int, int]], progress: Progress
-) -> dict[str, Template]:
+def _templates(found: list[Region], sizes: dict[str, tuple[int, int]], progress: Progress) -> dict[str, Template]:
     kinds = {region.signature: region for region in found}
     templates = {}
     for index, (signature, region) in enumerate(kinds.items()):

@@ -39,7 +39,8 @@ def extract(owner: GraphModule, cluster: list[Node]) -> Region:
     body = [*_constants_of(cluster), *cluster]
     inputs = _unique(s for n in cluster for s in n.all_input_nodes if s not in inside and not is_constant(s))
     outputs = tuple(n for n in cluster if any(user not in inside for user in n.users))
-    graph, root, names = Graph(), torch.nn.Module(), []
+    graph, root = Graph(), torch.nn.Module()
+    names: list[str] = []
     mapping: dict[Node, Node] = {}
     for index, node in enumerate(inputs):
         mapping[node] = graph.placeholder(f"x{index}")

@@ -20,8 +20,8 @@ from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
 from edgec.exporter.capture.attention import OPERATOR
-from edgec.exporter.program import Dynamic, Program
 from edgec.exporter.capture.reexport import reexport
+from edgec.exporter.program import Dynamic, Program
 from edgec.passes.contract import nodes_of
 
 

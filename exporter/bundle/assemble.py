@@ -14,8 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgec.exporter.stages.compiled import ARTIFACT, Facts
-from edgec.exporter.parity.execution import artifact_step
 from edgec.exporter.bundle.golden import (
     FunctionVector,
     Golden,
@@ -29,15 +27,19 @@ from edgec.exporter.bundle.golden import (
 )
 from edgec.exporter.bundle.ledger import WeightRecord, build_ledger, check_ledger
 from edgec.exporter.bundle.manifest import Build, Ledger, Limits, Manifest, ModelInfo, Runtime
+from edgec.exporter.parity.execution import artifact_step
 from edgec.exporter.pipeline import Compiled, Request
 from edgec.exporter.report.page import render_report
+from edgec.exporter.stages.compiled import ARTIFACT, Facts
 from edgec.exporter.tool_versions import tool_versions
 
 _GOLDEN_PROMPT, _GOLDEN_TOKENS = 12, 8
 Files = dict[str, bytes | Path]
 
 
-def bundle_contents(request: Request, compiled: Compiled, name: str, seconds: Mapping[str, float]) -> tuple[Manifest, Files]:
+def bundle_contents(
+    request: Request, compiled: Compiled, name: str, seconds: Mapping[str, float]
+) -> tuple[Manifest, Files]:
     """The manifest, without its file list, and every other file of the bundle.
 
     Raises:
@@ -118,13 +120,17 @@ def _values(shape: list[int]) -> int:
 
 def _runtime(facts: Facts) -> Runtime:
     backend = {"xnnpack": "XnnpackBackend"}[facts.delegation.backend]
-    return Runtime(name="executorch", version=tool_versions()["executorch"], backends=[backend], operators=facts.operators)
+    return Runtime(
+        name="executorch", version=tool_versions()["executorch"], backends=[backend], operators=facts.operators
+    )
 
 
 def _build(seconds: Mapping[str, float]) -> Build:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     host = {"machine": platform.machine(), "system": platform.system(), "python": platform.python_version()}
-    return Build(created=datetime.now(UTC).isoformat(timespec="seconds"), seconds=dict(seconds), peak_bytes=peak, host=host)
+    return Build(
+        created=datetime.now(UTC).isoformat(timespec="seconds"), seconds=dict(seconds), peak_bytes=peak, host=host
+    )
 
 
 def _generation_config(request: Request) -> Files:

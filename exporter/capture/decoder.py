@@ -1,4 +1,4 @@
-"""Capture a decoder as a Program: torch.export over fake weights, so that nothing is allocated; real ones are bound after.
+"""Capture a decoder as a Program: torch.export over fake weights, nothing allocated; real ones are bound after.
 
 The model is built with transformers' own code for its family. Large parameters never exist while it is built
 (``torch.empty`` gives a meta tensor above a size), small tensors are real, so that rotary tables and embedding scales
@@ -159,7 +159,7 @@ def _fake_parameters(model: nn.Module, fake: Any) -> None:
 
 
 def bind(graph: GraphModule, aliases: Mapping[str, str], weights: TensorSource) -> None:
-    """Give the graph's attributes their real tensors, one tensor per tied group, and cast nodes where the dtype differs."""
+    """Give the graph's attributes their real tensors, one per tied group, and cast nodes where the dtype differs."""
     held: dict[str, Tensor] = {}
     for target in sorted({str(node.target) for node in graph.graph.nodes if node.op == "get_attr"}):
         name = target.removeprefix(_WRAPPED)

@@ -1,4 +1,4 @@
-"""Run a model in any of its forms over the same tokens, fed as a phone would feed them: whole chunks, then single tokens."""
+"""Run a model in any of its forms over the same tokens, fed as a phone would: whole chunks, then single tokens."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def artifact_step(artifact: Path) -> Step:
 
 
 def run_eager(model: torch.nn.Module, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
-    """transformers' own model, without any cache: float32 [P, V] at the plan's compared positions."""
+    """Transformers' own model, without any cache: float32 [P, V] at the plan's compared positions."""
     with torch.no_grad():
         logits: Tensor = model(input_ids=torch.tensor([list(tokens)]), use_cache=False).logits
     return logits[0, compared_positions(plan)].float()

@@ -114,8 +114,9 @@ def _where(rung: Rung) -> str:
 
 
 def _why(rung: Rung) -> str:
+    unknown = rung.max_abs is None or not rung.reference_max_abs
     shown = {
-        "max_relative": None if rung.max_abs is None or not rung.reference_max_abs else rung.max_abs / rung.reference_max_abs,
+        "max_relative": None if unknown else rung.max_abs / rung.reference_max_abs,  # type: ignore[operator]
         "kl_mean": rung.kl_mean,
         "top1_agreement": rung.top1_agreement,
     }
@@ -129,4 +130,4 @@ def _why(rung: Rung) -> str:
 def _fix(rung: Rung) -> str:
     if rung.half == "quality":
         return "choose a recipe with more bits, keep sensitive layers in float by a rule, or loosen its budgets"
-    return "this is a fault of a pass or of the lowering, not of the model: do not ship; export with --recipe float and report it"
+    return "a pass or the lowering is at fault, not the model: export with --recipe float, and report it"

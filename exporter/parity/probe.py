@@ -33,7 +33,9 @@ class Probe:
         return len(compared_positions(self.plan))
 
 
-def make_probe(tokenizer: object | None, vocab_size: int, context: int, chunk: int, rows: int, text: str | None) -> Probe:
+def make_probe(
+    tokenizer: object | None, vocab_size: int, context: int, chunk: int, rows: int, text: str | None
+) -> Probe:
     """Tokens for the ladder.
 
     Args:

@@ -17,8 +17,8 @@ from edgec.errors import InputError
 from edgec.exporter.plan.footprint import Footprint, Widths, footprint, kv_bytes
 from edgec.exporter.plan.memory_fit import WORTH_SHRINKING, Proposal, Verdict, judge, smaller
 from edgec.exporter.plan.parameters import Parameter, effective_config, macs_per_token, parameters
-from edgec.exporter.spec import ModelSpec, model_spec
 from edgec.exporter.plan.speed_forecast import Speeds, forecast
+from edgec.exporter.spec import ModelSpec, model_spec
 
 PREFILL_CHUNK = 128
 _DEFAULT_CONTEXT = 4096

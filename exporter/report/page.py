@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from edgec.exporter.report import sections
 from edgec.exporter.bundle.manifest import Manifest
+from edgec.exporter.report import sections
 from edgec.exporter.report.memory import kv_memory, ledger
 from edgec.exporter.report.parity import parity
 from edgec.exporter.report.sections import Samples

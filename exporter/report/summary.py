@@ -68,7 +68,9 @@ def _lines(manifest: Manifest) -> list[str]:
     if manifest.delegation:
         where = manifest.delegation
         outside = ", ".join(f"{f.operator} x{f.count} {f.share:.1%}" for f in where.fallbacks[:3])
-        lines.append(f"inside  {where.delegated_share:.1%} of the arithmetic in {where.delegates} {where.backend} delegates")
+        lines.append(
+            f"inside  {where.delegated_share:.1%} of the arithmetic in {where.delegates} {where.backend} delegates"
+        )
         lines.append(f"outside {outside or 'nothing'}")
     if manifest.limits:
         cache = sum(state.bytes for state in manifest.states)

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import torch
 
-from edgec.exporter.parity import ladder
+from edgec.exporter.bundle.manifest import Limits, Rung
 from edgec.exporter.capture.decoder import Skeleton, capture_decoder, skeleton
-from edgec.exporter.stages.compiled import Facts, method_info, pass_info, state_info
+from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import artifact_layers, expose_layers, first_diverging_layer, program_layers
 from edgec.exporter.parity.execution import run_artifact, run_eager, run_program
-from edgec.exporter.bundle.manifest import Limits, Rung
-from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.program import Effect, Program
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes import Recipe, passes_for
+from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.resolve import ModelSource
 from edgec.exporter.spec import ModelSpec
+from edgec.exporter.stages.compiled import Facts, method_info, pass_info, state_info
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
 from edgec.passes.contract import Pass, run_pass
 from edgec.passes.fold_constants import FoldConstants
@@ -76,7 +76,7 @@ def passes_of(recipe: Recipe, limits: Limits) -> list[Pass]:
 
 
 def eager_stage(source: ModelSource, bones: Skeleton, probe: Probe) -> Stage:
-    """transformers' own model on the probe; in bfloat16 where float32 would take too much memory."""
+    """Transformers' own model on the probe; in bfloat16 where float32 would take too much memory."""
     values = sum(torch.Size(shape).numel() for shape in bones.shapes().values())
     fits = values * 4 < _REFERENCE_SHARE * psutil.virtual_memory().available
     model = source.build_on("cpu", attn_implementation="eager", dtype=torch.float32 if fits else torch.bfloat16)
@@ -94,7 +94,13 @@ def capture(source: ModelSource, spec: ModelSpec, limits: Limits) -> tuple[Skele
 
 
 def rewrite(
-    program: Program, eager: Stage, passes: Sequence[Pass], probe: Probe, recipe: Recipe, trained: bool, progress: Progress
+    program: Program,
+    eager: Stage,
+    passes: Sequence[Pass],
+    probe: Probe,
+    recipe: Recipe,
+    trained: bool,
+    progress: Progress,
 ) -> Rewritten:
     """Apply the passes one by one and measure each claim.
 
@@ -132,9 +138,9 @@ def _located(rung: Rung, before: Program, after: Program, probe: Probe) -> Rung:
     """A failed rung with the layer where it begins."""
     if rung.passed or not rung.gated:
         return rung
-    layers = [program_layers(program, probe.tokens, probe.plan) for program in (before, after)]
+    wanted, got = (program_layers(program, probe.tokens, probe.plan) for program in (before, after))
     tolerance = 1e-3 if rung.effect == "exact" else 0.5
-    return rung.model_copy(update={"first_diverging_layer": first_diverging_layer(*layers, tolerance)})
+    return rung.model_copy(update={"first_diverging_layer": first_diverging_layer(wanted, got, tolerance)})
 
 
 def rounded(recipe: Recipe) -> bool:

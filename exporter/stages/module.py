@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from edgec.exporter.parity import ladder
-from edgec.exporter.capture.module import capture_module
-from edgec.exporter.stages.compiled import Facts, Rewrite, method_info, pass_info, save_facts, save_rewrite
 from edgec.exporter.bundle.manifest import Delegation, Fallback, Rung
+from edgec.exporter.capture.module import capture_module
+from edgec.exporter.parity import ladder
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.program import Effect, Program
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes import passes_for
+from edgec.exporter.stages.compiled import Facts, Rewrite, method_info, pass_info, save_facts, save_rewrite
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
 from edgec.passes.contract import Pass, run_pass
 from edgec.passes.decompose_attention import DecomposeAttention

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from edgec.exporter.capture.decoder import attribute
-from edgec.exporter.stages.compiled import WeightFact, dtype_name
 from edgec.exporter.program import Program
+from edgec.exporter.stages.compiled import WeightFact, dtype_name
 from edgec.passes.quantized_form import decisions_of
 from edgec.passes.weight_scheme import Decision
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.passes.decoders import CONTEXT, ROWS, captured, tiny_model, tokens
 
 from edgec.errors import InputError
 from edgec.exporter.capture.attention import OPERATOR
@@ -15,41 +16,46 @@ from edgec.exporter.parity.metrics import difference
 from edgec.exporter.program import Effect, Program
 from edgec.passes.contract import clone, nodes_of, run_pass
 from edgec.passes.kv_cache import KvCache
+from tests.passes.decoders import CONTEXT, ROWS, captured, tiny_model, tokens
 
-WINDOWED = {"family": "mistral", "sliding_window": 8}
+WINDOWED: dict[str, Any] = {"family": "mistral", "sliding_window": 8}
 # float32 sums in another order; float16 keeps 11 bits of each key; int8 keeps 8 of each key, value and query.
 TOLERANCE = {"float32": 1e-5, "float16": 5e-3, "int8": 6e-2}
 
 
-def cached(dtype: str, chunk: int = 12, sink: int = 0, **model: object) -> Program:
-    return run_pass(captured(**model), KvCache(CONTEXT, chunk, dtype, sink))  # type: ignore[arg-type]
+def cached(dtype: str, chunk: int = 12, sink: int = 0, **model: Any) -> Program:
+    return run_pass(captured(**model), KvCache(CONTEXT, chunk, dtype, sink))
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("model", [{"family": "llama"}, WINDOWED], ids=["full", "ring"])
-def test_cached_equals_transformers(dtype: str, model: dict[str, object]) -> None:
+def test_cached_equals_transformers(dtype: str, model: dict[str, Any]) -> None:
     program, plan = cached(dtype, **model), call_plan(40, 12, ROWS)
-    reference = run_eager(tiny_model(**model), tokens(), plan)  # type: ignore[arg-type]
+    reference = run_eager(tiny_model(**model), tokens(), plan)
     gap = difference(reference, run_program(program, tokens(), plan), 0.0)
     assert gap.max_relative < TOLERANCE[dtype]
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(sizes=st.lists(st.integers(1, 12), min_size=4, max_size=12), undo=st.lists(st.integers(0, 3), min_size=12, max_size=12))
+@given(
+    sizes=st.lists(st.integers(1, 12), min_size=4, max_size=12),
+    undo=st.lists(st.integers(0, 3), min_size=12, max_size=12),
+)
 def test_any_chunking_with_rewinds_gives_the_same_logits(dtype: str, sizes: list[int], undo: list[int]) -> None:
     program = cached(dtype, **WINDOWED)
     ids, start, seen = tokens(CONTEXT), 0, []
-    for size, back in zip(sizes, undo, strict=False):
+    for wanted_size, back in zip(sizes, undo, strict=False):
         start = max(0, start - back)
-        size = min(size, CONTEXT - start)
+        size = min(wanted_size, CONTEXT - start)
         if not size:
             break
-        step = program.graph(torch.tensor([ids[start : start + size]]), torch.arange(start, start + size), torch.tensor([size - 1]))
+        chunk = torch.tensor([ids[start : start + size]])
+        step = program.graph(chunk, torch.arange(start, start + size), torch.tensor([size - 1]))
         start += size
         seen.append((start - 1, step[0, 0]))
     with torch.no_grad():
-        whole = tiny_model(**WINDOWED)(input_ids=torch.tensor([ids]), use_cache=False).logits[0]  # type: ignore[arg-type]
+        whole = tiny_model(**WINDOWED)(input_ids=torch.tensor([ids]), use_cache=False).logits[0]
     wanted = torch.stack([whole[position] for position, _ in seen])
     assert difference(wanted, torch.stack([row for _, row in seen]), 0.0).max_relative < TOLERANCE[dtype]
 

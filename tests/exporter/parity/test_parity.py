@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.passes.decoders import CONTEXT, ROWS, captured, tokens
 from torch.fx import GraphModule
 
 from edgec.errors import BudgetError
-from edgec.exporter.parity import ladder
 from edgec.exporter.capture.attention import OPERATOR
+from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import first_diverging_layer, program_layers
 from edgec.exporter.parity.execution import call_plan, run_artifact, run_program
-from edgec.exporter.parity.metrics import difference
 from edgec.exporter.parity.ladder import Stage, gate, lowering_rung, quality_rung
+from edgec.exporter.parity.metrics import difference
 from edgec.exporter.program import Effect, Interface, Program
 from edgec.passes.contract import nodes_of, run_pass
 from edgec.passes.kv_cache import KvCache
 from edgec.passes.quantize import Quantize
 from edgec.passes.weight_scheme import WeightScheme
+from tests.passes.decoders import CONTEXT, ROWS, captured, tokens
 
 PLAN = call_plan(24, 12, ROWS)
 
@@ -56,8 +56,8 @@ def test_a_broken_pass_is_caught_and_located() -> None:
     with pytest.raises(BudgetError) as stopped:
         gate([rung])
     assert stopped.value.code == "E201" and stopped.value.exit_code == 2
-    layers = [program_layers(program, tokens(24), PLAN) for program in (before, after)]
-    assert first_diverging_layer(*layers, 1e-3) == 1
+    wanted, got = (program_layers(program, tokens(24), PLAN) for program in (before, after))
+    assert first_diverging_layer(wanted, got, 1e-3) == 1
 
 
 def weight_only(program: Program) -> Program:
@@ -72,7 +72,8 @@ def test_the_weight_only_miscompile_of_the_stock_partitioner_is_caught(tmp_path:
     from edgec.runtime_py.native import Method
 
     torch.manual_seed(0)
-    module = torch.nn.Sequential(torch.nn.Linear(64, 64, bias=False), torch.nn.SiLU(), torch.nn.Linear(64, 96, bias=False))
+    first, last = torch.nn.Linear(64, 64, bias=False), torch.nn.Linear(64, 96, bias=False)
+    module = torch.nn.Sequential(first, torch.nn.SiLU(), last)
     inputs = torch.randn(3, 64)
     program = weight_only(capture_module(module, [inputs]))
     with torch.no_grad():
