@@ -16,6 +16,7 @@ import operator
 from collections.abc import Iterator
 
 import torch
+import torchao.quantization.quant_primitives  # noqa: F401  (registers torch.ops.torchao)
 from torch.fx import Graph, Node
 
 aten = torch.ops.aten

@@ -13,7 +13,14 @@ import pytest
 
 from edgec.errors import InputError
 from edgec.exporter.bundle import atomic
-from edgec.exporter.bundle.atomic import NameTaken, clean_siblings, new_folder, typed_disk_full, typed_os_errors, write_file
+from edgec.exporter.bundle.atomic import (
+    NameTaken,
+    clean_siblings,
+    new_folder,
+    typed_disk_full,
+    typed_os_errors,
+    write_file,
+)
 
 _FILL_AND_WAIT = """
 import sys, time

@@ -65,22 +65,33 @@ def weight_only(program: Program) -> Program:
     return run_pass(program, Quantize(default=scheme, lm_head=scheme))
 
 
+def lowered_by_the_stock_partitioner(module: torch.nn.Module, inputs: torch.Tensor) -> bytes:
+    """A module through ExecuTorch's own route, as its users write it."""
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+
+    exported = torch.export.export(module, (inputs,), strict=False)
+    config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True)
+    edge = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()], compile_config=config)
+    return bytes(edge.to_executorch().buffer)
+
+
 def test_the_weight_only_miscompile_of_the_stock_partitioner_is_caught(tmp_path: Path) -> None:
-    """ExecuTorch 1.5.1 lowers weight-only int8 through XNNPACK without an error, and drops the scales."""
-    from edgec.backends.xnnpack.static_lowering import lower_static
-    from edgec.exporter.capture.module import capture_module
+    """torchao's weight-only int8 through ExecuTorch 1.5.1 lowers and runs without an error, and drops the scales."""
+    from torchao.quantization import IntxWeightOnlyConfig, quantize_
+    from torchao.quantization.granularity import PerAxis
+
     from edgec.runtime_py.native import Method
 
     torch.manual_seed(0)
-    first, last = torch.nn.Linear(64, 64, bias=False), torch.nn.Linear(64, 96, bias=False)
-    module = torch.nn.Sequential(first, torch.nn.SiLU(), last)
+    module = torch.nn.Sequential(torch.nn.Linear(64, 32, bias=False)).eval()
     inputs = torch.randn(3, 64)
-    program = weight_only(capture_module(module, [inputs]))
-    with torch.no_grad():
-        exact, rounded = Stage("float", module(inputs)), Stage("rounded", program.graph(inputs)[0])
-    # The rounded graph itself is fine ...
+    exact = Stage("float", module(inputs).detach())
+    quantize_(module, IntxWeightOnlyConfig(weight_dtype=torch.int8, granularity=PerAxis(0)))
+    rounded = Stage("rounded", module(inputs).detach())
+    # The rounded module itself is fine ...
     assert quality_rung(exact, rounded, {"max_relative": 0.05}, gated=True).passed
-    (tmp_path / "wrong.pte").write_bytes(lower_static(program).artifact)
+    (tmp_path / "wrong.pte").write_bytes(lowered_by_the_stock_partitioner(module, inputs))
     executed = Stage("artifact", Method(tmp_path / "wrong.pte")([inputs])[0].clone())
     # ... what runs is not.
     rung = lowering_rung(rounded, executed, {"max_relative": 0.1}, rounded=True)

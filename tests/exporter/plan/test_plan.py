@@ -15,9 +15,9 @@ from edgec.devices.estimate import Range
 from edgec.devices.targets import Target, load_target
 from edgec.errors import InputError
 from edgec.exporter.plan.footprint import Widths, footprint, kv_bytes, read_bytes, weight_bytes
+from edgec.exporter.plan.forecast import Plan, default_widths, plan
 from edgec.exporter.plan.memory_fit import Verdict, judge
 from edgec.exporter.plan.parameters import Kind, Parameter, macs_per_token, parameters, read_config
-from edgec.exporter.plan.forecast import Plan, default_widths, plan
 from edgec.exporter.spec import model_spec
 
 TINY: dict[str, Any] = {
