@@ -1,0 +1,130 @@
+"""The top-level folders are ``edgec.*`` everywhere: editable install, sdist, wheel, type checkers."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgec.cli.app import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "edgec"
+FOLDERS = ("backends", "cli", "devices", "exporter", "passes", "runtime_py")
+DATA = (".toml", ".csv", ".txt", ".json", ".cpp", ".h")
+LEFT_OUT = (".*", "build", "dist", "*.egg-info", "__pycache__", "*.edgec", "examples", "tests")
+HEAVY = ("torch", "transformers", "executorch", "torchao", "scipy", "plotly", "numpy")
+
+
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def build(kind: str, tree: Path, out: Path) -> Path:
+    """Call the build backend as pip does, without isolation and so without network."""
+    call = f"from setuptools.build_meta import build_{kind} as build; build(r'{out}')"
+    done = subprocess.run([sys.executable, "-c", call], cwd=tree, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return next(out.glob("edgec-*.tar.gz" if kind == "sdist" else "edgec-*.whl"))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """A wheel made from an sdist made from a copy of the tree."""
+    base = tmp_path_factory.mktemp("packaging")
+    shutil.copytree(ROOT, base / "tree", symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
+    with tarfile.open(build("sdist", base / "tree", base)) as archive:
+        archive.extractall(base / "unpacked", filter="data")
+    return zipfile.ZipFile(build("wheel", next((base / "unpacked").iterdir()), base))
+
+
+def in_tree() -> set[str]:
+    """Every source and data file of the package, under the name it has once installed."""
+    named = {f"edgec/{path.name}" for path in PACKAGE.iterdir() if path.is_file()}
+    for folder in FOLDERS:
+        files = (path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", *DATA))
+        named |= {f"edgec/{path.relative_to(ROOT)}" for path in files}
+    return named
+
+
+def test_the_wheel_holds_the_tree(wheel: zipfile.ZipFile) -> None:
+    packed = {name for name in wheel.namelist() if name.startswith("edgec/")}
+    assert packed == in_tree()
+    assert any(name.endswith("probe_text.txt") for name in packed)
+
+
+def test_the_wheel_carries_the_licence_and_the_command(wheel: zipfile.ZipFile) -> None:
+    (licence,) = (name for name in wheel.namelist() if name.endswith("/LICENSE"))
+    assert wheel.read(licence) == (ROOT / "LICENSE").read_bytes()
+    assert b"Apache License" in wheel.read(licence)
+    (scripts,) = (name for name in wheel.namelist() if name.endswith("entry_points.txt"))
+    assert b"edgec = edgec.__main__:main" in wheel.read(scripts)
+
+
+def test_links_are_relative_and_lead_to_the_folders() -> None:
+    links = {path.name: path for path in PACKAGE.iterdir() if path.is_symlink()}
+    assert set(links) == set(FOLDERS)
+    for name, link in links.items():
+        assert str(link.readlink()) == f"../../{name}"
+        assert link.resolve() == ROOT / name
+
+
+def test_nothing_in_the_tree_dangles() -> None:
+    links = [path for path in PACKAGE.iterdir() if path.is_symlink()]
+    links += [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_symlink()]
+    assert [path for path in links if not path.exists()] == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_folder_is_imported_as_part_of_edgec_only(folder: str) -> None:
+    module = import_module(f"edgec.{folder}")
+    assert Path(str(module.__file__)).resolve() == ROOT / folder / "__init__.py"
+    assert folder not in sys.modules
+
+
+def test_every_folder_with_code_is_a_package() -> None:
+    with_code = {path.parent for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")}
+    assert [path for path in sorted(with_code) if not (path / "__init__.py").is_file()] == []
+
+
+def test_the_type_checkers_and_ruff_know_every_link() -> None:
+    tools = project()["tool"]
+    links = {f"src/edgec/{folder}" for folder in FOLDERS}
+    assert set(tools["pyright"]["include"]) == {*links, "tests"}, "pyright does not follow links on its own"
+    assert set(tools["ruff"]["extend-exclude"]) >= links, "ruff would lint each file twice"
+    assert "src" in tools["mypy"]["files"]
+
+
+def loaded_by(code: str) -> set[str]:
+    """The heavy libraries that a piece of code imports, in a process of its own."""
+    line = [sys.executable, "-c", f"import sys; {code}; print('\\0', *sys.modules)"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(HEAVY) & set(done.stdout.split("\0")[1].split())
+
+
+COMMAND_LINES = [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)]
+
+
+@pytest.mark.parametrize("arguments", COMMAND_LINES, ids=" ".join)
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    assert loaded_by(f"from edgec.cli.app import run_cli; assert run_cli({arguments!r}) == 0") == set()
+
+
+def test_importing_edgec_is_light() -> None:
+    assert loaded_by("import edgec") == set()
+
+
+def test_the_version_is_stated_once_per_place_and_equal() -> None:
+    import edgec
+
+    assert project()["project"]["version"] == edgec.__version__
+    assert f"[{edgec.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
