@@ -1,25 +1,33 @@
-# make demo: set-up and the main job. make test: the tests. make check: style and types. make test-all: slow tests too.
-PYTHON ?= python3.11
+# make demo: set-up, export, text, speed, report. make test: the tests. make check: style and types. make test-all: slow tests too.
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || echo python3)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-MODEL := examples/tiny-llama
-BUNDLE := build/demo/tiny-llama-host.edgec
+MODEL ?= examples/tiny-llama
+DEMO := build/demo
+BUNDLE := $(DEMO)/$(notdir $(MODEL))-host.edgec
+PROMPT ?= The prince said to his mother
 
-.PHONY: demo test test-all check bench clean
+.PHONY: demo test test-all check clean
 
-$(STAMP): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet "setuptools>=77" wheel
-	$(BIN)/pip install --quiet "torch==2.13.*"
-	$(BIN)/pip install --quiet --no-build-isolation -e ".[dev,optimum]"
-	touch $(STAMP)
+# An existing .venv is kept; Debian and Ubuntu have venv in a package of its own.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' \
+		|| { echo "edgec needs Python 3.11 or 3.12: make PYTHON=/path/to/python3.11"; exit 3; }
+	@$(PYTHON) -m venv $(VENV) \
+		|| { rm -rf $(VENV); echo "no venv module: apt install $$(basename $(PYTHON))-venv"; exit 3; }
+
+$(STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet "setuptools>=77" wheel
+	$(BIN)/python -m pip install --quiet "torch==2.13.*"
+	$(BIN)/python -m pip install --quiet --no-build-isolation -e ".[dev,optimum]"
+	@touch $(STAMP)
 
 demo: $(STAMP)
-	mkdir -p build/demo
+	@mkdir -p $(DEMO)
 	$(BIN)/edgec export $(MODEL) --target host --recipe 4bit --out $(BUNDLE) --force
-	$(BIN)/edgec run $(BUNDLE) -p "The prince said to his mother" --raw --max-new-tokens 80 --temperature 0.7 --seed 1
-	$(BIN)/edgec bench $(BUNDLE) --device host --out build/demo/bench.jsonl
+	$(BIN)/edgec run $(BUNDLE) -p "$(PROMPT)" --raw --max-new-tokens 80 --temperature 0.7 --seed 1
+	$(BIN)/edgec bench $(BUNDLE) --device host --out $(DEMO)/bench.jsonl
 	@echo "The report lies in $(BUNDLE)/report.html"
 
 test: $(STAMP)
