@@ -75,7 +75,7 @@ class Settings:
     weight_decay: float = 0.1
     warm_up: float = 0.03
     dialogue_share: float = 0.15
-    checkpoint_seconds: float = 240.0
+    checkpoint_seconds: float = 600.0
     log_steps: int = 20
     threads: int = 2
     resume: bool = False
@@ -575,12 +575,13 @@ def parse(arguments: Sequence[str] | None = None) -> Settings:
     parser.add_argument("--minutes", type=float, default=Settings.minutes, help="at most this many minutes")
     parser.add_argument("--seed", type=int, default=Settings.seed)
     parser.add_argument("--batch", type=int, default=Settings.batch, help="sequences per step")
+    parser.add_argument("--threads", type=int, default=Settings.threads, help="processor threads")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint")
     parser.add_argument("--measure", action="store_true", help="train nothing, measure the model in OUT")
     given = parser.parse_args(arguments)
     checkpoint = given.checkpoint or given.out.with_name(given.out.name + ".checkpoint.pt")
     base = Settings(texts=tuple(given.text), out=given.out, checkpoint=checkpoint)
-    base = replace(base, resume=given.resume, measure_only=given.measure)
+    base = replace(base, threads=given.threads, resume=given.resume, measure_only=given.measure)
     return replace(base, steps=given.steps, minutes=given.minutes, seed=given.seed, batch=given.batch)
 
 
