@@ -18,13 +18,14 @@ _UNAVAILABLE = "unavailable"
 
 
 def plan(
-    model: Annotated[str, typer.Argument(help="A model folder or a config.json.")],
+    model: Annotated[str, typer.Argument(help="A model folder, a config.json or a hub id.")],
     target: Annotated[str, typer.Option("--target", "-t", help="A phone, see `edgec targets`.")],
     *,
-    weight_bits: Annotated[int, typer.Option(help="Bits of linear layers (16, 32: floats).")] = 4,
-    group_size: Annotated[int, typer.Option(help="Weights that share a scale; 0: one scale per row.")] = 32,
-    embedding_bits: Annotated[int, typer.Option(help="Bits of the embedding.")] = 8,
-    lm_head_bits: Annotated[int, typer.Option(help="Bits of the vocabulary matrix.")] = 8,
+    recipe: Annotated[str | None, typer.Option(help="A recipe's name or file; its rules are not counted.")] = None,
+    weight_bits: Annotated[int | None, typer.Option(help="Bits of linear layers (16, 32: floats).")] = None,
+    group_size: Annotated[int | None, typer.Option(help="Weights that share a scale; 0: one scale per row.")] = None,
+    embedding_bits: Annotated[int | None, typer.Option(help="Bits of the embedding.")] = None,
+    lm_head_bits: Annotated[int | None, typer.Option(help="Bits of the vocabulary matrix.")] = None,
     kv_bits: Annotated[int | None, typer.Option(help="Bits of cached keys and values: 8, 16 or 32.")] = None,
     context: Annotated[
         int | None, typer.Option(help="Tokens the KV cache holds (the model's own, at most 4096).")
@@ -39,17 +40,19 @@ def plan(
     Examples:
     edgec plan examples/tiny-llama --target iphone-16-pro
 
-    edgec plan config.json --target galaxy-s24-ultra-cpu --weight-bits 8 --context 8192
+    edgec plan Qwen/Qwen3-0.6B --target galaxy-s24-ultra-cpu --recipe 8bit --context 8192
     """
     from edgec.devices.targets import load_target
-    from edgec.exporter.plan.footprint import Widths
     from edgec.exporter.plan.forecast import default_widths
     from edgec.exporter.plan.forecast import plan as forecast
     from edgec.exporter.plan.parameters import read_config
+    from edgec.exporter.plan.widths import overridden, recipe_widths
+    from edgec.exporter.recipes import load_recipe
 
     phone = load_target(target)
-    cache = kv_bits or default_widths(phone).kv_bits
-    widths = Widths(weight_bits, group_size, embedding_bits, lm_head_bits, cache)
+    names = ("weight_bits", "group_size", "embedding_bits", "lm_head_bits", "kv_bits")
+    given = dict(zip(names, (weight_bits, group_size, embedding_bits, lm_head_bits, kv_bits), strict=True))
+    widths = overridden(recipe_widths(load_recipe(recipe)) if recipe else default_widths(phone), **given)
     show(forecast(read_config(model), phone, widths, context=context, prompt_tokens=prompt_tokens), json)
 
 

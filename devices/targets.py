@@ -74,12 +74,12 @@ def load_target(name: str) -> Target:
     """The target of that name or alias.
 
     Raises:
-        InputError: E160, no such target; the fix names the nearest ones.
+        InputError: E163, no such target; the fix names the nearest ones.
     """
     full = aliases().get(name, name)
     found = _by_name().get(full)
     if found is None:
-        raise InputError(f"unknown target '{name}'", "--target", fix=_nearest(name), code="E160")
+        raise InputError(f"unknown target '{name}'", "--target", fix=_nearest(name), code="E163")
     return found if full == name else replace(found, name=name, alias_of=full)
 
 

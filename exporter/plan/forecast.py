@@ -80,7 +80,7 @@ def plan(
         prompt_tokens: the prompt that TTFT and decoding speed are given for.
 
     Raises:
-        InputError: E109 or E111 (the config), E161 (bits the target cannot hold), E162 (a length out of range).
+        InputError: E109 or E111 (the config), E183 (bits the target cannot hold), E184 (a length out of range).
     """
     widths = _legal(widths or default_widths(target), target)
     spec, listed = model_spec(effective_config(config)), parameters(config)
@@ -122,10 +122,10 @@ def _legal(widths: Widths, target: Target) -> Widths:
         if bits not in legal:
             what = f"{target.format} cannot hold {name.replace('_', ' ')} of {bits}"
             raise InputError(
-                what, target.name, fix=f"use one of {', '.join(map(str, target.weight_bits))}", code="E161"
+                what, target.name, fix=f"use one of {', '.join(map(str, target.weight_bits))}", code="E183"
             )
     if widths.kv_bits not in (8, 16, 32):
-        raise InputError(f"no KV cache has {widths.kv_bits} bits", target.name, fix="use 8, 16 or 32", code="E161")
+        raise InputError(f"no KV cache has {widths.kv_bits} bits", target.name, fix="use 8, 16 or 32", code="E183")
     return widths
 
 
@@ -133,11 +133,11 @@ def _legal_context(spec: ModelSpec, asked: int | None, prompt_tokens: int) -> in
     context = asked or min(spec.context, max(_DEFAULT_CONTEXT, prompt_tokens))
     if not 0 < context <= spec.context:
         why = f"the model was made for {spec.context} tokens"
-        raise InputError(f"a context of {context} tokens is out of range", "--context", why, "lower it", "E162")
+        raise InputError(f"a context of {context} tokens is out of range", "--context", why, "lower it", "E184")
     if not 0 < prompt_tokens <= context:
         why = f"the context is {context} tokens"
         fix = "shorten the prompt or lengthen the context"
-        raise InputError(f"a prompt of {prompt_tokens} tokens is out of range", "--prompt-tokens", why, fix, "E162")
+        raise InputError(f"a prompt of {prompt_tokens} tokens is out of range", "--prompt-tokens", why, fix, "E184")
     return context
 
 

@@ -9,7 +9,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgec.exporter.sources.hub import fetch_config
 from edgec.exporter.sources.model_folder import CONFIG, read_json
+from edgec.exporter.sources.model_forms import is_hub_id
 from edgec.exporter.spec import text_config
 
 if TYPE_CHECKING:
@@ -48,12 +50,14 @@ class Parameter:
 
 
 def read_config(model: str | Path) -> dict[str, Any]:
-    """The config of a local model: a folder with a ``config.json``, or the file itself.
+    """The config of a model: a folder with a ``config.json``, the file itself, or a hub id (its config alone).
 
     Raises:
-        InputError: E111, it is absent, unreadable or not a JSON object.
+        InputError: E111, it is absent, unreadable or not a JSON object; E101 to E103, the hub.
     """
     path = Path(model).expanduser()
+    if not path.exists() and is_hub_id(str(model)):
+        return read_json(fetch_config(str(model)))
     return read_json(path / CONFIG if path.is_dir() else path)
 
 

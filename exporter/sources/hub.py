@@ -34,6 +34,20 @@ def fetch_snapshot(
     return Path(str(found))
 
 
+def fetch_config(repo: str, revision: str | None = None) -> Path:
+    """Download a model's config.json alone (or find it in the local cache).
+
+    Raises:
+        InputError: E101, E102 or E103, as ``fetch_snapshot``.
+    """
+    from huggingface_hub import hf_hub_download
+
+    try:
+        return Path(hf_hub_download(repo, "config.json", revision=revision))
+    except Exception as error:  # Sorted by type below; anything unknown is re-raised there.
+        raise _hub_error(repo, revision, error) from error
+
+
 def _hub_error(repo: str, revision: str | None, error: Exception) -> Exception:
     from huggingface_hub import errors
 

@@ -83,7 +83,7 @@ def test_the_kv_cache_is_as_wide_as_the_target_computes(folder: Path) -> None:
 def test_an_unknown_phone_is_a_typed_error(folder: Path) -> None:
     result = CliRunner().invoke(APP, [str(folder), "--target", "iphone-99"])
     assert isinstance(result.exception, InputError)
-    assert result.exception.code == "E160"
+    assert result.exception.code == "E163"
 
 
 def test_a_phone_is_required(folder: Path) -> None:

@@ -98,5 +98,5 @@ def test_figures_carry_their_source_through() -> None:
 def test_an_unknown_target_names_the_nearest_ones() -> None:
     with pytest.raises(InputError) as caught:
         load_target("iphone-16pro")
-    assert caught.value.code == "E160"
+    assert caught.value.code == "E163"
     assert "iphone-16-pro" in caught.value.fix

@@ -263,7 +263,7 @@ def test_unknown_clocks_and_instructions_are_said() -> None:
 def test_bits_the_format_cannot_hold_are_refused(field: str) -> None:
     with pytest.raises(InputError, match="cannot hold") as caught:
         planned(BILLION, "galaxy-s25-ultra", replace(Widths(), **{field: 2}))
-    assert caught.value.code == "E161"
+    assert caught.value.code == "E183"
     assert "4, 8, 16" in caught.value.fix
 
 
@@ -271,7 +271,7 @@ def test_bits_the_format_cannot_hold_are_refused(field: str) -> None:
 def test_lengths_out_of_range_are_refused(lengths: dict[str, int]) -> None:
     with pytest.raises(InputError) as caught:
         planned(BILLION, "iphone-17-pro", **lengths)
-    assert caught.value.code == "E162"
+    assert caught.value.code == "E184"
 
 
 def test_a_model_that_is_no_decoder_is_refused() -> None:
@@ -291,3 +291,14 @@ def test_json_is_plain_and_unknown_is_null() -> None:
     assert data["target"]["memory_bytes"] is None
     assert data["verdict"] == "unknown"
     assert data["footprint"]["peak_bytes"]["confidence"] is None
+
+
+def test_a_recipe_gives_its_widths() -> None:
+    from edgec.exporter.plan.widths import overridden, recipe_widths
+    from edgec.exporter.recipes import load_recipe
+
+    float_widths = recipe_widths(load_recipe("float"))
+    assert (float_widths.weight_bits, float_widths.kv_bits) == (32, 32)
+    four = recipe_widths(load_recipe("4bit-small"))
+    assert (four.weight_bits, four.group_size, four.kv_bits) == (4, 32, 8)
+    assert overridden(four, kv_bits=16, weight_bits=None).kv_bits == 16
