@@ -70,6 +70,8 @@ def main(
 def run_cli(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 ok, 1 user error, 2 budget missed, 3 tool missing, 70 bug."""
     given = sys.argv[1:] if arguments is None else arguments
+    if "--debug" not in given:
+        _hush()
     try:
         result: Any = app(given, standalone_mode=False)
         return result if isinstance(result, int) else 0
@@ -81,6 +83,15 @@ def run_cli(arguments: list[str] | None = None) -> int:
         return 1
     except Exception as error:
         return _report(error, given)
+
+
+def _hush() -> None:
+    """Keep the warnings that libraries print on import away from the user; edgec's own errors are raised."""
+    import logging
+    import warnings
+
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
 
 
 def _report(error: Exception, given: list[str]) -> int:

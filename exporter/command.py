@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
-import warnings
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -73,7 +72,7 @@ def _budget(text: str) -> tuple[str, float]:
 def _export(options: ExportOptions, project: Project, model: str, target: str, out: str | None) -> Path:
     from edgec.exporter.api import export
 
-    with _quiet(), _listener(options.json) as listener:
+    with _listener(options.json) as listener:
         return export(
             model,
             target=target,
@@ -86,30 +85,19 @@ def _export(options: ExportOptions, project: Project, model: str, target: str, o
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep the warnings of torch's tracer away from the user; edgec's own errors are raised."""
-    import logging
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        logging.disable(logging.WARNING)
-        try:
-            yield
-        finally:
-            logging.disable(logging.NOTSET)
-
-
-@contextmanager
 def _listener(as_json: bool) -> Iterator[Listener]:
-    """A progress bar on stderr, or one JSON object per event."""
-    if as_json:
-        yield _json_event
-        return
-    columns = (TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-    bar = Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[eta]}"), console=Console(stderr=True))
-    with bar:
-        task = bar.add_task("resolve", total=1.0, eta="")
-        yield lambda event: _show(bar, task, event)
+    """A progress bar on stderr, or one JSON object per event; the noise of native libraries is held back meanwhile."""
+    from edgec.runtime_py.native import captured_stderr
+
+    with os.fdopen(os.dup(2), "w") as terminal, captured_stderr():
+        if as_json:
+            yield lambda event: _json_event(event, terminal)
+            return
+        columns = (TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+        console = Console(file=terminal)
+        with Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[eta]}"), console=console) as bar:
+            task = bar.add_task("resolve", total=1.0, eta="")
+            yield lambda event: _show(bar, task, event)
 
 
 def _show(bar: Progress, task: TaskID, event: Event) -> None:
@@ -118,9 +106,9 @@ def _show(bar: Progress, task: TaskID, event: Event) -> None:
     bar.update(task, completed=event.overall, description=event.stage, eta=f"{eta}  {detail}")
 
 
-def _json_event(event: Event) -> None:
+def _json_event(event: Event, terminal: TextIO) -> None:
     shown = {"stage": event.stage, "overall": round(event.overall, 3), "eta_s": event.eta_s, "cached": event.cached}
-    print(json.dumps({"progress": shown}), file=sys.stderr)
+    print(json.dumps({"progress": shown}), file=terminal, flush=True)
 
 
 def _summary(path: Path, as_json: bool) -> None:
