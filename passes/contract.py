@@ -61,7 +61,7 @@ def run_pass(program: Program, rewrite: Pass) -> Program:
 
 def options(rewrite: Pass) -> dict[str, Any]:
     """A pass's options as plain data."""
-    fields = asdict(rewrite) if is_dataclass(rewrite) and not isinstance(rewrite, type) else {}
+    fields: dict[str, Any] = asdict(rewrite) if is_dataclass(rewrite) and not isinstance(rewrite, type) else {}
     plain = (int, float, bool, str, type(None))
     return {key: value if isinstance(value, plain) else str(value) for key, value in fields.items()}
 

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
-from edgec.exporter.capture.attention import OPERATOR
+from edgec.exporter.capture.attention import OPERATOR, AttentionCall
 from edgec.exporter.program import Effect, Interface, Program
 from edgec.passes.contract import nodes_of
 from edgec.passes.emit import Emitter
@@ -29,23 +28,6 @@ from edgec.passes.emit import Emitter
 aten = torch.ops.aten
 HIDDEN = -1e30
 _Masks = dict[tuple[Node, int, bool, int, torch.dtype], Node]
-
-
-@dataclass(frozen=True)
-class _Attention:
-    """The arguments of one edgec::attention node, by the operator's own names."""
-
-    q: Node
-    k: Node
-    v: Node
-    positions: Node
-    mask: Node | None
-    layer: int
-    scale: float
-    causal: bool
-    window: int
-    softcap: float
-    sink_logits: Node | None
 
 
 @dataclass(frozen=True)
@@ -62,8 +44,7 @@ class DecomposeAttention:
         """Rewrite every attention node."""
         masks: _Masks = {}
         for node in nodes_of(graph, OPERATOR):
-            arguments: tuple[Any, ...] = node.args
-            attention = _Attention(*arguments)
+            attention = AttentionCall.of(node)
             with graph.graph.inserting_before(node):
                 node.replace_all_uses_with(_decomposed(Emitter(graph.graph), attention, masks))
         return program.interface
@@ -73,7 +54,7 @@ class DecomposeAttention:
         assert not nodes_of(program.graph, OPERATOR)
 
 
-def _decomposed(emit: Emitter, a: _Attention, masks: _Masks) -> Node:
+def _decomposed(emit: Emitter, a: AttentionCall, masks: _Masks) -> Node:
     scaled = _grouped(emit, emit(aten.mul.Tensor, a.q, a.scale), a)
     scores = emit(aten.bmm.default, scaled, emit(aten.transpose.int, _grouped(emit, a.k, a), 1, 2))
     weights = _softmax(emit, a, _masked(emit, a, _capped(emit, a, scores), masks))
@@ -81,7 +62,7 @@ def _decomposed(emit: Emitter, a: _Attention, masks: _Masks) -> Node:
     return emit(aten.contiguous.default, emit(aten.transpose.int, out, 1, 2))
 
 
-def _repeats(a: _Attention) -> int:
+def _repeats(a: AttentionCall) -> int:
     """Query heads per KV head."""
     return int(a.q.meta["val"].shape[1] // a.k.meta["val"].shape[1])
 
@@ -90,14 +71,14 @@ def _times(emit: Emitter, size: int | Node, factor: int) -> int | Node:
     return size * factor if isinstance(size, int) else emit(operator.mul, size, factor)
 
 
-def _grouped(emit: Emitter, tensor: Node, a: _Attention) -> Node:
+def _grouped(emit: Emitter, tensor: Node, a: AttentionCall) -> Node:
     """[B,H,S,X] to [B*G,H/G*S,X]: one matrix for each KV head; k and v have H = G."""
     groups = a.k.meta["val"].shape[1]
     rows = _times(emit, emit.size(tensor, 2), tensor.meta["val"].shape[1] // groups)
     return emit(aten.reshape.default, tensor, [_times(emit, emit.size(tensor, 0), groups), rows, emit.size(tensor, 3)])
 
 
-def _ungrouped(emit: Emitter, out: Node, a: _Attention) -> Node:
+def _ungrouped(emit: Emitter, out: Node, a: AttentionCall) -> Node:
     """[B*G,H/G*S,Dv] to [B,H,S,Dv]; in two steps where S varies, as the tracer cannot see through one."""
     tokens, width = emit.size(a.q, 2), a.v.meta["val"].shape[3]
     if not isinstance(tokens, int):
@@ -105,14 +86,14 @@ def _ungrouped(emit: Emitter, out: Node, a: _Attention) -> Node:
     return emit(aten.reshape.default, out, [emit.size(a.q, 0), a.q.meta["val"].shape[1], tokens, width])
 
 
-def _capped(emit: Emitter, a: _Attention, scores: Node) -> Node:
+def _capped(emit: Emitter, a: AttentionCall, scores: Node) -> Node:
     if not a.softcap:
         return scores
     small = emit(aten.mul.Tensor, scores, 1.0 / a.softcap)
     return emit(aten.mul.Tensor, emit(aten.tanh.default, small), a.softcap)
 
 
-def _masked(emit: Emitter, a: _Attention, scores: Node, masks: _Masks) -> Node:
+def _masked(emit: Emitter, a: AttentionCall, scores: Node, masks: _Masks) -> Node:
     if a.causal or a.window:
         key = (a.positions, _repeats(a), a.causal, a.window, scores.meta["val"].dtype)
         if key not in masks:
@@ -121,7 +102,7 @@ def _masked(emit: Emitter, a: _Attention, scores: Node, masks: _Masks) -> Node:
     return scores if a.mask is None else emit(aten.add.Tensor, scores, _given_mask(emit, a, a.mask))
 
 
-def _position_mask(emit: Emitter, a: _Attention, dtype: torch.dtype) -> Node:
+def _position_mask(emit: Emitter, a: AttentionCall, dtype: torch.dtype) -> Node:
     """[H/G*S,T]: 0 where a token may look, HIDDEN elsewhere; the rule is ``attention.visible``."""
     queries = emit(aten.cat.default, [a.positions] * _repeats(a)) if _repeats(a) > 1 else a.positions
     rows, columns = emit(aten.unsqueeze.default, queries, 1), emit(aten.unsqueeze.default, a.positions, 0)
@@ -134,7 +115,7 @@ def _position_mask(emit: Emitter, a: _Attention, dtype: torch.dtype) -> Node:
     return emit(aten.where.self, seen, shown, hidden)
 
 
-def _given_mask(emit: Emitter, a: _Attention, mask: Node) -> Node:
+def _given_mask(emit: Emitter, a: AttentionCall, mask: Node) -> Node:
     """The caller's mask, broadcastable to [B,H,S,T], as [1,H/G*S,T] where all heads share it, else [B*G,H/G*S,T]."""
     value = mask.meta["val"]
     tokens, keys = emit.size(a.q, 2), emit.size(a.k, 2)
@@ -151,7 +132,7 @@ def _last_two(emit: Emitter, tensor: Node) -> tuple[int | Node, int | Node]:
     return emit.size(tensor, -2), emit.size(tensor, -1)
 
 
-def _softmax(emit: Emitter, a: _Attention, scores: Node) -> Node:
+def _softmax(emit: Emitter, a: AttentionCall, scores: Node) -> Node:
     if a.sink_logits is None:
         return emit(aten.softmax.int, scores, -1)
     column = emit(aten.reshape.default, a.sink_logits, [1, -1, 1, 1])

@@ -20,7 +20,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,36 +27,13 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from edgec.errors import InputError
-from edgec.exporter.capture.attention import LAYER, OPERATOR
+from edgec.exporter.capture.attention import LAYER, OPERATOR, AttentionCall
 from edgec.exporter.program import Dynamic, Effect, Interface, Program, State, TensorType
 from edgec.passes.contract import nodes_of
 from edgec.passes.kv_layout import Layout, additive_mask, emit, layout, write_slots
 
 aten = torch.ops.aten
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.int8}
-
-
-@dataclass(frozen=True)
-class Call:
-    """The arguments of one attention node, by name."""
-
-    q: Node
-    k: Node
-    v: Node
-    positions: Node
-    mask: Node | None
-    layer: int
-    scale: float
-    causal: bool
-    window: int
-    softcap: float
-    sink_logits: Node | None
-
-    @classmethod
-    def of(cls, node: Node) -> Call:
-        """Read an ``edgec::attention`` node; its schema fixes order and types."""
-        arguments: Any = node.args
-        return cls(*arguments)
 
 
 @dataclass(frozen=True)
@@ -87,7 +63,7 @@ class KvCache:
     def requires(self, program: Program) -> None:
         """Every attention node is one that a cached kernel can express."""
         for node in nodes_of(program.graph, OPERATOR):
-            problem = _problem(Call.of(node), node)
+            problem = _problem(AttentionCall.of(node), node)
             if problem:
                 raise InputError(
                     what="this attention cannot be served from a cache yet",
@@ -116,7 +92,7 @@ class KvCache:
         assert not nodes_of(program.graph, OPERATOR)
 
 
-def _problem(call: Call, node: Node) -> str:
+def _problem(call: AttentionCall, node: Node) -> str:
     widths = (call.k.meta["val"].shape[-1], call.v.meta["val"].shape[-1])
     checks = {
         "it is not causal": not call.causal,
@@ -150,7 +126,7 @@ class _Rewriter:
     shared: dict[tuple[object, ...], Node] = field(default_factory=dict)
 
     def replace(self, node: Node) -> None:
-        call = Call.of(node)
+        call = AttentionCall.of(node)
         where = layout(call.window or None, self.options.context, self.options.chunk, self.options.sink_tokens)
         start = self._once(("start",), call, lambda: self._start(call))
         mask = self._once(("mask", where), call, lambda: self._mask(where, call)) if where.masked else None
@@ -164,7 +140,7 @@ class _Rewriter:
         node.replace_all_uses_with(result)
         self.graph.graph.erase_node(node)
 
-    def _once(self, key: tuple[object, ...], call: Call, make: Callable[[], Node]) -> Node:
+    def _once(self, key: tuple[object, ...], call: AttentionCall, make: Callable[[], Node]) -> Node:
         """Build a value that all layers read, right behind the inputs."""
         if key not in self.shared:
             with self.graph.graph.inserting_after(_last_placeholder(self.graph)):
@@ -174,23 +150,23 @@ class _Rewriter:
             self.graph.graph.erase_node(marker)
         return self.shared[key]
 
-    def _start(self, call: Call) -> Node:
+    def _start(self, call: AttentionCall) -> Node:
         first = self._call(aten.select.int, call.positions, 0, 0)
         return self._call(aten.item.default, first)
 
-    def _mask(self, where: Layout, call: Call) -> Node:
+    def _mask(self, where: Layout, call: AttentionCall) -> Node:
         return self._traced(lambda positions: additive_mask(where, positions, torch.float32), call)
 
-    def _slots(self, where: Layout, call: Call) -> Node:
+    def _slots(self, where: Layout, call: AttentionCall) -> Node:
         return self._traced(lambda positions: write_slots(where, positions).unsqueeze(0), call)
 
-    def _traced(self, function: Callable[[Tensor], Tensor], call: Call) -> Node:
+    def _traced(self, function: Callable[[Tensor], Tensor], call: AttentionCall) -> Node:
         """The nodes of a function of the positions; nothing in it depends on how many there are."""
         traced = make_fx(function)(torch.arange(3))
         traced.graph.eliminate_dead_code()
         return emit(self.graph.graph, traced, call.positions)
 
-    def _write(self, call: Call, where: Layout, start: Node, slots: Node | None) -> tuple[Node, ...]:
+    def _write(self, call: AttentionCall, where: Layout, start: Node, slots: Node | None) -> tuple[Node, ...]:
         parts = [part for role, value in (("key", call.k), ("value", call.v)) for part in self._encode(role, value)]
         held = [self._state(call, role, where) for role, _ in parts]
         for (_, value), state in zip(parts, held, strict=True):
@@ -222,17 +198,18 @@ class _Rewriter:
             self._call(aten.to.dtype, zero, torch.int8),
         )
 
-    def _state(self, call: Call, role: str, where: Layout) -> Node:
+    def _state(self, call: AttentionCall, role: str, where: Layout) -> Node:
         _, heads, _, head_dim = call.k.meta["val"].shape
         width = 1 if role.endswith(("scale", "zero_point")) else int(head_dim)
         dtype = _state_dtype(self.options.dtype, role)
         shape = (1, where.slots, int(heads), width)
         name = f"{role}_cache_{call.layer}"
         self.graph.register_buffer(name, torch.zeros(shape, dtype=dtype))
-        self.states.append(State(name, call.layer, role, dtype, shape, where.kind, where.slots, where.window, where.sink))
+        geometry = (where.kind, where.slots, where.window, where.sink)
+        self.states.append(State(name, call.layer, role, dtype, shape, *geometry))
         return self.graph.graph.get_attr(name)
 
-    def _attend(self, call: Call, held: tuple[Node, ...], start: Node, mask: Node | None) -> Node:
+    def _attend(self, call: AttentionCall, held: tuple[Node, ...], start: Node, mask: Node | None) -> Node:
         query = self._call(aten.transpose.int, call.q, 1, 2)
         order = (start, None, 0.0, True, call.scale) if mask is None else (0, mask, 0.0, False, call.scale)
         sdpa = torch.ops.llama

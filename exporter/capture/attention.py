@@ -15,10 +15,12 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.fx import Node
 
 _POSITIONS: ContextVar[Tensor | None] = ContextVar("edgec_positions", default=None)
 NAME = "edgec"
@@ -81,9 +83,10 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     """Recompute through the reference: training needs gradients, not speed."""
     saved = [t if t is None else t.detach().requires_grad_(t.is_floating_point()) for t in ctx.saved_tensors]
-    q, k, v, positions, mask, sink = saved
+    inputs: Any = (*saved[:5], *ctx.constants, saved[5])
+    q, k, v, _, mask, *_, sink = inputs
     with torch.enable_grad():
-        out = reference_attention(q, k, v, positions, mask, *ctx.constants, sink)
+        out = reference_attention(*inputs)
         wanted = [t for t in (q, k, v, mask, sink) if t is not None]
         grads = iter(torch.autograd.grad(out, wanted, grad, allow_unused=True))
     dq, dk, dv = next(grads), next(grads), next(grads)
@@ -150,7 +153,30 @@ def _from_transformers(
 LAYER = "edgec_layer"
 
 
-def layer_of(node: torch.fx.Node) -> int | None:
+@dataclass(frozen=True)
+class AttentionCall:
+    """The arguments of one ``edgec::attention`` node, by the operator's own names."""
+
+    q: Node
+    k: Node
+    v: Node
+    positions: Node
+    mask: Node | None
+    layer: int
+    scale: float
+    causal: bool
+    window: int
+    softcap: float
+    sink_logits: Node | None
+
+    @classmethod
+    def of(cls, node: Node) -> AttentionCall:
+        """Read a node; the operator's schema fixes order and types."""
+        arguments: Any = node.args
+        return cls(*arguments)
+
+
+def layer_of(node: Node) -> int | None:
     """The layer whose attention output a node is: the operator itself, or what a pass put in its place."""
     if node.target is OPERATOR:
         return int(node.args[5])  # type: ignore[arg-type]
