@@ -208,4 +208,14 @@ class _DecoderStages:
         """Execute the artifact and compare it with the graph it was made from, and with the float model."""
         request = self.request
         final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
-        return decoder.artifact_rungs(artifact, final, reference, request.probe, request.recipe, request.source.trained)
+        trained = request.source.trained
+        lowering, *quality = decoder.artifact_rungs(artifact, final, reference, request.probe, request.recipe, trained)
+        return [lowering if lowering.passed else self._located(lowering), *quality]
+
+    def _located(self, rung: Rung) -> Rung:
+        """A failed rung with the layer where the artifact parts from its graph; costs a second lowering."""
+        from edgec.backends.xnnpack.lower import lower
+
+        program = self.rewritten.program if self.rewritten else self._again(Progress())
+        layer = decoder.locate_in_artifact(program, self.request.probe, lambda exposed: lower(exposed).artifact)
+        return rung.model_copy(update={"first_diverging_layer": layer})

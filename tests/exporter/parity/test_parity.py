@@ -12,13 +12,14 @@ from torch.fx import GraphModule
 
 from edgec.errors import BudgetError
 from edgec.exporter.capture.attention import OPERATOR
+from edgec.exporter.capture.decoder import attribute
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import first_diverging_layer, program_layers
 from edgec.exporter.parity.execution import call_plan, run_artifact, run_program
 from edgec.exporter.parity.ladder import Stage, gate, lowering_rung, quality_rung
 from edgec.exporter.parity.metrics import difference
 from edgec.exporter.program import Effect, Interface, Program
-from edgec.passes.contract import nodes_of, run_pass
+from edgec.passes.contract import clone, nodes_of, run_pass
 from edgec.passes.kv_cache import KvCache
 from edgec.passes.quantize import Quantize
 from edgec.passes.weight_scheme import WeightScheme
@@ -149,3 +150,23 @@ def test_the_ladder_says_where_what_and_how_much() -> None:
     with pytest.raises(BudgetError) as stopped:
         gate([rung.model_copy(update={"first_diverging_layer": 4})])
     assert "layer 4" in stopped.value.where and "2 positions" in stopped.value.why
+
+
+@pytest.mark.slow
+def test_a_broken_artifact_is_located_by_lowering_it_with_its_layers_exposed() -> None:
+    from edgec.backends.xnnpack.lower import lower
+    from edgec.exporter.parity.probe import Probe
+    from edgec.exporter.stages.decoder import locate_in_artifact
+
+    program = run_pass(captured("llama"), KvCache(CONTEXT, 12))
+
+    def lower_wrongly(exposed: Program) -> bytes:
+        graph = clone(exposed.graph)
+        name = "decoder.model.layers.1.self_attn.v_proj.weight"
+        wrong = torch.nn.Parameter(attribute(graph, name) * 2, requires_grad=False)
+        graph.get_submodule(name.rpartition(".")[0]).weight = wrong
+        return lower(Program(graph, exposed.interface, exposed.spec)).artifact
+
+    probe = Probe(tuple(tokens(24)), PLAN, "seeded")
+    assert locate_in_artifact(program, probe, lower_wrongly) == 1
+    assert locate_in_artifact(program, probe, lambda exposed: lower(exposed).artifact) is None
