@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 MODEL ?= examples/tiny-llama
 DEMO := build/demo
 BUNDLE := $(DEMO)/$(notdir $(MODEL))-host.edgec
-PROMPT ?= The prince said to his mother
+PROMPT ?= Prince Andrew looked at
 
 .PHONY: demo test test-all check clean
 

@@ -9,8 +9,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from tests.runtime_py.tiny_decoder import VOCAB, tiny_tokenizer
 
-# Long enough for the benchmark's default prompt and answer (128 + 64 tokens).
-CONTEXT = 256
+# That of examples/tiny-llama, so that the README's commands run on this one as well.
+CONTEXT = 512
 
 
 def tiny_llama() -> LlamaForCausalLM:

@@ -65,7 +65,9 @@ def size_ledger(compiled: Compiled) -> Ledger:
         BudgetError: E210.
     """
     records = [
-        WeightRecord(w.name, w.dtype, tuple(w.shape), w.container_bits, w.information_bits, w.bytes)
+        WeightRecord(
+            w.name.removeprefix("decoder."), w.dtype, tuple(w.shape), w.container_bits, w.information_bits, w.bytes
+        )
         for w in compiled.facts.weights
     ]
     ledger = build_ledger(compiled.artifact, records)

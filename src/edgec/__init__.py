@@ -1,8 +1,8 @@
 """edgec: a deployment compiler for phones.
 
-    import edgec
-    bundle = edgec.export("path/to/model", target="host")
-    print(edgec.load(bundle).generate("Once upon a time", max_new_tokens=40).text)
+import edgec
+bundle = edgec.export("path/to/model", target="host")
+print(edgec.load(bundle).generate("Once upon a time", max_new_tokens=40).text)
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 
 from edgec.exporter.capture.attention import OPERATOR, reference_attention
-from edgec.exporter.program import Dynamic, Interface, Program, TensorType
 from edgec.exporter.capture.reexport import reexport
+from edgec.exporter.program import Dynamic, Interface, Program, TensorType
 from edgec.passes.contract import nodes_of, run_pass
 from edgec.passes.decompose_attention import DecomposeAttention
 

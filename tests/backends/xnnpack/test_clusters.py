@@ -7,7 +7,6 @@ from functools import lru_cache
 
 import torch
 from torch.fx import Graph, GraphModule, Node
-from tests.passes.decoders import CONTEXT, captured
 
 from edgec.backends.xnnpack.clusters import LINEAR, clusters, is_constant
 from edgec.backends.xnnpack.order import sort_stably
@@ -15,6 +14,7 @@ from edgec.backends.xnnpack.region import extract
 from edgec.exporter.capture.reexport import reexport
 from edgec.passes.contract import run_pass
 from edgec.passes.kv_cache import KvCache
+from tests.passes.decoders import CONTEXT, captured
 
 
 @lru_cache(maxsize=1)
