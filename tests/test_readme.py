@@ -1,0 +1,160 @@
+"""The README is true: its options exist, its links lead somewhere, and its commands run as they stand."""
+
+from __future__ import annotations
+
+import io
+import logging
+import re
+import shlex
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from edgec.cli.app import COMMANDS, app, run_cli
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+HELD_OUT = "Once upon a time there was a little girl called Lily. She liked to play outside with her red ball. " * 4
+FACTORY = """
+import torch
+
+def make():
+    return torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()).eval(), (torch.ones(2, 8),)
+"""
+# A random model is rounded worse than the trained one of the README.
+RANDOM = ["--budget", "kl_mean=5", "--budget", "top1_agreement=0"]
+QUICK = ("run", "eval", "inspect", "verify", "targets", "plan", "doctor")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def commands() -> Iterator[list[str]]:
+    """Every command line of the README, as words: whole bash blocks, and what follows a prompt in consoles."""
+    shell = [line for block in blocks("bash") for line in block.splitlines()]
+    shell += [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ ")]
+    yield from (words for line in shell if (words := shlex.split(line, comments=True)))
+
+
+Words = tuple[str, ...]
+
+
+def edgec_lines(*names: str) -> list[Words]:
+    """The arguments of ``edgec``, for these of its commands."""
+    found = dict.fromkeys(tuple(words[1:]) for words in commands() if Path(words[0]).name == "edgec")
+    return [words for words in found if words[0] in (names or COMMANDS)]
+
+
+def local(lines: list[Words]) -> list[Words]:
+    """Those that need no network: no hub id of the README."""
+    return [words for words in lines if not any(word.startswith("Qwen/") for word in words)]
+
+
+@cache
+def options(name: str) -> frozenset[str]:
+    group: Any = typer.main.get_command(app)
+    return frozenset(flag for option in group.get_command(None, name).params for flag in option.opts) | {"--help"}
+
+
+def test_the_readme_shows_every_command() -> None:
+    assert {words[0] for words in edgec_lines()} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("words", edgec_lines(), ids=" ".join)
+def test_the_options_of_each_command_line_exist(words: Words) -> None:
+    given = {word.partition("=")[0] for word in words[1:] if re.fullmatch(r"--?[a-z].*", word)}
+    assert given <= options(words[0])
+
+
+def test_options_named_in_the_text_exist() -> None:
+    prose = re.sub(r"^```.*?^```$", "", README, flags=re.MULTILINE | re.DOTALL)
+    spans = [span for span in re.findall(r"`([^`\n]+)`", prose) if not span.startswith(("optimum-cli", "git"))]
+    named = {flag for span in spans for flag in re.findall(r"(?<!\S)--[a-z][a-z-]*", span)}
+    known = {"--debug", "--version"}.union(*map(options, COMMANDS))
+    assert len(named) > 5
+    assert named <= known
+
+
+def test_make_targets_exist() -> None:
+    made = {words[1] for words in commands() if words[0] == "make"} | set(re.findall(r"`make ([a-z-]+)`", README))
+    assert {"demo", "test"} <= made
+    assert made <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def test_links_lead_to_files() -> None:
+    linked = [link for link in re.findall(r"\]\(([^)]+)\)", README) if "://" not in link]
+    assert linked
+    assert [link for link in linked if not (ROOT / link).exists()] == []
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder where the README's relative paths lead to a tiny model."""
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples" / "tiny-llama").symlink_to(tiny_folder)
+    (tmp_path / "held-out.txt").write_text(HELD_OUT)
+    (tmp_path / "my_package").mkdir()
+    (tmp_path / "my_package" / "vision.py").write_text(FACTORY)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Hello\nGo on\n"))
+    with warnings.catch_warnings():
+        yield tmp_path
+    logging.disable(logging.NOTSET)  # A command line silences libraries for its process, which here is everybody's.
+
+
+@pytest.mark.parametrize("words", local(edgec_lines(*QUICK)), ids=" ".join)
+def test_the_quick_commands_run(
+    words: Words, workplace: Path, tiny_bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(tiny_bundle, workplace / "tiny-llama-host.edgec")
+    assert run_cli(list(words)) == 0, capsys.readouterr().err
+    assert len(capsys.readouterr().out) > 20
+
+
+def test_the_first_export_runs(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = edgec_lines("export")[0]
+    assert run_cli([*words, *RANDOM]) == 0, capsys.readouterr().err
+    assert (workplace / "tiny-llama-host.edgec" / "report.html").is_file()
+    assert "parity ladder" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "words", [words for words in edgec_lines("export")[1:] if "Qwen" not in words[1]], ids=" ".join
+)
+def test_the_other_local_exports_run(words: Words, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(list(words)) == 0, capsys.readouterr().err
+    assert len(list(workplace.glob("*.edgec"))) == 1
+
+
+@pytest.mark.slow
+def test_bench_and_compare_run(workplace: Path, tiny_bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(tiny_bundle, workplace / "tiny-llama-host.edgec")
+    assert run_cli(list(edgec_lines("bench")[0])) == 0, capsys.readouterr().err
+    shutil.copy("4bit.jsonl", "float.jsonl")
+    assert run_cli(list(edgec_lines("compare")[0])) == 0, capsys.readouterr().err
+
+
+def test_the_project_file_is_one(workplace: Path) -> None:
+    from edgec.exporter.sources.project_file import read_project
+
+    (workplace / "edgec.toml").write_text(blocks("toml")[0])
+    project = read_project(workplace / "edgec.toml")
+    assert project.model == str(workplace / "examples" / "tiny-llama")
+    assert (project.targets, project.recipe) == (("host",), "4bit")
+    assert project.budgets == {"kl_mean": 0.1}
+
+
+def test_the_python_runs(workplace: Path, tiny_bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = blocks("python")[0]
+    assert '"4bit"' in code
+    exec(compile(code.replace('"4bit"', '"float"'), "README.md", "exec"), {})
+    assert len(capsys.readouterr().out) > 20
