@@ -95,6 +95,13 @@ def test_links_lead_to_files() -> None:
     assert [link for link in linked if not (ROOT / link).exists()] == []
 
 
+def test_files_named_for_contributors_exist() -> None:
+    named = re.findall(r"`([a-z_]\w*/[\w./-]*)`", (ROOT / "CONTRIBUTING.md").read_text())
+    real = [path for path in named if not re.search(r"[A-Z]{4}", path.replace("README", ""))]
+    assert len(real) > 15
+    assert [path for path in real if not (ROOT / path).exists()] == []
+
+
 @pytest.fixture
 def workplace(tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder where the README's relative paths lead to a tiny model."""
