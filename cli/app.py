@@ -51,20 +51,25 @@ def _command(name: str) -> Any:
     return command
 
 
-app = typer.Typer(cls=LazyGroup, add_completion=False, no_args_is_help=True, rich_markup_mode=None)
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from edgec import __version__
+
+        typer.echo(f"edgec {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(cls=LazyGroup, add_completion=False, rich_markup_mode=None)
 
 
 @app.callback()
 def main(
     debug: bool = typer.Option(False, "--debug", help="Show tracebacks."),
-    version: bool = typer.Option(False, "--version", help="Print the version and leave."),
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version and leave."
+    ),
 ) -> None:
     """edgec: a trained PyTorch model in, a verified bundle for phones out."""
-    if version:
-        from edgec import __version__
-
-        typer.echo(f"edgec {__version__}")
-        raise typer.Exit
 
 
 def run_cli(arguments: list[str] | None = None) -> int:
@@ -73,16 +78,24 @@ def run_cli(arguments: list[str] | None = None) -> int:
     if "--debug" not in given:
         _hush()
     try:
-        result: Any = app(given, standalone_mode=False)
+        result: Any = app(given or ["--help"], standalone_mode=False)
         return result if isinstance(result, int) else 0
     except (typer.Abort, KeyboardInterrupt):
         typer.echo("interrupted; nothing was left behind", err=True)
         return EXIT_INTERRUPTED
     except TyperException as error:
-        typer.echo(f"error: {error} [E100]\n  fix: see edgec --help", err=True)
-        return 1
+        return _report(_usage_error(error), given)
     except Exception as error:
         return _report(error, given)
+
+
+def _usage_error(error: Any) -> Exception:
+    """What Typer found wrong with the command line, with the parameter's name, as one of edgec's own errors."""
+    from edgec.errors import InputError
+
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "edgec"
+    return InputError(error.format_message(), where=command, fix=f"see {command} --help", code="E100")
 
 
 def _hush() -> None:

@@ -5,6 +5,7 @@ Every job runs in a fresh process. Memory has a pass of its own, because watchin
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -84,12 +85,13 @@ def bench(
 
     Raises:
         InputError: E150 prompt and new tokens exceed the context, E155 no decoder, E156 an option outside its range,
-            E162 no token came.
+            E121 ``out`` cannot be written, E162 no token came.
         ToolError: E320, the device cannot be measured.
     """
     transport, opened = connect(device), open_bundle(Path(bundle))
     job = Job("speed", str(opened.path), prompt_tokens, new_tokens, threads, warmups=warmups, repetitions=repetitions)
     _check(job, opened, sustained_minutes)
+    _check_folder(out)
     records = _measure(transport, opened, job, sustained_minutes or 0.0, say or (lambda _: None))
     plot = _save(records, out) if out else None
     return BenchResult(tuple(records), summarise(records), out, plot)
@@ -98,6 +100,18 @@ def bench(
 def _save(records: Sequence[AnyRecord], out: Path) -> Path:
     write_records(records, out)
     return save_plot(records, out.with_suffix(".svg"))
+
+
+def _check_folder(out: Path | None) -> None:
+    """Refuse a folder that cannot be written before minutes are spent on measuring."""
+    if out is not None and not os.access(out.parent, os.W_OK):
+        raise InputError(
+            "The output cannot be written.",
+            where=str(out),
+            why="its folder does not exist or is not yours to write to",
+            fix="choose a folder you may write to with --out",
+            code="E121",
+        )
 
 
 def _check(job: Job, bundle: Bundle, minutes: float | None) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from edgec.errors import InputError
 from edgec.runtime_py.generate import Decode, Generation, Request, generate
 from edgec.runtime_py.stepper import Stepper
+from edgec.runtime_py.text_stream import check_unicode
 
 Message = dict[str, str]
 
@@ -59,8 +60,10 @@ class Conversation:
         an eighth of the context (at most ``request.max_new_tokens``) stays free for the answer.
 
         Raises:
-            InputError: E150, the message alone does not fit; the conversation is as before.
+            InputError: E150, the message alone does not fit, or E152, it is no valid Unicode; the conversation is
+                as before.
         """
+        check_unicode(text)
         messages = [*self.messages, {"role": "user", "content": text}]
         tokens, dropped = self._fitting(messages, request)
         request = replace(request, eos=request.eos | self._eos)

@@ -90,8 +90,11 @@ def evaluate(
         say: told about the progress.
 
     Raises:
-        InputError: E155 no decoder, E158 no tokenizer, E164 no usable text, E165 no usable reference.
+        InputError: E155 no decoder, E156 ``tokens`` below 1, E158 no tokenizer, E164 no usable text, E165 no
+            usable reference.
     """
+    if tokens < 1:
+        raise InputError(f"tokens is {tokens}.", where="--tokens", fix="give 2 or more", code="E156")
     model = load(bundle, threads)
     windows = text_windows(model, text, tokens)
     floats = reference_for(model.bundle, reference)

@@ -16,6 +16,7 @@ from edgec.runtime_py.function import Array, Function
 from edgec.runtime_py.generate import Generation, Request, generate
 from edgec.runtime_py.sampling import Sampling
 from edgec.runtime_py.session import Session, opened
+from edgec.runtime_py.text_stream import check_unicode
 
 if TYPE_CHECKING:
     from edgec.exporter.bundle.folder import Bundle
@@ -120,8 +121,9 @@ class Model:
         """Text to token ids, with the tokenizer's own leading tokens; as a user's message when ``template``.
 
         Raises:
-            InputError: E154 when ``template`` is asked for and there is none.
+            InputError: E152 when the text is no valid Unicode, E154 when ``template`` is asked for and there is none.
         """
+        check_unicode(prompt)
         if template:
             return self.chat().encode([{"role": "user", "content": prompt}])
         return list(self.tokenizer(prompt)["input_ids"])
@@ -145,7 +147,8 @@ class Model:
         repetition_penalty: float | None = None,
     ) -> Request:
         """Options as a Request; an absent repetition penalty is the generation config's, as in transformers."""
-        penalty = repetition_penalty or self.generation_config.get("repetition_penalty") or 1.0
+        own = self.generation_config.get("repetition_penalty") or 1.0
+        penalty = own if repetition_penalty is None else repetition_penalty
         sampling = Sampling(temperature, top_k, top_p, min_p, penalty, seed)
         return Request(max_new_tokens, sampling, tuple([stop] if isinstance(stop, str) else stop), self.eos)
 
@@ -167,8 +170,8 @@ class Model:
                 greedy), top_k, top_p, min_p, seed, stop, repetition_penalty.
 
         Raises:
-            InputError: E150 prompt too long, E151 empty, E152 foreign token ids, E154 no template, E155 no decoder,
-                E156 an option outside its range.
+            InputError: E150 prompt too long, E151 empty, E152 foreign token ids or broken text, E154 no template,
+                E155 no decoder, E156 an option outside its range.
         """
         session, request = self.session, self.request(**options)
         tokens = self.encode(prompt, template) if isinstance(prompt, str) else list(prompt)

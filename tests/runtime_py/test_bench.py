@@ -164,3 +164,10 @@ def test_a_whole_run_on_this_machine(tiny_bundle: Path, tmp_path: Path) -> None:
     assert len(laps) == 5 and all(r.tokens == 4 and r.finish_reason == "length" for r in laps)
     assert len([r for r in result.records if isinstance(r, LoadRecord)]) == 6
     assert len([r for r in result.records if isinstance(r, MemoryRecord)]) == 1
+
+
+def test_an_unwritable_output_is_refused_before_measuring(tiny_bundle: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    with pytest.raises(InputError) as caught:
+        bench(tiny_bundle, prompt_tokens=4, new_tokens=2, out=tmp_path / "absent" / "b.jsonl", say=said.append)
+    assert (caught.value.code, said) == ("E121", [])

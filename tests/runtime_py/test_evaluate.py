@@ -130,3 +130,10 @@ def test_report_writes_json_and_plot(
     assert len(titles) == 2
     report(evaluation, None, as_json=False)
     assert "100.0 %" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("tokens", [0, -5])
+def test_a_count_below_one_is_refused(tiny_bundle: Path, text: Path, tokens: int) -> None:
+    with pytest.raises(InputError) as caught:
+        evaluate(tiny_bundle, text, tokens=tokens)
+    assert caught.value.code == "E156"

@@ -91,3 +91,16 @@ def test_a_bundle_without_a_tokenizer_takes_tokens_only(tiny_bundle: Path, tmp_p
     assert (len(out.tokens), out.text) == (5, "")
     with pytest.raises(InputError, match="E158"):
         bare.generate("Hi")
+
+
+def test_text_that_is_no_unicode_is_refused(model: Model) -> None:
+    for ask in (model.generate, lambda text: model.chat().say(text, model.request())):
+        with pytest.raises(InputError) as caught:
+            ask("\udcff bytes of a command line that were not UTF-8")
+        assert caught.value.code == "E152"
+
+
+def test_a_repetition_penalty_of_zero_is_refused_not_ignored(model: Model) -> None:
+    with pytest.raises(InputError) as caught:
+        model.request(repetition_penalty=0.0)
+    assert caught.value.code == "E156"
