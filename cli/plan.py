@@ -30,7 +30,7 @@ def plan(
     context: Annotated[
         int | None, typer.Option(help="Tokens the KV cache holds (the model's own, at most 4096).")
     ] = None,
-    prompt_tokens: Annotated[int, typer.Option(help="Prompt length for time to first token.")] = 512,
+    prompt_tokens: Annotated[int | None, typer.Option(help="Prompt length for TTFT; 512, or the context.")] = None,
     json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
 ) -> None:
     """Estimate size, memory and speed of a model on a phone from its config alone.

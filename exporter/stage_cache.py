@@ -62,7 +62,7 @@ def source_digest(*packages: str) -> str:
 
 
 def _is_source(path: Path) -> bool:
-    return path.suffix in (".py", ".toml", ".json", ".cpp", ".h") and path.is_file()
+    return path.suffix in (".py", ".toml", ".json", ".txt", ".cpp", ".h") and path.is_file()
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from edgec.exporter.spec import ModelSpec, model_spec
 
 PREFILL_CHUNK = 128
 _DEFAULT_CONTEXT = 4096
+_PROMPT_TOKENS = 512
 _NOT_INCLUDED = "memory of the app itself and of the runtime's code is not included"
 
 
@@ -68,7 +69,7 @@ def plan(
     widths: Widths | None = None,
     *,
     context: int | None = None,
-    prompt_tokens: int = 512,
+    prompt_tokens: int | None = None,
 ) -> Plan:
     """Forecast a decoder on a target.
 
@@ -77,13 +78,14 @@ def plan(
         target: the phone, unit and format.
         widths: bits of every kind of number; None for :func:`default_widths`.
         context: tokens the KV cache holds; None for the model's own, at most 4096.
-        prompt_tokens: the prompt that TTFT and decoding speed are given for.
+        prompt_tokens: the prompt that TTFT and decoding speed are given for; 512, or the context where that is less.
 
     Raises:
         InputError: E109 or E111 (the config), E183 (bits the target cannot hold), E184 (a length out of range).
     """
     widths = _legal(widths or default_widths(target), target)
     spec, listed = model_spec(effective_config(config)), parameters(config)
+    prompt_tokens = min(_PROMPT_TOKENS, context or spec.context) if prompt_tokens is None else prompt_tokens
     context = _legal_context(spec, context, prompt_tokens)
     needs = partial(_footprint, listed, spec, target)
     found = needs(widths, context)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -34,21 +35,20 @@ def print_summary(path: Path, manifest: Manifest, console: Console | None = None
 
 
 def ladder_table(rungs: list[Rung]) -> Table:
-    """One row per rung."""
-    table = Table(title="parity ladder (measured on this machine)", title_justify="left")
-    for name in ("half", "stage", "against", "max diff", "KL mean, nats", "top-1", "result"):
-        table.add_column(name, justify="right" if name in ("max diff", "KL mean, nats", "top-1") else "left")
+    """One row per rung; lowering rungs compare with the stage above, quality rungs with the float model."""
+    table = Table(title="parity ladder (measured on this machine)", title_justify="left", box=SIMPLE_HEAD)
+    for name in ("stage", "against", "max diff", "KL, nats", "top-1", "result"):
+        table.add_column(name, justify="right" if name in ("max diff", "KL, nats", "top-1") else "left")
     for rung in rungs:
         table.add_row(*_cells(rung))
     return table
 
 
 def _cells(rung: Rung) -> tuple[str, ...]:
-    result = ("ok" if rung.passed else "MISSED") + ("" if rung.gated else " (not gated)")
+    result = f"{rung.half} {'ok' if rung.passed else 'MISSED'}" + ("" if rung.gated else ", not gated")
     return (
-        rung.half,
         rung.stage,
-        rung.reference,
+        rung.reference.split()[0],
         _number(rung.max_abs),
         "" if rung.top1_agreement is None else _number(rung.kl_mean),
         "" if rung.top1_agreement is None else f"{rung.top1_agreement:.1%}",
