@@ -12,6 +12,7 @@ from typing import Any
 from edgec.errors import InputError
 from edgec.runtime_py.generate import Generation
 from edgec.runtime_py.model import Model, load
+from edgec.runtime_py.session import decoder_limits
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ def run_bundle(options: RunOptions) -> None:
     """
     _check(options)
     model = load(options.bundle, options.threads)
+    decoder_limits(model.bundle)  # A model that generates no text is refused as such, not for want of a tokenizer.
     if options.chat:
         _converse(model, options)
     else:

@@ -15,6 +15,7 @@ from edgec.errors import InputError
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.reference import Reference, reference_for
 from edgec.runtime_py.sampling import Vector
+from edgec.runtime_py.session import decoder_limits
 from edgec.runtime_py.stepper import Stepper
 
 FIRST_BUCKET = 16
@@ -96,6 +97,7 @@ def evaluate(
     if tokens < 1:
         raise InputError(f"tokens is {tokens}.", where="--tokens", fix="give 2 or more", code="E156")
     model = load(bundle, threads)
+    decoder_limits(model.bundle)
     windows = text_windows(model, text, tokens)
     floats = reference_for(model.bundle, reference)
     parts = []

@@ -30,6 +30,7 @@ from edgec.exporter.bundle.manifest import Build, Ledger, Limits, Manifest, Mode
 from edgec.exporter.parity.execution import artifact_step
 from edgec.exporter.pipeline import Compiled, Request
 from edgec.exporter.report.page import render_report
+from edgec.exporter.sources.resolve import ModelSource
 from edgec.exporter.stages.compiled import ARTIFACT, Facts
 from edgec.exporter.tool_versions import tool_versions
 
@@ -81,7 +82,7 @@ def _manifest(
     facts = compiled.facts
     return Manifest(
         name=name,
-        model=_model(request, facts),
+        model=_model(request),
         target=request.target.name,
         recipe=request.recipe.to_json(),
         passes=facts.passes,
@@ -98,10 +99,8 @@ def _manifest(
     )
 
 
-def _model(request: Request, facts: Facts) -> ModelInfo:
+def _model(request: Request) -> ModelInfo:
     source, decoder = request.source, request.source.kind == "decoder"
-    weights = source.weights
-    counted = sum(torch.Size(entry.shape).numel() for entry in weights.names().values()) if weights else None
     return ModelInfo(
         name=source.name,
         source=source.source,
@@ -109,15 +108,19 @@ def _model(request: Request, facts: Facts) -> ModelInfo:
         family=str(source.config.get("model_type", "module")),
         task=source.task or "module",
         licence=source.licence,
-        parameters=counted if counted is not None else sum(_values(w.shape) for w in facts.weights),
+        parameters=_parameters(source),
         layers=len(request.spec.layers) if decoder else None,
         vocab_size=request.spec.vocab_size if decoder else None,
         trained=source.trained,
     )
 
 
-def _values(shape: list[int]) -> int:
-    return int(np.prod(shape, dtype=np.int64))
+def _parameters(source: ModelSource) -> int:
+    """Values of the float model: of its checkpoint, or of the module that a user's factory made."""
+    if source.weights is not None:
+        return sum(torch.Size(entry.shape).numel() for entry in source.weights.names().values())
+    assert source.factory is not None
+    return sum(parameter.numel() for parameter in source.factory()[0].parameters())
 
 
 def _runtime(facts: Facts) -> Runtime:

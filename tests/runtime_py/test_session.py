@@ -11,6 +11,8 @@ import edgec
 from edgec.errors import InputError
 from edgec.exporter.bundle.folder import open_bundle
 from edgec.exporter.bundle.manifest import MethodInfo, TensorInfo
+from edgec.runtime_py.console import RunOptions, run_bundle
+from edgec.runtime_py.evaluate import evaluate
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.session import Session
 from tests.runtime_py.tiny_decoder import CHUNK, CONTEXT, ROWS, VOCAB, lower, manifest
@@ -141,3 +143,11 @@ def test_each_kind_of_model_refuses_the_other_verb(affine: Model, tiny_bundle: P
         affine.generate("x")
     with pytest.raises(InputError, match="E155"):
         edgec.load(tiny_bundle).run(x=np.ones(1))
+
+
+def test_commands_that_need_text_say_that_the_model_generates_none(affine: Model, tmp_path: Path) -> None:
+    options = RunOptions(affine.bundle.path, "x", False, False, None, None, False, {})
+    with pytest.raises(InputError, match="E155"):
+        run_bundle(options)
+    with pytest.raises(InputError, match="E155"):
+        evaluate(affine.bundle.path, tmp_path / "never-read.txt")
