@@ -11,6 +11,7 @@ from edgec.devices.targets import Target, load_target
 from edgec.errors import InputError
 from edgec.exporter.bundle.folder import check_output, write_bundle
 from edgec.exporter.memory_forecast import check_memory, expected_artifact_bytes
+from edgec.exporter.parity.ladder import BUDGETS
 from edgec.exporter.progress import Listener, Progress, silent
 from edgec.exporter.recipes import Recipe, check_recipe, load_recipe
 from edgec.exporter.sources.resolve import ModelSource, resolve
@@ -70,6 +71,7 @@ def export(
     stages.enter("resolve", str(model))
     if out is not None:
         check_output(Path(out), force)
+    _check_share(max_fallback)
     chosen, how = _target(target), _recipe(recipe, budgets)
     check_recipe(how, chosen.backend)
     source = resolve(
@@ -109,22 +111,32 @@ def _target(name: str) -> Target:
 
 def _recipe(recipe: str | Path | Recipe, budgets: Mapping[str, float] | None) -> Recipe:
     how = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    for name in budgets or {}:
+        if name not in BUDGETS:
+            raise InputError(f"{name!r} is no budget", "--budget", fix=f"use one of {', '.join(BUDGETS)}", code="E115")
     return replace(how, budgets={**how.budgets, **budgets}) if budgets else how
 
 
+def _check_share(max_fallback: float | None) -> None:
+    if max_fallback is not None and not 0.0 <= max_fallback <= 1.0:
+        raise InputError(f"{max_fallback} is no share", "--max-fallback", fix="give a share from 0 to 1", code="E115")
+
+
 def _context(source: ModelSource, context: int | None) -> int | None:
-    longest = source.config.get("max_position_embeddings")
-    if context is None or source.kind != "decoder":
+    """The context asked for, if this model can have it."""
+    if context is None:
         return None
-    if context < 2 or (longest and context > longest):
-        raise InputError(
-            what=f"a context of {context} tokens is not possible",
-            where="--context",
-            why=f"the model was made for 2 to {longest} positions",
-            fix=f"use --context {longest} or less",
-            code="E118",
-        )
-    return context
+    longest = source.config.get("max_position_embeddings") if source.kind == "decoder" else None
+    if longest and 2 <= context <= longest:
+        return context
+    why = f"the model was made for 2 to {longest} positions" if longest else "the model has no KV cache"
+    raise InputError(
+        what=f"a context of {context} tokens is not possible",
+        where="--context",
+        why=why,
+        fix=f"use --context {longest} or less" if longest else "leave --context out",
+        code="E118",
+    )
 
 
 def _text(text: str | Path | None) -> str | None:

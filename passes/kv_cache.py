@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -59,6 +59,10 @@ class KvCache:
         if self.sink_tokens:
             return Effect.SEMANTIC
         return Effect.EXACT if self.dtype == "float32" else Effect.APPROXIMATE
+
+    def unrounded(self) -> KvCache:
+        """The same cache in float32."""
+        return replace(self, dtype="float32")
 
     def requires(self, program: Program) -> None:
         """Every attention node is one that a cached kernel can express."""

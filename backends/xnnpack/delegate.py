@@ -18,11 +18,11 @@ from executorch.backends.xnnpack.xnnpack_preprocess import XnnpackBackend
 from executorch.exir import EdgeCompileConfig, to_edge
 from executorch.exir._serialize._named_data_store import NamedDataStore
 from executorch.exir.backend.backend_api import to_backend
-from executorch.exir.lowered_backend_module import LoweredBackendModule
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.backends.xnnpack.clusters import LINEAR
+from edgec.backends.xnnpack.outline import LoweredBackendModule, outline
 from edgec.backends.xnnpack.region import Region, shape_of
 
 aten = torch.ops.aten
@@ -59,9 +59,7 @@ class Slot:
 class Template:
     """A lowered region without its constants."""
 
-    program: Any
     blob: bytes
-    compile_specs: tuple[Any, ...]
     slots: tuple[Slot, ...]
 
 
@@ -96,7 +94,7 @@ def lower_template(region: Region, sizes: dict[str, tuple[int, int]]) -> Templat
     config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True, preserve_ops=[LINEAR])
     edge = to_edge(exported, compile_config=config).exported_program()
     lowered = to_backend(XnnpackBackend.__name__, edge, [])
-    return Template(edge, lowered.processed_bytes, tuple(lowered.compile_specs), _slots(lowered, stand_ins))
+    return Template(lowered.processed_bytes, _slots(lowered, stand_ins))
 
 
 def instantiate(template: Template, region: Region) -> tuple[LoweredBackendModule, tuple[Stored, ...]]:
@@ -110,8 +108,7 @@ def instantiate(template: Template, region: Region) -> tuple[LoweredBackendModul
         store.add_named_data(key, data, alignment=_ALIGNMENT)
         stored.append(Stored(region.constants[slot.constant], slot.encoding, len(data), key))
     output = store.get_named_data_store_output()
-    module = LoweredBackendModule(template.program, XnnpackBackend.__name__, blob, list(template.compile_specs), output)
-    return module, tuple(stored)
+    return LoweredBackendModule(outline(region), XnnpackBackend.__name__, blob, [], output), tuple(stored)
 
 
 def _bytes(value: Tensor) -> bytes:
@@ -125,7 +122,7 @@ def _key(model: str, data: bytes) -> str:
     return model[: len(model) - len(digest)] + digest
 
 
-def _slots(lowered: LoweredBackendModule, stand_ins: dict[str, Tensor]) -> tuple[Slot, ...]:
+def _slots(lowered: Any, stand_ins: dict[str, Tensor]) -> tuple[Slot, ...]:
     output = lowered.named_data_store_output
     entries = {} if output is None else output.pte_data
     encoded = {

@@ -28,6 +28,7 @@ FLOAT_LOWERING = {"max_relative": 1e-3}
 QUALITY = {"kl_mean": 0.15, "top1_agreement": 0.80}
 _EPSILON = {"exact": 1e-3, "rounded": 0.1, "quality": 0.25}
 _AT_LEAST = frozenset({"top1_agreement"})
+BUDGETS = ("kl_mean", "kl_max", "top1_agreement", "max_abs", "mean_abs", "max_relative")
 
 
 @dataclass(frozen=True)
@@ -114,17 +115,20 @@ def _where(rung: Rung) -> str:
 
 
 def _why(rung: Rung) -> str:
-    unknown = rung.max_abs is None or not rung.reference_max_abs
-    shown = {
-        "max_relative": None if unknown else rung.max_abs / rung.reference_max_abs,  # type: ignore[operator]
-        "kl_mean": rung.kl_mean,
-        "top1_agreement": rung.top1_agreement,
-    }
-    parts = [
-        f"{name} {'not finite' if shown.get(name) is None else format(shown[name], '.3g')} (budget {limit:.3g})"
-        for name, limit in rung.budget.items()
-    ]
+    parts = [f"{name} {_shown(_figure(rung, name))} (budget {limit:.3g})" for name, limit in rung.budget.items()]
     return ", ".join(parts) + f" over {rung.positions} positions"
+
+
+def _figure(rung: Rung, name: str) -> float | None:
+    """A rung's measured figure by its budget's name."""
+    if name != "max_relative":
+        value: float | None = getattr(rung, name)
+        return value
+    return rung.max_abs / rung.reference_max_abs if rung.max_abs is not None and rung.reference_max_abs else None
+
+
+def _shown(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.3g}"
 
 
 def _fix(rung: Rung) -> str:

@@ -85,7 +85,9 @@ def plan(
     """
     widths = _legal(widths or default_widths(target), target)
     spec, listed = model_spec(effective_config(config)), parameters(config)
-    prompt_tokens = min(_PROMPT_TOKENS, context or spec.context) if prompt_tokens is None else prompt_tokens
+    prompt_tokens = (
+        min(_PROMPT_TOKENS, spec.context if context is None else context) if prompt_tokens is None else prompt_tokens
+    )
     context = _legal_context(spec, context, prompt_tokens)
     needs = partial(_footprint, listed, spec, target)
     found = needs(widths, context)
@@ -132,7 +134,7 @@ def _legal(widths: Widths, target: Target) -> Widths:
 
 
 def _legal_context(spec: ModelSpec, asked: int | None, prompt_tokens: int) -> int:
-    context = asked or min(spec.context, max(_DEFAULT_CONTEXT, prompt_tokens))
+    context = min(spec.context, max(_DEFAULT_CONTEXT, prompt_tokens)) if asked is None else asked
     if not 0 < context <= spec.context:
         why = f"the model was made for {spec.context} tokens"
         raise InputError(f"a context of {context} tokens is out of range", "--context", why, "lower it", "E184")

@@ -116,22 +116,40 @@ def rewrite(
         progress.step(index / len(passes), rewrite_.name)
         changed = run_pass(program, rewrite_)
         after = Stage(rewrite_.name, run_program(changed, probe.tokens, probe.plan), rewrite_.effect)
-        rung = _measured(before, reference, after, recipe, trained)
-        ladder.gate([_located(rung, program, changed, probe)])
-        rungs.append(rung)
-        reference = after if rewrite_.effect is Effect.SEMANTIC else reference
+        semantic = _semantic_reference(program, rewrite_, probe)
+        for rung in _measured(before, reference, after, recipe, trained, semantic):
+            ladder.gate([_located(rung, program, changed, probe)])
+            rungs.append(rung)
+        reference = semantic or reference
         program, before = changed, after
     return Rewritten(program, tuple(rungs), before, reference)
 
 
-def _measured(before: Stage, reference: Stage, after: Stage, recipe: Recipe, trained: bool) -> Rung:
+def _semantic_reference(program: Program, rewrite_: Pass, probe: Probe) -> Stage | None:
+    """What a semantic pass makes of the model when it does not round: the reference for what follows."""
+    if rewrite_.effect is not Effect.SEMANTIC:
+        return None
+    exact = rewrite_.unrounded() if isinstance(rewrite_, KvCache) else rewrite_
+    changed = run_pass(program, exact)
+    return Stage(f"{rewrite_.name} in float", run_program(changed, probe.tokens, probe.plan), Effect.SEMANTIC)
+
+
+def _measured(
+    before: Stage, reference: Stage, after: Stage, recipe: Recipe, trained: bool, semantic: Stage | None
+) -> list[Rung]:
+    """The rungs of one pass: its drift where it changes the model on purpose, and its rounding."""
     if after.effect is Effect.EXACT:
-        return lowering_rung(before, after)
-    if after.effect is Effect.SEMANTIC:
-        note = "changes what the model attends to; the new reference for what follows"
-        return quality_rung(before, after, {}, gated=False, note=note)
+        return [lowering_rung(before, after)]
     note = "" if trained else "random weights: reported, not gated"
-    return quality_rung(reference, after, recipe.budgets or ladder.QUALITY, gated=trained, note=note)
+    if semantic is None:
+        return [quality_rung(reference, after, quality_budget(recipe), gated=trained, note=note)]
+    drift = quality_rung(before, semantic, {}, gated=False, note="changes the model on purpose: the new reference")
+    return [drift, quality_rung(semantic, after, quality_budget(recipe), gated=trained, note=note)]
+
+
+def quality_budget(recipe: Recipe) -> dict[str, float]:
+    """What a rounded model may differ by from the float one: the defaults with the recipe's own over them."""
+    return {**ladder.QUALITY, **recipe.budgets}
 
 
 def _located(rung: Rung, before: Program, after: Program, probe: Probe) -> Rung:
@@ -158,11 +176,11 @@ def artifact_rungs(
     """Execute the artifact in ExecuTorch's runtime: against its own graph, and against the float model."""
     executed = Stage("artifact", run_artifact(artifact, probe.tokens, probe.plan), Effect.EXACT)
     loose = rounded(recipe)
-    budget = ladder.ROUNDED_LOWERING if loose else ladder.FLOAT_LOWERING
+    # Without rounding the artifact is the float model, and the recipe's budgets speak of just that difference.
+    budget = ladder.ROUNDED_LOWERING if loose else {**ladder.FLOAT_LOWERING, **recipe.budgets}
     rungs = [lowering_rung(final, executed, budget, rounded=loose, note="executed by ExecuTorch on this machine")]
     if loose:
-        gated = trained and reference.name == "captured"
-        rungs.append(quality_rung(reference, executed, recipe.budgets or ladder.QUALITY, gated=gated))
+        rungs.append(quality_rung(reference, executed, quality_budget(recipe), gated=trained))
     return rungs
 
 

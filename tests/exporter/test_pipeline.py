@@ -115,6 +115,8 @@ def _no_work(event: Event) -> None:
 @pytest.mark.parametrize(
     ("change", "code"),
     [
+        ({"budgets": {"frobs": 1.0}}, "E115"),
+        ({"max_fallback": 7.0}, "E115"),
         ({"target": "iphone-16-pro"}, "E117"),
         ({"context": 1_000_000}, "E118"),
         ({"text": "no-such-text.txt"}, "E119"),
