@@ -93,7 +93,7 @@ class _Clusters:
 
     def place(self, node: Node) -> None:
         """Join the clusters that feed the node where that keeps them convex, or start a new one."""
-        home = len(self.members) + max(self.members, default=0) + 1
+        home = max(self.members, default=0) + 1
         self.members[home] = [node]
         self.owner[node] = home
         for source in node.all_input_nodes:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -19,7 +18,7 @@ from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
 from edgec.errors import InputError
-from edgec.exporter.capture.decoder import Skeleton, TensorSource, _fake_parameters, attribute, bind
+from edgec.exporter.capture.decoder import attribute
 from edgec.exporter.program import Interface, Program, TensorType
 
 Examples = Sequence[Tensor] | Mapping[str, Tensor]
@@ -44,39 +43,15 @@ def capture_module(
         InputError: E109, the module cannot be traced or takes or returns other things than tensors.
     """
     name = name or type(module).__name__
-    exported = _export(module.eval(), example_inputs, name, nullcontext())
+    exported = _export(module.eval(), example_inputs, name)
     return _program(exported, list(input_names) or _input_names(module, example_inputs), name)
 
 
-def capture_skeleton(bones: Skeleton, example_inputs: Examples, weights: TensorSource, name: str = "") -> Program:
-    """Like ``capture_module`` for a model without weights: traced over fake ones, then bound to ``weights``.
-
-    Args:
-        bones: the model without weights.
-        example_inputs: see ``capture_module``.
-        weights: by the model's own parameter names; kept in their stored dtype and cast in the graph.
-        name: for error messages; the class's name by default.
-
-    Raises:
-        InputError: E109, see ``capture_module``.
-    """
-    from torch._subclasses import FakeTensorMode
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv
-
-    name = name or type(bones.model).__name__
-    fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
-    _fake_parameters(bones.model, fake)
-    exported = _export(bones.model.eval(), example_inputs, name, fake)
-    program = _program(exported, _input_names(bones.model, example_inputs), name)
-    bind(program.graph, bones.aliases, weights)
-    return program
-
-
-def _export(module: nn.Module, examples: Examples, name: str, mode: AbstractContextManager[Any]) -> ExportedProgram:
+def _export(module: nn.Module, examples: Examples, name: str) -> ExportedProgram:
     _check_inputs(module, examples, name)
     positional, keywords = ((), dict(examples)) if isinstance(examples, Mapping) else (tuple(examples), {})
     try:
-        with mode, torch.no_grad():
+        with torch.no_grad():
             return torch.export.export(module, positional, keywords, strict=False)
     except Exception as error:
         reason = str(error).strip()

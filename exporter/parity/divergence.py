@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.fx import GraphModule
 
 from edgec.exporter.capture.attention import layer_of
 from edgec.exporter.parity.execution import Call, Tokens, record_layers
@@ -70,8 +69,3 @@ def artifact_layers(artifact: Path, exposed: Program, tokens: Tokens, plan: Sequ
         for layer, value in zip(layers, outputs[1:], strict=True):
             parts[layer].append(value.clone())
     return {layer: torch.cat(values, 1) for layer, values in parts.items()}
-
-
-def graph_attentions(graph: GraphModule) -> list[int]:
-    """The layers whose attention a graph holds, in order."""
-    return [layer for layer in map(layer_of, graph.graph.nodes) if layer is not None]

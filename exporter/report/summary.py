@@ -9,7 +9,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from edgec.exporter.bundle.golden import read_golden
 from edgec.exporter.bundle.manifest import Manifest, Rung
+from edgec.exporter.sources.tokenizer_check import round_trips
 
 
 def summary_json(manifest: Manifest) -> dict[str, Any]:
@@ -31,6 +33,8 @@ def print_summary(path: Path, manifest: Manifest, console: Console | None = None
     console.print(ladder_table(manifest.parity))
     for line in _lines(manifest):
         console.print(line, highlight=False, soft_wrap=True)
+    if (golden := path / "golden.json").is_file() and (texts := read_golden(golden).texts):
+        console.print(f"tokens  {round_trips(texts)}", highlight=False, soft_wrap=True)
     console.print(f"bundle  {path}\nreport  {path / 'report.html'}", highlight=False, soft_wrap=True)
 
 

@@ -68,11 +68,8 @@ class ModuleStages:
         factory = self.request.source.factory
         assert factory is not None
         model, self.inputs = factory()
-        return model, capture_module(model, self._named(model), self.request.source.name)
-
-    def _named(self, model: nn.Module) -> Any:
-        names = self.request.source.input_names
-        return dict(zip(names, self.inputs, strict=True)) if names and not hasattr(model, "names") else self.inputs
+        source = self.request.source
+        return model, capture_module(model, self.inputs, source.name, source.input_names)
 
     def _run(self, program: Program) -> Tensor:
         with torch.no_grad():

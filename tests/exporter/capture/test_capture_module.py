@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from edgec.errors import InputError
 from edgec.exporter.capture.attention import OPERATOR
-from edgec.exporter.capture.decoder import attribute, skeleton
-from edgec.exporter.capture.module import capture_module, capture_skeleton
+from edgec.exporter.capture.decoder import attribute
+from edgec.exporter.capture.module import capture_module
 from edgec.exporter.program import Program
 from edgec.passes.contract import nodes_of, run_pass
 from edgec.passes.decompose_attention import DecomposeAttention
@@ -172,22 +172,3 @@ def test_a_vision_model_needs_no_mask() -> None:
     fused = _rewritten(capture_module(model, pixels))
     assert [node.args[4] for node in nodes_of(fused.graph, OPERATOR)] == [None, None]
     torch.testing.assert_close(_call(fused, pixels), model(**pixels).logits, atol=TOLERANCE, rtol=0)
-
-
-@torch.no_grad()
-def test_a_model_without_weights_is_bound_to_stored_ones() -> None:
-    model, (padded, _) = bert(vocab_size=4096), padded_text()
-    state = {name: tensor.to(torch.bfloat16) for name, tensor in model.state_dict().items()}
-    rounded = bert(vocab_size=4096)
-    rounded.load_state_dict({name: tensor.float() for name, tensor in state.items()})
-
-    class Stored:
-        def tensor(self, name: str) -> Tensor:
-            return state[name]
-
-    bones = skeleton(lambda: type(model)._from_config(model.config, attn_implementation="sdpa"))
-    assert any(parameter.device.type == "meta" for parameter in bones.model.parameters())
-    program = capture_skeleton(bones, padded, Stored())
-    embedding: Any = nodes_of(program.graph, torch.ops.aten.embedding.default)[0].args[0]
-    assert attribute(program.graph, embedding.args[0].target).dtype is torch.bfloat16
-    torch.testing.assert_close(_call(program, padded), rounded(**padded).logits, atol=TOLERANCE, rtol=0)
