@@ -136,6 +136,11 @@ def passes_for(recipe: Recipe) -> list[Pass]:
     return wanted
 
 
+def rounds_weights(recipe: Recipe) -> bool:
+    """Whether any quantising pass rounds the model."""
+    return any(rewrite.effect == "approximate" for rewrite in passes_for(recipe))
+
+
 def check_recipe(recipe: Recipe, backend: str, *, allow_unsafe_weight_only: bool = False) -> None:
     """Refuse what a backend cannot execute, before any work is done.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psutil
 import torch
@@ -20,7 +20,7 @@ from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.program import Effect, Program
 from edgec.exporter.progress import Progress
-from edgec.exporter.recipes import Recipe, passes_for
+from edgec.exporter.recipes import Recipe, passes_for, rounds_weights
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.resolve import ModelSource
 from edgec.exporter.spec import ModelSpec
@@ -163,11 +163,7 @@ def _located(rung: Rung, before: Program, after: Program, probe: Probe) -> Rung:
 
 def rounded(recipe: Recipe) -> bool:
     """Whether the artifact rounds activations or keys, so that two executions legitimately differ."""
-    return recipe.kv_dtype != "float32" or bool(list(_approximate(recipe)))
-
-
-def _approximate(recipe: Recipe) -> Iterator[Any]:
-    return (rewrite_ for rewrite_ in passes_for(recipe) if rewrite_.effect is Effect.APPROXIMATE)
+    return recipe.kv_dtype != "float32" or rounds_weights(recipe)
 
 
 def artifact_rungs(

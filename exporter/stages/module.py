@@ -15,7 +15,7 @@ from edgec.exporter.parity import ladder
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.program import Effect, Program
 from edgec.exporter.progress import Progress
-from edgec.exporter.recipes import passes_for
+from edgec.exporter.recipes import passes_for, rounds_weights
 from edgec.exporter.stages.compiled import Facts, Rewrite, method_info, pass_info, save_facts, save_rewrite
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
 from edgec.passes.contract import Pass, run_pass
@@ -103,7 +103,7 @@ class ModuleStages:
             assert self.request.source.factory is not None
             _, self.inputs = self.request.source.factory()
         executed = Stage("artifact", _flat(Method(artifact)(self.inputs)))
-        loose = any(p.effect is Effect.APPROXIMATE for p in passes_for(self.request.recipe))
+        loose = rounds_weights(self.request.recipe)
         budget = {"max_relative": 0.1} if loose else ladder.FLOAT_LOWERING
         note = "executed by ExecuTorch on this machine"
         rung = lowering_rung(Stage(rewrite.final, logits["final"]), executed, budget, rounded=loose, note=note)
