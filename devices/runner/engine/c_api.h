@@ -1,0 +1,103 @@
+// The C interface of edgec's engine: a decoder's artifact, its packed weights, its sessions.
+//
+// No exception and no ExecuTorch type crosses it. Functions that can fail take `error` (`capacity` bytes, may be null),
+// fill it with a zero-terminated English text, and return null or a status other than EDGEC_OK.
+// A model may be used from several threads: one session of a model runs at a time, the others wait.
+// One session belongs to one thread at a time.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+#define EDGEC_API __attribute__((visibility("default")))
+
+// Raised with every change of this file that an older caller would misread.
+#define EDGEC_ABI_VERSION 1
+#define EDGEC_MAX_RANK 8
+
+typedef struct EdgecModel EdgecModel;
+typedef struct EdgecSession EdgecSession;
+
+enum EdgecStatus { EDGEC_OK = 0, EDGEC_REFUSED = 1, EDGEC_FAILED = 2 };
+
+// Where the packed weights of a model come from.
+enum EdgecPacked {
+  EDGEC_PACKED_IN_MEMORY = 0,  // no path given, or its folder or disk refused: private memory of this process
+  EDGEC_PACKED_WRITTEN = 1,    // packed just now into the file, then mapped from it
+  EDGEC_PACKED_MAPPED = 2,     // mapped from the file that an earlier load wrote: nothing was packed
+  EDGEC_PACKED_NOTHING = 3,    // the program has no weights that XNNPACK packs by name
+};
+
+// A tensor the caller owns (input) or a session owns (output; valid until the session's next run).
+// `dtype` is ExecuTorch's ScalarType: 0 uint8, 1 int8, 2 int16, 3 int32, 4 int64, 5 float16, 6 float32, 11 bool.
+typedef struct {
+  void* data;
+  int32_t dtype;
+  int32_t rank;
+  int64_t sizes[EDGEC_MAX_RANK];
+} EdgecTensor;
+
+typedef struct {
+  int64_t load_ns;       // program, packed weights and first method, wall
+  int64_t state_bytes;   // KV cache and other state of one session
+  int64_t scratch_bytes; // planned activations, one copy for all sessions unless the program keeps state in it
+  int64_t packed_bytes;  // size of the packed file; 0 without one
+  int32_t packed;        // EdgecPacked
+  int32_t sessions;      // open now
+} EdgecModelInfo;
+
+EDGEC_API int edgec_abi_version(void);
+
+// Size of the thread pool that all models of the process share. Returns the size in force; threads < 1 only asks.
+EDGEC_API int edgec_threads(int threads);
+
+// Whether a kernel is registered in this process, e.g. "llama::custom_sdpa.out".
+EDGEC_API int edgec_has_operator(const char* name);
+
+// The packed file's path for an artifact on this CPU and ExecuTorch: FOLDER/DIGEST-KEY.packed. `digest` is the
+// artifact's sha256 in hex. Returns the length of the path, or -1 when it does not fit into `capacity`.
+EDGEC_API int edgec_packed_path(const char* folder, const char* digest, char* path, size_t capacity);
+
+// Open an artifact: its program is mapped, and the weights packed into `packed_path` (mapped from there when a former
+// load left them; null: packed in memory). `method` is the entry point, e.g. "forward".
+EDGEC_API EdgecModel* edgec_model_open(
+    const char* artifact, const char* method, const char* packed_path, char* error, size_t capacity);
+
+// Close a model. Its sessions must have been closed.
+EDGEC_API void edgec_model_close(EdgecModel* model);
+EDGEC_API void edgec_model_info(const EdgecModel* model, EdgecModelInfo* info);
+
+// A session: own state (zeroed), own delegates over the shared packed weights. `profile` not 0: time each instruction.
+EDGEC_API EdgecSession* edgec_session_open(EdgecModel* model, int profile, char* error, size_t capacity);
+EDGEC_API void edgec_session_close(EdgecSession* session);
+
+// Execute the method. `inputs` in the order of its arguments; they are read during the call only.
+EDGEC_API int edgec_session_run(
+    EdgecSession* session, const EdgecTensor* inputs, size_t count, char* error, size_t capacity);
+
+// A decoder's call: forward(tokens int64 [1, S], positions int64 [S], logit_index int64 [K]).
+EDGEC_API int edgec_session_forward(
+    EdgecSession* session, const int64_t* tokens, const int64_t* positions, size_t token_count, const int64_t* rows,
+    size_t row_count, char* error, size_t capacity);
+
+// Outputs of the session's last run.
+EDGEC_API size_t edgec_session_output_count(const EdgecSession* session);
+EDGEC_API int edgec_session_output(const EdgecSession* session, size_t index, EdgecTensor* output);
+
+// The session's state (memory arena 2 of the program): `bytes` of it, 0 and null when the program keeps its state among
+// the activations. Copy it out to save a session, copy it in to restore one; only between runs.
+EDGEC_API void* edgec_session_state(EdgecSession* session, size_t* bytes);
+
+// Accumulated times as JSON since the session was opened or reset:
+// {"instructions":[{"chain":0,"index":3,"name":"llama::custom_sdpa.out","calls":8,"total_ns":123}, ...]}. `name` is the
+// operator, or "delegate NAME" for a delegate's call. Owned by the session, valid until the next call. Null: no profile.
+EDGEC_API const char* edgec_session_profile(EdgecSession* session);
+EDGEC_API void edgec_session_profile_reset(EdgecSession* session);
+
+#if defined(__cplusplus)
+}
+#endif
