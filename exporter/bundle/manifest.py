@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class Part(BaseModel):
@@ -52,7 +52,10 @@ class MethodInfo(Part):
 
 
 class StateInfo(Part):
-    """A buffer that lives between calls."""
+    """A buffer that lives between calls.
+
+    ``offset``: its first byte in the program's state arena; None where the runtime keeps it out of reach.
+    """
 
     name: str
     layer: int
@@ -64,6 +67,22 @@ class StateInfo(Part):
     window: int | None = None
     sink_tokens: int = 0
     bytes: int
+    offset: int | None = None
+
+
+class PrefixInfo(Part):
+    """A system prompt whose KV state was computed at export.
+
+    ``form``: ``chat`` (the system message of a conversation) or ``text`` (how a prompt begins); ``text`` and ``state``
+    are files of the bundle; ``fingerprint``: sha256 over everything that the state depends on.
+    """
+
+    form: Literal["chat", "text"]
+    tokens: int
+    bytes: int
+    text: str
+    state: str
+    fingerprint: str
 
 
 class PassInfo(Part):
@@ -196,6 +215,7 @@ class Manifest(Part):
     methods: list[MethodInfo]
     states: list[StateInfo] = []
     limits: Limits | None = None
+    prefix: PrefixInfo | None = None
     parity: list[Rung]
     delegation: Delegation | None = None
     ledger: Ledger | None = None

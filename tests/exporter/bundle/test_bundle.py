@@ -23,7 +23,7 @@ from edgec.exporter.bundle.folder import (
     seal,
     write_bundle,
 )
-from edgec.exporter.bundle.manifest import Build, FileInfo, Manifest
+from edgec.exporter.bundle.manifest import SCHEMA_VERSION, Build, FileInfo, Manifest
 from tests.exporter.bundle_samples import FILES, sample_manifest, write_sample
 
 
@@ -244,7 +244,9 @@ def test_an_artifact_that_is_not_listed_is_refused(tmp_path: Path) -> None:
     _refused(path, "E134")
 
 
-@pytest.mark.parametrize(("version", "side"), [(2, "upgrade edgec"), (0, "export the model again")])
+@pytest.mark.parametrize(
+    ("version", "side"), [(SCHEMA_VERSION + 1, "upgrade edgec"), (SCHEMA_VERSION - 1, "export the model again")]
+)
 def test_another_schema_version_says_which_side_to_change(tmp_path: Path, version: int, side: str) -> None:
     path = write_sample(tmp_path)
     fields = json.loads((path / "manifest.json").read_text())
