@@ -73,6 +73,10 @@ class CacheContents:
         self.tokens[start:] = tokens
         self.high_water = len(self.tokens) if start == 0 else max(self.high_water, len(self.tokens))
 
+    def hold(self, tokens: Sequence[int], high_water: int) -> None:
+        """Record that another cache's contents were put in this one's place."""
+        self.tokens, self.high_water = list(tokens), high_water
+
     def continues_at(self, start: int) -> bool:
         """Whether the next token may be written at ``start``: no gap, and nothing lost that its window needs."""
         if start <= 0 or start > len(self.tokens):

@@ -106,8 +106,8 @@ def sync_tree(folder: Path) -> None:
         sync_folder(Path(parent))
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Write ``path`` so that a reader sees the old bytes or the new ones, never a part.
+def write_file(path: Path, *pieces: bytes | memoryview) -> None:
+    """Write ``path`` so that a reader sees the old bytes or the new ones (all pieces in a row), never a part.
 
     Raises:
         InputError: E121 or E122.
@@ -117,7 +117,7 @@ def write_file(path: Path, data: bytes) -> None:
         aside = _sibling(path, _NEW)
         try:
             with open(aside, "xb") as file:
-                file.write(data)
+                file.writelines(pieces)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(aside, path)

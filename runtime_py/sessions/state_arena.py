@@ -1,0 +1,28 @@
+"""Which bytes of a session's state arena hold a sequence: the slots that were written, nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgec.exporter.bundle.manifest import StateInfo
+
+Arena = NDArray[np.uint8]
+
+
+def reachable(states: Sequence[StateInfo]) -> bool:
+    """Whether the states of an artifact lie in its state arena, so that they can be copied out and in."""
+    return bool(states) and all(state.offset is not None for state in states)
+
+
+def used_slots(state: StateInfo, length: int, high_water: int) -> int:
+    """Slots that ``length`` tokens need; a ring has been written up to ``high_water``, the highest end so far."""
+    return min(high_water if state.layout == "ring" else length, state.slots)
+
+
+def used_bytes(arena: Arena, state: StateInfo, slots: int) -> Arena:
+    """A view of a state's first ``slots`` slots: uint8 [bytes], writable when the arena is."""
+    assert state.offset is not None  # callers ask `reachable` first
+    return arena[state.offset : state.offset + slots * (state.bytes // state.slots)]
