@@ -8,10 +8,11 @@ from typing import Any
 
 from edgec.errors import InputError
 from edgec.runtime_py.generate import Decode, Generation, Request, generate
-from edgec.runtime_py.stepper import Stepper
+from edgec.runtime_py.stepper import Stepper, check_context
 from edgec.runtime_py.text_stream import check_unicode
 
 Message = dict[str, str]
+Recall = Callable[[Sequence[int]], int]
 
 
 @dataclass(frozen=True)
@@ -35,9 +36,24 @@ class Conversation:
     """
 
     def __init__(
-        self, stepper: Stepper, tokenizer: Any, decode: Decode, eos: frozenset[int], system: str | None = None
+        self,
+        stepper: Stepper,
+        tokenizer: Any,
+        decode: Decode,
+        eos: frozenset[int],
+        system: str | None = None,
+        recall: Recall | None = None,
     ) -> None:
         """Begin with an optional system message.
+
+        Args:
+            stepper: the decoder.
+            tokenizer: of transformers.
+            decode: token ids to text.
+            eos: token ids that end an answer.
+            system: the system message; None or empty for none.
+            recall: makes the KV cache hold as many leading tokens as it can without computing, and returns how many;
+                by default those it holds.
 
         Raises:
             InputError: E154, the tokenizer has no chat template.
@@ -52,6 +68,7 @@ class Conversation:
             )
         self.messages: list[Message] = [{"role": "system", "content": system}] if system else []
         self._stepper, self._tokenizer, self._decode, self._eos = stepper, tokenizer, decode, eos
+        self._recall = recall or stepper.reusable
 
     def say(self, text: str, request: Request, show: Callable[[str], None] | None = None) -> Reply:
         """Add a user's message and generate the answer.
@@ -67,9 +84,8 @@ class Conversation:
         messages = [*self.messages, {"role": "user", "content": text}]
         tokens, dropped = self._fitting(messages, request)
         request = replace(request, eos=request.eos | self._eos)
-        generation = generate(
-            self._stepper, tokens, request, self._decode, show=show, cached=self._stepper.reusable(tokens)
-        )
+        check_context(len(tokens), self._stepper.limits.context)
+        generation = generate(self._stepper, tokens, request, self._decode, show=show, cached=self._recall(tokens))
         self.messages = [*messages, {"role": "assistant", "content": generation.text}]
         return Reply(generation, dropped)
 
@@ -79,16 +95,7 @@ class Conversation:
         Raises:
             InputError: E154, the template refuses them (for instance a system message).
         """
-        from jinja2 import TemplateError
-
-        try:
-            return list(
-                self._tokenizer.apply_chat_template(
-                    list(messages), add_generation_prompt=True, tokenize=True, return_dict=False
-                )
-            )
-        except TemplateError as cause:
-            raise InputError("The chat template refuses the messages.", why=str(cause), code="E154") from cause
+        return chat_tokens(self._tokenizer, messages)
 
     def _fitting(self, messages: list[Message], request: Request) -> tuple[list[int], int]:
         context = self._stepper.limits.context
@@ -99,3 +106,19 @@ class Conversation:
             if len(tokens) + reserve <= context:
                 return tokens, dropped
         return tokens, dropped
+
+
+def chat_tokens(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
+    """Messages as token ids by a tokenizer's chat template, up to where the assistant answers.
+
+    Raises:
+        InputError: E154, the template refuses them.
+    """
+    from jinja2 import TemplateError
+
+    try:
+        return list(
+            tokenizer.apply_chat_template(list(messages), add_generation_prompt=True, tokenize=True, return_dict=False)
+        )
+    except TemplateError as cause:
+        raise InputError("The chat template refuses the messages.", why=str(cause), code="E154") from cause

@@ -1,0 +1,82 @@
+"""The bundle's own beginning: a system prompt whose KV state was computed at export and is copied in, not computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgec.errors import InputError
+from edgec.runtime_py.cache_contents import CacheContents
+from edgec.runtime_py.sessions.saved_session import Restorable, place_of, restore
+from edgec.runtime_py.sessions.session_file import SessionFile, open_session_file
+
+if TYPE_CHECKING:
+    from edgec.exporter.bundle.folder import Bundle
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """A system prompt with its KV state.
+
+    Attributes:
+        text: the system prompt.
+        form: ``chat`` (a conversation's system message) or ``text`` (how a prompt begins).
+        file: tokens and state.
+        contents: what a KV cache holds once the state is restored.
+    """
+
+    text: str
+    form: str
+    file: SessionFile
+    contents: CacheContents
+
+    def reusable(self, tokens: Sequence[int]) -> int:
+        """How many leading ``tokens`` it holds; 0 where only tokens were kept."""
+        return self.contents.reusable(tokens) if self.file.states else 0
+
+
+def open_prefix(bundle: Bundle) -> Prefix | None:
+    """The prefix of a bundle, or None; only its header and tokens are read here.
+
+    Raises:
+        InputError: E192 damaged, E193 made for another model, recipe or tokenizer.
+    """
+    info = bundle.manifest.prefix
+    if info is None:
+        return None
+    file = open_session_file(bundle.path / info.state, place_of(bundle.manifest))
+    if file.fingerprint != info.fingerprint:
+        raise _other_tokens(file)
+    if not bundle.files_checked:
+        file.check()
+    contents = CacheContents(file.states)
+    contents.hold(file.contents.tokens, file.contents.high_water)
+    return Prefix((bundle.path / info.text).read_text(), info.form, file, contents)
+
+
+def restored(session: Restorable, prefix: Prefix | None, tokens: Sequence[int]) -> int:
+    """Make the KV cache hold the part of the prefix that ``tokens`` begin with; returns its length in tokens."""
+    count = prefix.reusable(tokens) if prefix is not None and session.arena is not None else 0
+    held = session.cache.tokens[:count] == list(tokens[:count]) and session.cache.continues_at(count)
+    if prefix is not None and count and not held:
+        restore(session, prefix.file, count)
+    return count
+
+
+def recalled(session: Restorable, prefix: Prefix | None, tokens: Sequence[int]) -> int:
+    """How many leading ``tokens`` the KV cache holds, after restoring the prefix where that gives more."""
+    held = session.cache.reusable(tokens)
+    if prefix is None or prefix.reusable(tokens) <= held:
+        return held
+    return max(restored(session, prefix, tokens), held)
+
+
+def _other_tokens(file: SessionFile) -> InputError:
+    return InputError(
+        "The saved KV state belongs to something else.",
+        where=str(file.path),
+        why="not alike: tokens; its fingerprint is not the one in the manifest",
+        fix="copy the bundle again, or export again",
+        code="E193",
+    )
