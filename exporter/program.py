@@ -45,7 +45,7 @@ class State:
     Attributes:
         buffer: its name in the GraphModule.
         layer: the attention layer that writes it.
-        role: ``key``, ``value``, ``key_scale`` or ``value_scale``.
+        role: ``key``, ``value``, or what their integers need: ``key_grid``; ``key_scale``, ``key_zero_point``.
         layout: ``full`` (slot = position) or ``ring``.
         slots: tokens it holds.
         window: the attention window a ring serves, or None.

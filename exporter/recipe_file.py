@@ -42,12 +42,13 @@ _TABLES: dict[str, dict[str, Check]] = {
     "weights": _SCHEME,
     "lm_head": _SCHEME,
     "embedding": _GRID,
-    "cache": {"dtype": _one_of("float32", "float16", "int8"), "sink_tokens": _whole(0)},
+    "cache": {"dtype": _one_of("float32", "float16", "int8", "int4"), "sink_tokens": _whole(0)},
     "limits": {"context": _whole(2), "prefill_chunk": _whole(1), "logit_rows": _whole(1)},
     "budgets": dict.fromkeys(("kl_mean", "kl_max", "top1_agreement", "max_abs", "mean_abs", "max_relative"), _NUMBER),
 }
 _RULE = {"parameters": _TEXT, "float": _TRUTH, **_SCHEME}
-_TOP: dict[str, Check] = {"description": _TEXT, "algorithm": _ALGORITHM}
+_KERNELS = _one_of("edgec", "standard")
+_TOP: dict[str, Check] = {"description": _TEXT, "algorithm": _ALGORITHM, "kernels": _KERNELS}
 
 
 def named() -> dict[str, Path]:

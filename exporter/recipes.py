@@ -32,11 +32,12 @@ class Recipe:
         embedding: embedding tables; None leaves them in float32.
         rules: (pattern on a parameter's name, scheme or None for float32); the first match wins over all above.
         algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse``.
-        kv_dtype: ``float32``, ``float16`` or ``int8``.
+        kv_dtype: ``float32``, ``float16``, ``int8`` or, with edgec's kernels, ``int4``.
         sink_tokens: leading tokens that sliding windows keep for ever.
         context: longest sequence, tokens; None for the model's own.
         prefill_chunk: tokens per call.
         logit_rows: positions with logits per call.
+        kernels: ``edgec`` for its own operators, ``standard`` for those that every ExecuTorch app has.
         budgets: limits of the quality check: ``kl_mean`` (nats), ``top1_agreement`` (0..1); empty for the defaults.
     """
 
@@ -52,6 +53,7 @@ class Recipe:
     context: int | None = None
     prefill_chunk: int = 128
     logit_rows: int = 16
+    kernels: str = "edgec"
     budgets: Mapping[str, float] = field(default_factory=dict)
 
     @property

@@ -2,38 +2,35 @@
 
     k, v -> edgec::attention(q, k, v, positions, ...)                               recomputes every earlier token
     ==>
-    k -> llama::update_cache(K_state) ; v -> llama::update_cache(V_state)           writes this call's tokens only
-    q, K_state, V_state -> llama::custom_sdpa(start or mask) -> out
+    k -> write(K_state) ; v -> write(V_state)                                       writes this call's tokens only
+    q, K_state, V_state -> attend -> out
 
-Layers that read the same k and v (shared KV) share one cache. States are [1, slots, G, D]: float32, float16, or int8
-with a float32 scale and an int8 zero point per token and head, [1, slots, G, 1]. Sliding-window layers keep a ring of
-window - 1 + chunk slots. ``sink_tokens`` keeps the first tokens of windowed layers visible for ever (Xiao et al. 2023,
-arXiv 2309.17453), which the model was not made with: semantic.
+The operators are edgec's own (``kv_operators.py``) or ExecuTorch's (``kv_standard.py``). Layers that read the same k
+and v (shared KV) share one cache. Sliding-window layers keep a ring of window - 1 + chunk slots. ``sink_tokens`` keeps
+the first tokens of windowed layers visible for ever (Xiao et al. 2023, arXiv 2309.17453), which the model was not made
+with: semantic.
 
-Legality: causal attention without soft-capping, learned sinks or a mask of its own, K and V heads of equal width.
-Float32 is exact (measured: 3e-7 against the uncached graph over prefill and 20 decode steps); float16 and int8 are
-approximate. Measured on stories260K, int8: KV bytes x 0.41 (scales and zero points included).
+Legality: causal attention without a mask of its own; ExecuTorch's kernels have no soft-capping, learned sinks, 4-bit
+caches, or values of another width than keys. Float32 is exact (measured: 3e-7 against the uncached graph over prefill
+and 20 decode steps); float16, int8 and int4 are approximate. Measured on stories260K, int8: KV bytes x 0.41 with
+ExecuTorch's kernels, scales and zero points included.
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-import torch
-from torch import Tensor
-from torch.fx import GraphModule, Node
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx import GraphModule
 
 from edgec.errors import InputError
-from edgec.exporter.capture.attention import LAYER, OPERATOR, AttentionCall
-from edgec.exporter.program import Dynamic, Effect, Interface, Program, State, TensorType
+from edgec.exporter.capture.attention import OPERATOR, AttentionCall
+from edgec.exporter.program import Dynamic, Effect, Interface, Program, TensorType
 from edgec.passes.contract import nodes_of
-from edgec.passes.kv_layout import Layout, additive_mask, emit, layout, write_slots
-
-aten = torch.ops.aten
-DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.int8}
+from edgec.passes.kv_layout import layout
+from edgec.passes.kv_operators import OwnCache
+from edgec.passes.kv_standard import StandardCache
+from edgec.passes.kv_states import States
 
 
 @dataclass(frozen=True)
@@ -43,14 +40,16 @@ class KvCache:
     Attributes:
         context: positions the artifact serves.
         chunk: the most tokens one call brings.
-        dtype: float32, float16 or int8.
+        dtype: float32, float16, int8, or int4 (with edgec's kernels).
         sink_tokens: leading tokens that windowed layers never lose.
+        kernels: ``edgec`` for its own operators, ``standard`` for those that every ExecuTorch app has.
     """
 
     context: int
     chunk: int
     dtype: str = "float32"
     sink_tokens: int = 0
+    kernels: str = "edgec"
     name: str = "kv_cache"
 
     @property
@@ -67,7 +66,7 @@ class KvCache:
     def requires(self, program: Program) -> None:
         """Every attention node is one that a cached kernel can express."""
         for node in nodes_of(program.graph, OPERATOR):
-            problem = _problem(AttentionCall.of(node), node)
+            problem = _problem(AttentionCall.of(node), self.kernels, self.dtype)
             if problem:
                 raise InputError(
                     what="this attention cannot be served from a cache yet",
@@ -79,16 +78,15 @@ class KvCache:
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Replace attention nodes; each distinct (k, v) pair gets one cache."""
-        # The operators come with ExecuTorch's library, which is heavy: load it when a cache is really built.
-        import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401
-
-        rewriter = _Rewriter(graph, self)
+        states = States(graph)
+        rewriter = {"edgec": OwnCache, "standard": StandardCache}[self.kernels](graph, states, self.dtype)
         for node in nodes_of(graph, OPERATOR):
-            rewriter.replace(node)
+            window = AttentionCall.of(node).window or None
+            rewriter.replace(node, layout(window, self.context, self.chunk, self.sink_tokens))
         return Interface(
             inputs=tuple(_bounded(program.interface, self.chunk)),
             outputs=program.interface.outputs,
-            states=tuple(rewriter.states),
+            states=tuple(states.described),
         )
 
     def ensures(self, program: Program) -> None:
@@ -96,14 +94,17 @@ class KvCache:
         assert not nodes_of(program.graph, OPERATOR)
 
 
-def _problem(call: AttentionCall, node: Node) -> str:
+def _problem(call: AttentionCall, kernels: str, dtype: str) -> str:
     widths = (call.k.meta["val"].shape[-1], call.v.meta["val"].shape[-1])
+    foreign = kernels == "standard"
     checks = {
         "it is not causal": not call.causal,
         "it has a mask of its own": call.mask is not None,
-        "it soft-caps its scores": bool(call.softcap),
-        "it has learned attention sinks": call.sink_logits is not None,
-        f"keys are {widths[0]} wide and values {widths[1]}": widths[0] != widths[1],
+        "it soft-caps its scores, which ExecuTorch's kernel does not": foreign and bool(call.softcap),
+        "it has learned attention sinks, which ExecuTorch's kernel does not": foreign and call.sink_logits is not None,
+        f"keys are {widths[0]} wide and values {widths[1]}": foreign and widths[0] != widths[1],
+        "ExecuTorch's kernel reads no 4-bit cache": foreign and dtype == "int4",
+        "4-bit pairs need heads of even width": dtype == "int4" and any(width % 2 for width in widths),
     }
     return "; ".join(text for text, bad in checks.items() if bad)
 
@@ -117,133 +118,3 @@ def _bounded(interface: Interface, chunk: int) -> Iterator[TensorType]:
 
 def _is_s(size: int | Dynamic) -> bool:
     return isinstance(size, Dynamic) and size.name == "S"
-
-
-@dataclass
-class _Rewriter:
-    """One run of the pass over one graph: remembers what layers can share."""
-
-    graph: GraphModule
-    options: KvCache
-    states: list[State] = field(default_factory=list)
-    caches: dict[tuple[Node, Node], tuple[Node, ...]] = field(default_factory=dict)
-    shared: dict[tuple[object, ...], Node] = field(default_factory=dict)
-
-    def replace(self, node: Node) -> None:
-        call = AttentionCall.of(node)
-        where = layout(call.window or None, self.options.context, self.options.chunk, self.options.sink_tokens)
-        start = self._once(("start",), call, lambda: self._start(call))
-        mask = self._once(("mask", where), call, lambda: self._mask(where, call)) if where.masked else None
-        slots = self._once(("slots", where), call, lambda: self._slots(where, call)) if where.kind == "ring" else None
-        with self.graph.graph.inserting_before(node):
-            key = (call.k, call.v)
-            if key not in self.caches:
-                self.caches[key] = self._write(call, where, start, slots)
-            result = self._attend(call, self.caches[key], start, mask)
-        result.meta = {**node.meta, LAYER: call.layer}
-        node.replace_all_uses_with(result)
-        self.graph.graph.erase_node(node)
-
-    def _once(self, key: tuple[object, ...], call: AttentionCall, make: Callable[[], Node]) -> Node:
-        """Build a value that all layers read, right behind the inputs."""
-        if key not in self.shared:
-            with self.graph.graph.inserting_after(_last_placeholder(self.graph)):
-                marker = self.graph.graph.call_function(aten.alias.default, (call.positions,))
-            with self.graph.graph.inserting_before(marker):
-                self.shared[key] = make()
-            self.graph.graph.erase_node(marker)
-        return self.shared[key]
-
-    def _start(self, call: AttentionCall) -> Node:
-        first = self._call(aten.select.int, call.positions, 0, 0)
-        return self._call(aten.item.default, first)
-
-    def _mask(self, where: Layout, call: AttentionCall) -> Node:
-        return self._traced(lambda positions: additive_mask(where, positions, torch.float32), call)
-
-    def _slots(self, where: Layout, call: AttentionCall) -> Node:
-        return self._traced(lambda positions: write_slots(where, positions).unsqueeze(0), call)
-
-    def _traced(self, function: Callable[[Tensor], Tensor], call: AttentionCall) -> Node:
-        """The nodes of a function of the positions; nothing in it depends on how many there are."""
-        traced = make_fx(function)(torch.arange(3))
-        traced.graph.eliminate_dead_code()
-        return emit(self.graph.graph, traced, call.positions)
-
-    def _write(self, call: AttentionCall, where: Layout, start: Node, slots: Node | None) -> tuple[Node, ...]:
-        parts = [part for role, value in (("key", call.k), ("value", call.v)) for part in self._encode(role, value)]
-        held = [self._state(call, role, where) for role, _ in parts]
-        for (_, value), state in zip(parts, held, strict=True):
-            # With explicit slots the kernel ignores the start, so any valid one serves.
-            arguments = (value, state, start) if slots is None else (value, state, 0, slots)
-            self._call(_update(slots), *arguments)
-        return tuple(held)
-
-    def _encode(self, role: str, value: Node) -> list[tuple[str, Node]]:
-        """The tensors a key or value is stored as, in the cache's layout [1, S, G, ...], with their dtypes."""
-        rows = self._call(aten.transpose.int, value, 1, 2)
-        if self.options.dtype == "float32":
-            return [(role, rows)]
-        if self.options.dtype == "float16":
-            return [(role, self._call(aten.to.dtype, rows, torch.float16))]
-        integers, scales, zeros = self._quantize(rows)
-        return [(role, integers), (f"{role}_scale", scales), (f"{role}_zero_point", zeros)]
-
-    def _quantize(self, rows: Node) -> tuple[Node, Node, Node]:
-        """Per token and head: int8 values, float32 scale, int8 zero point."""
-        decomposed = torch.ops.quantized_decomposed
-        chosen = self._call(decomposed.choose_qparams_per_token_asymmetric.default, rows, torch.int8)
-        scale = self._call(operator.getitem, chosen, 0)
-        zero = self._call(operator.getitem, chosen, 1)
-        integers = self._call(decomposed.quantize_per_token.default, rows, scale, zero, -128, 127, torch.int8)
-        return (
-            integers,
-            self._call(aten.to.dtype, scale, torch.float32),
-            self._call(aten.to.dtype, zero, torch.int8),
-        )
-
-    def _state(self, call: AttentionCall, role: str, where: Layout) -> Node:
-        _, heads, _, head_dim = call.k.meta["val"].shape
-        width = 1 if role.endswith(("scale", "zero_point")) else int(head_dim)
-        dtype = _state_dtype(self.options.dtype, role)
-        shape = (1, where.slots, int(heads), width)
-        name = f"{role}_cache_{call.layer}"
-        self.graph.register_buffer(name, torch.zeros(shape, dtype=dtype))
-        geometry = (where.kind, where.slots, where.window, where.sink)
-        self.states.append(State(name, call.layer, role, dtype, shape, *geometry))
-        return self.graph.graph.get_attr(name)
-
-    def _attend(self, call: AttentionCall, held: tuple[Node, ...], start: Node, mask: Node | None) -> Node:
-        query = self._call(aten.transpose.int, call.q, 1, 2)
-        order = (start, None, 0.0, True, call.scale) if mask is None else (0, mask, 0.0, False, call.scale)
-        sdpa = torch.ops.llama
-        if self.options.dtype == "float32":
-            return self._call(sdpa.custom_sdpa.default, query, *held, *order)
-        if self.options.dtype == "float16":
-            half = self._call(aten.to.dtype, query, torch.float16)
-            return self._call(aten.to.dtype, self._call(sdpa.custom_sdpa.default, half, *held, *order), torch.float32)
-        key, key_scale, key_zero, value, value_scale, value_zero = held
-        integers, scale, zero = self._quantize(query)
-        return self._call(
-            sdpa.custom_quantized_sdpa.default,
-            *(integers, key, value, *order),
-            *(zero, scale, key_zero, key_scale, value_zero, value_scale),
-        )
-
-    def _call(self, target: object, *arguments: object) -> Node:
-        return self.graph.graph.call_function(target, arguments)  # type: ignore[arg-type]
-
-
-def _last_placeholder(graph: GraphModule) -> Node:
-    return [node for node in graph.graph.nodes if node.op == "placeholder"][-1]
-
-
-def _update(slots: Node | None) -> object:
-    update = torch.ops.llama
-    return update.update_cache.default if slots is None else update.update_cache_with_indices.default
-
-
-def _state_dtype(cache: str, role: str) -> torch.dtype:
-    if role.endswith("_scale"):
-        return torch.float32
-    return torch.int8 if role.endswith("_zero_point") else DTYPES[cache]

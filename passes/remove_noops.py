@@ -1,6 +1,6 @@
 """Remove what tracing leaves behind and no device needs.
 
-    x -> to(float32) -> alias -> dropout(train=False) -> y      ==>      x -> y
+    x -> to(float32) -> * 1.0 -> alias -> dropout(train=False) -> y      ==>      x -> y
     _assert_tensor_metadata(x), symbolic-size assertions         ==>      (gone)
 
 Legality: a cast to the dtype the value already has, an alias, a dropout outside training and a contiguous copy of a
@@ -38,6 +38,32 @@ def _same_dtype(node: Node) -> bool:
     return same_kind
 
 
+def _same_type(node: Node) -> bool:
+    """``type_as`` and ``to(device, dtype)`` of a value that is of that type already: there is one device in a graph."""
+    source = node.args[0]
+    if not isinstance(source, Node) or "val" not in source.meta or "val" not in node.meta:
+        return False
+    return bool(source.meta["val"].dtype == node.meta["val"].dtype)
+
+
+def _by_one(node: Node) -> bool:
+    """A product with the number 1: transformers scales its rotary tables by it."""
+    return isinstance(node.args[1], float) and node.args[1] == 1.0
+
+
+def _bypass(node: Node) -> None:
+    node.replace_all_uses_with(node.args[0])  # type: ignore[arg-type]
+    # dropout counts as impure: dead-code elimination would keep it.
+    node.graph.erase_node(node)
+
+
+def _drop_empty_parts(cat: Node) -> None:
+    """``cat([x, empty]) == x``: what a rotary embedding over the whole head leaves of its unrotated rest."""
+    parts = [part for part in cat.args[0] if part.meta["val"].numel() != 0]  # type: ignore[union-attr, union-attr]
+    if len(parts) == 1:
+        cat.replace_all_uses_with(parts[0])  # type: ignore[arg-type]
+
+
 def _always(_: Node) -> bool:
     return True
 
@@ -46,6 +72,8 @@ _IDENTITIES: dict[object, Callable[[Node], bool]] = {
     aten.to.dtype: _same_dtype,
     aten.to.dtype_layout: _same_dtype,
     aten._to_copy.default: _same_dtype,
+    aten.type_as.default: _same_type,
+    aten.mul.Tensor: _by_one,
     aten.alias.default: _always,
     aten.detach.default: _always,
     aten.lift_fresh_copy.default: _always,
@@ -70,8 +98,9 @@ class RemoveNoops:
             if node.target in _ASSERTIONS:
                 graph.graph.erase_node(node)
             elif node.target in _IDENTITIES and _IDENTITIES[node.target](node):
-                node.replace_all_uses_with(node.args[0])
-                graph.graph.erase_node(node)  # dropout counts as impure: dead-code elimination would keep it
+                _bypass(node)
+            elif node.target is aten.cat.default:
+                _drop_empty_parts(node)
         return program.interface
 
     def ensures(self, program: Program) -> None:

@@ -1,11 +1,13 @@
 """Which nodes go to XNNPACK together: convex clusters around the linear layers.
 
-    rsqrt -> mul -> mul(weight) -> linear q, k, v          one delegate
-    attention -> linear o -> add(residual)                 one delegate
-    rsqrt -> mul -> mul(weight) -> gate, up -> silu -> mul -> down -> add(residual)     one delegate
+    norm -> linear q, k, v                                                                    the first delegate
+    attention -> linear o -> + residual -> norm -> gate, up -> silu -> mul -> down -> + residual -> norm -> q, k, v
+                                                                                              one delegate a layer
+    (last rows) -> linear vocabulary                                                          the last
 
-ExecuTorch's own partitioner makes 51 delegates of an 8-layer model, each of them lowered on its own; these are three a
-layer, equal from layer to layer but for their constants, so that each kind is lowered once (delegate.py).
+ExecuTorch's own partitioner makes 51 delegates of an 8-layer model, each of them lowered on its own; these are one
+between two attentions, equal from layer to layer but for their constants, so that each kind is lowered once
+(delegate.py). Norms over the hidden state are inside (norms.py).
 
 Legality: a cluster may be contracted to one node only if no path leaves it and comes back.
 """
@@ -40,6 +42,7 @@ _ELEMENTWISE = frozenset(
         aten.sigmoid.default,
         aten.tanh.default,
         aten.relu.default,
+        aten.rsqrt.default,
     }
 )
 

@@ -14,11 +14,13 @@ import torch
 from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
 from executorch.exir.passes import MemoryPlanningPass
 from executorch.exir.passes.sym_shape_eval_pass import ConstraintBasedSymShapeEvalPass
+from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from edgec.backends.xnnpack.clusters import clusters, is_constant
 from edgec.backends.xnnpack.delegate import Stored, Template, instantiate, lower_template
 from edgec.backends.xnnpack.delegation import delegation
+from edgec.backends.xnnpack.norms import write_out_norms
 from edgec.backends.xnnpack.order import sort_stably
 from edgec.backends.xnnpack.region import Region, extract
 from edgec.exporter.bundle.manifest import Delegation
@@ -27,6 +29,7 @@ from edgec.exporter.program import Dynamic, Interface, Program
 from edgec.passes.contract import clean
 
 METHOD = "forward"
+_STATE_ARENA = 2
 Progress = Callable[[str, int, int], None]
 
 
@@ -39,12 +42,14 @@ class Lowered:
         delegation: where the arithmetic runs.
         operators: kernels that the runtime must have, by name.
         stored: constants inside delegates.
+        state_offsets: where each state lies in the arena of states, bytes, by name.
     """
 
     artifact: bytes
     delegation: Delegation
     operators: tuple[str, ...]
     stored: tuple[Stored, ...]
+    state_offsets: dict[str, int]
 
 
 def lower(program: Program, progress: Progress = lambda stage, done, total: None) -> Lowered:
@@ -55,6 +60,7 @@ def lower(program: Program, progress: Progress = lambda stage, done, total: None
     exported = reexport(program.graph, program.interface)
     graph = exported.module(check_guards=False)
     graph.graph.set_codegen(torch.fx.graph.CodeGen())
+    write_out_norms(graph)
     sizes = _symbol_sizes(graph, program.interface)
     grouped = clusters(graph.graph)
     found = [extract(graph, cluster) for cluster in grouped]
@@ -63,7 +69,7 @@ def lower(program: Program, progress: Progress = lambda stage, done, total: None
     stored = _replace(graph, found, templates)
     progress("emit", 0, 1)
     artifact, emitted = _emit(graph, program.interface)
-    return Lowered(artifact, report, _operators(emitted), stored)
+    return Lowered(artifact, report, _operators(emitted.graph_module), stored, _state_offsets(emitted))
 
 
 def _report(graph: GraphModule, grouped: list[list[Node]], program: Program) -> Delegation:
@@ -129,18 +135,25 @@ def _call(graph: GraphModule, region: Region, name: str, moved: dict[Node, Node]
     return outputs
 
 
-def _emit(graph: GraphModule, interface: Interface) -> tuple[bytes, GraphModule]:
+def _emit(graph: GraphModule, interface: Interface) -> tuple[bytes, ExportedProgram]:
+    """States get a memory arena of their own, so that a runtime can save, restore and exchange them as one block."""
     exported = reexport(graph, interface)
     config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True)
     edge = to_edge(exported, compile_config=config)
     program = edge.to_executorch(
         ExecutorchBackendConfig(
             do_quant_fusion_and_const_prop=True,
-            memory_planning_pass=MemoryPlanningPass(alloc_graph_input=False),
+            memory_planning_pass=MemoryPlanningPass(alloc_graph_input=False, share_mutable_buffers=True),
             sym_shape_eval_pass=ConstraintBasedSymShapeEvalPass(),
         )
     )
-    return program.buffer, program.exported_program().graph_module
+    return program.buffer, program.exported_program()
+
+
+def _state_offsets(emitted: ExportedProgram) -> dict[str, int]:
+    placeholders = {node.name: node for node in emitted.graph.nodes if node.op == "placeholder"}
+    specs = {name: placeholders[i].meta["spec"] for i, name in emitted.graph_signature.inputs_to_buffers.items()}
+    return {name: int(spec.mem_offset) for name, spec in specs.items() if spec.mem_id == _STATE_ARENA}
 
 
 def _operators(graph: GraphModule) -> tuple[str, ...]:

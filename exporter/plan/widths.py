@@ -8,7 +8,7 @@ from edgec.exporter.plan.footprint import Widths
 from edgec.exporter.recipes import Recipe
 from edgec.passes.weight_scheme import WeightScheme
 
-_KV_BITS = {"float32": 32, "float16": 16, "int8": 8}
+_KV_BITS = {"float32": 32, "float16": 16, "int8": 8, "int4": 4}
 
 
 def recipe_widths(recipe: Recipe) -> Widths:

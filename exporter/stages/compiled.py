@@ -101,7 +101,7 @@ def dtype_name(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-def state_info(state: State) -> StateInfo:
+def state_info(state: State, offset: int | None = None) -> StateInfo:
     """A state for the manifest."""
     count = 1
     for size in state.shape:
@@ -117,6 +117,7 @@ def state_info(state: State) -> StateInfo:
         window=state.window,
         sink_tokens=state.sink_tokens,
         bytes=count * state.dtype.itemsize,
+        offset=offset,
     )
 
 

@@ -28,6 +28,8 @@ from edgec.exporter.stages.compiled import Facts, method_info, pass_info, state_
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
 from edgec.passes.contract import Pass, run_pass
 from edgec.passes.fold_constants import FoldConstants
+from edgec.passes.fuse_rms_norm import FuseRmsNorm
+from edgec.passes.fuse_rope import FuseRope
 from edgec.passes.kv_cache import KvCache
 from edgec.passes.last_logits import LastLogits
 from edgec.passes.quantized_form import decisions_of
@@ -66,10 +68,13 @@ def limits_of(spec: ModelSpec, recipe: Recipe, context: int | None) -> Limits:
 
 def passes_of(recipe: Recipe, limits: Limits) -> list[Pass]:
     """The passes of a decoder on a CPU, in order."""
+    own = recipe.kernels == "edgec"
     return [
         RemoveNoops(),
         LastLogits(rows=limits.logit_rows),
-        KvCache(limits.context, limits.prefill_chunk, recipe.kv_dtype, recipe.sink_tokens),
+        FuseRmsNorm(heads=own),
+        *([FuseRope()] if own else []),
+        KvCache(limits.context, limits.prefill_chunk, recipe.kv_dtype, recipe.sink_tokens, recipe.kernels),
         *passes_for(recipe),
         FoldConstants(),
     ]
@@ -102,7 +107,7 @@ def rewrite(
     trained: bool,
     progress: Progress,
 ) -> Rewritten:
-    """Apply the passes one by one and measure each claim.
+    """Apply the passes and measure each claim; exact ones that follow each other are measured together.
 
     Raises:
         BudgetError: E201 as soon as a gated rung fails.
@@ -112,17 +117,37 @@ def rewrite(
     rungs = [lowering_rung(eager, captured, exact)]
     ladder.gate(rungs)
     reference = before = captured
-    for index, rewrite_ in enumerate(passes):
-        progress.step(index / len(passes), rewrite_.name)
-        changed = run_pass(program, rewrite_)
-        after = Stage(rewrite_.name, run_program(changed, probe.tokens, probe.plan), rewrite_.effect)
-        semantic = _semantic_reference(program, rewrite_, probe)
+    groups = together(passes)
+    for index, group in enumerate(groups):
+        name = " + ".join(rewrite_.name for rewrite_ in group)
+        progress.step(index / len(groups), name)
+        changed = _applied(program, group)
+        after = Stage(name, run_program(changed, probe.tokens, probe.plan), group[-1].effect)
+        semantic = _semantic_reference(program, group[-1], probe)
         for rung in _measured(before, reference, after, recipe, trained, semantic):
-            ladder.gate([_located(rung, program, changed, probe)])
+            ladder.gate([_located(rung, program, group, before, probe)])
             rungs.append(rung)
         reference = semantic or reference
         program, before = changed, after
     return Rewritten(program, tuple(rungs), before, reference)
+
+
+def together(passes: Sequence[Pass]) -> list[list[Pass]]:
+    """Passes whose claims are measured at once: neighbours that are exact; every other one alone."""
+    groups: list[list[Pass]] = []
+    for rewrite_ in passes:
+        exact = rewrite_.effect is Effect.EXACT
+        if groups and exact and groups[-1][-1].effect is Effect.EXACT:
+            groups[-1].append(rewrite_)
+        else:
+            groups.append([rewrite_])
+    return groups
+
+
+def _applied(program: Program, passes: Sequence[Pass]) -> Program:
+    for rewrite_ in passes:
+        program = run_pass(program, rewrite_)
+    return program
 
 
 def _semantic_reference(program: Program, rewrite_: Pass, probe: Probe) -> Stage | None:
@@ -152,11 +177,18 @@ def quality_budget(recipe: Recipe) -> dict[str, float]:
     return {**ladder.QUALITY, **recipe.budgets}
 
 
-def _located(rung: Rung, before: Program, after: Program, probe: Probe) -> Rung:
-    """A failed rung with the layer where it begins."""
+def _located(rung: Rung, program: Program, group: Sequence[Pass], before: Stage, probe: Probe) -> Rung:
+    """A failed rung with the pass at fault and the layer where it begins; costs a run of every pass of its group."""
     if rung.passed or not rung.gated:
         return rung
-    wanted, got = (program_layers(program, probe.tokens, probe.plan) for program in (before, after))
+    for rewrite_ in group:
+        changed = run_pass(program, rewrite_)
+        after = Stage(rewrite_.name, run_program(changed, probe.tokens, probe.plan))
+        if len(group) == 1 or not lowering_rung(before, after).passed:
+            break
+        program = changed
+    rung = rung.model_copy(update={"stage": rewrite_.name})
+    wanted, got = (program_layers(one, probe.tokens, probe.plan) for one in (program, changed))
     tolerance = 1e-3 if rung.effect == "exact" else 0.5
     return rung.model_copy(update={"first_diverging_layer": first_diverging_layer(wanted, got, tolerance)})
 
@@ -196,7 +228,7 @@ def facts(program: Program, lowered: Lowered, limits: Limits) -> Facts:
     return Facts(
         passes=[pass_info(change) for change in program.history],
         methods=[method_info(program.interface)],
-        states=[state_info(state) for state in program.interface.states],
+        states=[state_info(state, lowered.state_offsets.get(state.buffer)) for state in program.interface.states],
         limits=limits,
         delegation=lowered.delegation,
         operators=list(lowered.operators),
