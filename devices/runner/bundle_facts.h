@@ -1,0 +1,19 @@
+// The few facts of a bundle's manifest that running it needs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace edgec::runner {
+
+struct BundleFacts {
+  std::string artifact;  // path of the program
+  std::string sha256;    // of the program
+  int64_t context = 0;   // positions the KV cache holds; 0: the manifest states none
+};
+
+// Read FOLDER/manifest.json. Manifests are canonical JSON (sorted keys, one per line, two spaces of indentation; edgec
+// refuses others), so lines are matched instead of parsing JSON. Throws std::runtime_error when a fact is missing.
+BundleFacts read_bundle_facts(const std::string& folder);
+
+}  // namespace edgec::runner

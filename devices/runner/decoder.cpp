@@ -1,0 +1,124 @@
+#include "decoder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <numeric>
+#include <stdexcept>
+
+namespace edgec::runner {
+namespace {
+
+constexpr size_t kErrorLetters = 1024;
+constexpr double kMsPerS = 1e3;
+constexpr double kNsPerMs = 1e6;
+
+double wall_ms() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double, std::milli>(now).count();
+}
+
+double cpu_ms() {
+  timespec used{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) * kMsPerS + static_cast<double>(used.tv_nsec) / kNsPerMs;
+}
+
+int64_t top1(const float* row, int64_t size) {
+  return std::max_element(row, row + size) - row;
+}
+
+}  // namespace
+
+Decoder::Decoder(EdgecModel* model, int64_t context, bool profile) : context_(context) {
+  char error[kErrorLetters] = "";
+  session_ = edgec_session_open(model, profile ? 1 : 0, error, sizeof error);
+  if (session_ == nullptr) {
+    throw std::runtime_error(error);
+  }
+  edgec_model_info(model, &info_);
+}
+
+Decoder::~Decoder() {
+  edgec_session_close(session_);
+}
+
+Decoder::Logits Decoder::forward(
+    const int64_t* tokens, int64_t count, int64_t start, const std::vector<int64_t>& rows) {
+  char error[kErrorLetters] = "";
+  std::vector<int64_t> positions(static_cast<size_t>(count));
+  std::iota(positions.begin(), positions.end(), start);
+  const int status = edgec_session_forward(
+      session_, tokens, positions.data(), positions.size(), rows.data(), rows.size(), error, sizeof error);
+  EdgecTensor logits{};
+  if (status != EDGEC_OK || edgec_session_output(session_, 0, &logits) != EDGEC_OK) {
+    throw std::runtime_error(error);
+  }
+  return {static_cast<const float*>(logits.data), logits.sizes[logits.rank - 1]};
+}
+
+void Decoder::check_context(int64_t end) const {
+  if (context_ > 0 && end > context_) {
+    throw std::runtime_error(
+        std::to_string(end) + " tokens do not fit into the context of " + std::to_string(context_));
+  }
+}
+
+int64_t Decoder::prefill(const std::vector<int64_t>& prompt) {
+  int64_t next = -1;
+  for (int64_t start = 0, size = 0; start < static_cast<int64_t>(prompt.size()); start += size) {
+    size = std::min(info_.max_tokens, static_cast<int64_t>(prompt.size()) - start);
+    const Logits logits = forward(prompt.data() + start, size, start, {size - 1});
+    next = top1(logits.data, logits.vocabulary);
+  }
+  return next;
+}
+
+Generated Decoder::generate(const std::vector<int64_t>& prompt, int64_t count) {
+  if (prompt.empty() || count < 1) {
+    throw std::runtime_error("generating needs a prompt and at least one new token");
+  }
+  const auto length = static_cast<int64_t>(prompt.size());
+  check_context(length + count - 1);
+  Generated result;
+  const double cpu_before = cpu_ms();
+  double before = wall_ms();
+  result.tokens.push_back(prefill(prompt));
+  result.ttft_ms = wall_ms() - before;
+  for (int64_t position = length; position < length + count - 1; ++position) {
+    before = wall_ms();
+    const Logits logits = forward(&result.tokens.back(), 1, position, {0});
+    result.tokens.push_back(top1(logits.data, logits.vocabulary));
+    result.token_ms.push_back(wall_ms() - before);
+  }
+  result.cpu_ms = cpu_ms() - cpu_before;
+  return result;
+}
+
+std::vector<int64_t> Decoder::score(const std::vector<int64_t>& tokens, std::FILE* logits) {
+  check_context(static_cast<int64_t>(tokens.size()));
+  const int64_t step = std::min(info_.max_tokens, info_.max_rows);
+  std::vector<int64_t> found;
+  for (int64_t start = 0; start < static_cast<int64_t>(tokens.size()); start += step) {
+    std::vector<int64_t> rows(static_cast<size_t>(std::min(step, static_cast<int64_t>(tokens.size()) - start)));
+    std::iota(rows.begin(), rows.end(), 0);
+    const Logits out = forward(tokens.data() + start, static_cast<int64_t>(rows.size()), start, rows);
+    for (const int64_t row : rows) {
+      found.push_back(top1(out.data + row * out.vocabulary, out.vocabulary));
+    }
+    const size_t values = rows.size() * static_cast<size_t>(out.vocabulary);
+    if (logits != nullptr && std::fwrite(out.data, sizeof(float), values, logits) != values) {
+      throw std::runtime_error("the logits could not be written");
+    }
+  }
+  return found;
+}
+
+std::string Decoder::profile() {
+  const char* text = edgec_session_profile(session_);
+  const std::string copy = text == nullptr ? "" : text;
+  edgec_session_profile_reset(session_);
+  return copy;
+}
+
+}  // namespace edgec::runner

@@ -1,0 +1,50 @@
+// Greedy decoding and scoring over the C interface, timed.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "engine/c_api.h"
+
+namespace edgec::runner {
+
+struct Generated {
+  std::vector<int64_t> tokens;
+  double ttft_ms = 0;            // wall, from the call to the first token
+  std::vector<double> token_ms;  // wall, from each token to the next
+  double cpu_ms = 0;             // of all threads, over the whole call
+};
+
+// A session on a model, from an empty cache each time. Functions throw std::runtime_error.
+class Decoder {
+ public:
+  // `context` 0: unknown, positions are not checked.
+  Decoder(EdgecModel* model, int64_t context, bool profile);
+  ~Decoder();
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+
+  // Continue `prompt` greedily by `count` tokens, past any end-of-sequence token.
+  Generated generate(const std::vector<int64_t>& prompt, int64_t count);
+  // The most likely next token behind each of `tokens`; logits as float32 rows into `logits` unless it is null.
+  std::vector<int64_t> score(const std::vector<int64_t>& tokens, std::FILE* logits);
+  // Times per instruction since the last call; empty without profile.
+  std::string profile();
+
+ private:
+  struct Logits {
+    const float* data;
+    int64_t vocabulary;
+  };
+  Logits forward(const int64_t* tokens, int64_t count, int64_t start, const std::vector<int64_t>& rows);
+  int64_t prefill(const std::vector<int64_t>& prompt);
+  void check_context(int64_t end) const;
+
+  EdgecSession* session_;
+  EdgecModelInfo info_{};
+  int64_t context_;
+};
+
+}  // namespace edgec::runner

@@ -1,0 +1,170 @@
+#include "c_api.h"
+
+#include <executorch/runtime/kernel/operator_registry.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "failure.h"
+#include "model.h"
+#include "packed_file.h"
+#include "runtime_log.h"
+#include "session.h"
+#include "threads.h"
+
+using edgec::engine::Failure;
+using edgec::engine::Model;
+using edgec::engine::Session;
+
+struct EdgecModel {
+  Model model;
+};
+
+struct EdgecSession {
+  std::unique_ptr<Session> session;
+};
+
+namespace {
+
+void tell(const char* text, char* error, size_t capacity) {
+  if (error != nullptr && capacity > 0) {
+    std::strncpy(error, text, capacity - 1);
+    error[capacity - 1] = '\0';
+  }
+}
+
+// Run `body`; an exception becomes a status and a text.
+template <typename Body>
+int guarded(Body&& body, char* error, size_t capacity) {
+  try {
+    body();
+    return EDGEC_OK;
+  } catch (const Failure& failure) {
+    tell(failure.what(), error, capacity);
+    return failure.status();
+  } catch (const std::exception& failure) {
+    tell(failure.what(), error, capacity);
+    return EDGEC_FAILED;
+  }
+}
+
+constexpr int32_t kInt64 = 4;
+
+EdgecTensor integers(const int64_t* values, size_t count, bool batched) {
+  EdgecTensor tensor{const_cast<int64_t*>(values), kInt64, batched ? 2 : 1, {}};
+  tensor.sizes[0] = batched ? 1 : static_cast<int64_t>(count);
+  tensor.sizes[1] = batched ? static_cast<int64_t>(count) : 0;
+  return tensor;
+}
+
+}  // namespace
+
+int edgec_abi_version(void) {
+  return EDGEC_ABI_VERSION;
+}
+
+int edgec_threads(int threads) {
+  edgec::engine::start_runtime();
+  const edgec::engine::LogScope log;
+  return edgec::engine::pool_threads(threads);
+}
+
+int edgec_has_operator(const char* name) {
+  edgec::engine::start_runtime();
+  const auto kernels = executorch::runtime::get_registered_kernels();
+  return std::any_of(kernels.begin(), kernels.end(), [name](const auto& kernel) {
+    return std::strcmp(kernel.name_, name) == 0;
+  });
+}
+
+int edgec_packed_path(const char* folder, const char* digest, char* path, size_t capacity) {
+  const std::string found = edgec::engine::packed_path(folder, digest);
+  if (found.size() >= capacity) {
+    return -1;
+  }
+  tell(found.c_str(), path, capacity);
+  return static_cast<int>(found.size());
+}
+
+EdgecModel* edgec_model_open(
+    const char* artifact, const char* method, const char* packed_path, char* error, size_t capacity) {
+  EdgecModel* model = nullptr;
+  const auto open = [&] {
+    model = new EdgecModel{Model(artifact, method, packed_path == nullptr ? "" : packed_path)};
+  };
+  guarded(open, error, capacity);
+  return model;
+}
+
+void edgec_model_close(EdgecModel* model) {
+  delete model;
+}
+
+void edgec_model_info(const EdgecModel* model, EdgecModelInfo* info) {
+  *info = model->model.info();
+}
+
+EdgecSession* edgec_session_open(EdgecModel* model, int profile, char* error, size_t capacity) {
+  EdgecSession* session = nullptr;
+  const auto open = [&] {
+    session = new EdgecSession{model->model.open_session()};
+    session->session->profile().enable(profile != 0);
+  };
+  guarded(open, error, capacity);
+  return session;
+}
+
+void edgec_session_close(EdgecSession* session) {
+  if (session != nullptr) {
+    Model& model = session->session->model();
+    model.close_session(std::move(session->session));
+    delete session;
+  }
+}
+
+int edgec_session_run(EdgecSession* session, const EdgecTensor* inputs, size_t count, char* error, size_t capacity) {
+  return guarded([&] { session->session->run(inputs, count); }, error, capacity);
+}
+
+int edgec_session_forward(
+    EdgecSession* session, const int64_t* tokens, const int64_t* positions, size_t token_count, const int64_t* rows,
+    size_t row_count, char* error, size_t capacity) {
+  const EdgecTensor inputs[] = {
+      integers(tokens, token_count, true), integers(positions, token_count, false), integers(rows, row_count, false)};
+  return edgec_session_run(session, inputs, std::size(inputs), error, capacity);
+}
+
+size_t edgec_session_output_count(const EdgecSession* session) {
+  return session->session->outputs().size();
+}
+
+int edgec_session_output(const EdgecSession* session, size_t index, EdgecTensor* output) {
+  const auto& outputs = session->session->outputs();
+  if (index >= outputs.size()) {
+    return EDGEC_REFUSED;
+  }
+  *output = outputs[index];
+  return EDGEC_OK;
+}
+
+void* edgec_session_state(EdgecSession* session, size_t* bytes) {
+  const auto state = session->session->state();
+  *bytes = state.size();
+  return state.data();
+}
+
+const char* edgec_session_profile(EdgecSession* session) {
+  Session& own = *session->session;
+  if (!own.profile().enabled()) {
+    return nullptr;
+  }
+  own.profile_text = own.profile().json();
+  return own.profile_text.c_str();
+}
+
+void edgec_session_profile_reset(EdgecSession* session) {
+  session->session->profile().reset();
+}

@@ -1,0 +1,26 @@
+// Failures inside the engine: thrown as exceptions, turned into status and text at the C interface.
+#pragma once
+
+#include <executorch/runtime/core/error.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "c_api.h"
+
+namespace edgec::engine {
+
+// What the engine cannot do, as a text for the user. `status` tells a refusal (the caller's fault) from a failure.
+class Failure : public std::runtime_error {
+ public:
+  Failure(EdgecStatus status, const std::string& text) : std::runtime_error(text), status_(status) {}
+  EdgecStatus status() const { return status_; }
+
+ private:
+  EdgecStatus status_;
+};
+
+// Throw when ExecuTorch reports an error; the text ends with what its log said last on this thread.
+void check(executorch::runtime::Error error, const std::string& what);
+
+}  // namespace edgec::engine

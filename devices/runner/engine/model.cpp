@@ -1,0 +1,122 @@
+#include "model.h"
+
+#include <utility>
+
+#include "failure.h"
+#include "packed_file.h"
+#include "profile.h"
+#include "runtime_log.h"
+#include "session.h"
+
+namespace edgec::engine {
+namespace {
+
+using executorch::runtime::Program;
+
+// Packing rounds each weight up to pages and to the kernel's tiles; measured: 1.0 to 1.2 times the artifact.
+constexpr double kPackedPerArtifact = 1.5;
+constexpr int64_t kPackedRoom = 64 << 20;
+
+Program parsed(MappedFile& artifact) {
+  start_runtime();
+  const LogScope log;
+  auto program = Program::load(&artifact, Program::Verification::InternalConsistency);
+  check(program.error(), "the artifact is no program of this ExecuTorch");
+  return std::move(program.get());
+}
+
+executorch::runtime::MethodMeta meta_of(const Program& program, const std::string& method) {
+  const LogScope log;
+  const auto meta = program.method_meta(method.c_str());
+  check(meta.error(), "the artifact has no method \"" + method + "\"");
+  return meta.get();
+}
+
+int64_t planned_bytes(const executorch::runtime::MethodMeta& meta, size_t arena) {
+  return arena < meta.num_memory_planned_buffers() ? meta.memory_planned_buffer_size(arena).get() : 0;
+}
+
+// The largest size of an input's last dimension; the program states bounds of dynamic shapes as its shapes.
+int64_t last_size(const executorch::runtime::MethodMeta& meta, size_t input) {
+  const auto tensor = meta.input_tensor_meta(input);
+  return tensor.ok() && tensor->sizes().size() > 0 ? tensor->sizes()[tensor->sizes().size() - 1] : 0;
+}
+
+bool is_decoder(const executorch::runtime::MethodMeta& meta) {
+  constexpr size_t kInputs = 3;
+  return meta.num_inputs() == kInputs && last_size(meta, 0) == last_size(meta, 1) && last_size(meta, 2) > 0;
+}
+
+}  // namespace
+
+Model::Model(const std::string& artifact, const std::string& method, const std::string& packed_path)
+    : method_(method),
+      artifact_(artifact),
+      program_(parsed(artifact_)),
+      scratch_(shares_scratch() ? planned_bytes(meta(), kScratchArena) : 0) {
+  const int64_t start = now_ns();
+  info_.state_bytes = planned_bytes(meta(), kStateArena);
+  info_.scratch_bytes = planned_bytes(meta(), kScratchArena);
+  spare_ = load_packed(packed_path);
+  artifact_.forget();
+  info_.max_tokens = is_decoder(meta()) ? last_size(meta(), 0) : 0;
+  info_.max_rows = is_decoder(meta()) ? last_size(meta(), 2) : 0;
+  info_.load_ns = now_ns() - start;
+}
+
+Model::~Model() = default;
+
+executorch::runtime::MethodMeta Model::meta() const {
+  return meta_of(program_, method_);
+}
+
+bool Model::shares_scratch() const {
+  return meta().num_memory_planned_buffers() > kStateArena;
+}
+
+std::unique_ptr<Session> Model::load_packed(const std::string& packed_path) {
+  PackedFile file(packed_path);
+  const auto artifact_bytes = static_cast<double>(artifact_.size().get());
+  const bool mapped = file.usable() && file.intact();
+  if (!mapped && (!file.usable() || !file.has_room(int64_t(kPackedPerArtifact * artifact_bytes) + kPackedRoom))) {
+    return std::make_unique<Session>(*this, "");
+  }
+  if (!mapped) {
+    std::unique_ptr<Session> packing = std::make_unique<Session>(*this, file.aside());
+    packing.reset();
+    if (!file.keep_aside()) {
+      info_.packed = EDGEC_PACKED_NOTHING;
+      return std::make_unique<Session>(*this, "");
+    }
+  }
+  std::unique_ptr<Session> session = std::make_unique<Session>(*this, file.path());
+  file.unlock_backend();
+  weights_path_ = file.path();
+  info_.packed = mapped ? EDGEC_PACKED_MAPPED : EDGEC_PACKED_WRITTEN;
+  info_.packed_bytes = file.bytes();
+  return session;
+}
+
+std::unique_ptr<Session> Model::open_session() {
+  const std::lock_guard<std::mutex> lock(sessions_lock_);
+  std::unique_ptr<Session> session = spare_ ? std::move(spare_) : std::make_unique<Session>(*this, weights_path_);
+  session->reset();
+  info_.sessions += 1;
+  return session;
+}
+
+void Model::close_session(std::unique_ptr<Session> session) {
+  const std::lock_guard<std::mutex> lock(sessions_lock_);
+  info_.sessions -= 1;
+  if (!spare_) {
+    session->reset();
+    spare_ = std::move(session);
+  }
+}
+
+EdgecModelInfo Model::info() const {
+  const std::lock_guard<std::mutex> lock(sessions_lock_);
+  return info_;
+}
+
+}  // namespace edgec::engine

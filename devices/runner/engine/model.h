@@ -1,0 +1,58 @@
+// A loaded artifact: its program, its packed weights, and the memory that its sessions share.
+#pragma once
+
+#include <executorch/runtime/executor/program.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "arena.h"
+#include "c_api.h"
+#include "mapped_file.h"
+
+namespace edgec::engine {
+
+class Session;
+
+// Index of the memory arena that holds a program's state (ExecuTorch's memory id 2, `share_mutable_buffers`).
+constexpr size_t kScratchArena = 0;
+constexpr size_t kStateArena = 1;
+
+class Model {
+ public:
+  // Throws Failure when ExecuTorch refuses the artifact. `packed_path` may be empty: pack in memory.
+  Model(const std::string& artifact, const std::string& method, const std::string& packed_path);
+  ~Model();
+
+  // A session with zeroed state: the one a closed session left, or a new one.
+  std::unique_ptr<Session> open_session();
+  // Take a session back; one is kept, so that the packed weights stay loaded.
+  void close_session(std::unique_ptr<Session> session);
+
+  EdgecModelInfo info() const;
+
+  const executorch::runtime::Program& program() const { return program_; }
+  const std::string& method() const { return method_; }
+  executorch::runtime::MethodMeta meta() const;
+  // The program keeps its state apart, so that one copy of the activations serves all sessions.
+  bool shares_scratch() const;
+  executorch::runtime::Span<uint8_t> scratch() const { return scratch_.span(); }
+  // Held while a session runs.
+  std::mutex& run_lock() { return run_lock_; }
+
+ private:
+  std::unique_ptr<Session> load_packed(const std::string& packed_path);
+
+  std::string method_;
+  MappedFile artifact_;
+  executorch::runtime::Program program_;
+  Arena scratch_;
+  std::mutex run_lock_;
+  mutable std::mutex sessions_lock_;
+  std::unique_ptr<Session> spare_;
+  std::string weights_path_;
+  EdgecModelInfo info_{};
+};
+
+}  // namespace edgec::engine

@@ -1,0 +1,133 @@
+#include "session.h"
+
+#include <executorch/runtime/backend/backend_options_map.h>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <utility>
+
+#include "failure.h"
+#include "model.h"
+#include "runtime_log.h"
+
+namespace edgec::engine {
+namespace {
+
+using executorch::aten::ScalarType;
+using executorch::aten::Tensor;
+using executorch::aten::TensorImpl;
+using executorch::runtime::EValue;
+using executorch::runtime::Method;
+
+// Workspaces (XNNPACK's activations) are shared by all delegates of the process: sessions do not run at the same time.
+constexpr int kGlobalWorkspace = 2;
+
+Method loaded(
+    Model& model, const std::string& packed_path, executorch::runtime::MemoryManager* memory, Profile* profile) {
+  const LogScope log;
+  executorch::runtime::BackendOptions<3> options;
+  (void)options.set_option("weight_cache_enabled", true);
+  (void)options.set_option("workspace_sharing_mode", kGlobalWorkspace);
+  if (!packed_path.empty()) {
+    (void)options.set_option("packed_cache_path", packed_path.c_str());
+  }
+  executorch::runtime::LoadBackendOptionsMap backends;
+  check(backends.set_options("XnnpackBackend", options.view()), "XNNPACK's options");
+  auto method = model.program().load_method(model.method().c_str(), memory, profile, nullptr, &backends);
+  check(method.error(), "the method \"" + model.method() + "\" cannot be loaded");
+  return std::move(method.get());
+}
+
+}  // namespace
+
+Session::Session(Model& model, const std::string& packed_path)
+    : model_(model),
+      planned_(planned_memory()),
+      hierarchy_({planned_.data(), planned_.size()}),
+      memory_(&method_memory_, &hierarchy_, &temporary_memory_),
+      method_(std::make_unique<Method>(loaded(model, packed_path, &memory_, &profile_))) {}
+
+std::vector<executorch::runtime::Span<uint8_t>> Session::planned_memory() {
+  const auto meta = model_.meta();
+  std::vector<executorch::runtime::Span<uint8_t>> spans;
+  for (size_t index = 0; index < meta.num_memory_planned_buffers(); ++index) {
+    if (index == kScratchArena && model_.shares_scratch()) {
+      spans.push_back(model_.scratch());
+    } else {
+      spans.push_back(arenas_.emplace_back(meta.memory_planned_buffer_size(index).get()).span());
+    }
+  }
+  return spans;
+}
+
+void Session::run(const EdgecTensor* inputs, size_t count) {
+  const std::lock_guard<std::mutex> turn(model_.run_lock());
+  const LogScope log;
+  if (count != method_->inputs_size()) {
+    throw Failure(
+        EDGEC_REFUSED,
+        "the method takes " + std::to_string(method_->inputs_size()) + " inputs, " + std::to_string(count) + " given");
+  }
+  for (size_t index = 0; index < count; ++index) {
+    set_input(inputs[index], index);
+  }
+  check(method_->execute(), "the method failed");
+  copy_outputs();
+}
+
+void Session::set_input(const EdgecTensor& tensor, size_t index) {
+  if (tensor.rank < 0 || tensor.rank > EDGEC_MAX_RANK) {
+    throw Failure(EDGEC_REFUSED, "input " + std::to_string(index) + " has a rank above " +
+                                     std::to_string(EDGEC_MAX_RANK));
+  }
+  std::array<TensorImpl::SizesType, EDGEC_MAX_RANK> sizes{};
+  std::array<TensorImpl::DimOrderType, EDGEC_MAX_RANK> order{};
+  std::array<TensorImpl::StridesType, EDGEC_MAX_RANK> strides{};
+  int64_t stride = 1;
+  for (int32_t dim = tensor.rank - 1; dim >= 0; --dim) {
+    sizes[dim] = static_cast<TensorImpl::SizesType>(tensor.sizes[dim]);
+    order[dim] = static_cast<TensorImpl::DimOrderType>(dim);
+    strides[dim] = static_cast<TensorImpl::StridesType>(stride);
+    stride *= std::max<int64_t>(tensor.sizes[dim], 1);
+  }
+  TensorImpl impl(
+      static_cast<ScalarType>(tensor.dtype), tensor.rank, sizes.data(), tensor.data, order.data(), strides.data());
+  check(method_->set_input(EValue(Tensor(&impl)), index), "input " + std::to_string(index) + " does not fit");
+}
+
+// Copied while the turn lasts: another session may write the shared activations as soon as it ends.
+void Session::copy_outputs() {
+  output_bytes_.resize(method_->outputs_size());
+  outputs_.assign(method_->outputs_size(), EdgecTensor{});
+  for (size_t index = 0; index < outputs_.size(); ++index) {
+    const EValue& value = method_->get_output(index);
+    if (!value.isTensor() || value.toTensor().dim() > EDGEC_MAX_RANK) {
+      throw Failure(EDGEC_REFUSED, "output " + std::to_string(index) + " is no tensor this engine can return");
+    }
+    const Tensor& tensor = value.toTensor();
+    const auto* data = static_cast<const uint8_t*>(tensor.const_data_ptr());
+    output_bytes_[index].assign(data, data + tensor.nbytes());
+    EdgecTensor& output = outputs_[index];
+    output.data = output_bytes_[index].data();
+    output.dtype = static_cast<int32_t>(tensor.scalar_type());
+    output.rank = static_cast<int32_t>(tensor.dim());
+    std::copy(tensor.sizes().begin(), tensor.sizes().end(), output.sizes);
+  }
+}
+
+executorch::runtime::Span<uint8_t> Session::state() const {
+  return planned_.size() > kStateArena ? planned_[kStateArena] : executorch::runtime::Span<uint8_t>();
+}
+
+void Session::reset() {
+  for (Arena& arena : arenas_) {
+    arena.clear();
+  }
+  outputs_.clear();
+  output_bytes_.clear();
+  profile_.enable(false);
+  profile_.reset();
+}
+
+}  // namespace edgec::engine

@@ -1,0 +1,9 @@
+// The thread pool that XNNPACK and the kernels share, one per process.
+#pragma once
+
+namespace edgec::engine {
+
+// Set the pool's size (below 1: leave it); returns the size in force. Not while a model runs.
+int pool_threads(int wanted);
+
+}  // namespace edgec::engine

@@ -1,0 +1,109 @@
+#include "options.h"
+
+#include <getopt.h>
+
+#include <functional>
+#include <sstream>
+#include <stdexcept>
+
+namespace edgec::runner {
+
+const char* const kUsage =
+    "edgec-runner: run a decoder's artifact without Python; results are JSON, one object per line.\n"
+    "\n"
+    "  edgec-runner --bundle NAME.edgec --packed FOLDER --tokens 1,2,3 --new-tokens 16\n"
+    "  edgec-runner --model FILE --packed FILE --threads 2 < requests\n"
+    "\n"
+    "  --bundle DIR       a bundle; its weights are packed into a file of --packed's folder\n"
+    "  --model FILE       a program alone; its weights are packed into the file --packed\n"
+    "  --packed PATH      packed weights, written once and mapped later; without it they are packed in memory\n"
+    "  --method NAME      entry point (forward)\n"
+    "  --threads N        CPU threads (the device's fast cores)\n"
+    "  --context N        positions of the KV cache, for --model; a bundle states its own\n"
+    "  --tokens IDS       the prompt; without it, requests are read from stdin:\n"
+    "                       generate COUNT ID ID ...\n"
+    "                       score ID ID ...\n"
+    "  --new-tokens N     tokens to generate greedily (1)\n"
+    "  --score            the most likely token behind each prompt token instead, teacher-forced\n"
+    "  --logits FILE      also write the scored logits, float32, row by row\n"
+    "  --profile          also print the time of each instruction\n";
+
+namespace {
+
+int64_t number(const std::string& text) {
+  size_t used = 0;
+  int64_t value = 0;
+  try {
+    value = std::stoll(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  if (used == 0 || used != text.size() || value < 0) {
+    throw std::runtime_error("\"" + text + "\" is no whole number");
+  }
+  return value;
+}
+
+using Setter = std::function<void(Options&, const char*)>;
+
+struct Option {
+  const char* name;
+  int argument;
+  Setter set;
+};
+
+const std::vector<Option>& table() {
+  static const std::vector<Option> options = {
+      {"bundle", required_argument, [](Options& to, const char* text) { to.bundle = text; }},
+      {"model", required_argument, [](Options& to, const char* text) { to.artifact = text; }},
+      {"packed", required_argument, [](Options& to, const char* text) { to.packed = text; }},
+      {"method", required_argument, [](Options& to, const char* text) { to.method = text; }},
+      {"threads", required_argument, [](Options& to, const char* text) { to.threads = static_cast<int>(number(text)); }},
+      {"context", required_argument, [](Options& to, const char* text) { to.context = number(text); }},
+      {"tokens", required_argument, [](Options& to, const char* text) { to.tokens = read_tokens(text); }},
+      {"new-tokens", required_argument, [](Options& to, const char* text) { to.new_tokens = number(text); }},
+      {"logits", required_argument, [](Options& to, const char* text) { to.logits = text; }},
+      {"score", no_argument, [](Options& to, const char*) { to.score = true; }},
+      {"profile", no_argument, [](Options& to, const char*) { to.profile = true; }},
+      {"help", no_argument, [](Options& to, const char*) { to.help = true; }},
+  };
+  return options;
+}
+
+}  // namespace
+
+std::vector<int64_t> read_tokens(const std::string& text) {
+  std::string spaced = text;
+  for (char& letter : spaced) {
+    letter = letter == ',' ? ' ' : letter;
+  }
+  std::istringstream words(spaced);
+  std::vector<int64_t> tokens;
+  for (std::string word; words >> word;) {
+    tokens.push_back(number(word));
+  }
+  return tokens;
+}
+
+Options read_options(int count, char** arguments) {
+  std::vector<option> known;
+  for (const Option& entry : table()) {
+    known.push_back({entry.name, entry.argument, nullptr, 0});
+  }
+  known.push_back({nullptr, 0, nullptr, 0});
+  Options options;
+  int index = 0;
+  opterr = 0;
+  for (int found; (found = getopt_long(count, arguments, "", known.data(), &index)) != -1;) {
+    if (found == '?') {
+      throw std::runtime_error(std::string("unknown or incomplete option ") + arguments[optind - 1]);
+    }
+    table()[static_cast<size_t>(index)].set(options, optarg);
+  }
+  if (!options.help && (options.bundle.empty() == options.artifact.empty() || optind != count)) {
+    throw std::runtime_error("give either --bundle or --model, and no other words");
+  }
+  return options;
+}
+
+}  // namespace edgec::runner

@@ -1,0 +1,31 @@
+// The runner's command line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace edgec::runner {
+
+struct Options {
+  std::string bundle;    // folder NAME.edgec; or
+  std::string artifact;  // a program alone
+  std::string packed;    // file of packed weights, or the folder for them with a bundle; empty: packed in memory
+  std::string method = "forward";
+  std::string logits;  // file that scored logits go to, float32; empty: nowhere
+  std::vector<int64_t> tokens;
+  int64_t new_tokens = 1;
+  int64_t context = 0;
+  int threads = 0;
+  bool score = false;
+  bool profile = false;
+  bool help = false;
+};
+
+// Throws std::runtime_error with the reason when the arguments make no sense.
+Options read_options(int count, char** arguments);
+// Token ids divided by commas or spaces. Throws std::runtime_error when one is no number.
+std::vector<int64_t> read_tokens(const std::string& text);
+extern const char* const kUsage;
+
+}  // namespace edgec::runner
