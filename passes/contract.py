@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, is_dataclass
-from typing import Any, Protocol
+from dataclasses import asdict, is_dataclass, replace
+from typing import Any, Protocol, runtime_checkable
 
 from torch.fx import Graph, GraphModule, Node
 
 from edgec.exporter.program import Change, Effect, Interface, Program, held_bytes
+from edgec.exporter.spec import ModelSpec
 
 
 class Pass(Protocol):
@@ -37,6 +38,24 @@ class Pass(Protocol):
         ...
 
 
+@runtime_checkable
+class Reshapes(Protocol):
+    """What a pass adds that changes the model's shape; its claim depends on the shape it finds."""
+
+    def effect_on(self, program: Program) -> Effect:
+        """What it claims about numbers on this program."""
+        ...
+
+    def spec_after(self, program: Program) -> ModelSpec | None:
+        """The spec of the rewritten program."""
+        ...
+
+
+def effect_on(rewrite: Pass, program: Program) -> Effect:
+    """What a pass claims about numbers on this very program."""
+    return rewrite.effect_on(program) if isinstance(rewrite, Reshapes) else rewrite.effect
+
+
 def run_pass(program: Program, rewrite: Pass) -> Program:
     """Apply one pass to a copy of the program's graph; tensors are shared, not copied."""
     rewrite.requires(program)
@@ -46,7 +65,7 @@ def run_pass(program: Program, rewrite: Pass) -> Program:
     clean(graph)
     change = Change(
         name=rewrite.name,
-        effect=rewrite.effect,
+        effect=effect_on(rewrite, program),
         options=options(rewrite),
         nodes_before=len(program.graph.graph.nodes),
         nodes_after=len(graph.graph.nodes),
@@ -55,6 +74,8 @@ def run_pass(program: Program, rewrite: Pass) -> Program:
         seconds=time.perf_counter() - started,
     )
     result = program.with_change(graph, interface, change)
+    if isinstance(rewrite, Reshapes):
+        result = replace(result, spec=rewrite.spec_after(result))
     rewrite.ensures(result)
     return result
 
