@@ -1,0 +1,79 @@
+"""What is measured of a language model, as data: calls of some tokens behind a context of some length.
+
+Standard library only: the peers' environments import this module too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+FORWARD_WIDTHS = (1, 2, 4, 8, 16)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One measurement, repeated.
+
+    Attributes:
+        name: as the tables call it.
+        context: positions already in the KV cache.
+        tokens: fed by one call.
+        rows: the last of them for which logits are computed.
+        steps: calls in a row, each behind the one before; the time is that of all of them.
+        warmups: repetitions that do not count.
+        repeats: repetitions that do.
+    """
+
+    name: str
+    context: int
+    tokens: int
+    rows: int = 1
+    steps: int = 1
+    warmups: int = 1
+    repeats: int = 3
+
+    @property
+    def end(self) -> int:
+        """The first position behind everything it feeds."""
+        return self.context + self.tokens * self.steps
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+
+def forward_cases(context: int, repeats: int, widths: tuple[int, ...] = FORWARD_WIDTHS) -> tuple[Case, ...]:
+    """One call of k tokens with k rows of logits, as verification of k - 1 drafted tokens needs."""
+    return tuple(Case(f"forward {k}", context, k, k, repeats=repeats) for k in widths)
+
+
+# Repetitions of one process; there are several rounds of processes.
+FULL = (
+    Case("prefill 128", 0, 128, repeats=3),
+    Case("prefill 512", 0, 512, warmups=0, repeats=2),
+    *forward_cases(128, repeats=4),
+    Case("decode at 128", 128, 1, steps=16, repeats=3),
+    Case("decode at 960", 960, 1, steps=8, repeats=3),
+)
+# For large models, whose prefill takes seconds.
+SHORT = (
+    Case("prefill 128", 0, 128, warmups=0, repeats=2),
+    Case("prefill 512", 0, 512, warmups=0, repeats=1),
+    *forward_cases(128, repeats=2),
+    Case("decode at 128", 128, 1, steps=8, repeats=2),
+    Case("decode at 960", 960, 1, steps=4, repeats=2),
+)
+QUICK = (
+    Case("prefill 16", 0, 16, repeats=2),
+    Case("prefill 32", 0, 32, repeats=2),
+    *forward_cases(16, repeats=2),
+    Case("decode at 16", 16, 1, steps=4, repeats=2),
+    Case("decode at 48", 48, 1, steps=4, repeats=2),
+)
+CASES = {"full": FULL, "short": SHORT, "quick": QUICK}
+
+
+def longest(cases: tuple[Case, ...]) -> int:
+    """Positions that an artifact must serve for these cases."""
+    return max(case.end for case in cases)

@@ -1,0 +1,51 @@
+"""edgec as an engine: a bundle in the Python session.
+
+A job says ``artifact`` (the bundle) and ``threads``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness.jobs import serve
+
+
+class EdgecSession:
+    """One session; long prompts go in chunks of the artifact's size."""
+
+    def __init__(self, bundle: Path, threads: int) -> None:
+        from edgec.exporter.bundle.folder import open_bundle
+        from edgec.runtime_py.session import Session
+
+        # Checksums are not part of a load, for any of the runtimes.
+        self._session = Session(open_bundle(bundle, check_files=False), threads)
+        self._chunk = self._session.limits.prefill_chunk
+        self._logits: Any = None
+        self.vocab_size = int(self._session.bundle.manifest.model.vocab_size or 0)
+
+    def feed(self, tokens: Sequence[int], start: int, rows: int) -> None:
+        """See ``Engine.feed``."""
+        for offset in range(0, len(tokens), self._chunk):
+            chunk = tokens[offset : offset + self._chunk]
+            wanted = range(max(0, len(chunk) - rows), len(chunk))
+            self._logits = self._session.forward(chunk, start + offset, list(wanted))
+
+    def logits(self) -> list[list[float]]:
+        """See ``Engine.logits``."""
+        found: list[list[float]] = self._logits.tolist()
+        return found
+
+
+def open_engine(job: Mapping[str, Any]) -> EdgecSession:
+    """The engine of a job."""
+    return EdgecSession(Path(job["artifact"]), job["threads"])
+
+
+if __name__ == "__main__":
+    from edgec.runtime_py.native import runtime
+
+    # An import is no part of a load.
+    runtime()
+    serve(open_engine)

@@ -1,0 +1,108 @@
+"""The models of the benchmark: published architectures with seeded random weights, made here, nothing downloaded.
+
+Speed depends on shapes, not on values. edgec and its peers still get the same tensors, so that their logits can be
+compared and nobody measures another model by mistake.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+ARCHITECTURES = Path(__file__).resolve().parents[1] / "architectures"
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Model:
+    """An architecture of ``architectures/``; ``layers`` keeps only the first ones.
+
+    Attributes:
+        name: as the tables call it.
+        architecture: the file's name.
+        about: what the tables' notes say of it.
+    """
+
+    name: str
+    architecture: str
+    about: str
+    layers: int | None = None
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """Its transformers config, cut."""
+        fields: dict[str, Any] = json.loads((ARCHITECTURES / f"{self.architecture}.json").read_text())
+        return fields | ({"num_hidden_layers": self.layers} if self.layers else {})
+
+    @property
+    def matrix_values(self) -> int:
+        """Weights of the linear layers; the vocabulary matrix is left out."""
+        return int(self.config["num_hidden_layers"]) * _layer_values(self.config)
+
+    @property
+    def vocab_values(self) -> int:
+        """Weights of the vocabulary matrix, which the embedding shares in tied models."""
+        return int(self.config["vocab_size"]) * int(self.config["hidden_size"])
+
+    @property
+    def parameters(self) -> int:
+        """All matrices, tied ones counted once; norms are too few to matter."""
+        copies = 1 if self.config["tie_word_embeddings"] else 2
+        return self.matrix_values + copies * self.vocab_values
+
+    def kv_values(self, positions: int) -> int:
+        """Numbers in the KV cache of so many positions."""
+        return 2 * positions * int(self.config["num_hidden_layers"]) * _kv_width(self.config)
+
+
+def head_dim(config: Mapping[str, Any]) -> int:
+    """Width of one head."""
+    return int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
+
+
+def _kv_width(config: Mapping[str, Any]) -> int:
+    return int(config["num_key_value_heads"]) * head_dim(config)
+
+
+def _layer_values(config: Mapping[str, Any]) -> int:
+    hidden, queries = int(config["hidden_size"]), int(config["num_attention_heads"]) * head_dim(config)
+    attention = 2 * hidden * queries + 2 * hidden * _kv_width(config)
+    return attention + 3 * hidden * int(config["intermediate_size"])
+
+
+Q8L = Model("q8L", "qwen3-0.6b", "Qwen3-0.6B cut to 8 layers", layers=8)
+SMOL = Model("smol", "smollm2-135m", "SmolLM2-135M, 30 layers")
+QWEN3 = Model("qwen3", "qwen3-0.6b", "Qwen3-0.6B, 28 layers")
+LONG = Model("long", "long-context", "2 layers of Qwen3-0.6B, vocabulary 8192")
+WINDOW = Model("window", "long-context-window", "the same width as a Mistral, window of 1024 tokens")
+TINY = Model("tiny", "tiny-qwen3", "a Qwen3 of two layers, hidden 64: checks the harness, measures nothing")
+
+
+def write_config(model: Model, folder: Path) -> Path:
+    """Write the model's config.json; returns its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "config.json"
+    path.write_text(json.dumps(model.config, indent=1))
+    return path
+
+
+def write_weights(model: Model, folder: Path) -> Path:
+    """Write the tensors that ``edgec export --random-weights`` makes, in float16; returns the safetensors file."""
+    import torch
+    from safetensors.torch import save_file
+
+    from edgec.exporter.sources.resolve import resolve
+
+    path = folder / "model.safetensors"
+    if path.is_file():
+        return path
+    weights = resolve(str(write_config(model, folder)), random_weights=True, seed=SEED).weights
+    assert weights is not None  # only factories own theirs
+    tensors = {name: weights.tensor(name).to(torch.float16) for name in weights.names() if name != "lm_head.weight"}
+    save_file(tensors, path.with_suffix(".partial"), metadata={"format": "pt"})
+    path.with_suffix(".partial").rename(path)
+    return path

@@ -1,0 +1,138 @@
+"""Fresh processes: run one, read its JSON, and ask the kernel what it cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+ROOT = Path(__file__).resolve().parents[2]
+_KIB = 1024
+_TAIL = 600
+
+
+class ProcessFailed(Exception):
+    """A process ended with an error, or was stopped after its time; the text says which and how."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one process and its children took, by the kernel's account (``wait4``).
+
+    Attributes:
+        wall_s: from start to end.
+        cpu_s: user and system time.
+        peak_bytes: largest resident set of any one of them.
+    """
+
+    wall_s: float
+    cpu_s: float
+    peak_bytes: int
+
+
+@dataclass(frozen=True)
+class Done:
+    """A process that ended well: what it wrote to stdout, and its cost."""
+
+    stdout: str
+    cost: Cost
+
+    def json(self) -> dict[str, Any]:
+        """The last line as JSON."""
+        result: dict[str, Any] = json.loads(self.stdout.strip().splitlines()[-1])
+        return result
+
+
+def run(
+    command: Sequence[str | Path],
+    *,
+    stdin: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+    timeout_s: float | None = None,
+) -> Done:
+    """Run a command from the repository's root and wait for it.
+
+    Args:
+        command: program and arguments; no shell is involved.
+        stdin: sent as JSON.
+        environment: variables on top of this process's own.
+        timeout_s: after so long it and its children are killed.
+
+    Raises:
+        ProcessFailed: its exit status was not 0, or its time was up.
+    """
+    with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        json.dump(stdin, given)
+        given.seek(0)
+        began = time.perf_counter()
+        process = subprocess.Popen(
+            [str(part) for part in command],
+            stdin=given,
+            stdout=out,
+            stderr=err,
+            cwd=ROOT,
+            env={**os.environ, **(environment or {})},
+            start_new_session=True,
+        )
+        status, usage, late = _wait(process, timeout_s)
+        cost = Cost(time.perf_counter() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * _KIB)
+        if status != 0:
+            raise ProcessFailed(_why(command, status, late, timeout_s, _read(err) or _read(out)))
+        return Done(_read(out), cost)
+
+
+def _wait(process: subprocess.Popen[bytes], timeout_s: float | None) -> tuple[int, Any, bool]:
+    """Exit status, resource usage and whether the time was up; an interruption ends the whole group."""
+    late = threading.Event()
+    alarm = threading.Timer(timeout_s, lambda: (late.set(), _kill(process.pid))) if timeout_s else None
+    try:
+        if alarm:
+            alarm.start()
+        _, raw, usage = os.wait4(process.pid, 0)
+    except BaseException:
+        _kill(process.pid)
+        raise
+    finally:
+        if alarm:
+            alarm.cancel()
+    process.returncode = os.waitstatus_to_exitcode(raw)
+    return process.returncode, usage, late.is_set()
+
+
+def _kill(group: int) -> None:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _read(stream: IO[str]) -> str:
+    stream.seek(0)
+    return stream.read()
+
+
+def _why(command: Sequence[str | Path], status: int, late: bool, timeout_s: float | None, said: str) -> str:
+    ended = f"was stopped after {timeout_s:.0f} s" if late and timeout_s else f"ended with status {status}"
+    return f"{' '.join(map(str, command[:4]))} {ended}: {said.strip()[-_TAIL:]}"
+
+
+def run_worker(
+    module: str, job: Mapping[str, Any], *, python: Path | None = None, timeout_s: float | None = None
+) -> dict[str, Any]:
+    """Run ``python -m MODULE`` with a job on stdin, and return its JSON.
+
+    Raises:
+        ProcessFailed: it did not end well.
+    """
+    interpreter = python or Path(sys.executable)
+    quiet = {"PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": str(job.get("threads", 1))}
+    return run([interpreter, "-m", module], stdin=job, environment=quiet, timeout_s=timeout_s).json()

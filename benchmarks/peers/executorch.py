@@ -1,0 +1,60 @@
+"""ExecuTorch's own export as an engine, through its Python runtime.
+
+It gives the logits of the last token only: where a case asks for more rows, this engine has less to do than the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness.jobs import serve
+
+
+class ExecuTorch:
+    """One loaded program; the KV cache lives inside."""
+
+    def __init__(self, artifact: Path, threads: int, vocab_size: int) -> None:
+        import executorch.kernels.quantized  # noqa: F401: registers operators
+        import torch
+        from executorch.extension.llm.custom_ops import custom_ops  # noqa: F401: registers operators
+        from executorch.extension.pybindings import portable_lib
+
+        self._torch = torch
+        portable_lib._unsafe_reset_threadpool(threads)
+        # The attention kernel runs on both pools and spins where their sizes differ.
+        torch.set_num_threads(threads)
+        self._module = portable_lib._load_for_executorch(str(artifact))
+        self._logits: Any = None
+        self.vocab_size = vocab_size
+
+    def feed(self, tokens: Sequence[int], start: int, rows: int) -> None:
+        """See ``Engine.feed``; one row of logits whatever ``rows`` says."""
+        torch = self._torch
+        inputs = (torch.tensor([list(tokens)]), torch.tensor([start]))
+        self._logits = self._module.forward(inputs, clone_outputs=False)[0]
+
+    def logits(self) -> list[list[float]]:
+        """See ``Engine.logits``."""
+        return [list(map(float, self._logits.reshape(-1)[-self.vocab_size :]))]
+
+
+def open_engine(job: Mapping[str, Any]) -> ExecuTorch:
+    """The engine of a job."""
+    return ExecuTorch(Path(job["artifact"]), job["threads"], job["vocab_size"])
+
+
+def imported() -> None:
+    """Load the libraries before any clock runs: an import is no part of a load."""
+    import executorch.kernels.quantized
+    import torch  # noqa: F401
+    from executorch.extension.llm.custom_ops import custom_ops
+    from executorch.extension.pybindings import portable_lib  # noqa: F401
+
+    del custom_ops, executorch
+
+
+if __name__ == "__main__":
+    imported()
+    serve(open_engine)

@@ -1,0 +1,132 @@
+"""A transformers model as GGUF, quantised by llama.cpp itself; runs in the peers' environment.
+
+A job says ``config`` and ``weights`` (config.json and safetensors), ``out`` (the float16 GGUF), or ``source``, ``out``
+and ``preset`` for a quantised copy. Only what random weights need is written: no tokenizer, no merges.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import gguf
+import llama_cpp as lib
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import safe_open
+
+# transformers' model_type: llama.cpp's architecture, and whether its rotary embedding turns neighbours, not halves.
+_ARCHITECTURES = {
+    "llama": (gguf.MODEL_ARCH.LLAMA, True),
+    "mistral": (gguf.MODEL_ARCH.LLAMA, True),
+    "qwen3": (gguf.MODEL_ARCH.QWEN3, False),
+}
+# ``equal``: the vocabulary matrix gets the bits of the others; llama.cpp's own preset gives it more.
+PRESETS = {"preset": False, "equal": True}
+
+
+def write_float16(config: Mapping[str, Any], weights: Path, out: Path) -> None:
+    """Write matrices in float16 and vectors in float32."""
+    architecture, _ = _ARCHITECTURES[config["model_type"]]
+    writer = gguf.GGUFWriter(out, gguf.MODEL_ARCH_NAMES[architecture])
+    _write_shape(writer, config)
+    for name, tensor in _tensors(config, weights):
+        writer.add_tensor(name, tensor)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def _write_shape(writer: gguf.GGUFWriter, config: Mapping[str, Any]) -> None:
+    head = _head_dim(config)
+    writer.add_name("random weights")
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(config["num_attention_heads"])
+    writer.add_head_count_kv(config["num_key_value_heads"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_rope_freq_base(config["rope_theta"])
+    writer.add_rope_dimension_count(head)
+    writer.add_key_length(head)
+    writer.add_value_length(head)
+    writer.add_vocab_size(config["vocab_size"])
+    writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
+    writer.add_tokenizer_model("no_vocab")
+
+
+def _head_dim(config: Mapping[str, Any]) -> int:
+    return int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
+
+
+def _tensors(config: Mapping[str, Any], weights: Path) -> Iterator[tuple[str, NDArray[Any]]]:
+    architecture, neighbours = _ARCHITECTURES[config["model_type"]]
+    names = gguf.get_tensor_name_map(architecture, config["num_hidden_layers"])
+    heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
+    with safe_open(weights, framework="np") as file:
+        for key in file.keys():  # noqa: SIM118: a file is no mapping
+            tensor, projection = file.get_tensor(key), key.split(".")[-2]
+            if neighbours and projection in heads:
+                tensor = _halves_to_neighbours(tensor, heads[projection])
+            kept = tensor.astype(np.float32 if tensor.ndim == 1 else np.float16)
+            yield names.get_name(key, try_suffixes=(".weight",)), kept
+
+
+def _halves_to_neighbours(matrix: NDArray[Any], heads: int) -> NDArray[Any]:
+    """Rows of each head reordered, as llama.cpp's own converter does it for this architecture."""
+    rows, columns = matrix.shape
+    return matrix.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
+
+
+def quantize(source: Path, out: Path, preset: str) -> None:
+    """Make llama.cpp's Q4_0 of a float16 GGUF.
+
+    Raises:
+        RuntimeError: llama.cpp refused.
+    """
+    chosen = lib.llama_model_quantize_default_params()
+    chosen.ftype, chosen.pure = lib.LLAMA_FTYPE_MOSTLY_Q4_0, PRESETS[preset]
+    status = lib.llama_model_quantize(str(source).encode(), str(out).encode(), chosen)
+    if status != 0:
+        raise RuntimeError(f"llama_model_quantize returned {status} for {source}")
+
+
+def facts(path: Path) -> dict[str, Any]:
+    """File size, and the bytes of each tensor type; ``decode_bytes``: read for every token.
+
+    All matrices are read but an embedding that has a vocabulary matrix beside it.
+    """
+    tensors = gguf.GGUFReader(path).tensors
+    types: dict[str, int] = {}
+    for tensor in tensors:
+        types[tensor.tensor_type.name] = types.get(tensor.tensor_type.name, 0) + int(tensor.n_bytes)
+    tied = all(tensor.name != "output.weight" for tensor in tensors)
+    read = sum(int(t.n_bytes) for t in tensors if tied or t.name != "token_embd.weight")
+    return {"file_bytes": path.stat().st_size, "tensor_bytes": types, "decode_bytes": read}
+
+
+def versions() -> dict[str, str]:
+    """The peer's version, and which instructions its kernels were built for."""
+    return {"llama-cpp-python": lib.__version__, "llama.cpp": lib.llama_print_system_info().decode().strip()}
+
+
+def _work(job: Mapping[str, Any]) -> dict[str, Any]:
+    out = Path(job["out"])
+    partial = out.with_suffix(".partial")
+    if "preset" in job:
+        quantize(Path(job["source"]), partial, job["preset"])
+    else:
+        write_float16(json.loads(Path(job["config"]).read_text()), Path(job["weights"]), partial)
+    partial.rename(out)
+    return facts(out)
+
+
+if __name__ == "__main__":
+    given = json.load(sys.stdin)
+    answer = versions() if given.get("kind") == "versions" else _work(given)
+    print("\n" + json.dumps(answer))
