@@ -1,0 +1,222 @@
+"""What an export costs, stage by stage: python benchmarks/export_cost.py smollm2-135m [qwen3-0.6b ...] [--json FILE].
+
+Each architecture is exported with seeded random weights in a process of its own, with an empty stage cache. CPU time
+counts all threads and child processes; the peak is the kernel's own mark of resident memory, set back at each stage.
+All numbers are measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+ARCHITECTURES = Path(__file__).parent / "architectures"
+_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+_RESET_PEAK = "5"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """One stage, or one step inside a stage.
+
+    Attributes:
+        stage: the pipeline's name of it.
+        step: the step inside it (a pass), or empty.
+        cpu_s: user and system time of all threads and of finished child processes.
+        wall_s: seconds on the clock.
+        peak_bytes: most resident memory while it ran; None where the kernel does not tell.
+        resident_bytes: resident memory at its end; None likewise.
+    """
+
+    stage: str
+    step: str
+    cpu_s: float
+    wall_s: float
+    peak_bytes: int | None
+    resident_bytes: int | None
+
+
+@dataclass(frozen=True)
+class ExportCost:
+    """One export.
+
+    Attributes:
+        bf16_bytes: two bytes for each weight of the model, tied ones counted once.
+        peak_bytes: most resident memory of the whole process.
+    """
+
+    model: str
+    recipe: str
+    threads: int
+    context: int | None
+    costs: tuple[Cost, ...]
+    cpu_s: float
+    wall_s: float
+    peak_bytes: int | None
+    bf16_bytes: int
+    artifact_bytes: int
+
+
+@dataclass
+class Meter:
+    """Turns the exporter's progress events into costs."""
+
+    costs: list[Cost] = field(default_factory=list)
+    _stage: str = "import"
+    _step: str = ""
+    _cpu: float = 0.0
+    _wall: float = field(default_factory=time.perf_counter)
+
+    def __call__(self, event: Any) -> None:
+        """A progress listener: closes the span before, and begins the next."""
+        step = event.detail if event.stage == "rewrite" else ""
+        if (event.stage, step) != (self._stage, self._step):
+            self._close()
+            self._stage, self._step = event.stage, step
+
+    def _close(self) -> None:
+        cpu, wall = cpu_seconds(), time.perf_counter()
+        spent = (round(cpu - self._cpu, 2), round(wall - self._wall, 2))
+        self.costs.append(Cost(self._stage, self._step, *spent, _memory("VmHWM"), _memory("VmRSS")))
+        self._cpu, self._wall = cpu, wall
+        if _STATUS.exists():
+            _CLEAR.write_text(_RESET_PEAK)
+
+
+def cpu_seconds() -> float:
+    """User and system time of this process, its threads and its finished children."""
+    uses = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(use.ru_utime + use.ru_stime for use in uses)
+
+
+def _memory(name: str) -> int | None:
+    """A figure of the kernel's status file, in bytes."""
+    if not _STATUS.exists():
+        return None
+    line = next(line for line in _STATUS.read_text().splitlines() if line.startswith(f"{name}:"))
+    return int(line.split()[1]) * 1024
+
+
+def architecture(name: str) -> Path:
+    """The config.json of a name in ``architectures/``, or the given file."""
+    named = ARCHITECTURES / f"{name}.json"
+    return named if named.is_file() else Path(name)
+
+
+def measure(name: str, recipe: str, threads: int, context: int | None, layers: int | None = None) -> ExportCost:
+    """Export in this process and take note of what it costs; call it once per process."""
+    meter, started = Meter(), time.perf_counter()
+    import torch
+
+    from edgec import export
+    from edgec.exporter.bundle.folder import read_manifest
+
+    torch.set_num_threads(threads)
+    with TemporaryDirectory() as folder:
+        os.environ["EDGEC_CACHE_DIR"] = f"{folder}/cache"
+        config = _cut(architecture(name), layers, Path(folder))
+        out = Path(folder) / "model.edgec"
+        export(config, recipe=recipe, out=out, random_weights=True, context=context, progress=meter)
+        manifest = read_manifest(out)
+        artifact = (out / manifest.artifact).stat().st_size
+    peaks = [cost.peak_bytes for cost in meter.costs if cost.peak_bytes is not None]
+    return ExportCost(
+        model=architecture(name).stem + (f", {layers} layers" if layers else ""),
+        recipe=recipe,
+        threads=threads,
+        context=context,
+        costs=tuple(meter.costs),
+        cpu_s=round(cpu_seconds(), 2),
+        wall_s=round(time.perf_counter() - started, 2),
+        peak_bytes=max(peaks, default=None),
+        bf16_bytes=2 * manifest.model.parameters,
+        artifact_bytes=artifact,
+    )
+
+
+def _cut(config: Path, layers: int | None, folder: Path) -> Path:
+    """The config with its first layers only."""
+    fields = json.loads(config.read_text())
+    changed = folder / config.name
+    changed.write_text(json.dumps({**fields, **({"num_hidden_layers": layers} if layers else {})}))
+    return changed
+
+
+def table(cost: ExportCost) -> str:
+    """One export as a Markdown table, the steps of a stage below it."""
+    rows = [_line(f"{c.stage} {c.step}".strip(), c.cpu_s, c.wall_s, c.peak_bytes, c.resident_bytes) for c in cost.costs]
+    rows.append(_line("**all**", cost.cpu_s, cost.wall_s, cost.peak_bytes, None))
+    limit = 1.5 * cost.bf16_bytes + 1e9
+    heads = "| stage | CPU s | wall s | peak MB | resident after, MB |\n|---|---|---|---|---|"
+    title = f"{cost.model}, recipe {cost.recipe}, {cost.threads} thread(s), measured"
+    goal = f"memory goal 1.5 x bf16 weights + 1 GB = {limit / 1e6:.0f} MB; artifact {cost.artifact_bytes / 1e6:.1f} MB"
+    return "\n".join([title, "", heads, *rows, "", goal])
+
+
+def _line(name: str, cpu_s: float, wall_s: float, peak: int | None, resident: int | None) -> str:
+    cells = (name, f"{cpu_s:.1f}", f"{wall_s:.1f}", _megabytes(peak), _megabytes(resident))
+    return f"| {' | '.join(cells)} |"
+
+
+def _megabytes(size: int | None) -> str:
+    return "" if size is None else f"{size / 1e6:.0f}"
+
+
+def _in_own_process(arguments: Sequence[str]) -> dict[str, Any]:
+    command = [sys.executable, __file__, *arguments, "--here"]
+    result: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    return result
+
+
+def export_cost(
+    name: str, recipe: str = "4bit", threads: int = 1, context: int | None = None, layers: int | None = None
+) -> ExportCost:
+    """Export an architecture in a process of its own.
+
+    Args:
+        name: of a file in ``architectures/``, or a config.json.
+        recipe: the recipe.
+        threads: of torch; the exporter's own work is single-threaded.
+        context: positions to serve; None for the recipe's own.
+        layers: keep only the first ones; None for all.
+    """
+    optional = {"--context": context, "--layers": layers}
+    given = [text for flag, value in optional.items() if value is not None for text in (flag, str(value))]
+    found = _in_own_process([name, "--recipe", recipe, "--threads", str(threads), *given])
+    return ExportCost(**{**found, "costs": tuple(Cost(**cost) for cost in found["costs"])})
+
+
+def main(write: Callable[[str], None] = print) -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("models", nargs="+", help="names in architectures/ or config.json files")
+    parser.add_argument("--recipe", default="4bit")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--context", type=int)
+    parser.add_argument("--layers", type=int, help="only the first layers")
+    parser.add_argument("--json", type=Path, help="also write all figures to this file")
+    parser.add_argument("--here", action="store_true", help="measure in this process and print JSON")
+    options = parser.parse_args()
+    settings = (options.recipe, options.threads, options.context, options.layers)
+    if options.here:
+        write(json.dumps(asdict(measure(options.models[0], *settings))))
+        return
+    found = [export_cost(name, *settings) for name in options.models]
+    for cost in found:
+        write(table(cost) + "\n")
+    if options.json:
+        options.json.write_text(json.dumps([asdict(cost) for cost in found], indent=1))
+
+
+if __name__ == "__main__":
+    main()
