@@ -1,0 +1,126 @@
+#include "attention.h"
+
+#include <algorithm>
+
+#include "parallel.h"
+#include "row_attention.h"
+#include "scratch.h"
+#include "tiled_attention.h"
+
+namespace edgec {
+namespace {
+
+// From so many rows per KV head on, unpacking keys for matrix products pays (benchmarks/attention_kernel.py).
+constexpr int64_t kRowsForTiles = 12;
+// Multiply-adds below which one thread is done before a second one is awake.
+constexpr int64_t kWorthWaking = 1 << 18;
+// Fewer keys than this are not shared among threads.
+constexpr int64_t kKeysPerPart = 128;
+
+struct PartScratch {};
+struct HeadScratch {};
+
+bool worth_waking(const Attention& call, int64_t keys) {
+  return call.queries * call.heads * keys * (call.keys.width + call.values.width) >= kWorthWaking;
+}
+
+int64_t keys_seen(const Attention& call, const Queries& queries) {
+  return Spans(call.geometry, queries.lowest, queries.highest).keys();
+}
+
+// How many parts the keys are cut into so that every thread has work.
+int64_t parts_of(int64_t keys, int64_t units) {
+  const int64_t wanted = (threads() + units - 1) / units;
+  return std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, keys / kKeysPerPart));
+}
+
+// Rows of one KV head: the parts' sums, each brought to the greatest maximum, over the sum of all weights.
+// part(i) is the i-th Partial.
+template <typename Part>
+void finish(const Attention& call, const Queries& queries, int64_t head, int64_t parts, const Part& part) {
+  const int64_t width = call.values.width, group = call.group();
+  for (int64_t row = 0; row < queries.count * group; row++) {
+    float* out = call.out + ((queries.first + row / group) * call.heads + head * group + row % group) * width;
+    float highest = kNothingYet, sum = 0.0f;
+    for (int64_t i = 0; i < parts; i++) highest = std::max(highest, part(i).rows[row].maximum);
+    std::fill_n(out, width, 0.0f);
+    for (int64_t i = 0; i < parts; i++) {
+      const Partial from = part(i);
+      const float factor = exp2(broadcast(from.rows[row].maximum - highest))[0];
+      sum += from.rows[row].sum * factor;
+      for (int64_t d = 0; d < width; d++) out[d] += from.out[row * from.stride + d] * factor;
+    }
+    const float inverse = sum > 0.0f ? 1.0f / sum : 0.0f;
+    for (int64_t d = 0; d < width; d++) out[d] *= inverse;
+  }
+}
+
+// All heads at once; threads share the keys.
+void attend_few(const Attention& call) {
+  const Queries queries = queries_of(call, 0, call.queries);
+  const int64_t keys = keys_seen(call, queries), parts = parts_of(keys, 1);
+  const int64_t rows = call.queries * call.heads, width = call.values.width;
+  const auto memory = scratch<PartScratch>({parts * rows * width, parts * rows * 2});
+  auto* running = reinterpret_cast<Running*>(memory[1]);
+  for_units(parts, worth_waking(call, keys), [&](int64_t i) {
+    const Partial into{running + i * rows, memory[0] + i * rows * width, width};
+    attend_rows(call, queries, keys * i / parts, keys * (i + 1) / parts, into);
+  });
+  const int64_t head_rows = call.queries * call.group();
+  for (int64_t head = 0; head < call.keys.heads; head++) {
+    finish(call, queries, head, parts, [&](int64_t i) {
+      const int64_t first = i * rows + head * head_rows;
+      return Partial{running + first, memory[0] + first * width, width};
+    });
+  }
+}
+
+// Tiles of queries of one KV head each, shared among threads; where there are fewer tiles than threads, they cut the
+// keys of each tile as well.
+void attend_many(const Attention& call) {
+  const int64_t in_tile = std::max<int64_t>(1, kTiledRows / call.group());
+  const int64_t tiles = (call.queries + in_tile - 1) / in_tile, heads = call.keys.heads;
+  const int64_t all_keys = keys_seen(call, queries_of(call, 0, call.queries)), parts = parts_of(all_keys, tiles * heads);
+  const int64_t rows = std::min(in_tile, call.queries) * call.group(), stride = tiled_stride(call);
+  const int64_t shared = parts > 1 ? tiles * heads * parts : 0;
+  const auto memory = scratch<PartScratch>({shared * rows * stride, shared * rows * 2});
+  const auto part = [&](int64_t unit) {
+    return Partial{reinterpret_cast<Running*>(memory[1]) + unit * rows, memory[0] + unit * rows * stride, stride};
+  };
+  const auto tile = [&](int64_t unit) {
+    const int64_t first = unit / parts % tiles * in_tile;
+    return queries_of(call, first, std::min(in_tile, call.queries - first));
+  };
+  for_units(tiles * heads * parts, worth_waking(call, all_keys), [&](int64_t unit) {
+    const Queries queries = tile(unit);
+    const int64_t keys = keys_seen(call, queries), head = unit / parts / tiles, i = unit % parts;
+    const auto own = scratch<HeadScratch>({parts > 1 ? 0 : rows * stride, parts > 1 ? 0 : rows * 2});
+    const Partial into = parts > 1 ? part(unit) : Partial{reinterpret_cast<Running*>(own[1]), own[0], stride};
+    attend_tiled(call, queries, head, keys * i / parts, keys * (i + 1) / parts, into);
+    if (parts == 1) finish(call, queries, head, 1, [&](int64_t) { return into; });
+  });
+  if (parts == 1) return;
+  for (int64_t unit = 0; unit < tiles * heads * parts; unit += parts) {
+    finish(call, tile(unit), unit / parts / tiles, parts, [&](int64_t i) { return part(unit + i); });
+  }
+}
+
+}  // namespace
+
+Queries queries_of(const Attention& call, int64_t first, int64_t count) {
+  const auto [low, high] = std::minmax_element(call.positions + first, call.positions + first + count);
+  return {first, count, *low, *high};
+}
+
+Running start_of(const Attention& call, int64_t head, bool first_part) {
+  if (call.sink_logits == nullptr || !first_part) return {};
+  return {call.sink_logits[head] * kLog2e, 1.0f};
+}
+
+void attend(const Attention& call) {
+  if (call.queries == 0) return;
+  const bool few = call.queries * call.group() < kRowsForTiles && rows_serve(call);
+  few ? attend_few(call) : attend_many(call);
+}
+
+}  // namespace edgec

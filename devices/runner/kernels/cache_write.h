@@ -1,0 +1,21 @@
+// Keys or values of new tokens into a cache, rounded to what it holds: edgec::cache_write (edgec/passes/operators.py).
+#pragma once
+
+#include <cstdint>
+
+#include "geometry.h"
+#include "stored.h"
+
+namespace edgec {
+
+struct CacheWrite {
+  const float* value;        // [tokens, cache.heads, cache.width]
+  const int64_t* positions;  // [tokens]
+  int64_t tokens;
+  Stored cache;              // its memory is written
+  Geometry geometry;
+};
+
+void write_cache(const CacheWrite& call);
+
+}  // namespace edgec

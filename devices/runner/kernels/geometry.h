@@ -1,0 +1,88 @@
+// Which slots of a cache hold the keys that a query may see; the law is edgec/passes/kv_layout.py.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace edgec {
+
+// Keys that follow one another both in slots and in positions.
+struct Span {
+  int64_t slot;
+  int64_t position;
+  int64_t count;
+};
+
+// The part [first, end) of a tile's keys that one query sees.
+struct Seen {
+  int first;
+  int end;
+};
+
+struct Geometry {
+  int64_t ring;    // slots that are overwritten in turn; 0: slot = position
+  int64_t sink;    // positions that stay visible for ever, in slots of their own
+  int64_t window;  // 0: all earlier positions
+  int64_t last;    // the newest position in the cache
+
+  int64_t slot(int64_t position) const {
+    return ring == 0 || position < sink ? position : sink + (position - sink) % ring;
+  }
+
+  // What a query at `position` sees of `count` keys from `first` on, all of them sinks or none.
+  Seen seen(int64_t position, int64_t first, int64_t count) const {
+    const int64_t end = std::clamp<int64_t>(std::min(position, last) - first + 1, 0, count);
+    const bool forever = window == 0 || first < sink;
+    const int64_t begin = forever ? 0 : std::clamp<int64_t>(position - window + 1 - first, 0, end);
+    return {static_cast<int>(begin), static_cast<int>(end)};
+  }
+};
+
+// All keys that queries at positions lowest..highest see, in order of their positions.
+class Spans {
+ public:
+  Spans(const Geometry& in, int64_t lowest, int64_t highest) {
+    const int64_t high = std::min(highest, in.last);
+    int64_t from = in.window ? std::max<int64_t>(0, lowest - in.window + 1) : 0;
+    if (in.sink > 0) {
+      add({0, 0, std::min(in.sink, high + 1)});
+      from = std::max(from, in.sink);
+    }
+    if (in.ring > 0) from = std::max(from, in.last - in.ring + 1);
+    while (from <= high) {
+      const int64_t slot = in.slot(from);
+      const int64_t room = in.ring > 0 ? in.sink + in.ring - slot : high - from + 1;
+      add({slot, from, std::min(room, high - from + 1)});
+      from += room;
+    }
+  }
+
+  int64_t keys() const { return keys_; }
+
+  // Calls use(span) for keys begin..end-1 of the whole sequence, cut into pieces of at most `most`.
+  template <typename Use>
+  void pieces(int64_t begin, int64_t end, int64_t most, Use use) const {
+    int64_t before = 0;
+    for (int i = 0; i < size_; i++) {
+      const Span& span = spans_[i];
+      const int64_t stop = std::min(span.count, end - before);
+      for (int64_t at = std::max<int64_t>(0, begin - before); at < stop; at += most) {
+        use(Span{span.slot + at, span.position + at, std::min(most, stop - at)});
+      }
+      before += span.count;
+    }
+  }
+
+ private:
+  void add(Span span) {
+    if (span.count <= 0) return;
+    spans_[size_++] = span;
+    keys_ += span.count;
+  }
+
+  Span spans_[3];
+  int size_ = 0;
+  int64_t keys_ = 0;
+};
+
+}  // namespace edgec

@@ -1,0 +1,55 @@
+// From ExecuTorch's tensors to the kernels' plain memory, and into its registry.
+#pragma once
+
+#include <executorch/extension/kernel_util/make_boxed_from_unboxed_functor.h>
+#include <executorch/runtime/kernel/kernel_includes.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "stored.h"
+
+namespace edgec {
+
+using executorch::aten::Tensor;
+using Optional = std::optional<Tensor>;
+using Context = executorch::runtime::KernelRuntimeContext;
+
+// Fails the call in a function that returns `out`.
+#define EDGEC_CHECK(context, condition, out) ET_KERNEL_CHECK(context, condition, InvalidArgument, out)
+
+// ExecuTorch's own question, `registry_has_op_function`, logs an error where the answer is no.
+inline bool is_registered(const char* name) {
+  const auto kernels = executorch::runtime::get_registered_kernels();
+  return std::any_of(kernels.begin(), kernels.end(),
+                     [name](const auto& kernel) { return std::strcmp(kernel.name_, name) == 0; });
+}
+
+// Registers a kernel unless the process has one of that name: ExecuTorch panics on a second one.
+template <typename Function>
+bool register_absent(const char* name, Function function) {
+  if (is_registered(name)) return false;
+  const auto kernel = executorch::extension::make_boxed_kernel(name, function);
+  return executorch::runtime::register_kernel(kernel) == executorch::runtime::Error::Ok;
+}
+
+// The cache in a tensor [1, slots, heads, width]; none where dtype, shape or grid are not what kernels read.
+std::optional<Stored> stored(const Tensor& cache, const Optional& grid);
+
+inline bool is_float(const Tensor& tensor, ssize_t dimensions) {
+  return tensor.scalar_type() == executorch::aten::ScalarType::Float && tensor.dim() == dimensions;
+}
+
+inline bool is_index(const Tensor& tensor) {
+  return tensor.scalar_type() == executorch::aten::ScalarType::Long && tensor.dim() == 1;
+}
+
+// Whether `out` now has these sizes.
+inline bool resized(Tensor& out, std::initializer_list<ssize_t> sizes) {
+  std::array<executorch::aten::SizesType, 4> wanted{};
+  std::copy(sizes.begin(), sizes.end(), wanted.begin());
+  return executorch::runtime::resize_tensor(out, {wanted.data(), sizes.size()}) == executorch::runtime::Error::Ok;
+}
+
+}  // namespace edgec

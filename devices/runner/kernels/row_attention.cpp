@@ -1,0 +1,162 @@
+#include "row_attention.h"
+
+#include <algorithm>
+
+#include "scratch.h"
+
+namespace edgec {
+namespace {
+
+// Keys whose scores are known before their values are read.
+constexpr int kKeys = 64;
+// Keys taken together: four streams through memory, and four sums that fold into one vector.
+constexpr int kTogether = 4;
+// Rows taken together: their sums and four keys fill the registers.
+constexpr int kRowsTogether = kWidth == 8 ? 2 : 4;
+
+// One unit of work and its memory.
+struct Unit {
+  const Attention& call;
+  const Queries& queries;
+  int64_t rows_per_head;
+  float* q;       // [rows, keys.width]
+  float* scores;  // [rows, kKeys]
+  Partial into;
+
+  int64_t rows() const { return rows_per_head * call.keys.heads; }
+  int64_t query(int64_t row) const { return queries.first + row / call.group() % queries.count; }
+  int64_t q_head(int64_t row) const { return row / rows_per_head * call.group() + row % call.group(); }
+};
+
+struct RowScratch {};
+
+void load_queries(const Unit& unit) {
+  const int64_t width = unit.call.keys.width;
+  const float factor = unit.call.q_factor();
+  for (int64_t row = 0; row < unit.rows(); row++) {
+    const float* from = unit.call.q + (unit.query(row) * unit.call.heads + unit.q_head(row)) * width;
+    for (int64_t d = 0; d < width; d += kWidth) store(unit.q + row * width + d, load(from + d) * factor);
+  }
+}
+
+// Scores of kTogether keys for kCount rows.
+template <Kind kind, int kCount>
+void dot(const Row<kind> (&keys)[kTogether], int width, const float* q, float* scores) {
+  Vec sums[kTogether][kCount] = {};
+  for (int d = 0; d < width; d += kWidth) {
+    Vec rows[kCount];
+    for (int r = 0; r < kCount; r++) rows[r] = load(q + r * width + d);
+    for (int k = 0; k < kTogether; k++) {
+      const Vec key = keys[k](d);
+      for (int r = 0; r < kCount; r++) sums[k][r] = fma(key, rows[r], sums[k][r]);
+    }
+  }
+  for (int r = 0; r < kCount; r++) {
+    const Vec4 four = sum_each(sums[0][r], sums[1][r], sums[2][r], sums[3][r]);
+    std::memcpy(scores + r * kKeys, &four, sizeof(four));
+  }
+}
+
+// out += weights * values, for kTogether values and kCount rows.
+template <Kind kind, int kCount>
+void weigh(const Row<kind> (&values)[kTogether], int width, const float* weights, float* out) {
+  Vec factors[kCount][kTogether];
+  for (int r = 0; r < kCount; r++) {
+    for (int k = 0; k < kTogether; k++) factors[r][k] = broadcast(weights[r * kKeys + k]);
+  }
+  for (int d = 0; d < width; d += kWidth) {
+    Vec sums[kCount];
+    for (int r = 0; r < kCount; r++) sums[r] = load(out + r * width + d);
+    for (int k = 0; k < kTogether; k++) {
+      const Vec value = values[k](d);
+      for (int r = 0; r < kCount; r++) sums[r] = fma(factors[r][k], value, sums[r]);
+    }
+    for (int r = 0; r < kCount; r++) store(out + r * width + d, sums[r]);
+  }
+}
+
+// Calls use(first row, how many as a compile-time constant) for a head's rows.
+template <typename Use>
+void row_groups(int64_t rows, Use use) {
+  int64_t row = 0;
+  for (; row + kRowsTogether <= rows; row += kRowsTogether) use(row, std::integral_constant<int, kRowsTogether>());
+  switch (rows - row) {
+    case 3: return use(row, std::integral_constant<int, 3>());
+    case 2: return use(row, std::integral_constant<int, 2>());
+    case 1: return use(row, std::integral_constant<int, 1>());
+  }
+}
+
+// Calls use(key in the tile, four rows of the cache, head) through a tile; behind its end the last key is repeated.
+template <Kind kind, typename Use>
+void through(const Stored& stored, const Span& span, Use use) {
+  for (int64_t key = 0; key < span.count; key += kTogether) {
+    const auto slot = [&](int64_t i) { return span.slot + std::min(key + i, span.count - 1); };
+    for (int64_t head = 0; head < stored.heads; head++) {
+      const auto at = [&](int64_t i) { return Row<kind>(stored, stored.row(slot(i), head)); };
+      const Row<kind> rows[kTogether] = {at(0), at(1), at(2), at(3)};
+      use(key, rows, head);
+    }
+  }
+}
+
+template <Kind kind>
+void score(const Unit& unit, const Span& span) {
+  const int width = unit.call.keys.width;
+  through<kind>(unit.call.keys, span, [&](int64_t key, const Row<kind>(&keys)[kTogether], int64_t head) {
+    row_groups(unit.rows_per_head, [&](int64_t first, auto count) {
+      const int64_t row = head * unit.rows_per_head + first;
+      dot<kind, count>(keys, width, unit.q + row * width, unit.scores + row * kKeys + key);
+    });
+  });
+}
+
+template <Kind kind>
+void add_values(const Unit& unit, const Span& span) {
+  const int width = unit.call.values.width;
+  through<kind>(unit.call.values, span, [&](int64_t key, const Row<kind>(&values)[kTogether], int64_t head) {
+    row_groups(unit.rows_per_head, [&](int64_t first, auto count) {
+      const int64_t row = head * unit.rows_per_head + first;
+      weigh<kind, count>(values, width, unit.scores + row * kKeys + key, unit.into.out + row * width);
+    });
+  });
+}
+
+// Scores to weights, zero behind the tile's end; the sums so far are brought to the new maximum.
+void absorb_tile(const Unit& unit, const Span& span) {
+  const int count = static_cast<int>((span.count + kWidth - 1) / kWidth * kWidth);
+  const int64_t width = unit.call.values.width;
+  for (int64_t row = 0; row < unit.rows(); row++) {
+    float* scores = unit.scores + row * kKeys;
+    if (unit.call.softcap > 0) cap_scores(scores, count, unit.call.softcap * kLog2e);
+    const int64_t position = unit.call.positions[unit.query(row)];
+    hide(scores, 0, count, unit.call.geometry.seen(position, span.position, span.count));
+    const float factor = absorb(scores, count, unit.into.rows[row]);
+    if (factor == 1.0f) continue;
+    float* out = unit.into.out + row * width;
+    for (int64_t d = 0; d < width; d += kWidth) store(out + d, load(out + d) * factor);
+  }
+}
+
+}  // namespace
+
+bool rows_serve(const Attention& call) {
+  return whole_vectors(call.keys) && whole_vectors(call.values);
+}
+
+void attend_rows(const Attention& call, const Queries& queries, int64_t begin, int64_t end, Partial into) {
+  const int64_t rows = queries.count * call.heads;
+  const auto memory = scratch<RowScratch>({rows * call.keys.width, rows * kKeys});
+  const Unit unit{call, queries, queries.count * call.group(), memory[0], memory[1], into};
+  load_queries(unit);
+  std::fill_n(into.out, rows * into.stride, 0.0f);
+  for (int64_t row = 0; row < rows; row++) into.rows[row] = start_of(call, unit.q_head(row), begin == 0);
+  const Spans spans(call.geometry, queries.lowest, queries.highest);
+  spans.pieces(begin, end, kKeys, [&](const Span& span) {
+    with_kind(call.keys.kind, [&](auto kind) { score<kind>(unit, span); });
+    absorb_tile(unit, span);
+    with_kind(call.values.kind, [&](auto kind) { add_values<kind>(unit, span); });
+  });
+}
+
+}  // namespace edgec

@@ -1,0 +1,161 @@
+#include "tiled_attention.h"
+
+#include <algorithm>
+
+#include "gemm.h"
+#include "scratch.h"
+#include "transpose.h"
+
+namespace edgec {
+namespace {
+
+// Keys of one tile: unpacked keys and values (D = 128: 128 KB) stay in the second-level cache.
+constexpr int kKeys = 128;
+static_assert(kKeys % kColumns == 0);
+
+constexpr int64_t up_to(int64_t value, int64_t step) {
+  return (value + step - 1) / step * step;
+}
+
+// One unit of work and its memory.
+struct Tile {
+  const Attention& call;
+  const Queries& queries;
+  int64_t head;
+  int64_t rows;
+  float* q;         // panels [kRows columns of row_count][keys.width][kRows]
+  float* keys;      // panels [kKeys / kColumns][keys.width][kColumns]
+  float* values;    // panels [into.stride / kColumns][kKeys][kColumns]
+  float* scores;    // [kRows, kKeys]
+  float* line;      // kWidth unpacked rows
+  Partial into;
+
+  int64_t position(int64_t row) const { return call.positions[queries.first + row / call.group()]; }
+  int64_t q_head(int64_t row) const { return head * call.group() + row % call.group(); }
+};
+
+// Consecutive rows whose products are computed in registers, and the keys that any of them sees.
+struct Block {
+  int64_t first;
+  int count;
+  Seen seen;
+};
+
+struct TiledScratch {};
+
+Tile prepare(const Attention& call, const Queries& queries, int64_t head, Partial into) {
+  const int64_t rows = queries.count * call.group(), width = call.keys.width;
+  const int64_t widest = up_to(std::max<int64_t>(width, into.stride), kWidth);
+  const auto [q, keys, values, scores, line] = scratch<TiledScratch>(
+      {up_to(rows, kRows) * width, kKeys * width, kKeys * into.stride, kRows * kKeys, kWidth * widest});
+  return {call, queries, head, rows, q, keys, values, scores, line, into};
+}
+
+void load_queries(const Tile& tile) {
+  const int64_t width = tile.call.keys.width, group = tile.call.group();
+  const float factor = tile.call.q_factor();
+  for (int64_t row = 0; row < tile.rows; row++) {
+    const int64_t query = tile.queries.first + row / group;
+    const float* from = tile.call.q + (query * tile.call.heads + tile.q_head(row)) * width;
+    float* to = tile.q + row / kRows * kRows * width + row % kRows;
+    for (int64_t d = 0; d < width; d++) to[d * kRows] = from[d] * factor;
+  }
+}
+
+// Keys become columns: panel j holds keys j * kColumns.., one row per dimension.
+void load_keys(const Tile& tile, const Span& span) {
+  const Stored& keys = tile.call.keys;
+  const int64_t stride = up_to(keys.width, kWidth);
+  for (int64_t key = 0; key < up_to(span.count, kColumns); key += kWidth) {
+    for (int64_t i = 0; i < kWidth; i++) {
+      const int64_t slot = span.slot + std::min(key + i, span.count - 1);
+      read_row(keys, keys.row(slot, tile.head), tile.line + i * stride);
+    }
+    float* panel = tile.keys + key / kColumns * kColumns * keys.width + key % kColumns;
+    for (int d = 0; d < keys.width; d += kWidth) {
+      transpose(tile.line + d, stride, panel + d * kColumns, kColumns, std::min(kWidth, keys.width - d));
+    }
+  }
+}
+
+void load_values(const Tile& tile, const Span& span) {
+  const Stored& values = tile.call.values;
+  for (int64_t key = 0; key < span.count; key++) {
+    read_row(values, values.row(span.slot + key, tile.head), tile.line);
+    for (int64_t d = 0; d < values.width; d += kWidth) {
+      store(tile.values + d / kColumns * kColumns * kKeys + key * kColumns + d % kColumns, load(tile.line + d));
+    }
+  }
+}
+
+Block block_at(const Tile& tile, int64_t first, const Span& span) {
+  Block block{first, static_cast<int>(std::min<int64_t>(kRows, tile.rows - first)), {kKeys, 0}};
+  for (int64_t row = first; row < first + block.count; row++) {
+    const Seen seen = tile.call.geometry.seen(tile.position(row), span.position, span.count);
+    block.seen.first = std::min(block.seen.first, seen.first);
+    block.seen.end = std::max(block.seen.end, seen.end);
+  }
+  block.seen.first = block.seen.first / kWidth * kWidth;
+  return block;
+}
+
+void score(const Tile& tile, const Block& block) {
+  const int64_t width = tile.call.keys.width;
+  for (int key = block.seen.first / kColumns * kColumns; key < block.seen.end; key += kColumns) {
+    Multiply<1, kRows, false>::run(block.count, tile.q + block.first * width, tile.keys + key * width, width,
+                                   tile.scores + key, kKeys);
+  }
+}
+
+// Scores to weights; the sums so far are brought to the new maximum.
+void weigh(const Tile& tile, const Block& block, const Span& span) {
+  const int first = block.seen.first, end = static_cast<int>(up_to(block.seen.end, kWidth));
+  for (int64_t row = block.first; row < block.first + block.count; row++) {
+    float* scores = tile.scores + (row - block.first) * kKeys;
+    if (tile.call.softcap > 0) cap_scores(scores + first, end - first, tile.call.softcap * kLog2e);
+    hide(scores, first, end, tile.call.geometry.seen(tile.position(row), span.position, span.count));
+    const float factor = absorb(scores + first, end - first, tile.into.rows[row]);
+    float* out = tile.into.out + row * tile.into.stride;
+    if (factor == 1.0f) continue;
+    for (int64_t d = 0; d < tile.into.stride; d += kWidth) store(out + d, load(out + d) * factor);
+  }
+}
+
+void add_values(const Tile& tile, const Block& block) {
+  const int first = block.seen.first;
+  for (int64_t d = 0; d < tile.into.stride; d += kColumns) {
+    Multiply<kKeys, 1, true>::run(block.count, tile.scores + first,
+                                  tile.values + d * kKeys + first * kColumns, block.seen.end - first,
+                                  tile.into.out + block.first * tile.into.stride + d, tile.into.stride);
+  }
+}
+
+void attend_span(const Tile& tile, const Span& span) {
+  load_keys(tile, span);
+  load_values(tile, span);
+  for (int64_t row = 0; row < tile.rows; row += kRows) {
+    const Block block = block_at(tile, row, span);
+    if (block.seen.first >= block.seen.end) continue;
+    score(tile, block);
+    weigh(tile, block, span);
+    add_values(tile, block);
+  }
+}
+
+}  // namespace
+
+int64_t tiled_stride(const Attention& call) {
+  return up_to(call.values.width, kColumns);
+}
+
+void attend_tiled(const Attention& call, const Queries& queries, int64_t head, int64_t begin, int64_t end,
+                  Partial into) {
+  const Tile tile = prepare(call, queries, head, into);
+  load_queries(tile);
+  std::fill_n(into.out, tile.rows * into.stride, 0.0f);
+  for (int64_t row = 0; row < tile.rows; row++) into.rows[row] = start_of(call, tile.q_head(row), begin == 0);
+  const Spans spans(call.geometry, queries.lowest, queries.highest);
+  spans.pieces(begin, end, kKeys, [&](const Span& span) { attend_span(tile, span); });
+}
+
+}  // namespace edgec

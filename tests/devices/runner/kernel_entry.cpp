@@ -1,0 +1,50 @@
+// The kernels for a test that has plain memory: ctypes calls these with the addresses of torch's tensors.
+#include "attention.h"
+#include "cache_write.h"
+#include "elementwise.h"
+
+namespace {
+
+// As ctypes lays it out in tests/devices/runner/kernel_library.py.
+struct PlainStored {
+  const void* data;
+  const uint16_t* grid;
+  int64_t kind, heads, width, group;
+
+  edgec::Stored stored() const {
+    return {data, grid, static_cast<edgec::Kind>(kind), heads, static_cast<int>(width), static_cast<int>(group)};
+  }
+};
+
+struct PlainGeometry {
+  int64_t ring, sink, window, last;
+
+  edgec::Geometry geometry() const { return {ring, sink, window, last}; }
+};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) void test_attend(
+    const float* q, const int64_t* positions, int64_t queries, int64_t heads, const PlainStored* keys,
+    const PlainStored* values, const PlainGeometry* geometry, float scale, float softcap, const float* sink_logits,
+    float* out) {
+  edgec::attend({q, positions, queries, heads, keys->stored(), values->stored(), geometry->geometry(), scale, softcap,
+                 sink_logits, out});
+}
+
+extern "C" __attribute__((visibility("default"))) void test_write(const float* value, const int64_t* positions,
+                                                                  int64_t tokens, const PlainStored* cache,
+                                                                  const PlainGeometry* geometry) {
+  edgec::write_cache({value, positions, tokens, cache->stored(), geometry->geometry()});
+}
+
+extern "C" __attribute__((visibility("default"))) void test_rms_norm(const float* x, const float* weight, float eps,
+                                                                     int64_t rows, int64_t width, float* out) {
+  edgec::rms_norm(x, weight, eps, rows, width, out);
+}
+
+extern "C" __attribute__((visibility("default"))) void test_rope(const float* x, const float* cos, const float* sin,
+                                                                 int64_t tokens, int64_t heads, int64_t width,
+                                                                 int64_t turned, float* out) {
+  edgec::rope({x, cos, sin, tokens, heads, width, turned, out});
+}
