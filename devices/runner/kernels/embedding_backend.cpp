@@ -1,0 +1,147 @@
+// The ExecuTorch backend "EdgecEmbedding": tokens int64 [1, S] -> float32 [1, S, width], from a matrix in the program's
+// named data. So a tied vocabulary matrix that an XNNPACK delegate names too is stored once.
+//
+// The delegate's bytes are text, one NAME=VALUE a line, in this order:
+//
+//     edgec.embedding=1
+//     bits=4                    4, 8 or 32
+//     rows=151936
+//     width=1024
+//     group=32                  values that share a scale; the width unless bits=4
+//     weights=KEY               named data, laid out as embedding.h says
+//     scales=KEY                empty where bits=32
+#include <executorch/runtime/backend/interface.h>
+#include <executorch/runtime/core/exec_aten/util/tensor_util.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "embedding.h"
+
+namespace edgec {
+namespace {
+
+using executorch::runtime::BackendExecutionContext;
+using executorch::runtime::BackendInitContext;
+using executorch::runtime::DelegateHandle;
+using executorch::runtime::Error;
+using executorch::runtime::EValue;
+using executorch::runtime::FreeableBuffer;
+using executorch::runtime::NamedDataMap;
+using executorch::runtime::Result;
+
+// A table and the memory it points to.
+struct Handle {
+  Table table;
+  std::optional<FreeableBuffer> weights;
+  std::optional<FreeableBuffer> scales;
+};
+
+// Takes lines off the front of a text.
+class Lines {
+ public:
+  explicit Lines(std::string_view text) : rest_(text) {}
+
+  // The value of the next line, which must have this name; ok() turns false otherwise.
+  std::string_view value(std::string_view name) {
+    const std::string_view line = rest_.substr(0, rest_.find('\n'));
+    rest_.remove_prefix(std::min(rest_.size(), line.size() + 1));
+    ok_ = ok_ && line.size() > name.size() && line.substr(0, name.size()) == name && line[name.size()] == '=';
+    return ok_ ? line.substr(name.size() + 1) : std::string_view();
+  }
+
+  int64_t number(std::string_view name) {
+    const std::string_view text = value(name);
+    int64_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    ok_ = ok_ && error == std::errc() && end == text.data() + text.size() && number > 0;
+    return number;
+  }
+
+  bool ok() const { return ok_; }
+
+ private:
+  std::string_view rest_;
+  bool ok_ = true;
+};
+
+bool is_table(const Table& table) {
+  const bool known = table.bits == 4 || table.bits == 8 || table.bits == 32;
+  return known && (table.bits == 4 ? table.width % table.group == 0 : table.group == table.width);
+}
+
+Error fetch(const NamedDataMap& data, std::string_view key, int64_t bytes, std::optional<FreeableBuffer>& into) {
+  Result<FreeableBuffer> found = data.get_data(key);
+  if (!found.ok()) return found.error();
+  if (static_cast<int64_t>(found->size()) < bytes) return Error::InvalidProgram;
+  into.emplace(std::move(*found));
+  return Error::Ok;
+}
+
+Error read_table(const NamedDataMap& data, std::string_view text, Handle& handle) {
+  Lines lines(text);
+  const int64_t format = lines.number("edgec.embedding");
+  Table& table = handle.table;
+  table.bits = static_cast<int>(lines.number("bits"));
+  table.rows = lines.number("rows");
+  table.width = lines.number("width");
+  table.group = lines.number("group");
+  const std::string_view weights = lines.value("weights"), scales = lines.value("scales");
+  if (!lines.ok() || format != 1 || !is_table(table)) return Error::DelegateInvalidCompatibility;
+  Error error = fetch(data, weights, table.weight_bytes(), handle.weights);
+  if (error == Error::Ok && table.bits != 32) error = fetch(data, scales, table.scale_bytes(), handle.scales);
+  if (error != Error::Ok) return error;
+  table.weights = handle.weights->data();
+  table.scales = handle.scales ? handle.scales->data() : nullptr;
+  return Error::Ok;
+}
+
+class EmbeddingBackend final : public executorch::runtime::BackendInterface {
+ public:
+  bool is_available() const override { return true; }
+
+  Result<DelegateHandle*> init(BackendInitContext& context, FreeableBuffer* processed,
+                               executorch::runtime::ArrayRef<executorch::runtime::CompileSpec>) const override {
+    const NamedDataMap* data = context.get_named_data_map();
+    if (data == nullptr) return Error::InvalidProgram;
+    auto handle = std::make_unique<Handle>();
+    const Error error = read_table(*data, {static_cast<const char*>(processed->data()), processed->size()}, *handle);
+    processed->Free();
+    if (error != Error::Ok) return error;
+    return handle.release();
+  }
+
+  Error execute(BackendExecutionContext&, DelegateHandle* handle,
+                executorch::runtime::Span<EValue*> args) const override {
+    const Table& table = static_cast<const Handle*>(handle)->table;
+    const auto& tokens = args[0]->toTensor();
+    auto& out = args[1]->toTensor();
+    const int64_t* first = tokens.const_data_ptr<int64_t>();
+    const auto known = [&](int64_t token) { return token >= 0 && token < table.rows; };
+    if (!std::all_of(first, first + tokens.numel(), known)) return Error::InvalidArgument;
+    const executorch::aten::SizesType sizes[] = {1, static_cast<executorch::aten::SizesType>(tokens.numel()),
+                                                 static_cast<executorch::aten::SizesType>(table.width)};
+    const Error error = executorch::runtime::resize_tensor(out, {sizes, 3});
+    if (error == Error::Ok) gather(table, first, tokens.numel(), out.mutable_data_ptr<float>());
+    return error;
+  }
+
+  void destroy(DelegateHandle* handle) const override { delete static_cast<Handle*>(handle); }
+};
+
+constexpr const char kName[] = "EdgecEmbedding";
+
+bool register_backend() {
+  if (executorch::runtime::get_backend_class(kName) != nullptr) return false;
+  static EmbeddingBackend backend;
+  return executorch::runtime::register_backend({kName, &backend}) == Error::Ok;
+}
+
+[[maybe_unused]] const bool registered = register_backend();
+
+}  // namespace
+}  // namespace edgec
