@@ -43,9 +43,13 @@ def open_engine(job: Mapping[str, Any]) -> EdgecSession:
     return EdgecSession(Path(job["artifact"]), job["threads"])
 
 
-if __name__ == "__main__":
-    from edgec.runtime_py.native import runtime
+def import_libraries(job: Mapping[str, Any]) -> None:
+    """Load what executes the bundle: edgec's engine, or ExecuTorch's binding."""
+    from edgec.exporter.bundle.folder import read_manifest
+    from edgec.runtime_py.executor import choose_engine
 
-    # An import is no part of a load.
-    runtime()
-    serve(open_engine)
+    choose_engine(read_manifest(Path(job["artifact"])).runtime.operators)
+
+
+if __name__ == "__main__":
+    serve(open_engine, import_libraries)

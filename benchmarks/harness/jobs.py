@@ -208,8 +208,14 @@ KINDS: dict[str, Callable[[Mapping[str, Any], OpenEngine], dict[str, Any]]] = {
 }
 
 
-def serve(open_engine: OpenEngine) -> None:
-    """Run the job on stdin; native libraries may write to stdout before the result, so it goes on a line of its own."""
+def serve(open_engine: OpenEngine, prepare: Callable[[Mapping[str, Any]], object] = lambda job: None) -> None:
+    """Run the job on stdin; native libraries may write to stdout before the result, so it goes on a line of its own.
+
+    Args:
+        open_engine: opens the job's engine; its time is the load's.
+        prepare: imports libraries before any clock runs, for an import is no part of a load.
+    """
     job = json.load(sys.stdin)
+    prepare(job)
     result = watched(lambda: KINDS[job["kind"]](job, open_engine))
     print("\n" + json.dumps(result), flush=True)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[2]
+QUIET = {"PYTHONWARNINGS": "ignore"}
 _KIB = 1024
 _TAIL = 600
 
@@ -70,7 +71,7 @@ def run(
     Raises:
         ProcessFailed: its exit status was not 0, or its time was up.
     """
-    with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+    with _file() as given, _file() as out, _file() as err:
         json.dump(stdin, given)
         given.seek(0)
         began = time.perf_counter()
@@ -90,10 +91,19 @@ def run(
         return Done(_read(out), cost)
 
 
+def _file() -> IO[str]:
+    return tempfile.TemporaryFile("w+")
+
+
 def _wait(process: subprocess.Popen[bytes], timeout_s: float | None) -> tuple[int, Any, bool]:
     """Exit status, resource usage and whether the time was up; an interruption ends the whole group."""
     late = threading.Event()
-    alarm = threading.Timer(timeout_s, lambda: (late.set(), _kill(process.pid))) if timeout_s else None
+
+    def stop() -> None:
+        late.set()
+        _kill(process.pid)
+
+    alarm = threading.Timer(timeout_s, stop) if timeout_s else None
     try:
         if alarm:
             alarm.start()
@@ -134,5 +144,5 @@ def run_worker(
         ProcessFailed: it did not end well.
     """
     interpreter = python or Path(sys.executable)
-    quiet = {"PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": str(job.get("threads", 1))}
-    return run([interpreter, "-m", module], stdin=job, environment=quiet, timeout_s=timeout_s).json()
+    environment = {**QUIET, "OMP_NUM_THREADS": str(job.get("threads", 1))}
+    return run([interpreter, "-m", module], stdin=job, environment=environment, timeout_s=timeout_s).json()

@@ -39,7 +39,7 @@ def meta_parameters(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def export(folder: Path, out: Path) -> None:
-    """Export the model in ``folder`` to ``out`` with the settings that ExecuTorch's documentation recommends for CPUs."""
+    """Export the model in ``folder`` to ``out`` with the settings that ExecuTorch documents for CPUs."""
     from executorch.examples.models.llama import export_llama_lib
 
     config = json.loads((folder / "config.json").read_text())

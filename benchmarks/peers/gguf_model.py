@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import gguf
-import llama_cpp as lib
+import gguf  # type: ignore[import-not-found]
+import llama_cpp as lib  # type: ignore[import-not-found]
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import safe_open
@@ -69,7 +69,7 @@ def _tensors(config: Mapping[str, Any], weights: Path) -> Iterator[tuple[str, ND
     names = gguf.get_tensor_name_map(architecture, config["num_hidden_layers"])
     heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
     with safe_open(weights, framework="np") as file:
-        for key in file.keys():  # noqa: SIM118: a file is no mapping
+        for key in file.keys():  # noqa: SIM118  (a file is no mapping)
             tensor, projection = file.get_tensor(key), key.split(".")[-2]
             if neighbours and projection in heads:
                 tensor = _halves_to_neighbours(tensor, heads[projection])

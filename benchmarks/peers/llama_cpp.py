@@ -9,7 +9,7 @@ import ctypes
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import llama_cpp as lib
+import llama_cpp as lib  # type: ignore[import-not-found]
 
 from benchmarks.harness.jobs import serve
 
@@ -18,7 +18,7 @@ _MICRO_BATCH = 512
 _SEQUENCE = 0
 
 
-@lib.llama_log_callback
+@lib.llama_log_callback  # type: ignore[untyped-decorator]
 def _silent(_level: int, _text: bytes, _data: ctypes.c_void_p) -> None:
     """llama.cpp reports every tensor otherwise."""
 

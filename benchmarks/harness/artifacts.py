@@ -1,0 +1,135 @@
+"""Artifacts of the subjects, made once and kept under build/bench; what making them cost is kept beside them.
+
+A peer's artifact outlives changes of edgec, for it takes ExecuTorch ten minutes; edgec's own is made anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness.models import Model, write_config, write_weights
+from benchmarks.harness.processes import QUIET, Done, run, run_worker
+from benchmarks.harness.subjects import Subject
+from benchmarks.peers.environment import REQUIREMENTS, peers_python
+
+GGUF = "benchmarks.peers.gguf_model"
+_EXPORTS = {"edgec": "benchmarks.harness.edgec_export", "executorch": "benchmarks.peers.executorch_export"}
+
+
+@dataclass(frozen=True)
+class Made:
+    """An artifact.
+
+    Attributes:
+        path: the file, or the bundle's folder.
+        file_bytes: of the artifact alone.
+        decode_bytes: weights read for one token, where the maker tells.
+        cost: ``processes.Cost`` of the export; None for a conversion, which is no export.
+    """
+
+    path: Path
+    file_bytes: int
+    decode_bytes: int | None = None
+    cost: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Where artifacts are made and kept.
+
+    Attributes:
+        build: build/bench.
+        identity: of edgec's sources; an edgec artifact is valid for one.
+    """
+
+    build: Path
+    identity: str
+
+    @property
+    def cache(self) -> Path:
+        """The cache of edgec: its engine and packed weights; finished export stages are removed before an export."""
+        return self.build / "cache"
+
+    @cached_property
+    def peers(self) -> Path:
+        """The peers' interpreter."""
+        return peers_python(self.build)
+
+    def interpreter(self, subject: Subject) -> Path:
+        """The Python that runs a subject's worker."""
+        return self.peers if subject.maker == "gguf" else Path(sys.executable)
+
+    def model_folder(self, model: Model) -> Path:
+        """config.json and, once asked for, weights."""
+        return self.build / "models" / model.name
+
+    def made(self, subject: Subject) -> Made:
+        """The subject's artifact, made now if it is not there.
+
+        Raises:
+            ProcessFailed: it cannot be made.
+        """
+        folder = self.build / "artifacts" / self._name(subject)
+        facts = folder / "made.json"
+        if not facts.is_file():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            facts.write_text(json.dumps(MAKERS[subject.maker](self, subject, folder)))
+        fields = json.loads(facts.read_text())
+        return Made(folder / fields.pop("file"), **fields)
+
+    def _name(self, subject: Subject) -> str:
+        what = {"edgec": self.identity, "gguf": REQUIREMENTS, "executorch": version("executorch")}[subject.maker]
+        key = [what, subject.model.config, dict(subject.options), subject.context if subject.maker == "edgec" else 0]
+        digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
+        return f"{subject.model.name}-{subject.maker}-{digest}"
+
+
+def _make_edgec(shop: Workshop, subject: Subject, folder: Path) -> dict[str, Any]:
+    config = write_config(subject.model, shop.model_folder(subject.model))
+    shutil.rmtree(shop.cache / "stages", ignore_errors=True)
+    job = {"config": str(config), "context": subject.context, "out": str(folder / "model.edgec"), **subject.options}
+    return {"file": "model.edgec", **_exported(subject, job)}
+
+
+def _make_executorch(shop: Workshop, subject: Subject, folder: Path) -> dict[str, Any]:
+    source = write_weights(subject.model, shop.model_folder(subject.model)).parent
+    return {"file": "model.pte", **_exported(subject, {"folder": str(source), "out": str(folder / "model.pte")})}
+
+
+def _exported(subject: Subject, job: Mapping[str, Any]) -> dict[str, Any]:
+    done: Done = run([sys.executable, "-m", _EXPORTS[subject.maker]], stdin=job, environment=QUIET)
+    return {**done.json(), "cost": asdict(done.cost)}
+
+
+def _make_gguf(shop: Workshop, subject: Subject, folder: Path) -> dict[str, Any]:
+    job = {"source": str(float16_gguf(shop, subject.model)), "out": str(folder / "model.gguf"), **subject.options}
+    facts = run_worker(GGUF, job, python=shop.peers)
+    return {"file": "model.gguf", "file_bytes": facts["file_bytes"], "decode_bytes": facts["decode_bytes"]}
+
+
+def float16_gguf(shop: Workshop, model: Model) -> Path:
+    """The model for llama.cpp before quantising."""
+    folder = shop.model_folder(model)
+    out = folder / "model-f16.gguf"
+    if not out.is_file():
+        weights = write_weights(model, folder)
+        job = {"config": str(folder / "config.json"), "weights": str(weights), "out": str(out)}
+        run_worker(GGUF, job, python=shop.peers)
+    return out
+
+
+MAKERS: dict[str, Callable[[Workshop, Subject, Path], dict[str, Any]]] = {
+    "edgec": _make_edgec,
+    "executorch": _make_executorch,
+    "gguf": _make_gguf,
+}

@@ -1,0 +1,111 @@
+"""What all parts of a run share: settings, the workshop, the clock, and results as they come in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from benchmarks.harness.artifacts import Workshop
+from benchmarks.harness.cases import CASES, Case
+from benchmarks.harness.results import Failure
+from benchmarks.harness.rounds import Rounds
+from benchmarks.harness.store import Store
+from benchmarks.harness.subjects import LONG_CONTEXT, MORE, QUICK_CONTEXT, SPEED, Subject
+
+Fields = dict[str, list[Any]]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How large a run is.
+
+    Attributes:
+        quick: tiny random models and no peers: checks the harness in a minute or two, measures nothing.
+        more: also what takes longest.
+        threads: each measurement is made with each of these.
+        rounds: of processes for each subject and number of threads.
+        build: where artifacts, finished measurements and results lie.
+    """
+
+    quick: bool
+    more: bool
+    threads: tuple[int, ...]
+    rounds: int
+    build: Path
+
+    @property
+    def models(self) -> dict[str, tuple[Subject, ...]]:
+        """The subjects by model."""
+        if self.quick:
+            return {"tiny": SPEED["tiny"]}
+        extra = MORE if self.more else {}
+        return {name: (*SPEED[name], *extra.get(name, ())) for name in ("q8L", "smol", "qwen3")}
+
+    @property
+    def long_context(self) -> tuple[Subject, ...]:
+        """Who takes part in the comparison over contexts."""
+        return QUICK_CONTEXT if self.quick else LONG_CONTEXT
+
+    @property
+    def contexts(self) -> list[int]:
+        """Lengths of the prompts."""
+        return [16, 32, 64] if self.quick else [128, 256, 512, 1024, 2048, 4096, 8192]
+
+    def cases(self, model: str) -> tuple[Case, ...]:
+        """What is measured of a model."""
+        return CASES["quick" if self.quick else {"qwen3": "short"}.get(model, "full")]
+
+
+@dataclass(frozen=True)
+class PartOfRun:
+    """A piece of the run. ``expected_s``: on an idle machine of two cores, for the estimate of the time left."""
+
+    name: str
+    expected_s: float
+    work: Callable[[Bench], Fields]
+
+
+@dataclass
+class Bench:
+    """A run under way.
+
+    Attributes:
+        left_s: expected seconds of the parts behind the present one.
+        expected_s: of the present part.
+    """
+
+    settings: Settings
+    shop: Workshop
+    store: Store
+    part: str = ""
+    expected_s: float = 0.0
+    left_s: float = 0.0
+    failures: list[Failure] = field(default_factory=list)
+    _began: float = field(default_factory=monotonic)
+
+    def enter(self, part: PartOfRun, left_s: float) -> None:
+        """Begin a part."""
+        self.part, self.expected_s, self.left_s, self._began = part.name, part.expected_s, left_s, monotonic()
+
+    def say(self, what: str, share: float = 0.0) -> None:
+        """A line on stderr: the part, what it does now, and about how long the run still takes."""
+        spent = monotonic() - self._began
+        rest = spent / share - spent if share > 0.1 else max(0.0, self.expected_s - spent)
+        print(f"[about {(rest + self.left_s) / 60:.0f} min left] {self.part}: {what}", file=sys.stderr, flush=True)
+
+    def rounds(self, budget_s: float) -> Rounds:
+        """Turns with this run's settings."""
+        settings = self.settings
+        return Rounds(self.shop, self.store, settings.rounds, settings.threads, budget_s, self.say)
+
+    def fail(self, what: str, why: str) -> None:
+        """Take note of something that could not be measured."""
+        self.failures.append(Failure(part=what, what=why))
+
+    def once(self, key: Mapping[str, Any], work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The kept result of a piece of work, or a new one."""
+        return self.store.once({"part": self.part, **key}, work)

@@ -1,0 +1,81 @@
+"""Where a run takes place, and with which versions."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.harness.results import Machine
+from benchmarks.peers.environment import REQUIREMENTS
+from edgec.devices.transport import DeviceFacts
+
+_PACKAGES = ("torch", "executorch", "torchao", "transformers", "numpy")
+_FEATURES = ("avx2", "fma", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_int8", "asimddp", "i8mm", "sve")
+_HARNESS = ("harness/jobs.py", "harness/rounds.py", "harness/edgec_engine.py", "peers")
+
+
+def machine(load_before: float | None) -> Machine:
+    """This machine, at the end of a run that began with the given load average."""
+    facts = host_facts()
+    return Machine(
+        cpu=facts.cpu,
+        cores=facts.cores,
+        memory_bytes=facts.memory_bytes,
+        system=facts.system,
+        features=_features(),
+        governor=facts.governor,
+        load_average=(load_before, facts.load_average),
+    )
+
+
+def host_facts() -> DeviceFacts:
+    """What edgec knows of this machine now."""
+    from edgec.devices.host import HostTransport
+
+    return HostTransport().facts()
+
+
+def _features() -> list[str]:
+    path = Path("/proc/cpuinfo")
+    text = path.read_text() if path.is_file() else ""
+    flags = set(re.findall(r"\S+", " ".join(re.findall(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE))))
+    return [name for name in _FEATURES if name in flags]
+
+
+def versions() -> dict[str, str]:
+    """Of everything that runs; the peers' pins among them."""
+    import edgec
+
+    found = {"edgec": edgec.__version__, "python": platform.python_version(), "compiler": _compiler()}
+    peers = dict(pin.split("==") for pin in REQUIREMENTS[:2])
+    return {**found, **{name: version(name) for name in _PACKAGES}, **peers}
+
+
+def _compiler() -> str:
+    program = shutil.which("c++") or shutil.which("g++") or shutil.which("clang++")
+    if program is None:
+        return "none"
+    return subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+
+
+def identity() -> str:
+    """Of edgec's sources, of what measures, and of this machine: what a measurement may be resumed with."""
+    from edgec.exporter.stage_cache import source_digest
+
+    own = source_digest("exporter", "passes", "backends", "runtime_py", "devices")
+    what = [own, _harness_digest(), versions(), platform.machine(), os.cpu_count(), host_facts().cpu]
+    return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]
+
+
+def _harness_digest() -> str:
+    root = Path(__file__).resolve().parents[1]
+    places = [root / name for name in _HARNESS]
+    files = [file for place in places for file in (sorted(place.glob("*.py")) if place.is_dir() else [place])]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

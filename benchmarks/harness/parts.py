@@ -1,0 +1,188 @@
+"""The parts of a run, in order; each returns fields of ``Results``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from benchmarks.harness.artifacts import Made, float16_gguf
+from benchmarks.harness.bench import Bench, Fields, PartOfRun
+from benchmarks.harness.limits import measure_limits
+from benchmarks.harness.memory import measure_memory
+from benchmarks.harness.models import Model, write_weights
+from benchmarks.harness.processes import ProcessFailed, run_worker
+from benchmarks.harness.results import Agreement, Artifact, Export, ModelFacts
+from benchmarks.harness.rounds import curves, speeds
+from benchmarks.harness.scripts import SCRIPTS, run_script
+from benchmarks.harness.subjects import LLAMA, Subject
+
+_BF16_BYTES = 2
+_DECODED = 8
+_AGREEMENT_TOKENS = 32
+
+
+def _limits(bench: Bench) -> Fields:
+    bench.say("memory bandwidth and arithmetic")
+    settings = bench.settings
+    repeats = 1 if settings.quick else 5
+    rows = partial(measure_limits, settings.build, settings.threads, repeats)
+    return {"limits": bench.once({"repeats": repeats}, lambda: {"rows": rows()})["rows"]}
+
+
+def _engine(bench: Bench) -> Fields:
+    """Compiled before anything is timed: an export must not pay for it."""
+    from edgec.devices.runner_build import build_runner
+
+    build_runner(announce=bench.say)
+    return {}
+
+
+def _peers(bench: Bench) -> Fields:
+    if not bench.settings.quick:
+        bench.say("llama.cpp's environment (compiled from source on first use)")
+        bench.say(f"they run in {bench.shop.peers}", 1.0)
+    return {}
+
+
+def _all_subjects(bench: Bench) -> Iterator[Subject]:
+    yield from (subject for subjects in bench.settings.models.values() for subject in subjects)
+    yield from bench.settings.long_context
+
+
+def _artifacts(bench: Bench) -> Fields:
+    """Make every artifact; the exports of the models side by side are figures themselves."""
+    compared = {id(subject) for subjects in bench.settings.models.values() for subject in subjects}
+    fields: Fields = {"artifacts": [], "exports": []}
+    subjects = list(_all_subjects(bench))
+    for done, subject in enumerate(subjects):
+        bench.say(f"{subject.model.name}: {subject.name}", done / len(subjects))
+        try:
+            made = bench.shop.made(subject)
+        except ProcessFailed as failed:
+            bench.fail(f"{subject.model.name}: {subject.name}", str(failed))
+            continue
+        if id(subject) in compared:
+            fields["artifacts"].append(_artifact(subject, made))
+            fields["exports"] += [_export(subject, made.cost)] if made.cost else []
+    fields["models"] = [_facts(subjects[0].model) for subjects in bench.settings.models.values()]
+    return fields
+
+
+def _artifact(subject: Subject, made: Made) -> Artifact:
+    return Artifact(
+        model=subject.model.name,
+        subject=subject.name,
+        file_bytes=made.file_bytes,
+        decode_bytes_computed=made.decode_bytes or _decode_bytes(subject),
+        note=subject.note,
+    )
+
+
+def _decode_bytes(subject: Subject) -> int | None:
+    """Matrices by their bits; the embedding's one row is nothing."""
+    if subject.matrix_bits is None or subject.vocab_bits is None:
+        return None
+    model = subject.model
+    return int(model.matrix_values * subject.matrix_bits + model.vocab_values * subject.vocab_bits) // 8
+
+
+def _export(subject: Subject, cost: Mapping[str, Any]) -> Export:
+    bf16 = _BF16_BYTES * subject.model.parameters
+    return Export(model=subject.model.name, subject=subject.name, bf16_bytes=bf16, **cost)
+
+
+def _facts(model: Model) -> ModelFacts:
+    layers = int(model.config["num_hidden_layers"])
+    values = {"matrix_values": model.matrix_values, "vocab_values": model.vocab_values}
+    return ModelFacts(name=model.name, about=model.about, layers=layers, **values)
+
+
+def _agreement(bench: Bench) -> Fields:
+    """llama.cpp's float16 form of each compared model against transformers; no peers in a quick run."""
+    if bench.settings.quick:
+        return {}
+    models = [subjects[0].model for name, subjects in bench.settings.models.items() if name != "qwen3"]
+    return {"agreements": [bench.once({"model": m.name}, partial(_agree, bench, m)) for m in models]}
+
+
+def _agree(bench: Bench, model: Model) -> dict[str, Any]:
+    import torch
+
+    bench.say(f"{model.name}: transformers")
+    tokens = [(7 * i * i + 3) % int(model.config["vocab_size"]) for i in range(_AGREEMENT_TOKENS)]
+    job = {"kind": "logits", "artifact": str(float16_gguf(bench.shop, model)), "threads": 2, "context": 64}
+    rows = {"tokens": tokens, "rows": len(tokens), "kv": "float32"}
+    theirs = torch.tensor(run_worker(LLAMA, {**job, **rows}, python=bench.shop.peers)["logits"])
+    ours = _transformers_logits(bench, model, tokens)
+    same = (theirs.argmax(-1) == ours.argmax(-1)).float().mean().item()
+    found = Agreement(
+        model=model.name,
+        positions=len(tokens),
+        top1_agreement=same,
+        max_abs=(theirs - ours).abs().max().item(),
+        logits_max_abs=ours.abs().max().item(),
+    )
+    return found.model_dump()
+
+
+def _transformers_logits(bench: Bench, model: Model, tokens: list[int]) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    folder = write_weights(model, bench.shop.model_folder(model)).parent
+    loaded = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    with torch.no_grad():
+        return loaded(torch.tensor([tokens])).logits[0]
+
+
+def _speed(model: str, budget_s: float, bench: Bench) -> Fields:
+    subjects = bench.settings.models.get(model, ())
+    cases = bench.settings.cases(model)
+    job = {"kind": "speed", "cases": [case.to_json() for case in cases]}
+    outcomes, failures = bench.rounds(budget_s).take(subjects, job)
+    bench.failures += failures
+    return {"speeds": speeds(outcomes, cases)}
+
+
+def _memory(bench: Bench) -> Fields:
+    return {"memory": measure_memory(bench)}
+
+
+def _contexts(budget_s: float, bench: Bench) -> Fields:
+    job = {"kind": "contexts", "contexts": bench.settings.contexts, "steps": _DECODED}
+    turns = replace(bench.rounds(budget_s), threads=bench.settings.threads[-1:])
+    outcomes, failures = turns.take(bench.settings.long_context, job)
+    bench.failures += failures
+    return {"contexts": curves(outcomes)}
+
+
+def _speed_part(model: str, budget_s: float) -> PartOfRun:
+    return PartOfRun(f"speed of {model}", budget_s, partial(_speed, model, budget_s))
+
+
+def parts(quick: bool) -> tuple[PartOfRun, ...]:
+    """All parts, in order. Only the scripts depend on nothing else here."""
+    if quick:
+        return (
+            PartOfRun("limits", 3, _limits),
+            PartOfRun("engine", 40, _engine),
+            PartOfRun("artifacts", 50, _artifacts),
+            _speed_part("tiny", 20),
+            PartOfRun("memory", 10, _memory),
+            PartOfRun("long context", 20, partial(_contexts, 60)),
+        )
+    return (
+        PartOfRun("limits", 25, _limits),
+        PartOfRun("engine", 60, _engine),
+        PartOfRun("peers", 60, _peers),
+        PartOfRun("agreement", 60, _agreement),
+        PartOfRun("artifacts", 900, _artifacts),
+        _speed_part("q8L", 400),
+        _speed_part("smol", 250),
+        _speed_part("qwen3", 350),
+        PartOfRun("memory", 80, _memory),
+        PartOfRun("long context", 300, partial(_contexts, 300)),
+        *(PartOfRun(script.name, script.budget_s, partial(run_script, script)) for script in SCRIPTS),
+    )

@@ -1,0 +1,69 @@
+"""A run on paper: tables for the terminal, the same as Markdown, the results file, the plots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.harness.cost_tables import agreement_grid, context_grid, export_grid, failure_grid, memory_grid
+from benchmarks.harness.grid import Grid
+from benchmarks.harness.plots import context_plot
+from benchmarks.harness.profile_tables import profile_grids
+from benchmarks.harness.results import Results
+from benchmarks.harness.script_tables import script_grids
+from benchmarks.harness.speed_tables import limits_grid, speed_grid, spread_grid
+
+_WIDTH = 160
+
+
+def grids(results: Results) -> list[Grid]:
+    """Every table that has a row."""
+    return [grid for grid in _all(results) if grid.rows]
+
+
+def _all(results: Results) -> Iterator[Grid]:
+    yield limits_grid(results)
+    yield agreement_grid(results)
+    yield from (speed_grid(results, model.name) for model in results.models)
+    yield export_grid(results)
+    yield memory_grid(results)
+    yield context_grid(results)
+    yield from profile_grids(results)
+    yield from script_grids(results)
+    yield spread_grid(results)
+    yield failure_grid(results)
+
+
+def print_report(results: Results) -> None:
+    """All tables on the terminal."""
+    console = Console(width=None if Console().is_terminal else _WIDTH)
+    for grid in grids(results):
+        console.print(grid.rich())
+
+
+def markdown(results: Results) -> str:
+    """All tables, with the machine, the versions and the date above them."""
+    machine, versions = results.machine, ", ".join(f"{name} {text}" for name, text in results.versions.items())
+    before, after = ("unavailable" if load is None else f"{load:.2f}" for load in machine.load_average)
+    head = [
+        "# Measured side by side",
+        "",
+        f"{results.date}, {machine.cpu}, {machine.cores} cores, {machine.memory_bytes / 1e9:.0f} GB, {machine.system}, "
+        f"{' '.join(machine.features)}; load average {before} before, {after} after. {versions}.",
+    ]
+    quick = ["", "A quick run of tiny models: it checks the harness and says nothing about speed."]
+    return "\n".join(
+        [*head, *(quick if results.quick else []), "", *(f"{grid.markdown(2)}\n" for grid in grids(results))]
+    )
+
+
+def save_report(results: Results, folder: Path) -> list[Path]:
+    """Write results.json, results.md and the plots; returns their paths."""
+    files = {"results.json": results.model_dump_json(indent=1), "results.md": markdown(results)}
+    if results.contexts:
+        files["long-context.svg"] = context_plot(results)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return [folder / name for name in files]

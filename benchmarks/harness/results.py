@@ -1,0 +1,189 @@
+"""The results file: one JSON object for one run of ``make bench``. docs/benchmarking.md explains it field by field.
+
+Null is unavailable. Every figure was measured, except where a field's name says ``computed``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+SCHEMA_VERSION = 1
+FOLDER = Path(__file__).resolve().parents[1] / "results"
+
+
+class Part(BaseModel):
+    """Base of all parts: immutable, unknown fields refused, no infinite numbers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
+
+
+class Spread(Part):
+    """Several values of one quantity. ``low`` and ``high`` are the extremes, ``q1`` and ``q3`` the quartiles."""
+
+    median: float
+    low: float
+    q1: float
+    q3: float
+    high: float
+    count: int
+
+
+class Machine(Part):
+    """Where it ran. ``features``: instruction sets that matter here; ``load_average`` at the start and at the end."""
+
+    cpu: str
+    cores: int
+    memory_bytes: int
+    system: str
+    features: list[str]
+    governor: str | None
+    load_average: tuple[float | None, float | None]
+
+
+class Limits(Part):
+    """The most this machine reached with so many threads."""
+
+    threads: int
+    read_gb_per_s: float | None
+    int8_gops: float | None
+    fp32_gflops: float | None
+    obtained: str
+
+
+class ModelFacts(Part):
+    """An architecture. ``matrix_values``: weights of the linear layers; ``vocab_values``: of the vocabulary matrix."""
+
+    name: str
+    about: str
+    layers: int
+    matrix_values: int
+    vocab_values: int
+
+
+class Artifact(Part):
+    """What a subject runs.
+
+    Attributes:
+        subject: for instance ``llama.cpp Q4_0``.
+        file_bytes: the artifact alone, without tokenizer and report.
+        decode_bytes_computed: weights read for one token, from the bits of each matrix.
+        note: what keeps it from being the exact counterpart of the others.
+    """
+
+    model: str
+    subject: str
+    file_bytes: int
+    decode_bytes_computed: int | None
+    note: str = ""
+
+
+class Export(Part):
+    """An export in a process of its own, by the kernel's account of that process."""
+
+    model: str
+    subject: str
+    cpu_s: float
+    wall_s: float
+    peak_bytes: int
+    bf16_bytes: int
+
+
+class Speed(Part):
+    """One case of one subject; see ``cases.py``. Times are those of the whole case, per step where it has several.
+
+    Attributes:
+        tokens: per call.
+        wall_ms: on the clock.
+        cpu_ms: of all threads.
+        others: CPUs that other processes kept busy meanwhile, the worst round.
+    """
+
+    model: str
+    subject: str
+    threads: int
+    case: str
+    tokens: int
+    wall_ms: Spread
+    cpu_ms: Spread
+    others: float | None
+
+
+class Memory(Part):
+    """Peak resident memory of a process that loads, prefills 512 tokens and decodes 8.
+
+    Attributes:
+        runtime: ``Python`` or ``C++ runner``; the former's peak holds the interpreter.
+        idle_bytes: the same process with its libraries loaded, before the model is.
+        kv_bytes: of the KV cache, from its shape; None where it is not edgec's.
+    """
+
+    model: str
+    subject: str
+    runtime: str
+    threads: int
+    kv_bytes: int | None
+    peak_bytes: int
+    idle_bytes: int | None
+    obtained: str
+
+
+class ContextCurve(Part):
+    """Cost against context: ``ttft_ms[i]`` of ``contexts[i]`` tokens, ``decode_ms[i]`` of one at the end of them."""
+
+    subject: str
+    threads: int
+    contexts: list[int]
+    ttft_ms: list[Spread]
+    decode_ms: list[Spread]
+
+
+class Agreement(Part):
+    """That a peer runs the same model: its float16 form against transformers in float32."""
+
+    model: str
+    positions: int
+    top1_agreement: float
+    max_abs: float
+    logits_max_abs: float
+
+
+class Failure(Part):
+    """Something that could not be measured, and why."""
+
+    part: str
+    what: str
+
+
+class Results(Part):
+    """One run."""
+
+    schema_version: Literal[1] = 1
+    date: str
+    quick: bool
+    seconds: dict[str, float]
+    versions: dict[str, str]
+    machine: Machine
+    models: list[ModelFacts] = []
+    limits: list[Limits] = []
+    agreements: list[Agreement] = []
+    artifacts: list[Artifact] = []
+    exports: list[Export] = []
+    speeds: list[Speed] = []
+    memory: list[Memory] = []
+    contexts: list[ContextCurve] = []
+    profiles: list[dict[str, Any]] = []
+    scripts: dict[str, Any] = {}
+    failures: list[Failure] = []
+
+
+def read_results(path: Path) -> Results:
+    """One results file."""
+    return Results.model_validate_json(path.read_text())
+
+
+def committed(folder: Path = FOLDER) -> Path | None:
+    """The newest results file that is part of the repository, or None."""
+    return max(folder.glob("*.json"), default=None)

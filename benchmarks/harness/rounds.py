@@ -1,0 +1,148 @@
+"""Subjects measured in turns, each measurement in a fresh process: what drifts over minutes meets all of them alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from time import monotonic
+from typing import Any
+
+from benchmarks.harness.artifacts import Workshop
+from benchmarks.harness.cases import Case
+from benchmarks.harness.processes import ProcessFailed, run_worker
+from benchmarks.harness.results import ContextCurve, Failure, Speed
+from benchmarks.harness.spread import spread
+from benchmarks.harness.store import Store
+from benchmarks.harness.subjects import Subject
+
+_TIMEOUT_S = 900.0
+_LOADING = {"load", "first token"}
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One process: a subject with so many threads, for the ``round``-th time."""
+
+    subject: Subject
+    threads: int
+    round: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a turn gave."""
+
+    turn: Turn
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How turns are taken.
+
+    Attributes:
+        count: rounds, if the time allows.
+        threads: each round measures every subject with each of these.
+        budget_s: no round but the first two begins after so long.
+        say: told what is measured, and the share that is done, 0..1.
+    """
+
+    shop: Workshop
+    store: Store
+    count: int
+    threads: tuple[int, ...]
+    budget_s: float
+    say: Callable[[str, float], None]
+
+    def take(self, subjects: Sequence[Subject], job: Mapping[str, Any]) -> tuple[list[Outcome], list[Failure]]:
+        """Run the job for all subjects; a subject that fails once is left out from then on."""
+        began, outcomes, failures = monotonic(), list[Outcome](), list[Failure]()
+        turns = [Turn(s, t, r) for r in range(self.count) for t in self.threads for s in subjects]
+        for done, turn in enumerate(turns):
+            if any(f.part == _label(turn.subject) for f in failures):
+                continue
+            if turn.round >= 2 and monotonic() - began > self.budget_s:
+                failures.append(Failure(part="time", what=f"{job['kind']}: {turn.round} of {self.count} rounds"))
+                break
+            self.say(f"{_label(turn.subject)}, {turn.threads} threads, round {turn.round + 1}", done / len(turns))
+            try:
+                outcomes.append(Outcome(turn, self._result(turn, job)))
+            except ProcessFailed as failed:
+                failures.append(Failure(part=_label(turn.subject), what=str(failed)))
+        return outcomes, failures
+
+    def _result(self, turn: Turn, job: Mapping[str, Any]) -> dict[str, Any]:
+        subject, made = turn.subject, self.shop.made(turn.subject)
+        extra = {"artifact": str(made.path), "threads": turn.threads, "context": subject.context}
+        whole = {**job, **subject.job, **extra}
+        python = self.shop.interpreter(subject)
+
+        def work() -> dict[str, Any]:
+            return run_worker(subject.worker, whole, python=python, timeout_s=_TIMEOUT_S)
+
+        return self.store.once({"worker": subject.worker, "job": whole, "round": turn.round}, work)
+
+
+def _label(subject: Subject) -> str:
+    return f"{subject.model.name}: {subject.name}"
+
+
+def _by_subject(outcomes: Iterable[Outcome]) -> Iterator[tuple[Subject, int, list[Mapping[str, Any]]]]:
+    """(subject, threads, results of all rounds), in the order of the first round."""
+
+    def place(outcome: Outcome) -> tuple[str, int]:
+        return outcome.turn.subject.name, outcome.turn.threads
+
+    ordered = list(outcomes)
+    first = {place(outcome): index for index, outcome in reversed(list(enumerate(ordered)))}
+    ordered.sort(key=lambda outcome: first[place(outcome)])
+    for (_, threads), group in groupby(ordered, place):
+        found = list(group)
+        yield found[0].turn.subject, threads, [outcome.result for outcome in found]
+
+
+def speeds(outcomes: Iterable[Outcome], cases: Sequence[Case]) -> list[Speed]:
+    """Every case of every subject, over all rounds; ``load to first token`` is the sum of the two."""
+    rows = []
+    for subject, threads, results in _by_subject(outcomes):
+        others = [result["others"] for result in results if result["others"] is not None]
+        common: dict[str, Any] = {
+            "model": subject.model.name,
+            "subject": subject.name,
+            "threads": threads,
+            "others": max(others, default=None),
+        }
+        walls, cpus = _loads(results, "wall_s"), _loads(results, "cpu_s")
+        rows.append(Speed(case="load to first token", tokens=1, wall_ms=spread(walls), cpu_ms=spread(cpus), **common))
+        rows += [_speed(case, results, common) for case in cases]
+    return rows
+
+
+def _loads(results: Sequence[Mapping[str, Any]], clock: str) -> list[float]:
+    return [1e3 * sum(s[clock] for s in result["samples"] if s["case"] in _LOADING) for result in results]
+
+
+def _speed(case: Case, results: Sequence[Mapping[str, Any]], common: Mapping[str, Any]) -> Speed:
+    found = [s for result in results for s in result["samples"] if s["case"] == case.name]
+    wall, cpu = (spread([1e3 * s[clock] / case.steps for s in found]) for clock in ("wall_s", "cpu_s"))
+    return Speed(case=case.name, tokens=case.tokens, wall_ms=wall, cpu_ms=cpu, **common)
+
+
+def curves(outcomes: Iterable[Outcome]) -> list[ContextCurve]:
+    """Time to first token and decoding against context."""
+    return [_curve(subject, threads, results) for subject, threads, results in _by_subject(outcomes)]
+
+
+def _curve(subject: Subject, threads: int, results: Sequence[Mapping[str, Any]]) -> ContextCurve:
+    contexts, steps = results[0]["contexts"], results[0]["steps"] - 1
+    upto = range(1, len(contexts) + 1)
+    ttft = [[1e3 * sum(span["wall_s"] for span in result["prefill"][:n]) for result in results] for n in upto]
+    decode = [[1e3 * result["decode"][n - 1]["wall_s"] / steps for result in results] for n in upto]
+    return ContextCurve(
+        subject=subject.name,
+        threads=threads,
+        contexts=contexts,
+        ttft_ms=[spread(values) for values in ttft],
+        decode_ms=[spread(values) for values in decode],
+    )

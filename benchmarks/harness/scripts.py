@@ -1,0 +1,45 @@
+"""Benchmarks that are scripts of their own: each run in a process within its time, its JSON kept as it is."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.harness.bench import Bench, Fields
+from benchmarks.harness.processes import ProcessFailed, run
+
+FOLDER = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Script:
+    """A file of ``benchmarks/``; ``--json`` makes it print one JSON object. After ``budget_s`` it is stopped."""
+
+    name: str
+    arguments: tuple[str, ...]
+    budget_s: float
+
+
+SCRIPTS = (
+    Script("attention_kernel", ("--json",), 120),
+    Script("speculation", ("--json",), 240),
+    Script("prefix", ("--json",), 120),
+    Script("several_sessions", ("--json",), 120),
+    Script("plan_accuracy", ("--json",), 60),
+)
+
+
+def run_script(script: Script, bench: Bench) -> Fields:
+    """The script's object under its name."""
+    bench.say(f"benchmarks/{script.name}.py")
+    command: list[str | Path] = [sys.executable, FOLDER / f"{script.name}.py", *script.arguments]
+    try:
+        found = bench.once(
+            {"arguments": script.arguments}, lambda: json.loads(run(command, timeout_s=script.budget_s).stdout)
+        )
+    except ProcessFailed as failed:
+        bench.fail(script.name, str(failed))
+        return {}
+    return {"scripts": [(script.name, found)]}

@@ -1,0 +1,101 @@
+"""Who takes part: edgec's recipes, llama.cpp's formats, ExecuTorch's own export; as data.
+
+A subject is a model in one runtime's form. ``worker`` is the module that measures it, ``maker`` makes its artifact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness.models import LONG, Q8L, QWEN3, SMOL, TINY, WINDOW, Model
+
+EQUAL = str(Path(__file__).resolve().parents[1] / "recipes" / "equal.toml")
+EDGEC, LLAMA, STOCK = "benchmarks.harness.edgec_engine", "benchmarks.peers.llama_cpp", "benchmarks.peers.executorch"
+ONE_ROW = "gives one row of logits only, also where k are asked for"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One contestant.
+
+    Attributes:
+        name: as the tables call it.
+        maker: ``edgec``, ``gguf`` or ``executorch``; a key of ``artifacts.MAKERS``.
+        options: of the maker: ``recipe`` and ``context``, or ``preset``.
+        job: extra fields of its measuring jobs, e.g. ``kv``.
+        context: positions it must serve.
+        matrix_bits, vocab_bits: per weight with scales, for the bytes read per token; None where the maker tells.
+        note: what keeps it from being the exact counterpart of the others.
+    """
+
+    name: str
+    model: Model
+    worker: str
+    maker: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    job: Mapping[str, Any] = field(default_factory=dict)
+    context: int = 1024
+    matrix_bits: float | None = None
+    vocab_bits: float | None = None
+    note: str = ""
+
+    @property
+    def peer(self) -> bool:
+        """Whether it is compared with, not made by edgec."""
+        return self.maker != "edgec"
+
+
+def edgec(
+    model: Model, name: str, changes: Mapping[str, Any] | None = None, *, recipe: str = EQUAL, context: int = 1024
+) -> Subject:
+    """The product, with a recipe whose linear layers have 4 bits in groups of 32; ``changes`` are fields of it."""
+    options = {"recipe": recipe, "changes": dict(changes or {})}
+    return Subject(name, model, EDGEC, "edgec", options, {}, context, 4.5, 4.5 if recipe == EQUAL else 8.0)
+
+
+def llama(model: Model, name: str, preset: str, context: int = 1024, kv: str = "float16") -> Subject:
+    """llama.cpp with Q4_0: 4 bits in groups of 32 with a float16 scale."""
+    return Subject(name, model, LLAMA, "gguf", {"preset": preset}, {"kv": kv}, context)
+
+
+def stock(model: Model) -> Subject:
+    """ExecuTorch's own export: 8da4w, groups of 32, embedding in 8 bits."""
+    job = {"vocab_size": model.config["vocab_size"]}
+    return Subject("ExecuTorch 8da4w", model, STOCK, "executorch", {}, job, 1024, 4.5, 4.5, ONE_ROW)
+
+
+def _side_by_side(model: Model) -> tuple[Subject, ...]:
+    return (
+        edgec(model, "edgec"),
+        llama(model, "llama.cpp Q4_0", "preset"),
+        llama(model, "llama.cpp, all Q4_0", "equal"),
+    )
+
+
+SPEED = {
+    "q8L": (*_side_by_side(Q8L), stock(Q8L)),
+    "smol": _side_by_side(SMOL),
+    "qwen3": _side_by_side(QWEN3),
+    "tiny": (edgec(TINY, "edgec", context=64),),
+}
+# ``make bench-all``: the recipe that users get by default, and the stock export of SmolLM2.
+MORE = {"q8L": (edgec(Q8L, "edgec, recipe 4bit", recipe="4bit"),), "smol": (stock(SMOL),)}
+
+KV_TYPES = ("float32", "float16", "int8", "int4")
+_LONG_CONTEXT = 8192
+
+
+def _kv(model: Model, kv: str, context: int, suffix: str = "") -> Subject:
+    return edgec(model, f"edgec, {kv} KV{suffix}", {"kv_dtype": kv}, context=context)
+
+
+LONG_CONTEXT = (
+    *(_kv(LONG, kv, _LONG_CONTEXT) for kv in KV_TYPES),
+    _kv(WINDOW, "float16", _LONG_CONTEXT, ", window 1024"),
+    llama(LONG, "llama.cpp, float16 KV", "equal", _LONG_CONTEXT),
+    llama(LONG, "llama.cpp, q8_0 KV", "equal", _LONG_CONTEXT, kv="q8_0"),
+)
+QUICK_CONTEXT = tuple(_kv(TINY, kv, 64) for kv in ("float16", "int8"))
