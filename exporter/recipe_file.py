@@ -24,6 +24,10 @@ def _whole(low: int) -> Check:
     return f"a whole number of at least {low}", lambda value: type(value) is int and value >= low
 
 
+def _is_boundary(value: Any) -> bool:
+    return (type(value) is int and value >= 1) or (type(value) is float and 0.0 < value < 1.0)
+
+
 _TEXT: Check = ("a text", lambda value: isinstance(value, str))
 _TRUTH: Check = ("true or false", lambda value: isinstance(value, bool))
 _NUMBER: Check = ("a number", lambda value: type(value) in (int, float))
@@ -43,6 +47,7 @@ _TABLES: dict[str, dict[str, Check]] = {
     "lm_head": _SCHEME,
     "embedding": _GRID,
     "cache": {"dtype": _one_of("float32", "float16", "int8", "int4"), "sink_tokens": _whole(0)},
+    "shared_kv": {"mode": _one_of("reuse"), "boundary": ("a count of layers or a share of them", _is_boundary)},
     "limits": {"context": _whole(2), "prefill_chunk": _whole(1), "logit_rows": _whole(1)},
     "budgets": dict.fromkeys(("kl_mean", "kl_max", "top1_agreement", "max_abs", "mean_abs", "max_relative"), _NUMBER),
 }
@@ -106,9 +111,17 @@ def parse_recipe(table: Mapping[str, Any], name: str, where: str) -> Recipe:
         rules=_rules(table.get("rules", []), where),
         **{key: table[key] for key in _TOP if key in table},
         **{f"kv_{key}" if key == "dtype" else key: value for key, value in cache.items()},
+        **_shared_kv(table.get("shared_kv")),
         **limits,
         budgets=tables["budgets"],
     )
+
+
+def _shared_kv(values: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The table's presence asks for sharing; its keys have defaults."""
+    if values is None:
+        return {}
+    return {"shared_kv": values.get("mode", "reuse"), **{k: v for k, v in values.items() if k == "boundary"}}
 
 
 def _scheme(table: Mapping[str, Any], key: str, where: str, **fixed: Any) -> WeightScheme | None:

@@ -37,6 +37,8 @@ class Recipe:
         context: longest sequence, tokens; None for the model's own.
         prefill_chunk: tokens per call.
         logit_rows: positions with logits per call.
+        shared_kv: ``reuse``: layers behind the boundary read an earlier layer's keys and values; None: each its own.
+        boundary: first layers that keep their own: a count, or a share of all (0..1).
         kernels: ``edgec`` for its own operators, ``standard`` for those that every ExecuTorch app has.
         budgets: limits of the quality check: ``kl_mean`` (nats), ``top1_agreement`` (0..1); empty for the defaults.
     """
@@ -53,6 +55,8 @@ class Recipe:
     context: int | None = None
     prefill_chunk: int = 128
     logit_rows: int = 16
+    shared_kv: str | None = None
+    boundary: float | int = 0.625
     kernels: str = "edgec"
     budgets: Mapping[str, float] = field(default_factory=dict)
 

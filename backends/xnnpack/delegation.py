@@ -16,7 +16,7 @@ from torch.fx import Node
 from edgec.backends.xnnpack.clusters import LINEAR
 from edgec.exporter.bundle.manifest import Delegation, Fallback
 
-_ATTENTION = ("custom_sdpa", "custom_quantized_sdpa", "attention")
+_ATTENTION = ("custom_sdpa", "custom_quantized_sdpa", "attention", "cached_attention")
 _NO_WORK = frozenset(
     [
         "view",
@@ -34,7 +34,12 @@ _NO_WORK = frozenset(
         "alias",
     ]
 )
+_OWN = "edgec's own kernel: "
 _REASONS = {
+    "cached_attention": _OWN + "attention reads state in place; XNNPACK has no operator over mutable state",
+    "cache_write": _OWN + "writes state in place; XNNPACK has no mutable tensors",
+    "rms_norm": _OWN + "a norm over heads, between a delegate and attention",
+    "rope": _OWN + "rotates heads, between a delegate and attention",
     "custom_sdpa": "attention reads state in place; XNNPACK has no operator over mutable state",
     "custom_quantized_sdpa": "attention reads int8 state in place; XNNPACK has no operator over mutable state",
     "update_cache": "writes state in place; XNNPACK has no mutable tensors",

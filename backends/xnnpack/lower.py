@@ -20,13 +20,15 @@ from torch.fx import GraphModule, Node
 from edgec.backends.xnnpack.clusters import clusters, is_constant
 from edgec.backends.xnnpack.delegate import Stored, Template, instantiate, lower_template
 from edgec.backends.xnnpack.delegation import delegation
+from edgec.backends.xnnpack.embedding import replace_embeddings
 from edgec.backends.xnnpack.norms import write_out_norms
 from edgec.backends.xnnpack.order import sort_stably
 from edgec.backends.xnnpack.region import Region, extract
 from edgec.exporter.bundle.manifest import Delegation
 from edgec.exporter.capture.reexport import reexport
 from edgec.exporter.program import Dynamic, Interface, Program
-from edgec.passes.contract import clean
+from edgec.passes.contract import clean, nodes_of
+from edgec.passes.operators import CACHED_ATTENTION
 
 METHOD = "forward"
 _STATE_ARENA = 2
@@ -62,14 +64,20 @@ def lower(program: Program, progress: Progress = lambda stage, done, total: None
     graph.graph.set_codegen(torch.fx.graph.CodeGen())
     write_out_norms(graph)
     sizes = _symbol_sizes(graph, program.interface)
+    tables = replace_embeddings(graph) if _own_kernels(graph) else ()
     grouped = clusters(graph.graph)
     found = [extract(graph, cluster) for cluster in grouped]
     report = _report(graph, grouped, program)
     templates = _templates(found, sizes, progress)
-    stored = _replace(graph, found, templates)
+    stored = (*tables, *_replace(graph, found, templates))
     progress("emit", 0, 1)
     artifact, emitted = _emit(graph, program.interface)
     return Lowered(artifact, report, _operators(emitted.graph_module), stored, _state_offsets(emitted))
+
+
+def _own_kernels(graph: GraphModule) -> bool:
+    """Whether the artifact needs edgec's kernels anyway."""
+    return bool(nodes_of(graph, CACHED_ATTENTION))
 
 
 def _report(graph: GraphModule, grouped: list[list[Node]], program: Program) -> Delegation:

@@ -26,14 +26,16 @@ from edgec.exporter.sources.resolve import ModelSource
 from edgec.exporter.spec import ModelSpec
 from edgec.exporter.stages.compiled import Facts, method_info, pass_info, state_info
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
-from edgec.passes.contract import Pass, run_pass
+from edgec.passes.contract import Pass, effect_on, run_pass
 from edgec.passes.fold_constants import FoldConstants
 from edgec.passes.fuse_rms_norm import FuseRmsNorm
 from edgec.passes.fuse_rope import FuseRope
 from edgec.passes.kv_cache import KvCache
 from edgec.passes.last_logits import LastLogits
+from edgec.passes.prefill_skip import PrefillSkip
 from edgec.passes.quantized_form import decisions_of
 from edgec.passes.remove_noops import RemoveNoops
+from edgec.passes.shared_kv import SharedKv
 
 if TYPE_CHECKING:
     from edgec.backends.xnnpack.lower import Lowered
@@ -72,9 +74,11 @@ def passes_of(recipe: Recipe, limits: Limits) -> list[Pass]:
     return [
         RemoveNoops(),
         LastLogits(rows=limits.logit_rows),
+        *([SharedKv(recipe.boundary, recipe.shared_kv)] if recipe.shared_kv else []),
         FuseRmsNorm(heads=own),
         *([FuseRope()] if own else []),
         KvCache(limits.context, limits.prefill_chunk, recipe.kv_dtype, recipe.sink_tokens, recipe.kernels),
+        PrefillSkip(),
         *passes_for(recipe),
         FoldConstants(),
     ]
@@ -122,8 +126,8 @@ def rewrite(
         name = " + ".join(rewrite_.name for rewrite_ in group)
         progress.step(index / len(groups), name)
         changed = _applied(program, group)
-        after = Stage(name, run_program(changed, probe.tokens, probe.plan), group[-1].effect)
-        semantic = _semantic_reference(program, group[-1], probe)
+        after = Stage(name, run_program(changed, probe.tokens, probe.plan), effect_on(group[-1], program))
+        semantic = _semantic_reference(program, group[-1], after, probe)
         for rung in _measured(before, reference, after, recipe, trained, semantic):
             ladder.gate([_located(rung, program, group, before, probe)])
             rungs.append(rung)
@@ -150,12 +154,13 @@ def _applied(program: Program, passes: Sequence[Pass]) -> Program:
     return program
 
 
-def _semantic_reference(program: Program, rewrite_: Pass, probe: Probe) -> Stage | None:
+def _semantic_reference(program: Program, rewrite_: Pass, after: Stage, probe: Probe) -> Stage | None:
     """What a semantic pass makes of the model when it does not round: the reference for what follows."""
-    if rewrite_.effect is not Effect.SEMANTIC:
+    if after.effect is not Effect.SEMANTIC:
         return None
-    exact = rewrite_.unrounded() if isinstance(rewrite_, KvCache) else rewrite_
-    changed = run_pass(program, exact)
+    if not isinstance(rewrite_, KvCache) or rewrite_.dtype == "float32":
+        return Stage(f"{rewrite_.name} in float", after.logits, Effect.SEMANTIC)
+    changed = run_pass(program, rewrite_.unrounded())
     return Stage(f"{rewrite_.name} in float", run_program(changed, probe.tokens, probe.plan), Effect.SEMANTIC)
 
 

@@ -1,0 +1,105 @@
+"""Token tables as delegates of edgec's own backend, so that a tied vocabulary matrix is stored once.
+
+    tokens -> embedding(dequantize_affine(W_int, scale))      ==>      tokens -> EdgecEmbedding(keys of W_int and scale)
+
+The table lies in the program's named data under the hash of its bytes, in the encoding that XNNPACK packs vocabulary
+matrices from: where both are the same integers, both delegates name the same data. Legality: float32, 8 bits with one
+scale per row, or 4 bits in groups with scales that bfloat16 holds; symmetric. Other tables stay with ExecuTorch's
+kernels. Measured on 8 layers of Qwen3-0.6B with 4-bit table and matrix: 97 of 316 MB (notes on stock ExecuTorch) are
+not stored a second time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from executorch.exir._serialize._named_data_store import NamedDataStore
+from torch import Tensor
+from torch.fx import Graph, GraphModule, Node
+
+from edgec.backends.xnnpack.delegate import ALIGNMENT, ENCODINGS, Stored, raw_bytes
+from edgec.backends.xnnpack.outline import LoweredBackendModule, Outline, Output
+from edgec.exporter.capture.decoder import attribute
+from edgec.passes.contract import nodes_of
+from edgec.passes.quantized_form import DEQUANTIZE
+
+aten = torch.ops.aten
+BACKEND = "EdgecEmbedding"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A token table: named tensors with their encodings, weights first."""
+
+    bits: int
+    group: int
+    parts: tuple[tuple[str, str, Tensor], ...]
+
+
+def replace_embeddings(graph: GraphModule) -> tuple[Stored, ...]:
+    """Put delegates in the places of the tables that the backend reads; returns what they store."""
+    stored: list[Stored] = []
+    for index, node in enumerate(nodes_of(graph, aten.embedding.default)):
+        table = _table(graph, node.args[0])
+        if table is None:
+            continue
+        name = f"embedding_{index}"
+        module, kept = _delegate(node, table)
+        graph.add_module(name, module)
+        with graph.graph.inserting_before(node):
+            call = graph.graph.call_module(name, (node.args[1],))
+            result = graph.graph.call_function(operator.getitem, (call, 0))
+        result.meta = dict(node.meta)
+        node.replace_all_uses_with(result)
+        graph.graph.erase_node(node)
+        stored.extend(kept)
+    return tuple(stored)
+
+
+def _table(graph: GraphModule, source: Any) -> Table | None:
+    if source.op == "get_attr":
+        weight = attribute(graph, str(source.target))
+        return Table(32, weight.shape[1], ((str(source.target), "float32", weight),))
+    if source.target is not DEQUANTIZE or any(n.op != "get_attr" for n in source.all_input_nodes):
+        return None
+    integers, scale, zero = (attribute(graph, str(source.args[i].target)) for i in (0, 2, 3))
+    names = [str(source.args[i].target) for i in (0, 2)]
+    bits, group = int(source.args[6] - source.args[5] + 1).bit_length() - 1, int(source.args[1][1])
+    if zero.any() or (bits, group) not in ((8, integers.shape[1]), (4, group)) or integers.shape[1] % group:
+        return None
+    if bits == 4 and not torch.equal(scale.bfloat16().float(), scale.float()):
+        return None
+    encodings = {8: ("int8", "float32"), 4: ("int4", "bfloat16")}[bits]
+    return Table(bits, group, tuple(zip(names, encodings, (integers, scale), strict=True)))
+
+
+def _delegate(node: Node, table: Table) -> tuple[LoweredBackendModule, list[Stored]]:
+    store, stored = NamedDataStore(), []
+    for name, encoding, tensor in table.parts:
+        data = raw_bytes(ENCODINGS[encoding](tensor))
+        # XNNPACK's names: the hash of the bytes, scales marked as such.
+        key = ("scale_" if stored else "") + hashlib.sha256(data).hexdigest()
+        store.add_named_data(key, data, alignment=ALIGNMENT)
+        stored.append(Stored(name, encoding, len(data), key))
+    output = store.get_named_data_store_output()
+    return LoweredBackendModule(_outline(node), BACKEND, _blob(table, stored), [], output), stored
+
+
+def _blob(table: Table, stored: list[Stored]) -> bytes:
+    """The text that ``devices/runner/kernels/embedding_backend.cpp`` reads."""
+    rows, width = table.parts[0][2].shape
+    scales = stored[1].key if len(stored) > 1 else ""
+    fields = {"edgec.embedding": 1, "bits": table.bits, "rows": rows, "width": width, "group": table.group}
+    keys = {"weights": stored[0].key, "scales": scales}
+    return "".join(f"{name}={value}\n" for name, value in {**fields, **keys}.items()).encode()
+
+
+def _outline(node: Node) -> Outline:
+    graph = Graph()
+    graph.output((graph.call_function(aten.embedding.default, (graph.placeholder("x0"),)),))
+    width = int(node.meta["val"].shape[-1])
+    return Outline(graph, (Output(torch.float32, (1, (0, 1), width)),))
