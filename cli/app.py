@@ -21,6 +21,7 @@ COMMANDS = {
     "inspect": "Show what a bundle holds.",
     "verify": "Check a bundle and replay its golden vectors.",
     "doctor": "Check this installation.",
+    "runner": "Compile the engine for this machine.",
 }
 EXIT_BUG, EXIT_INTERRUPTED = 70, 130
 

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from edgec.errors import InputError
 from edgec.exporter.bundle.manifest import MethodInfo, TensorInfo
-from edgec.runtime_py.native import Method, set_threads
+from edgec.runtime_py.executor import artifact_digest, choose_engine, open_executor
+from edgec.runtime_py.native import set_threads
 
 if TYPE_CHECKING:
     from edgec.exporter.bundle.folder import Bundle
@@ -27,9 +28,10 @@ class Function:
             InputError: E157, the runtime refuses it.
         """
         self.bundle = bundle
+        self.engine = choose_engine(bundle.manifest.runtime.operators)
         self.threads = set_threads(threads)
         self.info = bundle.manifest.methods[0]
-        self._method = Method(bundle.artifact_path, self.info.name)
+        self._executor = open_executor(self.engine, bundle.artifact_path, self.info.name, artifact_digest(bundle))
 
     def run(self, **inputs: Array) -> dict[str, Array]:
         """Execute once.
@@ -43,12 +45,10 @@ class Function:
         Raises:
             InputError: E152, a name, shape or dtype is not the manifest's.
         """
-        import torch
-
         _check_names(inputs, self.info)
         arrays = [_checked(np.asarray(inputs[info.name]), info, self.info) for info in self.info.inputs]
-        outputs = self._method([torch.from_numpy(np.ascontiguousarray(array)) for array in arrays])
-        return {info.name: out.numpy() for info, out in zip(self.info.outputs, outputs, strict=True)}
+        outputs = self._executor.run(arrays)
+        return {info.name: out for info, out in zip(self.info.outputs, outputs, strict=True)}
 
 
 def _check_names(inputs: dict[str, Array], method: MethodInfo) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgec.errors import InputError
 from edgec.runtime_py.chat import Conversation
+from edgec.runtime_py.executor import choose_engine
 from edgec.runtime_py.function import Array, Function
 from edgec.runtime_py.generate import Generation, Request, generate
 from edgec.runtime_py.sampling import Sampling
@@ -46,9 +47,7 @@ class Model:
 
     def __init__(self, bundle: Bundle, threads: int | None = None) -> None:
         self.bundle = bundle
-        from edgec.runtime_py.native import runtime
-
-        runtime()
+        choose_engine(bundle.manifest.runtime.operators)
         before = perf_counter()
         self._loaded = Session(bundle, threads) if bundle.manifest.limits else Function(bundle, threads)
         self.load_ms = (perf_counter() - before) * 1e3

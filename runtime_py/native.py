@@ -1,4 +1,4 @@
-"""The ExecuTorch runtime of this process: its kernels, its threads, its loaded methods.
+"""ExecuTorch's own Python binding in this process: its kernels, its threads, its loaded methods.
 
 ``executorch.runtime`` and ``portable_lib`` import the whole exporter (4 s here). This module takes the same extension,
 ``executorch.extension.pybindings._C``, directly; the dependency is pinned to one version, so the name is stable.
@@ -17,7 +17,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from edgec.errors import InputError, ToolError
+
+Array = NDArray[Any]
 
 KERNEL_LIBRARIES = ("kernels/quantized/*quantized_ops_aot_lib.*", "extension/llm/custom_ops/*custom_ops_aot_lib.*")
 
@@ -80,27 +85,37 @@ def _no_runtime(why: str) -> ToolError:
 def set_threads(threads: int | None) -> int:
     """Set the size of the process-wide thread pool (None leaves it); returns the size in force.
 
-    Torch's own pool gets the same size, also when a method is loaded: the wheel's attention kernel runs on both, and
-    where they differ its barrier spins (on 2 busy cores a prefill of 128 tokens took 15 ms with 1 and 1 threads, 10 s
-    with 1 and 2).
+    Torch's own pool, where torch is loaded, gets the same size, also when a method is loaded: the wheel's attention
+    kernel runs on both, and where they differ its barrier spins (on 2 busy cores a prefill of 128 tokens took 15 ms
+    with 1 and 1 threads, 10 s with 1 and 2). Methods of edgec's engine follow a new pool; of those loaded by
+    ExecuTorch's binding none may run afterwards.
 
     Raises:
         InputError: E156, ``threads`` is below 1.
     """
     if threads is not None and threads < 1:
         raise InputError(f"{threads} threads were asked for.", where="--threads", fix="give 1 or more", code="E156")
-    import torch
-
-    with captured_stderr():
-        if threads is not None:
-            runtime()._unsafe_reset_threadpool(threads)
-        in_force = int(runtime()._threadpool_get_thread_count())
-    torch.set_num_threads(in_force)
+    in_force = _pool_threads(threads)
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(in_force)
     return in_force
 
 
-class Method:
-    """One loaded method of an artifact. The program it belongs to is kept alive beside it."""
+def _pool_threads(threads: int | None) -> int:
+    from edgec.runtime_py.executor import choose_engine
+
+    if choose_engine(()) == "edgec":
+        from edgec.runtime_py.engine import set_pool_threads
+
+        return set_pool_threads(threads)
+    with captured_stderr():
+        if threads is not None:
+            runtime()._unsafe_reset_threadpool(threads)
+        return int(runtime()._threadpool_get_thread_count())
+
+
+class BoundMethod:
+    """A method loaded by ExecuTorch's Python binding: the way without a C++ compiler."""
 
     def __init__(self, artifact: Path, name: str = "forward") -> None:
         """Load ``name`` from ``artifact``; weights are packed for this CPU here, which dominates the load time.
@@ -118,16 +133,52 @@ class Method:
             except RuntimeError as cause:
                 raise _refused("loaded", artifact, cause, log()) from cause
 
-    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
-        """Execute with torch tensors; outputs are fresh copies.
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Execute with arrays; outputs are fresh copies.
 
         Raises:
             InputError: E157, the runtime refuses the inputs or fails inside a kernel (its log goes to stderr).
         """
+        import torch
+
         try:
-            return self._method(inputs)
+            outputs = self._method([torch.from_numpy(np.ascontiguousarray(array)) for array in inputs])
         except RuntimeError as cause:
             raise _refused("executed", self.artifact, cause, "") from cause
+        return [output.numpy() for output in outputs]
+
+    @property
+    def state(self) -> None:
+        """Out of reach."""
+        return None
+
+
+class Method:
+    """One loaded method of an artifact, called with torch tensors."""
+
+    def __init__(self, artifact: Path, name: str = "forward") -> None:
+        """Load ``name`` from ``artifact``, whatever operators it has; weights are packed in memory.
+
+        Raises:
+            InputError: E157, the runtime refuses the artifact (corrupted, other version, or a missing kernel).
+        """
+        from edgec.runtime_py.executor import choose_engine, open_executor
+
+        runtime()
+        engine = choose_engine(())
+        set_threads(None)
+        self._executor = open_executor(engine, artifact, name)
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        """Execute with torch tensors; outputs are fresh copies.
+
+        Raises:
+            InputError: E157, the runtime refuses the inputs or fails inside a kernel.
+        """
+        import torch
+
+        outputs = self._executor.run([tensor.numpy() for tensor in inputs])
+        return [torch.from_numpy(output) for output in outputs]
 
 
 def _refused(verb: str, artifact: Path, cause: Exception, log: str) -> InputError:

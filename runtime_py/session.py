@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgec.errors import InputError
 from edgec.exporter.bundle.manifest import Limits
 from edgec.runtime_py.cache_contents import CacheContents
-from edgec.runtime_py.native import Method, set_threads
+from edgec.runtime_py.executor import EngineName, artifact_digest, choose_engine, open_executor
+from edgec.runtime_py.native import set_threads
 from edgec.runtime_py.stepper import Logits, check_context, prefill_in_chunks
 
 if TYPE_CHECKING:
@@ -26,31 +28,46 @@ def opened(bundle: Path | str | Bundle) -> Bundle:
 
 
 class Session:
-    """One loaded decoder. Not for concurrent use: its KV cache is one sequence.
+    """One sequence on a loaded decoder. Not for concurrent use; several sessions of one bundle share its weights.
 
     Attributes:
         bundle: what was loaded.
         limits: context, tokens per call, rows of logits per call.
         threads: size of the runtime's thread pool, shared by all sessions of the process.
+        engine: ``edgec``, or ``executorch`` where edgec's engine cannot be compiled; see docs/runner.md.
         cache: the tokens the KV cache holds.
     """
 
-    def __init__(self, bundle: Path | str | Bundle, threads: int | None = None) -> None:
+    def __init__(
+        self, bundle: Path | str | Bundle, threads: int | None = None, engine: EngineName | None = None
+    ) -> None:
         """Load the artifact.
 
         Args:
             bundle: a bundle folder, or one opened before.
             threads: CPU threads; None leaves the runtime's own choice.
+            engine: insist on one; None takes edgec's where it can be compiled.
 
         Raises:
             InputError: E155 when the model is not a decoder, E157 when the runtime refuses the artifact.
+            ToolError: E311 or E312 when the artifact needs edgec's engine and it cannot be compiled.
         """
         self.bundle = opened(bundle)
         self.limits = decoder_limits(self.bundle)
+        manifest = self.bundle.manifest
+        self.engine = choose_engine(manifest.runtime.operators, engine)
         self.threads = set_threads(threads)
-        self.cache = CacheContents(self.bundle.manifest.states)
-        self._vocab_size = self.bundle.manifest.model.vocab_size
-        self._method = Method(self.bundle.artifact_path)
+        self.cache = CacheContents(manifest.states)
+        self._vocab_size = manifest.model.vocab_size
+        self._executor = open_executor(self.engine, self.bundle.artifact_path, digest=artifact_digest(self.bundle))
+
+    @property
+    def arena(self) -> NDArray[np.uint8] | None:
+        """All states in place, uint8 [bytes], writable between calls; None where the runtime keeps them out of reach.
+
+        ``StateInfo.offset`` of the manifest says where in it each state begins.
+        """
+        return self._executor.state
 
     def forward(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> Logits:
         """Feed one chunk and return the logits of some of its rows.
@@ -68,14 +85,12 @@ class Session:
                 that the KV cache can continue from. Nothing has been executed then.
         """
         self._check(tokens, start, rows)
-        import torch
-
         inputs = (
-            torch.tensor([list(tokens)], dtype=torch.int64),
-            torch.arange(start, start + len(tokens), dtype=torch.int64),
-            torch.tensor(list(rows), dtype=torch.int64),
+            np.array([tokens], dtype=np.int64),
+            np.arange(start, start + len(tokens), dtype=np.int64),
+            np.array(rows, dtype=np.int64),
         )
-        logits: Logits = self._method(inputs)[0][0].numpy().astype(np.float32, copy=False)
+        logits: Logits = self._executor.run(inputs)[0][0].astype(np.float32, copy=False)
         self.cache.write(start, tokens)
         return logits
 

@@ -16,7 +16,7 @@
 #include "options.h"
 
 // Operators of ExecuTorch's LLM library, by edgec's kernels (devices/runner/kernels).
-extern "C" __attribute__((weak)) void edgec_register_standard_operators(void);
+extern "C" void edgec_register_standard_operators();
 
 namespace edgec::runner {
 namespace {
@@ -55,9 +55,7 @@ void resolve_bundle(Options& options) {
 }
 
 ModelHandle opened(const Options& options) {
-  if (edgec_register_standard_operators != nullptr) {
-    edgec_register_standard_operators();
-  }
+  edgec_register_standard_operators();
   const int threads = edgec_threads(options.threads);
   char error[kPathLetters] = "";
   const char* packed = options.packed.empty() ? nullptr : options.packed.c_str();

@@ -58,7 +58,6 @@ Model::Model(const std::string& artifact, const std::string& method, const std::
   info_.state_bytes = planned_bytes(meta(), kStateArena);
   info_.scratch_bytes = planned_bytes(meta(), kScratchArena);
   spare_ = load_packed(packed_path);
-  artifact_.forget();
   info_.max_tokens = is_decoder(meta()) ? last_size(meta(), 0) : 0;
   info_.max_rows = is_decoder(meta()) ? last_size(meta(), 2) : 0;
   info_.load_ns = now_ns() - start;

@@ -38,6 +38,8 @@ class Model {
   // The program keeps its state apart, so that one copy of the activations serves all sessions.
   bool shares_scratch() const;
   executorch::runtime::Span<uint8_t> scratch() const { return scratch_.span(); }
+  // Give back the artifact's pages that loading has touched.
+  void forget_artifact() const { artifact_.forget(); }
   // Held while a session runs.
   std::mutex& run_lock() { return run_lock_; }
 

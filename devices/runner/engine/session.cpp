@@ -1,6 +1,9 @@
 #include "session.h"
 
+#include <executorch/extension/memory_allocator/malloc_memory_allocator.h>
 #include <executorch/runtime/backend/backend_options_map.h>
+#include <executorch/runtime/core/hierarchical_allocator.h>
+#include <executorch/runtime/executor/method.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +13,7 @@
 #include "failure.h"
 #include "model.h"
 #include "runtime_log.h"
+#include "threads.h"
 
 namespace edgec::engine {
 namespace {
@@ -41,12 +45,40 @@ Method loaded(
 
 }  // namespace
 
+// The method as ExecuTorch loads it, over memory that outlives it.
+struct Session::Instance {
+  Instance(Session& session)
+      : hierarchy({session.planned_.data(), session.planned_.size()}),
+        memory(&method_memory, &hierarchy, &temporary_memory),
+        pool(pool_identity()),
+        method(loaded(session.model_, session.packed_path_, &memory, &session.profile_)) {
+    // Loading looked at every block's scale; with packed weights nothing reads them again.
+    session.model_.forget_artifact();
+  }
+
+  executorch::runtime::HierarchicalAllocator hierarchy;
+  executorch::extension::MallocMemoryAllocator method_memory;
+  executorch::extension::MallocMemoryAllocator temporary_memory;
+  executorch::runtime::MemoryManager memory;
+  const void* pool;
+  Method method;
+};
+
 Session::Session(Model& model, const std::string& packed_path)
     : model_(model),
+      packed_path_(packed_path),
       planned_(planned_memory()),
-      hierarchy_({planned_.data(), planned_.size()}),
-      memory_(&method_memory_, &hierarchy_, &temporary_memory_),
-      method_(std::make_unique<Method>(loaded(model, packed_path, &memory_, &profile_))) {}
+      instance_(std::make_unique<Instance>(*this)) {}
+
+Session::~Session() = default;
+
+// The pool was replaced since the method was loaded: load again. The state lies in the arenas and stays; the new
+// instance is made before the old one goes, so that weights packed in memory stay too.
+void Session::follow_pool() {
+  if (instance_->pool != pool_identity()) {
+    instance_ = std::make_unique<Instance>(*this);
+  }
+}
 
 std::vector<executorch::runtime::Span<uint8_t>> Session::planned_memory() {
   const auto meta = model_.meta();
@@ -64,15 +96,17 @@ std::vector<executorch::runtime::Span<uint8_t>> Session::planned_memory() {
 void Session::run(const EdgecTensor* inputs, size_t count) {
   const std::lock_guard<std::mutex> turn(model_.run_lock());
   const LogScope log;
-  if (count != method_->inputs_size()) {
+  follow_pool();
+  const size_t wanted = instance_->method.inputs_size();
+  if (count != wanted) {
     throw Failure(
         EDGEC_REFUSED,
-        "the method takes " + std::to_string(method_->inputs_size()) + " inputs, " + std::to_string(count) + " given");
+        "the method takes " + std::to_string(wanted) + " inputs, " + std::to_string(count) + " given");
   }
   for (size_t index = 0; index < count; ++index) {
     set_input(inputs[index], index);
   }
-  check(method_->execute(), "the method failed");
+  check(instance_->method.execute(), "the method failed");
   copy_outputs();
 }
 
@@ -93,15 +127,16 @@ void Session::set_input(const EdgecTensor& tensor, size_t index) {
   }
   TensorImpl impl(
       static_cast<ScalarType>(tensor.dtype), tensor.rank, sizes.data(), tensor.data, order.data(), strides.data());
-  check(method_->set_input(EValue(Tensor(&impl)), index), "input " + std::to_string(index) + " does not fit");
+  check(instance_->method.set_input(EValue(Tensor(&impl)), index), "input " + std::to_string(index) + " does not fit");
 }
 
 // Copied while the turn lasts: another session may write the shared activations as soon as it ends.
 void Session::copy_outputs() {
-  output_bytes_.resize(method_->outputs_size());
-  outputs_.assign(method_->outputs_size(), EdgecTensor{});
+  const Method& method = instance_->method;
+  output_bytes_.resize(method.outputs_size());
+  outputs_.assign(method.outputs_size(), EdgecTensor{});
   for (size_t index = 0; index < outputs_.size(); ++index) {
-    const EValue& value = method_->get_output(index);
+    const EValue& value = method.get_output(index);
     if (!value.isTensor() || value.toTensor().dim() > EDGEC_MAX_RANK) {
       throw Failure(EDGEC_REFUSED, "output " + std::to_string(index) + " is no tensor this engine can return");
     }

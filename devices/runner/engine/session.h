@@ -1,9 +1,7 @@
 // One sequence on a model: its own state, its own instance of the method, the model's packed weights.
 #pragma once
 
-#include <executorch/extension/memory_allocator/malloc_memory_allocator.h>
-#include <executorch/runtime/core/hierarchical_allocator.h>
-#include <executorch/runtime/executor/method.h>
+#include <executorch/runtime/core/span.h>
 
 #include <memory>
 #include <string>
@@ -21,6 +19,7 @@ class Session {
  public:
   // Packed weights are read from or written to `packed_path`; empty: packed in memory, shared by the process.
   Session(Model& model, const std::string& packed_path);
+  ~Session();
 
   // Throws Failure when ExecuTorch refuses the inputs or fails. Waits while another session of the model runs.
   void run(const EdgecTensor* inputs, size_t count);
@@ -36,19 +35,19 @@ class Session {
   std::string profile_text;
 
  private:
+  struct Instance;
+
   std::vector<executorch::runtime::Span<uint8_t>> planned_memory();
+  void follow_pool();
   void set_input(const EdgecTensor& tensor, size_t index);
   void copy_outputs();
 
   Model& model_;
+  std::string packed_path_;
   Profile profile_;
   std::vector<Arena> arenas_;
   std::vector<executorch::runtime::Span<uint8_t>> planned_;
-  executorch::runtime::HierarchicalAllocator hierarchy_;
-  executorch::extension::MallocMemoryAllocator method_memory_;
-  executorch::extension::MallocMemoryAllocator temporary_memory_;
-  executorch::runtime::MemoryManager memory_;
-  std::unique_ptr<executorch::runtime::Method> method_;
+  std::unique_ptr<Instance> instance_;
   std::vector<std::vector<uint8_t>> output_bytes_;
   std::vector<EdgecTensor> outputs_;
 };

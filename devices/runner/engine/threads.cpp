@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
+struct pthreadpool;
+
 // ExecuTorch's package ships the library of this class but not its header (extension/threadpool/threadpool.h).
 namespace executorch::extension::threadpool {
 class ThreadPool {
@@ -11,6 +13,7 @@ class ThreadPool {
   bool _unsafe_reset_threadpool(uint32_t num_threads);
 };
 ThreadPool* get_threadpool();
+pthreadpool* get_pthreadpool();
 }  // namespace executorch::extension::threadpool
 
 namespace edgec::engine {
@@ -24,6 +27,10 @@ int pool_threads(int wanted) {
     pool->_unsafe_reset_threadpool(static_cast<uint32_t>(wanted));
   }
   return static_cast<int>(pool->get_thread_count());
+}
+
+const void* pool_identity() {
+  return executorch::extension::threadpool::get_pthreadpool();
 }
 
 }  // namespace edgec::engine
