@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,6 +18,7 @@ def bench(
     warmups: Annotated[int, typer.Option(help="Generations before them that do not count.")] = 3,
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
     sustained: Annotated[float | None, typer.Option(metavar="MINUTES", help="Also record the speed over time.")] = None,
+    profile: Annotated[bool, typer.Option("--profile", help="Also say where the time goes, per operator.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the records as JSONL here, and a plot beside it.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Records and figures as one JSON object.")] = False,
 ) -> None:
@@ -30,11 +31,20 @@ def bench(
     edgec bench tiny-llama-host.edgec --device host --out host.jsonl
 
     edgec bench tiny-llama-host.edgec --threads 1 --sustained 10 --out one-thread.jsonl
+
+    edgec bench tiny-llama-host.edgec --threads 2 --profile
     """
     from edgec.runtime_py.bench import bench as measure
     from edgec.runtime_py.bench_console import progress, report
 
-    shape = {"prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "repetitions": repetitions, "warmups": warmups}
+    options: dict[str, Any] = {
+        "prompt_tokens": prompt_tokens,
+        "new_tokens": new_tokens,
+        "repetitions": repetitions,
+        "warmups": warmups,
+        "threads": threads,
+        "sustained_minutes": sustained,
+    }
     with progress() as say:
-        result = measure(bundle, device, **shape, threads=threads, sustained_minutes=sustained, out=out, say=say)
+        result = measure(bundle, device, profile=profile, out=out, say=say, **options)
     report(result, json)

@@ -25,6 +25,7 @@ from edgec.runtime_py.bench_record import (
     Comparability,
     LoadRecord,
     MemoryRecord,
+    ProfileRecord,
     RepetitionRecord,
     RunRecord,
     Subject,
@@ -35,6 +36,7 @@ from edgec.runtime_py.bench_summary import Figure, summarise
 from edgec.runtime_py.session import decoder_limits
 
 LOADS = 3
+ENGINES = {"edgec": "edgec's engine", "executorch": "Python binding"}
 WALL = "measured: wall clock of a fresh process"
 Say = Callable[[str], None]
 
@@ -66,6 +68,7 @@ def bench(
     warmups: int = 3,
     threads: int | None = None,
     sustained_minutes: float | None = None,
+    profile: bool = False,
     out: Path | None = None,
     say: Say | None = None,
 ) -> BenchResult:
@@ -80,19 +83,21 @@ def bench(
         warmups: generations before them that do not count.
         threads: CPU threads; None leaves the runtime's own choice.
         sustained_minutes: go on generating for so long and record the speed over time.
+        profile: also tell where the time goes, operator by operator, in a process of its own.
         out: where to write the JSONL records; a plot goes beside it as .svg.
         say: told what is being measured.
 
     Raises:
         InputError: E150 prompt and new tokens exceed the context, E155 no decoder, E156 an option outside its range,
             E121 ``out`` cannot be written, E162 no token came.
-        ToolError: E320, the device cannot be measured.
+        ToolError: E320, the device cannot be measured; E350, there is no profile without edgec's engine.
     """
     transport, opened = connect(device), open_bundle(Path(bundle))
     job = Job("speed", str(opened.path), prompt_tokens, new_tokens, threads, warmups=warmups, repetitions=repetitions)
     _check(job, opened, sustained_minutes)
     _check_folder(out)
-    records = _measure(transport, opened, job, sustained_minutes or 0.0, say or (lambda _: None))
+    kinds = ("profile",) if profile else ()
+    records = _measure(transport, opened, job, sustained_minutes or 0.0, kinds, say or (lambda _: None))
     plot = _save(records, out) if out else None
     return BenchResult(tuple(records), summarise(records), out, plot)
 
@@ -135,11 +140,13 @@ def _check(job: Job, bundle: Bundle, minutes: float | None) -> None:
         )
 
 
-def _measure(transport: Transport, bundle: Bundle, job: Job, minutes: float, say: Say) -> list[AnyRecord]:
+def _measure(
+    transport: Transport, bundle: Bundle, job: Job, minutes: float, extra: Sequence[str], say: Say
+) -> list[AnyRecord]:
     started, before = datetime.now(UTC).isoformat(timespec="seconds"), transport.facts()
     say(f"speed: {job.warmups} warm-ups and {job.repetitions} repetitions")
     speed = transport.run(job.to_json())
-    common = _common(transport, bundle, job, int(speed["threads"]))
+    common = _common(transport, bundle, job, int(speed["threads"]), speed["engine"])
     repetitions = [_repetition(common, job, i, lap) for i, lap in enumerate(speed["laps"])]
     loads = [
         _load(transport, common, replace(job, kind="load", state=state), say)
@@ -147,6 +154,7 @@ def _measure(transport: Transport, bundle: Bundle, job: Job, minutes: float, say
         for state in ("cold", "warm")
     ]
     memory = _memory(transport, common, replace(job, kind="memory"), say)
+    profiles = [found for kind in extra for found in _profile(transport, common, replace(job, kind=kind), say)]
     sustained = _sustained(transport, common, replace(job, kind="sustained", seconds=60 * minutes), say)
     head = RunRecord(
         **common,
@@ -160,10 +168,10 @@ def _measure(transport: Transport, bundle: Bundle, job: Job, minutes: float, say
         after=transport.facts(),
         energy_j=None,
     )
-    return [head, *loads, memory, *repetitions, *sustained]
+    return [head, *loads, memory, *repetitions, *profiles, *sustained]
 
 
-def _common(transport: Transport, bundle: Bundle, job: Job, threads: int) -> dict[str, Any]:
+def _common(transport: Transport, bundle: Bundle, job: Job, threads: int, engine: str) -> dict[str, Any]:
     """The fields that every record of a run shares."""
     manifest = bundle.manifest
     revision = f"@{manifest.model.revision}" if manifest.model.revision else ""
@@ -175,7 +183,7 @@ def _common(transport: Transport, bundle: Bundle, job: Job, threads: int) -> dic
         prompt_tokens=job.prompt_tokens,
         new_tokens=job.new_tokens,
         threads=threads,
-        runtime=f"{manifest.runtime.name} {_runtime_version()}",
+        runtime=f"{manifest.runtime.name} {_runtime_version()}, {ENGINES[engine]}",
     )
     subject = Subject(
         name=manifest.name,
@@ -220,6 +228,12 @@ def _repetition(common: Mapping[str, Any], job: Job, index: int, lap: Mapping[st
         tokens=len(gaps) + 1,
         finish_reason="length" if len(gaps) + 1 == job.new_tokens else "context",
     )
+
+
+def _profile(transport: Transport, common: Mapping[str, Any], job: Job, say: Say) -> list[ProfileRecord]:
+    say("where the time goes")
+    record = partial(ProfileRecord, **common, obtained=f"{WALL} that times every instruction")
+    return [record(**phase) for phase in transport.run(job.to_json())["phases"]]
 
 
 def _sustained(transport: Transport, common: Mapping[str, Any], job: Job, say: Say) -> list[SustainedRecord]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from rich.console import Console
 
 from edgec.runtime_py.bench import BenchResult
-from edgec.runtime_py.bench_table import table
+from edgec.runtime_py.bench_table import profile_tables, table
 
 
 @contextmanager
@@ -27,6 +27,8 @@ def report(result: BenchResult, as_json: bool) -> None:
         return
     console = Console()
     console.print(table(result))
+    for profile in profile_tables(result.records):
+        console.print(profile)
     for what, path in (("records", result.out), ("plot", result.plot)):
         if path is not None:
             console.print(f"{what}: {path}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What is measured inside one process: a load, a peak of memory, repetitions, or minutes on end.
+"""What is measured inside one process: a load, a peak of memory, repetitions, a profile, or minutes on end.
 
 A job is plain data, so that a transport can send it anywhere: ``Job`` in, a dictionary of figures out.
 """
@@ -11,17 +11,21 @@ from dataclasses import asdict, dataclass
 from itertools import islice, pairwise
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from edgec.errors import InputError
 from edgec.runtime_py import page_cache
+from edgec.runtime_py.executor import choose_engine
 from edgec.runtime_py.generate import stream_tokens
-from edgec.runtime_py.native import runtime
+from edgec.runtime_py.native import set_threads
 from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.session import Session
 from edgec.runtime_py.stepper import Stepper
+
+if TYPE_CHECKING:
+    from edgec.exporter.bundle.folder import Bundle
 
 CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 WINDOW_S = 1.0
@@ -29,7 +33,7 @@ WINDOW_S = 1.0
 
 @dataclass(frozen=True)
 class Job:
-    """One job. ``kind``: load, memory, speed or sustained; ``state`` of the page cache: cold or warm."""
+    """One job. ``kind``: load, memory, speed, profile or sustained; ``state`` of the page cache: cold or warm."""
 
     kind: str
     bundle: str
@@ -83,23 +87,27 @@ def run_job(job: Job) -> dict[str, Any]:
         "load": _load,
         "memory": _memory,
         "speed": _speed,
+        "profile": _profile,
         "sustained": _sustained,
     }
-    runtime()
+    # An import is no part of a load.
+    choose_engine(_bundle(job).manifest.runtime.operators)
     return jobs[job.kind](job)
 
 
-def _session(job: Job) -> Session:
+def _bundle(job: Job) -> Bundle:
     from edgec.exporter.bundle.folder import open_bundle
 
     # The parent has verified the checksums; hashing here would fill the page cache and the peak.
-    return Session(open_bundle(Path(job.bundle), check_files=False), job.threads)
+    return open_bundle(Path(job.bundle), check_files=False)
+
+
+def _session(job: Job) -> Session:
+    return Session(_bundle(job), job.threads)
 
 
 def _load(job: Job) -> dict[str, Any]:
-    from edgec.exporter.bundle.folder import open_bundle
-
-    bundle = open_bundle(Path(job.bundle), check_files=False)
+    bundle = _bundle(job)
     {"cold": page_cache.drop, "warm": page_cache.warm}[job.state](bundle.artifact_path)
     share = page_cache.resident_share(bundle.artifact_path)
     before = perf_counter()
@@ -135,7 +143,20 @@ def _peak_of_process() -> int:
 
 
 def _prompt(job: Job, session: Session) -> list[int]:
-    return bench_prompt(job.prompt_tokens, int(session.bundle.manifest.methods[0].outputs[0].shape[-1]))
+    return bench_prompt(job.prompt_tokens, _vocab_size(session.bundle))
+
+
+def _vocab_size(bundle: Bundle) -> int:
+    return int(bundle.manifest.methods[0].outputs[0].shape[-1])
+
+
+def _profile(job: Job) -> dict[str, Any]:
+    from edgec.runtime_py.bench_profile import profile_bundle
+
+    bundle = _bundle(job)
+    threads = set_threads(job.threads)
+    prompt = bench_prompt(job.prompt_tokens, _vocab_size(bundle))
+    return {"threads": threads, **profile_bundle(bundle, prompt, job.new_tokens - 1, job.repetitions)}
 
 
 def _speed(job: Job) -> dict[str, Any]:
@@ -144,7 +165,7 @@ def _speed(job: Job) -> dict[str, Any]:
     for _ in range(job.warmups):
         lap(session, prompt, job.new_tokens)
     laps = [asdict(lap(session, prompt, job.new_tokens)) for _ in range(job.repetitions)]
-    return {"threads": session.threads, "laps": laps}
+    return {"threads": session.threads, "engine": session.engine, "laps": laps}
 
 
 def _sustained(job: Job) -> dict[str, Any]:

@@ -122,7 +122,33 @@ class SustainedRecord(Record):
     temperature_c: float | None
 
 
-AnyRecord = RunRecord | LoadRecord | MemoryRecord | RepetitionRecord | SustainedRecord
+class OperatorCost(Part):
+    """One operator or kind of delegate, per prefill or per decoded token. ``share``: of the whole, 0..1."""
+
+    operator: str
+    calls: float
+    ms: float
+    share: float
+
+
+class ProfileRecord(Record):
+    """Where the time of a phase goes, averaged over ``repetitions``.
+
+    Attributes:
+        phase: ``prefill`` of ``tokens`` tokens at once, or ``decode`` of one.
+        ms: wall, for all tokens of the phase; timing the operators is included.
+        operators: the most expensive first; the last is what lies outside of them.
+    """
+
+    kind: Literal["profile"] = "profile"
+    phase: Literal["prefill", "decode"]
+    tokens: int
+    repetitions: int
+    ms: float
+    operators: list[OperatorCost]
+
+
+AnyRecord = RunRecord | LoadRecord | MemoryRecord | RepetitionRecord | SustainedRecord | ProfileRecord
 _ADAPTER: TypeAdapter[AnyRecord] = TypeAdapter(Annotated[AnyRecord, Field(discriminator="kind")])
 
 

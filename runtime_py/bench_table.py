@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.table import Table
 
 from edgec.runtime_py.bench import BenchResult
-from edgec.runtime_py.bench_record import RunRecord
+from edgec.runtime_py.bench_record import AnyRecord, ProfileRecord, RunRecord
 from edgec.runtime_py.bench_summary import shown
 
 
@@ -20,6 +22,22 @@ def table(result: BenchResult) -> Table:
         out.add_column(column, justify="left" if column in ("", "unit") else "right")
     for row in result.figures:
         out.add_row(row.name, shown(row.median), shown(row.low), shown(row.high), row.unit, str(row.count))
+    return out
+
+
+def profile_tables(records: Sequence[AnyRecord]) -> list[Table]:
+    """Where the time of each profiled phase goes."""
+    return [_profile_table(record) for record in records if isinstance(record, ProfileRecord)]
+
+
+def _profile_table(profile: ProfileRecord) -> Table:
+    unit = {"prefill": f"prefill of {profile.tokens} tokens", "decode": "decoded token"}[profile.phase]
+    title = f"Where the time goes, per {unit}: {shown(profile.ms)} ms"
+    out = Table(title=title, caption=f"{profile.obtained}; mean of {profile.repetitions}")
+    for column in ("operator", "calls", "ms", "share"):
+        out.add_column(column, justify="left" if column == "operator" else "right")
+    for row in profile.operators:
+        out.add_row(row.operator, shown(row.calls), shown(row.ms), f"{row.share:.1%}")
     return out
 
 

@@ -73,13 +73,17 @@ def read_layout(artifact: Path) -> Layout:
         with artifact.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _layout(data)
     except (OSError, ValueError, IndexError, KeyError) as error:
-        raise InputError(
-            "The artifact is no readable ExecuTorch program.",
-            where=str(artifact),
-            why=str(error) or type(error).__name__,
-            fix="export the model again",
-            code="E139",
-        ) from error
+        raise _unreadable(artifact, error) from error
+
+
+def _unreadable(artifact: Path, error: Exception) -> InputError:
+    return InputError(
+        "The artifact is no readable ExecuTorch program.",
+        where=str(artifact),
+        why=str(error) or type(error).__name__,
+        fix="export the model again",
+        code="E139",
+    )
 
 
 def _layout(data: mmap.mmap) -> Layout:
@@ -198,3 +202,25 @@ def _initial_states(pieces: _Pieces) -> Iterator[Stored]:
         content = pieces.segment(segment.segment_index)
         if content:
             yield pieces.stored("initial states", CONSTANTS, content)
+
+
+def delegate_constants(artifact: Path, method: str = "forward") -> dict[tuple[int, int], tuple[XnnpackConstant, ...]]:
+    """What each XNNPACK delegate call of a method computes with, by the call's (chain, instruction).
+
+    Raises:
+        InputError: E139, the file is no ExecuTorch program.
+    """
+    try:
+        with artifact.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return dict(_delegate_calls(_parse(data)[1], method))
+    except (OSError, ValueError, IndexError, KeyError) as error:
+        raise _unreadable(artifact, error) from error
+
+
+def _delegate_calls(pieces: _Pieces, method: str) -> Iterator[tuple[tuple[int, int], tuple[XnnpackConstant, ...]]]:
+    plan = next(plan for plan in pieces.program.execution_plan if plan.name == method)
+    for chain, steps in enumerate(plan.chains):
+        for index, step in enumerate(steps.instructions):
+            number = getattr(step.instr_args, "delegate_index", None)
+            if number is not None and plan.delegates[number].id == "XnnpackBackend":
+                yield (chain, index), read_xnnpack_blob(_blob(pieces, plan.delegates[number])).constants

@@ -16,11 +16,24 @@ from edgec.runtime_py import bench as bench_module
 from edgec.runtime_py import page_cache
 from edgec.runtime_py.bench import BenchResult, bench
 from edgec.runtime_py.bench_job import Job, lap, run_job
-from edgec.runtime_py.bench_record import LoadRecord, MemoryRecord, RepetitionRecord, RunRecord, read_records
+from edgec.runtime_py.bench_record import (
+    LoadRecord,
+    MemoryRecord,
+    ProfileRecord,
+    RepetitionRecord,
+    RunRecord,
+    read_records,
+)
 from tests.runtime_py.fake_stepper import FakeStepper, sums
 
 FACTS = DeviceFacts("Linux", "Chip", 4, 1 << 33, None, None, 0.5, None)
 SHORT: dict[str, Any] = {"prompt_tokens": 20, "new_tokens": 4}
+
+
+def phase(name: str, tokens: int) -> dict[str, Any]:
+    rows = [("edgec::cached_attention.out", 2, 3.0, 0.75), ("outside instructions", 0, 1.0, 0.25)]
+    operators = [dict(zip(("operator", "calls", "ms", "share"), row, strict=True)) for row in rows]
+    return {"phase": name, "tokens": tokens, "repetitions": 3, "ms": 4.0, "operators": operators}
 
 
 class Recorded:
@@ -39,7 +52,11 @@ class Recorded:
         self.jobs.append(job)
         window = {"elapsed_s": 1.5, "decode_tokens_per_s": 40.0, "clock_mhz": None, "temperature_c": None}
         answers: dict[str, dict[str, Any]] = {
-            "speed": {"threads": 2, "laps": [{"ttft_s": 0.1 * (i + 1), "gaps_s": self._gaps} for i in range(5)]},
+            "speed": {
+                "threads": 2,
+                "engine": "edgec",
+                "laps": [{"ttft_s": 0.1 * (i + 1), "gaps_s": self._gaps} for i in range(5)],
+            },
             "load": {
                 "state": job["state"],
                 "load_ms": 100.0 if job["state"] == "cold" else 10.0,
@@ -47,6 +64,7 @@ class Recorded:
             },
             "memory": {"peak_rss_bytes": 300_000_000, "baseline_rss_bytes": 200_000_000, "obtained": "VmHWM"},
             "sustained": {"threads": 2, "windows": [window, window]},
+            "profile": {"threads": 2, "phases": [phase("prefill", 20), phase("decode", 1)]},
         }
         return answers[job["kind"]]
 
@@ -93,6 +111,18 @@ def test_records_survive_the_file_and_name_their_conditions(
     assert {r.comparability.machine for r in records} == {"Chip x4"}
     assert all("measured" in r.obtained for r in records)
     assert result.plot is not None and ElementTree.parse(result.plot).getroot().tag.endswith("svg")
+
+
+def test_a_profile_is_asked_for_and_shown(recorded: Recorded, tiny_bundle: Path, tmp_path: Path) -> None:
+    from edgec.runtime_py.bench_table import profile_tables
+
+    result = bench(tiny_bundle, **SHORT, profile=True, out=tmp_path / "run.jsonl")
+    records = [r for r in read_records(tmp_path / "run.jsonl") if isinstance(r, ProfileRecord)]
+    assert [(r.phase, r.tokens, r.ms) for r in records] == [("prefill", 20, 4.0), ("decode", 1, 4.0)]
+    assert records[0].operators[0].share == 0.75 and "instruction" in records[0].obtained
+    tables = profile_tables(result.records)
+    assert [table.row_count for table in tables] == [2, 2] and "per decoded token" in str(tables[1].title)
+    assert not profile_tables(bench(tiny_bundle, **SHORT).records)
 
 
 def test_the_table_says_what_is_unavailable(recorded: Recorded, tiny_bundle: Path) -> None:

@@ -21,6 +21,7 @@ from edgec.exporter.bundle.folder import write_bundle
 from edgec.exporter.bundle.manifest import Build, Limits, Manifest, MethodInfo, ModelInfo, Runtime, TensorInfo
 
 CONTEXT, CHUNK, ROWS, VOCAB = 96, 16, 8, 320
+OPERATORS = ["llama::custom_sdpa.out", "llama::update_cache.out"]
 TEMPLATE = (
     "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}</s>{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
@@ -126,7 +127,7 @@ def manifest(**changes: Any) -> Manifest:
         ],
         "limits": Limits(context=CONTEXT, prefill_chunk=CHUNK, logit_rows=ROWS),
         "parity": [],
-        "runtime": Runtime(name="executorch", version="1.5.1", backends=["XnnpackBackend"], operators=[]),
+        "runtime": Runtime(name="executorch", version="1.5.1", backends=["XnnpackBackend"], operators=OPERATORS),
         "tools": {},
         "files": [],
         "build": Build(created="2026-01-01T00:00:00Z"),
