@@ -33,7 +33,7 @@ class Made:
         path: the file, or the bundle's folder.
         file_bytes: of the artifact alone.
         decode_bytes: weights read for one token, where the maker tells.
-        cost: ``processes.Cost`` of the export; None for a conversion, which is no export.
+        cost: ``cpu_s``, ``wall_s`` and ``peak_bytes`` of the export; None for a conversion, which is no export.
     """
 
     path: Path
@@ -96,7 +96,9 @@ class Workshop:
 
 def _make_edgec(shop: Workshop, subject: Subject, folder: Path) -> dict[str, Any]:
     config = write_config(subject.model, shop.model_folder(subject.model))
-    shutil.rmtree(shop.cache / "stages", ignore_errors=True)
+    # No stage may come from an earlier export, and the first load packs the weights.
+    for kept in ("stages", "packed"):
+        shutil.rmtree(shop.cache / kept, ignore_errors=True)
     job = {"config": str(config), "context": subject.context, "out": str(folder / "model.edgec"), **subject.options}
     return {"file": "model.edgec", **_exported(subject, job)}
 
@@ -108,7 +110,8 @@ def _make_executorch(shop: Workshop, subject: Subject, folder: Path) -> dict[str
 
 def _exported(subject: Subject, job: Mapping[str, Any]) -> dict[str, Any]:
     done: Done = run([sys.executable, "-m", _EXPORTS[subject.maker]], stdin=job, environment=QUIET)
-    return {**done.json(), "cost": asdict(done.cost)}
+    facts = done.json()
+    return {"cost": {**asdict(done.cost), "peak_bytes": facts.pop("peak_bytes")}, **facts}
 
 
 def _make_gguf(shop: Workshop, subject: Subject, folder: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ def export_grid(results: Results) -> Grid:
     """What compiling cost."""
     heads = ("model", "subject", "CPU s", "wall s", "peak MB", "goal CPU s", "goal peak MB")
     rows = tuple(_export_row(export) for export in results.exports)
-    notes = ("The kernel's account of the export's process. Weights are random and made while exporting.",)
+    notes = ("CPU time and peak memory of the export's process. Weights are random and made while exporting.",)
     return Grid("Export (measured)", heads, rows, notes)
 
 

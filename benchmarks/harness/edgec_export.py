@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from benchmarks.harness.jobs import status_bytes
 from benchmarks.harness.models import SEED
 
 
 def export(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Export; returns the artifact's bytes."""
+    """Export; returns the artifact's bytes, those of the matrices that one token reads, and this process's peak."""
     import torch
 
     import edgec
@@ -34,7 +35,14 @@ def export(job: Mapping[str, Any]) -> dict[str, Any]:
         out=job["out"],
         force=True,
     )
-    return {"file_bytes": open_bundle(out, check_files=False).artifact_path.stat().st_size}
+    bundle = open_bundle(out, check_files=False)
+    rows = bundle.manifest.ledger.rows if bundle.manifest.ledger else []
+    return {
+        "file_bytes": bundle.artifact_path.stat().st_size,
+        # A look-up table of its own gives one row per token.
+        "decode_bytes": sum(row.bytes for row in rows if "_embedding_" not in row.name),
+        "peak_bytes": status_bytes("VmHWM"),
+    }
 
 
 if __name__ == "__main__":

@@ -137,14 +137,14 @@ def measure_speed(job: Mapping[str, Any], open_engine: OpenEngine) -> dict[str, 
 def measure_memory(job: Mapping[str, Any], open_engine: OpenEngine) -> dict[str, Any]:
     """Peak resident bytes of a load, a prefill and a few tokens; and those of the idle process before it."""
     resettable = _reset_peak()
-    idle = _status_bytes("VmRSS")
+    idle = status_bytes("VmRSS")
     feeder = Feeder(open_engine(job))
     prompt, new = job["prompt_tokens"], job["new_tokens"]
     feeder.feed(0, prompt, 1)
     for position in range(prompt, prompt + new):
         feeder.feed(position, 1, 1)
     how = "VmHWM, reset before the load" if resettable else "VmHWM of the whole process"
-    return {"peak_bytes": _status_bytes("VmHWM"), "idle_bytes": idle, "obtained": f"measured: {how}"}
+    return {"peak_bytes": status_bytes("VmHWM"), "idle_bytes": idle, "obtained": f"measured: {how}"}
 
 
 def _reset_peak() -> bool:
@@ -155,7 +155,8 @@ def _reset_peak() -> bool:
     return True
 
 
-def _status_bytes(field: str) -> int | None:
+def status_bytes(field: str) -> int | None:
+    """A figure of this process in /proc: ``VmRSS``, or ``VmHWM``, its peak; None where there is no /proc."""
     if not _STATUS.exists():
         return None
     line = next(line for line in _STATUS.read_text().splitlines() if line.startswith(f"{field}:"))

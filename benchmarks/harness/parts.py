@@ -14,13 +14,13 @@ from benchmarks.harness.memory import measure_memory
 from benchmarks.harness.models import Model, write_weights
 from benchmarks.harness.processes import ProcessFailed, run_worker
 from benchmarks.harness.results import Agreement, Artifact, Export, ModelFacts
-from benchmarks.harness.rounds import curves, speeds
+from benchmarks.harness.rounds import FIRST_LOAD, curves, speeds
 from benchmarks.harness.scripts import SCRIPTS, run_script
-from benchmarks.harness.subjects import LLAMA, Subject
+from benchmarks.harness.subjects import LLAMA, OWN, Subject
 
 _BF16_BYTES = 2
 _DECODED = 8
-_AGREEMENT_TOKENS = 32
+_AGREEMENT_TOKENS = 8
 
 
 def _limits(bench: Bench) -> Fields:
@@ -82,10 +82,9 @@ def _artifact(subject: Subject, made: Made) -> Artifact:
 
 def _decode_bytes(subject: Subject) -> int | None:
     """Matrices by their bits; the embedding's one row is nothing."""
-    if subject.matrix_bits is None or subject.vocab_bits is None:
+    if subject.matrix_bits is None:
         return None
-    model = subject.model
-    return int(model.matrix_values * subject.matrix_bits + model.vocab_values * subject.vocab_bits) // 8
+    return int((subject.model.matrix_values + subject.model.vocab_values) * subject.matrix_bits) // 8
 
 
 def _export(subject: Subject, cost: Mapping[str, Any]) -> Export:
@@ -108,42 +107,46 @@ def _agreement(bench: Bench) -> Fields:
 
 
 def _agree(bench: Bench, model: Model) -> dict[str, Any]:
-    import torch
-
-    bench.say(f"{model.name}: transformers")
+    bench.say(f"{model.name}: llama.cpp and transformers")
     tokens = [(7 * i * i + 3) % int(model.config["vocab_size"]) for i in range(_AGREEMENT_TOKENS)]
     job = {"kind": "logits", "artifact": str(float16_gguf(bench.shop, model)), "threads": 2, "context": 64}
     rows = {"tokens": tokens, "rows": len(tokens), "kv": "float32"}
-    theirs = torch.tensor(run_worker(LLAMA, {**job, **rows}, python=bench.shop.peers)["logits"])
-    ours = _transformers_logits(bench, model, tokens)
-    same = (theirs.argmax(-1) == ours.argmax(-1)).float().mean().item()
-    found = Agreement(
-        model=model.name,
-        positions=len(tokens),
-        top1_agreement=same,
-        max_abs=(theirs - ours).abs().max().item(),
-        logits_max_abs=ours.abs().max().item(),
-    )
-    return found.model_dump()
-
-
-def _transformers_logits(bench: Bench, model: Model, tokens: list[int]) -> Any:
-    import torch
-    from transformers import AutoModelForCausalLM
-
+    theirs = run_worker(LLAMA, {**job, **rows}, python=bench.shop.peers)["logits"]
     folder = write_weights(model, bench.shop.model_folder(model)).parent
-    loaded = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    with torch.no_grad():
-        return loaded(torch.tensor([tokens])).logits[0]
+    job = {"folder": str(folder), "tokens": tokens, "logits": theirs}
+    found = run_worker("benchmarks.harness.agreement", job)
+    return Agreement(model=model.name, positions=len(tokens), **found).model_dump()
 
 
 def _speed(model: str, budget_s: float, bench: Bench) -> Fields:
     subjects = bench.settings.models.get(model, ())
     cases = bench.settings.cases(model)
     job = {"kind": "speed", "cases": [case.to_json() for case in cases]}
-    outcomes, failures = bench.rounds(budget_s).take(subjects, job)
-    bench.failures += failures
-    return {"speeds": speeds(outcomes, cases)}
+    turns = bench.rounds(budget_s)
+    once = replace(turns, count=1, threads=bench.settings.threads[-1:])
+    first, unloadable = once.take(subjects, {"kind": "speed", "cases": []})
+    outcomes, failures = turns.take(subjects, job)
+    bench.failures += [*unloadable, *failures]
+    return {"speeds": [*speeds(first, (), FIRST_LOAD), *speeds(outcomes, cases)]}
+
+
+def _profile(bench: Bench) -> Fields:
+    """As ``edgec bench --profile`` measures it, of the first model's plain subject."""
+    subject = next(s for s in next(iter(bench.settings.models.values())) if s.name == OWN)
+    rows = []
+    for threads in bench.settings.threads:
+        bench.say(f"{subject.model.name}: {subject.name}, {threads} threads")
+        rows += bench.once({"threads": threads}, partial(_phases, bench, subject, threads))["phases"]
+    return {"profiles": rows}
+
+
+def _phases(bench: Bench, subject: Subject, threads: int) -> dict[str, Any]:
+    prompt, new = (32, 8) if bench.settings.quick else (512, 32)
+    shape = {"prompt_tokens": prompt, "new_tokens": new, "threads": threads, "repetitions": 3}
+    job = {"kind": "profile", "bundle": str(bench.shop.made(subject).path), **shape}
+    found = run_worker("edgec.runtime_py.bench_worker", job)["result"]["phases"]
+    common = {"model": subject.model.name, "subject": subject.name, "threads": threads}
+    return {"phases": [{**common, **phase} for phase in found]}
 
 
 def _memory(bench: Bench) -> Fields:
@@ -171,6 +174,7 @@ def parts(quick: bool) -> tuple[PartOfRun, ...]:
             PartOfRun("artifacts", 50, _artifacts),
             _speed_part("tiny", 20),
             PartOfRun("memory", 10, _memory),
+            PartOfRun("profile", 10, _profile),
             PartOfRun("long context", 20, partial(_contexts, 60)),
         )
     return (
@@ -183,6 +187,7 @@ def parts(quick: bool) -> tuple[PartOfRun, ...]:
         _speed_part("smol", 250),
         _speed_part("qwen3", 350),
         PartOfRun("memory", 80, _memory),
+        PartOfRun("profile", 30, _profile),
         PartOfRun("long context", 300, partial(_contexts, 300)),
         *(PartOfRun(script.name, script.budget_s, partial(run_script, script)) for script in SCRIPTS),
     )

@@ -9,8 +9,8 @@ from edgec.runtime_py.svg import Series, line_chart, stack
 def context_plot(results: Results) -> str:
     """Time to first token, and time for one decoded token, against context."""
     curves = results.contexts
-    ttft = [Series(c.subject, tuple(c.contexts), tuple(s.median / 1e3 for s in c.ttft_ms)) for c in curves]
-    decode = [Series(c.subject, tuple(c.contexts), tuple(s.median for s in c.decode_ms)) for c in curves]
+    ttft = [Series(_short(c.subject), tuple(c.contexts), tuple(s.median / 1e3 for s in c.ttft_ms)) for c in curves]
+    decode = [Series(_short(c.subject), tuple(c.contexts), tuple(s.median for s in c.decode_ms)) for c in curves]
     where = f"{results.machine.cpu}, {curves[0].threads} threads, measured"
     return stack(
         [
@@ -18,3 +18,8 @@ def context_plot(results: Results) -> str:
             line_chart(f"Decoding ({where})", "context, tokens", "ms per token", decode),
         ]
     )
+
+
+def _short(subject: str) -> str:
+    """For the legend."""
+    return subject.replace(", ", " ").replace(" KV", "").replace(" of 1024", "")

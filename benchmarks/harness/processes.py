@@ -17,7 +17,6 @@ from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parents[2]
 QUIET = {"PYTHONWARNINGS": "ignore"}
-_KIB = 1024
 _TAIL = 600
 
 
@@ -29,15 +28,15 @@ class ProcessFailed(Exception):
 class Cost:
     """What one process and its children took, by the kernel's account (``wait4``).
 
+    Its peak of memory is not here: Linux lets a process begin with the peak of the one that started it.
+
     Attributes:
         wall_s: from start to end.
         cpu_s: user and system time.
-        peak_bytes: largest resident set of any one of them.
     """
 
     wall_s: float
     cpu_s: float
-    peak_bytes: int
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def run(
             start_new_session=True,
         )
         status, usage, late = _wait(process, timeout_s)
-        cost = Cost(time.perf_counter() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * _KIB)
+        cost = Cost(time.perf_counter() - began, usage.ru_utime + usage.ru_stime)
         if status != 0:
             raise ProcessFailed(_why(command, status, late, timeout_s, _read(err) or _read(out)))
         return Done(_read(out), cost)

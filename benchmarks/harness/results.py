@@ -81,13 +81,13 @@ class Artifact(Part):
 
 
 class Export(Part):
-    """An export in a process of its own, by the kernel's account of that process."""
+    """An export in a process of its own. ``cpu_s``: with its children; ``peak_bytes``: most resident memory, VmHWM."""
 
     model: str
     subject: str
     cpu_s: float
     wall_s: float
-    peak_bytes: int
+    peak_bytes: int | None
     bf16_bytes: int
 
 
@@ -140,6 +140,28 @@ class ContextCurve(Part):
     decode_ms: list[Spread]
 
 
+class OperatorCost(Part):
+    """One operator or kind of delegate, per prefill or per decoded token. ``share``: of the whole, 0..1."""
+
+    operator: str
+    calls: float
+    ms: float
+    share: float
+
+
+class Profile(Part):
+    """Where the time of a phase goes: ``prefill`` of ``tokens`` tokens at once, or ``decode`` of one."""
+
+    model: str
+    subject: str
+    threads: int
+    phase: str
+    tokens: int
+    repetitions: int
+    ms: float
+    operators: list[OperatorCost]
+
+
 class Agreement(Part):
     """That a peer runs the same model: its float16 form against transformers in float32."""
 
@@ -174,7 +196,7 @@ class Results(Part):
     speeds: list[Speed] = []
     memory: list[Memory] = []
     contexts: list[ContextCurve] = []
-    profiles: list[dict[str, Any]] = []
+    profiles: list[Profile] = []
     scripts: dict[str, Any] = {}
     failures: list[Failure] = []
 

@@ -18,6 +18,7 @@ from benchmarks.harness.subjects import Subject
 
 _TIMEOUT_S = 900.0
 _LOADING = {"load", "first token"}
+LOAD, FIRST_LOAD = "load to first token", "first load to first token"
 
 
 @dataclass(frozen=True)
@@ -102,8 +103,8 @@ def _by_subject(outcomes: Iterable[Outcome]) -> Iterator[tuple[Subject, int, lis
         yield found[0].turn.subject, threads, [outcome.result for outcome in found]
 
 
-def speeds(outcomes: Iterable[Outcome], cases: Sequence[Case]) -> list[Speed]:
-    """Every case of every subject, over all rounds; ``load to first token`` is the sum of the two."""
+def speeds(outcomes: Iterable[Outcome], cases: Sequence[Case], load: str = LOAD) -> list[Speed]:
+    """Every case of every subject over all rounds, and as case ``load`` the time to the first logits of a token."""
     rows = []
     for subject, threads, results in _by_subject(outcomes):
         others = [result["others"] for result in results if result["others"] is not None]
@@ -114,7 +115,7 @@ def speeds(outcomes: Iterable[Outcome], cases: Sequence[Case]) -> list[Speed]:
             "others": max(others, default=None),
         }
         walls, cpus = _loads(results, "wall_s"), _loads(results, "cpu_s")
-        rows.append(Speed(case="load to first token", tokens=1, wall_ms=spread(walls), cpu_ms=spread(cpus), **common))
+        rows.append(Speed(case=load, tokens=1, wall_ms=spread(walls), cpu_ms=spread(cpus), **common))
         rows += [_speed(case, results, common) for case in cases]
     return rows
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from benchmarks.harness import goals
 from benchmarks.harness.grid import Grid, number, pair
 from benchmarks.harness.results import Results, Speed
+from benchmarks.harness.subjects import OWN
 
-OWN = "edgec"
 _RATIO = "edgec against the best peer"
 
 
@@ -98,7 +98,7 @@ def speed_grid(results: Results, model: str) -> Grid:
     heads = ("wall, median", *table.subjects, "goal", *((_RATIO,) if compared else ()))
     rows = [_cells(table, row, compared) for row in rows_of(results, model)]
     threads = " / ".join(map(str, table.threads))
-    notes = [f"Cells: {threads} threads. A ratio above 1: edgec is faster. {goals.REMARK.capitalize()}."]
+    notes = [f"Cells: {threads} threads. A ratio above 1: edgec is faster. {goals.REMARK}."]
     notes += [f"{a.subject}: {a.note}." for a in results.artifacts if a.model == model and a.note]
     return Grid(f"{model}: {about}", heads, (*rows, *_roofs(table)), tuple(notes))
 

@@ -14,6 +14,7 @@ from benchmarks.harness.models import LONG, Q8L, QWEN3, SMOL, TINY, WINDOW, Mode
 
 EQUAL = str(Path(__file__).resolve().parents[1] / "recipes" / "equal.toml")
 EDGEC, LLAMA, STOCK = "benchmarks.harness.edgec_engine", "benchmarks.peers.llama_cpp", "benchmarks.peers.executorch"
+OWN = "edgec"
 ONE_ROW = "gives one row of logits only, also where k are asked for"
 
 
@@ -27,7 +28,7 @@ class Subject:
         options: of the maker: ``recipe`` and ``context``, or ``preset``.
         job: extra fields of its measuring jobs, e.g. ``kv``.
         context: positions it must serve.
-        matrix_bits, vocab_bits: per weight with scales, for the bytes read per token; None where the maker tells.
+        matrix_bits: per weight with scales, also of the vocabulary matrix; None where the maker counts the bytes.
         note: what keeps it from being the exact counterpart of the others.
     """
 
@@ -39,7 +40,6 @@ class Subject:
     job: Mapping[str, Any] = field(default_factory=dict)
     context: int = 1024
     matrix_bits: float | None = None
-    vocab_bits: float | None = None
     note: str = ""
 
     @property
@@ -53,7 +53,7 @@ def edgec(
 ) -> Subject:
     """The product, with a recipe whose linear layers have 4 bits in groups of 32; ``changes`` are fields of it."""
     options = {"recipe": recipe, "changes": dict(changes or {})}
-    return Subject(name, model, EDGEC, "edgec", options, {}, context, 4.5, 4.5 if recipe == EQUAL else 8.0)
+    return Subject(name, model, EDGEC, "edgec", options, {}, context)
 
 
 def llama(model: Model, name: str, preset: str, context: int = 1024, kv: str = "float16") -> Subject:
@@ -64,22 +64,23 @@ def llama(model: Model, name: str, preset: str, context: int = 1024, kv: str = "
 def stock(model: Model) -> Subject:
     """ExecuTorch's own export: 8da4w, groups of 32, embedding in 8 bits."""
     job = {"vocab_size": model.config["vocab_size"]}
-    return Subject("ExecuTorch 8da4w", model, STOCK, "executorch", {}, job, 1024, 4.5, 4.5, ONE_ROW)
+    return Subject("ExecuTorch 8da4w", model, STOCK, "executorch", {}, job, 1024, 4.5, ONE_ROW)
 
 
 def _side_by_side(model: Model) -> tuple[Subject, ...]:
     return (
-        edgec(model, "edgec"),
+        edgec(model, OWN),
         llama(model, "llama.cpp Q4_0", "preset"),
         llama(model, "llama.cpp, all Q4_0", "equal"),
     )
 
 
+SHARED = {"shared_kv": "reuse"}
 SPEED = {
-    "q8L": (*_side_by_side(Q8L), stock(Q8L)),
+    "q8L": (edgec(Q8L, "edgec, shared KV", SHARED), *_side_by_side(Q8L), stock(Q8L)),
     "smol": _side_by_side(SMOL),
     "qwen3": _side_by_side(QWEN3),
-    "tiny": (edgec(TINY, "edgec", context=64),),
+    "tiny": (edgec(TINY, OWN, context=64),),
 }
 # ``make bench-all``: the recipe that users get by default, and the stock export of SmolLM2.
 MORE = {"q8L": (edgec(Q8L, "edgec, recipe 4bit", recipe="4bit"),), "smol": (stock(SMOL),)}
@@ -88,13 +89,13 @@ KV_TYPES = ("float32", "float16", "int8", "int4")
 _LONG_CONTEXT = 8192
 
 
-def _kv(model: Model, kv: str, context: int, suffix: str = "") -> Subject:
-    return edgec(model, f"edgec, {kv} KV{suffix}", {"kv_dtype": kv}, context=context)
+def _kv(model: Model, kv: str, context: int, form: str = "KV") -> Subject:
+    return edgec(model, f"edgec, {kv} {form}", {"kv_dtype": kv}, context=context)
 
 
 LONG_CONTEXT = (
     *(_kv(LONG, kv, _LONG_CONTEXT) for kv in KV_TYPES),
-    _kv(WINDOW, "float16", _LONG_CONTEXT, ", window 1024"),
+    _kv(WINDOW, "float16", _LONG_CONTEXT, "ring of 1024"),
     llama(LONG, "llama.cpp, float16 KV", "equal", _LONG_CONTEXT),
     llama(LONG, "llama.cpp, q8_0 KV", "equal", _LONG_CONTEXT, kv="q8_0"),
 )

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness.jobs import status_bytes
+
 GROUP, EMBEDDING = 32, "8,0"
 CONTEXT = 1024
 _MODEL_CLASSES = {"qwen3": "qwen3_0_6b", "llama": "smollm2"}
@@ -80,4 +82,5 @@ def _settings(config: Mapping[str, Any], checkpoint: Path, parameters: Path, out
 if __name__ == "__main__":
     given = json.load(sys.stdin)
     export(Path(given["folder"]), Path(given["out"]))
-    print("\n" + json.dumps({"file_bytes": Path(given["out"]).stat().st_size}))
+    facts = {"file_bytes": Path(given["out"]).stat().st_size, "peak_bytes": status_bytes("VmHWM")}
+    print("\n" + json.dumps(facts))

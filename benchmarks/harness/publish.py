@@ -1,0 +1,55 @@
+"""``python -m benchmarks.harness.publish``: the last full run becomes the repository's: results, plot, README section."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.harness.plots import context_plot
+from benchmarks.harness.processes import ROOT
+from benchmarks.harness.readme import inserted, plot_of, section
+from benchmarks.harness.results import FOLDER, Results, committed, read_results
+
+README = ROOT / "README.md"
+
+
+def publish(results: Results, folder: Path) -> Path:
+    """Write the results and their plot; returns the results file, named by date and machine.
+
+    Raises:
+        ValueError: a quick run says nothing about speed.
+    """
+    if results.quick:
+        raise ValueError("a quick run is not for publishing")
+    machine = re.sub(r"[^a-z0-9]+", "-", f"{results.machine.cpu} {results.machine.cores} cores".lower()).strip("-")
+    path = folder / f"{results.date[:10]}-{machine}.json"
+    folder.mkdir(exist_ok=True)
+    path.write_text(results.model_dump_json(indent=1) + "\n")
+    if results.contexts:
+        plot_of(path).write_text(context_plot(results))
+    return path
+
+
+def newest_section() -> str:
+    """The README's section for what is committed."""
+    path = committed()
+    if path is None:
+        return section(None, None)
+    plot = plot_of(path)
+    return section(read_results(path), plot.relative_to(ROOT).as_posix() if plot.is_file() else None)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Publish build/bench/results.json, or another file."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.harness.publish", description=__doc__)
+    parser.add_argument("results", nargs="?", type=Path, default=ROOT / "build" / "bench" / "results.json")
+    print(publish(read_results(parser.parse_args(arguments).results), FOLDER))
+    README.write_text(inserted(README.read_text(), newest_section()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""The README's speed section, made from the newest committed results file; a test holds the two equal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.harness import goals
+from benchmarks.harness.grid import Grid, megabytes, number
+from benchmarks.harness.results import Results
+from benchmarks.harness.speed_tables import speed_grid
+
+BEGIN, END = "<!-- speed: begin; made by python -m benchmarks.harness.publish -->", "<!-- speed: end -->"
+NOTHING = "No results are committed for this version: run `make bench`."
+_LAYERS_SHOWN = ("q8L", "smol", "qwen3")
+
+
+def section(results: Results | None, plot: str | None) -> str:
+    """The text between the markers.
+
+    Args:
+        results: of a full run, or None where none is committed.
+        plot: path of the plot from the README's folder, or None.
+    """
+    if results is None:
+        return NOTHING
+    picture = [f"![Time to first token and decoding against context]({plot})", ""] if plot else []
+    tables = [_headed(speed_grid(results, model.name)) for model in results.models if model.name in _LAYERS_SHOWN]
+    return "\n".join([_conditions(results), "", *tables, _headed(_costs(results)), *picture, _closing(results)])
+
+
+def _conditions(results: Results) -> str:
+    machine, versions = results.machine, results.versions
+    names = ("edgec", "executorch", "torch", "llama-cpp-python")
+    said = ", ".join(f"{name} {versions[name]}" for name in names if name in versions)
+    loads = " and ".join("unavailable" if load is None else f"{load:.1f}" for load in machine.load_average)
+    return (
+        f"Measured by `make bench` on {results.date[:10]}: {machine.cpu}, {machine.cores} cores "
+        f"({' '.join(machine.features)}), load average before and after {loads}; {said}. Random weights of published "
+        "architectures, 4 bits in groups of 32, float16 KV cache, context 1024; wall medians with 1 / 2 threads, each in "
+        "processes of its own, the runtimes taking turns."
+    )
+
+
+def _headed(grid: Grid) -> str:
+    return f"**{grid.title}**\n\n{grid.markdown(0)}\n"
+
+
+def _costs(results: Results) -> Grid:
+    """Exports, files and memory in one table."""
+    heads = ("", "export CPU s", "export peak MB", "file MB", "peak memory MB")
+    keys = dict.fromkeys((a.model, a.subject) for a in results.artifacts)
+    return Grid(
+        "Compiling, files and memory", heads, tuple(_cost_row(results, *key) for key in keys), (_memory_goal(),)
+    )
+
+
+def _memory_goal() -> str:
+    limits = " and ".join(f"{limit:g} for {model}" for model, limit in goals.EXPORT_CPU_S.items())
+    return f"Peak memory: Python process / C++ runner. Goals: export CPU s {limits}; runner 1.15 x file + KV + 60 MB."
+
+
+def _cost_row(results: Results, model: str, subject: str) -> tuple[str, ...]:
+    export = next((e for e in results.exports if (e.model, e.subject) == (model, subject)), None)
+    artifact = next(a for a in results.artifacts if (a.model, a.subject) == (model, subject))
+    peaks = [megabytes(m.peak_bytes) for m in results.memory if (m.model, m.subject) == (model, subject)]
+    spent = (number(export.cpu_s), megabytes(export.peak_bytes)) if export else ("", "")
+    return (f"{model}, {subject}", *spent, megabytes(artifact.file_bytes), " / ".join(peaks))
+
+
+def _closing(results: Results) -> str:
+    missing = f" Not measured: {', '.join(f.part for f in results.failures)}." if results.failures else ""
+    return f"How each figure is obtained, and its spread: [docs/benchmarking.md](docs/benchmarking.md).{missing}"
+
+
+def inserted(readme: str, text: str) -> str:
+    """The README with this section.
+
+    Raises:
+        ValueError: it lacks the markers.
+    """
+    before, _, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError("the README lacks the markers of its speed section")
+    return f"{before}{BEGIN}\n{text}\n{END}{after}"
+
+
+def plot_of(results: Path) -> Path:
+    """The plot beside a committed results file."""
+    return results.with_suffix(".svg")
