@@ -1,4 +1,5 @@
 # make demo: set-up, export, text, speed, report. make test: the tests. make check: style and types. make test-all: slow tests too.
+# make bench: edgec and its peers side by side (docs/benchmarking.md). make bench-all: with what takes longest.
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || echo python3)
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +9,7 @@ DEMO := build/demo
 BUNDLE := $(DEMO)/$(notdir $(MODEL))-host.edgec
 PROMPT ?= Prince Andrew looked at
 
-.PHONY: demo test test-all check clean
+.PHONY: demo test test-all check bench bench-all clean
 
 # An existing .venv is kept; Debian and Ubuntu have venv in a package of its own.
 $(BIN)/python:
@@ -40,6 +41,12 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks
+
+bench-all: $(STAMP)
+	$(BIN)/python -m benchmarks --all
 
 clean:
 	rm -rf build .mypy_cache .ruff_cache .pytest_cache

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.harness.publish``: the last full run becomes the repository's: results, plot, README section."""
+"""``python -m benchmarks.harness.publish``: the last run becomes the repository's: results, plot, README section."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ def _conditions(results: Results) -> str:
     return (
         f"Measured by `make bench` on {results.date[:10]}: {machine.cpu}, {machine.cores} cores "
         f"({' '.join(machine.features)}), load average before and after {loads}; {said}. Random weights of published "
-        "architectures, 4 bits in groups of 32, float16 KV cache, context 1024; wall medians with 1 / 2 threads, each in "
-        "processes of its own, the runtimes taking turns."
+        "architectures, 4 bits in groups of 32, float16 KV cache, context 1024; wall medians with 1 / 2 threads, each "
+        "in processes of its own, the runtimes taking turns."
     )
 
 
