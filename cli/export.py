@@ -20,6 +20,7 @@ def export(
     task: Annotated[str | None, typer.Option(help="optimum's task name, for models that are no decoders.")] = None,
     revision: Annotated[str | None, typer.Option(help="Hub branch, tag or commit.")] = None,
     text: Annotated[Path | None, typer.Option(help="Text for the parity ladder.")] = None,
+    system_prompt: Annotated[Path | None, typer.Option(help="Text to compute now and ship as KV state.")] = None,
     max_fallback: Annotated[float | None, typer.Option(help="Largest share outside the accelerator, 0..1.")] = None,
     budget: Annotated[list[str] | None, typer.Option(help="NAME=LIMIT for the ladder; repeatable.")] = None,
     allow_pickle: Annotated[bool, typer.Option("--allow-pickle", help="Open pickled weights (data only).")] = False,
@@ -38,16 +39,7 @@ def export(
     """
     from edgec.exporter.command import ExportOptions, run_export
 
-    names = (
-        "context",
-        "random_weights",
-        "task",
-        "revision",
-        "text",
-        "max_fallback",
-        "allow_pickle",
-        "trust_remote_code",
-    )
-    values = (context, random_weights, task, revision, text, max_fallback, allow_pickle, trust_remote_code)
-    settings = {**dict(zip(names, values, strict=True)), "seed": seed, "force": force}
-    run_export(ExportOptions(model, target, recipe, out, tuple(budget or ()), json, settings))
+    source = {"random_weights": random_weights, "task": task, "revision": revision, "seed": seed}
+    safety = {"allow_pickle": allow_pickle, "trust_remote_code": trust_remote_code, "force": force}
+    how = {"context": context, "text": text, "system_prompt": system_prompt, "max_fallback": max_fallback}
+    run_export(ExportOptions(model, target, recipe, out, tuple(budget or ()), json, {**source, **safety, **how}))

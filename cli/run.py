@@ -15,6 +15,7 @@ def run(
     chat: Annotated[bool, typer.Option("--chat", help="A conversation; one message per line of input.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Continue the text as it is, without the chat template.")] = False,
     system: Annotated[str | None, typer.Option(help="System message of the conversation.")] = None,
+    session: Annotated[Path | None, typer.Option(help="Go on from this file if it exists, and keep it there.")] = None,
     max_new_tokens: Annotated[int, typer.Option(help="Tokens to generate at most.")] = 256,
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
     top_k: Annotated[int, typer.Option(help="Keep the k likeliest tokens; 0 keeps all.")] = 0,
@@ -42,4 +43,4 @@ def run(
     names = ("max_new_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
     values = (max_new_tokens, temperature, top_k, top_p, min_p, repetition_penalty, seed)
     generation = dict(zip(names, values, strict=True)) | {"stop": tuple(stop or ())}
-    run_bundle(RunOptions(bundle, prompt, chat, raw, system, threads, json, generation))
+    run_bundle(RunOptions(bundle, prompt, chat, raw, system, threads, json, generation, session))

@@ -33,6 +33,7 @@ def export(
     max_fallback: float | None = None,
     budgets: Mapping[str, float] | None = None,
     text: str | Path | None = None,
+    system_prompt: str | Path | None = None,
     seed: int = 0,
     progress: Listener = silent,
 ) -> Path:
@@ -53,6 +54,8 @@ def export(
         max_fallback: largest share of the arithmetic outside the accelerator, 0..1.
         budgets: parity budgets that replace the recipe's (``kl_mean`` nats, ``top1_agreement`` 0..1).
         text: a file with text for the parity ladder; a built-in text by default.
+        system_prompt: a file with a text whose KV state the bundle ships, so that no conversation that begins with it
+            computes it again.
         seed: of random weights.
         progress: called with an Event at every step.
 
@@ -64,8 +67,10 @@ def export(
         BudgetError: E201 parity, E210 size, E220 fallback; nothing was written.
     """
     from edgec.exporter.bundle.assemble import bundle_contents
+    from edgec.exporter.bundle.prefix import read_system_prompt
     from edgec.exporter.pipeline import Request, compile_model
     from edgec.exporter.stage_cache import StageCache
+    from edgec.exporter.stages.prefix import check_prompt
 
     stages = Progress(progress)
     stages.enter("resolve", str(model))
@@ -86,11 +91,15 @@ def export(
     path = Path(out) if out is not None else Path(f"{source.name}-{target}.edgec")
     check_output(path, force, expected_artifact_bytes(source, how))
     check_memory(source, how)
-    request = Request(source, chosen, how, _context(source, context), _text(text), _tokenizer(source), max_fallback)
+    tokenizer = _tokenizer(source)
+    prompt = read_system_prompt(Path(system_prompt), tokenizer) if system_prompt is not None else None
+    request = Request(source, chosen, how, _context(source, context), _text(text), tokenizer, max_fallback, prompt)
+    if prompt is not None:
+        check_prompt(prompt, request.limits.context)
     with StageCache() as cache:
         compiled = compile_model(request, cache, stages)
         stages.enter("bundle", str(path))
-        manifest, files = bundle_contents(request, compiled, path.name.removesuffix(".edgec"), stages.seconds)
+        manifest, files = bundle_contents(request, compiled, path.name.removesuffix(".edgec"), stages.seconds, cache)
         write_bundle(path, manifest, files, force)
     stages.finish()
     return path

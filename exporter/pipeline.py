@@ -17,6 +17,7 @@ from typing import Any
 from edgec.devices.targets import Target
 from edgec.errors import BudgetError
 from edgec.exporter.bundle.manifest import Limits, Rung
+from edgec.exporter.bundle.prefix import SystemPrompt
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.ladder import Stage
 from edgec.exporter.parity.probe import Probe, make_probe
@@ -50,6 +51,7 @@ class Request:
         text: the user's own text for the ladder.
         tokenizer: transformers tokenizer, or None.
         max_fallback: largest share of the arithmetic outside the accelerator, 0..1, or None.
+        prompt: the system prompt to ship, or None.
     """
 
     source: ModelSource
@@ -59,6 +61,7 @@ class Request:
     text: str | None = None
     tokenizer: Any = field(default=None, compare=False)
     max_fallback: float | None = None
+    prompt: SystemPrompt | None = None
 
     @cached_property
     def spec(self) -> ModelSpec:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from edgec.errors import InputError
+from edgec.runtime_py.chat import Conversation, Message
 from edgec.runtime_py.generate import Generation
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.session import decoder_limits
@@ -27,6 +29,7 @@ class RunOptions:
     threads: int | None
     json: bool
     generation: Mapping[str, Any]
+    session: Path | None = None
 
 
 def run_bundle(options: RunOptions) -> None:
@@ -49,6 +52,7 @@ def _check(options: RunOptions) -> None:
         "--chat and --raw exclude each other.": options.chat and options.raw,
         "There is no prompt.": options.prompt is None and not options.chat,
         "--system needs a conversation or a chat template.": options.system is not None and options.raw,
+        "--session keeps a conversation; --raw holds none.": options.session is not None and options.raw,
     }
     for what, wrong in conflicts.items():
         if wrong:
@@ -57,22 +61,50 @@ def _check(options: RunOptions) -> None:
 
 def _answer(model: Model, options: RunOptions) -> None:
     assert options.prompt is not None
-    templated = options.system is not None or (model.has_template and not options.raw)
+    wanted = options.system is not None or options.session is not None
+    templated = wanted or (model.has_template and not options.raw)
     if templated:
-        request = model.request(**options.generation)
-        result = model.chat(options.system).say(options.prompt, request, _show(options)).generation
+        with _conversation(model, options) as chat:
+            result = chat.say(options.prompt, model.request(**options.generation), _show(options)).generation
     else:
         result = model.generate(options.prompt, stream=_show(options), **options.generation)
     _finish(result, model, options, templated)
 
 
 def _converse(model: Model, options: RunOptions) -> None:
-    chat, request = model.chat(options.system), model.request(**options.generation)
-    for message in _messages(options.prompt):
-        reply = chat.say(message, request, _show(options))
-        if reply.dropped_messages:
-            print(f"[the context is full: the oldest {reply.dropped_messages} messages were left out]", file=sys.stderr)
-        _finish(reply.generation, model, options, True)
+    request = model.request(**options.generation)
+    with _conversation(model, options) as chat:
+        for message in _messages(options.prompt):
+            reply = chat.say(message, request, _show(options))
+            if left_out := reply.dropped_messages:
+                print(f"[the context is full: the oldest {left_out} messages were left out]", file=sys.stderr)
+            _finish(reply.generation, model, options, True)
+
+
+@contextmanager
+def _conversation(model: Model, options: RunOptions) -> Iterator[Conversation]:
+    """A conversation that goes on from the session's file, if there is one, and is kept there at its end."""
+    chat = model.chat(options.system)
+    if options.session is not None and options.session.exists():
+        messages = model.load_session(options.session)
+        _check_system(options.system, messages, options.session)
+        chat.messages = messages
+    try:
+        yield chat
+    finally:
+        if options.session is not None:
+            model.save_session(options.session, chat.messages)
+
+
+def _check_system(system: str | None, messages: Sequence[Message], file: Path) -> None:
+    held = next((message["content"] for message in messages if message["role"] == "system"), "")
+    if system is not None and system != held:
+        raise InputError(
+            "The saved conversation has another system message.",
+            where=str(file),
+            fix="leave --system out, or name another --session",
+            code="E156",
+        )
 
 
 def _messages(first: str | None) -> Iterator[str]:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from edgec.errors import InputError
-from edgec.runtime_py.chat import Conversation
+from edgec.runtime_py.chat import Conversation, Message
 from edgec.runtime_py.executor import choose_engine
 from edgec.runtime_py.function import Array, Function
-from edgec.runtime_py.generate import Generation, Request, generate
-from edgec.runtime_py.sampling import Sampling
+from edgec.runtime_py.generate import Generation, Request, generate, stream_tokens
+from edgec.runtime_py.prefix import open_prefix, recalled, restored
+from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.session import Session, opened
+from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
 from edgec.runtime_py.text_stream import check_unicode
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ class Model:
 
     Attributes:
         bundle: where it came from, with its manifest.
+        prefix: the system prompt that the bundle ships with its KV state, or None.
         load_ms: time to load the artifact (weights packed for this CPU), measured; imports are not part of it.
     """
 
@@ -51,6 +55,21 @@ class Model:
         before = perf_counter()
         self._loaded = Session(bundle, threads) if bundle.manifest.limits else Function(bundle, threads)
         self.load_ms = (perf_counter() - before) * 1e3
+        self.prefix = open_prefix(bundle)
+
+    def new_session(self) -> Model:
+        """The same model with a KV cache of its own: another sequence over the same weights and tokenizer.
+
+        Calls to one do not change what the other answers; they may alternate between any two tokens. Where edgec's
+        engine cannot be compiled the weights are loaded once more.
+
+        Raises:
+            InputError: E155, the model is not a decoder.
+        """
+        other, before = copy(self), perf_counter()
+        other._loaded = Session(self.bundle, engine=self.session.engine)
+        other.load_ms = (perf_counter() - before) * 1e3
+        return other
 
     @property
     def session(self) -> Session:
@@ -117,14 +136,15 @@ class Model:
         return frozenset([ids] if isinstance(ids, int) else ids or ())
 
     def encode(self, prompt: str, template: bool = False) -> list[int]:
-        """Text to token ids, with the tokenizer's own leading tokens; as a user's message when ``template``.
+        """Text to token ids, with the tokenizer's own leading tokens; as a user's first message when ``template``.
 
         Raises:
             InputError: E152 when the text is no valid Unicode, E154 when ``template`` is asked for and there is none.
         """
         check_unicode(prompt)
         if template:
-            return self.chat().encode([{"role": "user", "content": prompt}])
+            chat = self.chat()
+            return chat.encode([*chat.messages, {"role": "user", "content": prompt}])
         return list(self.tokenizer(prompt)["input_ids"])
 
     def decode(self, tokens: Sequence[int]) -> str:
@@ -159,7 +179,7 @@ class Model:
         stream: Callable[[str], None] | None = None,
         **options: Any,
     ) -> Generation:
-        """Continue a text.
+        """Continue a text. Where it begins as the bundle's prefix does, that part is restored, not computed.
 
         Args:
             prompt: text, or token ids.
@@ -173,17 +193,76 @@ class Model:
                 E155 no decoder, E156 an option outside its range.
         """
         session, request = self.session, self.request(**options)
-        tokens = self.encode(prompt, template) if isinstance(prompt, str) else list(prompt)
-        result = generate(session, tokens, request, self.decode, show=stream)
+        tokens = self._ids(prompt, template)
+        cached = restored(session, self.prefix, tokens)
+        result = generate(session, tokens, request, self.decode, show=stream, cached=cached)
         return replace(result, load_ms=self.load_ms)
+
+    def tokens(self, prompt: str | Sequence[int], *, template: bool = False, **options: Any) -> Iterator[int]:
+        """The same tokens one by one, each computed when it is asked for: several sessions can take turns.
+
+        Args:
+            prompt: as for ``generate``.
+            template: likewise.
+            options: those of ``request``; stop strings are not looked for.
+
+        Raises:
+            InputError: as ``generate``, when the first token is asked for.
+        """
+        session, request = self.session, self.request(**options)
+        ids = self._ids(prompt, template)
+        cached = restored(session, self.prefix, ids)
+        for count, token in enumerate(stream_tokens(session, ids, Sampler(request.sampling), cached), 1):
+            yield token
+            if token in request.eos or count == request.max_new_tokens:
+                return
+
+    def _ids(self, prompt: str | Sequence[int], template: bool) -> list[int]:
+        return self.encode(prompt, template) if isinstance(prompt, str) else list(prompt)
+
+    @property
+    def system_prompt(self) -> str | None:
+        """The system message that the bundle ships with its KV state, or None."""
+        return self.prefix.text if self.prefix is not None and self.prefix.form == "chat" else None
+
+    def save_session(self, path: Path | str, messages: Sequence[Message] = ()) -> int:
+        """Write what the KV cache holds to a file, whole or not at all; a later ``load_session`` goes on from there.
+
+        Args:
+            path: replaced when it exists.
+            messages: a conversation's, to keep them with it.
+
+        Returns:
+            Bytes written.
+
+        Raises:
+            InputError: E121 or E122, the file cannot be written; E155, the model is not a decoder.
+        """
+        return save_session(self.session, place_of(self.bundle.manifest), Path(path), messages)
+
+    def load_session(self, path: Path | str) -> list[Message]:
+        """Make the KV cache hold what a file holds; returns the messages saved with it.
+
+        A conversation goes on with ``chat = model.chat(); chat.messages = model.load_session(path)``.
+
+        Raises:
+            InputError: E192, the file is damaged; E193, it was saved from another model, recipe or tokenizer; E155.
+                The KV cache is as before.
+        """
+        return list(load_session(self.session, place_of(self.bundle.manifest), Path(path)))
 
     def chat(self, system: str | None = None) -> Conversation:
         """Begin a conversation; it uses this model's KV cache, so only the latest one is fast.
 
+        Args:
+            system: the system message; None takes the one that the bundle ships, "" none.
+
         Raises:
             InputError: E154, the tokenizer has no chat template.
         """
-        return Conversation(self.session, self.tokenizer, self.decode, self.eos, system)
+        session, own = self.session, self.system_prompt if system is None else system
+        recall = partial(recalled, session, self.prefix)
+        return Conversation(session, self.tokenizer, self.decode, self.eos, own, recall)
 
 
 def _no_tokenizer(where: Path, why: str) -> InputError:

@@ -31,7 +31,9 @@ from edgec.exporter.parity.execution import artifact_step
 from edgec.exporter.pipeline import Compiled, Request
 from edgec.exporter.report.page import render_report
 from edgec.exporter.sources.resolve import ModelSource
+from edgec.exporter.stage_cache import StageCache
 from edgec.exporter.stages.compiled import ARTIFACT, Facts
+from edgec.exporter.stages.prefix import with_prefix
 from edgec.exporter.tool_versions import tool_versions
 
 _GOLDEN_PROMPT, _GOLDEN_TOKENS = 12, 8
@@ -39,12 +41,12 @@ Files = dict[str, bytes | Path]
 
 
 def bundle_contents(
-    request: Request, compiled: Compiled, name: str, seconds: Mapping[str, float]
+    request: Request, compiled: Compiled, name: str, seconds: Mapping[str, float], cache: StageCache
 ) -> tuple[Manifest, Files]:
     """The manifest, without its file list, and every other file of the bundle.
 
     Raises:
-        BudgetError: E210, the artifact is larger than its bits explain.
+        BudgetError: E210, the artifact is larger than its bits explain; E201, a system prompt's state does not hold.
     """
     ledger = size_ledger(compiled)
     manifest = _manifest(request, compiled, name, ledger, seconds)
@@ -54,9 +56,9 @@ def bundle_contents(
         "golden.json": golden_bytes(golden),
         **{f"tokenizer/{file.name}": file for file in request.source.tokenizer_files},
         **_generation_config(request),
-        "report.html": render_report(manifest).encode(),
     }
-    return manifest, files
+    manifest, files = with_prefix(manifest, files, request, cache)
+    return manifest, {**files, "report.html": render_report(manifest).encode()}
 
 
 def size_ledger(compiled: Compiled) -> Ledger:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -16,7 +16,7 @@ from edgec.runtime_py.chat import chat_tokens
 STATE, TEXT = "prefix/state.safetensors", "prefix/system_prompt.txt"
 # Questions that begin unlike one another: a tokenizer may join the end of the prompt with any of them.
 _TAILS = ("The", " the", "1", "\n\nWhat", "é", "?", "請")
-Files = Mapping[str, bytes | Path]
+Files = dict[str, bytes | Path]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class SystemPrompt:
     tokens: tuple[int, ...]
 
 
-def system_prompt(path: Path, tokenizer: Any) -> SystemPrompt:
+def read_system_prompt(path: Path, tokenizer: Any) -> SystemPrompt:
     """Read a system prompt and find the tokens it stands for.
 
     Args:

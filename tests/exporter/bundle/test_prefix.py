@@ -8,7 +8,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from edgec.errors import InputError
-from edgec.exporter.bundle.prefix import system_prompt
+from edgec.exporter.bundle.prefix import read_system_prompt
 from edgec.runtime_py.chat import chat_tokens
 from tests.runtime_py.tiny_decoder import tiny_tokenizer
 
@@ -27,7 +27,7 @@ def without_template() -> PreTrainedTokenizerFast:
 @pytest.mark.parametrize("question", ["Who are you?", "\n", "  spaces", "🙂", "42", "e"])
 def test_every_conversation_begins_with_its_tokens(question: str, tmp_path: Path) -> None:
     tokenizer = tiny_tokenizer()
-    prompt = system_prompt(written(tmp_path, TEXT), tokenizer)
+    prompt = read_system_prompt(written(tmp_path, TEXT), tokenizer)
     messages = [{"role": "system", "content": TEXT}, {"role": "user", "content": question}]
     assert prompt.form == "chat" and prompt.text == TEXT
     assert tuple(chat_tokens(tokenizer, messages)[: len(prompt.tokens)]) == prompt.tokens
@@ -37,7 +37,7 @@ def test_every_conversation_begins_with_its_tokens(question: str, tmp_path: Path
 @pytest.mark.parametrize("question", ["Who are you?", "once upon", "Lily"])
 def test_every_text_begins_with_its_tokens_but_for_what_joins_the_question(question: str, tmp_path: Path) -> None:
     tokenizer = without_template()
-    prompt = system_prompt(written(tmp_path, TEXT), tokenizer)
+    prompt = read_system_prompt(written(tmp_path, TEXT), tokenizer)
     kept = len(prompt.tokens) - 1
     assert prompt.form == "text"
     assert tuple(tokenizer(TEXT + question)["input_ids"][:kept]) == prompt.tokens[:kept]
@@ -45,20 +45,20 @@ def test_every_text_begins_with_its_tokens_but_for_what_joins_the_question(quest
 
 
 def test_the_newline_at_the_end_of_the_file_is_not_part_of_it(tmp_path: Path) -> None:
-    assert system_prompt(written(tmp_path, "Be kind.\r\n"), tiny_tokenizer()).text == "Be kind."
+    assert read_system_prompt(written(tmp_path, "Be kind.\r\n"), tiny_tokenizer()).text == "Be kind."
 
 
 @pytest.mark.parametrize("content", ["", " \n\n", b"\xff\xfe\x00", None])
 def test_what_is_no_text_is_refused(content: str | bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "absent" if content is None else written(tmp_path, content)
     with pytest.raises(InputError) as refused:
-        system_prompt(path, tiny_tokenizer())
+        read_system_prompt(path, tiny_tokenizer())
     assert refused.value.code == "E191" and refused.value.where == str(path)
 
 
 def test_a_model_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="E191"):
-        system_prompt(written(tmp_path, TEXT), None)
+        read_system_prompt(written(tmp_path, TEXT), None)
 
 
 @pytest.mark.parametrize(
@@ -72,5 +72,5 @@ def test_a_template_without_system_messages_is_refused(template: str, code: str,
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = template
     with pytest.raises(InputError) as refused:
-        system_prompt(written(tmp_path, TEXT), tokenizer)
+        read_system_prompt(written(tmp_path, TEXT), tokenizer)
     assert refused.value.code == code

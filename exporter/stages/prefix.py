@@ -1,0 +1,172 @@
+"""The KV state of a system prompt: computed by executing the artifact, checked by restoring it, then shipped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+from torch import Tensor
+
+from edgec.errors import ToolError
+from edgec.exporter.bundle.checked_files import file_sha256
+from edgec.exporter.bundle.folder import Bundle
+from edgec.exporter.bundle.manifest import FileInfo, Manifest, Part, PrefixInfo, Rung
+from edgec.exporter.bundle.prefix import Files, SystemPrompt, prefix_files, prefix_info
+from edgec.exporter.parity import ladder
+from edgec.exporter.parity.ladder import Stage, lowering_rung
+from edgec.exporter.stage_cache import StageCache, source_digest, stage_key
+from edgec.exporter.stages.decoder import rounded
+from edgec.runtime_py.executor import choose_engine
+from edgec.runtime_py.session import Session
+from edgec.runtime_py.sessions.saved_session import Restorable, load_session, place_of, save_session
+from edgec.runtime_py.sessions.session_file import Place
+from edgec.runtime_py.stepper import Logits, check_context
+
+if TYPE_CHECKING:
+    from edgec.exporter.pipeline import Request
+
+_STATE, _FACTS = "state.safetensors", "prefix.json"
+# The same arithmetic on the same bytes.
+_SAME_BITS = {"max_abs": 0.0}
+_QUESTION_TOKENS = 8
+
+
+class Decoder(Restorable, Protocol):
+    """A decoder whose state can be copied out and in."""
+
+    def forward(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> Logits:
+        """Feed ``tokens`` at positions ``start``..; float32 logits [len(rows), vocabulary] of some of them."""
+
+
+class PrefixFacts(Part):
+    """What the stage leaves beside the state."""
+
+    info: PrefixInfo
+    rungs: list[Rung]
+
+
+def check_prompt(prompt: SystemPrompt, context: int) -> None:
+    """Refuse, before any work, a system prompt whose state cannot be shipped.
+
+    Raises:
+        InputError: E150, it leaves no room for a question.
+        ToolError: E330, this machine has no engine that gives access to states.
+    """
+    check_context(len(prompt.tokens) + 1, context)
+    if choose_engine(()) != "edgec":
+        raise _out_of_reach("edgec's engine cannot be compiled here")
+
+
+def with_prefix(manifest: Manifest, files: Files, request: Request, cache: StageCache) -> tuple[Manifest, Files]:
+    """Add the request's system prompt to what a bundle will be.
+
+    Args:
+        manifest: without its file list.
+        files: the artifact (as a path) and the tokenizer.
+        request: the export.
+        cache: keeps the state between exports.
+
+    Returns:
+        The manifest with ``prefix`` and two more rungs, and all files.
+
+    Raises:
+        BudgetError: E201, the artifact goes on differently once the state was restored.
+        ToolError: E330, the states of this artifact are out of reach.
+    """
+    prompt, artifact = request.prompt, files[manifest.artifact]
+    if prompt is None:
+        return manifest, files
+    assert isinstance(artifact, Path) and artifact.name == manifest.artifact
+    listed = manifest.model_copy(update={"files": [_listed(path, files[path]) for path in sorted(files)]})
+    place = place_of(listed)
+    if not place.states:
+        raise _out_of_reach("the artifact keeps its state among the activations")
+    bundle = Bundle(artifact.parent, listed, files_checked=True)
+    question = request.probe.tokens[:_QUESTION_TOKENS]
+    loose = rounded(request.recipe)
+    folder = cache.put(
+        _key(place, prompt, question),
+        lambda folder: write_prefix(folder, prompt, place, lambda: Session(bundle), question, loose),
+    )
+    facts = PrefixFacts.model_validate_json((folder / _FACTS).read_text())
+    changes = {"prefix": facts.info, "parity": [*manifest.parity, *facts.rungs]}
+    return manifest.model_copy(update=changes), {**files, **prefix_files(prompt, folder / _STATE)}
+
+
+def write_prefix(
+    folder: Path,
+    prompt: SystemPrompt,
+    place: Place,
+    new_decoder: Callable[[], Decoder],
+    question: Sequence[int],
+    loose: bool,
+) -> None:
+    """Compute the state, save it, and compare what follows it with what follows the computation.
+
+    Args:
+        folder: of the stage.
+        prompt: the system prompt.
+        place: the model.
+        new_decoder: gives the artifact with an empty state.
+        question: tokens to feed behind the prompt; as many are used as one call and the context take.
+        loose: the artifact rounds, so that calls which are cut elsewhere may differ by more than the order of sums.
+
+    Raises:
+        BudgetError: E201.
+    """
+    computed, restored = new_decoder(), new_decoder()
+    start, limits = len(prompt.tokens), computed.limits
+    asked = list(question[: min(limits.prefill_chunk, limits.logit_rows, limits.context - start)])
+    computed.prefill(prompt.tokens, 0)
+    size = save_session(computed, place, folder / _STATE)
+    load_session(restored, place, folder / _STATE)
+    after = Stage("prefix restored", _answer(restored, asked, start))
+    whole = _at_once(new_decoder(), [*prompt.tokens, *asked], len(asked))
+    budget = ladder.ROUNDED_LOWERING if loose else ladder.FLOAT_LOWERING
+    rungs = [
+        lowering_rung(Stage("prefix computed", _answer(computed, asked, start)), after, _SAME_BITS),
+        lowering_rung(Stage("computed as one", whole), after, budget, rounded=loose),
+    ]
+    ladder.gate(rungs)
+    info = prefix_info(prompt, size, place.origin.fingerprint(prompt.tokens))
+    (folder / _FACTS).write_text(PrefixFacts(info=info, rungs=rungs).model_dump_json())
+
+
+def _answer(decoder: Decoder, question: Sequence[int], start: int) -> Tensor:
+    """Logits float32 [len(question), vocabulary]."""
+    return torch.from_numpy(decoder.forward(question, start, range(len(question))))
+
+
+def _at_once(decoder: Decoder, tokens: Sequence[int], rows: int) -> Tensor:
+    """The logits of the last ``rows`` tokens, fed so that the last call is a full one."""
+    chunk = min(decoder.limits.prefill_chunk, len(tokens))
+    first = len(tokens) - chunk
+    if first:
+        decoder.prefill(tokens[:first], 0)
+    return torch.from_numpy(decoder.forward(tokens[first:], first, range(chunk - rows, chunk)))
+
+
+def _listed(path: str, content: bytes | Path) -> FileInfo:
+    if isinstance(content, bytes):
+        return FileInfo(path=path, bytes=len(content), sha256=sha256(content).hexdigest())
+    return FileInfo(path=path, bytes=content.stat().st_size, sha256=file_sha256(content))
+
+
+def _key(place: Place, prompt: SystemPrompt, question: Sequence[int]) -> str:
+    own = source_digest("exporter/stages", "runtime_py/sessions", "devices/runner")
+    inputs = {"stage": "prefix", "origin": asdict(place.origin), "edgec": own}
+    return stage_key({**inputs, "tokens": list(prompt.tokens), "question": list(question), "form": prompt.form})
+
+
+def _out_of_reach(why: str) -> ToolError:
+    return ToolError(
+        "The state of a system prompt cannot be computed.",
+        where="--system-prompt",
+        why=why,
+        fix="install a C++ compiler (see 'edgec doctor') and use edgec's kernels, or leave --system-prompt out",
+        code="E330",
+    )
