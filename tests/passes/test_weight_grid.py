@@ -88,6 +88,34 @@ def test_the_scale_search_beats_rounding_on_ordinary_weights() -> None:
     assert errors["mse"] < 0.95 * errors["rtn"]
 
 
+def _exhaustive(groups: torch.Tensor, scheme: WeightScheme) -> torch.Tensor:
+    """The error that 24 evenly spaced scales leave, each refined once by least squares, per group."""
+    importance = (groups.square() + groups.square().mean(-1, keepdim=True)).sqrt()
+    low, high = scheme.bounds
+    start = groups.abs().amax(-1, keepdim=True) / ((high - low) / 2)
+    errors = []
+    for share in torch.linspace(0.55, 1.10, 24).tolist():
+        integers = (groups / (start * share)).round().clamp(low, high)
+        sums = [(importance * integers * factor).sum(-1, keepdim=True) for factor in (groups, integers)]
+        scale = sums[0] / sums[1]
+        found = (groups / scale).round().clamp(low, high) * scale
+        errors.append((importance * (found - groups).square()).sum(-1))
+    return torch.stack(errors).amin(0)
+
+
+@pytest.mark.parametrize("scheme", [WeightScheme(4, 32), WeightScheme(8, 0), WeightScheme(2, 0)], ids=str)
+@pytest.mark.parametrize("power", [1.0, 2.0], ids=["gaussian", "heavy tails"])
+def test_the_scale_search_is_as_good_as_trying_24_scales(scheme: WeightScheme, power: float) -> None:
+    weight = _matrix(256, 512, 1)
+    weight = weight.sign() * weight.abs() ** power
+    groups = weight.view(256, 512 // scheme.block(512), -1)
+    importance = (groups.square() + groups.square().mean(-1, keepdim=True)).sqrt()
+    found = quantize_weight(weight, scheme, "mse").dequantize().view_as(groups)
+    # on the grid of scales that it tries the search may stop one step beside the best: measured up to 1.0002
+    error = float((importance * (found - groups).square()).sum())
+    assert error <= 1.001 * float(_exhaustive(groups, scheme).sum())
+
+
 def test_rows_of_zeros_stay_zero_with_a_usable_scale() -> None:
     weight = _matrix(4, 64, 0)
     weight[1] = 0
