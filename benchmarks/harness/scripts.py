@@ -15,20 +15,19 @@ FOLDER = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Script:
-    """A file of ``benchmarks/``; ``--json`` makes it print one JSON object. After ``budget_s`` it is stopped."""
+    """A file of ``benchmarks/``; its arguments make it print one JSON object. After three times its time it is stopped.
+
+    Attributes:
+        expected_s: on an idle machine of two cores.
+    """
 
     name: str
     arguments: tuple[str, ...]
-    budget_s: float
+    expected_s: float
 
 
-SCRIPTS = (
-    Script("attention_kernel", ("--json",), 120),
-    Script("speculation", ("--json",), 240),
-    Script("prefix", ("--json",), 120),
-    Script("several_sessions", ("--json",), 120),
-    Script("plan_accuracy", ("--json",), 60),
-)
+SCRIPTS = (Script("plan_accuracy", ("--json",), 40),)
+_PATIENCE = 3
 
 
 def run_script(script: Script, bench: Bench) -> Fields:
@@ -37,7 +36,8 @@ def run_script(script: Script, bench: Bench) -> Fields:
     command: list[str | Path] = [sys.executable, FOLDER / f"{script.name}.py", *script.arguments]
     try:
         found = bench.once(
-            {"arguments": script.arguments}, lambda: json.loads(run(command, timeout_s=script.budget_s).stdout)
+            {"arguments": script.arguments},
+            lambda: json.loads(run(command, timeout_s=_PATIENCE * script.expected_s).stdout),
         )
     except ProcessFailed as failed:
         bench.fail(script.name, str(failed))

@@ -1,0 +1,97 @@
+"""The peers run the same model: their logits against transformers. Skipped where their environment was not made."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.harness.artifacts import Workshop, float16_gguf
+from benchmarks.harness.models import TINY, Model, write_weights
+from benchmarks.harness.processes import ROOT, run_worker
+from benchmarks.harness.subjects import LLAMA, Subject, llama
+from benchmarks.peers.environment import REQUIREMENTS, peers_python
+from benchmarks.peers.executorch_export import meta_parameters
+
+TOKENS = [(7 * i * i + 3) % 512 for i in range(24)]
+# Neighbours and halves: the two rotary layouts that llama.cpp knows.
+ROTATED = Model("rotated", "long-context-window", "a Mistral with another rotary layout")
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
+    made = Path(os.environ.get("EDGEC_BENCH_PEERS", ROOT / "build" / "bench" / "peers"))
+    if not (made / "bin" / "python").is_file():
+        pytest.skip("no environment of the peers: make bench makes it")
+    monkeypatch.setenv("EDGEC_BENCH_PEERS", str(made))
+    return Workshop(tmp_path, "test")
+
+
+def logits(shop: Workshop, artifact: Path, kv: str, rows: int) -> Any:
+    import torch
+
+    job = {"kind": "logits", "artifact": str(artifact), "threads": 1, "context": 64, "kv": kv}
+    return torch.tensor(run_worker(LLAMA, {**job, "tokens": TOKENS, "rows": rows}, python=shop.peers)["logits"])
+
+
+def reference(shop: Workshop, model: Model) -> Any:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    folder = write_weights(model, shop.model_folder(model)).parent
+    built = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    with torch.no_grad():
+        return built(torch.tensor([TOKENS])).logits[0]
+
+
+@pytest.mark.parametrize("model", [TINY, ROTATED], ids=lambda model: model.name)
+def test_a_converted_model_gives_the_same_logits(model: Model, shop: Workshop) -> None:
+    import torch
+
+    theirs, ours = logits(shop, float16_gguf(shop, model), "float32", len(TOKENS)), reference(shop, model)
+    assert torch.equal(theirs.argmax(-1), ours.argmax(-1))
+    # llama.cpp rounds activations to float16 for float16 weights: 11 bits of the largest logit, over two layers.
+    torch.testing.assert_close(theirs, ours, atol=4e-3 * ours.abs().max().item(), rtol=0)
+
+
+@pytest.mark.parametrize("preset", ["preset", "equal"])
+def test_quantised_forms_are_near_and_differ_in_the_vocabulary(preset: str, shop: Workshop) -> None:
+    import torch
+
+    made = shop.made(Subject("q", TINY, LLAMA, "gguf", {"preset": preset}))
+    found, ours = logits(shop, made.path, "float16", 1)[0], reference(shop, TINY)[-1]
+    # 4 bits keep the direction: 0.98 was measured; unrelated logits give 0.
+    assert torch.corrcoef(torch.stack([found, ours]))[0, 1] > 0.95
+    bits = 8 * (made.decode_bytes or 0) / TINY.parameters
+    assert bits < 4.8 if preset == "equal" else bits > 5.0
+    assert made.cost is None
+
+
+def test_an_artifact_is_made_once(shop: Workshop) -> None:
+    subject = llama(TINY, "q", "equal")
+    first = shop.made(subject)
+    stamp = first.path.stat().st_mtime_ns
+    assert shop.made(subject) == first
+    assert first.path.stat().st_mtime_ns == stamp
+
+
+def test_a_given_environment_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGEC_BENCH_PEERS", str(tmp_path / "mine"))
+    assert peers_python(tmp_path) == tmp_path / "mine" / "bin" / "python"
+    assert all("==" in pin for pin in REQUIREMENTS)
+
+
+def test_an_environment_that_was_made_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EDGEC_BENCH_PEERS", raising=False)
+    (tmp_path / "peers").mkdir()
+    (tmp_path / "peers" / "installed.txt").write_text("\n".join(REQUIREMENTS))
+    assert peers_python(tmp_path) == tmp_path / "peers" / "bin" / "python"
+
+
+def test_executorch_gets_the_shape_in_its_own_names() -> None:
+    found = meta_parameters(TINY.config)
+    assert (found["dim"], found["n_layers"], found["n_kv_heads"], found["head_dim"]) == (64, 2, 2, 32)
+    assert found["use_qk_norm"]
+    assert "use_qk_norm" not in meta_parameters({**TINY.config, "model_type": "llama"})

@@ -1,0 +1,91 @@
+"""Tables, plots and the README's section say what the results hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from benchmarks.harness.cost_tables import export_grid, memory_grid
+from benchmarks.harness.grid import Grid
+from benchmarks.harness.publish import README, newest_section, publish
+from benchmarks.harness.readme import BEGIN, END, inserted, section
+from benchmarks.harness.report import grids, markdown, print_report, save_report
+from benchmarks.harness.results import read_results
+from benchmarks.harness.speed_tables import speed_grid
+from tests.benchmarks.made_up import RESULTS
+
+
+def row(grid: Grid, label: str) -> tuple[str, ...]:
+    return next(row for row in grid.rows if row[0].startswith(label))
+
+
+def test_speeds_stand_beside_each_other_with_the_ratio_to_the_best_peer() -> None:
+    grid = speed_grid(RESULTS, "q8L")
+    assert grid.heads == ("wall, median", "edgec", "peer", "goal", "edgec against the best peer")
+    assert row(grid, "prefill of 100")[1:] == ("1,000 / 500", "2,000 / 2,000", "", "2.00x / 4.00x")
+    assert row(grid, "decode at position 960")[1:] == ("25 / 50", "50 / -", "25 / 14", "0.50x / -")
+    assert any("peer: a remark" in note for note in grid.notes)
+    assert any("ratios to the peers decide" in note for note in grid.notes)
+
+
+def test_shares_of_the_machine_are_computed() -> None:
+    grid = speed_grid(RESULTS, "q8L")
+    assert row(grid, "decode: % of read bandwidth")[1:3] == ("50 / 100", "-")
+    assert row(grid, "longest prefill: % of int8 peak")[1:3] == ("50 / 100", "25 / 25")
+
+
+def test_costs_have_their_goals() -> None:
+    assert export_grid(RESULTS).rows == (("q8L", "edgec", "50", "51", "1,000", "", "2,500"),)
+    assert [r[-1] for r in memory_grid(RESULTS).rows] == ["215", "215"]
+    assert memory_grid(RESULTS).rows[1][1:5] == ("edgec, C++ runner", "100", "160", "unavailable")
+
+
+def test_every_table_is_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    print_report(RESULTS)
+    shown = capsys.readouterr().out
+    text = markdown(RESULTS)
+    for grid in grids(RESULTS):
+        assert grid.title in shown.replace("\n", "")
+        assert grid.title in text
+    assert {"benchmarks/prefix.py", "Long context (measured)"} <= {grid.title for grid in grids(RESULTS)}
+    files = save_report(RESULTS, tmp_path)
+    assert [file.name for file in files] == ["results.json", "results.md", "long-context.svg"]
+    assert read_results(files[0]) == RESULTS
+    assert ElementTree.parse(files[2]).getroot().tag.endswith("svg")
+
+
+def test_nothing_is_written_for_what_was_not_measured() -> None:
+    bare = RESULTS.model_copy(update={"contexts": [], "profiles": [], "scripts": {}, "memory": []})
+    titles = " ".join(grid.title for grid in grids(bare))
+    assert "Long context" not in titles
+    assert "Not measured" not in titles
+    assert "where the time goes" not in titles
+
+
+def test_the_readme_is_what_the_committed_results_make() -> None:
+    readme = README.read_text()
+    assert inserted(readme, newest_section()) == readme
+
+
+def test_the_section_names_machine_date_and_losses() -> None:
+    text = section(RESULTS, "benchmarks/results/x.svg")
+    assert "2026-01-02" in text
+    assert "Chip 9" in text
+    assert "executorch 1.5.1" in text
+    assert "0.50x" in text
+    assert "(benchmarks/results/x.svg)" in text
+    readme = f"before {BEGIN}\nold\n{END} after"
+    assert inserted(readme, text) == f"before {BEGIN}\n{text}\n{END} after"
+    with pytest.raises(ValueError, match="markers"):
+        inserted("no markers", text)
+
+
+def test_only_full_runs_are_published(tmp_path: Path) -> None:
+    path = publish(RESULTS, tmp_path / "results")
+    assert path.name == "2026-01-02-chip-9-2-cores.json"
+    assert read_results(path) == RESULTS
+    assert path.with_suffix(".svg").is_file()
+    with pytest.raises(ValueError, match="quick"):
+        publish(RESULTS.model_copy(update={"quick": True}), tmp_path)
