@@ -25,7 +25,7 @@ from edgec.errors import InputError, ToolError
 Array = NDArray[Any]
 ABI_VERSION: Final = 1
 MAX_RANK: Final = 8
-PACKED = ("in memory", "written", "mapped", "nothing to pack")
+PACKED = ("in memory", "written", "mapped")
 _ERROR_BYTES = 2048
 # ExecuTorch's ScalarType by numpy's name.
 _DTYPES = {"uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6, "bool": 11}
@@ -107,7 +107,7 @@ class EngineInfo:
         packed_bytes: size of the packed file, 0 without one.
         max_tokens: tokens per call of a decoder; 0 for other methods.
         max_rows: rows of logits per call likewise.
-        packed: ``in memory``, ``written``, ``mapped`` or ``nothing to pack``.
+        packed: ``in memory``, ``written`` or ``mapped``.
         sessions: open now.
     """
 

@@ -24,7 +24,7 @@ namespace {
 constexpr int kUserError = 1;
 constexpr size_t kPathLetters = 4096;
 constexpr double kNsPerMs = 1e6;
-constexpr const char* kPackedNames[] = {"in memory", "written", "mapped", "nothing to pack"};
+constexpr const char* kPackedNames[] = {"in memory", "written", "mapped"};
 
 using ModelHandle = std::unique_ptr<EdgecModel, decltype(&edgec_model_close)>;
 using FileHandle = std::unique_ptr<std::FILE, decltype(&std::fclose)>;

@@ -17,6 +17,7 @@
 
 using edgec::engine::Failure;
 using edgec::engine::Model;
+using edgec::engine::Profile;
 using edgec::engine::Session;
 
 struct EdgecModel {
@@ -110,8 +111,7 @@ void edgec_model_info(const EdgecModel* model, EdgecModelInfo* info) {
 EdgecSession* edgec_session_open(EdgecModel* model, int profile, char* error, size_t capacity) {
   EdgecSession* session = nullptr;
   const auto open = [&] {
-    session = new EdgecSession{model->model.open_session()};
-    session->session->profile().enable(profile != 0);
+    session = new EdgecSession{model->model.open_session(profile != 0)};
   };
   guarded(open, error, capacity);
   return session;
@@ -158,13 +158,15 @@ void* edgec_session_state(EdgecSession* session, size_t* bytes) {
 
 const char* edgec_session_profile(EdgecSession* session) {
   Session& own = *session->session;
-  if (!own.profile().enabled()) {
+  if (own.profile() == nullptr) {
     return nullptr;
   }
-  own.profile_text = own.profile().json();
+  own.profile_text = own.profile()->json();
   return own.profile_text.c_str();
 }
 
 void edgec_session_profile_reset(EdgecSession* session) {
-  session->session->profile().reset();
+  if (Profile* profile = session->session->profile()) {
+    profile->reset();
+  }
 }

@@ -26,10 +26,9 @@ enum EdgecStatus { EDGEC_OK = 0, EDGEC_REFUSED = 1, EDGEC_FAILED = 2 };
 
 // Where the packed weights of a model come from.
 enum EdgecPacked {
-  EDGEC_PACKED_IN_MEMORY = 0,  // no path given, or its folder or disk refused: private memory of this process
+  EDGEC_PACKED_IN_MEMORY = 0,  // no path, its folder or disk refused, or nothing to pack: this process's own memory
   EDGEC_PACKED_WRITTEN = 1,    // packed just now into the file, then mapped from it
   EDGEC_PACKED_MAPPED = 2,     // mapped from the file that an earlier load wrote: nothing was packed
-  EDGEC_PACKED_NOTHING = 3,    // the program has no weights that XNNPACK packs by name
 };
 
 // A tensor the caller owns (input) or a session owns (output; valid until the session's next run).

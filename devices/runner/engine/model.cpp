@@ -84,7 +84,6 @@ std::unique_ptr<Session> Model::load_packed(const std::string& packed_path) {
     std::unique_ptr<Session> packing = std::make_unique<Session>(*this, file.aside());
     packing.reset();
     if (!file.keep_aside()) {
-      info_.packed = EDGEC_PACKED_NOTHING;
       return std::make_unique<Session>(*this, "");
     }
   }
@@ -96,10 +95,11 @@ std::unique_ptr<Session> Model::load_packed(const std::string& packed_path) {
   return session;
 }
 
-std::unique_ptr<Session> Model::open_session() {
+std::unique_ptr<Session> Model::open_session(bool profiled) {
   const std::lock_guard<std::mutex> lock(sessions_lock_);
-  std::unique_ptr<Session> session = spare_ ? std::move(spare_) : std::make_unique<Session>(*this, weights_path_);
-  session->reset();
+  std::unique_ptr<Session> session = spare_ && !profiled
+      ? std::move(spare_)
+      : std::make_unique<Session>(*this, weights_path_, profiled);
   info_.sessions += 1;
   return session;
 }
@@ -107,7 +107,7 @@ std::unique_ptr<Session> Model::open_session() {
 void Model::close_session(std::unique_ptr<Session> session) {
   const std::lock_guard<std::mutex> lock(sessions_lock_);
   info_.sessions -= 1;
-  if (!spare_) {
+  if (!spare_ && session->profile() == nullptr) {
     session->reset();
     spare_ = std::move(session);
   }

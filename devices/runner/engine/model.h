@@ -25,8 +25,8 @@ class Model {
   Model(const std::string& artifact, const std::string& method, const std::string& packed_path);
   ~Model();
 
-  // A session with zeroed state: the one a closed session left, or a new one.
-  std::unique_ptr<Session> open_session();
+  // A session with zeroed state: the one a closed session left, or a new one; a profiled one is always new.
+  std::unique_ptr<Session> open_session(bool profiled);
   // Take a session back; one is kept, so that the packed weights stay loaded.
   void close_session(std::unique_ptr<Session> session);
 

@@ -28,7 +28,7 @@ int64_t now_ns() {
 Profile::Entry Profile::start_profiling(const char* name, ChainID, Handle) {
   Entry entry{};
   entry.event_id = kIgnored;
-  if (!on_ || chain_id_ == executorch::runtime::kUnsetChainId) {
+  if (chain_id_ == executorch::runtime::kUnsetChainId) {
     return entry;
   }
   entry.chain_id = chain_id_;

@@ -10,8 +10,7 @@
 
 namespace edgec::engine {
 
-// An event tracer that adds up calls and nanoseconds per instruction. It costs a few virtual calls per instruction
-// while off. ExecuTorch reports an operator twice, the instruction around the kernel: the first gives the time, the
+// An event tracer that adds up calls and nanoseconds per instruction. ExecuTorch reports an operator twice, the instruction around the kernel: the first gives the time, the
 // second the name. Delegates report no inner events in ExecuTorch's own build.
 class Profile final : public executorch::runtime::EventTracer {
  public:
@@ -21,8 +20,6 @@ class Profile final : public executorch::runtime::EventTracer {
   using DelegateId = executorch::runtime::DelegateDebugIntId;
   using Tensor = executorch::aten::Tensor;
 
-  void enable(bool on) { on_ = on; }
-  bool enabled() const { return on_; }
   void reset() { rows_.clear(); }
   // The JSON text described at edgec_session_profile.
   std::string json() const;
@@ -58,7 +55,6 @@ class Profile final : public executorch::runtime::EventTracer {
     int64_t total_ns = 0;
   };
 
-  bool on_ = false;
   std::map<std::pair<ChainID, Handle>, Row> rows_;
 };
 

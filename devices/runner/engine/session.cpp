@@ -51,7 +51,7 @@ struct Session::Instance {
       : hierarchy({session.planned_.data(), session.planned_.size()}),
         memory(&method_memory, &hierarchy, &temporary_memory),
         pool(pool_identity()),
-        method(loaded(session.model_, session.packed_path_, &memory, &session.profile_)) {
+        method(loaded(session.model_, session.packed_path_, &memory, session.profile_.get())) {
     // Loading looked at every block's scale; with packed weights nothing reads them again.
     session.model_.forget_artifact();
   }
@@ -64,9 +64,10 @@ struct Session::Instance {
   Method method;
 };
 
-Session::Session(Model& model, const std::string& packed_path)
+Session::Session(Model& model, const std::string& packed_path, bool profiled)
     : model_(model),
       packed_path_(packed_path),
+      profile_(profiled ? std::make_unique<Profile>() : nullptr),
       planned_(planned_memory()),
       instance_(std::make_unique<Instance>(*this)) {}
 
@@ -161,8 +162,6 @@ void Session::reset() {
   }
   outputs_.clear();
   output_bytes_.clear();
-  profile_.enable(false);
-  profile_.reset();
 }
 
 }  // namespace edgec::engine

@@ -18,7 +18,8 @@ class Model;
 class Session {
  public:
   // Packed weights are read from or written to `packed_path`; empty: packed in memory, shared by the process.
-  Session(Model& model, const std::string& packed_path);
+  // `profiled`: time every instruction, which costs some virtual calls for each.
+  Session(Model& model, const std::string& packed_path, bool profiled = false);
   ~Session();
 
   // Throws Failure when ExecuTorch refuses the inputs or fails. Waits while another session of the model runs.
@@ -27,9 +28,10 @@ class Session {
   const std::vector<EdgecTensor>& outputs() const { return outputs_; }
 
   executorch::runtime::Span<uint8_t> state() const;
-  // Zero the state, drop outputs and profile.
+  // Zero the state and drop the outputs.
   void reset();
-  Profile& profile() { return profile_; }
+  // Null unless the session is profiled.
+  Profile* profile() { return profile_.get(); }
   Model& model() { return model_; }
   // The text of the last edgec_session_profile.
   std::string profile_text;
@@ -44,7 +46,7 @@ class Session {
 
   Model& model_;
   std::string packed_path_;
-  Profile profile_;
+  std::unique_ptr<Profile> profile_;
   std::vector<Arena> arenas_;
   std::vector<executorch::runtime::Span<uint8_t>> planned_;
   std::unique_ptr<Instance> instance_;

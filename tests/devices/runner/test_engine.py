@@ -1,0 +1,331 @@
+"""The compiled engine and the standalone runner on a bundle made by ``edgec.export``."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from edgec.devices.runner_build import build_runner
+from edgec.errors import InputError
+from edgec.runtime_py.engine import EngineModel, EngineSession, set_pool_threads
+from edgec.runtime_py.executor import artifact_digest, open_executor
+from edgec.runtime_py.generate import stream_tokens
+from edgec.runtime_py.packed_cache import packed_file
+from edgec.runtime_py.sampling import Sampler, Sampling
+from edgec.runtime_py.session import Session, opened
+
+PROMPT = [1, *range(30, 70)]
+NEW_TOKENS = 12
+# The same kernels in the same process, loaded by another binding.
+SAME_KERNELS = 1e-6
+
+
+@pytest.fixture
+def artifact(tiny_bundle: Path) -> Path:
+    return tiny_bundle / "model.pte"
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    return tmp_path / "tiny.packed"
+
+
+def inputs(tokens: list[int], start: int, rows: list[int]) -> list[np.ndarray]:
+    return [np.array([tokens]), np.arange(start, start + len(tokens)), np.array(rows)]
+
+
+def step(session: EngineSession, tokens: list[int], start: int) -> np.ndarray:
+    """Logits [vocabulary] of the last token."""
+    return session.run(inputs(tokens, start, [len(tokens) - 1]))[0][0, 0]
+
+
+def greedy(session: EngineSession, prompt: list[int], count: int) -> list[int]:
+    tokens, fed = list(prompt), 0
+    for _ in range(count):
+        logits = step(session, tokens[fed:], fed)
+        fed = len(tokens)
+        tokens.append(int(logits.argmax()))
+    return tokens[len(prompt) :]
+
+
+def run_runner(*arguments: object, stdin: str = "", limit_bytes: int | None = None) -> list[dict[str, Any]]:
+    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes)) if limit_bytes else None
+    line = [str(build_runner().runner), *map(str, arguments)]
+    done = subprocess.run(line, input=stdin, capture_output=True, text=True, check=False, preexec_fn=limit)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(row) for row in done.stdout.splitlines()]
+
+
+def in_another_process(code: str, *arguments: object) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_logits_equal_those_of_executorchs_own_binding(tiny_bundle: Path) -> None:
+    ours, theirs = Session(tiny_bundle, engine="edgec"), Session(tiny_bundle, engine="executorch")
+    assert (ours.engine, theirs.engine) == ("edgec", "executorch")
+    for tokens, start, rows in ((PROMPT, 0, [3, 40]), ([7, 8, 9], 41, [0, 1, 2]), ([5], 20, [0])):
+        wanted = theirs.forward(tokens, start, rows)
+        assert np.abs(wanted).max() > 0.1
+        np.testing.assert_allclose(ours.forward(tokens, start, rows), wanted, atol=SAME_KERNELS)
+
+
+def test_the_runner_says_what_python_says(tiny_bundle: Path, tmp_path: Path) -> None:
+    session = Session(tiny_bundle)
+    wanted = list(islice(stream_tokens(session, PROMPT, Sampler(Sampling())), NEW_TOKENS))
+    arguments = ("--bundle", tiny_bundle, "--packed", tmp_path, "--tokens", ",".join(map(str, PROMPT)))
+    loaded, generated = run_runner(*arguments, "--new-tokens", NEW_TOKENS)
+    assert generated["tokens"] == wanted
+    assert len(generated["token_ms"]) == NEW_TOKENS - 1 and generated["ttft_ms"] > 0
+    assert loaded["packed"] == "written" and loaded["peak_rss_bytes"] > loaded["anonymous_bytes"] > 0
+
+
+def test_the_runner_serves_requests_and_scores_teacher_forced(tiny_bundle: Path, tmp_path: Path) -> None:
+    logits = tmp_path / "logits.f32"
+    ids = " ".join(map(str, PROMPT))
+    lines = f"generate 3 {ids}\nscore {ids}\ngenerate 3 {ids}\n"
+    _, first, scored, again = run_runner("--bundle", tiny_bundle, "--logits", logits, stdin=lines)
+    session = Session(tiny_bundle)
+    rows = np.concatenate([session.forward(PROMPT[i : i + 16], i, range(len(PROMPT[i : i + 16]))) for i in (0, 16, 32)])
+    assert scored["top1"] == rows.argmax(-1).tolist()
+    np.testing.assert_allclose(np.fromfile(logits, np.float32).reshape(rows.shape), rows, atol=SAME_KERNELS)
+    assert first["tokens"] == again["tokens"] == greedy(_fresh(tiny_bundle), PROMPT, 3)
+
+
+def _fresh(bundle: Path) -> EngineSession:
+    return EngineModel(bundle / "model.pte").session()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "why"),
+    [
+        ((), "", "--bundle or --model"),
+        (("--model", "nowhere.pte"), "", "cannot be read"),
+        (("--bundle", "nowhere"), "", "no bundle"),
+        (("--bundle", "BUNDLE", "--tokens", "1,x"), "", "no whole number"),
+        (("--bundle", "BUNDLE", "--frobnicate"), "", "--frobnicate"),
+        (("--bundle", "BUNDLE"), "dance 1 2\n", "a request is"),
+        (("--bundle", "BUNDLE", "--tokens", ",".join(["5"] * 600)), "", "context of 512"),
+        (("--bundle", "BUNDLE"), "generate 2\n", "needs a prompt"),
+    ],
+)
+def test_the_runner_refuses(tiny_bundle: Path, arguments: tuple[str, ...], stdin: str, why: str) -> None:
+    line = [str(build_runner().runner), *(str(tiny_bundle) if word == "BUNDLE" else word for word in arguments)]
+    done = subprocess.run(line, input=stdin, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and why in done.stderr
+
+
+def test_sessions_share_a_model_and_do_not_disturb_each_other(artifact: Path) -> None:
+    alone = [greedy(EngineModel(artifact).session(), prompt, 6) for prompt in (PROMPT, PROMPT[::-1])]
+    model = EngineModel(artifact)
+    pair = [model.session(), model.session()]
+    assert model.info.sessions == 2
+    histories = [list(PROMPT), PROMPT[::-1]]
+    fed = [0, 0]
+    for _ in range(6):
+        for index, session in enumerate(pair):
+            logits = step(session, histories[index][fed[index] :], fed[index])
+            fed[index] = len(histories[index])
+            histories[index].append(int(logits.argmax()))
+    assert [history[len(PROMPT) :] for history in histories] == alone
+
+
+def test_a_closed_sessions_memory_serves_the_next_one_empty(artifact: Path) -> None:
+    model = EngineModel(artifact)
+    first = model.session()
+    wanted = greedy(first, PROMPT, 4)
+    assert first.state is not None and first.state.any()
+    first.close()
+    second = model.session()
+    assert second.state is not None and not second.state.any()
+    assert greedy(second, PROMPT, 4) == wanted
+
+
+def test_state_copied_out_and_in_continues_the_sequence(artifact: Path) -> None:
+    model = EngineModel(artifact)
+    session, other = model.session(), model.session()
+    step(session, PROMPT, 0)
+    assert session.state is not None and other.state is not None
+    other.state[:] = session.state
+    np.testing.assert_array_equal(step(other, [9], len(PROMPT)), step(session, [9], len(PROMPT)))
+
+
+def test_the_state_arena_lies_where_the_manifest_says(tiny_bundle: Path) -> None:
+    session = Session(tiny_bundle)
+    states = session.bundle.manifest.states
+    session.prefill(PROMPT, 0)
+    assert session.arena is not None and session.arena.size >= sum(state.bytes for state in states)
+    for state in states:
+        assert state.offset is not None
+        slots = session.arena[state.offset : state.offset + state.bytes].reshape(state.slots, -1)
+        assert slots[: len(PROMPT)].any(axis=1).all() and not slots[len(PROMPT) :].any()
+
+
+def test_a_new_thread_pool_keeps_the_sequence(artifact: Path) -> None:
+    session = EngineModel(artifact).session()
+    before = set_pool_threads(None)
+    step(session, PROMPT, 0)
+    wanted = step(session, [9], len(PROMPT))
+    try:
+        for threads in (1, 2, 1):
+            assert set_pool_threads(threads) == threads
+            np.testing.assert_allclose(step(session, [9], len(PROMPT)), wanted, atol=SAME_KERNELS)
+    finally:
+        set_pool_threads(before)
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        [],
+        inputs([1, 2], 0, [0])[:2],
+        [array.astype(np.int32) for array in inputs([1, 2], 0, [0])],
+        [np.zeros((1,) * 8, np.int64)] * 3,
+        inputs([1] * 500, 0, [0]),
+    ],
+    ids=["none", "two", "dtype", "rank", "beyond the bounds"],
+)
+def test_inputs_that_do_not_fit_are_refused_and_do_no_harm(artifact: Path, arrays: list[np.ndarray]) -> None:
+    session = EngineModel(artifact).session()
+    step(session, PROMPT, 0)
+    with pytest.raises(InputError, match="E157"):
+        session.run(arrays)
+    np.testing.assert_allclose(step(session, [9], len(PROMPT)), step(_primed(artifact), [9], len(PROMPT)), atol=0)
+
+
+def _primed(artifact: Path) -> EngineSession:
+    session = EngineModel(artifact).session()
+    step(session, PROMPT, 0)
+    return session
+
+
+def test_a_program_that_is_none_is_refused_with_a_reason(tmp_path: Path, artifact: Path) -> None:
+    broken = tmp_path / "broken.pte"
+    broken.write_bytes(artifact.read_bytes()[:1000])
+    for path, method in ((broken, "forward"), (tmp_path / "absent.pte", "forward"), (artifact, "backward")):
+        with pytest.raises(InputError, match="E157") as refusal:
+            EngineModel(path, method)
+        assert refusal.value.why
+
+
+def test_profile_names_every_instruction_and_adds_up(artifact: Path) -> None:
+    session = EngineModel(artifact).session(profile=True)
+    for _ in range(3):
+        step(session, PROMPT, 0)
+    rows = session.profile(reset=True)
+    assert {row.calls for row in rows} == {3} and all(row.total_ns > 0 for row in rows)
+    names = [row.name for row in rows]
+    assert "delegate" in names and any("attention" in name for name in names)
+    assert session.profile() == () and EngineModel(artifact).session().profile() == ()
+
+
+def test_packed_weights_are_written_once_and_mapped_afterwards(artifact: Path, packed: Path) -> None:
+    wanted = greedy(EngineModel(artifact).session(), PROMPT, 4)
+    written = EngineModel(artifact, packed=packed)
+    assert written.info.packed == "written" and written.info.packed_bytes == packed.stat().st_size > 0
+    assert greedy(written.session(), PROMPT, 4) == wanted
+    written.close()
+    before = (packed.stat().st_mtime_ns, packed.stat().st_size)
+    mapped = EngineModel(artifact, packed=packed)
+    assert mapped.info.packed == "mapped" and greedy(mapped.session(), PROMPT, 4) == wanted
+    mapped.session()
+    assert (packed.stat().st_mtime_ns, packed.stat().st_size) == before
+    assert {path.name for path in packed.parent.iterdir()} == {"tiny.packed", "tiny.packed.lock"}
+
+
+MAPS = """
+import json, sys
+from pathlib import Path
+from edgec.runtime_py.engine import EngineModel
+packed = Path(sys.argv[2])
+model = EngineModel(Path(sys.argv[1]), packed=packed)
+maps = [line.split() for line in open("/proc/self/maps") if line.rstrip().endswith(str(packed))]
+print(json.dumps([model.info.packed, [row[1] for row in maps], "torch" in sys.modules]))
+"""
+
+
+def test_two_processes_map_the_same_file_read_only_and_without_torch(artifact: Path, packed: Path) -> None:
+    held = EngineModel(artifact, packed=packed)
+    assert in_another_process(MAPS, artifact, packed) == ["mapped", ["r--s"], False]
+    assert held.info.packed == "written"
+
+
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 0xFF
+    path.write_bytes(content)
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-4096])
+
+
+def _replace_by_copy(path: Path) -> None:
+    shutil.copy(path, path.with_name("copy"))
+    os.replace(path.with_name("copy"), path)
+
+
+def _forget_stamp(path: Path) -> None:
+    path.with_name(path.name + ".lock").write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [_flip, _cut, _replace_by_copy, _forget_stamp, Path.unlink])
+def test_a_packed_file_that_is_not_the_one_written_is_rebuilt(
+    artifact: Path, packed: Path, damage: Callable[[Path], None]
+) -> None:
+    intact = EngineModel(artifact, packed=packed)
+    wanted = greedy(intact.session(), PROMPT, 4)
+    intact.close()
+    good = packed.read_bytes()
+    damage(packed)
+    rebuilt = EngineModel(artifact, packed=packed)
+    assert rebuilt.info.packed == "written" and greedy(rebuilt.session(), PROMPT, 4) == wanted
+    assert packed.stat().st_size == len(good)
+
+
+def test_without_room_or_permission_weights_are_packed_in_memory(tiny_bundle: Path, tmp_path: Path) -> None:
+    tokens = ",".join(map(str, PROMPT))
+    full = run_runner("--bundle", tiny_bundle, "--packed", tmp_path, "--tokens", tokens, limit_bytes=8192)
+    nowhere = run_runner("--bundle", tiny_bundle, "--packed", "/proc/nowhere", "--tokens", tokens)
+    wanted = run_runner("--bundle", tiny_bundle, "--packed", tmp_path, "--tokens", tokens)
+    assert [rows[0]["packed"] for rows in (full, nowhere, wanted)] == ["in memory", "in memory", "written"]
+    assert full[1]["tokens"] == nowhere[1]["tokens"] == wanted[1]["tokens"]
+    assert not [path for path in tmp_path.iterdir() if path.suffix not in (".packed", ".lock")]
+
+
+def test_sessions_of_one_bundle_share_program_weights_and_packed_file(tiny_bundle: Path) -> None:
+    bundle = opened(tiny_bundle)
+    first, second = (open_executor("edgec", bundle.artifact_path, digest=artifact_digest(bundle)) for _ in range(2))
+    assert isinstance(first, EngineSession) and isinstance(second, EngineSession)
+    assert first.model is second.model and first.model.info.packed_bytes > 0
+    packed = packed_file(artifact_digest(bundle))
+    assert packed is not None and packed.is_file()
+
+
+SPEAKS = """
+import json, sys
+from edgec.runtime_py.session import Session
+session = Session(sys.argv[1], threads=1)
+top1 = int(session.prefill([1, 2, 3], 0).argmax())
+print(json.dumps([session.engine, session.threads, top1, "torch" in sys.modules]))
+"""
+
+
+def test_a_session_on_own_operators_needs_no_torch(tiny_bundle: Path) -> None:
+    wanted = int(Session(tiny_bundle).prefill([1, 2, 3], 0).argmax())
+    assert in_another_process(SPEAKS, tiny_bundle) == ["edgec", 1, wanted, False]
