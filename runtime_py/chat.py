@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from edgec.errors import InputError
-from edgec.runtime_py.generate import Decode, Generation, Request, generate
-from edgec.runtime_py.stepper import Stepper, check_context
+from edgec.runtime_py.generate import Decode, Generation, Recall, Request, generate
+from edgec.runtime_py.stepper import Stepper
 from edgec.runtime_py.text_stream import check_unicode
 
 Message = dict[str, str]
-Recall = Callable[[Sequence[int]], int]
 
 
 @dataclass(frozen=True)
@@ -84,8 +83,7 @@ class Conversation:
         messages = [*self.messages, {"role": "user", "content": text}]
         tokens, dropped = self._fitting(messages, request)
         request = replace(request, eos=request.eos | self._eos)
-        check_context(len(tokens), self._stepper.limits.context)
-        generation = generate(self._stepper, tokens, request, self._decode, show=show, cached=self._recall(tokens))
+        generation = generate(self._stepper, tokens, request, self._decode, show=show, recall=self._recall)
         self.messages = [*messages, {"role": "assistant", "content": generation.text}]
         return Reply(generation, dropped)
 

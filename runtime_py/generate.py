@@ -15,6 +15,7 @@ from edgec.runtime_py.text_stream import TextStream
 
 Decode = Callable[[list[int]], str]
 Show = Callable[[str], None]
+Recall = Callable[[Sequence[int]], int]
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def generate(
     decode: Decode,
     *,
     show: Show | None = None,
-    cached: int = 0,
+    recall: Recall | None = None,
 ) -> Generation:
     """Generate text behind ``prompt``.
 
@@ -119,14 +120,17 @@ def generate(
         request: how long, how chosen, where to stop.
         decode: token ids to text.
         show: called with each piece of text as it becomes certain.
-        cached: leading tokens of ``prompt`` in the KV cache.
+        recall: makes the KV cache hold as many leading tokens of the prompt as it can without computing, and returns
+            how many; its time is part of the time to the first token. None: nothing is reused.
 
     Raises:
-        InputError: E150 when the prompt does not fit, E151 when it is empty.
+        InputError: E150 when the prompt does not fit, E151 when it is empty; nothing has changed then.
     """
+    check_context(len(prompt), stepper.limits.context)
     text = _Text(TextStream(decode, prompt), StopText(request.stop), show or (lambda _: None))
     tokens: list[int] = []
     times = [perf_counter()]
+    cached = recall(prompt) if recall is not None else 0
     reason = "context"
     for token in stream_tokens(stepper, prompt, Sampler(request.sampling), cached):
         times.append(perf_counter())

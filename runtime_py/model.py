@@ -194,8 +194,8 @@ class Model:
         """
         session, request = self.session, self.request(**options)
         tokens = self._ids(prompt, template)
-        cached = restored(session, self.prefix, tokens)
-        result = generate(session, tokens, request, self.decode, show=stream, cached=cached)
+        recall = partial(restored, session, self.prefix)
+        result = generate(session, tokens, request, self.decode, show=stream, recall=recall)
         return replace(result, load_ms=self.load_ms)
 
     def tokens(self, prompt: str | Sequence[int], *, template: bool = False, **options: Any) -> Iterator[int]:

@@ -77,7 +77,7 @@ def test_a_cached_prefix_is_not_computed_again() -> None:
     first = generate(fake, prompt, Request(max_new_tokens=4), decode)
     longer = [*prompt, *first.tokens, 7]
     fake.calls.clear()
-    second = generate(fake, longer, Request(max_new_tokens=2), decode, cached=fake.reusable(longer))
+    second = generate(fake, longer, Request(max_new_tokens=2), decode, recall=fake.reusable)
     assert list(second.tokens) == expected(longer, 2)
     assert fake.calls[0] == (23, 2) and second.cached_tokens == 23
 
