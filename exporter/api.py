@@ -10,6 +10,7 @@ from typing import Any
 from edgec.devices.targets import Target, load_target
 from edgec.errors import InputError
 from edgec.exporter.bundle.folder import check_output, write_bundle
+from edgec.exporter.kernel_choice import with_kernels
 from edgec.exporter.memory_forecast import check_memory, expected_artifact_bytes
 from edgec.exporter.parity.ladder import BUDGETS
 from edgec.exporter.progress import Listener, Progress, silent
@@ -30,6 +31,7 @@ def export(
     trust_remote_code: bool = False,
     task: str | None = None,
     context: int | None = None,
+    kernels: str | None = None,
     max_fallback: float | None = None,
     budgets: Mapping[str, float] | None = None,
     text: str | Path | None = None,
@@ -51,6 +53,8 @@ def export(
         trust_remote_code: run Python code that comes with the model.
         task: optimum's task name, for models that are not decoders.
         context: positions the artifact serves; the recipe's or the model's own by default.
+        kernels: ``edgec`` or ``standard`` (those of every ExecuTorch app); the recipe's by default, and ExecuTorch's
+            where edgec's cannot be compiled.
         max_fallback: largest share of the arithmetic outside the accelerator, 0..1.
         budgets: parity budgets that replace the recipe's (``kl_mean`` nats, ``top1_agreement`` 0..1).
         text: a file with text for the parity ladder; a built-in text by default.
@@ -79,6 +83,7 @@ def export(
     _check_share(max_fallback)
     chosen, how = _target(target), _recipe(recipe, budgets)
     check_recipe(how, chosen.backend)
+    how = with_kernels(how, kernels)
     source = resolve(
         str(model),
         random_weights=random_weights,
