@@ -14,7 +14,8 @@ Legality: every operator between the old and the new place of the selection work
 that selecting before it or behind it is the same; exact. Attention qualifies as ``edgec::cached_attention``, whose
 query rows name their positions; ExecuTorch's own kernels take consecutive rows, and the selection stays behind them. A
 value that others read for all tokens is selected where it crosses over. Activations on an integer grid are computed
-again for the selected rows, because matrix kernels want the grid's operators right in front of them.
+again for the selected rows, because matrix kernels want the grid's operators right in front of them. Where a computed
+value is written into (``functional.py`` leaves few cases), nothing moves.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from torch.fx.node import map_arg
 from edgec.errors import InputError
 from edgec.exporter.program import Effect, Interface, Program
 from edgec.passes.contract import nodes_of, placeholder
+from edgec.passes.functional import make_functional, writes
 from edgec.passes.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE
 from edgec.passes.row_rules import WHOLE, Shapes, rows_read
 from edgec.passes.row_shapes import row_shapes
@@ -59,6 +61,10 @@ class PrefillSkip:
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Select as early as it is legal."""
+        make_functional(graph)
+        graph.graph.eliminate_dead_code()
+        if writes(graph):
+            return program.interface
         starts = _selections(graph)
         region = find_region(graph, starts, row_shapes(graph, program.interface))
         if region.inside:

@@ -26,6 +26,11 @@ Shapes = Mapping[Node, Rows]
 Reads = dict[Node, int]
 # Arguments that stay as they are while the others are reduced to some rows.
 WHOLE: Mapping[object, frozenset[str]] = {CACHED_ATTENTION: frozenset({"written"})}
+# Names of composites, which lack the tag of the pointwise operators they stand for.
+_POINTWISE = (
+    *(aten.multiply.Tensor, aten.divide.Tensor, aten.subtract.Tensor, aten.negative.default, aten.absolute.default),
+    *(aten.hardswish.default, aten.relu6.default, aten.where.ScalarSelf, aten.where.ScalarOther, aten.where.Scalar),
+)
 # Sizes among the arguments of these may be the number of tokens.
 SIZED = frozenset({aten.view.default, aten.reshape.default, aten.expand.default})
 
@@ -187,6 +192,17 @@ def _stacked(call: Call) -> Reads:
     return dict.fromkeys(call.tensors(), call.dim - (call.dim > new))
 
 
+def _select_scatter(call: Call) -> Reads | None:
+    filled = call.arguments["dim"] % call.out.rank
+    if call.dim == filled:
+        return None
+    return {call.arguments["self"]: call.dim, call.arguments["src"]: call.dim - (call.dim > filled)}
+
+
+def _repeated(call: Call) -> Reads | None:
+    return _pointwise(call) if call.arguments["repeats"][call.dim] == 1 else None
+
+
 def _transposed(call: Call) -> Reads:
     a, b = (call.arguments[name] % call.out.rank for name in ("dim0", "dim1"))
     return {call.arguments["self"]: {a: b, b: a}.get(call.dim, call.dim)}
@@ -210,15 +226,19 @@ def _rotated(call: Call) -> Reads | None:
 
 
 RULES: Mapping[object, Rule] = {
+    **dict.fromkeys(_POINTWISE, _pointwise),
     **dict.fromkeys((operator.getitem, aten.to.dtype, aten.to.device, aten.to.dtype_layout), _same),
     **dict.fromkeys((aten._to_copy.default, aten.contiguous.default, aten.clone.default, aten.alias.default), _same),
     **dict.fromkeys((aten.mean.dim, aten.sum.dim_IntList, aten.amax.default, aten.amin.default), _reduction),
     **dict.fromkeys((aten.std.correction, aten.std.dim, aten.var.correction, aten.var.dim), _reduction),
     **dict.fromkeys((aten.softmax.int, aten.log_softmax.int, aten.cumsum.default, aten.cat.default), _along("dim")),
-    **dict.fromkeys((aten.slice.Tensor, aten.split.Tensor, aten.chunk.default), _along("dim")),
-    **dict.fromkeys((aten.split_with_sizes.default, aten.repeat_interleave.self_int), _along("dim")),
+    **dict.fromkeys((aten.slice.Tensor, aten.slice_scatter.default, aten.chunk.default), _along("dim")),
+    **dict.fromkeys((aten.split.Tensor, aten.split_with_sizes.default), _along("dim")),
+    aten.repeat_interleave.self_int: _along("dim"),
+    aten.repeat.default: _repeated,
+    aten.select_scatter.default: _select_scatter,
     **dict.fromkeys((aten.select.int, aten.squeeze.dim), _removed),
-    **dict.fromkeys((aten.view.default, aten.reshape.default), _reshape),
+    **dict.fromkeys((aten.view.default, aten.reshape.default, aten.flatten.using_ints), _reshape),
     aten.layer_norm.default: _last("input", lambda call: len(call.arguments["normalized_shape"])),
     aten.linear.default: _last("input"),
     aten.matmul.default: _matmul,

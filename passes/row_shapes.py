@@ -6,6 +6,7 @@ second holds a row per token; a size that differs in any other way (heads x toke
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,8 +44,23 @@ class Rows:
 
 def row_shapes(graph: GraphModule, interface: Interface) -> dict[Node, Rows]:
     """The rows of every value; tensors are not computed."""
-    two, three = (_run(graph, interface, tokens) for tokens in _TOKENS)
-    return {node: _rows(two[node], three[node]) for node in two}
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    with FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv()), torch.no_grad():
+        two = _run(graph, interface, _TOKENS[0], {})
+        three = _run(graph, interface, _TOKENS[1], {node: two[node] for node in _constants(graph)})
+    return {node: _rows(value, three.get(node, value)) for node, value in two.items()}
+
+
+def _constants(graph: GraphModule) -> list[Node]:
+    """Parameters and what is computed from them alone: the same for any number of tokens."""
+    found: dict[Node, None] = {}
+    for node in graph.graph.nodes:
+        computed = node.op == "call_function" and bool(node.all_input_nodes)
+        if node.op == "get_attr" or (computed and all(source in found for source in node.all_input_nodes)):
+            found[node] = None
+    return list(found)
 
 
 def _rows(two: Any, three: Any) -> Rows:
@@ -67,16 +83,10 @@ def _tensor_rows(two: Sizes, three: Sizes) -> Rows:
     return Rows(two, None, not changed)
 
 
-def _run(graph: GraphModule, interface: Interface, tokens: int) -> dict[Node, Any]:
-    from torch._subclasses import FakeTensorMode
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv
-
-    with FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv()), torch.no_grad():
-        inputs = [
-            torch.empty([_size(d, tokens) for d in tensor.shape], dtype=tensor.dtype) for tensor in interface.inputs
-        ]
-        recorder = _Recorder(graph)
-        recorder.run(*inputs)
+def _run(graph: GraphModule, interface: Interface, tokens: int, known: Mapping[Node, Any]) -> dict[Node, Any]:
+    inputs = [torch.empty([_size(d, tokens) for d in tensor.shape], dtype=tensor.dtype) for tensor in interface.inputs]
+    recorder = _Recorder(graph)
+    recorder.run(*inputs, initial_env=dict(known))
     return recorder.values
 
 

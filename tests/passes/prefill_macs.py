@@ -1,0 +1,42 @@
+"""Multiply-accumulates of one call of a decoder's graph, counted from shapes: linear layers and attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Interpreter, Node
+
+from edgec.exporter.program import Program
+from edgec.passes.last_logits import vocabulary_linear
+from edgec.passes.operators import CACHED_ATTENTION
+
+aten = torch.ops.aten
+
+
+def prefill_macs(program: Program, tokens: int, rows: int) -> dict[str, int]:
+    """One call that brings ``tokens`` from position 0 and wants ``rows`` logits; each query row meets all tokens."""
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
+        ids, positions = torch.zeros(1, tokens, dtype=torch.int64), torch.arange(tokens)
+        counter = _Counter(program.graph)
+        counter.run(ids, positions, torch.arange(tokens - rows, tokens))
+    return counter.counted
+
+
+class _Counter(Interpreter):
+    def __init__(self, graph: torch.fx.GraphModule) -> None:
+        super().__init__(graph)
+        self.last = vocabulary_linear(graph)
+        self.counted = {"linear": 0, "attention": 0, "vocabulary": 0}
+
+    def run_node(self, n: Node) -> Any:
+        result = super().run_node(n)
+        if n.target is aten.linear.default:
+            weight = self.env[n.args[1]]  # type: ignore[index]
+            self.counted["vocabulary" if n is self.last else "linear"] += result.numel() * int(weight.shape[1])
+        elif n.target is CACHED_ATTENTION:
+            queries, written = (self.env[n.args[i]] for i in (0, 2))  # type: ignore[index]
+            self.counted["attention"] += (queries.numel() + result.numel()) * len(written)
+        return result
