@@ -10,7 +10,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
@@ -49,10 +49,12 @@ class Workshop:
     Attributes:
         build: build/bench.
         identity: of edgec's sources; an edgec artifact is valid for one.
+        failed: artifacts that could not be made in this run, by folder.
     """
 
     build: Path
     identity: str
+    failed: set[str] = field(default_factory=set)
 
     @property
     def cache(self) -> Path:
@@ -83,9 +85,15 @@ class Workshop:
         if not facts.is_file():
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
+            self.failed.add(folder.name)
             facts.write_text(json.dumps(MAKERS[subject.maker](self, subject, folder)))
+            self.failed.remove(folder.name)
         fields = json.loads(facts.read_text())
         return Made(folder / fields.pop("file"), **fields)
+
+    def can_make(self, subject: Subject) -> bool:
+        """Whether nothing went wrong with it so far."""
+        return self._name(subject) not in self.failed
 
     def _name(self, subject: Subject) -> str:
         what = {"edgec": self.identity, "gguf": REQUIREMENTS, "executorch": version("executorch")}[subject.maker]

@@ -97,6 +97,18 @@ class Bench:
         rest = spent / share - spent if share > 0.1 else max(0.0, self.expected_s - spent)
         print(f"[about {(rest + self.left_s) / 60:.0f} min left] {self.part}: {what}", file=sys.stderr, flush=True)
 
+    def subjects(self, model: str) -> list[Subject]:
+        """A model's subjects whose artifacts could be made so far."""
+        return [subject for subject in self.settings.models.get(model, ()) if self.shop.can_make(subject)]
+
+    def all_subjects(self) -> list[Subject]:
+        """Those of every model."""
+        return [subject for model in self.settings.models for subject in self.subjects(model)]
+
+    def long_context(self) -> list[Subject]:
+        """Those of the comparison over contexts."""
+        return [subject for subject in self.settings.long_context if self.shop.can_make(subject)]
+
     def rounds(self, budget_s: float) -> Rounds:
         """Turns with this run's settings."""
         settings = self.settings

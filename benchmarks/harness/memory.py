@@ -17,7 +17,7 @@ _PROMPT, _NEW, _QUICK_PROMPT = 512, 8, 32
 
 def measure_memory(bench: Bench) -> list[Memory]:
     """One figure for each subject, and one of the runner for each of edgec's."""
-    subjects = [subject for group in bench.settings.models.values() for subject in group]
+    subjects = bench.all_subjects()
     found = []
     for done, subject in enumerate(subjects):
         bench.say(f"{subject.model.name}: {subject.name}", done / len(subjects))

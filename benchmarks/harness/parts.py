@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from typing import Any
 
 from benchmarks.harness.artifacts import Made, float16_gguf
@@ -46,16 +47,11 @@ def _peers(bench: Bench) -> Fields:
     return {}
 
 
-def _all_subjects(bench: Bench) -> Iterator[Subject]:
-    yield from (subject for subjects in bench.settings.models.values() for subject in subjects)
-    yield from bench.settings.long_context
-
-
 def _artifacts(bench: Bench) -> Fields:
     """Make every artifact; the exports of the models side by side are figures themselves."""
-    compared = {id(subject) for subjects in bench.settings.models.values() for subject in subjects}
+    compared = bench.all_subjects()
     fields: Fields = {"artifacts": [], "exports": []}
-    subjects = list(_all_subjects(bench))
+    subjects = [*compared, *bench.long_context()]
     for done, subject in enumerate(subjects):
         bench.say(f"{subject.model.name}: {subject.name}", done / len(subjects))
         try:
@@ -63,7 +59,7 @@ def _artifacts(bench: Bench) -> Fields:
         except ProcessFailed as failed:
             bench.fail(f"{subject.model.name}: {subject.name}", str(failed))
             continue
-        if id(subject) in compared:
+        if done < len(compared):
             fields["artifacts"].append(_artifact(subject, made))
             fields["exports"] += [_export(subject, made.cost)] if made.cost else []
     fields["models"] = [_facts(subjects[0].model) for subjects in bench.settings.models.values()]
@@ -119,7 +115,7 @@ def _agree(bench: Bench, model: Model) -> dict[str, Any]:
 
 
 def _speed(model: str, budget_s: float, bench: Bench) -> Fields:
-    subjects = bench.settings.models.get(model, ())
+    subjects = bench.subjects(model)
     cases = bench.settings.cases(model)
     job = {"kind": "speed", "cases": [case.to_json() for case in cases]}
     turns = bench.rounds(budget_s)
@@ -132,9 +128,9 @@ def _speed(model: str, budget_s: float, bench: Bench) -> Fields:
 
 def _profile(bench: Bench) -> Fields:
     """As ``edgec bench --profile`` measures it, of the first model's plain subject."""
-    subject = next(s for s in next(iter(bench.settings.models.values())) if s.name == OWN)
+    own = [subject for subject in bench.all_subjects() if subject.name == OWN][:1]
     rows = []
-    for threads in bench.settings.threads:
+    for subject, threads in product(own, bench.settings.threads):
         bench.say(f"{subject.model.name}: {subject.name}, {threads} threads")
         rows += bench.once({"threads": threads}, partial(_phases, bench, subject, threads))["phases"]
     return {"profiles": rows}
@@ -156,7 +152,7 @@ def _memory(bench: Bench) -> Fields:
 def _contexts(budget_s: float, bench: Bench) -> Fields:
     job = {"kind": "contexts", "contexts": bench.settings.contexts, "steps": _DECODED}
     turns = replace(bench.rounds(budget_s), threads=bench.settings.threads[-1:])
-    outcomes, failures = turns.take(bench.settings.long_context, job)
+    outcomes, failures = turns.take(bench.long_context(), job)
     bench.failures += failures
     return {"contexts": curves(outcomes)}
 

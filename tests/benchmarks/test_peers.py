@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.harness.artifacts import Workshop, float16_gguf
 from benchmarks.harness.models import TINY, Model, write_weights
-from benchmarks.harness.processes import ROOT, run_worker
+from benchmarks.harness.processes import ROOT, ProcessFailed, run_worker
 from benchmarks.harness.subjects import LLAMA, Subject, llama
 from benchmarks.peers.environment import REQUIREMENTS, peers_python
 from benchmarks.peers.executorch_export import meta_parameters
@@ -75,6 +75,24 @@ def test_an_artifact_is_made_once(shop: Workshop) -> None:
     stamp = first.path.stat().st_mtime_ns
     assert shop.made(subject) == first
     assert first.path.stat().st_mtime_ns == stamp
+
+
+def test_what_cannot_be_made_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from benchmarks.harness import artifacts
+
+    tries: list[Path] = []
+
+    def maker(_shop: Workshop, _subject: Subject, folder: Path) -> dict[str, Any]:
+        tries.append(folder)
+        raise ProcessFailed("no memory")
+
+    monkeypatch.setitem(artifacts.MAKERS, "gguf", maker)
+    shop, subject = Workshop(tmp_path, "test"), llama(TINY, "q", "equal")
+    assert shop.can_make(subject)
+    with pytest.raises(ProcessFailed):
+        shop.made(subject)
+    assert not shop.can_make(subject)
+    assert shop.can_make(llama(TINY, "q", "preset"))
 
 
 def test_a_given_environment_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

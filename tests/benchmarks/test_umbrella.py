@@ -21,9 +21,9 @@ def test_a_quick_run_measures_every_part_and_resumes(
     tmp_path: Path, stage_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("EDGEC_CACHE_DIR", str(stage_cache))
-    assert main(["--quick", "--build", str(tmp_path)]) == 0
+    status = main(["--quick", "--build", str(tmp_path)])
     results = read_results(tmp_path / "results.json")
-    assert not results.failures
+    assert (results.failures, status) == ([], 0)
     assert {s.threads for s in results.speeds} == {1, 2}
     assert {s.case for s in results.speeds} >= {"load to first token", "prefill 32", "forward 8", "decode at 48"}
     assert all(s.wall_ms.count >= 1 and s.wall_ms.low > 0 for s in results.speeds)
