@@ -11,7 +11,7 @@ namespace edgec {
 namespace {
 
 // From so many rows per KV head on, unpacking keys for matrix products pays (benchmarks/attention_kernel.py).
-constexpr int64_t kRowsForTiles = 12;
+constexpr int64_t kRowsForTiles = 20;
 // Multiply-adds below which one thread is done before a second one is awake.
 constexpr int64_t kWorthWaking = 1 << 18;
 // Fewer keys than this are not shared among threads.
@@ -110,6 +110,16 @@ void attend_many(const Attention& call) {
 Queries queries_of(const Attention& call, int64_t first, int64_t count) {
   const auto [low, high] = std::minmax_element(call.positions + first, call.positions + first + count);
   return {first, count, *low, *high};
+}
+
+void shape_scores(const Attention& call, int64_t query, const Span& span, float* scores, int first, int end) {
+  if (call.softcap > 0) cap_scores(scores + first, end - first, call.softcap * kLog2e);
+  if (call.mask != nullptr) {
+    const float* mask = call.mask + query * call.mask_stride + span.slot;
+    const int known = static_cast<int>(std::min<int64_t>(end, span.count));
+    for (int i = first; i < known; i++) scores[i] += mask[i] * kLog2e;
+  }
+  hide(scores, first, end, call.geometry.seen(call.positions[query], span.position, span.count));
 }
 
 Running start_of(const Attention& call, int64_t head, bool first_part) {

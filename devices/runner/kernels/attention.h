@@ -21,11 +21,17 @@ struct Attention {
   float softcap;             // 0: none
   const float* sink_logits;  // [heads] or null
   float* out;                // [queries, heads, values.width]
+  const float* mask = nullptr;  // [queries, mask_stride] or null: by slot, added to the scores of what is visible
+  int64_t mask_stride = 0;
 
   int64_t group() const { return heads / keys.heads; }
   // Queries are multiplied with this: scores come in units of log 2, or divided by the cap.
   float q_factor() const { return softcap > 0 ? scale / softcap : scale * kLog2e; }
 };
+
+// Scores of keys first..end-1 of a tile, as the products gave them, to what softmax takes: capped, masked, and -infinity
+// where the query does not see. `end` may exceed the tile up to whole vectors.
+void shape_scores(const Attention& call, int64_t query, const Span& span, float* scores, int first, int end);
 
 // Neighbouring queries that are computed together, of all heads or of those that share one KV head.
 struct Queries {

@@ -1,4 +1,4 @@
-// The matrix product of attention in registers: C[rows, kColumns] (+)= A[rows, steps] * B[steps, kColumns].
+// The matrix product of attention in registers: C[rows, columns] (+)= A[rows, steps] * B[steps, columns].
 #pragma once
 
 #include <array>
@@ -19,34 +19,34 @@ inline constexpr int kRows = 6, kVectors = 4;
 #endif
 inline constexpr int kColumns = kVectors * kWidth;
 
-// A's element (r, k) lies at a[r * kRowStride + k * kStepStride]; B's rows follow one another.
-template <int kCount, int kRowStride, int kStepStride, bool kAccumulate>
+// `kAcross` vectors of columns. A's element (r, k) lies at a[r * kRowStride + k * kStepStride], B's rows are kColumns wide.
+template <int kCount, int kAcross, int kRowStride, int kStepStride, bool kAccumulate>
 void multiply_block(const float* a, const float* b, int64_t steps, float* c, int64_t c_stride) {
-  Vec sums[kCount][kVectors];
+  Vec sums[kCount][kAcross];
 #pragma GCC unroll 16
   for (int r = 0; r < kCount; r++) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; v++) sums[r][v] = kAccumulate ? load(c + r * c_stride + v * kWidth) : Vec{};
+    for (int v = 0; v < kAcross; v++) sums[r][v] = kAccumulate ? load(c + r * c_stride + v * kWidth) : Vec{};
   }
   for (int64_t k = 0; k < steps; k++, a += kStepStride, b += kColumns) {
-    Vec right[kVectors];
+    Vec right[kAcross];
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; v++) right[v] = load(b + v * kWidth);
+    for (int v = 0; v < kAcross; v++) right[v] = load(b + v * kWidth);
 #pragma GCC unroll 16
     for (int r = 0; r < kCount; r++) {
       const Vec left = broadcast(a[r * kRowStride]);
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; v++) sums[r][v] = fma(left, right[v], sums[r][v]);
+      for (int v = 0; v < kAcross; v++) sums[r][v] = fma(left, right[v], sums[r][v]);
     }
   }
 #pragma GCC unroll 16
   for (int r = 0; r < kCount; r++) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; v++) store(c + r * c_stride + v * kWidth, sums[r][v]);
+    for (int v = 0; v < kAcross; v++) store(c + r * c_stride + v * kWidth, sums[r][v]);
   }
 }
 
-template <int kRowStride, int kStepStride, bool kAccumulate>
+template <int kAcross, int kRowStride, int kStepStride, bool kAccumulate>
 class Multiply {
  public:
   using Block = void (*)(const float*, const float*, int64_t, float*, int64_t);
@@ -60,7 +60,7 @@ class Multiply {
  private:
   template <int... kCount>
   static constexpr std::array<Block, kRows> table(std::integer_sequence<int, kCount...>) {
-    return {multiply_block<kCount + 1, kRowStride, kStepStride, kAccumulate>...};
+    return {multiply_block<kCount + 1, kAcross, kRowStride, kStepStride, kAccumulate>...};
   }
 };
 

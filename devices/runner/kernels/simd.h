@@ -139,6 +139,18 @@ inline uint16_t float_to_half(float value) {
 #endif
 }
 
+inline void halves_to_floats(const uint16_t* from, int count, float* to) {
+  int i = 0;
+#if defined(__F16C__)
+  for (; i + 4 <= count; i += 4) {
+    _mm_storeu_ps(to + i, _mm_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + i))));
+  }
+#elif defined(__aarch64__)
+  for (; i + 4 <= count; i += 4) store(to + i, load_half(from + i));
+#endif
+  for (; i < count; i++) to[i] = half_to_float(from[i]);
+}
+
 // kWidth signed bytes.
 inline Vec load_bytes(const int8_t* from) {
 #if defined(__AVX512F__)
@@ -153,23 +165,26 @@ inline Vec load_bytes(const int8_t* from) {
 #endif
 }
 
-// kWidth 4-bit integers 0..15, the low nibble of each byte first.
-inline Vec load_nibbles(const uint8_t* from) {
+struct Pair {
+  Vec first;
+  Vec second;
+};
+
+// 2 * kWidth 4-bit integers q, two a byte, as scale * q + offset: the low nibbles first, then the high ones.
+inline Pair load_nibbles(const uint8_t* from, float scale, float offset) {
 #if defined(__AVX512F__)
-  const __m128i pairs = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from));
-  const __m512i twice = _mm512_cvtepu8_epi32(_mm_unpacklo_epi8(pairs, pairs));
-  const __m512i shift = _mm512_set1_epi64(int64_t{4} << 32);
-  return _mm512_cvtepi32_ps(_mm512_and_si512(_mm512_srlv_epi32(twice, shift), _mm512_set1_epi32(15)));
-#elif defined(__AVX2__)
-  int32_t packed;
-  std::memcpy(&packed, from, sizeof(packed));
-  const __m128i pairs = _mm_cvtsi32_si128(packed);
-  const __m256i twice = _mm256_cvtepu8_epi32(_mm_unpacklo_epi8(pairs, pairs));
-  const __m256i shift = _mm256_set1_epi64x(int64_t{4} << 32);
-  return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_srlv_epi32(twice, shift), _mm256_set1_epi32(15)));
+  const __m512 integers = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __m512 values = fma(integers, broadcast(scale), broadcast(offset));
+  // The look-up reads the lowest four bits of each lane.
+  const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  return {_mm512_permutexvar_ps(bytes, values), _mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4), values)};
 #else
-  const Ints nibbles = {from[0] & 15, from[0] >> 4, from[1] & 15, from[1] >> 4};
-  return __builtin_convertvector(nibbles, Vec);
+  using Bytes = uint8_t __attribute__((vector_size(kWidth)));
+  Bytes bytes;
+  std::memcpy(&bytes, from, sizeof(bytes));
+  const Ints wide = __builtin_convertvector(bytes, Ints);
+  const Vec low = __builtin_convertvector(wide & 15, Vec), high = __builtin_convertvector(wide >> 4, Vec);
+  return {fma(low, broadcast(scale), broadcast(offset)), fma(high, broadcast(scale), broadcast(offset))};
 #endif
 }
 
@@ -185,41 +200,68 @@ inline V shuffle(V a, V b) {
 
 namespace detail {
 
-// The lower or upper Half lanes, repeated to fill a vector.
-template <int Half, int Start, int... I>
-inline Vec part(Vec value, std::integer_sequence<int, I...>) {
-  return shuffle<Vec, (Start + I % Half)...>(value, value);
+// Lanes Start..Start+kWidth-1 of a0 b0 a1 b1 ...
+template <int Start, int... I>
+inline Vec zip(Vec a, Vec b, std::integer_sequence<int, I...>) {
+  return shuffle<Vec, ((Start + I) % 2 * kWidth + (Start + I) / 2)...>(a, b);
 }
 
-template <int Half>
-inline Vec fold_add(Vec value) {
-  using Lanes = std::make_integer_sequence<int, kWidth>;
-  return part<Half, 0>(value, Lanes{}) + part<Half, Half>(value, Lanes{});
+// Every second lane of a and b side by side, from Start on.
+template <int Start, int... I>
+inline Vec unzip(Vec a, Vec b, std::integer_sequence<int, I...>) {
+  return shuffle<Vec, (Start + 2 * I)...>(a, b);
 }
 
-template <int Half>
-inline Vec fold_max(Vec value) {
-  using Lanes = std::make_integer_sequence<int, kWidth>;
-  return max(part<Half, 0>(value, Lanes{}), part<Half, Half>(value, Lanes{}));
+// In every four lanes: two of a, then two of b, from lane First of each four on.
+template <int First, int... I>
+inline Vec twos(Vec a, Vec b, std::integer_sequence<int, I...>) {
+  return shuffle<Vec, (I % 4 / 2 * kWidth + I / 4 * 4 + First + I % 2)...>(a, b);
+}
+
+// In every four lanes: one of a, one of b, the next of a, the next of b, from lane First of each four on.
+template <int First, int... I>
+inline Vec ones(Vec a, Vec b, std::integer_sequence<int, I...>) {
+  return shuffle<Vec, (I % 2 * kWidth + I / 4 * 4 + First + I % 4 / 2)...>(a, b);
+}
+
+// Lane i plus kDistance.
+template <int kDistance, int... I>
+inline Vec turned(Vec value, std::integer_sequence<int, I...>) {
+  return shuffle<Vec, ((I + kDistance) % kWidth)...>(value, value);
 }
 
 }  // namespace detail
 
-// The sums of four neighbouring classes of lanes (i mod 4).
+// a0 b0 a1 b1 ...
+inline Pair zip(Pair pair) {
+  using Lanes = std::make_integer_sequence<int, kWidth>;
+  return {detail::zip<0>(pair.first, pair.second, Lanes{}), detail::zip<kWidth>(pair.first, pair.second, Lanes{})};
+}
+
+// Even lanes, then odd ones: what zip undoes.
+inline Pair unzip(Pair pair) {
+  using Lanes = std::make_integer_sequence<int, kWidth>;
+  return {detail::unzip<0>(pair.first, pair.second, Lanes{}), detail::unzip<1>(pair.first, pair.second, Lanes{})};
+}
+
+// The sums of four classes of lanes (i mod 4).
 inline Vec4 sum_to_four(Vec value) {
-  if constexpr (kWidth >= 16) value = detail::fold_add<kWidth / 2>(value);
-  if constexpr (kWidth >= 8) value = detail::fold_add<4>(value);
-  Vec4 low;
-  std::memcpy(&low, &value, sizeof(low));
-  return low;
+#if defined(__AVX512F__)
+  const __m256 half = _mm256_add_ps(_mm512_castps512_ps256(value), _mm512_extractf32x8_ps(value, 1));
+  return _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+#elif defined(__AVX2__)
+  return _mm_add_ps(_mm256_castps256_ps128(value), _mm256_extractf128_ps(value, 1));
+#else
+  return value;
+#endif
 }
 
 // The sums of all lanes of four vectors.
 inline Vec4 sum_each(Vec a, Vec b, Vec c, Vec d) {
-  const Vec4 a4 = sum_to_four(a), b4 = sum_to_four(b), c4 = sum_to_four(c), d4 = sum_to_four(d);
-  const Vec4 ab = shuffle<Vec4, 0, 4, 1, 5>(a4, b4) + shuffle<Vec4, 2, 6, 3, 7>(a4, b4);
-  const Vec4 cd = shuffle<Vec4, 0, 4, 1, 5>(c4, d4) + shuffle<Vec4, 2, 6, 3, 7>(c4, d4);
-  return shuffle<Vec4, 0, 1, 4, 5>(ab, cd) + shuffle<Vec4, 2, 3, 6, 7>(ab, cd);
+  using Lanes = std::make_integer_sequence<int, kWidth>;
+  const Vec ab = detail::ones<0>(a, b, Lanes{}) + detail::ones<2>(a, b, Lanes{});
+  const Vec cd = detail::ones<0>(c, d, Lanes{}) + detail::ones<2>(c, d, Lanes{});
+  return sum_to_four(detail::twos<0>(ab, cd, Lanes{}) + detail::twos<2>(ab, cd, Lanes{}));
 }
 
 inline float sum(Vec value) {
@@ -228,11 +270,11 @@ inline float sum(Vec value) {
 }
 
 inline float maximum(Vec value) {
-  if constexpr (kWidth >= 16) value = detail::fold_max<kWidth / 2>(value);
-  if constexpr (kWidth >= 8) value = detail::fold_max<4>(value);
-  value = detail::fold_max<2>(value);
-  value = detail::fold_max<1>(value);
-  return value[0];
+  using Lanes = std::make_integer_sequence<int, kWidth>;
+  if constexpr (kWidth >= 16) value = max(value, detail::turned<8>(value, Lanes{}));
+  if constexpr (kWidth >= 8) value = max(value, detail::turned<4>(value, Lanes{}));
+  value = max(value, detail::turned<2>(value, Lanes{}));
+  return max(value, detail::turned<1>(value, Lanes{}))[0];
 }
 
 // 2^x with a relative error below 1e-7 for x up to 127; exactly 0 below -126. Minimax polynomial of degree 6 for the

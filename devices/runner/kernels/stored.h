@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "simd.h"
 
@@ -24,9 +25,34 @@ struct Stored {
 
   int groups() const { return width / group; }
   int64_t row(int64_t slot, int64_t head) const { return slot * heads + head; }
+  int64_t row_bytes() const {
+    return kind == Kind::kFloat32 ? width * 4 : kind == Kind::kFloat16 ? width * 2 : kind == Kind::kInt8 ? width : width / 2;
+  }
 };
 
-// One row of `width` values: row(d) gives kWidth of them from d on, row.one(d) a single one.
+// Brings rows of one head into the second-level cache: processors do not foresee streams that pause at every head.
+// Inlined by force: GCC takes calls of a function that only prefetches for useless.
+__attribute__((always_inline)) inline void prefetch_rows(const Stored& stored, int64_t slot, int64_t count,
+                                                         int64_t head) {
+  const int64_t bytes = stored.row_bytes();
+  for (int64_t i = 0; i < count; i++) {
+    const char* row = static_cast<const char*>(stored.data) + stored.row(slot + i, head) * bytes;
+    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at, 0, 2);
+  }
+}
+
+inline constexpr int kPair = 2 * kWidth;
+
+// Whether rows of a kind come as integers, to be multiplied with scale() and moved by offset() afterwards.
+template <Kind kind>
+inline constexpr bool kScaled = kind == Kind::kInt8;
+
+// Whether a pair of vectors holds even and odd values instead of consecutive ones.
+constexpr bool unzipped(Kind kind) {
+  return kind == Kind::kInt4;
+}
+
+// One row of `width` values: row(d) gives kPair of them from d on, row.one(d) a single finished one.
 template <Kind kind>
 class Row;
 
@@ -34,7 +60,7 @@ template <>
 class Row<Kind::kFloat32> {
  public:
   Row(const Stored& from, int64_t row) : values_(static_cast<const float*>(from.data) + row * from.width) {}
-  Vec operator()(int d) const { return load(values_ + d); }
+  Pair operator()(int d) const { return {load(values_ + d), load(values_ + d + kWidth)}; }
   float one(int d) const { return values_[d]; }
 
  private:
@@ -45,7 +71,7 @@ template <>
 class Row<Kind::kFloat16> {
  public:
   Row(const Stored& from, int64_t row) : values_(static_cast<const uint16_t*>(from.data) + row * from.width) {}
-  Vec operator()(int d) const { return load_half(values_ + d); }
+  Pair operator()(int d) const { return {load_half(values_ + d), load_half(values_ + d + kWidth)}; }
   float one(int d) const { return half_to_float(values_[d]); }
 
  private:
@@ -57,14 +83,16 @@ class Row<Kind::kInt8> {
  public:
   Row(const Stored& from, int64_t row)
       : values_(static_cast<const int8_t*>(from.data) + row * from.width),
-        scale_(broadcast(half_to_float(from.grid[2 * row]))),
-        offset_(broadcast(half_to_float(from.grid[2 * row + 1]))) {}
-  Vec operator()(int d) const { return fma(load_bytes(values_ + d), scale_, offset_); }
-  float one(int d) const { return values_[d] * scale_[0] + offset_[0]; }
+        scale_(half_to_float(from.grid[2 * row])),
+        offset_(half_to_float(from.grid[2 * row + 1])) {}
+  Pair operator()(int d) const { return {load_bytes(values_ + d), load_bytes(values_ + d + kWidth)}; }
+  float one(int d) const { return values_[d] * scale_ + offset_; }
+  float scale() const { return scale_; }
+  float offset() const { return offset_; }
 
  private:
   const int8_t* values_;
-  Vec scale_, offset_;
+  float scale_, offset_;
 };
 
 template <>
@@ -73,16 +101,15 @@ class Row<Kind::kInt4> {
   Row(const Stored& from, int64_t row)
       : values_(static_cast<const uint8_t*>(from.data) + row * from.width / 2),
         shift_(from.groups() == 1 ? 31 : __builtin_ctz(from.group)) {
-    const uint16_t* grid = from.grid + row * 2 * from.groups();
-    for (int i = 0; i < 2 * from.groups(); i++) grid_[i] = half_to_float(grid[i]);
+    halves_to_floats(from.grid + row * 2 * from.groups(), 2 * from.groups(), grid_);
   }
-  Vec operator()(int d) const {
-    const float* pair = grid_ + 2 * (d >> shift_);
-    return fma(load_nibbles(values_ + d / 2), broadcast(pair[0]), broadcast(pair[1]));
+  Pair operator()(int d) const {
+    const float* grid = grid_ + 2 * (d >> shift_);
+    return load_nibbles(values_ + d / 2, grid[0], grid[1]);
   }
   float one(int d) const {
-    const float* pair = grid_ + 2 * (d >> shift_);
-    return static_cast<float>(d % 2 ? values_[d / 2] >> 4 : values_[d / 2] & 15) * pair[0] + pair[1];
+    const float* grid = grid_ + 2 * (d >> shift_);
+    return static_cast<float>(d % 2 ? values_[d / 2] >> 4 : values_[d / 2] & 15) * grid[0] + grid[1];
   }
 
  private:
@@ -91,9 +118,9 @@ class Row<Kind::kInt4> {
   float grid_[2 * kMaxGroups];
 };
 
-// Whether Row(d) may be called for every multiple of kWidth below the width.
-inline bool whole_vectors(const Stored& stored) {
-  return stored.width % kWidth == 0 && (stored.kind != Kind::kInt4 || stored.group % kWidth == 0);
+// Whether row(d) may be called for every multiple of kPair below the width.
+inline bool whole_pairs(const Stored& stored) {
+  return stored.width % kPair == 0 && (stored.kind != Kind::kInt4 || stored.group % kPair == 0);
 }
 
 // Calls `use` with the kind as a compile-time constant.
@@ -107,17 +134,48 @@ inline void with_kind(Kind kind, Use use) {
   }
 }
 
-// One row as floats; `to` has room for the width rounded up to whole vectors, and what lies beyond the width is zeroed.
+template <Kind kind>
+inline Pair finished(const Row<kind>& row, int d) {
+  const Pair values = row(d);
+  if constexpr (unzipped(kind)) return zip(values);
+  if constexpr (kScaled<kind>) {
+    const Vec scale = broadcast(row.scale()), offset = broadcast(row.offset());
+    return {fma(values.first, scale, offset), fma(values.second, scale, offset)};
+  }
+  return values;
+}
+
+// One row as floats; `to` has room for the width rounded up to kPair, and what lies beyond the width is zeroed.
 inline void read_row(const Stored& from, int64_t row, float* to) {
   with_kind(from.kind, [&](auto kind) {
     const Row<kind> values(from, row);
-    int d = 0;
-    if (from.kind != Kind::kInt4 || from.group % kWidth == 0) {
-      for (; d + kWidth <= from.width; d += kWidth) store(to + d, values(d));
+    const int pairs = from.kind != Kind::kInt4 || from.group % kPair == 0 ? from.width / kPair : 0;
+    for (int d = 0; d < pairs * kPair; d += kPair) {
+      const Pair pair = finished<kind>(values, d);
+      store(to + d, pair.first);
+      store(to + d + kWidth, pair.second);
     }
+    int d = pairs * kPair;
     for (; d < from.width; d++) to[d] = values.one(d);
-    for (; d % kWidth != 0; d++) to[d] = 0.0f;
+    for (; d % kPair != 0; d++) to[d] = 0.0f;
   });
+}
+
+// A row of floats in the order that Row gives values in, and back.
+inline void to_lanes(Kind kind, float* row, int width) {
+  for (int d = 0; unzipped(kind) && d < width; d += kPair) {
+    const Pair pair = unzip({load(row + d), load(row + d + kWidth)});
+    store(row + d, pair.first);
+    store(row + d + kWidth, pair.second);
+  }
+}
+
+inline void from_lanes(Kind kind, float* row, int width) {
+  for (int d = 0; unzipped(kind) && d < width; d += kPair) {
+    const Pair pair = zip({load(row + d), load(row + d + kWidth)});
+    store(row + d, pair.first);
+    store(row + d + kWidth, pair.second);
+  }
 }
 
 }  // namespace edgec

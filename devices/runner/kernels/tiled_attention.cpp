@@ -30,7 +30,7 @@ struct Tile {
   float* line;      // kWidth unpacked rows
   Partial into;
 
-  int64_t position(int64_t row) const { return call.positions[queries.first + row / call.group()]; }
+  int64_t query(int64_t row) const { return queries.first + row / call.group(); }
   int64_t q_head(int64_t row) const { return head * call.group() + row % call.group(); }
 };
 
@@ -45,18 +45,17 @@ struct TiledScratch {};
 
 Tile prepare(const Attention& call, const Queries& queries, int64_t head, Partial into) {
   const int64_t rows = queries.count * call.group(), width = call.keys.width;
-  const int64_t widest = up_to(std::max<int64_t>(width, into.stride), kWidth);
+  const int64_t widest = up_to(std::max<int64_t>(width, into.stride), kPair);
   const auto [q, keys, values, scores, line] = scratch<TiledScratch>(
       {up_to(rows, kRows) * width, kKeys * width, kKeys * into.stride, kRows * kKeys, kWidth * widest});
   return {call, queries, head, rows, q, keys, values, scores, line, into};
 }
 
 void load_queries(const Tile& tile) {
-  const int64_t width = tile.call.keys.width, group = tile.call.group();
+  const int64_t width = tile.call.keys.width;
   const float factor = tile.call.q_factor();
   for (int64_t row = 0; row < tile.rows; row++) {
-    const int64_t query = tile.queries.first + row / group;
-    const float* from = tile.call.q + (query * tile.call.heads + tile.q_head(row)) * width;
+    const float* from = tile.call.q + (tile.query(row) * tile.call.heads + tile.q_head(row)) * width;
     float* to = tile.q + row / kRows * kRows * width + row % kRows;
     for (int64_t d = 0; d < width; d++) to[d * kRows] = from[d] * factor;
   }
@@ -65,8 +64,10 @@ void load_queries(const Tile& tile) {
 // Keys become columns: panel j holds keys j * kColumns.., one row per dimension.
 void load_keys(const Tile& tile, const Span& span) {
   const Stored& keys = tile.call.keys;
-  const int64_t stride = up_to(keys.width, kWidth);
+  const int64_t stride = up_to(keys.width, kPair);
   for (int64_t key = 0; key < up_to(span.count, kColumns); key += kWidth) {
+    prefetch_rows(keys, span.slot + key + kWidth, kWidth, tile.head);
+    prefetch_rows(tile.call.values, span.slot + key, kWidth, tile.head);
     for (int64_t i = 0; i < kWidth; i++) {
       const int64_t slot = span.slot + std::min(key + i, span.count - 1);
       read_row(keys, keys.row(slot, tile.head), tile.line + i * stride);
@@ -81,6 +82,7 @@ void load_keys(const Tile& tile, const Span& span) {
 void load_values(const Tile& tile, const Span& span) {
   const Stored& values = tile.call.values;
   for (int64_t key = 0; key < span.count; key++) {
+    prefetch_rows(tile.call.keys, span.slot + kKeys + key, 1, tile.head);
     read_row(values, values.row(span.slot + key, tile.head), tile.line);
     for (int64_t d = 0; d < values.width; d += kWidth) {
       store(tile.values + d / kColumns * kColumns * kKeys + key * kColumns + d % kColumns, load(tile.line + d));
@@ -91,7 +93,7 @@ void load_values(const Tile& tile, const Span& span) {
 Block block_at(const Tile& tile, int64_t first, const Span& span) {
   Block block{first, static_cast<int>(std::min<int64_t>(kRows, tile.rows - first)), {kKeys, 0}};
   for (int64_t row = first; row < first + block.count; row++) {
-    const Seen seen = tile.call.geometry.seen(tile.position(row), span.position, span.count);
+    const Seen seen = tile.call.geometry.seen(tile.call.positions[tile.query(row)], span.position, span.count);
     block.seen.first = std::min(block.seen.first, seen.first);
     block.seen.end = std::max(block.seen.end, seen.end);
   }
@@ -101,9 +103,15 @@ Block block_at(const Tile& tile, int64_t first, const Span& span) {
 
 void score(const Tile& tile, const Block& block) {
   const int64_t width = tile.call.keys.width;
+  const float* q = tile.q + block.first * width;
   for (int key = block.seen.first / kColumns * kColumns; key < block.seen.end; key += kColumns) {
-    Multiply<1, kRows, false>::run(block.count, tile.q + block.first * width, tile.keys + key * width, width,
-                                   tile.scores + key, kKeys);
+    const float* keys = tile.keys + key * width;
+    // One vector of keys where the causal edge leaves no more.
+    if (block.seen.end - key <= kWidth) {
+      Multiply<1, 1, kRows, false>::run(block.count, q, keys, width, tile.scores + key, kKeys);
+    } else {
+      Multiply<kVectors, 1, kRows, false>::run(block.count, q, keys, width, tile.scores + key, kKeys);
+    }
   }
 }
 
@@ -112,8 +120,7 @@ void weigh(const Tile& tile, const Block& block, const Span& span) {
   const int first = block.seen.first, end = static_cast<int>(up_to(block.seen.end, kWidth));
   for (int64_t row = block.first; row < block.first + block.count; row++) {
     float* scores = tile.scores + (row - block.first) * kKeys;
-    if (tile.call.softcap > 0) cap_scores(scores + first, end - first, tile.call.softcap * kLog2e);
-    hide(scores, first, end, tile.call.geometry.seen(tile.position(row), span.position, span.count));
+    shape_scores(tile.call, tile.query(row), span, scores, first, end);
     const float factor = absorb(scores + first, end - first, tile.into.rows[row]);
     float* out = tile.into.out + row * tile.into.stride;
     if (factor == 1.0f) continue;
@@ -124,7 +131,7 @@ void weigh(const Tile& tile, const Block& block, const Span& span) {
 void add_values(const Tile& tile, const Block& block) {
   const int first = block.seen.first;
   for (int64_t d = 0; d < tile.into.stride; d += kColumns) {
-    Multiply<kKeys, 1, true>::run(block.count, tile.scores + first,
+    Multiply<kVectors, kKeys, 1, true>::run(block.count, tile.scores + first,
                                   tile.values + d * kKeys + first * kColumns, block.seen.end - first,
                                   tile.into.out + block.first * tile.into.stride + d, tile.into.stride);
   }
