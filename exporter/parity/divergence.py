@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from edgec.exporter.capture.attention import layer_of
-from edgec.exporter.parity.execution import Call, Tokens, record_layers
+from edgec.exporter.parity.execution import Call, Tokens, call_inputs, last_rows, record_layers
 from edgec.exporter.program import Interface, Program, TensorType
 from edgec.passes.contract import clone
 
@@ -27,19 +27,13 @@ def first_diverging_layer(
 
 def program_layers(program: Program, tokens: Tokens, plan: Sequence[Call]) -> dict[int, Tensor]:
     """Attention outputs [1, S, H, D] of all tokens, by layer, fed by ``plan`` when the program has a cache."""
-    if not program.interface.states:
-        return record_layers(program.graph, _inputs(program.interface, tokens, Call(0, len(tokens), 1)))
-    parts = [record_layers(program.graph, _inputs(program.interface, tokens, call)) for call in plan]
+    calls = plan if program.interface.states else [Call(0, len(tokens), 1)]
+    parts = [record_layers(program.graph, _inputs(program.interface, tokens, call)) for call in calls]
     return {layer: torch.cat([part[layer] for part in parts], 1) for layer in parts[0]}
 
 
 def _inputs(interface: Interface, tokens: Tokens, call: Call) -> list[Tensor]:
-    values = {
-        "tokens": torch.tensor([list(tokens[call.start : call.start + call.size])]),
-        "positions": torch.arange(call.start, call.start + call.size),
-        "logit_index": torch.arange(call.size - call.rows, call.size),
-    }
-    return [values[tensor.name] for tensor in interface.inputs]
+    return call_inputs(interface, tokens, call.start, call.size, last_rows(call))
 
 
 def expose_layers(program: Program) -> Program:

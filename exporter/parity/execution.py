@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
-from edgec.exporter.program import Program
+from edgec.exporter.parity.graph_run import run_calls
+from edgec.exporter.program import Interface, Program
 
 Tokens = Sequence[int]
 Step = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -52,36 +53,37 @@ def feed(step: Step, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
     for call in plan:
         ids = torch.tensor([list(tokens[call.start : call.start + call.size])], dtype=torch.int64)
         positions = torch.arange(call.start, call.start + call.size)
-        rows = torch.arange(call.size - call.rows, call.size)
-        collected.append(step(ids, positions, rows)[0].float().clone())
+        collected.append(step(ids, positions, last_rows(call))[0].float().clone())
     return torch.cat(collected)
 
 
 def run_program(program: Program, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
     """A decoder Program's logits, float32 [P, V], at the plan's compared positions."""
+    whole = (0, len(tokens), torch.tensor(compared_positions(plan)))
+    parts = [(call.start, call.size, last_rows(call)) for call in plan] if program.interface.states else [whole]
     with torch.no_grad():
-        if program.interface.states:
-            return feed(_graph_step(program), tokens, plan)
-        ids = torch.tensor([list(tokens)], dtype=torch.int64)
-        wanted = torch.tensor(compared_positions(plan))
-        if _takes_rows(program):
-            return _single(program.graph(ids, torch.arange(len(tokens)), wanted))[0].float()
-        return _single(program.graph(ids, torch.arange(len(tokens))))[0, wanted].float()
+        outputs = run_calls(program, [call_inputs(program.interface, tokens, *part) for part in parts])
+    chosen = any(tensor.name == "logit_index" for tensor in program.interface.inputs)
+    logits = [
+        _single(output)[0] if chosen else _single(output)[0, rows]
+        for output, (*_, rows) in zip(outputs, parts, strict=True)
+    ]
+    return torch.cat(logits).float()
 
 
-def _takes_rows(program: Program) -> bool:
-    return any(tensor.name == "logit_index" for tensor in program.interface.inputs)
+def last_rows(call: Call) -> Tensor:
+    """The rows of a call whose logits are wanted, int64 [K]."""
+    return torch.arange(call.size - call.rows, call.size)
 
 
-def _graph_step(program: Program) -> Step:
-    takes_rows = _takes_rows(program)
-
-    def step(ids: Tensor, positions: Tensor, rows: Tensor) -> Tensor:
-        if takes_rows:
-            return _single(program.graph(ids, positions, rows))
-        return _single(program.graph(ids, positions))[:, rows]
-
-    return step
+def call_inputs(interface: Interface, tokens: Tokens, start: int, size: int, rows: Tensor) -> list[Tensor]:
+    """A graph's inputs for the tokens ``start .. start + size - 1``, in the interface's order."""
+    values = {
+        "tokens": torch.tensor([list(tokens[start : start + size])], dtype=torch.int64),
+        "positions": torch.arange(start, start + size),
+        "logit_index": rows,
+    }
+    return [values[tensor.name] for tensor in interface.inputs]
 
 
 def _single(output: Any) -> Tensor:
