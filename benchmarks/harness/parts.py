@@ -8,7 +8,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from benchmarks.harness.artifacts import Made, float16_gguf
+from benchmarks.harness.artifacts import GGUF, Made, float16_gguf
 from benchmarks.harness.bench import Bench, Fields, PartOfRun
 from benchmarks.harness.limits import measure_limits
 from benchmarks.harness.memory import measure_memory
@@ -41,10 +41,10 @@ def _engine(bench: Bench) -> Fields:
 
 
 def _peers(bench: Bench) -> Fields:
-    if not bench.settings.quick:
-        bench.say("llama.cpp's environment (compiled from source on first use)")
-        bench.say(f"they run in {bench.shop.peers}", 1.0)
-    return {}
+    """Their environment, and which instructions llama.cpp was compiled for."""
+    bench.say("llama.cpp's environment (compiled from source on first use)")
+    found = run_worker(GGUF, {"kind": "versions"}, python=bench.shop.peers)
+    return {"versions": list(found.items())}
 
 
 def _artifacts(bench: Bench) -> Fields:
@@ -95,9 +95,7 @@ def _facts(model: Model) -> ModelFacts:
 
 
 def _agreement(bench: Bench) -> Fields:
-    """llama.cpp's float16 form of each compared model against transformers; no peers in a quick run."""
-    if bench.settings.quick:
-        return {}
+    """llama.cpp's float16 form against transformers; the largest model differs from the first in depth alone."""
     models = [subjects[0].model for name, subjects in bench.settings.models.items() if name != "qwen3"]
     return {"agreements": [bench.once({"model": m.name}, partial(_agree, bench, m)) for m in models]}
 

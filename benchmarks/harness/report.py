@@ -59,11 +59,11 @@ def markdown(results: Results) -> str:
     )
 
 
-def save_report(results: Results, folder: Path) -> list[Path]:
-    """Write results.json, results.md and the plots; returns their paths."""
-    files = {"results.json": results.model_dump_json(indent=1), "results.md": markdown(results)}
+def save_report(results: Results, folder: Path, name: str = "results") -> list[Path]:
+    """Write NAME.json, NAME.md and the plot, NAME.svg; returns their paths."""
+    files = {f"{name}.json": results.model_dump_json(indent=1), f"{name}.md": markdown(results)}
     if results.contexts:
-        files["long-context.svg"] = context_plot(results)
-    for name, text in files.items():
-        (folder / name).write_text(text)
-    return [folder / name for name in files]
+        files[f"{name}.svg"] = context_plot(results)
+    for file, text in files.items():
+        (folder / file).write_text(text)
+    return [folder / file for file in files]

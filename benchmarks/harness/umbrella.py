@@ -54,7 +54,7 @@ def measure(options: Options) -> Results:
         date=began,
         quick=options.quick,
         seconds=seconds,
-        versions=versions(),
+        versions=versions() | dict(fields.pop("versions", [])),
         machine=machine(load_before),
         scripts=dict(fields.pop("scripts", [])),
         failures=bench.failures,
@@ -95,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     results = measure(options)
     print_report(results)
-    for path in save_report(results, options.build):
+    for path in save_report(results, options.build, "some-parts" if options.only else "results"):
         print(path)
     return 1 if results.failures else 0
 

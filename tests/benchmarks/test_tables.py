@@ -51,7 +51,7 @@ def test_every_table_is_printed_and_written(tmp_path: Path, capsys: pytest.Captu
         assert grid.title in text
     assert {"benchmarks/prefix.py", "Long context (measured)"} <= {grid.title for grid in grids(RESULTS)}
     files = save_report(RESULTS, tmp_path)
-    assert [file.name for file in files] == ["results.json", "results.md", "long-context.svg"]
+    assert [file.name for file in files] == ["results.json", "results.md", "results.svg"]
     assert read_results(files[0]) == RESULTS
     assert ElementTree.parse(files[2]).getroot().tag.endswith("svg")
 
