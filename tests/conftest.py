@@ -39,3 +39,17 @@ def tiny_bundle(tiny_folder: Path, stage_cache: Path, tmp_path_factory: pytest.T
 
     out = tmp_path_factory.mktemp("bundle") / "tiny-llama-host.edgec"
     return edgec.export(tiny_folder, target="host", recipe="float", out=out)
+
+
+SYSTEM_PROMPT = "You are Lily. You had a red ball and you liked to play outside. " * 3 + "\nBe kind."
+
+
+@pytest.fixture(scope="session")
+def prefix_bundle(tiny_folder: Path, tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with SYSTEM_PROMPT as its prefix; all but that comes from the stage cache. Read only."""
+    import edgec
+
+    folder = tmp_path_factory.mktemp("prefix")
+    (folder / "system.txt").write_text(SYSTEM_PROMPT + "\n")
+    assert tiny_bundle.exists()
+    return edgec.export(tiny_folder, recipe="float", out=folder / "tiny.edgec", system_prompt=folder / "system.txt")

@@ -19,25 +19,16 @@ from edgec.errors import InputError
 from edgec.exporter.bundle.folder import read_manifest
 from edgec.exporter.bundle.prefix import STATE, TEXT
 from edgec.runtime_py.model import Model
+from tests.conftest import SYSTEM_PROMPT as SYSTEM
 
-SYSTEM = "You are Lily. You had a red ball and you liked to play outside. " * 3 + "\nBe kind."
 QUESTION = "Who are you?"
 # More than one chunk where the recipe's is 128, and not a whole number of them.
 LONG = [3 + i % 300 for i in range(150)]
 
 
 @pytest.fixture(scope="module")
-def shipped(tiny_folder: Path, tiny_bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny bundle with a system prompt: its stages come from the cache."""
-    folder = tmp_path_factory.mktemp("shipped")
-    (folder / "system.txt").write_text(SYSTEM + "\n")
-    assert tiny_bundle.exists()
-    return edgec.export(tiny_folder, recipe="float", out=folder / "tiny.edgec", system_prompt=folder / "system.txt")
-
-
-@pytest.fixture(scope="module")
-def model(shipped: Path) -> Model:
-    return edgec.load(shipped)
+def model(prefix_bundle: Path) -> Model:
+    return edgec.load(prefix_bundle)
 
 
 @pytest.fixture(scope="module")
@@ -45,17 +36,19 @@ def plain(tiny_bundle: Path) -> Model:
     return edgec.load(tiny_bundle)
 
 
-def test_the_bundle_ships_the_used_slots_and_says_how_they_were_checked(shipped: Path, plain: Model) -> None:
-    manifest = read_manifest(shipped)
+def test_the_bundle_ships_the_used_slots_and_says_how_they_were_checked(prefix_bundle: Path, plain: Model) -> None:
+    manifest = read_manifest(prefix_bundle)
     prefix, states = manifest.prefix, manifest.states
     assert prefix is not None and manifest.limits is not None and prefix.form == "chat"
     per_token = sum(state.bytes for state in states) // manifest.limits.context
     assert 0 < prefix.bytes - prefix.tokens * (per_token + 8) < 4096, "states and token ids, and a header"
-    assert (shipped / TEXT).read_text() == SYSTEM
+    assert (prefix_bundle / TEXT).read_text() == SYSTEM
     same, at_once = manifest.parity[-2:]
-    assert (same.stage, same.reference, same.max_abs) == ("prefix restored", "prefix computed", 0.0)
-    assert at_once.reference == "computed as one" and at_once.gated and at_once.passed
+    assert (same.stage, same.reference, same.max_abs) == ("prefix restored", "computed prefix", 0.0)
+    assert at_once.reference == "whole prompt" and at_once.gated and at_once.passed
     assert read_manifest(plain.bundle.path).prefix is None
+    shown = CliRunner().invoke(app, ["inspect", str(prefix_bundle)])
+    assert f"{prefix.tokens} tokens (chat), KV state" in shown.stdout
 
 
 def test_a_conversation_with_the_same_system_message_answers_alike_without_computing_it(
@@ -126,13 +119,13 @@ def test_a_second_session_has_its_own_state_and_nothing_else(plain: Model) -> No
     assert other.tokenizer is plain.tokenizer and other.bundle is plain.bundle
 
 
-def test_a_conversation_is_kept_in_a_file_and_continued(shipped: Path, tmp_path: Path) -> None:
+def test_a_conversation_is_kept_in_a_file_and_continued(prefix_bundle: Path, tmp_path: Path) -> None:
     runner, file = CliRunner(), tmp_path / "talk"
-    ask = ["run", str(shipped), "--json", "--max-new-tokens", "4", "--session", str(file), "-p"]
+    ask = ["run", str(prefix_bundle), "--json", "--max-new-tokens", "4", "--session", str(file), "-p"]
     first = runner.invoke(app, [*ask, "Hello"])
     second = runner.invoke(app, [*ask, "Go on"])
     assert (first.exit_code, second.exit_code) == (0, 0), second.output
-    model = edgec.load(shipped)
+    model = edgec.load(prefix_bundle)
     messages = model.load_session(file)
     assert [m["role"] for m in messages] == ["system", "user", "assistant", "user", "assistant"]
     chat = model.chat()
@@ -146,8 +139,8 @@ def test_a_conversation_is_kept_in_a_file_and_continued(shipped: Path, tmp_path:
 
 
 @pytest.mark.parametrize("damage", ["flip", "truncate"])
-def test_a_damaged_prefix_is_refused(shipped: Path, tmp_path: Path, damage: str) -> None:
-    shutil.copytree(shipped, tmp_path / "b.edgec")
+def test_a_damaged_prefix_is_refused(prefix_bundle: Path, tmp_path: Path, damage: str) -> None:
+    shutil.copytree(prefix_bundle, tmp_path / "b.edgec")
     state = tmp_path / "b.edgec" / STATE
     content = bytearray(state.read_bytes())
     content[-5] ^= 1

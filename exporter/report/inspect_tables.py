@@ -76,6 +76,8 @@ def _facts(manifest: Manifest) -> Table:
     if limits:
         calls = f"{limits.prefill_chunk:,} tokens and {limits.logit_rows:,} logit rows per call"
         rows.append(("limits", f"context {limits.context:,} tokens, {calls}"))
+    if prefix := manifest.prefix:
+        rows.append(("system prompt", f"{prefix.tokens:,} tokens ({prefix.form}), KV state {prefix.bytes:,} bytes"))
     return _table(manifest.name, ("", ""), rows)
 
 

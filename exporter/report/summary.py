@@ -22,6 +22,7 @@ def summary_json(manifest: Manifest) -> dict[str, Any]:
         "parity": [rung.model_dump(mode="json") for rung in manifest.parity],
         "delegated_share": manifest.delegation.delegated_share if manifest.delegation else None,
         "limits": manifest.limits.model_dump() if manifest.limits else None,
+        "prefix": manifest.prefix.model_dump() if manifest.prefix else None,
         "seconds": manifest.build.seconds,
         "peak_bytes": manifest.build.peak_bytes,
     }
@@ -79,6 +80,8 @@ def _lines(manifest: Manifest) -> list[str]:
     if manifest.limits:
         cache = sum(state.bytes for state in manifest.states)
         lines.append(f"context {manifest.limits.context} tokens, KV cache {cache:,} bytes")
+    if prefix := manifest.prefix:
+        lines.append(f"prefix  {prefix.tokens} tokens of system prompt, KV state {prefix.bytes:,} bytes")
     if manifest.build.peak_bytes:
         seconds = sum(manifest.build.seconds.values())
         lines.append(f"export  {seconds:.1f} s, peak memory {manifest.build.peak_bytes / 1e6:.0f} MB (measured)")

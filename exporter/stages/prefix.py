@@ -128,8 +128,8 @@ def write_prefix(
     whole = _at_once(new_decoder(), [*prompt.tokens, *asked], len(asked))
     budget = ladder.ROUNDED_LOWERING if loose else ladder.FLOAT_LOWERING
     rungs = [
-        lowering_rung(Stage("prefix computed", _answer(computed, asked, start)), after, _SAME_BITS),
-        lowering_rung(Stage("computed as one", whole), after, budget, rounded=loose),
+        lowering_rung(Stage("computed prefix", _answer(computed, asked, start)), after, _SAME_BITS),
+        lowering_rung(Stage("whole prompt", whole), after, budget, rounded=loose),
     ]
     ladder.gate(rungs)
     info = prefix_info(prompt, size, place.origin.fingerprint(prompt.tokens))
