@@ -24,13 +24,14 @@ def run(
     repetition_penalty: Annotated[float | None, typer.Option(help="Default: the bundle's own, else 1.")] = None,
     seed: Annotated[int | None, typer.Option(help="Makes sampling reproducible.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="End before this text; repeatable.")] = None,
+    speculate: Annotated[str, typer.Option(help="Guess ahead: auto, off, ngram, heads or a bundle.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per answer on stdout.")] = False,
 ) -> None:
     """Generate text from a bundle: greedy unless a temperature is given.
 
     The tokenizer's chat template is used when there is one (--raw continues plain text). A summary of the timings,
-    measured, goes to stderr.
+    measured, goes to stderr. Guessing ahead changes the speed and never the text (docs/speculation.md).
 
     For example:
 
@@ -43,4 +44,4 @@ def run(
     names = ("max_new_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
     values = (max_new_tokens, temperature, top_k, top_p, min_p, repetition_penalty, seed)
     generation = dict(zip(names, values, strict=True)) | {"stop": tuple(stop or ())}
-    run_bundle(RunOptions(bundle, prompt, chat, raw, system, threads, json, generation, session))
+    run_bundle(RunOptions(bundle, prompt, chat, raw, system, threads, json, generation, session, speculate))

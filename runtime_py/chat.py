@@ -8,6 +8,7 @@ from typing import Any
 
 from edgec.errors import InputError
 from edgec.runtime_py.generate import Decode, Generation, Recall, Request, generate
+from edgec.runtime_py.speculation.speculator import Speculator
 from edgec.runtime_py.stepper import Stepper
 from edgec.runtime_py.text_stream import check_unicode
 
@@ -42,6 +43,7 @@ class Conversation:
         eos: frozenset[int],
         system: str | None = None,
         recall: Recall | None = None,
+        speculate: Speculator | None = None,
     ) -> None:
         """Begin with an optional system message.
 
@@ -53,6 +55,7 @@ class Conversation:
             system: the system message; None or empty for none.
             recall: makes the KV cache hold as many leading tokens as it can without computing, and returns how many;
                 by default those it holds.
+            speculate: guesses ahead; answers are the same as without.
 
         Raises:
             InputError: E154, the tokenizer has no chat template.
@@ -67,7 +70,7 @@ class Conversation:
             )
         self.messages: list[Message] = [{"role": "system", "content": system}] if system else []
         self._stepper, self._tokenizer, self._decode, self._eos = stepper, tokenizer, decode, eos
-        self._recall = recall or stepper.reusable
+        self._recall, self._speculate = recall or stepper.reusable, speculate
 
     def say(self, text: str, request: Request, show: Callable[[str], None] | None = None) -> Reply:
         """Add a user's message and generate the answer.
@@ -83,7 +86,9 @@ class Conversation:
         messages = [*self.messages, {"role": "user", "content": text}]
         tokens, dropped = self._fitting(messages, request)
         request = replace(request, eos=request.eos | self._eos)
-        generation = generate(self._stepper, tokens, request, self._decode, show=show, recall=self._recall)
+        generation = generate(
+            self._stepper, tokens, request, self._decode, show=show, recall=self._recall, speculate=self._speculate
+        )
         self.messages = [*messages, {"role": "assistant", "content": generation.text}]
         return Reply(generation, dropped)
 

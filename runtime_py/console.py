@@ -15,6 +15,8 @@ from edgec.runtime_py.chat import Conversation, Message
 from edgec.runtime_py.generate import Generation
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.session import decoder_limits
+from edgec.runtime_py.speculation.choice import OFF
+from edgec.runtime_py.speculation.counts import SpeculationCounts
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class RunOptions:
     json: bool
     generation: Mapping[str, Any]
     session: Path | None = None
+    speculate: str = OFF
 
 
 def run_bundle(options: RunOptions) -> None:
@@ -67,7 +70,9 @@ def _answer(model: Model, options: RunOptions) -> None:
         with _conversation(model, options) as chat:
             result = chat.say(options.prompt, model.request(**options.generation), _show(options)).generation
     else:
-        result = model.generate(options.prompt, stream=_show(options), **options.generation)
+        result = model.generate(
+            options.prompt, stream=_show(options), speculate=options.speculate, **options.generation
+        )
     _finish(result, model, options, templated)
 
 
@@ -84,7 +89,7 @@ def _converse(model: Model, options: RunOptions) -> None:
 @contextmanager
 def _conversation(model: Model, options: RunOptions) -> Iterator[Conversation]:
     """A conversation that goes on from the session's file, if there is one, and is kept there at its end."""
-    chat = model.chat(options.system)
+    chat = model.chat(options.system, options.speculate)
     if options.session is not None and options.session.exists():
         messages = model.load_session(options.session)
         _check_system(options.system, messages, options.session)
@@ -140,7 +145,9 @@ def as_json(result: Generation, load_ms: float, templated: bool) -> dict[str, An
         "decode_tokens_per_s": result.decode_tokens_per_s,
         "load_ms": load_ms,
     }
-    return asdict(result) | speeds | {"chat_template": templated, "obtained": "measured"}
+    counts = result.speculation
+    drafts = asdict(counts) | {"tokens_per_call": counts.tokens_per_call} if counts else None
+    return asdict(result) | speeds | {"speculation": drafts} | {"chat_template": templated, "obtained": "measured"}
 
 
 def summary(result: Generation, load_ms: float) -> str:
@@ -150,5 +157,12 @@ def summary(result: Generation, load_ms: float) -> str:
         f"[measured: load {load_ms:.0f} ms, prompt {result.prompt_tokens} tokens ({result.cached_tokens} cached), "
         f"TTFT {result.ttft_ms:.1f} ms, prefill {result.prefill_tokens_per_s:.0f} tokens/s, "
         f"decode {'unavailable' if decode is None else f'{decode:.1f} tokens/s'}, "
-        f"{len(result.tokens)} new tokens, finish: {result.finish_reason}]"
+        f"{len(result.tokens)} new tokens, {_speculation(result.speculation)}finish: {result.finish_reason}]"
     )
+
+
+def _speculation(counts: SpeculationCounts | None) -> str:
+    """What drafts brought; nothing where there were none."""
+    if counts is None or counts.acceptance is None or counts.tokens_per_call is None:
+        return ""
+    return f"{counts.tokens_per_call:.2f} per call ({counts.accepted} of {counts.drafted} drafted were right), "

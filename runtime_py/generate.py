@@ -9,6 +9,8 @@ from time import perf_counter
 
 from edgec.errors import InputError
 from edgec.runtime_py.sampling import Sampler, Sampling
+from edgec.runtime_py.speculation.counts import SpeculationCounts
+from edgec.runtime_py.speculation.speculator import Speculator
 from edgec.runtime_py.stepper import Stepper, check_context
 from edgec.runtime_py.stopping import StopText
 from edgec.runtime_py.text_stream import TextStream
@@ -57,6 +59,7 @@ class Generation:
         ttft_ms: from the tokens of the prompt to the first new token.
         token_ms: time from each new token to the next, in ms.
         load_ms: loading the artifact, where this call's model did it.
+        speculation: what drafts did; None where none were asked for.
     """
 
     text: str
@@ -67,6 +70,7 @@ class Generation:
     ttft_ms: float
     token_ms: tuple[float, ...]
     load_ms: float | None = None
+    speculation: SpeculationCounts | None = None
 
     @property
     def prefill_tokens_per_s(self) -> float:
@@ -111,6 +115,7 @@ def generate(
     *,
     show: Show | None = None,
     recall: Recall | None = None,
+    speculate: Speculator | None = None,
 ) -> Generation:
     """Generate text behind ``prompt``.
 
@@ -122,6 +127,7 @@ def generate(
         show: called with each piece of text as it becomes certain.
         recall: makes the KV cache hold as many leading tokens of the prompt as it can without computing, and returns
             how many; its time is part of the time to the first token. None: nothing is reused.
+        speculate: guesses ahead; the text is the same as without.
 
     Raises:
         InputError: E150 when the prompt does not fit, E151 when it is empty; nothing has changed then.
@@ -132,7 +138,7 @@ def generate(
     times = [perf_counter()]
     cached = recall(prompt) if recall is not None else 0
     reason = "context"
-    for token in stream_tokens(stepper, prompt, Sampler(request.sampling), cached):
+    for token in _chosen(stepper, prompt, request, cached, speculate):
         times.append(perf_counter())
         tokens.append(token)
         reason = _finished(token, len(tokens), request, text)
@@ -140,7 +146,18 @@ def generate(
             break
     text.close()
     gaps = tuple((b - a) * 1e3 for a, b in pairwise(times))
-    return Generation(text.shown, tuple(tokens), len(prompt), cached, reason or "context", gaps[0], gaps[1:])
+    counts = speculate.counts if speculate else None
+    return Generation(
+        text.shown, tuple(tokens), len(prompt), cached, reason or "context", gaps[0], gaps[1:], speculation=counts
+    )
+
+
+def _chosen(
+    stepper: Stepper, prompt: Sequence[int], request: Request, cached: int, speculate: Speculator | None
+) -> Iterator[int]:
+    if speculate is None:
+        return stream_tokens(stepper, prompt, Sampler(request.sampling), cached)
+    return speculate.tokens(stepper, prompt, request.sampling, request.max_new_tokens, cached)
 
 
 def _finished(token: int, count: int, request: Request, text: _Text) -> str:

@@ -20,6 +20,8 @@ from edgec.runtime_py.prefix import open_prefix, recalled, restored
 from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.session import Session, opened
 from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
+from edgec.runtime_py.speculation.choice import OFF, speculator_for
+from edgec.runtime_py.speculation.speculator import Speculator
 from edgec.runtime_py.text_stream import check_unicode
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ class Model:
         self._loaded = Session(bundle, threads) if bundle.manifest.limits else Function(bundle, threads)
         self.load_ms = (perf_counter() - before) * 1e3
         self.prefix = open_prefix(bundle)
+        self._speculators: dict[str, Speculator | None] = {}
 
     def new_session(self) -> Model:
         """The same model with a KV cache of its own: another sequence over the same weights and tokenizer.
@@ -67,7 +70,7 @@ class Model:
             InputError: E155, the model is not a decoder.
         """
         other, before = copy(self), perf_counter()
-        other._loaded = Session(self.bundle, engine=self.session.engine)
+        other._loaded, other._speculators = Session(self.bundle, engine=self.session.engine), {}
         other.load_ms = (perf_counter() - before) * 1e3
         return other
 
@@ -177,6 +180,7 @@ class Model:
         *,
         template: bool = False,
         stream: Callable[[str], None] | None = None,
+        speculate: str | Path | Bundle = OFF,
         **options: Any,
     ) -> Generation:
         """Continue a text. Where it begins as the bundle's prefix does, that part is restored, not computed.
@@ -185,17 +189,19 @@ class Model:
             prompt: text, or token ids.
             template: wrap the text as a user's message in the chat template.
             stream: called with each piece of new text.
+            speculate: how to guess ahead: as for ``speculator``; the text is the same as without.
             options: those of ``request``: max_new_tokens (256; None: to the end of the context), temperature (0:
                 greedy), top_k, top_p, min_p, seed, stop, repetition_penalty.
 
         Raises:
             InputError: E150 prompt too long, E151 empty, E152 foreign token ids or broken text, E154 no template,
-                E155 no decoder, E156 an option outside its range.
+                E155 no decoder, E156 an option outside its range, E34x nothing to guess with.
         """
         session, request = self.session, self.request(**options)
         tokens = self._ids(prompt, template)
         recall = partial(restored, session, self.prefix)
-        result = generate(session, tokens, request, self.decode, show=stream, recall=recall)
+        ahead = self.speculator(speculate)
+        result = generate(session, tokens, request, self.decode, show=stream, recall=recall, speculate=ahead)
         return replace(result, load_ms=self.load_ms)
 
     def tokens(self, prompt: str | Sequence[int], *, template: bool = False, **options: Any) -> Iterator[int]:
@@ -219,6 +225,21 @@ class Model:
 
     def _ids(self, prompt: str | Sequence[int], template: bool) -> list[int]:
         return self.encode(prompt, template) if isinstance(prompt, str) else list(prompt)
+
+    def speculator(self, choice: str | Path | Bundle = "auto") -> Speculator | None:
+        """What guesses ahead; it is kept, since it learns what pays on this machine. None for ``off``.
+
+        Args:
+            choice: ``auto`` (all that needs nothing else), ``off``, ``ngram`` (prompt look-up), ``heads`` (those in the
+                artifact), or a bundle of a smaller model with the same vocabulary.
+
+        Raises:
+            InputError: E340 another vocabulary, E341 no heads, E344 no such choice; E13x, E155, E157.
+        """
+        key = str(getattr(choice, "path", choice))
+        if key not in self._speculators:
+            self._speculators[key] = speculator_for(self.session, choice)
+        return self._speculators[key]
 
     @property
     def system_prompt(self) -> str | None:
@@ -251,18 +272,20 @@ class Model:
         """
         return list(load_session(self.session, place_of(self.bundle.manifest), Path(path)))
 
-    def chat(self, system: str | None = None) -> Conversation:
+    def chat(self, system: str | None = None, speculate: str | Path | Bundle = OFF) -> Conversation:
         """Begin a conversation; it uses this model's KV cache, so only the latest one is fast.
 
         Args:
             system: the system message; None takes the one that the bundle ships, "" none.
+            speculate: how to guess ahead: as for ``speculator``; answers are the same as without.
 
         Raises:
             InputError: E154, the tokenizer has no chat template.
         """
         session, own = self.session, self.system_prompt if system is None else system
         recall = partial(recalled, session, self.prefix)
-        return Conversation(session, self.tokenizer, self.decode, self.eos, own, recall)
+        ahead = self.speculator(speculate)
+        return Conversation(session, self.tokenizer, self.decode, self.eos, own, recall, ahead)
 
 
 def _no_tokenizer(where: Path, why: str) -> InputError:

@@ -59,6 +59,7 @@ class Session:
         self.threads = set_threads(threads)
         self.cache = CacheContents(manifest.states)
         self._vocab_size = manifest.model.vocab_size
+        self._heads: tuple[list[int], Logits] | None = None
         self._executor = open_executor(self.engine, self.bundle.artifact_path, digest=artifact_digest(self.bundle))
 
     @property
@@ -90,9 +91,20 @@ class Session:
             np.arange(start, start + len(tokens), dtype=np.int64),
             np.array(rows, dtype=np.int64),
         )
-        logits: Logits = self._executor.run(inputs)[0][0].astype(np.float32, copy=False)
+        logits, *more = self._executor.run(inputs)
         self.cache.write(start, tokens)
-        return logits
+        self._heads = ([start + row for row in rows], more[0][0]) if more else None
+        return logits[0].astype(np.float32, copy=False)
+
+    def head_logits(self, position: int) -> Logits | None:
+        """What the artifact's draft heads say behind a position: float32 [heads, vocabulary].
+
+        None where there are no heads, or where the last call did not give the position's logits.
+        """
+        if self._heads is None or position not in self._heads[0]:
+            return None
+        positions, logits = self._heads
+        return logits[positions.index(position)]
 
     def prefill(self, tokens: Sequence[int], start: int) -> Logits:
         """Feed any number of tokens; float32 logits [vocabulary] of the last. Raises as ``forward``, and E151."""

@@ -1,0 +1,1 @@
+"""Lossless speculation: tokens guessed cheaply, checked together in one call of the model."""

@@ -1,0 +1,91 @@
+"""From what the user asks for (``auto``, ``off``, ``ngram``, ``heads`` or a bundle) to drafters."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from edgec.errors import InputError
+from edgec.runtime_py.session import Session, opened
+from edgec.runtime_py.speculation.draft import Drafter
+from edgec.runtime_py.speculation.draft_limits import DraftLimits
+from edgec.runtime_py.speculation.draft_model import DraftModel
+from edgec.runtime_py.speculation.heads import DraftHeads
+from edgec.runtime_py.speculation.prompt_lookup import PromptLookup
+from edgec.runtime_py.speculation.speculator import Speculator
+from edgec.runtime_py.speculation.vocabulary import check_same_vocabulary
+
+if TYPE_CHECKING:
+    from edgec.exporter.bundle.folder import Bundle
+    from edgec.exporter.bundle.manifest import Manifest
+
+OFF: Final = "off"
+_NAMES: Final = ("auto", OFF, "ngram", "heads")
+HEADS_OUTPUT: Final = "draft_logits"
+
+
+def speculator_for(session: Session, choice: str | Path | Bundle) -> Speculator | None:
+    """What a choice means for a loaded model.
+
+    Args:
+        session: the model that verifies.
+        choice: ``off``; ``ngram``, prompt look-up; ``heads``, those inside the artifact; ``auto``, all that need
+            nothing besides the bundle; a bundle, or its path: a draft model, with prompt look-up beside it.
+
+    Raises:
+        InputError: E340 the draft model has another vocabulary, E341 the artifact has no heads, E344 there is no such
+            choice, and no such bundle; E13x, E155, E157 as for any bundle.
+    """
+    if choice == OFF:
+        return None
+    limits = DraftLimits.of(session.limits, session.bundle.manifest.states)
+    return Speculator(_drafters(session, choice), limits)
+
+
+def _drafters(session: Session, choice: str | Path | Bundle) -> list[Drafter]:
+    lookup, heads = PromptLookup(), DraftHeads(session)
+    if choice == "ngram":
+        return [lookup]
+    if choice == "auto":
+        return [lookup, heads] if has_heads(session.bundle.manifest) else [lookup]
+    if choice == "heads":
+        _require_heads(session.bundle)
+        return [heads]
+    return [lookup, _draft_model(session, choice)]
+
+
+def has_heads(manifest: Manifest) -> bool:
+    """Whether an artifact gives draft logits beside its own."""
+    return any(output.name == HEADS_OUTPUT for method in manifest.methods for output in method.outputs)
+
+
+def _require_heads(bundle: Bundle) -> None:
+    if not has_heads(bundle.manifest):
+        raise InputError(
+            "The bundle has no draft heads.",
+            where=str(bundle.path),
+            why=f"its artifact has no output {HEADS_OUTPUT}",
+            fix="export it with trained heads, or speculate with auto or ngram",
+            code="E341",
+        )
+
+
+def _draft_model(session: Session, choice: str | Path | Bundle) -> DraftModel:
+    if isinstance(choice, str | Path) and not Path(choice).exists():
+        raise _no_such(str(choice))
+    bundle = opened(choice)
+    check_same_vocabulary(session.bundle, bundle)
+    draft = Session(bundle, engine=session.engine)
+    return DraftModel(draft, DraftLimits.of(draft.limits, bundle.manifest.states))
+
+
+def _no_such(choice: str) -> InputError:
+    near = get_close_matches(choice, _NAMES, n=1, cutoff=0.5)
+    return InputError(
+        f"There is no way to speculate called {choice!r}.",
+        where="--speculate",
+        why="it is no known name, and no bundle has this path",
+        fix=f"did you mean {near[0]}?" if near else f"use {', '.join(_NAMES)} or the path of a bundle",
+        code="E344",
+    )

@@ -1,0 +1,121 @@
+"""How long the next draft should be, learned from how often drafts were right and how long calls took.
+
+A draft of d tokens of which ``reach[d]`` are expected to be right brings ``1 + reach[d]`` tokens for the cost of a call
+of d + 1 tokens and of the drafting. The length with the best rate wins; where none beats a plain call, or the loss
+budget is used up, nothing is drafted. Free drafts are judged all the same against the text as it comes, so that their
+acceptance is known without any call; others are tried again at growing intervals. All times are in ms.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from edgec.runtime_py.speculation.acceptance import Acceptance
+from edgec.runtime_py.speculation.call_cost import CallCost
+from edgec.runtime_py.speculation.loss_budget import LossBudget
+
+# A draft must promise this much more than a plain call: estimates are noisy.
+_MARGIN: Final = 1.03
+# What a rejected offer's cost is multiplied with when it gets another chance.
+_SECOND_CHANCE: Final = 0.7
+# Plain steps before a second chance: doubled each time, back to the first where drafts pay.
+_PATIENCE: Final = (16, 1024)
+# Verifying calls in a row before a plain one refreshes what it costs.
+_REFRESH: Final = 100
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A draft that could be verified, or made and verified.
+
+    Attributes:
+        drafter: its name.
+        confidence: the draft's class; 0 where it is not made yet.
+        longest: the most tokens that can be had.
+        draft_ms: cost of making one token of it.
+    """
+
+    drafter: str
+    confidence: int
+    longest: int
+    draft_ms: float = 0.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Verify ``length`` tokens of the offer with index ``offer``; no tokens: a plain call."""
+
+    offer: int = 0
+    length: int = 0
+
+
+_PLAIN: Final = Plan()
+
+
+class Controller:
+    """Chooses, and learns from what came out. One per model; it may serve many texts."""
+
+    def __init__(self, longest: int) -> None:
+        """Know nothing yet; drafts have at most ``longest`` tokens."""
+        self.costs = CallCost(longest + 1)
+        self._acceptance: defaultdict[tuple[str, int], Acceptance] = defaultdict(lambda: Acceptance(longest))
+        self._budget = LossBudget()
+        self._patience, self._declined, self._in_a_row = _PATIENCE[0], 0, 0
+
+    def plan(self, offers: Sequence[Offer]) -> Plan:
+        """The best of the offers, or a plain call."""
+        if not offers or not self.costs.trusted or not self._budget.allows or self._in_a_row >= _REFRESH:
+            return _PLAIN
+        gain, plan = max((self._best(index, offer) for index, offer in enumerate(offers)), key=lambda found: found[0])
+        if gain > _MARGIN:
+            self._patience = _PATIENCE[0]
+            return plan
+        self._declined += 1
+        return plan if gain > _MARGIN * _SECOND_CHANCE and self._second_chance() else _PLAIN
+
+    def _best(self, index: int, offer: Offer) -> tuple[float, Plan]:
+        """The most tokens per plain call's time that an offer promises, and at which length."""
+        table, reach = self.costs.table, self._acceptance[offer.drafter, offer.confidence].reach
+        plain, draft_ms = table[1], offer.draft_ms
+        best, length = 0.0, 1
+        for count in range(1, min(offer.longest, self.costs.trusted - 1) + 1):
+            gain = (1.0 + reach[count]) * plain / (table[count + 1] + draft_ms * count)
+            if gain > best:
+                best, length = gain, count
+        return best, Plan(index, length)
+
+    def _second_chance(self) -> bool:
+        if self._declined < self._patience:
+            return False
+        self._declined, self._patience = 0, min(2 * self._patience, _PATIENCE[1])
+        return True
+
+    def plain(self, ms: float) -> None:
+        """A call of one token took ``ms``."""
+        self._in_a_row = 0
+        self.costs.observe(1, ms)
+        self._budget.spend(1.0)
+
+    def verified(self, offer: Offer, drafted: int, accepted: int, call_ms: float, total_ms: float) -> None:
+        """A draft was verified.
+
+        Args:
+            offer: what was chosen.
+            drafted: tokens of the draft.
+            accepted: how many of them, from the first on, were right.
+            call_ms: the model's call and the choice of tokens.
+            total_ms: the same with the drafting.
+        """
+        self._in_a_row += 1
+        self.costs.observe(drafted + 1, call_ms)
+        self.judged(offer, drafted, accepted)
+        calls = total_ms / self.costs.table[1]
+        self._budget.spend(calls)
+        self._budget.settle(accepted + 1, calls)
+
+    def judged(self, offer: Offer, drafted: int, accepted: int) -> None:
+        """A draft was compared with the text, with or without a call."""
+        self._acceptance[offer.drafter, offer.confidence].observe(accepted, drafted)

@@ -1,0 +1,85 @@
+"""Drafts from a smaller model with the same vocabulary: another bundle, or the first layers of the same one.
+
+Sampling draws from the small model's distribution under the same options and keeps it, so that verification can
+correct for it (Leviathan et al. 2023, arXiv 2211.17192). Greedy decoding and sampling with a seed draft the likeliest
+token: then a seed gives the same text whatever the drafts were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgec.runtime_py.sampling import Sampling, draw, probabilities, processed
+from edgec.runtime_py.speculation.draft import Distribution, Draft
+from edgec.runtime_py.speculation.draft_limits import DraftLimits
+from edgec.runtime_py.stepper import Logits, Stepper
+
+
+class DraftModel:
+    """A model that decodes ahead of another.
+
+    Attributes:
+        name: in reports.
+    """
+
+    free = False
+
+    def __init__(
+        self, stepper: Stepper, limits: DraftLimits, name: str = "model", rng: np.random.Generator | None = None
+    ) -> None:
+        """Take a model.
+
+        Args:
+            stepper: the small model; its KV cache is used by this drafter alone.
+            limits: what its calls and its cache allow.
+            name: in reports.
+            rng: draws the drafts; None for one from the system's entropy.
+        """
+        self.name = name
+        self._stepper, self._limits, self._rng = stepper, limits, rng or np.random.default_rng()
+        self._sampling = Sampling()
+        self._fed: list[int] = []
+        self._agreed = 0
+
+    def begin(self, prompt: Sequence[int], sampling: Sampling) -> None:
+        """Feed the prompt, except for what the KV cache holds of it and for its last token."""
+        self._sampling = sampling
+        fits = 1 < len(prompt) <= self._stepper.limits.context
+        known = self._stepper.reusable(prompt) if fits else 0
+        if fits and known < len(prompt) - 1:
+            self._stepper.prefill(prompt[known:-1], known)
+        self._fed = list(prompt[:-1]) if fits else []
+        self._agreed = len(self._fed)
+
+    def propose(self, history: Sequence[int], count: int) -> Draft | None:
+        """Decode ahead of ``history``; None where the small model's context is full."""
+        count = min(count, self._limits.longest(len(history) - 1))
+        if count < 1:
+            return None
+        logits, seen = self._catch_up(history), list(history)
+        likely: list[Distribution] = []
+        while True:
+            seen.append(self._choose(logits, seen, likely))
+            if len(seen) == len(history) + count:
+                break
+            logits = self._stepper.forward((seen[-1],), len(seen) - 1, (0,))[0]
+        self._fed, self._agreed = seen[:-1], len(history)
+        return Draft(tuple(seen[len(history) :]), tuple(likely) or None)
+
+    def _catch_up(self, history: Sequence[int]) -> Logits:
+        """Feed what was chosen since the last draft; logits [vocabulary] behind ``history``."""
+        limit = min(len(self._fed), len(history) - 1)
+        known = min(self._agreed, limit)
+        while known < limit and self._fed[known] == history[known]:
+            known += 1
+        return self._stepper.prefill(history[known:], known)
+
+    def _choose(self, logits: Logits, seen: Sequence[int], likely: list[Distribution]) -> int:
+        """The next drafted token; where it is drawn, its distribution is added to ``likely``."""
+        scores = processed(logits, seen, self._sampling)
+        if self._sampling.temperature == 0 or self._sampling.seed is not None:
+            return int(scores.argmax())
+        likely.append(probabilities(scores))
+        return draw(likely[-1], self._rng)

@@ -1,0 +1,57 @@
+"""Drafts from heads inside the artifact: each guesses one token further ahead from the same hidden state.
+
+Medusa (Cai et al. 2024, arXiv 2401.10774) with one chain of guesses: the artifact's second output ``draft_logits``
+holds, for every row whose logits were asked for, one row of logits per head. Head 1 guesses the token behind the one
+that the row's own logits choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import numpy as np
+
+from edgec.runtime_py.sampling import Sampling
+from edgec.runtime_py.speculation.draft import Draft
+from edgec.runtime_py.stepper import Logits
+
+# Leads of the first head's best token over the next, in logits: classes of confidence lie between them.
+_LEADS: Final = (0.5, 1.0, 2.0, 4.0)
+
+
+class HeadSource(Protocol):
+    """A decoder whose calls also give the heads' logits."""
+
+    def head_logits(self, position: int) -> Logits | None:
+        """Float32 [heads, vocabulary] for a position whose logits the last call gave; None for any other."""
+
+
+class DraftHeads:
+    """The likeliest token of each head."""
+
+    name: Final = "heads"
+    free: Final = True
+
+    def __init__(self, source: HeadSource) -> None:
+        self._source = source
+
+    def begin(self, prompt: Sequence[int], sampling: Sampling) -> None:
+        """Nothing: all that is needed comes with the logits."""
+
+    def propose(self, history: Sequence[int], count: int) -> Draft | None:
+        """One token per head; None where the last call did not compute the newest token's row."""
+        logits = self._source.head_logits(len(history) - 2)
+        if logits is None:
+            return None
+        tokens = tuple(int(token) for token in logits[:count].argmax(axis=-1))
+        return Draft(tokens, confidence=sum(_lead(logits[0], tokens[0]) >= lead for lead in _LEADS))
+
+
+def _lead(logits: Logits, best: int) -> float:
+    """How far the largest logit is above the next."""
+    return float(logits[best] - max(_largest(logits[:best]), _largest(logits[best + 1 :])))
+
+
+def _largest(logits: Logits) -> float:
+    return float(logits.max()) if logits.size else -np.inf

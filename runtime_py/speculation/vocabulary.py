@@ -1,0 +1,56 @@
+"""Whether two bundles speak of the same tokens: a draft of another vocabulary would be nonsense, fast."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from edgec.errors import InputError
+
+if TYPE_CHECKING:
+    from edgec.exporter.bundle.folder import Bundle
+
+
+def vocabulary_fingerprint(bundle: Bundle) -> str | None:
+    """Sha256 over the bundle's tokens and their ids; None for a bundle without a tokenizer.
+
+    Two files that write the same vocabulary in another order have the same fingerprint.
+    """
+    file = bundle.tokenizer_dir / "tokenizer.json" if bundle.tokenizer_dir else None
+    if file is None or not file.is_file():
+        return None
+    content = json.loads(file.read_bytes())
+    ids = _ids(content["model"].get("vocab", {})) | {one["content"]: one["id"] for one in content["added_tokens"]}
+    return hashlib.sha256(json.dumps(sorted(ids.items())).encode()).hexdigest()
+
+
+def _ids(vocabulary: Mapping[str, int] | list[Any]) -> dict[str, int]:
+    """BPE and WordPiece write a map, Unigram a list of pieces with their scores."""
+    if isinstance(vocabulary, Mapping):
+        return dict(vocabulary)
+    return {piece: index for index, (piece, _) in enumerate(vocabulary)}
+
+
+def check_same_vocabulary(target: Bundle, draft: Bundle) -> None:
+    """Refuse a draft model whose token ids mean something else.
+
+    Raises:
+        InputError: E340.
+    """
+    sizes = (target.manifest.model.vocab_size, draft.manifest.model.vocab_size)
+    if sizes[0] != sizes[1]:
+        raise _other(draft, f"it has {sizes[1]} tokens, the model {sizes[0]}")
+    if vocabulary_fingerprint(target) != vocabulary_fingerprint(draft):
+        raise _other(draft, "the same ids stand for other tokens")
+
+
+def _other(draft: Bundle, why: str) -> InputError:
+    return InputError(
+        "The draft model has another vocabulary.",
+        where=str(draft.path),
+        why=why,
+        fix="draft with a smaller model of the same family, or with the first layers of the same model",
+        code="E340",
+    )
