@@ -46,7 +46,8 @@ void quantize(const float* x, int count, Integers integers, int8_t* bytes, uint1
   const Range range = range_of(x, count);
   pair[0] = float_to_half((range.most - range.least) / (integers.high - integers.low));
   const float scale = half_to_float(pair[0]);
-  pair[1] = float_to_half(scale * -integers.low + range.least);
+  // 0 - low, not -low: no negative zero.
+  pair[1] = float_to_half(scale * (0.0f - integers.low) + range.least);
   const float offset = half_to_float(pair[1]), inverse = scale == 0.0f ? 0.0f : 1.0f / scale;
   for (int i = 0; i < count; i += kWidth) {
     float line[kWidth] = {};

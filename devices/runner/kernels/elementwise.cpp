@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "parallel.h"
-#include "simd.h"
+#include "shuffle.h"
 
 namespace edgec {
 namespace {

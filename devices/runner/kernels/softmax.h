@@ -5,7 +5,8 @@
 #include <cstdint>
 
 #include "geometry.h"
-#include "simd.h"
+#include "shuffle.h"
+#include "vector_math.h"
 
 namespace edgec {
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "shuffle.h"
 #include "simd.h"
 
 namespace edgec {

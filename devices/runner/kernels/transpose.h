@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "shuffle.h"
 #include "simd.h"
 
 namespace edgec {
