@@ -8,7 +8,8 @@
 
 Only keys and values of a token reach later tokens. Behind the last layer that writes them, and in that layer but for k
 and v, a row serves nothing but its own logits, and prefill wants those of one row. Without shared KV that is the better
-part of one layer; with ``shared_kv`` at 5/8, 3/8 of the layers more.
+part of one layer; with ``shared_kv`` at 5/8, 3/8 of the layers more. Counted on 8 layers of Qwen3-0.6B, prefill 512 in
+one call: 73.2 G multiply-accumulates -> 65.1 G; with ``shared_kv`` 37.8 G. It costs five small selections a call.
 
 Legality: every operator between the old and the new place of the selection works row by row (``row_rules.py``), so
 that selecting before it or behind it is the same; exact. Attention qualifies as ``edgec::cached_attention``, whose

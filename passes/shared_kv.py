@@ -9,7 +9,9 @@ is the last layer before the boundary of its own kind: window, KV heads, head wi
 
 Legality: causal attention, before ``kv_cache``. The model was not made for it unless it shares natively, in which case
 nothing changes: semantic, or exact. Projections of k and v die with their norms and weights; a fused projection keeps
-its rows of q. With ``prefill_skip``, layers behind the boundary run for the last token only.
+its rows of q. With ``prefill_skip``, layers behind the boundary run for the last token only. Counted on 8 layers of
+Qwen3-0.6B at 5/8: KV values per token 16,384 -> 10,240; multiply-accumulates of prefill 512: 73.2 G -> 69.9 G, with
+``prefill_skip`` 37.8 G.
 """
 
 from __future__ import annotations
