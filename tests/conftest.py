@@ -10,15 +10,21 @@ import pytest
 COMPILED = Path(__file__).parents[1] / "build" / "runner"
 
 
+def with_engine(cache: Path) -> Path:
+    """An empty cache folder that has the compiled engine already."""
+    COMPILED.mkdir(parents=True, exist_ok=True)
+    cache.mkdir(exist_ok=True)
+    (cache / "runner").symlink_to(COMPILED)
+    return cache
+
+
 @pytest.fixture(scope="session", autouse=True)
 def stage_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A stage cache for this run of the tests; the user's own is never touched.
 
     The compiled engine alone is kept from run to run, in ``build/``: it depends on nothing but its sources.
     """
-    folder = tmp_path_factory.mktemp("stage-cache")
-    COMPILED.mkdir(parents=True, exist_ok=True)
-    (folder / "runner").symlink_to(COMPILED)
+    folder = with_engine(tmp_path_factory.mktemp("stage-cache"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDGEC_CACHE_DIR", str(folder))
         yield folder

@@ -15,6 +15,7 @@ import edgec
 from edgec.errors import BudgetError, InputError
 from edgec.exporter.bundle.folder import identity_digest, read_manifest
 from edgec.exporter.progress import Event
+from tests.conftest import with_engine
 
 KILLED_AT = """
 import os, signal, sys
@@ -51,7 +52,7 @@ def cached_stages(folder: Path, out: Path) -> set[str]:
 def test_a_killed_export_resumes_where_it_stopped(
     stage: str, kept: set[str], tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out, cache = tmp_path / "out" / "tiny.edgec", tmp_path / "cache"
+    out, cache = tmp_path / "out" / "tiny.edgec", with_engine(tmp_path / "cache")
     out.parent.mkdir()
     assert killed_export(tiny_folder, out, stage, cache) == -signal.SIGKILL
     assert not out.exists()
@@ -84,7 +85,7 @@ def test_a_second_export_takes_every_stage_from_the_cache(tiny_folder: Path, tin
 def test_two_exports_without_a_common_cache_are_identical(
     tiny_folder: Path, tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("EDGEC_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("EDGEC_CACHE_DIR", str(with_engine(tmp_path / "cache")))
     again = edgec.export(tiny_folder, recipe="float", out=tmp_path / "tiny-llama-host.edgec")
     assert (again / "model.pte").read_bytes() == (tiny_bundle / "model.pte").read_bytes()
     assert identity_digest(read_manifest(again)) == identity_digest(read_manifest(tiny_bundle))
@@ -96,7 +97,7 @@ def test_too_much_outside_the_accelerator_stops_the_export(
     with pytest.raises(BudgetError) as stopped:
         edgec.export(tiny_folder, recipe="float", out=tmp_path / "x.edgec", max_fallback=0.0)
     assert (stopped.value.code, stopped.value.exit_code) == ("E220", 2)
-    assert "custom_sdpa" in stopped.value.why
+    assert "cached_attention" in stopped.value.why
     assert list(tmp_path.iterdir()) == [] and tiny_bundle.exists()
 
 

@@ -119,7 +119,7 @@ def test_a_folder_is_no_recipe(tmp_path: Path) -> None:
         ("[weights]\nbits = 4\ngroup_size = -1", "weights.group_size"),
         ("weights = 4", "weights"),
         ('algorithm = "magic"', "algorithm"),
-        ('[cache]\ndtype = "int4"', "cache.dtype"),
+        ('[cache]\ndtype = "int3"', "cache.dtype"),
         ("[limits]\ncontext = 1", "limits.context"),
         ('[budgets]\nkl_mean = "small"', "budgets.kl_mean"),
         ("[budgets]\nkl = 0.1", "kl_m"),
