@@ -56,7 +56,7 @@ class EarlyExit:
                 where=self.name,
                 why=f"it has {len(hidden) - 1} layers whose ends can be told",
                 fix=f"keep 1 to {len(hidden) - 1}" if len(hidden) > 1 else "draft with another model or with heads",
-                code="E342",
+                code="E196",
             )
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:

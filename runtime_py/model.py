@@ -195,7 +195,7 @@ class Model:
 
         Raises:
             InputError: E150 prompt too long, E151 empty, E152 foreign token ids or broken text, E154 no template,
-                E155 no decoder, E156 an option outside its range, E34x nothing to guess with.
+                E155 no decoder, E156 an option outside its range, E194-E198 nothing to guess with.
         """
         session, request = self.session, self.request(**options)
         tokens = self._ids(prompt, template)
@@ -234,7 +234,7 @@ class Model:
                 artifact), or a bundle of a smaller model with the same vocabulary.
 
         Raises:
-            InputError: E340 another vocabulary, E341 no heads, E344 no such choice; E13x, E155, E157.
+            InputError: E194 another vocabulary, E195 no heads, E198 no such choice; E13x, E155, E157.
         """
         key = str(getattr(choice, "path", choice))
         if key not in self._speculators:

@@ -34,7 +34,7 @@ def speculator_for(session: Session, choice: str | Path | Bundle) -> Speculator 
             nothing besides the bundle; a bundle, or its path: a draft model, with prompt look-up beside it.
 
     Raises:
-        InputError: E340 the draft model has another vocabulary, E341 the artifact has no heads, E344 there is no such
+        InputError: E194 the draft model has another vocabulary, E195 the artifact has no heads, E198 there is no such
             choice, and no such bundle; E13x, E155, E157 as for any bundle.
     """
     if choice == OFF:
@@ -67,7 +67,7 @@ def _require_heads(bundle: Bundle) -> None:
             where=str(bundle.path),
             why=f"its artifact has no output {HEADS_OUTPUT}",
             fix="export it with trained heads, or speculate with auto or ngram",
-            code="E341",
+            code="E195",
         )
 
 
@@ -87,5 +87,5 @@ def _no_such(choice: str) -> InputError:
         where="--speculate",
         why="it is no known name, and no bundle has this path",
         fix=f"did you mean {near[0]}?" if near else f"use {', '.join(_NAMES)} or the path of a bundle",
-        code="E344",
+        code="E198",
     )

@@ -37,7 +37,7 @@ def check_same_vocabulary(target: Bundle, draft: Bundle) -> None:
     """Refuse a draft model whose token ids mean something else.
 
     Raises:
-        InputError: E340.
+        InputError: E194.
     """
     sizes = (target.manifest.model.vocab_size, draft.manifest.model.vocab_size)
     if sizes[0] != sizes[1]:
@@ -52,5 +52,5 @@ def _other(draft: Bundle, why: str) -> InputError:
         where=str(draft.path),
         why=why,
         fix="draft with a smaller model of the same family, or with the first layers of the same model",
-        code="E340",
+        code="E194",
     )

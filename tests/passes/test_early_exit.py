@@ -89,20 +89,20 @@ def test_all_layers_are_the_model_itself() -> None:
 
 @pytest.mark.parametrize("layers", [0, 5])
 def test_impossible_counts_are_refused(layers: int) -> None:
-    with pytest.raises(InputError, match="E342") as error:
+    with pytest.raises(InputError, match="E196") as error:
         run_pass(captured("llama"), EarlyExit(layers))
     assert "1 to 4" in error.value.fix
 
 
 def test_one_layer_says_too_little_about_where_it_ends() -> None:
-    with pytest.raises(InputError, match="E342"):
+    with pytest.raises(InputError, match="E196"):
         run_pass(_captured(Family("llama", {"num_hidden_layers": 1})), EarlyExit(1))
 
 
 def test_layers_that_hand_on_more_than_one_value_are_refused() -> None:
     """Gemma 3n's later layers read each token's own embeddings and several hidden streams."""
     gemma3n = next(family for family in FAMILIES if family.name == "gemma3n_text")
-    with pytest.raises(InputError, match="E342"):
+    with pytest.raises(InputError, match="E196"):
         run_pass(_captured(gemma3n), EarlyExit(2))
 
 
