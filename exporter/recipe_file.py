@@ -53,7 +53,7 @@ _TABLES: dict[str, dict[str, Check]] = {
 }
 _RULE = {"parameters": _TEXT, "float": _TRUTH, **_SCHEME}
 _KERNELS = _one_of("edgec", "standard")
-_TOP: dict[str, Check] = {"description": _TEXT, "algorithm": _ALGORITHM, "kernels": _KERNELS}
+_TOP: dict[str, Check] = {"description": _TEXT, "algorithm": _ALGORITHM, "kernels": _KERNELS, "early_exit": _whole(1)}
 
 
 def named() -> dict[str, Path]:

@@ -39,6 +39,7 @@ class Recipe:
         logit_rows: positions with logits per call.
         shared_kv: ``reuse``: layers behind the boundary read an earlier layer's keys and values; None: each its own.
         boundary: first layers that keep their own: a count, or a share of all (0..1).
+        early_exit: keep the first layers only: a draft model for speculation; None keeps all.
         kernels: ``edgec`` for its own operators, ``standard`` for those that every ExecuTorch app has.
         budgets: limits of the quality check: ``kl_mean`` (nats), ``top1_agreement`` (0..1); empty for the defaults.
     """
@@ -57,6 +58,7 @@ class Recipe:
     logit_rows: int = 16
     shared_kv: str | None = None
     boundary: float | int = 0.625
+    early_exit: int | None = None
     kernels: str = "edgec"
     budgets: Mapping[str, float] = field(default_factory=dict)
 
