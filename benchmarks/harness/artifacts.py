@@ -16,7 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.models import Model, write_config, write_weights
+from benchmarks.harness.models import Model, weights, write_config
 from benchmarks.harness.processes import QUIET, Done, run, run_worker
 from benchmarks.harness.subjects import Subject
 from benchmarks.peers.environment import REQUIREMENTS, peers_python
@@ -112,7 +112,7 @@ def _make_edgec(shop: Workshop, subject: Subject, folder: Path) -> dict[str, Any
 
 
 def _make_executorch(shop: Workshop, subject: Subject, folder: Path) -> dict[str, Any]:
-    source = write_weights(subject.model, shop.model_folder(subject.model)).parent
+    source = weights(subject.model, shop.model_folder(subject.model)).parent
     return {"file": "model.pte", **_exported(subject, {"folder": str(source), "out": str(folder / "model.pte")})}
 
 
@@ -133,8 +133,8 @@ def float16_gguf(shop: Workshop, model: Model) -> Path:
     folder = shop.model_folder(model)
     out = folder / "model-f16.gguf"
     if not out.is_file():
-        weights = write_weights(model, folder)
-        job = {"config": str(folder / "config.json"), "weights": str(weights), "out": str(out)}
+        tensors = weights(model, folder)
+        job = {"config": str(folder / "config.json"), "weights": str(tensors), "out": str(out)}
         run_worker(GGUF, job, python=shop.peers)
     return out
 

@@ -7,11 +7,14 @@ compared and nobody measures another model by mistake.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from benchmarks.harness.processes import run_worker
 
 ARCHITECTURES = Path(__file__).resolve().parents[1] / "architectures"
 SEED = 0
@@ -90,19 +93,30 @@ def write_config(model: Model, folder: Path) -> Path:
     return path
 
 
-def write_weights(model: Model, folder: Path) -> Path:
-    """Write the tensors that ``edgec export --random-weights`` makes, in float16; returns the safetensors file."""
+def weights(model: Model, folder: Path) -> Path:
+    """The safetensors file of a model, written by a process of its own if it is not there: this one stays small."""
+    path = folder / "model.safetensors"
+    if not path.is_file():
+        config = write_config(model, folder)
+        run_worker("benchmarks.harness.models", {"config": str(config), "out": str(path)})
+    return path
+
+
+def write_weights(config: Path, out: Path) -> None:
+    """Write the tensors that ``edgec export --random-weights`` makes, in float16."""
     import torch
     from safetensors.torch import save_file
 
     from edgec.exporter.sources.resolve import resolve
 
-    path = folder / "model.safetensors"
-    if path.is_file():
-        return path
-    weights = resolve(str(write_config(model, folder)), random_weights=True, seed=SEED).weights
-    assert weights is not None  # only factories own theirs
-    tensors = {name: weights.tensor(name).to(torch.float16) for name in weights.names() if name != "lm_head.weight"}
-    save_file(tensors, path.with_suffix(".partial"), metadata={"format": "pt"})
-    path.with_suffix(".partial").rename(path)
-    return path
+    made = resolve(str(config), random_weights=True, seed=SEED).weights
+    assert made is not None  # only factories own theirs
+    tensors = {name: made.tensor(name).to(torch.float16) for name in made.names() if name != "lm_head.weight"}
+    save_file(tensors, out.with_suffix(".partial"), metadata={"format": "pt"})
+    out.with_suffix(".partial").rename(out)
+
+
+if __name__ == "__main__":
+    given = json.load(sys.stdin)
+    write_weights(Path(given["config"]), Path(given["out"]))
+    print("\n{}")

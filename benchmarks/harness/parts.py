@@ -12,7 +12,7 @@ from benchmarks.harness.artifacts import GGUF, Made, float16_gguf
 from benchmarks.harness.bench import Bench, Fields, PartOfRun
 from benchmarks.harness.limits import measure_limits
 from benchmarks.harness.memory import measure_memory
-from benchmarks.harness.models import Model, write_weights
+from benchmarks.harness.models import Model, weights
 from benchmarks.harness.processes import ProcessFailed, run_worker
 from benchmarks.harness.results import Agreement, Artifact, Export, ModelFacts
 from benchmarks.harness.rounds import FIRST_LOAD, curves, speeds
@@ -106,7 +106,7 @@ def _agree(bench: Bench, model: Model) -> dict[str, Any]:
     job = {"kind": "logits", "artifact": str(float16_gguf(bench.shop, model)), "threads": 2, "context": 64}
     rows = {"tokens": tokens, "rows": len(tokens), "kv": "float32"}
     theirs = run_worker(LLAMA, {**job, **rows}, python=bench.shop.peers)["logits"]
-    folder = write_weights(model, bench.shop.model_folder(model)).parent
+    folder = weights(model, bench.shop.model_folder(model)).parent
     job = {"folder": str(folder), "tokens": tokens, "logits": theirs}
     found = run_worker("benchmarks.harness.agreement", job)
     return Agreement(model=model.name, positions=len(tokens), **found).model_dump()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.harness.artifacts import Workshop, float16_gguf
-from benchmarks.harness.models import TINY, Model, write_weights
+from benchmarks.harness.models import TINY, Model, weights
 from benchmarks.harness.processes import ROOT, ProcessFailed, run_worker
 from benchmarks.harness.subjects import LLAMA, Subject, llama
 from benchmarks.peers.environment import REQUIREMENTS, peers_python
@@ -40,7 +40,7 @@ def reference(shop: Workshop, model: Model) -> Any:
     import torch
     from transformers import AutoModelForCausalLM
 
-    folder = write_weights(model, shop.model_folder(model)).parent
+    folder = weights(model, shop.model_folder(model)).parent
     built = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     with torch.no_grad():
         return built(torch.tensor([TOKENS])).logits[0]
