@@ -24,6 +24,7 @@ from edgec.exporter.parity.probe import Probe, make_probe
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes import Recipe
 from edgec.exporter.sources.resolve import ModelSource
+from edgec.exporter.sources.weights import HeldWeights, Weights
 from edgec.exporter.spec import ModelSpec, model_spec
 from edgec.exporter.stage_cache import StageCache, source_digest, stage_key
 from edgec.exporter.stages import decoder, module
@@ -165,6 +166,11 @@ def check_fallback(facts: Facts, max_fallback: float | None) -> None:
         )
 
 
+def _weights(source: ModelSource) -> Weights:
+    assert source.weights is not None  # a decoder's are named, only a factory's module owns its own
+    return source.weights
+
+
 @dataclass
 class _DecoderStages:
     """The stages of a decoder; the captured and rewritten programs stay in memory between them."""
@@ -175,10 +181,12 @@ class _DecoderStages:
     def rewrite(self, folder: Path, progress: Progress) -> None:
         """Reference, capture, passes; leaves rungs and logits."""
         request = self.request
+        weights = HeldWeights(_weights(request.source))
         progress.enter("capture")
-        bones, program = decoder.capture(request.source, request.spec, request.limits)
+        program = decoder.capture(request.source, weights, request.spec, request.limits)
         progress.enter("reference")
-        eager = decoder.eager_stage(request.source, bones, request.probe)
+        eager = decoder.eager_stage(request.source, weights, request.probe)
+        weights.let_go()
         progress.enter("rewrite")
         passes = decoder.passes_of(request.recipe, request.limits)
         trained = request.source.trained
@@ -202,7 +210,8 @@ class _DecoderStages:
         from edgec.passes.contract import run_pass
 
         progress.enter("capture", "again, after an interruption")
-        _, program = decoder.capture(self.request.source, self.request.spec, self.request.limits)
+        source = self.request.source
+        program = decoder.capture(source, _weights(source), self.request.spec, self.request.limits)
         for rewrite in decoder.passes_of(self.request.recipe, self.request.limits):
             program = run_pass(program, rewrite)
         return program

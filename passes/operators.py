@@ -86,9 +86,11 @@ def cached_attention(
     each softmax and contribute no value. A row that sees nothing is zero.
     """
     held = slot_positions(_layout(keys, window, ring, sink), written[-1])
-    seen = _visible(positions, held, window, sink)
+    # Nothing behind the last query is visible: most of a full cache is empty most of the time.
+    used = keys.shape[1] if ring else int(positions.max()) + 1
+    seen = _visible(positions, held[:used], window, sink)
     heads = q.shape[2] // keys.shape[2]
-    k, v = (_heads(cache, grid, heads) for cache, grid in ((keys, key_grid), (values, value_grid)))
+    k, v = (_heads(cache, grid, heads, used) for cache, grid in ((keys, key_grid), (values, value_grid)))
     scores = q.transpose(1, 2) @ k.transpose(-1, -2) * scale
     if softcap:
         scores = softcap * torch.tanh(scores / softcap)
@@ -135,9 +137,10 @@ def _visible(positions: Tensor, held: Tensor, window: int, sink: int) -> Tensor:
     return (distance >= 0) & (held >= 0) & near
 
 
-def _heads(cache: Tensor, grid: Tensor | None, repeats: int) -> Tensor:
-    """A cache as [1, H, slots, D], each KV head once for every query head that reads it."""
-    return dequantize(cache, grid).transpose(1, 2).repeat_interleave(repeats, 1)
+def _heads(cache: Tensor, grid: Tensor | None, repeats: int, used: int) -> Tensor:
+    """The first ``used`` slots of a cache as [1, H, used, D], each KV head once for every query head that reads it."""
+    held = dequantize(cache[:, :used], None if grid is None else grid[:, :used])
+    return held.transpose(1, 2).repeat_interleave(repeats, 1)
 
 
 def _softmax(scores: Tensor, sink_logits: Tensor | None) -> Tensor:

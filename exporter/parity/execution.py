@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
+from edgec.exporter.parity.float32_mode import InFloat32
 from edgec.exporter.parity.graph_run import run_calls
 from edgec.exporter.program import Interface, Program
 
@@ -110,8 +111,8 @@ def artifact_step(artifact: Path) -> Step:
 
 
 def run_eager(model: torch.nn.Module, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
-    """Transformers' own model, without any cache: float32 [P, V] at the plan's compared positions."""
-    with torch.no_grad():
+    """Transformers' own model in float32, without any cache: float32 [P, V] at the plan's compared positions."""
+    with torch.no_grad(), InFloat32():
         logits: Tensor = model(input_ids=torch.tensor([list(tokens)]), use_cache=False).logits
     return logits[0, compared_positions(plan)].float()
 

@@ -68,13 +68,12 @@ def _order(program: Program) -> _Order:
 
 def _is_stored(node: Node) -> bool:
     """A matrix as a checkpoint or a quantising pass stores it, perhaps behind a cast."""
-    sources = node.all_input_nodes
     if node.op == "get_attr":
         return True
-    if not sources or any(source.op != "get_attr" for source in sources):
+    if node.target not in (aten.to.dtype, DEQUANTIZE) or any(n.op != "get_attr" for n in node.all_input_nodes):
         return False
     block: Any = node.args[1]
-    return node.target is aten.to.dtype or (node.target is DEQUANTIZE and len(block) == 2 and block[0] == 1)
+    return node.target is aten.to.dtype or (len(block) == 2 and block[0] == 1)
 
 
 def _reads_rows(user: Node, matrix: Node) -> bool:

@@ -83,18 +83,20 @@ def tied_parameters(model: Any) -> dict[str, str]:
     return dict(getattr(model, "all_tied_weights_keys", None) or {})
 
 
-def put_weights(model: Any, weights: Weights) -> None:
+def put_weights(model: Any, weights: Weights, *, as_stored: bool = False) -> None:
     """Replace parameters and buffers by tensors of their names, sharing memory where the dtype agrees.
 
     Args:
         model: a transformers model on the CPU.
         weights: under the model's parameter names.
+        as_stored: matrices keep the dtype they are stored in, whatever the model's, and so their memory.
 
     Raises:
         InputError: E106, the model does not take the tensors.
     """
     state = model.state_dict()
-    tensors = {name: weights.tensor(name).to(state[name].dtype) for name in weights.names()}
+    stored = ((name, weights.tensor(name)) for name in weights.names())
+    tensors = {name: t if as_stored and t.dim() > 1 else t.to(state[name].dtype) for name, t in stored}
     try:
         model.load_state_dict(tensors, strict=False, assign=True)
     except RuntimeError as error:

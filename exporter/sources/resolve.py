@@ -233,7 +233,7 @@ def _as_module(source: ModelSource, described: ModelFolder, config: Any, options
 
 def _weights(described: ModelFolder, shell: Any, options: Options) -> tuple[ModelWeights, tuple[Path, ...]]:
     if options.random_weights:
-        return random_weights(shell, options.seed), ()
+        return random_weights(shell, options.seed, described.config), ()
     stored = stored_weights(described.path, options.allow_pickle)
     return bind_weights(shell, stored, described.config), stored.files
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from edgec.errors import InputError
 from edgec.exporter.sources.model_build import expected_shapes, tied_parameters
 from edgec.exporter.sources.model_folder import CONFIG
@@ -18,6 +20,7 @@ from edgec.exporter.sources.weights import INDEX, RandomWeights, WeightFiles, op
 _OUTSIDE_TEXT = r"^(?!(model\.)?language_model\.|(model\.)?text_model\.|lm_head\.|model\.(layers|embed_tokens|norm)\.)"
 _EVERYTHING = r""
 _POOLER = r"^pooler\."
+_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 def stored_weights(folder: Path, allow_pickle: bool) -> WeightFiles | PickledWeights:
@@ -35,16 +38,23 @@ def stored_weights(folder: Path, allow_pickle: bool) -> WeightFiles | PickledWei
     return open_weights(folder)
 
 
-def random_weights(model: Any, seed: int) -> RandomWeights:
+def random_weights(model: Any, seed: int, raw: Mapping[str, Any]) -> RandomWeights:
     """Random values for a model's parameters; stored buffers keep the values they are built with.
 
     Args:
         model: a transformers model on any device.
         seed: changes every tensor.
+        raw: config.json as written; its dtype is that of the tensors, float32 where it names none.
     """
     parameters = {name for name, _ in model.named_parameters()}
     shapes = {name: shape for name, shape in expected_shapes(model).items() if name in parameters}
-    return RandomWeights(shapes, seed)
+    return RandomWeights(shapes, seed, _stated_dtype(raw))
+
+
+def _stated_dtype(raw: Mapping[str, Any]) -> torch.dtype:
+    tables = (table for table in (raw, raw.get("text_config")) if isinstance(table, Mapping))
+    named = (table.get("dtype") or table.get("torch_dtype") for table in tables)
+    return next((_DTYPES[name] for name in named if isinstance(name, str) and name in _DTYPES), torch.float32)
 
 
 def bind_weights(model: Any, weights: WeightFiles | PickledWeights, raw: Mapping[str, Any]) -> BoundWeights:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mmap
 import re
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,6 +14,7 @@ from typing import Protocol
 import torch
 
 from edgec.errors import InputError
+from edgec.exporter.sources.mapped_pieces import MappedPieces, pieces_by_file
 from edgec.exporter.sources.safetensors_header import TensorEntry, corrupt, read_header
 
 INDEX = "model.safetensors.index.json"
@@ -23,6 +22,8 @@ SINGLE = "model.safetensors"
 # Mistral's own copy of the same tensors under other names, and LoRA adapters.
 _NOT_THE_MODEL = ("consolidated", "adapter_model")
 _NORMAL_STD = 0.02
+# Random values are drawn in float32, so many at a time.
+_DRAWN = 1 << 22
 # A plain name in the same folder: an index must not reach outside it.
 _SHARD_NAME = re.compile(r"\w[\w.\-]{0,199}")
 
@@ -65,14 +66,11 @@ class WeightFiles:
         if entry.nbytes == 0:
             return torch.empty(entry.shape, dtype=entry.dtype)
         assert entry.file is not None
-        mapped = self._maps[entry.file]
-        if entry.offset + entry.nbytes > len(mapped):
-            raise corrupt(entry.file, f"the file shrank to {len(mapped)} bytes while it was in use")
-        return _view(mapped, entry)
+        return self._pieces[entry.file].tensor(entry)
 
     @cached_property
-    def _maps(self) -> dict[Path, mmap.mmap]:
-        return {file: _mapped(file) for file in self.files}
+    def _pieces(self) -> dict[Path, MappedPieces]:
+        return pieces_by_file(self.entries)
 
 
 @dataclass(frozen=True)
@@ -82,26 +80,57 @@ class RandomWeights:
     Attributes:
         shapes: tensor name -> shape.
         seed: changes every tensor.
+        dtype: of all tensors, as a checkpoint of the architecture would store them.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
     seed: int = 0
+    dtype: torch.dtype = torch.float32
     files: tuple[Path, ...] = field(default=())
 
     def names(self) -> Mapping[str, TensorEntry]:
-        """Every tensor's shape; all are float32."""
-        return {name: TensorEntry(torch.float32, shape) for name, shape in self.shapes.items()}
+        """Every tensor's shape; all have one dtype."""
+        return {name: TensorEntry(self.dtype, shape) for name, shape in self.shapes.items()}
 
     def tensor(self, name: str) -> torch.Tensor:
-        """Zeros for biases, ones for norms and other vectors, else normal with standard deviation 0.02; float32."""
+        """Zeros for biases, ones for norms and other vectors, else normal with standard deviation 0.02."""
         shape = self.shapes[name]
         if name.endswith("bias"):
-            return torch.zeros(shape)
+            return torch.zeros(shape, dtype=self.dtype)
         if len(shape) < 2:
-            return torch.ones(shape)
+            return torch.ones(shape, dtype=self.dtype)
         digest = hashlib.sha256(f"{self.seed}:{name}".encode()).digest()
         generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "little") >> 1)
-        return torch.empty(shape).normal_(0.0, _NORMAL_STD, generator=generator)
+        drawn = torch.empty(shape, dtype=self.dtype)
+        for part in drawn.view(-1).split(_DRAWN):
+            part.copy_(torch.empty(part.shape).normal_(0.0, _NORMAL_STD, generator=generator))
+        return drawn
+
+
+@dataclass(frozen=True)
+class HeldWeights:
+    """Tensors that several readers share: each is read or made once, and held until it is let go.
+
+    Attributes:
+        base: where they come from.
+    """
+
+    base: Weights
+    _held: dict[str, torch.Tensor] = field(default_factory=dict, repr=False, compare=False)
+
+    def names(self) -> Mapping[str, TensorEntry]:
+        """Every tensor's dtype, shape and place, without reading its values."""
+        return self.base.names()
+
+    def tensor(self, name: str) -> torch.Tensor:
+        """One tensor, the same at every call."""
+        if name not in self._held:
+            self._held[name] = self.base.tensor(name)
+        return self._held[name]
+
+    def let_go(self) -> None:
+        """From now on only the readers hold what they were given."""
+        self._held.clear()
 
 
 def open_weights(folder: Path) -> WeightFiles:
@@ -176,21 +205,3 @@ def _weight_map(index: Path) -> dict[str, str]:
     if bad or not items:
         raise corrupt(index, f"{bad[0]!r} is not the name of a shard" if bad else "it lists no tensors")
     return dict(items)
-
-
-def _mapped(file: Path) -> mmap.mmap:
-    with file.open("rb") as stream:
-        try:
-            # Private and writable: what is written stays in memory, the file never changes.
-            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY)
-        except OSError:
-            # Linux refuses a writable private mapping larger than the machine's memory, but not a read-only one.
-            return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-
-
-def _view(mapped: mmap.mmap, entry: TensorEntry) -> torch.Tensor:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch remarks on read-only memory
-        raw = torch.frombuffer(mapped, dtype=torch.uint8, count=entry.nbytes, offset=entry.offset)
-    aligned = raw if entry.offset % entry.dtype.itemsize == 0 else raw.clone()
-    return aligned.view(entry.dtype).view(entry.shape)

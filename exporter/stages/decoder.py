@@ -8,11 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-import psutil
-import torch
-
 from edgec.exporter.bundle.manifest import Limits, Rung
-from edgec.exporter.capture.decoder import Skeleton, capture_decoder, skeleton
+from edgec.exporter.capture.decoder import capture_decoder, skeleton
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import artifact_layers, expose_layers, first_diverging_layer, program_layers
 from edgec.exporter.parity.execution import run_artifact, run_eager, run_program
@@ -23,10 +20,12 @@ from edgec.exporter.progress import Progress
 from edgec.exporter.recipes import Recipe, passes_for, rounds_weights
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.resolve import ModelSource
+from edgec.exporter.sources.weights import Weights
 from edgec.exporter.spec import ModelSpec
 from edgec.exporter.stages.compiled import Facts, method_info, pass_info, state_info
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
 from edgec.passes.contract import Pass, effect_on, run_pass
+from edgec.passes.early_exit import EarlyExit
 from edgec.passes.fold_constants import FoldConstants
 from edgec.passes.fuse_rms_norm import FuseRmsNorm
 from edgec.passes.fuse_rope import FuseRope
@@ -39,9 +38,6 @@ from edgec.passes.shared_kv import SharedKv
 
 if TYPE_CHECKING:
     from edgec.backends.xnnpack.lower import Lowered
-
-# Of the free memory, what the float reference model may take before it is held in bfloat16 instead.
-_REFERENCE_SHARE = 0.4
 
 
 @dataclass(frozen=True)
@@ -74,6 +70,7 @@ def passes_of(recipe: Recipe, limits: Limits) -> list[Pass]:
     return [
         RemoveNoops(),
         LastLogits(rows=limits.logit_rows),
+        *([EarlyExit(recipe.early_exit)] if recipe.early_exit else []),
         *([SharedKv(recipe.boundary, recipe.shared_kv)] if recipe.shared_kv else []),
         FuseRmsNorm(heads=own),
         *([FuseRope()] if own else []),
@@ -84,22 +81,17 @@ def passes_of(recipe: Recipe, limits: Limits) -> list[Pass]:
     ]
 
 
-def eager_stage(source: ModelSource, bones: Skeleton, probe: Probe) -> Stage:
-    """Transformers' own model on the probe; in bfloat16 where float32 would take too much memory."""
-    values = sum(torch.Size(shape).numel() for shape in bones.shapes().values())
-    fits = values * 4 < _REFERENCE_SHARE * psutil.virtual_memory().available
-    model = source.build_on("cpu", attn_implementation="eager", dtype=torch.float32 if fits else torch.bfloat16)
-    assert source.weights is not None
-    put_weights(model, source.weights)
-    name = "transformers float32" if fits else "transformers bfloat16"
-    return Stage(name, run_eager(model, probe.tokens, probe.plan))
+def eager_stage(source: ModelSource, weights: Weights, probe: Probe) -> Stage:
+    """Transformers' own model on the probe, in float32 over the weights as they are stored."""
+    model = source.build_on("cpu", attn_implementation="eager")
+    put_weights(model, weights, as_stored=True)
+    return Stage("transformers float32", run_eager(model, probe.tokens, probe.plan))
 
 
-def capture(source: ModelSource, spec: ModelSpec, limits: Limits) -> tuple[Skeleton, Program]:
+def capture(source: ModelSource, weights: Weights, spec: ModelSpec, limits: Limits) -> Program:
     """Trace the decoder and bind its weights."""
     bones = skeleton(lambda: source.build_on(None, attn_implementation="edgec"))
-    assert source.weights is not None
-    return bones, capture_decoder(bones, spec, source.weights, max(limits.context, 8))
+    return capture_decoder(bones, spec, weights, max(limits.context, 8))
 
 
 def rewrite(
@@ -117,8 +109,7 @@ def rewrite(
         BudgetError: E201 as soon as a gated rung fails.
     """
     captured = Stage("captured", run_program(program, probe.tokens, probe.plan))
-    exact = ladder.EXACT if eager.name.endswith("float32") else ladder.BFLOAT16_REFERENCE
-    rungs = [lowering_rung(eager, captured, exact)]
+    rungs = [lowering_rung(eager, captured)]
     ladder.gate(rungs)
     reference = before = captured
     groups = together(passes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import random
 from pathlib import Path
@@ -14,9 +15,10 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from edgec.errors import InputError
+from edgec.exporter.sources.mapped_pieces import pieces_by_file
 from edgec.exporter.sources.pickle_weights import open_pickles
 from edgec.exporter.sources.safetensors_header import DTYPES, read_header
-from edgec.exporter.sources.weights import RandomWeights, open_files, open_weights
+from edgec.exporter.sources.weights import HeldWeights, RandomWeights, open_files, open_weights
 from tests.exporter.tiny_sources import llama_tensors, raw_safetensors, write_llama, write_shards, write_sparse
 
 F32_PAIR = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
@@ -206,6 +208,36 @@ def test_random_weights_depend_on_name_and_seed_alone() -> None:
     assert one.tensor("a.bias").eq(0).all()
     # 4096 draws: the sample's standard deviation lies within 5 % of 0.02 (four standard errors are 4.4 %).
     assert one.tensor("a.weight").std().item() == pytest.approx(0.02, rel=0.05)
+
+
+def test_random_weights_come_in_the_dtype_of_a_checkpoint() -> None:
+    shapes = {"a.weight": (64, 64), "norm.weight": (8,), "a.bias": (8,)}
+    single, half = RandomWeights(shapes), RandomWeights(shapes, dtype=torch.bfloat16)
+    for name in shapes:
+        assert half.names()[name].dtype == half.tensor(name).dtype == torch.bfloat16
+        assert torch.equal(half.tensor(name), single.tensor(name).to(torch.bfloat16))
+
+
+def test_held_weights_are_made_once_until_they_are_let_go() -> None:
+    held = HeldWeights(RandomWeights({"a.weight": (4, 4)}))
+    first = held.tensor("a.weight")
+    assert held.tensor("a.weight") is first
+    held.let_go()
+    assert held.tensor("a.weight") is not first and torch.equal(held.tensor("a.weight"), first)
+
+
+def test_pages_leave_memory_with_the_last_view_of_their_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgec.exporter.sources.mapped_pieces._PIECE_BYTES", 8192)
+    tensors = {f"t{i}": torch.full((1024,), float(i)) for i in range(6)}
+    save_file(tensors, tmp_path / "model.safetensors")
+    pieces = pieces_by_file(open_weights(tmp_path).names())[tmp_path / "model.safetensors"]
+    entries = read_header(tmp_path / "model.safetensors")
+    views = [pieces.tensor(entries[name]) for name in sorted(tensors)]
+    assert [float(view.mean()) for view in views] == [0, 1, 2, 3, 4, 5]
+    assert len(pieces.starts) == len(pieces._mapped) == 3
+    del views[:3]
+    gc.collect()
+    assert len(pieces._mapped) == 2  # the second piece still has a view
 
 
 def test_pickles_are_read_as_data_only_when_allowed(tmp_path: Path) -> None:

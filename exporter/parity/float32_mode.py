@@ -1,0 +1,64 @@
+"""Run a model in float32 over weights that stay in the dtype they are stored in: nothing is held twice.
+
+Inside the mode a bfloat16 or float16 tensor acts as the float32 tensor of the same values: model code that asks for its
+dtype is told float32, a look-up casts the rows it takes, a linear layer casts blocks of rows, and every other function
+casts what it is given. The results are those of a model loaded in float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map_only
+
+_BLOCK_VALUES = 1 << 22
+_STORED = (torch.bfloat16, torch.float16)
+_DTYPE = Tensor.dtype.__get__  # type: ignore[attr-defined]
+# What selects or rearranges values without computing: cast later, when less is left.
+_VIEWS = frozenset(
+    (
+        *(Tensor.__getitem__, Tensor.t, Tensor.transpose, Tensor.permute, Tensor.view, Tensor.reshape, Tensor.chunk),
+        *(Tensor.split, Tensor.unbind, Tensor.select, Tensor.squeeze, Tensor.unsqueeze, Tensor.detach, Tensor.size),
+        *(torch.t, torch.transpose, torch.permute, torch.reshape, torch.chunk, torch.split, torch.unbind),
+        *(Tensor.dim, Tensor.numel, Tensor.__len__, Tensor.contiguous, Tensor.is_floating_point),
+    )
+)
+
+
+class InFloat32(TorchFunctionMode):
+    """While active, tensors stored in 16 bits act as float32."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func == _DTYPE:
+            return torch.float32 if func(*args) in _STORED else func(*args)
+        if func in _VIEWS or _is_getter(func):
+            return func(*args, **kwargs)
+        if func is functional.linear and _stored(args[1:2]):
+            return _linear(*args, **kwargs)
+        if func is functional.embedding:
+            return _widened(func(*args, **kwargs))
+        return func(*tree_map_only(Tensor, _widened, args), **tree_map_only(Tensor, _widened, kwargs))
+
+
+def _is_getter(func: Any) -> bool:
+    return getattr(func, "__name__", "") == "__get__"
+
+
+def _stored(values: Any) -> bool:
+    return any(isinstance(value, Tensor) and _DTYPE(value) in _STORED for value in values)
+
+
+def _widened(value: Tensor) -> Tensor:
+    return value.float() if _DTYPE(value) in _STORED else value
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    step = max(1, _BLOCK_VALUES // weight.shape[1])
+    biases = [None] * len(weight) if bias is None else bias.float().split(step)
+    blocks = zip(weight.split(step), biases, strict=False)
+    return torch.cat([functional.linear(_widened(x), rows.float(), part) for rows, part in blocks], -1)
