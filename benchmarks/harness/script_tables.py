@@ -1,8 +1,8 @@
-"""What the scripts measured, as tables: their own Markdown where they give it, else field by field."""
+"""What the scripts measured, as tables: figures down, one column for each row that the script gives."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.harness.grid import Grid, number
@@ -12,8 +12,22 @@ from benchmarks.harness.results import Results
 def script_grids(results: Results) -> Iterator[Grid]:
     """One table for each script."""
     for name, found in results.scripts.items():
-        rows = tuple((path, _text(value)) for path, value in _leaves(found))
-        yield Grid(f"benchmarks/{name}.py", ("figure", "value"), rows)
+        yield _grid(f"benchmarks/{name}.py", found)
+
+
+def _grid(title: str, found: Any) -> Grid:
+    """``rows`` of the object become columns; what stands beside them is said below the table."""
+    columns = found["rows"] if isinstance(found, Mapping) and isinstance(found.get("rows"), list) else [found]
+    leaves = [dict(_leaves(column)) for column in columns]
+    figures = dict.fromkeys(figure for column in leaves for figure in column)
+    rows = tuple((figure, *(_text(column.get(figure, "-")) for column in leaves)) for figure in figures)
+    beside = {} if columns[0] is found else {key: value for key, value in found.items() if key != "rows"}
+    notes = (", ".join(f"{key}: {_text(value)}" for key, value in beside.items()),) if beside else ()
+    return Grid(title, ("figure", *_heads(len(columns))), rows, notes)
+
+
+def _heads(count: int) -> Sequence[str]:
+    return [""] if count == 1 else [str(index + 1) for index in range(count)]
 
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:

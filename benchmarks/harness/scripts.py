@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 from benchmarks.harness.bench import Bench, Fields
 from benchmarks.harness.processes import ProcessFailed, run
-
-FOLDER = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
@@ -26,14 +23,18 @@ class Script:
     expected_s: float
 
 
-SCRIPTS = (Script("plan_accuracy", ("--json",), 40),)
+SCRIPTS = (
+    Script("prefix", ("--json",), 130),
+    Script("several_sessions", ("--json",), 60),
+    Script("plan_accuracy", ("--json",), 40),
+)
 _PATIENCE = 3
 
 
 def run_script(script: Script, bench: Bench) -> Fields:
     """The script's object under its name."""
     bench.say(f"benchmarks/{script.name}.py")
-    command: list[str | Path] = [sys.executable, FOLDER / f"{script.name}.py", *script.arguments]
+    command = [sys.executable, "-m", f"benchmarks.{script.name}", *script.arguments]
     try:
         found = bench.once(
             {"arguments": script.arguments},

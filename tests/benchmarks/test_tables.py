@@ -56,6 +56,14 @@ def test_every_table_is_printed_and_written(tmp_path: Path, capsys: pytest.Captu
     assert ElementTree.parse(files[2]).getroot().tag.endswith("svg")
 
 
+def test_rows_of_a_script_stand_beside_each_other() -> None:
+    rows = [{"model": "a", "ms": {"median": 1.25}}, {"model": "b", "ms": {"median": 1000.0}, "note": "odd"}]
+    found = RESULTS.model_copy(update={"scripts": {"prefix": {"obtained": "measured", "rows": rows}}})
+    grid = next(grid for grid in grids(found) if grid.title == "benchmarks/prefix.py")
+    assert grid.rows == (("model", "a", "b"), ("ms median", "1.25", "1,000"), ("note", "-", "odd"))
+    assert grid.notes == ("obtained: measured",)
+
+
 def test_nothing_is_written_for_what_was_not_measured() -> None:
     bare = RESULTS.model_copy(update={"contexts": [], "profiles": [], "scripts": {}, "memory": []})
     titles = " ".join(grid.title for grid in grids(bare))

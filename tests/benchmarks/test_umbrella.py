@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.harness.bench import Bench, PartOfRun, Settings
 from benchmarks.harness.parts import parts
-from benchmarks.harness.processes import ProcessFailed
+from benchmarks.harness.processes import ROOT, ProcessFailed
 from benchmarks.harness.results import read_results
-from benchmarks.harness.scripts import FOLDER, SCRIPTS
+from benchmarks.harness.scripts import SCRIPTS
 from benchmarks.harness.umbrella import main
 
 LIMIT_S = 45 * 60
@@ -68,5 +68,5 @@ def test_what_a_part_cannot_do_is_noted(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_scripts_are_files_with_times() -> None:
     for script in SCRIPTS:
-        assert (FOLDER / f"{script.name}.py").is_file()
+        assert (ROOT / "benchmarks" / f"{script.name}.py").is_file()
         assert script.expected_s > 0
