@@ -66,6 +66,17 @@ def choose_engine(operators: Sequence[str], wanted: EngineName | None = None) ->
     return wanted or "edgec"
 
 
+def missing_engine() -> str:
+    """Why edgec's engine cannot be had; empty where it can."""
+    from edgec.runtime_py.engine import library
+
+    try:
+        library()
+    except ToolError as error:
+        return f"{error.what} {error.why}".strip()
+    return ""
+
+
 def open_executor(
     engine: EngineName, artifact: Path, method: str = "forward", digest: str | None = None, profile: bool = False
 ) -> Executor:

@@ -131,7 +131,7 @@ class BoundMethod:
                 self._program = module._load_program(str(artifact))
                 self._method = self._program.load_method(name)
             except RuntimeError as cause:
-                raise _refused("loaded", artifact, cause, log()) from cause
+                raise _refused("loaded", artifact, cause, _with_missing_engine(log())) from cause
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Execute with arrays; outputs are fresh copies.
@@ -151,6 +151,13 @@ class BoundMethod:
     def state(self) -> None:
         """Out of reach."""
         return None
+
+
+def _with_missing_engine(log: str) -> str:
+    from edgec.runtime_py.executor import missing_engine
+
+    missing = missing_engine()
+    return f"{log}\nedgec's engine, which some artifacts need, is absent: {missing}" if missing else log
 
 
 class Method:

@@ -308,6 +308,14 @@ def test_without_room_or_permission_weights_are_packed_in_memory(tiny_bundle: Pa
     assert not [path for path in tmp_path.iterdir() if path.suffix not in (".packed", ".lock")]
 
 
+def test_a_path_too_long_for_the_backend_means_packing_in_memory(artifact: Path, tmp_path: Path) -> None:
+    folder = tmp_path / ("d" * 240)
+    folder.mkdir()
+    model = EngineModel(artifact, packed=folder / "tiny.packed")
+    assert model.info.packed == "in memory" and list(folder.iterdir()) == []
+    assert greedy(model.session(), PROMPT, 4) == greedy(EngineModel(artifact).session(), PROMPT, 4)
+
+
 def test_sessions_of_one_bundle_share_program_weights_and_packed_file(tiny_bundle: Path) -> None:
     bundle = opened(tiny_bundle)
     first, second = (open_executor("edgec", bundle.artifact_path, digest=artifact_digest(bundle)) for _ in range(2))
