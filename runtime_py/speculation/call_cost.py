@@ -2,7 +2,8 @@
 
 Cost is no straight line (matrix kernels work on tiles of rows), so each size keeps its own recent measurements. A size
 beyond the largest one measured is thought to cost hardly more: it is tried, and then known. Trials at most double the
-largest size known, so that no surprise is a large one.
+largest size known, so that no surprise is a large one. Few measurements count for less than they say: the first call of
+a size also sets up its memory, and another process may have interrupted it.
 """
 
 from __future__ import annotations
@@ -12,17 +13,26 @@ from itertools import pairwise
 from statistics import median
 from typing import Final
 
-# Measurements kept per size: a median of them outlives one interruption by another process.
+# Measurements kept per size: a median of them outlives interruptions.
 _KEPT: Final = 5
 # Of one token's cost, what each further token is thought to add before that was measured.
 _OPTIMISM: Final = 0.03
+# Of a median of n measurements, what is doubted: this over n squared.
+_DOUBT: Final = 0.4
+# Below so many measurements, nothing is believed to cost more than its tokens one by one.
+_FEW: Final = 3
 
 
 class CallCost:
-    """Milliseconds per call by number of tokens."""
+    """Milliseconds per call by number of tokens.
+
+    Attributes:
+        trusted: the largest size whose cost is known or may be tried; 0 before the first measurement.
+    """
 
     def __init__(self, largest: int) -> None:
         """Know nothing yet about calls of 1 to ``largest`` tokens."""
+        self.trusted = 0
         self._times: list[deque[float]] = [deque(maxlen=_KEPT) for _ in range(largest + 1)]
         self._table: list[float] | None = None
 
@@ -30,12 +40,12 @@ class CallCost:
         """Record the time of a call of ``size`` tokens."""
         self._times[size].append(ms)
         self._table = None
+        self.trusted = max(self.trusted, min(2 * size, len(self._times) - 1))
 
     @property
-    def trusted(self) -> int:
-        """The largest size whose cost is known or may be tried; 0 before the first measurement."""
-        largest = max((size for size, times in enumerate(self._times) if times), default=0)
-        return min(2 * largest, len(self._times) - 1)
+    def one(self) -> float:
+        """Expected ms of a call of one token, which must have been measured."""
+        return median(self._times[1])
 
     @property
     def table(self) -> list[float]:
@@ -45,11 +55,18 @@ class CallCost:
         return self._table
 
     def _estimates(self) -> list[float]:
-        points = [(0, 0.0), *((size, median(times)) for size, times in enumerate(self._times) if times)]
+        one = self.one
+        known = ((size, self._expected(size, one)) for size in range(2, len(self._times)) if self._times[size])
+        points = [(0, 0.0), (1, one), *known]
         table = [0.0]
         for (low, low_ms), (high, high_ms) in pairwise(points):
             slope = (high_ms - low_ms) / (high - low)
             table += [low_ms + slope * (size - low) for size in range(low + 1, high + 1)]
-        last = points[-1][0]
-        beyond = range(1, len(self._times) - last)
-        return table + [table[last] + _OPTIMISM * table[1] * further for further in beyond]
+        return table + [
+            table[-1] + _OPTIMISM * one * further for further in range(1, len(self._times) - len(table) + 1)
+        ]
+
+    def _expected(self, size: int, one: float) -> float:
+        times = self._times[size]
+        doubted = median(times) * (1.0 - _DOUBT / len(times) ** 2)
+        return doubted if len(times) >= _FEW else min(doubted, size * one)

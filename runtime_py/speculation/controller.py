@@ -65,6 +65,10 @@ class Controller:
         self._budget = LossBudget()
         self._patience, self._declined, self._in_a_row = _PATIENCE[0], 0, 0
 
+    def begin(self) -> None:
+        """A new text begins."""
+        self._budget.begin()
+
     def plan(self, offers: Sequence[Offer]) -> Plan:
         """The best of the offers, or a plain call."""
         if not offers or not self.costs.trusted or not self._budget.allows or self._in_a_row >= _REFRESH:
@@ -99,7 +103,7 @@ class Controller:
         self.costs.observe(1, ms)
         self._budget.spend(1.0)
 
-    def verified(self, offer: Offer, drafted: int, accepted: int, call_ms: float, total_ms: float) -> None:
+    def verified(self, offer: Offer, drafted: int, accepted: int, call_ms: float, draft_ms: float) -> None:
         """A draft was verified.
 
         Args:
@@ -107,12 +111,13 @@ class Controller:
             drafted: tokens of the draft.
             accepted: how many of them, from the first on, were right.
             call_ms: the model's call and the choice of tokens.
-            total_ms: the same with the drafting.
+            draft_ms: the drafting, and the planning.
         """
         self._in_a_row += 1
         self.costs.observe(drafted + 1, call_ms)
         self.judged(offer, drafted, accepted)
-        calls = total_ms / self.costs.table[1]
+        # A call that takes longer than its tokens one by one was interrupted, which is not the draft's fault.
+        calls = min(call_ms / self.costs.one, drafted + 1) + draft_ms / self.costs.one
         self._budget.spend(calls)
         self._budget.settle(accepted + 1, calls)
 

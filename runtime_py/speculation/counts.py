@@ -12,20 +12,12 @@ class SpeculationCounts:
     Attributes:
         drafted: tokens that were verified.
         accepted: how many of them were right.
-        calls: of the model, after the prompt's.
-        tokens: that came out of these calls.
+        calls: of the model, after the prompt's; each gives one token beside the right ones.
     """
 
     drafted: int = 0
     accepted: int = 0
     calls: int = 0
-    tokens: int = 0
-
-    def plus(self, drafted: int, tokens: int) -> SpeculationCounts:
-        """With one call more, which verified ``drafted`` tokens and gave ``tokens``."""
-        return SpeculationCounts(
-            self.drafted + drafted, self.accepted + tokens - 1, self.calls + 1, self.tokens + tokens
-        )
 
     @property
     def acceptance(self) -> float | None:
@@ -35,4 +27,4 @@ class SpeculationCounts:
     @property
     def tokens_per_call(self) -> float | None:
         """Tokens per call of the model; None without a call."""
-        return self.tokens / self.calls if self.calls else None
+        return (self.accepted + self.calls) / self.calls if self.calls else None

@@ -1,6 +1,7 @@
-"""How much time speculation may lose: a bucket that fills slowly, pays for wrong drafts and is filled up by right ones.
+"""How much time speculation may lose: a balance that time fills slowly, right drafts fill fast, and wrong ones empty.
 
-Whatever the text does, drafts cost at most what the bucket held, a small share of the time spent, and one call more.
+Whatever a text does, it loses at most the grant, a small share of its time, and one verifying call. Gains are spent
+within the text that made them; debts are carried on.
 """
 
 from __future__ import annotations
@@ -9,9 +10,8 @@ from typing import Final
 
 # Of the time spent, what may be lost.
 _SHARE: Final = 0.015
-# In calls of one token: what may be lost at once in the beginning, and what gains can add to that.
+# In calls of one token: what may be lost at once in the beginning of a text.
 _GRANT: Final = 1.0
-_CEILING: Final = 3.0
 
 
 class LossBudget:
@@ -20,6 +20,10 @@ class LossBudget:
     def __init__(self) -> None:
         self._balance = _GRANT
 
+    def begin(self) -> None:
+        """A new text begins."""
+        self._balance = min(self._balance, _GRANT)
+
     @property
     def allows(self) -> bool:
         """Whether a draft may be risked."""
@@ -27,8 +31,8 @@ class LossBudget:
 
     def spend(self, calls: float) -> None:
         """Time went by that is worth so many plain calls."""
-        self._balance = min(_CEILING, self._balance + _SHARE * calls)
+        self._balance += _SHARE * calls
 
     def settle(self, tokens: int, calls: float) -> None:
         """A draft was verified: ``tokens`` came out, in the time of so many plain calls."""
-        self._balance = min(_CEILING, self._balance + tokens - calls)
+        self._balance += tokens - calls

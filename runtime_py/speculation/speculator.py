@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Final
 
 import numpy as np
 
@@ -18,28 +19,24 @@ from edgec.runtime_py.speculation.shadow import Shadow
 from edgec.runtime_py.speculation.verification import accept_or_redraw, choose_along
 from edgec.runtime_py.stepper import Stepper, check_context
 
+# After so many steps in a row without a draft, only every so manieth step asks for one: asking takes time as well.
+_IDLE: Final = 8
+_REST: Final = 3
 
-@dataclass(frozen=True)
+
+@dataclass
 class _Text:
-    """A text in the making; ``history`` grows, and its newest token is not fed yet."""
+    """A text in the making: the newest token of ``history`` is not fed yet; ``idle`` counts steps without a draft."""
 
     stepper: Stepper
     sampler: Sampler
     history: list[int]
-    prompt_tokens: int
-
-    @property
-    def generated(self) -> int:
-        return len(self.history) - self.prompt_tokens
-
-    def call(self, draft: Draft | None, rng: np.random.Generator) -> list[int]:
-        """Feed the newest token and a draft; the tokens that the model chooses along it."""
-        guessed = draft.tokens if draft else ()
-        fed = (self.history[-1], *guessed)
-        rows = self.stepper.forward(fed, len(self.history) - 1, range(len(fed)))
-        if draft and draft.drawn_from:
-            return accept_or_redraw(rows, draft, self.history, self.sampler.sampling, rng)
-        return choose_along(rows, guessed, self.history, self.sampler)
+    end: int
+    shadow: Shadow
+    idle: int = 0
+    calls: int = 0
+    drafted: int = 0
+    accepted: int = 0
 
 
 @dataclass(frozen=True)
@@ -52,11 +49,7 @@ class _Chance:
 
 
 class Speculator:
-    """Generates with one model's drafters; what it learns about costs and acceptance serves later texts.
-
-    Attributes:
-        counts: of the latest text.
-    """
+    """Generates with one model's drafters; what it learns about costs and acceptance serves later texts."""
 
     def __init__(
         self,
@@ -73,11 +66,16 @@ class Speculator:
             clock: seconds; costs are measured with it.
             rng: decides about drafts that were drawn; None for one from the system's entropy.
         """
-        self.counts = SpeculationCounts()
         self._drafters, self._limits, self._clock = tuple(drafters), limits, clock
         self._controller, self._drafting = Controller(limits.most), DraftingCost()
         self._rng = rng or np.random.default_rng()
-        self._shadow = Shadow()
+        self._text: _Text | None = None
+
+    @property
+    def counts(self) -> SpeculationCounts:
+        """Of the latest text."""
+        text = self._text
+        return SpeculationCounts(text.drafted, text.accepted, text.calls) if text else SpeculationCounts()
 
     def tokens(
         self, stepper: Stepper, prompt: Sequence[int], sampling: Sampling, wanted: int | None = None, cached: int = 0
@@ -94,37 +92,40 @@ class Speculator:
         Raises:
             InputError: E150, E151 before anything is executed.
         """
-        text = _Text(stepper, Sampler(sampling), list(prompt), len(prompt))
+        context = stepper.limits.context
+        end = context + 1 if wanted is None else min(context + 1, len(prompt) + wanted)
+        text = self._text = _Text(stepper, Sampler(sampling), list(prompt), end, Shadow())
         history = text.history
-        self.counts, self._shadow = SpeculationCounts(), Shadow()
-        check_context(len(history), stepper.limits.context)
+        check_context(len(history), context)
         history.append(text.sampler(stepper.prefill(history[cached:], cached), history))
         yield history[-1]
+        self._controller.begin()
         for drafter in self._drafters:
             drafter.begin(history, sampling)
-        while len(history) <= stepper.limits.context:
+        while len(history) <= context:
             begun = len(history)
-            history.extend(self._step(text, wanted))
+            self._step(text)
             yield from history[begun:]
 
-    def _step(self, text: _Text, wanted: int | None) -> list[int]:
-        """The tokens of one call."""
+    def _step(self, text: _Text) -> None:
+        """One call; what it gives is appended to the history."""
+        if text.idle >= _IDLE and text.idle % _REST:
+            return self._plain(text)
         started = self._clock()
-        history = text.history
-        for judgement in self._shadow.judge(history):
+        for judgement in text.shadow.judge(text.history):
             self._controller.judged(judgement.offer, judgement.drafted, judgement.accepted)
-        left = None if wanted is None else wanted - text.generated
-        chances = self._chances(history, self._limits.longest(len(history) - 1, left))
-        plan = self._controller.plan([chance.offer for chance in chances])
-        chosen = chances[plan.offer] if plan.length else None
-        self._follow(chances, chosen, len(history))
-        draft = self._draft(chosen, history, plan.length) if chosen else None
-        tokens = self._verify(text, chosen.offer, draft, started) if chosen and draft else self._plain(text)
-        self.counts = self.counts.plus(len(draft.tokens) if draft else 0, len(tokens))
-        return tokens
+        chances = self._chances(text)
+        plan = self._controller.plan([chance.offer for chance in chances]) if chances else None
+        chosen = chances[plan.offer] if plan and plan.length else None
+        self._follow(chances, chosen, text)
+        draft = self._draft(chosen, text.history, plan.length) if chosen and plan else None
+        if not chosen or not draft:
+            return self._plain(text)
+        return self._verify(text, chosen.offer, draft, started)
 
-    def _chances(self, history: Sequence[int], longest: int) -> list[_Chance]:
-        found = []
+    def _chances(self, text: _Text) -> list[_Chance]:
+        history, found = text.history, []
+        longest = self._limits.longest(len(history) - 1, text.end - len(history))
         for drafter in self._drafters if longest else ():
             draft = drafter.propose(history, longest) if drafter.free else None
             if draft:
@@ -133,12 +134,12 @@ class Speculator:
                 found.append(_Chance(Offer(drafter.name, 0, longest, self._drafting.ms(drafter.name)), drafter, None))
         return found
 
-    def _follow(self, chances: Sequence[_Chance], chosen: _Chance | None, start: int) -> None:
+    def _follow(self, chances: Sequence[_Chance], chosen: _Chance | None, text: _Text) -> None:
         for chance in chances:
             if chance is chosen:
-                self._shadow.drop(chance.offer.drafter)
+                text.shadow.drop(chance.offer.drafter)
             elif chance.draft:
-                self._shadow.follow(chance.offer, chance.draft.tokens, start)
+                text.shadow.follow(chance.offer, chance.draft.tokens, len(text.history))
 
     def _draft(self, chosen: _Chance, history: Sequence[int], length: int) -> Draft | None:
         if chosen.draft:
@@ -149,16 +150,25 @@ class Speculator:
             self._drafting.observe(chosen.offer.drafter, len(draft.tokens), (self._clock() - started) * 1e3)
         return draft
 
-    def _plain(self, text: _Text) -> list[int]:
-        started = self._clock()
-        tokens = text.call(None, self._rng)
+    def _plain(self, text: _Text) -> None:
+        started, history = self._clock(), text.history
+        rows = text.stepper.forward(history[-1:], len(history) - 1, (0,))
+        history.append(text.sampler(rows[0], history))
         self._controller.plain((self._clock() - started) * 1e3)
-        return tokens
+        text.idle += 1
+        text.calls += 1
 
-    def _verify(self, text: _Text, offer: Offer, draft: Draft, step_started: float) -> list[int]:
-        started = self._clock()
-        tokens = text.call(draft, self._rng)
-        ended = self._clock()
-        drafted, accepted = len(draft.tokens), len(tokens) - 1
-        self._controller.verified(offer, drafted, accepted, (ended - started) * 1e3, (ended - step_started) * 1e3)
-        return tokens
+    def _verify(self, text: _Text, offer: Offer, draft: Draft, step_started: float) -> None:
+        started, history = self._clock(), text.history
+        fed = (history[-1], *draft.tokens)
+        rows = text.stepper.forward(fed, len(history) - 1, range(len(fed)))
+        if draft.drawn_from:
+            accepted = accept_or_redraw(rows, draft, history, text.sampler.sampling, self._rng)
+        else:
+            accepted = choose_along(rows, draft.tokens, history, text.sampler)
+        ended, drafted = self._clock(), len(draft.tokens)
+        self._controller.verified(offer, drafted, accepted, (ended - started) * 1e3, (started - step_started) * 1e3)
+        text.idle = 0
+        text.calls += 1
+        text.drafted += drafted
+        text.accepted += accepted

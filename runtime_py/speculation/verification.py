@@ -23,8 +23,8 @@ from edgec.runtime_py.stepper import Logits
 Choose = Callable[[Logits, Sequence[int]], int]
 
 
-def choose_along(rows: Logits, tokens: Sequence[int], history: Sequence[int], choose: Choose) -> list[int]:
-    """The tokens chosen along a draft that was not drawn: right ones, then one more.
+def choose_along(rows: Logits, tokens: Sequence[int], history: list[int], choose: Choose) -> int:
+    """Append to ``history`` what is chosen along a draft that was not drawn: the right tokens, then one more.
 
     Args:
         rows: float32 [len(tokens) + 1, vocabulary]: logits behind the history and behind each drafted token.
@@ -33,30 +33,30 @@ def choose_along(rows: Logits, tokens: Sequence[int], history: Sequence[int], ch
         choose: the sampler.
 
     Returns:
-        1 to len(tokens) + 1 tokens; all but the last are the draft's.
+        How many drafted tokens were right.
     """
-    seen, chosen = list(history), 0
-    for index, drafted in enumerate([*tokens, None]):
-        seen.append(choose(rows[index], seen))
-        chosen += 1
-        if seen[-1] != drafted:
-            break
-    return seen[len(seen) - chosen :]
+    for index, drafted in enumerate(tokens):
+        chosen = choose(rows[index], history)
+        history.append(chosen)
+        if chosen != drafted:
+            return index
+    history.append(choose(rows[len(tokens)], history))
+    return len(tokens)
 
 
 def accept_or_redraw(
-    rows: Logits, draft: Draft, history: Sequence[int], sampling: Sampling, rng: np.random.Generator
-) -> list[int]:
+    rows: Logits, draft: Draft, history: list[int], sampling: Sampling, rng: np.random.Generator
+) -> int:
     """Rejection sampling for a draft that was drawn; arguments and result as in ``choose_along``."""
     assert draft.drawn_from is not None
-    seen = list(history)
-    for row, token, guessed in zip(rows, draft.tokens, draft.drawn_from, strict=False):
-        wanted = probabilities(processed(row, seen, sampling))
+    for index, (token, guessed) in enumerate(zip(draft.tokens, draft.drawn_from, strict=True)):
+        wanted = probabilities(processed(rows[index], history, sampling))
         if rng.random() * guessed[token] >= wanted[token]:
-            return [*seen[len(history) :], draw(_missing(wanted, guessed), rng)]
-        seen.append(token)
-    last = probabilities(processed(rows[len(draft.tokens)], seen, sampling))
-    return [*seen[len(history) :], draw(last, rng)]
+            history.append(draw(_missing(wanted, guessed), rng))
+            return index
+        history.append(token)
+    history.append(draw(probabilities(processed(rows[len(draft.tokens)], history, sampling)), rng))
+    return len(draft.tokens)
 
 
 def _missing(wanted: Distribution, guessed: Distribution) -> Distribution:

@@ -72,8 +72,8 @@ def test_the_cost_of_making_a_draft_counts() -> None:
 
 def test_losses_stop_the_drafts_and_time_allows_them_again() -> None:
     controller = taught({1: 10, 8: 12}, 7, 7)
-    controller.verified(OFFER, 7, 0, 60.0, 60.0)
-    controller.verified(OFFER, 7, 0, 60.0, 60.0)
+    controller.verified(OFFER, 7, 0, 60.0, 0.0)
+    controller.verified(OFFER, 7, 0, 60.0, 0.0)
     assert controller.plan([OFFER]).length == 0
     for _ in range(1000):
         controller.plain(10.0)
@@ -96,7 +96,7 @@ def test_a_plain_call_now_and_then_keeps_its_cost_known() -> None:
     plain = 0
     for _ in range(1000):
         if controller.plan([OFFER]).length:
-            controller.verified(OFFER, 7, 7, 12.0, 12.0)
+            controller.verified(OFFER, 7, 7, 12.0, 0.0)
         else:
             plain += 1
             controller.plain(10.0)

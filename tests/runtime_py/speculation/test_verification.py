@@ -61,11 +61,11 @@ def test_drawn_drafts_leave_the_distribution_as_it_is(sampling: Sampling) -> Non
         tokens = [draw(q[0], rng)]
         q.append(probabilities(processed(after(guess, tokens[0]), [*HISTORY, tokens[0]], sampling)))
         tokens.append(draw(q[1], rng))
-        rows = np.stack([target[0], after(target, tokens[0]), target[0]])
-        out = accept_or_redraw(rows, Draft(tuple(tokens), tuple(q)), HISTORY, sampling, rng)
-        if len(out) == 1:
-            out.append(draw(probabilities(processed(after(target, out[0]), [*HISTORY, out[0]], sampling)), rng))
-        counts[out[0] * VOCAB + out[1]] += 1
+        rows, text = np.stack([target[0], after(target, tokens[0]), target[0]]), list(HISTORY)
+        accept_or_redraw(rows, Draft(tuple(tokens), tuple(q)), text, sampling, rng)
+        if len(text) == len(HISTORY) + 1:
+            text.append(draw(probabilities(processed(after(target, text[-1]), text, sampling)), rng))
+        counts[text[3] * VOCAB + text[4]] += 1
     assert_distributed(counts, true_distribution(target, sampling))
 
 
@@ -77,10 +77,11 @@ def test_a_draft_that_was_not_drawn_leaves_the_distribution_as_it_is(sampling: S
     rows = np.stack([target[0], after(target, likeliest), target[0]])
     counts = np.zeros(VOCAB * VOCAB)
     for _ in range(DRAWS):
-        out = choose_along(rows, (likeliest, 5), HISTORY, sampler)
-        if len(out) == 1:
-            out.append(sampler(after(target, out[0]), [*HISTORY, out[0]]))
-        counts[out[0] * VOCAB + out[1]] += 1
+        text = list(HISTORY)
+        choose_along(rows, (likeliest, 5), text, sampler)
+        if len(text) == len(HISTORY) + 1:
+            text.append(sampler(after(target, text[-1]), text))
+        counts[text[3] * VOCAB + text[4]] += 1
     assert_distributed(counts, true_distribution(target, sampling))
 
 
@@ -99,26 +100,27 @@ def test_equal_distributions_accept_everything() -> None:
     row = scores(1, 1)[0]
     likely = probabilities(row)
     for _ in range(500):
-        tokens = tuple(draw(likely, rng) for _ in range(3))
-        out = accept_or_redraw(np.stack([row] * 4), Draft(tokens, (likely,) * 3), [0], sampling, rng)
-        assert tuple(out[:3]) == tokens and len(out) == 4
+        tokens, text = tuple(draw(likely, rng) for _ in range(3)), [0]
+        assert accept_or_redraw(np.stack([row] * 4), Draft(tokens, (likely,) * 3), text, sampling, rng) == 3
+        assert tuple(text[1:4]) == tokens and len(text) == 5
 
 
 def test_a_token_that_the_model_excludes_is_never_kept() -> None:
     sampling, rng = Sampling(temperature=1.0, top_k=1), np.random.default_rng(7)
     row = scores(1, 1)[0]
-    uniform = np.full(VOCAB, 1 / VOCAB)
+    uniform, text = np.full(VOCAB, 1 / VOCAB), [0]
     wrong = int(row.argmin())
-    out = accept_or_redraw(np.stack([row] * 2), Draft((wrong,), (uniform,)), [0], sampling, rng)
-    assert out == [int(row.argmax())]
+    assert accept_or_redraw(np.stack([row] * 2), Draft((wrong,), (uniform,)), text, sampling, rng) == 0
+    assert text == [0, int(row.argmax())]
 
 
-def test_greedy_keeps_the_agreeing_beginning_and_adds_one() -> None:
-    rows = np.eye(5, dtype=np.float32)[[2, 4, 1, 3]]
-    greedy = Sampler(Sampling())
-    assert choose_along(rows, (2, 4, 1), [0], greedy) == [2, 4, 1, 3]
-    assert choose_along(rows, (2, 0, 1), [0], greedy) == [2, 4]
-    assert choose_along(rows[:1], (), [0], greedy) == [2]
+@pytest.mark.parametrize(
+    ("draft", "right", "text"), [((2, 4, 1), 3, [2, 4, 1, 3]), ((2, 0, 1), 1, [2, 4]), ((), 0, [2]), ((0,), 0, [2])]
+)
+def test_greedy_keeps_the_agreeing_beginning_and_adds_one(draft: tuple[int, ...], right: int, text: list[int]) -> None:
+    rows, history = np.eye(5, dtype=np.float32)[[2, 4, 1, 3]], [0]
+    assert choose_along(rows, draft, history, Sampler(Sampling())) == right
+    assert history == [0, *text]
 
 
 def test_the_history_grows_along_the_draft() -> None:
@@ -128,5 +130,6 @@ def test_the_history_grows_along_the_draft() -> None:
         seen.append(list(history))  # type: ignore[call-overload]
         return len(seen)
 
-    assert choose_along(np.zeros((3, 4), np.float32), (1, 2), [9], choose) == [1, 2, 3]
-    assert seen == [[9], [9, 1], [9, 1, 2]]
+    text = [9]
+    assert choose_along(np.zeros((3, 4), np.float32), (1, 2), text, choose) == 2
+    assert seen == [[9], [9, 1], [9, 1, 2]] and text == [9, 1, 2, 3]
