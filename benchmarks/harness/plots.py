@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
-from benchmarks.harness.results import Results
+from benchmarks.harness.results import Results, Speed
 from edgec.runtime_py.svg import Series, line_chart, stack
+
+_FORWARD = "forward "
 
 
 def context_plot(results: Results) -> str:
     """Time to first token, and time for one decoded token, against context."""
+    return stack(_context_charts(results))
+
+
+def all_plots(results: Results) -> str:
+    """The plot over contexts, and for each model the cost of a call against its tokens; "" where there is neither."""
+    forward = [chart for model in results.models for chart in _forward_charts(results, model.name)]
+    charts = [*(_context_charts(results) if results.contexts else []), *forward]
+    return stack(charts) if charts else ""
+
+
+def _context_charts(results: Results) -> list[str]:
     curves = results.contexts
     ttft = [Series(_short(c.subject), tuple(c.contexts), tuple(s.median / 1e3 for s in c.ttft_ms)) for c in curves]
     decode = [Series(_short(c.subject), tuple(c.contexts), tuple(s.median for s in c.decode_ms)) for c in curves]
     where = f"{results.machine.cpu}, {curves[0].threads} threads, measured"
-    return stack(
-        [
-            line_chart(f"Time to first token ({where})", "prompt, tokens", "s", ttft),
-            line_chart(f"Decoding ({where})", "context, tokens", "ms per token", decode),
-        ]
-    )
+    return [
+        line_chart(f"Time to first token ({where})", "prompt, tokens", "s", ttft),
+        line_chart(f"Decoding ({where})", "context, tokens", "ms per token", decode),
+    ]
+
+
+def _forward_charts(results: Results, model: str) -> list[str]:
+    """What verification of drafted tokens costs, one chart for each number of threads."""
+    found = [s for s in results.speeds if s.model == model and s.case.startswith(_FORWARD)]
+    return [
+        line_chart(
+            f"{model}: one call of k tokens, {threads} threads, measured", "k", "ms", _forward_lines(found, threads)
+        )
+        for threads in sorted({speed.threads for speed in found})
+    ]
+
+
+def _forward_lines(found: list[Speed], threads: int) -> list[Series]:
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for speed in found:
+        if speed.threads == threads:
+            lines.setdefault(speed.subject, []).append((speed.tokens, speed.wall_ms.median))
+    return [Series(_short(name), *map(tuple, zip(*points, strict=True))) for name, points in lines.items()]
 
 
 def _short(subject: str) -> str:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from benchmarks.harness.cost_tables import agreement_grid, context_grid, export_grid, failure_grid, memory_grid
 from benchmarks.harness.grid import Grid
-from benchmarks.harness.plots import context_plot
+from benchmarks.harness.plots import all_plots
 from benchmarks.harness.profile_tables import profile_grids
 from benchmarks.harness.results import Results
 from benchmarks.harness.script_tables import script_grids
@@ -60,10 +60,10 @@ def markdown(results: Results) -> str:
 
 
 def save_report(results: Results, folder: Path, name: str = "results") -> list[Path]:
-    """Write NAME.json, NAME.md and the plot, NAME.svg; returns their paths."""
+    """Write NAME.json, NAME.md and the plots, NAME.svg; returns their paths."""
     files = {f"{name}.json": results.model_dump_json(indent=1), f"{name}.md": markdown(results)}
-    if results.contexts:
-        files[f"{name}.svg"] = context_plot(results)
+    if plots := all_plots(results):
+        files[f"{name}.svg"] = plots
     for file, text in files.items():
         (folder / file).write_text(text)
     return [folder / file for file in files]

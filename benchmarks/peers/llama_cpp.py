@@ -37,20 +37,21 @@ class LlamaCpp:
             raise RuntimeError(f"llama.cpp makes no context of {context} positions with {kv}")
         self._context = made
         self._memory = lib.llama_get_memory(made)
-        self._batch = lib.llama_batch_init(context, 0, 1)
+        self._batch = batch = lib.llama_batch_init(context, 0, 1)
+        # Each look-up of a ctypes field makes an object: once here, not for every token.
+        self._fields = (batch.token, batch.pos, batch.n_seq_id, batch.seq_id, batch.logits)
         self._rows = 0
         self.vocab_size = int(lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model)))
 
     def feed(self, tokens: Sequence[int], start: int, rows: int) -> None:
         """See ``Engine.feed``; llama.cpp splits long batches into micro-batches itself."""
         lib.llama_memory_seq_rm(self._memory, _SEQUENCE, start, -1)
-        batch, first_row = self._batch, len(tokens) - rows
-        batch.n_tokens = len(tokens)
+        ids, positions, counts, sequences, wanted = self._fields
+        self._batch.n_tokens, first_row = len(tokens), len(tokens) - rows
         for i, token in enumerate(tokens):
-            batch.token[i], batch.pos[i] = token, start + i
-            batch.n_seq_id[i], batch.seq_id[i][0] = 1, _SEQUENCE
-            batch.logits[i] = i >= first_row
-        status = lib.llama_decode(self._context, batch)
+            ids[i], positions[i], counts[i], sequences[i][0] = token, start + i, 1, _SEQUENCE
+            wanted[i] = i >= first_row
+        status = lib.llama_decode(self._context, self._batch)
         if status != 0:
             raise RuntimeError(f"llama_decode returned {status}")
         lib.llama_synchronize(self._context)
