@@ -38,18 +38,21 @@ class Axes:
         return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
 
 
-def line_chart(title: str, x_label: str, y_label: str, series: Sequence[Series]) -> str:
-    """Lines with a legend; the y axis begins at 0."""
+def line_chart(
+    title: str, x_label: str, y_label: str, series: Sequence[Series], x_ticks: Sequence[float] | None = None
+) -> str:
+    """Lines with a legend; the y axis begins at 0. ``x_ticks``: values named on the x axis, None for five."""
     x_range = _range([x for s in series for x in s.x])
     axes = Axes(title, x_label, y_label, x_range, (0.0, _top([y for s in series for y in s.y])))
-    return _chart(axes, [*_lines(axes, series), *_legend([s.name for s in series])], ticks_x=True)
+    ticks = np.linspace(*x_range, 5).tolist() if x_ticks is None else x_ticks
+    return _chart(axes, [*_lines(axes, series), *_legend([s.name for s in series])], ticks)
 
 
 def box_chart(title: str, x_label: str, y_label: str, groups: Sequence[Series]) -> str:
     """One box per group: quartiles, median, whiskers from the smallest to the largest value."""
     axes = Axes(title, x_label, y_label, (0.0, float(len(groups))), (0.0, _top([y for g in groups for y in g.y])))
     parts = [part for i, group in enumerate(groups) for part in _box(axes, i, group)]
-    return _chart(axes, parts, ticks_x=False)
+    return _chart(axes, parts, ())
 
 
 def stack(charts: Sequence[str]) -> str:
@@ -69,7 +72,7 @@ def _top(values: Sequence[float]) -> float:
     return 1.05 * max(values, default=1.0) or 1.0
 
 
-def _chart(axes: Axes, parts: Sequence[str], ticks_x: bool) -> str:
+def _chart(axes: Axes, parts: Sequence[str], x_ticks: Sequence[float]) -> str:
     x0, y0 = axes.at(axes.x_range[0], axes.y_range[0])
     x1, y1 = axes.at(axes.x_range[1], axes.y_range[1])
     frame = f'<path d="M{x0:.1f} {y1:.1f}V{y0:.1f}H{x1:.1f}" fill="none" stroke="#444"/>'
@@ -79,17 +82,20 @@ def _chart(axes: Axes, parts: Sequence[str], ticks_x: bool) -> str:
         _label((x0 + x1) / 2, HEIGHT - 8, axes.x_label, "middle"),
         _label(14, middle, axes.y_label, "middle", f' transform="rotate(-90 14 {middle:.0f})"'),
     ]
-    return "".join([frame, *_y_ticks(axes), *(_x_ticks(axes) if ticks_x else ()), *labels, *parts])
+    return "".join([frame, *_y_ticks(axes), *_x_ticks(axes, x_ticks), *labels, *parts])
 
 
 def _y_ticks(axes: Axes) -> list[str]:
     values = np.linspace(*axes.y_range, 5)
-    return [_label(LEFT - 6, axes.at(axes.x_range[0], v)[1] + 4, f"{v:.3g}", "end") for v in values]
+    return [_label(LEFT - 6, axes.at(axes.x_range[0], v)[1] + 4, _tick(v), "end") for v in values]
 
 
-def _x_ticks(axes: Axes) -> list[str]:
-    values = np.linspace(*axes.x_range, 5)
-    return [_label(axes.at(v, axes.y_range[0])[0], HEIGHT - BOTTOM + 15, f"{v:.3g}", "middle") for v in values]
+def _x_ticks(axes: Axes, values: Sequence[float]) -> list[str]:
+    return [_label(axes.at(v, axes.y_range[0])[0], HEIGHT - BOTTOM + 15, _tick(v), "middle") for v in values]
+
+
+def _tick(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def _lines(axes: Axes, series: Sequence[Series]) -> list[str]:

@@ -24,10 +24,12 @@ def _context_charts(results: Results) -> list[str]:
     curves = results.contexts
     ttft = [Series(_short(c.subject), tuple(c.contexts), tuple(s.median / 1e3 for s in c.ttft_ms)) for c in curves]
     decode = [Series(_short(c.subject), tuple(c.contexts), tuple(s.median for s in c.decode_ms)) for c in curves]
-    where = f"{results.machine.cpu}, {curves[0].threads} threads, measured"
+    where = f"{results.machine.cpu}, {_threads(curves[0].threads)}, measured"
+    # The short ones lie too near each other to be named.
+    ticks = [curves[0].contexts[0], *(c for c in curves[0].contexts if 8 * c >= curves[0].contexts[-1])]
     return [
-        line_chart(f"Time to first token ({where})", "prompt, tokens", "s", ttft),
-        line_chart(f"Decoding ({where})", "context, tokens", "ms per token", decode),
+        line_chart(f"Time to first token ({where})", "prompt, tokens", "s", ttft, ticks),
+        line_chart(f"Decoding ({where})", "context, tokens", "ms per token", decode, ticks),
     ]
 
 
@@ -36,7 +38,11 @@ def _forward_charts(results: Results, model: str) -> list[str]:
     found = [s for s in results.speeds if s.model == model and s.case.startswith(_FORWARD)]
     return [
         line_chart(
-            f"{model}: one call of k tokens, {threads} threads, measured", "k", "ms", _forward_lines(found, threads)
+            f"{model}: one call of k tokens, {_threads(threads)}, measured",
+            "k",
+            "ms",
+            _forward_lines(found, threads),
+            sorted({speed.tokens for speed in found}),
         )
         for threads in sorted({speed.threads for speed in found})
     ]
@@ -48,6 +54,10 @@ def _forward_lines(found: list[Speed], threads: int) -> list[Series]:
         if speed.threads == threads:
             lines.setdefault(speed.subject, []).append((speed.tokens, speed.wall_ms.median))
     return [Series(_short(name), *map(tuple, zip(*points, strict=True))) for name, points in lines.items()]
+
+
+def _threads(count: int) -> str:
+    return "1 thread" if count == 1 else f"{count} threads"
 
 
 def _short(subject: str) -> str:

@@ -1,4 +1,4 @@
-"""What the scripts measured, as tables: figures down, one column for each row that the script gives."""
+"""What the scripts measured, as tables."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ def script_grids(results: Results) -> Iterator[Grid]:
 
 
 def _grid(title: str, found: Any) -> Grid:
-    """``rows`` of the object become columns; what stands beside them is said below the table."""
-    columns = found["rows"] if isinstance(found, Mapping) and isinstance(found.get("rows"), list) else [found]
-    leaves = [dict(_leaves(column)) for column in columns]
-    figures = dict.fromkeys(figure for column in leaves for figure in column)
-    rows = tuple((figure, *(_text(column.get(figure, "-")) for column in leaves)) for figure in figures)
-    beside = {} if columns[0] is found else {key: value for key, value in found.items() if key != "rows"}
-    notes = (", ".join(f"{key}: {_text(value)}" for key, value in beside.items()),) if beside else ()
-    return Grid(title, ("figure", *_heads(len(columns))), rows, notes)
+    """``rows`` of the object are lines, or columns where they have more figures than there are rows."""
+    rows = found["rows"] if isinstance(found, Mapping) and isinstance(found.get("rows"), list) else [found]
+    leaves = [dict(_leaves(row)) for row in rows]
+    figures = list(dict.fromkeys(figure for row in leaves for figure in row))
+    lines = [[_text(row.get(figure, "-")) for figure in figures] for row in leaves]
+    beside = {} if rows[0] is found else {key: value for key, value in found.items() if key != "rows"}
+    notes = (", ".join(f"{key}: {_text(value)}" for key, value in _leaves(beside)),) if beside else ()
+    if len(rows) >= len(figures):
+        return Grid(title, tuple(figures), tuple(map(tuple, lines)), notes)
+    columns = zip(figures, *lines, strict=True)
+    return Grid(title, ("figure", *_heads(len(rows))), tuple(columns), notes)
 
 
 def _heads(count: int) -> Sequence[str]:

@@ -62,6 +62,9 @@ def test_rows_of_a_script_stand_beside_each_other() -> None:
     grid = next(grid for grid in grids(found) if grid.title == "benchmarks/prefix.py")
     assert grid.rows == (("model", "a", "b"), ("ms median", "1.25", "1,000"), ("note", "-", "odd"))
     assert grid.notes == ("obtained: measured",)
+    many = found.model_copy(update={"scripts": {"prefix": {"rows": [{"model": "a", "ms": 1.0}] * 3}}})
+    grid = next(grid for grid in grids(many) if grid.title == "benchmarks/prefix.py")
+    assert (grid.heads, grid.rows) == (("model", "ms"), (("a", "1"),) * 3)
 
 
 def test_nothing_is_written_for_what_was_not_measured() -> None:
