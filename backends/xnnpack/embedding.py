@@ -78,7 +78,8 @@ def _table(graph: GraphModule, source: Any) -> Table | None:
 
 
 def _delegate(node: Node, table: Table) -> tuple[LoweredBackendModule, list[Stored]]:
-    store, stored = NamedDataStore(), []
+    store = NamedDataStore()
+    stored: list[Stored] = []
     for name, encoding, tensor in table.parts:
         data = raw_bytes(ENCODINGS[encoding](tensor))
         # XNNPACK's names: the hash of the bytes, scales marked as such.
