@@ -85,12 +85,14 @@ SPEED = {
 # ``make bench-all``: the recipe that users get by default, and the stock export of SmolLM2.
 MORE = {"q8L": (edgec(Q8L, "edgec, recipe 4bit", recipe="4bit"),), "smol": (stock(SMOL),)}
 
+EQUAL_KV = "float16"
 KV_TYPES = ("float32", "float16", "int8", "int4")
 _LONG_CONTEXT = 8192
 
 
 def _kv(model: Model, kv: str, context: int, form: str = "KV") -> Subject:
-    return edgec(model, f"edgec, {kv} {form}", {"kv_dtype": kv}, context=context)
+    changes = {} if kv == EQUAL_KV else {"kv_dtype": kv}
+    return edgec(model, f"edgec, {kv} {form}", changes, context=context)
 
 
 LONG_CONTEXT = (

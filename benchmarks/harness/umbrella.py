@@ -22,7 +22,7 @@ from benchmarks.harness.report import print_report, save_report
 from benchmarks.harness.results import Results
 from benchmarks.harness.store import Store
 
-_ROUNDS = 3
+_ROUNDS, _INTERRUPTED = 3, 130
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,13 @@ def _options(arguments: Sequence[str] | None) -> Options:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, save; 1 where something could not be measured."""
+    """Measure, print, save; 1 where something could not be measured, 130 when interrupted."""
     options = _options(arguments)
-    results = measure(options)
+    try:
+        results = measure(options)
+    except KeyboardInterrupt:
+        print("interrupted; the next run goes on from here", file=sys.stderr)
+        return _INTERRUPTED
     print_report(results)
     for path in save_report(results, options.build, "some-parts" if options.only else "results"):
         print(path)

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.harness.artifacts import MAKERS
 from benchmarks.harness.cases import CASES, longest
 from benchmarks.harness.models import LONG, Q8L, QWEN3, SMOL, TINY, WINDOW, Model, write_config
-from benchmarks.harness.subjects import EQUAL, LONG_CONTEXT, MORE, QUICK_CONTEXT, SPEED, Subject
+from benchmarks.harness.subjects import EQUAL, EQUAL_KV, LONG_CONTEXT, MORE, QUICK_CONTEXT, SPEED, Subject
 from edgec.exporter.recipes import Recipe, check_recipe, load_recipe
 
 ALL = [s for group in (*SPEED.values(), *MORE.values(), LONG_CONTEXT, QUICK_CONTEXT) for s in group]
@@ -48,7 +48,7 @@ def test_the_recipe_has_the_bits_of_its_peer() -> None:
     recipe = load_recipe(EQUAL)
     assert (recipe.weights, recipe.weight_bits) == (recipe.lm_head, 4.5)
     assert recipe.embedding is not None and (recipe.embedding.bits, recipe.embedding.group_size) == (4, 32)
-    assert recipe.kv_dtype == "float16"
+    assert recipe.kv_dtype == EQUAL_KV
 
 
 def test_artifacts_serve_the_longest_case() -> None:
