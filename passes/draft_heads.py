@@ -100,7 +100,7 @@ def _misfit(file: Path, why: str) -> InputError:
         what="the draft heads do not fit the model",
         where=str(file),
         why=why,
-        fix="train them on this very model: python examples/train_heads.py --help",
+        fix="train them on this very model: python -m examples.train_heads --help",
         code="E343",
     )
 

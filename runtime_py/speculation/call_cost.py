@@ -34,18 +34,25 @@ class CallCost:
         """Know nothing yet about calls of 1 to ``largest`` tokens."""
         self.trusted = 0
         self._times: list[deque[float]] = [deque(maxlen=_KEPT) for _ in range(largest + 1)]
+        self._medians: dict[int, float] = {}
         self._table: list[float] | None = None
 
     def observe(self, size: int, ms: float) -> None:
         """Record the time of a call of ``size`` tokens."""
         self._times[size].append(ms)
+        self._medians.pop(size, None)
         self._table = None
         self.trusted = max(self.trusted, min(2 * size, len(self._times) - 1))
 
     @property
     def one(self) -> float:
         """Expected ms of a call of one token, which must have been measured."""
-        return median(self._times[1])
+        return self._median(1)
+
+    def _median(self, size: int) -> float:
+        if size not in self._medians:
+            self._medians[size] = median(self._times[size])
+        return self._medians[size]
 
     @property
     def table(self) -> list[float]:
@@ -67,6 +74,6 @@ class CallCost:
         ]
 
     def _expected(self, size: int, one: float) -> float:
-        times = self._times[size]
-        doubted = median(times) * (1.0 - _DOUBT / len(times) ** 2)
-        return doubted if len(times) >= _FEW else min(doubted, size * one)
+        count = len(self._times[size])
+        doubted = self._median(size) * (1.0 - _DOUBT / count**2)
+        return doubted if count >= _FEW else min(doubted, size * one)

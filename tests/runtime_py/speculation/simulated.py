@@ -57,3 +57,20 @@ class Guesser:
         if self._clock:
             self._clock.now += self._ms * count / 1e3
         return Draft(tuple(seen[len(history) :]))
+
+
+class Replay:
+    """Knows how the text goes on, and says every ``wrong``-th token wrong."""
+
+    name, free = "replay", True
+
+    def __init__(self, text: Sequence[int], wrong: int) -> None:
+        self._text, self._wrong = list(text), wrong
+
+    def begin(self, prompt: Sequence[int], sampling: Sampling) -> None:
+        pass
+
+    def propose(self, history: Sequence[int], count: int) -> Draft | None:
+        places = range(len(history), min(len(history) + count, len(self._text)))
+        tokens = tuple(self._text[i] if i % self._wrong else (self._text[i] + 1) % 64 for i in places)
+        return Draft(tokens) if tokens else None

@@ -1,0 +1,48 @@
+"""A cached decoder's graph, run by torch: rings and rounded caches as they are in artifacts, without lowering them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from edgec.errors import InputError
+from edgec.exporter.bundle.manifest import Limits
+from edgec.exporter.program import Program
+from edgec.exporter.stages.compiled import state_info
+from edgec.runtime_py.cache_contents import CacheContents
+from edgec.runtime_py.stepper import Logits, prefill_in_chunks
+
+
+class GraphStepper:
+    """One sequence on a program with states."""
+
+    def __init__(self, program: Program, context: int, chunk: int, rows: int) -> None:
+        self.limits = Limits(context=context, prefill_chunk=chunk, logit_rows=rows)
+        self.states = [state_info(state) for state in program.interface.states]
+        self.cache, self._graph = CacheContents(self.states), program.graph
+        self.longest = 0
+        self._heads: tuple[list[int], Logits] | None = None
+
+    def forward(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> Logits:
+        if not self.cache.continues_at(start) or len(tokens) > self.limits.prefill_chunk:
+            raise InputError("outside the contract", code="E153")
+        self.longest = max(self.longest, len(rows))
+        with torch.no_grad():
+            ids, positions = torch.tensor([list(tokens)]), torch.arange(start, start + len(tokens))
+            output = self._graph(ids, positions, torch.tensor(list(rows)))
+        self.cache.write(start, tokens)
+        logits, *more = output if isinstance(output, tuple | list) else (output,)
+        self._heads = ([start + row for row in rows], more[0][0].numpy()) if more else None
+        return logits[0].numpy()
+
+    def head_logits(self, position: int) -> Logits | None:
+        if self._heads is None or position not in self._heads[0]:
+            return None
+        return self._heads[1][self._heads[0].index(position)]
+
+    def prefill(self, tokens: Sequence[int], start: int) -> Logits:
+        return prefill_in_chunks(self, tokens, start)
+
+    def reusable(self, tokens: Sequence[int]) -> int:
+        return self.cache.reusable(tokens)
