@@ -24,8 +24,8 @@ void for_units(int64_t units, bool worth_waking, const Unit& unit) {
   }
 }
 
-// Floats below which one thread has copied and scaled them before a second one is awake.
-inline constexpr int64_t kFloatsWorthWaking = 1 << 17;
+// Floats that one thread reads and writes in 15 to 30 us, about what waking a second one costs (see attention.cpp).
+inline constexpr int64_t kFloatsWorthWaking = 1 << 16;
 
 // Calls use(i) for i in 0..count-1, each of which touches `floats` floats once; threads take neighbouring ones.
 template <typename Use>

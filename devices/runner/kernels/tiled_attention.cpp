@@ -47,18 +47,31 @@ Tile prepare(const Attention& call, const Queries& queries, int64_t head, Partia
   const int64_t rows = queries.count * call.group(), width = call.keys.width;
   const int64_t widest = up_to(std::max<int64_t>(width, into.stride), kPair);
   const auto [q, keys, values, scores, line] = scratch<TiledScratch>(
-      {up_to(rows, kRows) * width, kKeys * width, kKeys * into.stride, kRows * kKeys, kWidth * widest});
+      {up_to(rows, kRows) * width + kWidth, kKeys * width, kKeys * into.stride, kRows * kKeys, kWidth * widest});
   return {call, queries, head, rows, q, keys, values, scores, line, into};
 }
 
-void load_queries(const Tile& tile) {
-  const int64_t width = tile.call.keys.width;
+// Rows become columns of their panel. The last store of a line spills into what is written after it: the next line,
+// the columns of an earlier round, the next panel, or kWidth floats of room behind the last one.
+void load_panel(const Tile& tile, int64_t first) {
+  const int width = tile.call.keys.width;
+  const int64_t stride = up_to(width, kPair);
   const float factor = tile.call.q_factor();
-  for (int64_t row = 0; row < tile.rows; row++) {
-    const float* from = tile.call.q + (tile.query(row) * tile.call.heads + tile.q_head(row)) * width;
-    float* to = tile.q + row / kRows * kRows * width + row % kRows;
-    for (int64_t d = 0; d < width; d++) to[d * kRows] = from[d] * factor;
+  for (int64_t column = (kRows - 1) / kWidth * kWidth; column >= 0; column -= kWidth) {
+    for (int64_t i = 0; i < kWidth; i++) {
+      const int64_t row = std::min(first + column + i, tile.rows - 1);
+      const float* from = tile.call.q + (tile.query(row) * tile.call.heads + tile.q_head(row)) * width;
+      for (int64_t d = 0; d < width; d++) tile.line[i * stride + d] = from[d] * factor;
+    }
+    for (int d = 0; d < width; d += kWidth) {
+      float* to = tile.q + first * width + d * kRows + column;
+      transpose(tile.line + d, stride, to, kRows, std::min(kWidth, width - d));
+    }
   }
+}
+
+void load_queries(const Tile& tile) {
+  for (int64_t row = 0; row < tile.rows; row += kRows) load_panel(tile, row);
 }
 
 // Keys become columns: panel j holds keys j * kColumns.., one row per dimension.
