@@ -83,7 +83,7 @@ def read_heads(file: Path) -> Tensor:
     """The heads' weights, float32 [heads, hidden, hidden].
 
     Raises:
-        InputError: E343, the file cannot be read or holds something else.
+        InputError: E197, the file cannot be read or holds something else.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -101,7 +101,7 @@ def _misfit(file: Path, why: str) -> InputError:
         where=str(file),
         why=why,
         fix="train them on this very model: python -m examples.train_heads --help",
-        code="E343",
+        code="E197",
     )
 
 

@@ -94,12 +94,12 @@ def test_files_that_do_not_fit_are_refused(content: dict[str, torch.Tensor] | No
     file = tmp_path / "heads.safetensors"
     if content:
         save_file(content, file)
-    with pytest.raises(InputError, match="E343"):
+    with pytest.raises(InputError, match="E197"):
         run_pass(captured("llama"), DraftHeads(file))
 
 
 def test_a_broken_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "heads.safetensors"
     file.write_bytes(b"no safetensors at all")
-    with pytest.raises(InputError, match="E343"):
+    with pytest.raises(InputError, match="E197"):
         run_pass(captured("llama"), DraftHeads(file))
