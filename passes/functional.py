@@ -13,37 +13,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
-from edgec.exporter.program import Effect, Interface, Program
 from edgec.passes.emit import Emitter
 
 aten = torch.ops.aten
 _SCATTER = {aten.slice.Tensor: aten.slice_scatter.default, aten.select.int: aten.select_scatter.default}
-
-
-@dataclass(frozen=True)
-class Functional:
-    """In-place operators out of the graph; exact."""
-
-    name: str = "functional"
-    effect: Effect = Effect.EXACT
-
-    def requires(self, program: Program) -> None:
-        """Nothing: what cannot be rewritten stays."""
-
-    def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Rewrite one write after the other."""
-        make_functional(graph)
-        return program.interface
-
-    def ensures(self, program: Program) -> None:
-        """Nothing to promise: a write that cannot be expressed stays."""
 
 
 def make_functional(graph: GraphModule) -> None:
