@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from edgec.exporter.bundle.prefix import SystemPrompt
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.ladder import Stage
 from edgec.exporter.parity.probe import Probe, make_probe
+from edgec.exporter.program import Program
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes import Recipe
 from edgec.exporter.sources.resolve import ModelSource
@@ -182,18 +183,22 @@ class _DecoderStages:
         """Reference, capture, passes; leaves rungs and logits."""
         request = self.request
         weights = HeldWeights(_weights(request.source))
-        progress.enter("capture")
-        program = decoder.capture(request.source, weights, request.spec, request.limits)
         progress.enter("reference")
         eager = decoder.eager_stage(request.source, weights, request.probe)
-        weights.let_go()
-        progress.enter("rewrite")
         passes = decoder.passes_of(request.recipe, request.limits)
         trained = request.source.trained
-        done = decoder.rewrite(program, eager, passes, request.probe, request.recipe, trained, progress)
+        capture = partial(self._captured, weights, progress)
+        done = decoder.rewrite(capture, eager, passes, request.probe, request.recipe, trained, progress)
         self.rewritten = done
         names = Rewrite(rungs=list(done.rungs), reference=done.reference.name, final=done.final.name)
         save_rewrite(folder, names, {"final": done.final.logits, "reference": done.reference.logits})
+
+    def _captured(self, weights: HeldWeights, progress: Progress) -> Program:
+        """The traced model, from now on the only holder of its weights."""
+        progress.enter("capture")
+        program = decoder.capture(self.request.source, weights, self.request.spec, self.request.limits)
+        weights.let_go()
+        return program
 
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower the last graph; leaves the artifact and its facts."""
@@ -205,15 +210,13 @@ class _DecoderStages:
         lowered = lower(program, lambda name, i, n: progress.step(steps[name] * i / n + (0.5 if name == "emit" else 0)))
         save_facts(folder, lowered.artifact, decoder.facts(program, lowered, self.request.limits))
 
-    def _again(self, progress: Progress) -> Any:
+    def _again(self, progress: Progress) -> Program:
         """The rewritten graph of an export that was interrupted after its rungs were measured."""
         from edgec.passes.contract import run_pass
 
-        progress.enter("capture", "again, after an interruption")
-        source = self.request.source
-        program = decoder.capture(source, _weights(source), self.request.spec, self.request.limits)
+        program = self._captured(HeldWeights(_weights(self.request.source)), progress)
         for rewrite in decoder.passes_of(self.request.recipe, self.request.limits):
-            program = run_pass(program, rewrite)
+            program = run_pass(program, rewrite, in_place=True)
         return program
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Any]) -> list[Rung]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 # Share of an export's wall time per stage, measured on the example model with the 4-bit recipe.
 STAGE_SHARES = {
     "resolve": 0.05,
-    "capture": 0.05,
     "reference": 0.02,
+    "capture": 0.05,
     "rewrite": 0.15,
     "lower": 0.68,
     "verify": 0.02,

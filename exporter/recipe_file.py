@@ -36,16 +36,12 @@ _GRID = {
     "bits": ("a whole number from 1 to 8", lambda value: type(value) is int and 1 <= value <= 8),
     "group_size": _whole(0),
 }
-_SCHEME: dict[str, Check] = {
-    **_GRID,
-    "symmetric": _TRUTH,
-    "activation_bits": _one_of(0, 8),
-    "scale_bits": _one_of(16, 32),
-}
+_SCALES = {"scale_bits": _one_of(16, 32)}
+_SCHEME: dict[str, Check] = {**_GRID, "symmetric": _TRUTH, "activation_bits": _one_of(0, 8), **_SCALES}
 _TABLES: dict[str, dict[str, Check]] = {
     "weights": _SCHEME,
     "lm_head": _SCHEME,
-    "embedding": _GRID,
+    "embedding": {**_GRID, **_SCALES},
     "cache": {"dtype": _one_of("float32", "float16", "int8", "int4"), "sink_tokens": _whole(0)},
     "shared_kv": {"mode": _one_of("reuse"), "boundary": ("a count of layers or a share of them", _is_boundary)},
     "limits": {"context": _whole(2), "prefill_chunk": _whole(1), "logit_rows": _whole(1)},

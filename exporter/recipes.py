@@ -140,7 +140,7 @@ def passes_for(recipe: Recipe) -> list[Pass]:
         wanted.append(Quantize(recipe.rules, recipe.weights, recipe.lm_head, recipe.algorithm))
     if recipe.embedding:
         scheme = recipe.embedding
-        wanted.append(QuantizeEmbedding(scheme.bits, scheme.group_size, recipe.algorithm))
+        wanted.append(QuantizeEmbedding(scheme.bits, scheme.group_size, recipe.algorithm, scheme.scale_bits))
     return wanted
 
 

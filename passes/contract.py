@@ -56,20 +56,30 @@ def effect_on(rewrite: Pass, program: Program) -> Effect:
     return rewrite.effect_on(program) if isinstance(rewrite, Reshapes) else rewrite.effect
 
 
-def run_pass(program: Program, rewrite: Pass) -> Program:
-    """Apply one pass to a copy of the program's graph; tensors are shared, not copied."""
+def run_pass(program: Program, rewrite: Pass, *, in_place: bool = False) -> Program:
+    """Apply one pass to a copy of the program's graph; tensors are shared, not copied.
+
+    Args:
+        program: what to rewrite.
+        rewrite: the pass.
+        in_place: rewrite the program's own graph, which the caller gives up: what the pass replaces is freed at once.
+
+    Raises:
+        InputError: the pass is not legal on this program.
+    """
     rewrite.requires(program)
     started = time.perf_counter()
-    graph = clone(program.graph)
+    effect, nodes, held = effect_on(rewrite, program), len(program.graph.graph.nodes), held_bytes(program.graph)
+    graph = program.graph if in_place else clone(program.graph)
     interface = rewrite.apply(graph, program)
     clean(graph)
     change = Change(
         name=rewrite.name,
-        effect=effect_on(rewrite, program),
+        effect=effect,
         options=options(rewrite),
-        nodes_before=len(program.graph.graph.nodes),
+        nodes_before=nodes,
         nodes_after=len(graph.graph.nodes),
-        bytes_before=held_bytes(program.graph),
+        bytes_before=held,
         bytes_after=held_bytes(graph),
         seconds=time.perf_counter() - started,
     )

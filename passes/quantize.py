@@ -16,22 +16,22 @@ from fnmatch import fnmatchcase
 import torch
 from torch.fx import GraphModule, Node
 
-from edgec.errors import InputError
 from edgec.exporter.program import Effect, Interface, Program
 from edgec.passes.contract import nodes_of
 from edgec.passes.last_logits import vocabulary_linear
 from edgec.passes.quantized_form import (
     DEQUANTIZE,
     decisions_of,
+    dequantized,
     drop_if_unused,
     matrix,
     parameter_name,
     parameter_of,
-    place,
+    placed,
     quantize_input,
     record,
 )
-from edgec.passes.weight_grid import ALGORITHMS, quantize_weight
+from edgec.passes.weight_grid import require_algorithm
 from edgec.passes.weight_scheme import (
     DYNAMIC_INT8_KERNELS,
     Decision,
@@ -71,13 +71,7 @@ class Quantize:
         for scheme in (self.default, self.lm_head, *(scheme for _, scheme in self.rules)):
             if scheme is not None:
                 require_supported(scheme, self.name)
-        if self.algorithm not in ALGORITHMS:
-            raise InputError(
-                what=f"unknown quantisation algorithm {self.algorithm!r}",
-                where=self.name,
-                fix=f"use one of {', '.join(ALGORITHMS)}",
-                code="E174",
-            )
+        require_algorithm(self.algorithm, self.name)
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Quantise one matrix after the other; each float tensor is let go before the next is read."""
@@ -95,23 +89,19 @@ class Quantize:
     def _quantize(
         self, graph: GraphModule, linear: Node, parameter: Node, role: str, shared_inputs: dict[Node, Node]
     ) -> Decision:
-        name, weight = parameter_name(parameter), matrix(graph, parameter)
-        rows, width = weight.shape
+        name, (rows, width) = parameter_name(parameter), matrix(graph, parameter).shape
         asked = self.scheme_for(name, role)
         fitted = (None, "") if asked is None else fit(asked, width, self.kernels)
         decision = decide(name, role, (rows, width), asked, fitted)
         if decision.used is None:
             return decision
-        grid = quantize_weight(weight, decision.used, self.algorithm, name)
-        del weight
-        old = linear.args[1]
+        decision, old = placed(graph, parameter, decision, self.algorithm), linear.args[1]
         with graph.graph.inserting_before(linear):
-            dequantized, buffers = place(graph, parameter, grid, decision.used, role)
-        linear.update_arg(1, dequantized)
-        if decision.used.activation_bits:
+            linear.update_arg(1, dequantized(graph, decision))
+        if decision.used and decision.used.activation_bits:
             linear.update_arg(0, _shared_input(graph, linear, width, shared_inputs))
         drop_if_unused(graph, old if isinstance(old, Node) else None, parameter)
-        return decision.with_buffers(buffers)
+        return decision
 
     def scheme_for(self, name: str, role: str) -> WeightScheme | None:
         """What is asked for a parameter: the first rule whose pattern matches, else the role's default."""

@@ -5,8 +5,8 @@
     embedding(dequantize_affine(W_int, scale, 0), tokens)
 
 Legality: W is a parameter. ExecuTorch fuses the pair into ``quantized_decomposed::embedding_{2bit,4bit,byte}``, which
-reads only the rows it needs. A table tied to the vocabulary matrix gets integers of its own: the matrix kernels keep
-their weights in a packed layout that a look-up cannot read. Tables of few rows stay in float.
+reads only the rows it needs. A table tied to a matrix of the same scheme shares its integers, so that a backend may
+store them once; otherwise it has integers of its own. Tables of few rows stay in float.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from dataclasses import dataclass
 import torch
 from torch.fx import GraphModule, Node
 
-from edgec.errors import InputError
 from edgec.exporter.program import Effect, Interface, Program
 from edgec.passes.contract import nodes_of
 from edgec.passes.quantized_form import (
     DEQUANTIZE,
     decisions_of,
+    dequantized,
     drop_if_unused,
     matrix,
     parameter_name,
     parameter_of,
-    place,
+    placed,
     record,
 )
-from edgec.passes.weight_grid import ALGORITHMS, quantize_weight
+from edgec.passes.weight_grid import require_algorithm
 from edgec.passes.weight_scheme import Decision, WeightScheme, decide, fit, lookup_kernels, require_supported
 
 aten = torch.ops.aten
@@ -43,12 +43,14 @@ class QuantizeEmbedding:
         bits: 2, 4 or 8.
         group_size: values of a row that share a scale; 0 for one scale per row.
         algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse``.
+        scale_bits: 32, or 16 for scales that bfloat16 can hold.
         min_rows: smaller tables (token types, a few positions) stay in float.
     """
 
     bits: int = 8
     group_size: int = 0
     algorithm: str = "mse"
+    scale_bits: int = 32
     min_rows: int = 128
     name: str = "quantize_embedding"
     effect: Effect = Effect.APPROXIMATE
@@ -56,18 +58,12 @@ class QuantizeEmbedding:
     @property
     def scheme(self) -> WeightScheme:
         """The asked scheme; a look-up has no activations."""
-        return WeightScheme(self.bits, self.group_size, activation_bits=0)
+        return WeightScheme(self.bits, self.group_size, activation_bits=0, scale_bits=self.scale_bits)
 
     def requires(self, program: Program) -> None:
         """A known scheme and algorithm."""
         require_supported(self.scheme, self.name)
-        if self.algorithm not in ALGORITHMS:
-            raise InputError(
-                what=f"unknown quantisation algorithm {self.algorithm!r}",
-                where=self.name,
-                fix=f"use one of {', '.join(ALGORITHMS)}",
-                code="E174",
-            )
+        require_algorithm(self.algorithm, self.name)
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Quantise one table after the other."""
@@ -80,23 +76,20 @@ class QuantizeEmbedding:
         return program.interface
 
     def _quantize(self, graph: GraphModule, lookup: Node, parameter: Node) -> Decision:
-        name, table = parameter_name(parameter), matrix(graph, parameter)
-        rows, width = table.shape
+        name, (rows, width) = parameter_name(parameter), matrix(graph, parameter).shape
         fitted: tuple[WeightScheme | None, str] = (None, f"only {rows} rows; left in float")
         if rows >= self.min_rows:
             fitted = fit(self.scheme, width, lookup_kernels(width))
         decision = decide(name, "embedding", (rows, width), self.scheme, fitted)
         if decision.used is None:
             return decision
-        grid = quantize_weight(table, decision.used, self.algorithm, name)
-        del table
-        old = lookup.args[0]
+        decision, old = placed(graph, parameter, decision, self.algorithm), lookup.args[0]
         with graph.graph.inserting_before(lookup):
-            dequantized, buffers = place(graph, parameter, grid, decision.used, "embedding")
+            table = dequantized(graph, decision)
         # padding_idx and what follows it concern gradients only, and the fused operator has no place for them
-        lookup.args = (dequantized, lookup.args[1])
+        lookup.args = (table, lookup.args[1])
         drop_if_unused(graph, old if isinstance(old, Node) else None, parameter)
-        return decision.with_buffers(buffers)
+        return decision
 
     def ensures(self, program: Program) -> None:
         """Every table decided to be quantised is read as integers."""

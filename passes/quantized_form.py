@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.exporter.capture.decoder import attribute
-from edgec.passes.weight_grid import QuantizedWeight
-from edgec.passes.weight_scheme import Decision, WeightScheme
+from edgec.passes.weight_grid import quantize_weight
+from edgec.passes.weight_scheme import Decision
 
 aten = torch.ops.aten
 DEQUANTIZE = torch.ops.torchao.dequantize_affine.default
@@ -40,25 +40,31 @@ def parameter_name(node: Node) -> str:
     return str(node.target).removeprefix("decoder.")
 
 
-def place(
-    graph: GraphModule, parameter: Node, weight: QuantizedWeight, scheme: WeightScheme, role: str
-) -> tuple[Node, tuple[str, ...]]:
-    """Register the three buffers beside a parameter and dequantise them at the current insertion point."""
-    stem = f"{parameter.target}_{role}" if role == "embedding" else str(parameter.target)
-    names = (f"{stem}_int", f"{stem}_scale", f"{stem}_zero_point")
-    tensors = (weight.integers, weight.scale, weight.zero_point)
-    parts = [_buffer(graph, name, tensor) for name, tensor in zip(names, tensors, strict=True)]
-    block = [1, scheme.block(weight.integers.shape[1])]
-    dequantized = graph.graph.call_function(
-        DEQUANTIZE, (parts[0], block, parts[1], parts[2], torch.int8, *scheme.bounds)
-    )
-    return dequantized, names
+def placed(graph: GraphModule, parameter: Node, decision: Decision, algorithm: str) -> Decision:
+    """Register integers, scales and zero points of a parameter; those of a tied matrix of the same scheme serve both.
+
+    Raises:
+        InputError: E173, the weight holds NaN or infinity; E174, the group does not divide its width.
+    """
+    assert decision.used is not None
+    stem = f"{parameter.target}_embedding" if decision.role == "embedding" else str(parameter.target)
+    decision = decision.placed((f"{stem}_int", f"{stem}_scale", f"{stem}_zero_point"), algorithm)
+    twin = next((earlier for earlier in decisions_of(graph) if earlier.same_integers(decision)), None)
+    if twin is not None:
+        return decision.placed(twin.buffers, algorithm)
+    grid = quantize_weight(matrix(graph, parameter), decision.used, algorithm, decision.name)
+    for name, tensor in zip(decision.buffers, (grid.integers, grid.scale, grid.zero_point), strict=True):
+        owner, _, leaf = name.rpartition(".")
+        graph.get_submodule(owner).register_buffer(leaf, tensor)
+    return decision
 
 
-def _buffer(graph: GraphModule, name: str, tensor: Tensor) -> Node:
-    owner, _, leaf = name.rpartition(".")
-    graph.get_submodule(owner).register_buffer(leaf, tensor)
-    return graph.graph.get_attr(name)
+def dequantized(graph: GraphModule, decision: Decision) -> Node:
+    """Dequantise what was placed, at the current insertion point."""
+    assert decision.used is not None
+    integers, scale, zero_point = (graph.graph.get_attr(name) for name in decision.buffers)
+    block, bounds = [1, decision.used.block(decision.shape[1])], decision.used.bounds
+    return graph.graph.call_function(DEQUANTIZE, (integers, block, scale, zero_point, torch.int8, *bounds))
 
 
 def quantize_input(graph: GraphModule, source: Node, rank: int, width: int) -> Node:

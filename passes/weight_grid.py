@@ -78,6 +78,21 @@ def quantize_weight(weight: Tensor, scheme: WeightScheme, algorithm: str, name: 
     return QuantizedWeight(integers, scale, torch.zeros_like(scale, dtype=torch.int8))
 
 
+def require_algorithm(algorithm: str, where: str) -> None:
+    """Refuse a name that no algorithm has.
+
+    Raises:
+        InputError: E174.
+    """
+    if algorithm not in ALGORITHMS:
+        raise InputError(
+            what=f"unknown quantisation algorithm {algorithm!r}",
+            where=where,
+            fix=f"use one of {', '.join(ALGORITHMS)}",
+            code="E174",
+        )
+
+
 def _finite(block: Tensor, name: str) -> Tensor:
     if not all(math.isfinite(float(end)) for end in torch.aminmax(block)):
         raise InputError(

@@ -89,6 +89,7 @@ class Decision:
         container_bits: bits per weight as stored.
         bytes: integers and scales as a device stores them (packed), bytes.
         buffers: names of the integer, scale and zero-point buffers in the graph.
+        algorithm: how the scales were chosen.
     """
 
     name: str
@@ -101,10 +102,17 @@ class Decision:
     container_bits: int
     bytes: int
     buffers: tuple[str, ...] = ()
+    algorithm: str = ""
 
-    def with_buffers(self, names: tuple[str, ...]) -> Decision:
+    def placed(self, names: tuple[str, ...], algorithm: str) -> Decision:
         """This decision after its tensors were placed in the graph."""
-        return replace(self, buffers=names)
+        return replace(self, buffers=names, algorithm=algorithm)
+
+    def same_integers(self, other: Decision) -> bool:
+        """Whether both stand for the same stored tensors: one parameter, one scheme; activations may differ."""
+        if self.used is None or other.used is None or (self.name, self.algorithm) != (other.name, other.algorithm):
+            return False
+        return replace(self.used, activation_bits=0) == replace(other.used, activation_bits=0)
 
     def to_json(self) -> dict[str, Any]:
         """As plain data for manifest and report."""

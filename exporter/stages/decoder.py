@@ -8,6 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from torch import Tensor
+
 from edgec.exporter.bundle.manifest import Limits, Rung
 from edgec.exporter.capture.decoder import capture_decoder, skeleton
 from edgec.exporter.parity import ladder
@@ -95,7 +97,7 @@ def capture(source: ModelSource, weights: Weights, spec: ModelSpec, limits: Limi
 
 
 def rewrite(
-    program: Program,
+    captured: Callable[[], Program],
     eager: Stage,
     passes: Sequence[Pass],
     probe: Probe,
@@ -105,25 +107,37 @@ def rewrite(
 ) -> Rewritten:
     """Apply the passes and measure each claim; exact ones that follow each other are measured together.
 
+    Args:
+        captured: traces the model and binds its weights; the passes rewrite that very graph and free its float weights,
+            so it is asked again when a failure has to be located.
+        eager: transformers' own model.
+        passes: in order.
+        probe: what is compared.
+        recipe: for its budgets.
+        trained: whether rounding is gated.
+        progress: told of each group of passes.
+
     Raises:
         BudgetError: E201 as soon as a gated rung fails.
     """
-    captured = Stage("captured", run_program(program, probe.tokens, probe.plan))
-    rungs = [lowering_rung(eager, captured)]
+    program = captured()
+    progress.enter("rewrite")
+    reference = before = Stage("captured", run_program(program, probe.tokens, probe.plan))
+    rungs = [lowering_rung(eager, before)]
     ladder.gate(rungs)
-    reference = before = captured
     groups = together(passes)
     for index, group in enumerate(groups):
         name = " + ".join(rewrite_.name for rewrite_ in group)
         progress.step(index / len(groups), name)
-        changed = _applied(program, group)
-        after = Stage(name, run_program(changed, probe.tokens, probe.plan), effect_on(group[-1], program))
-        semantic = _semantic_reference(program, group[-1], after, probe)
+        effect, unrounded = effect_on(group[-1], program), _unrounded(program, group[-1], probe)
+        program = _applied(program, group)
+        after = Stage(name, run_program(program, probe.tokens, probe.plan), effect)
+        semantic = _semantic_reference(group[-1], after, unrounded)
         for rung in _measured(before, reference, after, recipe, trained, semantic):
-            ladder.gate([_located(rung, program, group, before, probe)])
+            if rung.gated and not rung.passed:
+                ladder.gate([_located(rung, _replayed(captured, groups[:index]), group, before, probe)])
             rungs.append(rung)
-        reference = semantic or reference
-        program, before = changed, after
+        reference, before = semantic or reference, after
     return Rewritten(program, tuple(rungs), before, reference)
 
 
@@ -140,19 +154,30 @@ def together(passes: Sequence[Pass]) -> list[list[Pass]]:
 
 
 def _applied(program: Program, passes: Sequence[Pass]) -> Program:
+    """The program after some passes; its graph is theirs."""
     for rewrite_ in passes:
-        program = run_pass(program, rewrite_)
+        program = run_pass(program, rewrite_, in_place=True)
     return program
 
 
-def _semantic_reference(program: Program, rewrite_: Pass, after: Stage, probe: Probe) -> Stage | None:
+def _replayed(captured: Callable[[], Program], groups: Sequence[Sequence[Pass]]) -> Program:
+    return _applied(captured(), [rewrite_ for group in groups for rewrite_ in group])
+
+
+def _unrounded(program: Program, rewrite_: Pass, probe: Probe) -> Tensor | None:
+    """The logits of a pass that changes the model on purpose and rounds it, without the rounding."""
+    if effect_on(rewrite_, program) is not Effect.SEMANTIC or not isinstance(rewrite_, KvCache):
+        return None
+    if rewrite_.dtype == "float32":
+        return None
+    return run_program(run_pass(program, rewrite_.unrounded()), probe.tokens, probe.plan)
+
+
+def _semantic_reference(rewrite_: Pass, after: Stage, unrounded: Tensor | None) -> Stage | None:
     """What a semantic pass makes of the model when it does not round: the reference for what follows."""
     if after.effect is not Effect.SEMANTIC:
         return None
-    if not isinstance(rewrite_, KvCache) or rewrite_.dtype == "float32":
-        return Stage(f"{rewrite_.name} in float", after.logits, Effect.SEMANTIC)
-    changed = run_pass(program, rewrite_.unrounded())
-    return Stage(f"{rewrite_.name} in float", run_program(changed, probe.tokens, probe.plan), Effect.SEMANTIC)
+    return Stage(f"{rewrite_.name} in float", after.logits if unrounded is None else unrounded, Effect.SEMANTIC)
 
 
 def _measured(
@@ -175,8 +200,6 @@ def quality_budget(recipe: Recipe) -> dict[str, float]:
 
 def _located(rung: Rung, program: Program, group: Sequence[Pass], before: Stage, probe: Probe) -> Rung:
     """A failed rung with the pass at fault and the layer where it begins; costs a run of every pass of its group."""
-    if rung.passed or not rung.gated:
-        return rung
     for rewrite_ in group:
         changed = run_pass(program, rewrite_)
         after = Stage(rewrite_.name, run_program(changed, probe.tokens, probe.plan))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -19,18 +20,21 @@ if TYPE_CHECKING:
 _BITS = {"float32": 32, "int8": 8, "int4": 4, "bfloat16": 16}
 
 
-def weight_facts(program: Program, stored: Iterable[Stored]) -> list[WeightFact]:
+def weight_facts(program: Program, stored: Sequence[Stored]) -> list[WeightFact]:
     """Every constant of the artifact: inside delegates as stored there, outside as the graph holds them."""
-    decisions = {name: d for d in decisions_of(program.graph) for name in d.buffers}
+    every = decisions_of(program.graph)
+    decisions = {name: d for d in every for name in d.buffers}
     inside: dict[str, WeightFact] = {}
     for constant in stored:
         inside.setdefault(constant.key, _inside(constant, decisions))
-    delegated = {constant.name for constant in stored}
+    readers = Counter(name for d in every for name in d.buffers)
+    delegated = Counter(constant.name for constant in stored)
     states = {state.buffer for state in program.interface.states}
     outside = [
         _outside(name, attribute(program.graph, name), decisions)
         for name in sorted({str(n.target) for n in program.graph.graph.nodes if n.op == "get_attr"})
-        if name not in delegated and name not in states and not name.endswith("_zero_point")
+        # a table that reads a delegated matrix's integers may itself be no delegate: then it is stored once more
+        if delegated[name] < max(1, readers[name]) and name not in states and not name.endswith("_zero_point")
     ]
     return [*inside.values(), *outside]
 
@@ -39,11 +43,13 @@ def expected_bytes(facts: Iterable[WeightFact], decisions: Iterable[Decision]) -
     """What the tensors should take by the recipe's bits: a weight that stayed in float does not raise it.
 
     A tensor that no decision covers counts as it is stored; one that a decision covers counts what was decided, its
-    scales included.
+    scales included, once for every place it is stored in.
     """
+    facts = list(facts)
     covered = {name: decision for decision in decisions if decision.used for name in decision.buffers}
     floats = sum(fact.bytes for fact in facts if fact.name not in covered and not _replaced(fact.name, covered))
-    return floats + sum({id(d): d.bytes for d in covered.values()}.values())
+    places = Counter(fact.name for fact in facts)
+    return floats + sum(d.bytes * max(1, places[d.buffers[0]]) for d in {id(d): d for d in covered.values()}.values())
 
 
 def _replaced(name: str, covered: dict[str, Decision]) -> bool:

@@ -8,7 +8,9 @@ from edgec.exporter.parity.probe import Probe
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes import Recipe
 from edgec.exporter.stages.decoder import quality_budget, rewrite
+from edgec.passes.contract import run_pass
 from edgec.passes.kv_cache import KvCache
+from edgec.passes.remove_noops import RemoveNoops
 from tests.passes.decoders import CONTEXT, ROWS, captured, tokens
 
 PROBE = Probe(tuple(tokens(30)), call_plan(30, 12, ROWS), "seeded")
@@ -19,7 +21,7 @@ def test_rounding_behind_sink_tokens_is_gated_against_the_same_model_in_float() 
     eager = Stage("transformers float32", run_program(program, PROBE.tokens, PROBE.plan))
     recipe = Recipe("sinks", kv_dtype="float16", sink_tokens=2)
     passes = [KvCache(CONTEXT, 12, "float16", 2)]
-    done = rewrite(program, eager, passes, PROBE, recipe, True, Progress())
+    done = rewrite(lambda: run_pass(program, RemoveNoops()), eager, passes, PROBE, recipe, True, Progress())
     drift, rounding = done.rungs[1:]
     assert (drift.effect, drift.gated, drift.stage) == ("semantic", False, "kv_cache in float")
     assert (rounding.reference, rounding.gated, rounding.passed) == ("kv_cache in float", True, True)

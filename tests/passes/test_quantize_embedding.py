@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,37 @@ def test_a_tied_table_gets_integers_of_its_own() -> None:
     ids = torch.tensor([tokens(8)])
     inputs = (ids, torch.arange(8), torch.tensor([7]))
     assert bool(torch.isfinite(_call(after.graph, *inputs)).all())
+
+
+class _Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(200, 64)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return torch.nn.functional.linear(self.table(ids), self.table.weight)
+
+
+@pytest.mark.parametrize("embedding_first", [False, True])
+@pytest.mark.parametrize("scheme", [WeightScheme(8, 0), WeightScheme(4, 32, scale_bits=16)], ids=str)
+def test_a_tied_table_of_the_matrixs_scheme_shares_its_integers(scheme: WeightScheme, embedding_first: bool) -> None:
+    table = QuantizeEmbedding(scheme.bits, scheme.group_size, scale_bits=scheme.scale_bits)
+    parts = (Quantize(default=scheme), table)
+    before = after = capture_module(_Tied().eval().requires_grad_(False), (IDS,))
+    for rewrite in reversed(parts) if embedding_first else parts:
+        after = run_pass(after, rewrite)
+    first, second = decisions_of(after.graph)
+    assert {first.role, second.role} == {"linear", "embedding"} and first.buffers == second.buffers
+    assert len(list(after.graph.named_buffers())) == 3 and not list(after.graph.parameters())
+    (lookup,), (linear,) = (nodes_of(after.graph, op) for op in (aten.embedding.default, aten.linear.default))
+    assert [n.target for n in lookup.args[0].all_input_nodes] == [n.target for n in linear.args[1].all_input_nodes]  # type: ignore[union-attr]
+    for other in (
+        replace(table, algorithm="rtn"),
+        replace(table, bits=2),
+        replace(table, scale_bits=48 - scheme.scale_bits),
+    ):
+        apart = run_pass(run_pass(before, Quantize(default=scheme)), other)
+        assert len({d.buffers for d in decisions_of(apart.graph)}) == 2
 
 
 def test_order_of_the_two_passes_does_not_matter() -> None:
