@@ -22,6 +22,7 @@ def export(
     text: Annotated[Path | None, typer.Option(help="Text for the parity ladder.")] = None,
     system_prompt: Annotated[Path | None, typer.Option(help="Text to compute now and ship as KV state.")] = None,
     kernels: Annotated[str | None, typer.Option(help="edgec (fast) or standard (any ExecuTorch app).")] = None,
+    draft_heads: Annotated[Path | None, typer.Option(help="Heads for speculation (safetensors).")] = None,
     max_fallback: Annotated[float | None, typer.Option(help="Largest share outside the accelerator, 0..1.")] = None,
     budget: Annotated[list[str] | None, typer.Option(help="NAME=LIMIT for the ladder; repeatable.")] = None,
     allow_pickle: Annotated[bool, typer.Option("--allow-pickle", help="Open pickled weights (data only).")] = False,
@@ -43,5 +44,5 @@ def export(
     source = {"random_weights": random_weights, "task": task, "revision": revision, "seed": seed}
     safety = {"allow_pickle": allow_pickle, "trust_remote_code": trust_remote_code, "force": force}
     how = {"context": context, "kernels": kernels, "text": text, "max_fallback": max_fallback}
-    how["system_prompt"] = system_prompt
+    how |= {"system_prompt": system_prompt, "draft_heads": draft_heads}
     run_export(ExportOptions(model, target, recipe, out, tuple(budget or ()), json, {**source, **safety, **how}))

@@ -36,6 +36,7 @@ def export(
     budgets: Mapping[str, float] | None = None,
     text: str | Path | None = None,
     system_prompt: str | Path | None = None,
+    draft_heads: str | Path | None = None,
     seed: int = 0,
     progress: Listener = silent,
 ) -> Path:
@@ -60,6 +61,7 @@ def export(
         text: a file with text for the parity ladder; a built-in text by default.
         system_prompt: a file with a text whose KV state the bundle ships, so that no conversation that begins with it
             computes it again.
+        draft_heads: safetensors of heads (``examples/train_heads.py``) that guess tokens for speculative decoding.
         seed: of random weights.
         progress: called with an Event at every step.
 
@@ -98,7 +100,10 @@ def export(
     check_memory(source, how)
     tokenizer = _tokenizer(source)
     prompt = read_system_prompt(Path(system_prompt), tokenizer) if system_prompt is not None else None
-    request = Request(source, chosen, how, _context(source, context), _text(text), tokenizer, max_fallback, prompt)
+    heads = _heads(draft_heads)
+    request = Request(
+        source, chosen, how, _context(source, context), _text(text), tokenizer, max_fallback, prompt, heads
+    )
     if prompt is not None:
         check_prompt(prompt, request.limits.context)
     with StageCache() as cache:
@@ -151,6 +156,16 @@ def _context(source: ModelSource, context: int | None) -> int | None:
         fix=f"use --context {longest} or less" if longest else "leave --context out",
         code="E118",
     )
+
+
+def _heads(file: str | Path | None) -> Path | None:
+    """The file of draft heads, if it can be read as such."""
+    if file is None:
+        return None
+    from edgec.passes.draft_heads import read_heads
+
+    read_heads(Path(file))
+    return Path(file)
 
 
 def _text(text: str | Path | None) -> str | None:

@@ -52,6 +52,7 @@ class Request:
         context: tokens; None for the recipe's or the model's own.
         text: the user's own text for the ladder.
         tokenizer: transformers tokenizer, or None.
+        draft_heads: safetensors of heads that guess tokens further ahead, or None.
         max_fallback: largest share of the arithmetic outside the accelerator, 0..1, or None.
         prompt: the system prompt to ship, or None.
     """
@@ -64,6 +65,7 @@ class Request:
     tokenizer: Any = field(default=None, compare=False)
     max_fallback: float | None = None
     prompt: SystemPrompt | None = None
+    draft_heads: Path | None = None
 
     @cached_property
     def spec(self) -> ModelSpec:
@@ -142,6 +144,7 @@ def stage_inputs(request: Request, cache: StageCache) -> dict[str, Any]:
         "recipe": request.recipe.to_json(),
         "context": request.context,
         "text": request.text,
+        "draft_heads": cache.file_fingerprint(request.draft_heads) if request.draft_heads else None,
         "tools": tool_versions(),
         "edgec": source_digest("exporter", "passes", "backends"),
     }
@@ -185,7 +188,7 @@ class _DecoderStages:
         weights = HeldWeights(_weights(request.source))
         progress.enter("reference")
         eager = decoder.eager_stage(request.source, weights, request.probe)
-        passes = decoder.passes_of(request.recipe, request.limits)
+        passes = decoder.passes_of(request.recipe, request.limits, request.draft_heads)
         trained = request.source.trained
         capture = partial(self._captured, weights, progress)
         done = decoder.rewrite(capture, eager, passes, request.probe, request.recipe, trained, progress)
@@ -215,7 +218,7 @@ class _DecoderStages:
         from edgec.passes.contract import run_pass
 
         program = self._captured(HeldWeights(_weights(self.request.source)), progress)
-        for rewrite in decoder.passes_of(self.request.recipe, self.request.limits):
+        for rewrite in decoder.passes_of(self.request.recipe, self.request.limits, self.request.draft_heads):
             program = run_pass(program, rewrite, in_place=True)
         return program
 

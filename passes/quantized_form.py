@@ -46,13 +46,14 @@ def placed(graph: GraphModule, parameter: Node, decision: Decision, algorithm: s
     Raises:
         InputError: E173, the weight holds NaN or infinity; E174, the group does not divide its width.
     """
-    assert decision.used is not None
+    used = decision.used
+    assert used is not None
     stem = f"{parameter.target}_embedding" if decision.role == "embedding" else str(parameter.target)
     decision = decision.placed((f"{stem}_int", f"{stem}_scale", f"{stem}_zero_point"), algorithm)
     twin = next((earlier for earlier in decisions_of(graph) if earlier.same_integers(decision)), None)
     if twin is not None:
         return decision.placed(twin.buffers, algorithm)
-    grid = quantize_weight(matrix(graph, parameter), decision.used, algorithm, decision.name)
+    grid = quantize_weight(matrix(graph, parameter), used, algorithm, decision.name)
     for name, tensor in zip(decision.buffers, (grid.integers, grid.scale, grid.zero_point), strict=True):
         owner, _, leaf = name.rpartition(".")
         graph.get_submodule(owner).register_buffer(leaf, tensor)

@@ -27,6 +27,7 @@ from edgec.exporter.spec import ModelSpec
 from edgec.exporter.stages.compiled import Facts, method_info, pass_info, state_info
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
 from edgec.passes.contract import Pass, effect_on, run_pass
+from edgec.passes.draft_heads import DraftHeads
 from edgec.passes.early_exit import EarlyExit
 from edgec.passes.fold_constants import FoldConstants
 from edgec.passes.fuse_rms_norm import FuseRmsNorm
@@ -66,13 +67,14 @@ def limits_of(spec: ModelSpec, recipe: Recipe, context: int | None) -> Limits:
     return Limits(context=length, prefill_chunk=chunk, logit_rows=max(1, min(recipe.logit_rows, chunk)))
 
 
-def passes_of(recipe: Recipe, limits: Limits) -> list[Pass]:
+def passes_of(recipe: Recipe, limits: Limits, draft_heads: Path | None = None) -> list[Pass]:
     """The passes of a decoder on a CPU, in order."""
     own = recipe.kernels == "edgec"
     return [
         RemoveNoops(),
         LastLogits(rows=limits.logit_rows),
         *([EarlyExit(recipe.early_exit)] if recipe.early_exit else []),
+        *([DraftHeads(draft_heads)] if draft_heads else []),
         *([SharedKv(recipe.boundary, recipe.shared_kv)] if recipe.shared_kv else []),
         FuseRmsNorm(heads=own),
         *([FuseRope()] if own else []),

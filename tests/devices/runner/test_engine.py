@@ -266,7 +266,7 @@ def test_two_processes_map_the_same_file_read_only_and_without_torch(artifact: P
 
 
 def test_of_two_first_loads_at_once_one_packs_and_the_other_maps(tiny_bundle: Path, tmp_path: Path) -> None:
-    line = [build_runner().runner, "--bundle", tiny_bundle, "--packed", tmp_path, "--tokens", "1,2,3"]
+    line = [str(build_runner().runner), "--bundle", str(tiny_bundle), "--packed", str(tmp_path), "--tokens", "1,2,3"]
     pair = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     rows = [[json.loads(row) for row in process.communicate()[0].splitlines()] for process in pair]
     assert sorted(loaded["packed"] for loaded, _ in rows) == ["mapped", "written"]
