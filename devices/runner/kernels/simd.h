@@ -150,18 +150,24 @@ inline void halves_to_floats(const uint16_t* from, int count, float* to) {
   for (; i < count; i++) to[i] = half_to_float(from[i]);
 }
 
+// kWidth bytes, each in the low end of a lane. Compilers widen so few bytes one by one unless told how.
+inline Ints widen(const int8_t* from) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Ints>(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+#elif defined(__AVX2__)
+  return reinterpret_cast<Ints>(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
+#elif defined(__aarch64__)
+  int32_t four;
+  std::memcpy(&four, from, sizeof(four));
+  return vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four)))));
+#else
+  return Ints{from[0], from[1], from[2], from[3]};
+#endif
+}
+
 // kWidth signed bytes.
 inline Vec load_bytes(const int8_t* from) {
-#if defined(__AVX512F__)
-  return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
-#elif defined(__AVX2__)
-  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from))));
-#else
-  using Bytes = int8_t __attribute__((vector_size(kWidth)));
-  Bytes value;
-  std::memcpy(&value, from, sizeof(value));
-  return __builtin_convertvector(__builtin_convertvector(value, Ints), Vec);
-#endif
+  return __builtin_convertvector(widen(from), Vec);
 }
 
 struct Pair {
@@ -178,11 +184,8 @@ inline Pair load_nibbles(const uint8_t* from, float scale, float offset) {
   const __m512i bytes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
   return {_mm512_permutexvar_ps(bytes, values), _mm512_permutexvar_ps(_mm512_srli_epi32(bytes, 4), values)};
 #else
-  using Bytes = uint8_t __attribute__((vector_size(kWidth)));
-  Bytes bytes;
-  std::memcpy(&bytes, from, sizeof(bytes));
-  const Ints wide = __builtin_convertvector(bytes, Ints);
-  const Vec low = __builtin_convertvector(wide & 15, Vec), high = __builtin_convertvector(wide >> 4, Vec);
+  const Ints bytes = widen(reinterpret_cast<const int8_t*>(from));
+  const Vec low = __builtin_convertvector(bytes & 15, Vec), high = __builtin_convertvector(bytes >> 4 & 15, Vec);
   return {fma(low, broadcast(scale), broadcast(offset)), fma(high, broadcast(scale), broadcast(offset))};
 #endif
 }
