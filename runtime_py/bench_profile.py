@@ -20,10 +20,10 @@ from edgec.runtime_py.stepper import Logits, prefill_in_chunks
 
 if TYPE_CHECKING:
     from edgec.exporter.bundle.folder import Bundle
+    from edgec.exporter.bundle.pte_layout import Call
     from edgec.runtime_py.engine import EngineSession, Instruction
 
 OUTSIDE = "outside instructions"
-DELEGATE = "delegate"
 Place = tuple[int, int]
 
 
@@ -111,13 +111,13 @@ def _no_engine(bundle: Bundle) -> ToolError:
 
 
 def profile_phases(
-    decoder: ProfiledDecoder, kinds: Mapping[Place, str], prompt: Sequence[int], new_tokens: int, repetitions: int
+    decoder: ProfiledDecoder, names: Mapping[Place, str], prompt: Sequence[int], new_tokens: int, repetitions: int
 ) -> list[PhaseProfile]:
     """Profile prefill and decoding.
 
     Args:
         decoder: a loaded decoder.
-        kinds: what each delegate call is, by (chain, instruction).
+        names: of the instructions, by (chain, instruction).
         prompt: its tokens.
         new_tokens: decoded behind it, one repetition each.
         repetitions: of the prefill; one more before them does not count.
@@ -133,14 +133,14 @@ def profile_phases(
         decoder.prefill(prompt, 0)
 
     return [
-        _phase(decoder, kinds, ("prefill", len(prompt)), prefill, repetitions),
-        _phase(decoder, kinds, ("decode", 1), decode, new_tokens),
+        _phase(decoder, names, ("prefill", len(prompt)), prefill, repetitions),
+        _phase(decoder, names, ("decode", 1), decode, new_tokens),
     ]
 
 
 def _phase(
     decoder: ProfiledDecoder,
-    kinds: Mapping[Place, str],
+    names: Mapping[Place, str],
     what: tuple[str, int],
     work: Callable[[int], None],
     repetitions: int,
@@ -150,17 +150,17 @@ def _phase(
     for index in range(repetitions):
         work(index)
     ms = 1e3 * (perf_counter() - began) / repetitions
-    rows = operator_times(decoder.profile(), kinds, repetitions, ms)
+    rows = operator_times(decoder.profile(), names, repetitions, ms)
     return PhaseProfile(*what, repetitions, ms, rows)
 
 
 def operator_times(
-    instructions: Iterable[Instruction], kinds: Mapping[Place, str], repetitions: int, ms: float
+    instructions: Iterable[Instruction], names: Mapping[Place, str], repetitions: int, ms: float
 ) -> tuple[OperatorTime, ...]:
     """Instructions summed by name, with what is left of ``ms``, the time of a repetition."""
     calls, spent = dict[str, int](), dict[str, float]()
     for step in instructions:
-        name = kinds.get((step.chain, step.index), step.name)
+        name = names.get((step.chain, step.index), step.name)
         calls[name] = calls.get(name, 0) + step.calls
         spent[name] = spent.get(name, 0.0) + step.total_ns / 1e6 / repetitions
     rows = [OperatorTime(name, calls[name] / repetitions, time, time / ms) for name, time in spent.items()]
@@ -168,19 +168,21 @@ def operator_times(
     return (*sorted(rows, key=lambda row: -row.ms), OperatorTime(OUTSIDE, 0.0, rest, rest / ms))
 
 
-def delegate_kinds(artifact: Path) -> dict[Place, str]:
-    """Each delegate call of ``forward`` by the matrices inside: how many, and how many weights."""
-    from edgec.exporter.bundle.pte_layout import delegate_constants
+def instruction_names(artifact: Path) -> dict[Place, str]:
+    """Each instruction of ``forward``: its operator, or its delegate by backend and the matrices inside."""
+    from edgec.exporter.bundle.pte_layout import read_calls
 
-    found = delegate_constants(artifact)
-    return {place: _kind([c.shape for c in constants if len(c.shape) == 2]) for place, constants in found.items()}
+    return {place: _name(call) for place, call in read_calls(artifact).items()}
 
 
-def _kind(matrices: Sequence[tuple[int, ...]]) -> str:
+def _name(call: Call) -> str:
+    if call.constants is None:
+        return call.name if "::" in call.name else f"delegate {call.name}"
+    matrices = [int(np.prod(constant.shape)) for constant in call.constants if len(constant.shape) == 2]
     if not matrices:
-        return f"{DELEGATE} without matrices"
-    weights = sum(int(np.prod(shape)) for shape in matrices)
-    return f"{DELEGATE}: {len(matrices)} matrices, {weights / 1e6:.4g} M weights"
+        return f"delegate {call.name} without matrices"
+    plural = "matrix" if len(matrices) == 1 else "matrices"
+    return f"delegate {call.name}: {len(matrices)} {plural}, {sum(matrices) / 1e6:.4g} M weights"
 
 
 def profile_bundle(bundle: Bundle, prompt: Sequence[int], new_tokens: int, repetitions: int) -> dict[str, Any]:
@@ -193,5 +195,5 @@ def profile_bundle(bundle: Bundle, prompt: Sequence[int], new_tokens: int, repet
     from edgec.runtime_py.session import decoder_limits
 
     decoder = ProfiledDecoder(bundle, decoder_limits(bundle))
-    found = profile_phases(decoder, delegate_kinds(bundle.artifact_path), prompt, new_tokens, repetitions)
+    found = profile_phases(decoder, instruction_names(bundle.artifact_path), prompt, new_tokens, repetitions)
     return {"phases": [asdict(phase) for phase in found]}

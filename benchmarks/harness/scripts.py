@@ -26,6 +26,7 @@ class Script:
 
 SCRIPTS = (
     Script("attention_kernel", ("--json",), 90),
+    Script("speculation", ("--json",), 120),
     Script("prefix", ("--json",), 130),
     Script("several_sessions", ("--json",), 60),
     Script("plan_accuracy", ("--json",), 40),

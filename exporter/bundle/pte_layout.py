@@ -204,23 +204,43 @@ def _initial_states(pieces: _Pieces) -> Iterator[Stored]:
             yield pieces.stored("initial states", CONSTANTS, content)
 
 
-def delegate_constants(artifact: Path, method: str = "forward") -> dict[tuple[int, int], tuple[XnnpackConstant, ...]]:
-    """What each XNNPACK delegate call of a method computes with, by the call's (chain, instruction).
+@dataclass(frozen=True)
+class Call:
+    """One instruction: an operator, e.g. ``aten::mul.out``, or a delegate of the backend ``name``.
+
+    ``constants``: what an XNNPACK delegate computes with; None for operators and other backends.
+    """
+
+    name: str
+    constants: tuple[XnnpackConstant, ...] | None = None
+
+
+def read_calls(artifact: Path, method: str = "forward") -> dict[tuple[int, int], Call]:
+    """What each instruction of a method calls, by (chain, instruction).
 
     Raises:
         InputError: E139, the file is no ExecuTorch program.
     """
     try:
         with artifact.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return dict(_delegate_calls(_parse(data)[1], method))
+            return dict(_calls(_parse(data)[1], method))
     except (OSError, ValueError, IndexError, KeyError) as error:
         raise _unreadable(artifact, error) from error
 
 
-def _delegate_calls(pieces: _Pieces, method: str) -> Iterator[tuple[tuple[int, int], tuple[XnnpackConstant, ...]]]:
+def _calls(pieces: _Pieces, method: str) -> Iterator[tuple[tuple[int, int], Call]]:
     plan = next(plan for plan in pieces.program.execution_plan if plan.name == method)
     for chain, steps in enumerate(plan.chains):
         for index, step in enumerate(steps.instructions):
-            number = getattr(step.instr_args, "delegate_index", None)
-            if number is not None and plan.delegates[number].id == "XnnpackBackend":
-                yield (chain, index), read_xnnpack_blob(_blob(pieces, plan.delegates[number])).constants
+            kernel, delegate = (getattr(step.instr_args, name, None) for name in ("op_index", "delegate_index"))
+            if kernel is not None:
+                operator = plan.operators[kernel]
+                yield (chain, index), Call(f"{operator.name}.{operator.overload}".removesuffix(".default"))
+            elif delegate is not None:
+                yield (chain, index), _delegate_call(pieces, plan.delegates[delegate])
+
+
+def _delegate_call(pieces: _Pieces, delegate: BackendDelegate) -> Call:
+    if delegate.id != "XnnpackBackend":
+        return Call(delegate.id)
+    return Call(delegate.id, read_xnnpack_blob(_blob(pieces, delegate)).constants)

@@ -12,7 +12,7 @@ from edgec.errors import ToolError
 from edgec.exporter.bundle.folder import open_bundle
 from edgec.runtime_py import executor
 from edgec.runtime_py.bench_job import Job, run_job
-from edgec.runtime_py.bench_profile import OUTSIDE, ProfiledDecoder, delegate_kinds, operator_times
+from edgec.runtime_py.bench_profile import OUTSIDE, ProfiledDecoder, instruction_names, operator_times
 from edgec.runtime_py.session import decoder_limits
 
 
@@ -38,11 +38,13 @@ def test_twins_are_summed_and_the_rest_is_outside() -> None:
     assert sum(row.share for row in rows) == pytest.approx(1)
 
 
-def test_delegates_are_told_apart_by_their_matrices(tiny_bundle: Path) -> None:
-    kinds = delegate_kinds(open_bundle(tiny_bundle).artifact_path)
-    assert kinds
-    assert all(name.startswith("delegate") for name in kinds.values())
-    assert any("weights" in name for name in kinds.values())
+def test_instructions_have_the_names_of_the_program(tiny_bundle: Path) -> None:
+    names = instruction_names(open_bundle(tiny_bundle).artifact_path)
+    assert sorted(names) == [(0, index) for index in range(len(names))]
+    assert all("::" in name or name.startswith("delegate XnnpackBackend") for name in names.values())
+    # Two layers of the tiny decoder: each attention once, and linear layers that differ between the delegates.
+    assert list(names.values()).count("llama::custom_sdpa.out") == 2
+    assert any("matrices" in name and name.endswith("M weights") for name in names.values())
 
 
 def test_a_job_profiles_both_phases(tiny_bundle: Path) -> None:
