@@ -1,0 +1,239 @@
+"""Tokens per second with and without guessing ahead: python -m benchmarks.speculation [--speculate auto] [--json].
+
+Two ways of going on behind the first tokens of a text. *own*: the example model writes on, greedily. *replayed*: the
+calls are the model's, the tokens are the text's own next ones, whatever the model thinks: what speculation would bring
+to a model that writes just this. With and without take turns on one loaded model; what the controller learns is kept
+from text to text, as in an app. All figures are measured: medians over texts and rounds, and the ratio's extremes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks.session_models import SUBJECTS, exported
+
+if TYPE_CHECKING:
+    from edgec.runtime_py.model import Model
+    from edgec.runtime_py.session import Session
+    from edgec.runtime_py.speculation.speculator import Speculator
+    from edgec.runtime_py.stepper import Logits, Stepper
+
+ROOT = Path(__file__).resolve().parents[1]
+WORST = 0.95
+GOALS = {"repetitive": 2.0, "JSON": 2.0, "code": 3.0, "prose": WORST}
+PROMPT_TOKENS, NEW_TOKENS, ROUNDS = 160, 300, 5
+CODE = ("runtime_py/sampling.py", "exporter/spec.py", "passes/contract.py", "runtime_py/stopping.py")
+
+
+@dataclass(frozen=True)
+class Lap:
+    """One text: what its tokens behind the first took."""
+
+    tokens: tuple[int, ...]
+    wall_ms: float
+    cpu_ms: float
+    tokens_per_call: float
+    acceptance: float | None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kind of text, one way of going on.
+
+    Attributes:
+        off: tokens/s without drafts, wall.
+        on: tokens/s with drafts.
+        ratio: on / off, the median over texts and rounds, with its extremes; ``cpu_ratio`` the same of CPU time.
+        tokens_per_call: with drafts.
+        acceptance: share of drafted tokens that were right; None when nothing was drafted.
+        same: every token is the same with and without.
+    """
+
+    kind: str
+    way: str
+    texts: int
+    off: float
+    on: float
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    cpu_ratio: float
+    tokens_per_call: float
+    acceptance: float | None
+    same: bool
+
+
+class Replayed:
+    """A model whose calls are real and whose logits say what a given text says."""
+
+    def __init__(self, session: Session, text: Sequence[int]) -> None:
+        self.limits, self.reusable, self.head_logits = session.limits, session.reusable, session.head_logits
+        self._session, self._text = session, text
+
+    def forward(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> Logits:
+        """The session's call, with the text's next token far ahead of all others in each row."""
+        logits = self._session.forward(tokens, start, rows)
+        for index, row in enumerate(rows):
+            logits[index, self._text[start + row + 1]] = np.float32(1e9)
+        return logits
+
+    def prefill(self, tokens: Sequence[int], start: int) -> Logits:
+        """As a session."""
+        from edgec.runtime_py.stepper import prefill_in_chunks
+
+        return prefill_in_chunks(self, tokens, start)
+
+
+def lap(stepper: Stepper, prompt: Sequence[int], count: int, ahead: Speculator | None) -> Lap:
+    """``count`` tokens behind a prompt; the first one is not timed."""
+    from edgec.runtime_py.generate import stream_tokens
+    from edgec.runtime_py.sampling import Sampler, Sampling
+
+    greedy = Sampling()
+    stream = ahead.tokens(stepper, prompt, greedy, count) if ahead else stream_tokens(stepper, prompt, Sampler(greedy))
+    first, wall, cpu = next(stream), perf_counter(), process_time()
+    tokens = (first, *islice(stream, count - 1))
+    wall, cpu = perf_counter() - wall, process_time() - cpu
+    counts = ahead.counts if ahead else None
+    per_call = counts.tokens_per_call if counts else 1.0
+    return Lap(tokens, wall * 1e3, cpu * 1e3, per_call or 1.0, counts.acceptance if counts else None)
+
+
+def texts_of(kind: str) -> list[str]:
+    """Four texts of a kind, made or taken from this repository."""
+    if kind == "code":
+        return [(ROOT / name).read_text() for name in CODE]
+    if kind == "prose":
+        whole = (ROOT / "exporter/parity/probe_text.txt").read_text()
+        return [whole[len(whole) * part // 4 :] + whole[: len(whole) * part // 4] for part in range(4)]
+    rng = random.Random(0)
+    return [_records(rng) if kind == "JSON" else _log(rng) for _ in range(4)]
+
+
+def _records(rng: random.Random) -> str:
+    names = ("Pierre", "Natasha", "Andrew", "Sonya", "Nicholas", "Mary", "Boris", "Helene")
+    people = [
+        {"id": index, "name": rng.choice(names), "age": rng.randint(17, 70), "city": "Moscow", "invited": True}
+        for index in range(60)
+    ]
+    return json.dumps({"guests": people}, indent=2)
+
+
+def _log(rng: random.Random) -> str:
+    acts = ("opened the door", "closed the door", "lit the candle", "read the letter")
+    return "".join(f"Hour {hour}: the old servant {rng.choice(acts)} and went away.\n" for hour in range(1, 90))
+
+
+def measure(model: Model, kind: str, way: str, ahead: Speculator, rounds: int = ROUNDS) -> Row:
+    """Both ways for each text of a kind, in turns."""
+    found: list[tuple[Lap, Lap]] = []
+    for text in texts_of(kind):
+        ids = model.encode(text)[: model.session.limits.context]
+        count = min(NEW_TOKENS, len(ids) - PROMPT_TOKENS)
+        stepper: Stepper = Replayed(model.session, [*ids, 0]) if way == "replayed" else model.session
+        found += [_pair(stepper, ids[:PROMPT_TOKENS], count, ahead, turn) for turn in range(rounds)]
+    return _row(kind, way, len(found) // rounds, found)
+
+
+def _pair(stepper: Stepper, prompt: Sequence[int], count: int, ahead: Speculator, turn: int) -> tuple[Lap, Lap]:
+    """Without and with; who goes first changes from turn to turn."""
+    if turn % 2:
+        on, off = lap(stepper, prompt, count, ahead), lap(stepper, prompt, count, None)
+    else:
+        off, on = lap(stepper, prompt, count, None), lap(stepper, prompt, count, ahead)
+    return off, on
+
+
+def _row(kind: str, way: str, texts: int, found: Sequence[tuple[Lap, Lap]]) -> Row:
+    ratios = [off.wall_ms / on.wall_ms for off, on in found]
+    accepted = [on.acceptance for _, on in found if on.acceptance is not None]
+    return Row(
+        kind,
+        way,
+        texts,
+        off=median(_speed(off) for off, _ in found),
+        on=median(_speed(on) for _, on in found),
+        ratio=median(ratios),
+        ratio_low=min(ratios),
+        ratio_high=max(ratios),
+        cpu_ratio=median(off.cpu_ms / on.cpu_ms for off, on in found),
+        tokens_per_call=median(on.tokens_per_call for _, on in found),
+        acceptance=median(accepted) if accepted else None,
+        same=all(off.tokens == on.tokens for off, on in found),
+    )
+
+
+def _speed(one: Lap) -> float:
+    return (len(one.tokens) - 1) / one.wall_ms * 1e3
+
+
+def rows_of(model: Model, choice: str) -> Iterator[Row]:
+    """All kinds, both ways; one text before them warms the caches."""
+    ahead = model.speculator(choice)
+    if ahead is None:
+        return
+    lap(model.session, model.encode("Once upon a time"), 64, None)
+    for way in ("own", "replayed"):
+        for kind in GOALS:
+            yield measure(model, kind, way, ahead)
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows as a Markdown table."""
+    head = "| text | going on | off, tokens/s | on, tokens/s | ratio | extremes | CPU time | goal | per call | right |"
+    return "\n".join([head, "|---" * 10 + "|", *map(_line, rows)])
+
+
+def _line(row: Row) -> str:
+    right = "nothing drafted" if row.acceptance is None else f"{row.acceptance:.0%}"
+    cells = (
+        row.kind,
+        row.way,
+        f"{row.off:,.0f}",
+        f"{row.on:,.0f}",
+        f"{row.ratio:.2f}{'' if row.same else ' (another text)'}",
+        f"{row.ratio_low:.2f}-{row.ratio_high:.2f}",
+        f"{row.cpu_ratio:.2f}",
+        f"{GOALS[row.kind]:g}",
+        f"{row.tokens_per_call:.2f}",
+        right,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def as_json(rows: Sequence[Row], options: Mapping[str, object]) -> str:
+    """For machines; null is unavailable."""
+    found = [{**asdict(row), "goal": GOALS[row.kind]} for row in rows]
+    return json.dumps({"obtained": "measured", **options, "rows": found})
+
+
+def main(write: Callable[[str], None] = print) -> None:
+    """Export, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--bundle", type=Path, help="measure this one instead of the exported example")
+    parser.add_argument("--speculate", default="auto", help="as for edgec run")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--build", type=Path, default=Path("build/bench/sessions"))
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    import edgec
+
+    bundle = given.bundle or exported(SUBJECTS["tiny-llama"], given.build)
+    rows = list(rows_of(edgec.load(bundle, threads=given.threads), given.speculate))
+    options = {"threads": given.threads, "speculate": given.speculate}
+    write(as_json(rows, options) if given.json else table(rows))
+
+
+if __name__ == "__main__":
+    main()
