@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from edgec.exporter.capture.attention import layer_of
-from edgec.exporter.parity.execution import Call, Tokens, call_inputs, last_rows, record_layers
+from edgec.exporter.parity.execution import Call, Tokens, call_inputs, compared_positions, last_rows, record_layers
 from edgec.exporter.program import Interface, Program, TensorType
 from edgec.passes.contract import clone
 
@@ -26,10 +26,15 @@ def first_diverging_layer(
 
 
 def program_layers(program: Program, tokens: Tokens, plan: Sequence[Call]) -> dict[int, Tensor]:
-    """Attention outputs [1, S, H, D] of all tokens, by layer, fed by ``plan`` when the program has a cache."""
-    calls = plan if program.interface.states else [Call(0, len(tokens), 1)]
-    parts = [record_layers(program.graph, _inputs(program.interface, tokens, call)) for call in calls]
-    return {layer: torch.cat([part[layer] for part in parts], 1) for layer in parts[0]}
+    """Attention outputs [1, P, H, D] at the compared positions, by layer, fed by ``plan`` when the program has a cache.
+
+    ``prefill_skip`` computes some layers for the rows with logits only, which are just these.
+    """
+    if not program.interface.states:
+        whole = record_layers(program.graph, _inputs(program.interface, tokens, Call(0, len(tokens), 1)))
+        return {layer: value[:, compared_positions(plan)] for layer, value in whole.items()}
+    parts = [(call, record_layers(program.graph, _inputs(program.interface, tokens, call))) for call in plan]
+    return {layer: torch.cat([part[layer][:, -call.rows :] for call, part in parts], 1) for layer in parts[0][1]}
 
 
 def _inputs(interface: Interface, tokens: Tokens, call: Call) -> list[Tensor]:
@@ -61,5 +66,5 @@ def artifact_layers(artifact: Path, exposed: Program, tokens: Tokens, plan: Sequ
     for call in plan:
         outputs = method(_inputs(exposed.interface, tokens, call))
         for layer, value in zip(layers, outputs[1:], strict=True):
-            parts[layer].append(value.clone())
+            parts[layer].append(value[:, -call.rows :].clone())
     return {layer: torch.cat(values, 1) for layer, values in parts.items()}

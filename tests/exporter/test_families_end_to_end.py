@@ -15,7 +15,6 @@ from tests.families import FAMILIES, Family, save
 
 # Longer than a prefill chunk's third and five times the sliding window of 8.
 PROMPT, NEW_TOKENS = 24, 40
-CACHED = tuple(family for family in FAMILIES if family.name != "gemma2")
 # The ring cache runs in every CI; the others are about half a minute each.
 QUICK = "mistral"
 
@@ -38,7 +37,7 @@ def greedy_in_bundle(session: Session, prompt: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "family", [f if f.name == QUICK else pytest.param(f, marks=pytest.mark.slow) for f in CACHED], ids=lambda f: f.name
+    "family", [f if f.name == QUICK else pytest.param(f, marks=pytest.mark.slow) for f in FAMILIES], ids=lambda f: f.name
 )
 def test_the_artifact_says_what_transformers_says(family: Family, tmp_path: Path) -> None:
     folder = save(family, tmp_path / family.name)
@@ -50,8 +49,8 @@ def test_the_artifact_says_what_transformers_says(family: Family, tmp_path: Path
     assert sorted({state.layer for state in states}) == own, "a layer that reads another's keys has no cache"
 
 
-def test_soft_capped_attention_is_refused_for_now(tmp_path: Path) -> None:
+def test_soft_capped_attention_needs_edgecs_kernels(tmp_path: Path) -> None:
     family = next(family for family in FAMILIES if family.name == "gemma2")
     with pytest.raises(InputError) as refused:
-        edgec.export(save(family, tmp_path / "gemma2"), recipe="float", out=tmp_path / "x.edgec")
+        edgec.export(save(family, tmp_path / "gemma2"), recipe="float", out=tmp_path / "x.edgec", kernels="standard")
     assert refused.value.code == "E181" and "soft-caps" in refused.value.why

@@ -21,6 +21,7 @@ from edgec.exporter.parity.metrics import difference
 from edgec.exporter.program import Effect, Interface, Program
 from edgec.passes.contract import clone, nodes_of, run_pass
 from edgec.passes.kv_cache import KvCache
+from edgec.passes.prefill_skip import PrefillSkip
 from edgec.passes.quantize import Quantize
 from edgec.passes.weight_scheme import WeightScheme
 from tests.passes.decoders import CONTEXT, ROWS, captured, tokens
@@ -170,3 +171,15 @@ def test_a_broken_artifact_is_located_by_lowering_it_with_its_layers_exposed() -
     probe = Probe(tuple(tokens(24)), PLAN, "seeded")
     assert locate_in_artifact(program, probe, lower_wrongly) == 1
     assert locate_in_artifact(program, probe, lambda exposed: lower(exposed).artifact) is None
+
+
+def test_layers_computed_for_chosen_rows_only_are_compared_where_all_have_them() -> None:
+    cached = run_pass(captured("llama"), KvCache(CONTEXT, 12))
+    skipping = run_pass(cached, PrefillSkip())
+    plan = call_plan(30, 12, ROWS)
+    wanted, got, uncached = (program_layers(one, tokens(30), plan) for one in (cached, skipping, captured("llama")))
+    assert {value.shape for value in got.values()} == {value.shape for value in uncached.values()}
+    # The same float32 sums over fewer rows.
+    assert first_diverging_layer(wanted, got, 1e-4) is None and first_diverging_layer(uncached, got, 1e-4) is None
+    got[1] = got[1] + 1.0
+    assert first_diverging_layer(wanted, got, 1e-4) == 1
