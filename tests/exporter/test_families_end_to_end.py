@@ -37,7 +37,9 @@ def greedy_in_bundle(session: Session, prompt: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "family", [f if f.name == QUICK else pytest.param(f, marks=pytest.mark.slow) for f in FAMILIES], ids=lambda f: f.name
+    "family",
+    [f if f.name == QUICK else pytest.param(f, marks=pytest.mark.slow) for f in FAMILIES],
+    ids=lambda f: f.name,
 )
 def test_the_artifact_says_what_transformers_says(family: Family, tmp_path: Path) -> None:
     folder = save(family, tmp_path / family.name)

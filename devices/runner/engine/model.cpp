@@ -89,6 +89,7 @@ std::unique_ptr<Session> Model::load_packed(const std::string& packed_path) {
   }
   std::unique_ptr<Session> session = std::make_unique<Session>(*this, file.path());
   file.unlock_backend();
+  file.fault_in();
   weights_path_ = file.path();
   info_.packed = mapped ? EDGEC_PACKED_MAPPED : EDGEC_PACKED_WRITTEN;
   info_.packed_bytes = file.bytes();

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -157,6 +158,19 @@ void PackedFile::unlock_backend() const {
     }
   }
   closedir(folder);
+}
+
+void PackedFile::fault_in() const {
+#if defined(MADV_POPULATE_READ)
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long begin = 0, end = 0;
+    const bool ours = line.size() > path_.size() && line.compare(line.size() - path_.size(), path_.size(), path_) == 0;
+    if (ours && std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) == 2) {
+      (void)madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ);
+    }
+  }
+#endif
 }
 
 int64_t PackedFile::bytes() const {

@@ -38,6 +38,9 @@ class PackedFile {
   void drop_aside() const;
   // Give up the locks that the backend of this process holds on the file: it is only read from now on.
   void unlock_backend() const;
+  // Enter the file's pages into this process's page tables at once, where the kernel can. One by one, on first use, they
+  // cost the first token more than everything else (a 160 MB file: some 40 ms).
+  void fault_in() const;
   int64_t bytes() const;
 
  private:

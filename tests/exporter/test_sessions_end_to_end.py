@@ -1,0 +1,46 @@
+"""Saved state of real artifacts with rings and rounded caches: what follows a restored one is the same, bit for bit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import edgec
+from edgec.exporter.recipes import load_recipe
+from tests.families import FAMILIES, save
+
+TOKENS = [3 + (7 * i) % 120 for i in range(100)]
+NEXT = [5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("kv_dtype", "kernels"),
+    [
+        ("int8", "edgec"),
+        pytest.param("int4", "edgec", marks=pytest.mark.slow),
+        pytest.param("float16", "edgec", marks=pytest.mark.slow),
+        pytest.param("float32", "standard", marks=pytest.mark.slow),
+        pytest.param("int8", "standard", marks=pytest.mark.slow),
+    ],
+)
+def test_a_cache_with_rings_comes_back(kv_dtype: str, kernels: str, tmp_path: Path) -> None:
+    """Windows of 8 in rings of 23 that have turned four times, beside full layers."""
+    family = next(family for family in FAMILIES if family.name == "gemma3_text")
+    recipe = replace(load_recipe("float"), kv_dtype=kv_dtype, kernels=kernels, prefill_chunk=16)
+    budgets = {"kl_mean": 9.0, "top1_agreement": 0.0}  # random weights with 4-bit keys: quality is not the question
+    folder = save(family, tmp_path / "model")
+    model = edgec.load(edgec.export(folder, recipe=recipe, out=tmp_path / "x.edgec", context=128, budgets=budgets))
+    assert {state.layout for state in model.bundle.manifest.states} == {"ring", "full"}
+    model.session.prefill(TOKENS, 0)
+    model.save_session(tmp_path / "s")
+    other = model.new_session()
+    other.session.prefill(TOKENS[::-1], 0)
+    other.load_session(tmp_path / "s")
+    for start in (len(TOKENS), len(TOKENS) - 9):
+        here, there = (m.session.forward(NEXT, start, range(3)) for m in (model, other))
+        assert np.array_equal(here, there) and np.ptp(here) > 0
+    used = (tmp_path / "s").stat().st_size
+    assert used < sum(state.bytes for state in model.bundle.manifest.states)
