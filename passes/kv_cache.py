@@ -43,6 +43,7 @@ class KvCache:
         dtype: float32, float16, int8, or int4 (with edgec's kernels).
         sink_tokens: leading tokens that windowed layers never lose.
         kernels: ``edgec`` for its own operators, ``standard`` for those that every ExecuTorch app has.
+        rings: windowed layers keep a ring; without, all positions and a mask, as states of fixed shape want it.
     """
 
     context: int
@@ -50,6 +51,7 @@ class KvCache:
     dtype: str = "float32"
     sink_tokens: int = 0
     kernels: str = "edgec"
+    rings: bool = True
     name: str = "kv_cache"
 
     @property
@@ -82,7 +84,7 @@ class KvCache:
         rewriter = {"edgec": OwnCache, "standard": StandardCache}[self.kernels](graph, states, self.dtype)
         for node in nodes_of(graph, OPERATOR):
             window = AttentionCall.of(node).window or None
-            rewriter.replace(node, layout(window, self.context, self.chunk, self.sink_tokens))
+            rewriter.replace(node, layout(window, self.context, self.chunk, self.sink_tokens, self.rings))
         return Interface(
             inputs=tuple(_bounded(program.interface, self.chunk)),
             outputs=program.interface.outputs,

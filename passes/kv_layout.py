@@ -37,7 +37,7 @@ class Layout:
         return self.kind == "ring" or self.window is not None
 
 
-def layout(window: int | None, context: int, chunk: int, sink: int) -> Layout:
+def layout(window: int | None, context: int, chunk: int, sink: int, rings: bool = True) -> Layout:
     """The smallest exact cache: a window of w and chunks of c tokens need a ring of w - 1 + c slots.
 
     The first query of a chunk still needs the w - 1 tokens before it after the chunk's last token was written; the
@@ -46,7 +46,8 @@ def layout(window: int | None, context: int, chunk: int, sink: int) -> Layout:
     if window is None or window >= context:
         return Layout("full", context)
     slots = window - 1 + chunk + sink
-    return Layout("ring", slots, window, sink) if slots < context else Layout("full", context, window, sink)
+    turns = rings and slots < context
+    return Layout("ring", slots, window, sink) if turns else Layout("full", context, window, sink)
 
 
 def write_slots(where: Layout, positions: Tensor) -> Tensor:
