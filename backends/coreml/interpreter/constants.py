@@ -1,0 +1,83 @@
+"""Constants as tensors: read, decompressed and kept at their first use, once for all functions of a package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from edgec.backends.coreml.interpreter.blob import WeightFile, decoded
+from edgec.backends.coreml.interpreter.element_types import ElementType
+from edgec.backends.coreml.interpreter.graph import Constant, Expression, Immediate, Stored, ValueType
+from edgec.backends.coreml.interpreter.operators.compression import DECOMPRESSIONS
+from edgec.backends.coreml.interpreter.proto import messages
+
+Value = Tensor | str | list[str]
+
+
+class Constants:
+    """All constants of one package; functions that share a weight share its tensor."""
+
+    def __init__(self, weights: Path) -> None:
+        """Nothing is read yet; ``weights`` is the package's folder of weight files."""
+        self._folder = weights
+        self._files: dict[str, WeightFile] = {}
+        self._values: dict[Constant, Any] = {}
+
+    def value(self, constant: Constant) -> Value:
+        """A constant's value; a compressed weight in the dtype that it decompresses to.
+
+        Raises:
+            InputError: E421, its bytes are not in the package.
+        """
+        if constant not in self._values:
+            self._values[constant] = self._made(constant)
+        return self._values[constant]
+
+    def held_bytes(self) -> int:
+        """Bytes of the tensors made so far."""
+        tensors = {v.data_ptr(): v.numel() * v.element_size() for v in self._values.values() if isinstance(v, Tensor)}
+        return sum(tensors.values())
+
+    def _made(self, constant: Constant) -> Value:
+        if isinstance(constant, Stored):
+            return self._stored(constant)
+        return immediate(constant) if isinstance(constant, Immediate) else self._decompressed(constant)
+
+    def _stored(self, constant: Stored) -> Tensor:
+        if constant.file not in self._files:
+            self._files[constant.file] = WeightFile(self._folder / constant.file)
+        element, shape = _known(constant.type)
+        return decoded(self._files[constant.file].bytes_at(constant.offset), element, shape)
+
+    def _decompressed(self, constant: Expression) -> Tensor:
+        # Parameters are used by this weight alone: they are not kept beside it.
+        inputs = {name: self._made(value) for name, value in constant.inputs}
+        result = DECOMPRESSIONS[constant.operator](**inputs)
+        return result[constant.index] if isinstance(result, tuple) else result
+
+
+def immediate(constant: Immediate) -> Value:
+    """The value that stands in the program itself."""
+    value = messages("MIL_pb2").Value.FromString(constant.message)
+    kind = value.immediateValue.WhichOneof("value")
+    if kind == "list":
+        return [str(item.immediateValue.tensor.strings.values[0]) for item in value.immediateValue.list.values]
+    tensor = value.immediateValue.tensor
+    field = tensor.WhichOneof("value")
+    values: Any = getattr(tensor, field).values if field else []
+    if constant.type.element is None:
+        return str(values[0])
+    element, shape = _known(constant.type)
+    if field == "bytes":
+        return decoded(np.frombuffer(values, dtype=np.uint8), element, shape)
+    return torch.tensor(list(values), dtype=element.held).reshape(shape)
+
+
+def _known(kind: ValueType) -> tuple[ElementType, tuple[int, ...]]:
+    """A constant's type: it is no text and every dimension is known."""
+    assert kind.element is not None
+    return kind.element, tuple(int(size) for size in kind.shape if size is not None)

@@ -1,0 +1,42 @@
+"""Operators take tensors; the few that stand for sizes, axes or switches are read as Python values here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+Unary = Callable[[Tensor], Tensor]
+Binary = Callable[[Tensor, Tensor], Tensor]
+
+
+def of_x(function: Unary) -> Callable[..., Tensor]:
+    """A function of one tensor under MIL's name for it."""
+
+    def run(x: Tensor) -> Tensor:
+        return function(x)
+
+    return run
+
+
+def of_x_and_y(function: Binary) -> Callable[..., Tensor]:
+    """A function of two tensors under MIL's names for them."""
+
+    def run(x: Tensor, y: Tensor) -> Tensor:
+        return function(x, y)
+
+    return run
+
+
+def ints(values: Any) -> list[int]:
+    """A tensor of any shape, or a sequence, as a list of ints."""
+    if isinstance(values, Tensor):
+        return [int(value) for value in values.reshape(-1).tolist()]
+    return [int(value) for value in values]
+
+
+def sizes(values: Any, x: Tensor, dim: int) -> list[int]:
+    """One int per spatial dimension, repeated when a single one is given."""
+    found = ints(values)
+    return found if len(found) == x.dim() - dim else found * (x.dim() - dim)
