@@ -57,7 +57,7 @@ class FiniteMask:
     def ensures(self, program: Program) -> None:
         """No literal below the bound is left."""
         for node in nodes_of(program.graph, *_LITERAL_AT):
-            assert not _too_low(node.args[_LITERAL_AT[node.target]])
+            assert not _too_low(node.args[_LITERAL_AT[node.target]])  # type: ignore[index]
 
 
 def _too_low(value: Any) -> bool:

@@ -1,6 +1,6 @@
 """Give every node of a graph its fake value for inputs of known shapes; sizes become numbers.
 
-    x [1,64,H] -> sym_size(1) -> view(x, [1, s, 16, 32])          ==>          view(x, [1, 64, 16, 32])
+x [1,64,H] -> sym_size(1) -> view(x, [1, s, 16, 32])          ==>          view(x, [1, 64, 16, 32])
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
     v -> edgec::cache_write(V)                              -> edgec::cached_attention(q, K, V)
     ==>
     k [1,S,G,D] -> transpose -> pad D to 32s -> edgec::update_slots(K [1,G,slots,D'], start) -> K'  -> stored
-    q [1,S,H,D] -> [1,G,H/G*S,D'] -> matmul K'^T -> softcap? -> + mask -> softmax (with sinks?) -> matmul V' -> [1,S,H,D]
+    q [1,S,H,D] -> [1,G,H/G*S,D'] -> matmul K'^T -> softcap? -> + mask -> softmax (with sinks?) -> matmul V'
+      -> [1,S,H,D]
 
     updates = "caller": K is an input, k an output ``new_...``, and attention reads K and k side by side; the caller
     writes k into K's slots ``start ..``.
@@ -35,7 +36,7 @@ from edgec.passes.contract import nodes_of, placeholder
 from edgec.passes.emit import Emitter
 from edgec.passes.fuse_rope import swapped
 from edgec.passes.operators import CACHE_WRITE, CACHED_ATTENTION
-from edgec.passes.static_attention import CacheView, CachedCall, Masks, attend
+from edgec.passes.static_attention import CachedCall, CacheView, Masks, attend
 from edgec.passes.static_operators import UPDATE_SLOTS
 
 aten = torch.ops.aten

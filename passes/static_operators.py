@@ -26,9 +26,7 @@ def _fake(cache: Tensor, value: Tensor, start: Tensor) -> Tensor:
 
 # Kept alive: a library that is collected takes its operators along.
 _LIBRARY = torch.library.Library(NAMESPACE, "FRAGMENT")
-_LIBRARY.define(
-    "update_slots(Tensor cache, Tensor value, Tensor start) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,)
-)
+_LIBRARY.define("update_slots(Tensor cache, Tensor value, Tensor start) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
 _LIBRARY.impl("update_slots", update_slots, "CPU")
 torch.library.register_fake(f"{NAMESPACE}::update_slots", _fake, lib=_LIBRARY)
 UPDATE_SLOTS = torch.ops.edgec.update_slots.default

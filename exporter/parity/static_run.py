@@ -1,0 +1,119 @@
+"""Run static methods over tokens, as a phone would: whole chunks with padding behind them, then single tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from edgec.exporter.parity.execution import Call
+from edgec.exporter.program import Program
+
+PREFILL, DECODE = "prefill", "decode"
+_PADDING = 0
+# Tokens of the last chunk, of 8: what lies behind them is padding that later tokens must overwrite.
+_LAST_CHUNK, _DECODED = 5, 32
+
+
+class Methods(Protocol):
+    """The methods of one model over shared states."""
+
+    @property
+    def chunk(self) -> int:
+        """Tokens that one call of ``prefill`` takes."""
+        ...
+
+    def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Execute one method; states stay for the next.
+
+        Args:
+            method: ``prefill`` or ``decode``.
+            inputs: ``tokens`` int32 [1, S], ``start`` int32 [1], ``last`` int32 [1].
+
+        Returns:
+            the logits of row ``last``, float32 [V].
+        """
+        ...
+
+
+def static_plan(length: int, chunk: int) -> tuple[Call, ...]:
+    """Three chunks, the last one not full, and 32 single tokens; fewer where there are fewer tokens."""
+    sizes = [chunk, chunk, max(1, chunk * _LAST_CHUNK // 8), *[1] * _DECODED]
+    calls: list[Call] = []
+    start = 0
+    for size in sizes:
+        if (start + chunk > length and size > 1) or start + size > length:
+            continue
+        calls.append(Call(start, size, 1))
+        start += size
+    return tuple(calls)
+
+
+def run_static(methods: Methods, tokens: Sequence[int], plan: Sequence[Call]) -> Tensor:
+    """Teacher-forced logits, float32 [P, V], of the last token of every call."""
+    with torch.no_grad():
+        return torch.stack([_call(methods, tokens, call) for call in plan])
+
+
+def _call(methods: Methods, tokens: Sequence[int], call: Call) -> Tensor:
+    method, size = (DECODE, 1) if call.size == 1 else (PREFILL, methods.chunk)
+    given = list(tokens[call.start : call.start + call.size])
+    inputs = {
+        "tokens": torch.tensor([given + [_PADDING] * (size - call.size)], dtype=torch.int32),
+        "start": torch.tensor([call.start], dtype=torch.int32),
+        "last": torch.tensor([call.size - 1], dtype=torch.int32),
+    }
+    return methods.call(method, inputs)
+
+
+@dataclass
+class GraphMethods:
+    """Static methods as graphs, executed by torch.
+
+    Attributes:
+        programs: by method; their states are one.
+        states: what lies in them now.
+    """
+
+    programs: Mapping[str, Program]
+    states: dict[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Begin with empty states, held once for all methods."""
+        for program in self.programs.values():
+            for state in program.interface.states:
+                if state.buffer not in self.states:
+                    self.states[state.buffer] = torch.zeros(state.shape, dtype=state.dtype)
+                if hasattr(program.graph, state.buffer):
+                    setattr(program.graph, state.buffer, self.states[state.buffer])
+
+    @property
+    def chunk(self) -> int:
+        """Tokens that one call of ``prefill`` takes."""
+        return int(self.programs[PREFILL].interface.inputs[0].shape[1])  # type: ignore[arg-type]
+
+    def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Execute a graph; new rows that it returns are written here, as a caller would."""
+        program = self.programs[method]
+        names = [tensor.name for tensor in program.interface.inputs]
+        results = program.graph(*({**self.states, **inputs}[name] for name in names))
+        results = results if isinstance(results, tuple | list) else (results,)
+        named = dict(zip((tensor.name for tensor in program.interface.outputs), results, strict=True))
+        write_new_rows(self.states, named, int(inputs["start"]))
+        return joined_logits(named)
+
+
+def write_new_rows(states: Mapping[str, Tensor], outputs: Mapping[str, Tensor], start: int) -> None:
+    """What a caller does with outputs ``new_STATE`` [1, G, S, D]: they go to slots ``start ..`` of that state."""
+    for name, value in outputs.items():
+        if name.startswith("new_"):
+            states[name.removeprefix("new_")][:, :, start : start + value.shape[2]] = value
+
+
+def joined_logits(outputs: Mapping[str, Tensor]) -> Tensor:
+    """``logits``, or ``logits_0``, ``logits_1``, ... side by side: float32 [V]."""
+    parts = [value.reshape(-1) for name, value in outputs.items() if name == "logits" or name.startswith("logits_")]
+    return torch.cat(parts).float()

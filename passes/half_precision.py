@@ -1,0 +1,106 @@
+"""All arithmetic in float16, as Core ML's and Core AI's fast units compute.
+
+    W float32 | bfloat16 -> to(float32) -> conv2d(x float32)          ==>          W float16 -> conv2d(x float16)
+
+Integers stay; logits leave as float16. Legality: nothing in the graph exceeds 65504 in float16, which
+``fp16_safe_norm``, ``finite_mask`` and ``position_tables`` see to, and the ladder checks. Approximate: it is the
+rounding of the device, and the artifact is compared with the float32 graph. Weights are halved: 0.6 G parameters of
+float32 take 2.4 GB, then 1.2 GB.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_aggregate
+
+from edgec.exporter.program import Effect, Interface, Program, TensorType
+
+aten = torch.ops.aten
+_WIDE = (torch.float32, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class HalfPrecision:
+    """float16 constants, casts and results; approximate."""
+
+    name: str = "half_precision"
+    effect: Effect = Effect.APPROXIMATE
+
+    def requires(self, program: Program) -> None:
+        """Nothing: values out of range are found by the ladder."""
+
+    def apply(self, graph: GraphModule, program: Program) -> Interface:
+        """Convert tensors one by one, and every dtype that an operator names."""
+        _convert_tensors(graph)
+        for node in list(graph.graph.nodes):
+            if node.op == "call_function":
+                node.args, node.kwargs = map_aggregate(node.args, _half), map_aggregate(node.kwargs, _half)
+                _default_to_half(node)
+                _drop_cast(graph, node)
+            if isinstance(node.meta.get("val"), Tensor) and node.meta["val"].dtype in _WIDE:
+                node.meta["val"] = node.meta["val"].to(torch.float16)
+        return _half_interface(program.interface)
+
+    def ensures(self, program: Program) -> None:
+        """No tensor of the graph is wider than 16 bits."""
+        held = (*program.graph.parameters(), *program.graph.buffers())
+        assert all(tensor.dtype not in _WIDE for tensor in held)
+
+
+def _half(value: Any) -> Any:
+    return torch.float16 if value in _WIDE else value
+
+
+def _default_to_half(node: Node) -> None:
+    """Dequantisation names its result's dtype, float32 by default."""
+    target = node.target
+    if isinstance(target, torch._ops.OpOverload) and "output_dtype" in {a.name for a in target._schema.arguments}:
+        node.kwargs = {**node.kwargs, "output_dtype": torch.float16}
+
+
+def _drop_cast(graph: GraphModule, node: Node) -> None:
+    """A cast to float16 of what is float16 by now."""
+    if node.target is not aten.to.dtype or node.args[1] is not torch.float16:
+        return
+    source = node.args[0]
+    assert isinstance(source, Node)
+    if source.meta["val"].dtype is torch.float16:
+        node.replace_all_uses_with(source)
+        graph.graph.erase_node(node)
+
+
+def _convert_tensors(graph: GraphModule) -> None:
+    """Parameters and buffers in place; what several names share stays shared."""
+    done: dict[int, Tensor] = {}
+    for module in graph.modules():
+        for table in (module._parameters, module._buffers):
+            for name, value in list(table.items()):
+                if isinstance(value, Tensor) and value.dtype in _WIDE:
+                    table[name] = _converted(value, done)  # type: ignore[assignment]
+
+
+def _converted(value: Tensor, done: dict[int, Tensor]) -> Tensor:
+    if id(value) not in done:
+        half = value.detach().to(torch.float16)
+        done[id(value)] = (
+            torch.nn.Parameter(half, requires_grad=False) if isinstance(value, torch.nn.Parameter) else half
+        )
+    return done[id(value)]
+
+
+def _half_interface(before: Interface) -> Interface:
+    return replace(
+        before,
+        inputs=tuple(map(_half_type, before.inputs)),
+        outputs=tuple(map(_half_type, before.outputs)),
+        states=tuple(replace(s, dtype=_half(s.dtype)) for s in before.states),
+    )
+
+
+def _half_type(tensor: TensorType) -> TensorType:
+    return replace(tensor, dtype=_half(tensor.dtype))
