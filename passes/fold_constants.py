@@ -4,8 +4,8 @@
     inv_freq -> unsqueeze -> expand -> to(float32)    ==>      inv_freq_folded
 
 Legality: the operators are pure and read parameters, constant buffers and literal arguments only. Not folded: buffers
-that a call changes (caches), the dequantisation of integer weights (it would undo the quantisation), and results more
-than ``growth`` times as large as what they are made from, above a small size.
+that a call changes (caches), the dequantisation of integers and look-up tables (it would undo the compression), and
+results more than ``growth`` times as large as what they are made from, above a small size.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from torch.fx import GraphModule, Node
 
 from edgec.exporter.capture.decoder import attribute
 from edgec.exporter.program import Effect, Interface, Program
+from edgec.passes.lut_form import DEQUANTIZE_LUT
 from edgec.passes.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE, drop_if_unused
 
-_NEVER = frozenset({CHOOSE, DEQUANTIZE, QUANTIZE})
+_NEVER = frozenset({CHOOSE, DEQUANTIZE, DEQUANTIZE_LUT, QUANTIZE})
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from math import log
 from typing import Any
 
 from edgec.errors import InputError
+
+KINDS = ("int", "lut", "balanced")
+INTEGER_BITS, TABLE_BITS = (2, 4, 8), (1, 2, 3, 4, 6, 8)
+BALANCED = (-1.5, -0.5, 0.5, 1.5)
+"""Apple's fixed set of 2-bit values, in units of a scale."""
 
 
 @dataclass(frozen=True)
@@ -13,11 +19,15 @@ class WeightScheme:
     """Integers per weight and what goes with them.
 
     Attributes:
-        bits: width of a weight: 2, 4 or 8.
+        bits: width of a weight: 2, 4 or 8; of an index into a table: 1, 2, 3, 4, 6 or 8.
         group_size: values along the input width that share a scale; 0 for one scale per output channel.
         symmetric: the zero point is 0 (the only form the matrix kernels read).
         activation_bits: 8 quantises the input dynamically, per token; 0 leaves it in float (weight-only).
         scale_bits: 32 for float32 scales; 16 for scales that bfloat16 can hold, so that a lowering loses nothing.
+        kind: ``int``; ``lut``: indices into a table of float16 values; ``balanced``: the table is ``BALANCED`` x scale.
+        group_rows: output channels that share a table; 0 for one table.
+        sparsity: share of the weights that become zero and are left out of the file, 0..1; tables only.
+        sparse_block: neighbours in a row of which each loses that share (4 with 0.5: 2:4); 0 for the whole row.
     """
 
     bits: int = 4
@@ -25,10 +35,27 @@ class WeightScheme:
     symmetric: bool = True
     activation_bits: int = 8
     scale_bits: int = 32
+    kind: str = "int"
+    group_rows: int = 0
+    sparsity: float = 0.0
+    sparse_block: int = 0
 
     def __str__(self) -> str:
+        if self.is_table:
+            name = "balanced" if self.kind == "balanced" else "look-up table"
+            share = f"per {self.group_rows} channels" if self.group_rows else "per tensor"
+            return f"{self.bits}-bit {name} {share}" + f", {self.sparsity:.0%} zeros" * (self.sparsity > 0)
         share = f"group {self.group_size}" if self.group_size else "per channel"
         return f"{self.bits}-bit {share}"
+
+    @property
+    def is_table(self) -> bool:
+        """Whether weights are indices into a table of values."""
+        return self.kind != "int"
+
+    def table_rows(self, rows: int) -> int:
+        """Output channels that share a table in a matrix of ``rows``."""
+        return self.group_rows or rows
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -133,8 +160,39 @@ def decide(
     return Decision(name, role, shape, requested, used, reason, bits, bits, size)
 
 
+def lut(bits: int, group_rows: int = 0, sparsity: float = 0.0, sparse_block: int = 0) -> WeightScheme:
+    """Look-up tables of float16 values."""
+    table = WeightScheme(bits, group_size=0, activation_bits=0, scale_bits=16, kind="lut", group_rows=group_rows)
+    return replace(table, sparsity=sparsity, sparse_block=sparse_block)
+
+
+def balanced(group_rows: int = 0) -> WeightScheme:
+    """Two bits: ``BALANCED`` x a float16 scale."""
+    return WeightScheme(2, group_size=0, activation_bits=0, scale_bits=16, kind="balanced", group_rows=group_rows)
+
+
+def fit_tables(scheme: WeightScheme, rows: int) -> tuple[WeightScheme, str]:
+    """The scheme itself where its groups divide the rows, else with the divisor nearest in ratio, and the reason."""
+    if rows % scheme.table_rows(rows) == 0:
+        return scheme, ""
+    divisors = [count for count in range(1, rows + 1) if rows % count == 0]
+    used = replace(scheme, group_rows=min(divisors, key=lambda count: abs(log(count / scheme.group_rows))))
+    return used, f"{scheme.group_rows} does not divide {rows} channels; {used} used"
+
+
+def _table_bytes(shape: tuple[int, int], scheme: WeightScheme) -> int:
+    """Packed indices (of zeros one bit, where that is less) and float16 tables."""
+    rows, width = shape
+    count = rows * width
+    dense, sparse = count * scheme.bits, count + round(count * (1 - scheme.sparsity)) * scheme.bits
+    packed = -(-(min(dense, sparse) if scheme.sparsity else dense) // 8)
+    return packed + rows // scheme.table_rows(rows) * (1 << scheme.bits) * 2
+
+
 def stored_bytes(shape: tuple[int, int], scheme: WeightScheme) -> int:
-    """Bytes of packed integers and their scales; symmetric schemes store no zero points."""
+    """Bytes of packed integers and their scales (symmetric: no zero points), or of indices and tables."""
+    if scheme.is_table:
+        return _table_bytes(shape, scheme)
     rows, width = shape
     integers = rows * -(-width * scheme.bits // 8)
     scales = rows * (width // scheme.block(width)) * scheme.scale_bits // 8
@@ -171,15 +229,33 @@ def require_supported(scheme: WeightScheme, where: str) -> None:
     """Refuse schemes that have no meaning.
 
     Raises:
-        InputError: E174, a width, group or activation width outside the known ones.
+        InputError: E174, a kind, width, group, sparsity or activation width outside the known ones.
     """
+    widths = TABLE_BITS if scheme.kind == "lut" else (2,) if scheme.kind == "balanced" else INTEGER_BITS
     problems = [
-        (scheme.bits not in (2, 4, 8), f"{scheme.bits} bits", "use 2, 4 or 8 bits"),
+        (scheme.kind not in KINDS, f"weights of kind {scheme.kind!r}", f"use one of {', '.join(KINDS)}"),
+        (scheme.bits not in widths, f"{scheme.bits} bits", f"use {_listed(widths)} bits"),
         (scheme.group_size < 0, f"group size {scheme.group_size}", "use 0 for per channel, or a positive group"),
         (scheme.activation_bits not in (0, 8), f"{scheme.activation_bits}-bit activations", "use 8, or 0 for float"),
         (scheme.scale_bits not in (16, 32), f"{scheme.scale_bits}-bit scales", "use 16 or 32"),
         (not scheme.symmetric, "an asymmetric weight grid", "use symmetric = true; matrix kernels read no zero points"),
+        *_table_problems(scheme),
     ]
     for wrong, what, fix in problems:
         if wrong:
             raise InputError(what=f"{what}: not a known weight scheme", where=where, fix=fix, code="E174")
+
+
+def _table_problems(scheme: WeightScheme) -> list[tuple[bool, str, str]]:
+    table, sparse = scheme.is_table, scheme.sparsity > 0
+    return [
+        (table and scheme.group_size > 0, "a look-up table per block of a row", "use group_rows; group_size = 0"),
+        (table and scheme.activation_bits > 0, "a look-up table with 8-bit activations", "set activation_bits = 0"),
+        (not table and scheme.group_rows > 0, "integers that share a grid by rows", 'use group_size, or kind = "lut"'),
+        (sparse and scheme.kind != "lut", f"zeros in {scheme.kind} weights", 'use kind = "lut" with sparsity'),
+        (not 0 <= scheme.sparsity < 1, f"a sparsity of {scheme.sparsity}", "use a share from 0 to 1"),
+    ]
+
+
+def _listed(values: tuple[int, ...]) -> str:
+    return " or ".join([", ".join(map(str, values[:-1])), str(values[-1])]) if len(values) > 1 else str(values[0])

@@ -28,8 +28,8 @@ _MASK_BITS = 1
 def register() -> None:
     """Make coremltools read the compressed forms; calling it again changes nothing.
 
-    ExecuTorch overrides coremltools' converter of ``dequantize_affine`` when its delegate is imported; that import comes
-    first here, so that the order of later imports does not matter.
+    ExecuTorch overrides coremltools' converter of ``dequantize_affine`` when its delegate is imported; it is
+    imported first here, so that later imports change nothing.
     """
     import executorch.backends.apple.coreml.compiler  # noqa: F401
     from coremltools.converters.mil.frontend.torch.torch_op_registry import _TORCH_OPS_REGISTRY

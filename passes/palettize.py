@@ -1,0 +1,152 @@
+"""Put weights into look-up tables: a few bits that say which of a few values a weight is.
+
+    x -> linear(W)                  ==>      x -> linear(dequantize_lut(W_index, W_table))
+    embedding(W, tokens)            ==>      embedding(dequantize_lut(W_index, W_table), tokens)
+
+Legality: W is a parameter of a linear layer, a convolution or an embedding. Groups of output channels share a table;
+where the group does not divide the channels, the nearest divisor is used and the reason recorded. Matrices whose tables
+would outweigh what they save stay in float. With calibration calls, errors count as the layer's inputs are large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from edgec.exporter.program import Effect, Interface, Program
+from edgec.passes.activation_statistics import second_moments
+from edgec.passes.contract import nodes_of
+from edgec.passes.last_logits import vocabulary_linear
+from edgec.passes.lut_form import is_lut, looked_up
+from edgec.passes.quantized_form import (
+    decisions_of,
+    drop_if_unused,
+    matrix,
+    parameter_name,
+    parameter_of,
+    record,
+)
+from edgec.passes.weight_scheme import Decision, WeightScheme, decide, fit_tables, require_supported, stored_bytes
+from edgec.passes.weight_tables import tabulate
+
+aten = torch.ops.aten
+Rule = tuple[str, WeightScheme | None]
+Calls = Sequence[Sequence[Tensor]]
+_WEIGHT = {aten.linear.default: 1, aten.conv2d.default: 1, aten.embedding.default: 0}
+"""Layers, and which of their arguments is the weight."""
+
+
+@dataclass(frozen=True)
+class Palettize:
+    """Look-up-table weights; approximate.
+
+    Attributes:
+        rules: (pattern on the parameter's name, scheme or None for float); the first match wins. Integer schemes are
+            left to ``quantize``.
+        default: for linear layers and convolutions that no rule names; None leaves them alone.
+        lm_head: for the vocabulary matrix when no rule names it.
+        embedding: for embedding tables when no rule names them.
+        calls: inputs of calibration calls, in the interface's order; empty: all inputs count alike.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    default: WeightScheme | None = None
+    lm_head: WeightScheme | None = None
+    embedding: WeightScheme | None = None
+    calls: Calls = field(default=(), repr=False)
+    name: str = "palettize"
+    effect: Effect = Effect.APPROXIMATE
+
+    def requires(self, program: Program) -> None:
+        """Known schemes."""
+        for scheme in (self.default, self.lm_head, self.embedding, *(scheme for _, scheme in self.rules)):
+            if scheme is not None:
+                require_supported(scheme, self.name)
+
+    def apply(self, graph: GraphModule, program: Program) -> Interface:
+        """Tabulate one matrix after the other; each float tensor is let go before the next is read."""
+        moments = second_moments(program, self.calls) if self.calls else {}
+        vocabulary = vocabulary_linear(graph) if program.spec else None
+        for layer in nodes_of(graph, *_WEIGHT):
+            parameter = parameter_of(layer.args[_WEIGHT[layer.target]])  # type: ignore[index]
+            scheme = None if parameter is None else self.scheme_for(parameter_name(parameter), _role(layer, vocabulary))
+            if parameter is not None and scheme is not None and scheme.is_table:
+                record(graph, [_replace(graph, layer, parameter, scheme, _role(layer, vocabulary), moments)])
+        return program.interface
+
+    def scheme_for(self, name: str, role: str) -> WeightScheme | None:
+        """What is asked for a parameter: the first rule whose pattern matches, else the role's default."""
+        for pattern, scheme in self.rules:
+            if fnmatchcase(name, pattern):
+                return scheme
+        return {"vocabulary": self.lm_head, "embedding": self.embedding}.get(role, self.default)
+
+    def ensures(self, program: Program) -> None:
+        """Every layer decided to be tabulated reads a table."""
+        decided = [d for d in decisions_of(program.graph) if d.used is not None and d.used.is_table]
+        readers = [n for n in nodes_of(program.graph, *_WEIGHT) if is_lut(n.args[_WEIGHT[n.target]])]  # type: ignore[index]
+        assert len(readers) >= len(decided)
+
+
+def _role(layer: Node, vocabulary: Node | None) -> str:
+    if layer.target is aten.embedding.default:
+        return "embedding"
+    return "vocabulary" if layer is vocabulary else "linear"
+
+
+def _replace(
+    graph: GraphModule, layer: Node, parameter: Node, asked: WeightScheme, role: str, moments: Mapping[str, Tensor]
+) -> Decision:
+    """Tabulate a layer's weight and let the layer read it."""
+    weight = matrix(graph, parameter)
+    shape = (weight.shape[0], weight[0].numel())
+    used, reason = _worth(shape, *fit_tables(asked, shape[0]))
+    decision = decide(parameter_name(parameter), role, shape, asked, (used, reason))
+    if used is None:
+        return decision
+    decision = _placed(graph, parameter, decision, moments.get(str(parameter.target)))
+    place = _WEIGHT[layer.target]  # type: ignore[index]
+    with graph.graph.inserting_before(layer):
+        dense = looked_up(graph, decision.buffers[:2], used.table_rows(shape[0]))  # type: ignore[arg-type]
+    old = layer.args[place]
+    layer.update_arg(place, dense)
+    if role == "embedding":
+        # padding_idx and what follows it concern gradients only
+        layer.args = layer.args[:2]
+    drop_if_unused(graph, old if isinstance(old, Node) else None, parameter)
+    return decision
+
+
+def _worth(shape: tuple[int, int], used: WeightScheme, reason: str) -> tuple[WeightScheme | None, str]:
+    """The scheme where it is smaller than float16; tables of a matrix of few values outweigh them."""
+    if stored_bytes(shape, used) < shape[0] * shape[1] * 2:
+        return used, reason
+    return None, f"{used} would take more than float16 for {shape[0]} x {shape[1]} values; left in float"
+
+
+def _placed(graph: GraphModule, parameter: Node, decision: Decision, moments: Tensor | None) -> Decision:
+    """Register indices and tables of a parameter; those of a tied matrix of the same scheme serve both."""
+    assert decision.used is not None
+    algorithm = f"{'least squares' if decision.used.kind == 'balanced' else 'k-means'}"
+    algorithm += ", weighted by activations" if moments is not None else ""
+    twin = next((d for d in decisions_of(graph) if d.same_integers(decision.placed((), algorithm))), None)
+    if twin is not None:
+        return decision.placed(twin.buffers, algorithm)
+    stem = f"{parameter.target}_embedding" if decision.role == "embedding" else str(parameter.target)
+    weight = matrix(graph, parameter)
+    made = tabulate(weight.reshape(decision.shape), decision.used, decision.name, _fitting(moments, decision.shape[1]))
+    tensors = {f"{stem}_index": made.indices.view(weight.shape), f"{stem}_table": made.table}
+    for name, tensor in tensors.items():
+        owner, _, leaf = name.rpartition(".")
+        graph.get_submodule(owner).register_buffer(leaf, tensor)
+    return decision.placed(tuple(tensors), algorithm)
+
+
+def _fitting(moments: Tensor | None, width: int) -> Tensor | None:
+    """Moments per value of a row; a convolution's input channel counts for each of its kernel's places."""
+    return None if moments is None else moments.repeat_interleave(width // len(moments))
