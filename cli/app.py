@@ -18,6 +18,7 @@ COMMANDS = {
     "eval": "Perplexity and agreement with the float model.",
     "plan": "Predict size, memory and speed on a phone.",
     "targets": "List phones, chips and machines.",
+    "embed": "Write a bundle as source code for an app.",
     "inspect": "Show what a bundle holds.",
     "verify": "Check a bundle and replay its golden vectors.",
     "doctor": "Check this installation.",

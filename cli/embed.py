@@ -1,0 +1,30 @@
+"""``edgec embed``: a bundle as source code that an app takes in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def embed(
+    bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec.")],
+    *,
+    platform: Annotated[str, typer.Option(help="The app's system: ios.")],
+    out: Annotated[Path | None, typer.Option(help="The package's path; default NAME-PLATFORM.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="What was written as JSON on stdout.")] = False,
+) -> None:
+    """Write a Swift package: model, typed wrapper, checks at load, settings, and a bench app.
+
+    The sources are parsed in edgec's own tests, but no Mac has compiled them.
+
+    Examples:
+    edgec embed tiny-llama-iphone.edgec --platform ios
+
+    edgec embed tiny-llama-iphone.edgec --platform ios --out TinyLlamaKit --json
+    """
+    from edgec.exporter.embed.console import print_embedded
+    from edgec.exporter.embed.embed import embed as write
+
+    print_embedded(write(bundle, platform, out), as_json=json)

@@ -1,0 +1,161 @@
+"""The bench app's Xcode project, as an XML property list: Xcode reads it, and no name can break out of it."""
+
+from __future__ import annotations
+
+import hashlib
+import plistlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+APP = "EdgecBench"
+_SETTINGS = {
+    "CODE_SIGN_STYLE": "Automatic",
+    "CURRENT_PROJECT_VERSION": "1",
+    "GENERATE_INFOPLIST_FILE": "YES",
+    "INFOPLIST_KEY_LSSupportsOpeningDocumentsInPlace": "YES",
+    "INFOPLIST_KEY_UIApplicationSceneManifest_Generation": "YES",
+    "INFOPLIST_KEY_UIFileSharingEnabled": "YES",
+    "INFOPLIST_KEY_UILaunchScreen_Generation": "YES",
+    "MARKETING_VERSION": "1.0",
+    "PRODUCT_NAME": APP,
+    "SDKROOT": "iphoneos",
+    "SUPPORTED_PLATFORMS": "iphoneos iphonesimulator",
+    "SWIFT_VERSION": "5.0",
+    "TARGETED_DEVICE_FAMILY": "1,2",
+}
+
+
+def xcode_project(
+    module: str, sources: Sequence[str], xcconfig: str, minimum_os: tuple[int, int], entitlements: str | None
+) -> bytes:
+    """The content of ``project.pbxproj`` for an app that links the package beside it.
+
+    Args:
+        module: the package's library product.
+        sources: names of the app's Swift files, in the folder ``EdgecBench``.
+        xcconfig: path of the settings from the project's folder.
+        minimum_os: deployment target.
+        entitlements: path of the entitlements from the project's folder, or None.
+    """
+    settings = {
+        **_SETTINGS,
+        "IPHONEOS_DEPLOYMENT_TARGET": ".".join(map(str, minimum_os)),
+        "PRODUCT_BUNDLE_IDENTIFIER": f"org.example.{module}.bench",
+        **({"CODE_SIGN_ENTITLEMENTS": entitlements} if entitlements else {}),
+    }
+    objects = {
+        **_files(module, sources, xcconfig),
+        **_target(module, sources),
+        **_configurations(settings),
+        **_root(),
+    }
+    project = {
+        "archiveVersion": "1",
+        "classes": {},
+        "objectVersion": "60",
+        "objects": objects,
+        "rootObject": _id("project"),
+    }
+    return plistlib.dumps(project, sort_keys=True)
+
+
+def _id(name: str) -> str:
+    """Xcode's identifiers: 24 hexadecimal digits, here a digest of what the object is."""
+    return hashlib.sha256(name.encode()).hexdigest()[:24].upper()
+
+
+def _object(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"isa": kind, **fields}
+
+
+def _file(path: str, kind: str) -> dict[str, Any]:
+    return _object("PBXFileReference", lastKnownFileType=kind, path=path, sourceTree="<group>")
+
+
+def _files(module: str, sources: Sequence[str], xcconfig: str) -> Mapping[str, Any]:
+    references = {_id(f"file {name}"): _file(name, "sourcecode.swift") for name in sources}
+    builds = {_id(f"build {name}"): _object("PBXBuildFile", fileRef=_id(f"file {name}")) for name in sources}
+    product = _object(
+        "PBXFileReference",
+        explicitFileType="wrapper.application",
+        includeInIndex="0",
+        path=f"{APP}.app",
+        sourceTree="BUILT_PRODUCTS_DIR",
+    )
+    return {
+        **references,
+        **builds,
+        _id("settings"): _file(xcconfig, "text.xcconfig"),
+        _id("app"): product,
+        _id("link"): _object("PBXBuildFile", productRef=_id("library")),
+        _id("library"): _object("XCSwiftPackageProductDependency", productName=module),
+        _id("package"): _object("XCLocalSwiftPackageReference", relativePath=".."),
+        _id("source group"): _object(
+            "PBXGroup", children=[_id(f"file {name}") for name in sources], path=APP, sourceTree="<group>"
+        ),
+        _id("products"): _object("PBXGroup", children=[_id("app")], name="Products", sourceTree="<group>"),
+        _id("main group"): _object(
+            "PBXGroup", children=[_id("source group"), _id("settings"), _id("products")], sourceTree="<group>"
+        ),
+    }
+
+
+def _phase(kind: str, files: Sequence[str]) -> dict[str, Any]:
+    return _object(kind, buildActionMask="2147483647", files=list(files), runOnlyForDeploymentPostprocessing="0")
+
+
+def _target(module: str, sources: Sequence[str]) -> Mapping[str, Any]:
+    phases = {
+        _id("sources"): _phase("PBXSourcesBuildPhase", [_id(f"build {name}") for name in sources]),
+        _id("frameworks"): _phase("PBXFrameworksBuildPhase", [_id("link")]),
+        _id("resources"): _phase("PBXResourcesBuildPhase", []),
+    }
+    target = _object(
+        "PBXNativeTarget",
+        buildConfigurationList=_id("target configurations"),
+        buildPhases=list(phases),
+        buildRules=[],
+        dependencies=[],
+        name=APP,
+        packageProductDependencies=[_id("library")],
+        productName=APP,
+        productReference=_id("app"),
+        productType="com.apple.product-type.application",
+    )
+    return {**phases, _id("target"): target}
+
+
+def _configurations(settings: Mapping[str, str]) -> Mapping[str, Any]:
+    found: dict[str, Any] = {}
+    for level, own in (("project", {}), ("target", dict(settings))):
+        names = [_id(f"{level} {name}") for name in ("Debug", "Release")]
+        for identifier, name in zip(names, ("Debug", "Release"), strict=True):
+            base = {"baseConfigurationReference": _id("settings")} if level == "target" else {}
+            found[identifier] = _object("XCBuildConfiguration", buildSettings=own, name=name, **base)
+        found[_id(f"{level} configurations")] = _object(
+            "XCConfigurationList",
+            buildConfigurations=names,
+            defaultConfigurationIsVisible="0",
+            defaultConfigurationName="Release",
+        )
+    return found
+
+
+def _root() -> Mapping[str, Any]:
+    return {
+        _id("project"): _object(
+            "PBXProject",
+            attributes={"BuildIndependentTargetsInParallel": "1", "LastUpgradeCheck": "1600"},
+            buildConfigurationList=_id("project configurations"),
+            compatibilityVersion="Xcode 15.0",
+            developmentRegion="en",
+            hasScannedForEncodings="0",
+            knownRegions=["en", "Base"],
+            mainGroup=_id("main group"),
+            packageReferences=[_id("package")],
+            productRefGroup=_id("products"),
+            projectDirPath="",
+            projectRoot="",
+            targets=[_id("target")],
+        )
+    }
