@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 class Part(BaseModel):
@@ -149,6 +149,29 @@ class Delegation(Part):
     fallbacks: list[Fallback]
 
 
+class Placement(Part):
+    """Operators of one kind in a method that the system puts on one compute unit."""
+
+    method: str
+    operator: str
+    unit: Literal["cpu", "gpu", "neural engine", "unknown"]
+    count: int
+
+
+class DeviceCheck(Part):
+    """A check that only a Mac or a phone can make.
+
+    ``status``: ``not run`` where there was none, with the reason in ``note``; ``machine``: where it ran;
+    ``placement``: of the check of that name.
+    """
+
+    name: Literal["compile", "predict", "placement"]
+    status: Literal["passed", "failed", "not run"]
+    machine: str = ""
+    note: str = ""
+    placement: list[Placement] = []
+
+
 class LedgerRow(Part):
     """One tensor of the artifact.
 
@@ -203,13 +226,17 @@ class Build(Part):
 
 
 class Manifest(Part):
-    """A bundle's description; ``digest`` is the sha256 of its canonical JSON with an empty ``digest``."""
+    """A bundle's description; ``digest`` is the sha256 of its canonical JSON with an empty ``digest``.
+
+    ``target_choice``: why this target was chosen, where the user named a family of phones.
+    """
 
     schema_version: int = SCHEMA_VERSION
     name: str
     model: ModelInfo
     target: str
-    format: Literal["pte"] = "pte"
+    target_choice: str = ""
+    format: Literal["pte", "mlpackage", "aimodel"] = "pte"
     recipe: dict[str, Any]
     passes: list[PassInfo]
     methods: list[MethodInfo]
@@ -218,6 +245,7 @@ class Manifest(Part):
     prefix: PrefixInfo | None = None
     parity: list[Rung]
     delegation: Delegation | None = None
+    device_checks: list[DeviceCheck] = []
     ledger: Ledger | None = None
     runtime: Runtime
     tools: dict[str, str]
