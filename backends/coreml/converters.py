@@ -1,0 +1,34 @@
+"""How coremltools reads edgec's own operators that are no weights.
+
+edgec::update_slots(cache, value, start)          ->          slice_update(cache, value, begin = [0, 0, start, 0])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from edgec.backends.coreml import compressed_ops
+
+
+def register() -> None:
+    """Make coremltools read every operator of edgec's; calling it again changes nothing."""
+    from coremltools.converters.mil.frontend.torch.torch_op_registry import _TORCH_OPS_REGISTRY
+
+    compressed_ops.register()
+    for alias in ("update_slots", "edgec::update_slots", "edgec.update_slots"):
+        _TORCH_OPS_REGISTRY.set_func_by_name(_update_slots, alias)
+
+
+def _update_slots(context: Any, node: Any) -> None:
+    import numpy as np
+    from coremltools.converters.mil import Builder as mb
+    from coremltools.converters.mil.frontend.torch.ops import _get_inputs
+
+    cache, value, start = _get_inputs(context, node, expected=3)
+    begin = mb.concat(values=[np.zeros(2, np.int32), start, np.zeros(1, np.int32)], axis=0)
+    end = mb.add(x=begin, y=np.array([0, 0, value.shape[2], 0], np.int32))
+    whole = [True, True, False, True]
+    updated = mb.slice_update(
+        x=cache, update=value, begin=begin, end=end, begin_mask=whole, end_mask=whole, name=node.name
+    )
+    context.add(updated, torch_name=node.name)

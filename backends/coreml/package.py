@@ -1,0 +1,116 @@
+"""Static methods to a .mlpackage: one Core ML function for each, over the same weights and states.
+
+graph -> float16 -> torch.export -> coremltools -> one package a method -> one package of several functions
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from edgec.errors import InputError
+from edgec.exporter.capture.reexport import reexport
+from edgec.exporter.program import Program
+from edgec.passes.contract import run_pass
+from edgec.passes.half_precision import HalfPrecision
+
+Progress = Callable[[str, int, int], None]
+DEPLOYMENT_TARGET = "iOS18"
+
+
+def write_package(
+    methods: Mapping[str, Program], path: Path, progress: Progress = lambda step, done, total: None
+) -> None:
+    """Write a package.
+
+    Args:
+        methods: by function name; a single one becomes a package with the function ``main``.
+        path: the folder NAME.mlpackage, which must not exist.
+        progress: called with a step's name, steps done and steps in all.
+
+    Raises:
+        InputError: E404, coremltools has no form for an operator.
+    """
+    from coremltools.models.utils import MultiFunctionDescriptor, save_multifunction
+
+    steps = len(methods) + 1
+    with TemporaryDirectory(dir=path.parent) as folder, quiet():
+        parts = {}
+        for index, (name, program) in enumerate(methods.items()):
+            progress("convert", index, steps)
+            parts[name] = Path(folder) / f"{name}.mlpackage"
+            _convert(program, name).save(str(parts[name]))
+        progress("join", steps - 1, steps)
+        if len(parts) == 1:
+            shutil.move(next(iter(parts.values())), path)
+            return
+        described = MultiFunctionDescriptor()
+        for name, part in parts.items():
+            described.add_function(str(part), "main", name)
+        described.default_function_name = next(iter(parts))
+        save_multifunction(described, str(path))
+
+
+def _convert(program: Program, name: str) -> Any:
+    """One function's Core ML model, in float16; it is not loaded, which takes a Mac."""
+    import coremltools as ct
+
+    from edgec.backends.coreml.converters import register
+
+    register()
+    half = run_pass(program, HalfPrecision())
+    exported = reexport(half.graph, half.interface).run_decompositions({})
+    try:
+        return ct.convert(
+            exported,
+            minimum_deployment_target=ct.target[DEPLOYMENT_TARGET],
+            compute_precision=ct.precision.FLOAT16,
+            compute_units=ct.ComputeUnit.CPU_AND_NE,
+            outputs=[ct.TensorType(name=tensor.name) for tensor in half.interface.outputs],
+            skip_model_load=True,
+        )
+    except (NotImplementedError, RuntimeError, ValueError, AssertionError) as error:
+        raise refused(name, error) from error
+
+
+def refused(method: str, error: Exception) -> InputError:
+    """Coremltools' refusal as an error that a user can act on."""
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    return InputError(
+        what="coremltools could not convert the model to Core ML",
+        where=f"method {method}",
+        why=(lines[0] if lines else type(error).__name__)[:300],
+        fix="export for the CPU (--target iphone-cpu), or report the model",
+        code="E404",
+    )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without coremltools' progress bars and its remarks on versions."""
+    import tqdm
+
+    loggers = [logging.getLogger("coremltools"), logging.getLogger("executorch")]
+    levels = [logger.level for logger in loggers]
+    made = tqdm.tqdm.__init__
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    tqdm.tqdm.__init__ = _silent(made)
+    try:
+        yield
+    finally:
+        tqdm.tqdm.__init__ = made
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _silent(made: Callable[..., None]) -> Callable[..., None]:
+    def make(self: Any, *args: Any, **kwargs: Any) -> None:
+        made(self, *args, **{**kwargs, "disable": True})
+
+    return make
