@@ -37,6 +37,11 @@ class Constants:
             self._values[constant] = self._made(constant)
         return self._values[constant]
 
+    def open_files(self) -> None:
+        """Map every weight file of the folder; nothing is read yet."""
+        for path in sorted(self._folder.glob("*")) if self._folder.exists() else ():
+            self._file(path.name)
+
     def held_bytes(self) -> int:
         """Bytes of the tensors made so far."""
         tensors = {v.data_ptr(): v.numel() * v.element_size() for v in self._values.values() if isinstance(v, Tensor)}
@@ -48,10 +53,13 @@ class Constants:
         return immediate(constant) if isinstance(constant, Immediate) else self._decompressed(constant)
 
     def _stored(self, constant: Stored) -> Tensor:
-        if constant.file not in self._files:
-            self._files[constant.file] = WeightFile(self._folder / constant.file)
         element, shape = _known(constant.type)
-        return decoded(self._files[constant.file].bytes_at(constant.offset), element, shape)
+        return decoded(self._file(constant.file).bytes_at(constant.offset), element, shape)
+
+    def _file(self, name: str) -> WeightFile:
+        if name not in self._files:
+            self._files[name] = WeightFile(self._folder / name)
+        return self._files[name]
 
     def _decompressed(self, constant: Expression) -> Tensor:
         # Parameters are used by this weight alone: they are not kept beside it.

@@ -37,6 +37,11 @@ class Package:
     specification: int
     functions: Mapping[str, Function]
     default_function: str
+    constants: Constants
+
+    def hold_files(self) -> None:
+        """Map the weight files now, so that the folder may be removed."""
+        self.constants.open_files()
 
 
 def load_package(path: Path, accumulate: Accumulate = "float16") -> Package:
@@ -60,7 +65,7 @@ def load_package(path: Path, accumulate: Accumulate = "float16") -> Package:
         _check_operators(graph, operators, name)
         functions[name] = _function(name, graph, constants, operators, accumulate, _described(spec, name))
     default = spec.description.defaultFunctionName or next(iter(functions))
-    return Package(path, spec.specificationVersion, functions, default)
+    return Package(path, spec.specificationVersion, functions, default, constants)
 
 
 def _function(

@@ -1,0 +1,187 @@
+"""An ExecuTorch program with Core ML inside, executed here: delegates by the interpreter, the rest by torch's kernels.
+
+On a phone every delegate keeps a state of its own: ExecuTorch makes one MLState for each delegate it loads. So it is
+here; methods that share a package share its weights and no state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from edgec.backends.coreml.extract import BACKEND, DelegatePackage, extract_from, read_program
+from edgec.backends.coreml.interpreter import Accumulate, Function, Package, load_package
+from edgec.backends.coreml.pte_values import initial_values, resolved
+from edgec.errors import EdgecError, InputError
+
+if TYPE_CHECKING:
+    from executorch.exir import schema
+
+
+@dataclass
+class Delegate:
+    """A loaded delegate with its state."""
+
+    function: Function
+    order: DelegatePackage
+    state: dict[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Begin with an empty state."""
+        self.state = self.function.fresh_state()
+
+    def __call__(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Execute with arguments in the delegate's order."""
+        outputs = self.function.run(dict(zip(self.order.inputs, inputs, strict=True)), self.state)
+        return [outputs[name] for name in self.order.outputs]
+
+
+@dataclass
+class PteMethod:
+    """One loaded method; it keeps its delegates' states and its own buffers between calls.
+
+    Attributes:
+        plan: its instructions.
+        values: constants and buffers, and what the last call left.
+        delegates: by index; Core ML's only.
+    """
+
+    plan: schema.ExecutionPlan
+    values: list[Any]
+    delegates: Mapping[int, Delegate]
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Operators outside Core ML, by name."""
+        return tuple(_name(operator) for operator in self.plan.operators)
+
+    def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Execute once.
+
+        Raises:
+            InputError: E422, wrong number or shape; E423, a delegate fails; E425, an instruction outside Core ML
+                cannot be executed here.
+        """
+        self._give(inputs)
+        with torch.no_grad():
+            for instruction in self.plan.chains[0].instructions:
+                self._execute(instruction.instr_args)
+        return [self.values[index].clone() for index in self.plan.outputs]
+
+    def _give(self, inputs: Sequence[Tensor]) -> None:
+        wanted = [(index, tuple(self.plan.values[index].val.sizes)) for index in self.plan.inputs]
+        if [tuple(tensor.shape) for tensor in inputs] != [shape for _, shape in wanted]:
+            raise InputError(
+                "The inputs are not those of the method.",
+                where=self.plan.name,
+                why=f"given: {[list(t.shape) for t in inputs]}",
+                fix=f"give {[list(shape) for _, shape in wanted]}",
+                code="E422",
+            )
+        for (index, _), tensor in zip(wanted, inputs, strict=True):
+            self.values[index] = tensor.to(self.values[index].dtype)
+
+    def _execute(self, call: Any) -> None:
+        kind = type(call).__name__
+        if kind == "DelegateCall":
+            self._call_delegate(call)
+        elif kind == "KernelCall":
+            self._call_kernel(call)
+        elif kind == "MoveCall":
+            self.values[call.move_to] = self.values[call.move_from]
+        elif kind != "FreeCall":
+            raise _outside(self.plan.name, kind, "control flow outside Core ML is not executed here")
+
+    def _call_delegate(self, call: Any) -> None:
+        delegate = self.delegates.get(call.delegate_index)
+        if delegate is None:
+            name = self.plan.delegates[call.delegate_index].id
+            raise _outside(self.plan.name, name, "only Core ML's delegates are executed here")
+        count = len(delegate.order.inputs)
+        results = delegate([self.values[index] for index in call.args[:count]])
+        for index, result in zip(call.args[count:], results, strict=True):
+            self.values[index] = result.to(self.values[index].dtype).reshape(self.values[index].shape)
+
+    def _call_kernel(self, call: Any) -> None:
+        """Outputs are arguments in ExecuTorch; torch's kernel of the same name writes into them."""
+        operator = self.plan.operators[call.op_index]
+        try:
+            packet = torch.ops
+            for part in operator.name.split("::"):
+                packet = getattr(packet, part)
+            kernel = getattr(packet, operator.overload or "default")
+            names = [argument.name for argument in kernel._schema.arguments]
+            given = [resolved(self.values, index) for index in call.args[: len(names)]]
+            fixed = [argument.kwarg_only for argument in kernel._schema.arguments]
+            kernel(
+                *(value for value, keyword in zip(given, fixed, strict=True) if not keyword),
+                **{name: value for name, value, keyword in zip(names, given, fixed, strict=True) if keyword},
+            )
+        except EdgecError:
+            raise
+        except Exception as cause:
+            raise _outside(self.plan.name, _name(operator), str(cause)) from cause
+
+
+@dataclass(frozen=True)
+class PteProgram:
+    """A loaded program.
+
+    Attributes:
+        methods: by name.
+        packages: the Core ML packages inside, each once.
+    """
+
+    methods: Mapping[str, PteMethod]
+    packages: Mapping[str, Package]
+
+
+def open_pte(path: Path, accumulate: Accumulate = "float32") -> PteProgram:
+    """Load a program with Core ML inside.
+
+    Args:
+        path: the .pte.
+        accumulate: see ``load_package``.
+
+    Raises:
+        InputError: E424, it is no such program; E420 and E421, a package inside cannot be executed.
+        ToolError: E430, ExecuTorch's Core ML tools are absent.
+    """
+    program = read_program(path.read_bytes())
+    with TemporaryDirectory() as folder:
+        found = extract_from(program, Path(folder))
+        packages = {str(each.package): load_package(each.package, accumulate) for each in found}
+        for package in packages.values():
+            package.hold_files()
+    methods = {}
+    for plan in program.program.execution_plan:
+        own = {each.index: _delegate(packages[str(each.package)], each) for each in found if each.method == plan.name}
+        methods[plan.name] = PteMethod(plan, initial_values(program, plan), own)
+    return PteProgram(methods, packages)
+
+
+def _delegate(package: Package, order: DelegatePackage) -> Delegate:
+    return Delegate(package.functions[order.function or package.default_function], order)
+
+
+def _name(operator: schema.Operator) -> str:
+    return f"{operator.name}.{operator.overload}" if operator.overload else operator.name
+
+
+def _outside(method: str, what: str, why: str) -> InputError:
+    return InputError(
+        "A part of the program outside Core ML cannot be executed here.",
+        where=f"method {method}: {what}",
+        why=why,
+        fix="export with a recipe that leaves nothing outside Core ML; the delegation report names each operator",
+        code="E425",
+    )
+
+
+__all__ = ["BACKEND", "Delegate", "PteMethod", "PteProgram", "open_pte"]
