@@ -44,27 +44,35 @@ def plan(
     """
     from edgec.devices.targets import load_target
     from edgec.exporter.plan.forecast import default_widths
-    from edgec.exporter.plan.forecast import plan as forecast
     from edgec.exporter.plan.parameters import read_config
     from edgec.exporter.plan.widths import overridden, recipe_widths
     from edgec.exporter.recipes import load_recipe
+    from edgec.exporter.target_choice import planned
 
     phone = load_target(target)
     names = ("weight_bits", "group_size", "embedding_bits", "lm_head_bits", "kv_bits")
     given = dict(zip(names, (weight_bits, group_size, embedding_bits, lm_head_bits, kv_bits), strict=True))
     widths = overridden(recipe_widths(load_recipe(recipe)) if recipe else default_widths(phone), **given)
-    show(forecast(read_config(model), phone, widths, context=context, prompt_tokens=prompt_tokens), json)
+    found, choice = planned(read_config(model), phone, widths, context=context, prompt_tokens=prompt_tokens)
+    show(found, json, choice)
 
 
-def show(found: Plan, as_json: bool) -> None:
-    """Print a plan as tables or as one JSON object."""
+def show(found: Plan, as_json: bool, choice: str = "") -> None:
+    """Print a plan as tables or as one JSON object; ``choice``: why this phone, where a family was named."""
     from rich.console import Console
 
     if as_json:
-        typer.echo(dumps(found.to_json(), indent=2))
+        typer.echo(dumps({**found.to_json(), "target_choice": choice}, indent=2))
         return
     console = Console(highlight=False)
-    console.print(_headline(found), summary_table(found), str(found.widths), parts_table(found), sep="\n")
+    console.print(
+        *([choice] if choice else []),
+        _headline(found),
+        summary_table(found),
+        str(found.widths),
+        parts_table(found),
+        sep="\n",
+    )
     console.print(*closing_lines(found), sep="\n")
 
 

@@ -99,6 +99,8 @@ def _figures(target: Target) -> Iterator[tuple[str, str]]:
     yield "gpu", target.gpu or _UNKNOWN
     yield "gpu_fp32_flops_per_s", _scaled(target.gpu_fp32_flops_per_s, 1e12, "TFLOPS, fp32")
     yield "npu_ops_per_s", _scaled(target.npu_ops_per_s, 1e12, "TOPS")
+    yield "released", target.released or _UNKNOWN
+    yield "newest_os", target.newest_os or _UNKNOWN
 
 
 def _scaled(value: float | None, divisor: float, unit: str) -> str:

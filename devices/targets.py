@@ -35,6 +35,8 @@ class Target:
         app_limit_bytes: what the system grants one app, without an entitlement.
         app_limit_entitled_bytes: the same with the increased-memory-limit entitlement (iOS).
         core_clocks_hz: (cores, clock) per cluster, fastest first.
+        released: year and month of its launch.
+        newest_os: the newest system that it is known to run.
         sources: field name -> where its figure was published.
         alias_of: the full name behind an alias.
     """
@@ -62,6 +64,8 @@ class Target:
     gpu_cores: int | None = None
     gpu_fp32_flops_per_s: float | None = None
     npu_ops_per_s: float | None = None
+    released: str | None = None
+    newest_os: str | None = None
     sources: tuple[tuple[str, str], ...] = ()
     alias_of: str | None = None
 
@@ -165,6 +169,8 @@ _FIGURES = (
     "gpu_cores",
     "gpu_fp32_flops_per_s",
     "npu_ops_per_s",
+    "released",
+    "newest_os",
 )
 
 

@@ -44,7 +44,7 @@ def export(
 
     Args:
         model: Hugging Face id, local folder, config.json (with ``random_weights``) or ``package.module:factory``.
-        target: a name from ``edgec targets``; ``host`` and ``android-cpu`` are lowered today.
+        target: a name from ``edgec targets``; ``iphone`` is the oldest iPhone that the model fits.
         recipe: a recipe's name, its TOML file, or a Recipe.
         out: the bundle's own path; by default NAME-TARGET.edgec in the current folder.
         force: replace an existing bundle.
@@ -77,6 +77,7 @@ def export(
     from edgec.exporter.pipeline import Request, compile_model
     from edgec.exporter.stage_cache import StageCache
     from edgec.exporter.stages.prefix import check_prompt
+    from edgec.exporter.target_choice import chosen_target
 
     stages = Progress(progress)
     stages.enter("resolve", str(model))
@@ -95,6 +96,7 @@ def export(
         task=task,
         seed=seed,
     )
+    chosen, choice = chosen_target(chosen, source, how, context)
     path = Path(out) if out is not None else Path(f"{source.name}-{target}.edgec")
     check_output(path, force, expected_artifact_bytes(source, how))
     check_memory(source, how)
@@ -109,7 +111,8 @@ def export(
     with StageCache() as cache:
         compiled = compile_model(request, cache, stages)
         stages.enter("bundle", str(path))
-        manifest, files = bundle_contents(request, compiled, path.name.removesuffix(".edgec"), stages.seconds, cache)
+        name = path.name.removesuffix(".edgec")
+        manifest, files = bundle_contents(request, compiled, name, stages.seconds, cache, choice)
         write_bundle(path, manifest, files, force)
     stages.finish()
     return path

@@ -41,15 +41,21 @@ Files = dict[str, bytes | Path]
 
 
 def bundle_contents(
-    request: Request, compiled: Compiled, name: str, seconds: Mapping[str, float], cache: StageCache
+    request: Request,
+    compiled: Compiled,
+    name: str,
+    seconds: Mapping[str, float],
+    cache: StageCache,
+    target_choice: str = "",
 ) -> tuple[Manifest, Files]:
-    """The manifest, without its file list, and every other file of the bundle.
+    """The manifest, without its file list, and every other file of the bundle; ``target_choice``: why this target.
 
     Raises:
         BudgetError: E210, the artifact is larger than its bits explain; E201, a system prompt's state does not hold.
     """
     ledger = size_ledger(compiled)
     manifest = _manifest(request, compiled, name, ledger, seconds)
+    manifest = manifest.model_copy(update={"target_choice": target_choice})
     golden = _golden(request, compiled)
     files: Files = {
         ARTIFACT: compiled.artifact,

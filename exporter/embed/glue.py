@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from edgec.devices.oldest_fit import minimum_os
 from edgec.errors import InputError
 from edgec.exporter.bundle.manifest import Manifest, MethodInfo
 from edgec.exporter.embed.app_facts import AppFacts
@@ -56,7 +57,7 @@ def glue_for(facts: AppFacts) -> Glue:
     if row is None:
         raise _unfit(manifest, f"there is no Swift glue for {manifest.format} made by {backend}")
     glue = Glue(
-        minimum_os=tuple(row["minimum_os"]),
+        minimum_os=_system(str(manifest.format), backend),
         runtime=row["runtime"],
         decoder=row["decoder"],
         methods_share_state=row["methods_share_state"],
@@ -65,6 +66,11 @@ def glue_for(facts: AppFacts) -> Glue:
     if glue.static and manifest.limits is not None:
         _check_static(manifest)
     return glue
+
+
+def _system(form: str, backend: str) -> tuple[int, int]:
+    major, minor = minimum_os(form, backend).split(".")
+    return int(major), int(minor)
 
 
 @cache

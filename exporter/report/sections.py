@@ -53,6 +53,7 @@ def summary(manifest: Manifest) -> str:
         ("family, task", escape(f"{model.family}, {model.task}")),
         ("parameters", f"{model.parameters:,}"),
         ("target", escape(manifest.target)),
+        *([("why this target", escape(manifest.target_choice))] if manifest.target_choice else []),
         ("recipe", escape(str(manifest.recipe.get("name", "unnamed")))),
         ("artifact (measured)", size(ledger.artifact_bytes) if ledger else UNAVAILABLE),
         ("KV cache allocated", size(sum(state.bytes for state in manifest.states)) if manifest.states else "none"),

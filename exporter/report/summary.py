@@ -18,6 +18,8 @@ def summary_json(manifest: Manifest) -> dict[str, Any]:
     """The manifest's facts for machines."""
     return {
         "digest": manifest.digest,
+        "target": manifest.target,
+        "target_choice": manifest.target_choice,
         "artifact_bytes": manifest.ledger.artifact_bytes if manifest.ledger else None,
         "parity": [rung.model_dump(mode="json") for rung in manifest.parity],
         "delegated_share": manifest.delegation.delegated_share if manifest.delegation else None,
@@ -66,7 +68,7 @@ def _number(value: float | None) -> str:
 
 
 def _lines(manifest: Manifest) -> list[str]:
-    lines = []
+    lines = [f"target  {manifest.target_choice}"] if manifest.target_choice else []
     if manifest.ledger:
         size = manifest.ledger
         lines.append(f"size    {size.artifact_bytes:,} bytes, of which weights {size.weight_bytes:,}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +22,8 @@ FIGURES = {
     "gpu_cores",
     "gpu_fp32_flops_per_s",
     "npu_ops_per_s",
+    "released",
+    "newest_os",
 }
 TABLES = [*chips().items(), *phones().items()]
 
@@ -49,7 +52,9 @@ def test_figures_are_plausible(target: Any) -> None:
     ):
         assert value is None or low <= value <= high
     if target.app_limit_bytes:
-        assert target.app_limit_bytes <= target.app_limit_entitled_bytes < target.memory_bytes
+        entitled = target.app_limit_entitled_bytes or target.app_limit_bytes
+        assert target.app_limit_bytes <= entitled < target.memory_bytes
+    assert target.released is None or re.fullmatch(r"20\d\d-(0[1-9]|1[0-2])", target.released)
     assert set(target.weight_bits) <= {1, 2, 3, 4, 6, 8, 16, 32}
 
 

@@ -1,0 +1,148 @@
+"""``--target iphone``: the oldest iPhone that a model fits, and a word on why.
+
+A phone fits where its system and chip can load the format and the system is known to grant an app enough memory. Apple
+publishes no such limits; where nobody measured one, that of a phone with no more memory is taken as a lower bound.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from edgec.devices.targets import Target, all_targets
+from edgec.errors import InputError
+
+FAMILY = "iphone"
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A choice.
+
+    Attributes:
+        target: the oldest phone that fits.
+        reason: one sentence on why this one.
+        entitled: only with the increased-memory-limit entitlement.
+    """
+
+    target: Target
+    reason: str
+    entitled: bool
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Bytes an app may use at least, and the phone they were measured on."""
+
+    bytes: int
+    phone_name: str
+
+
+def minimum_os(form: str, backend: str) -> str:
+    """The oldest system that loads a format of a backend, as ``major.minor``.
+
+    Raises:
+        KeyError: no such pair.
+    """
+    return str(_formats()[form][backend]["minimum_os"])
+
+
+def oldest_fit(
+    needed_bytes: int, form: str, minimum: str | None = None, unit: str = "npu", family: str = FAMILY
+) -> Fit:
+    """The oldest phone of a family that a model fits.
+
+    Args:
+        needed_bytes: weights, states and activations in memory.
+        form: ``pte``, ``mlpackage`` or ``aimodel``.
+        minimum: the oldest system to be served, as ``major.minor``; None for the format's own.
+        unit: ``cpu``, ``gpu`` or ``npu``.
+        family: how the phones' keys begin.
+
+    Raises:
+        InputError: E467, none fits.
+    """
+    named = [t for t in all_targets() if t.phone.startswith(family) and t.unit == unit and t.format == form]
+    dated = sorted((t for t in named if t.released), key=lambda t: (str(t.released), t.memory_bytes or 0, t.phone))
+    for place, target in enumerate(dated):
+        fault = _fault(target, needed_bytes, minimum)
+        if fault is None:
+            return _fit(target, needed_bytes, dated[:place], minimum)
+    raise _none(named, dated, needed_bytes, minimum)
+
+
+def _fit(target: Target, needed: int, older: Sequence[Target], minimum: str | None) -> Fit:
+    plain, entitled = (app_limit(target, with_entitlement=choice) for choice in (False, True))
+    without = plain is not None and needed <= plain.bytes
+    limit = plain if without else entitled
+    assert limit is not None  # _fault found one that is large enough
+    right = "" if without else ", with the increased-memory-limit entitlement"
+    where = "" if limit.phone_name == target.phone_name else f", as on the {limit.phone_name}"
+    grants = f"grants an app at least {_size(limit.bytes)}{right}{where}"
+    before = f"; the {older[-1].phone_name} does not fit: {_fault(older[-1], needed, minimum)}" if older else ""
+    what = f"the oldest known iPhone that fits: it needs {_size(needed)} (estimated), and the system {grants}"
+    return Fit(target, f"{target.phone_name} is {what}{before}", not without)
+
+
+def _fault(target: Target, needed: int, minimum: str | None) -> str | None:
+    """Why a phone does not serve, or None."""
+    row = _formats().get(target.format, {}).get(target.backend, {})
+    system = max(filter(None, (minimum, row.get("minimum_os"))), key=_version, default="0")
+    if target.newest_os is None or _version(target.newest_os) < _version(system):
+        return f"it is not known to run iOS {system}"
+    if "chips" in row and target.chip not in row["chips"]:
+        return f"{target.format} needs another chip than its {target.chip_name}"
+    limit = app_limit(target, with_entitlement=True)
+    if limit is None:
+        return "what the system grants an app there is unknown"
+    if needed > limit.bytes:
+        return f"an app there is granted only {_size(limit.bytes)}"
+    return None
+
+
+def app_limit(target: Target, *, with_entitlement: bool) -> Limit | None:
+    """What an app may use at least.
+
+    The phone's own limit, else the smallest one known in its family among those with the most memory up to its own.
+    """
+    field = "app_limit_entitled_bytes" if with_entitlement else "app_limit_bytes"
+    if getattr(target, field) is not None:
+        return Limit(getattr(target, field), target.phone_name)
+    family = target.phone.split("-")[0]
+    known = {
+        (t.memory_bytes, getattr(t, field), t.phone_name)
+        for t in all_targets()
+        if t.phone.split("-")[0] == family and t.memory_bytes and getattr(t, field) is not None
+    }
+    smaller = [row for row in known if row[0] <= (target.memory_bytes or 0)]
+    alike = [row for row in smaller if row[0] == max(memory for memory, _, _ in smaller)]
+    return min((Limit(size, name) for _, size, name in alike), key=lambda limit: limit.bytes, default=None)
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:,.0f} MB"
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))
+
+
+def _none(named: Sequence[Target], dated: Sequence[Target], needed: int, minimum: str | None) -> InputError:
+    newest = dated[-1] if dated else (named[-1] if named else None)
+    why = f"{newest.phone_name}: {_fault(newest, needed, minimum)}" if newest else "no phone has that unit and format"
+    return InputError(
+        f"no known iPhone fits a model of {_size(needed)} (estimated)",
+        where="--target iphone",
+        why=why,
+        fix="use fewer bits, a shorter --context or another --format; edgec plan shows what takes the memory",
+        code="E467",
+    )
+
+
+@cache
+def _formats() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    return tomllib.loads((Path(__file__).parent / "formats.toml").read_text(encoding="utf-8"))

@@ -1,0 +1,67 @@
+"""``--target iphone``: which phone that is for this very model, known once the model is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from edgec.devices.oldest_fit import FAMILY, oldest_fit
+from edgec.devices.targets import Target
+from edgec.exporter.plan.footprint import Widths, kv_bytes
+from edgec.exporter.plan.forecast import Plan, plan
+from edgec.exporter.spec import model_spec
+
+if TYPE_CHECKING:
+    from edgec.exporter.recipes import Recipe
+    from edgec.exporter.sources.resolve import ModelSource
+
+_KV_BITS = 16
+
+
+def planned(
+    config: Mapping[str, Any],
+    asked: Target,
+    widths: Widths,
+    *,
+    context: int | None = None,
+    prompt_tokens: int | None = None,
+) -> tuple[Plan, str]:
+    """The plan for a target; for a family's name, for its oldest phone that the planned peak fits, and why.
+
+    Raises:
+        InputError: E467, none fits; and what ``plan`` raises.
+    """
+    found = plan(config, asked, widths, context=context, prompt_tokens=prompt_tokens)
+    if asked.name != FAMILY:
+        return found, ""
+    fit = oldest_fit(int(found.footprint.peak_bytes.high), asked.format, unit=asked.unit)
+    return plan(config, fit.target, widths, context=context, prompt_tokens=prompt_tokens), fit.reason
+
+
+def chosen_target(asked: Target, source: ModelSource, recipe: Recipe, context: int | None) -> tuple[Target, str]:
+    """The phone behind a family's name, and why; any other target stays as it is, without a reason.
+
+    Args:
+        asked: as ``--target`` names it, with its unit and format.
+        source: the model.
+        recipe: how it is exported.
+        context: positions the artifact serves; None for the recipe's or the model's own.
+
+    Raises:
+        InputError: E467, no known phone of the family fits.
+    """
+    if asked.name != FAMILY:
+        return asked, ""
+    fit = oldest_fit(needed_bytes(source, recipe, context), asked.format, unit=asked.unit)
+    return fit.target, fit.reason
+
+
+def needed_bytes(source: ModelSource, recipe: Recipe, context: int | None) -> int:
+    """Weights and caches in memory (estimated): every weight at the recipe's bits, keys and values in float16."""
+    from edgec.exporter.memory_forecast import expected_artifact_bytes
+
+    weights = expected_artifact_bytes(source, recipe)
+    if source.kind != "decoder":
+        return weights
+    spec = model_spec(source.config)
+    return weights + kv_bytes(spec, _KV_BITS, context or recipe.context or spec.context)
