@@ -60,7 +60,7 @@ def glue_for(facts: AppFacts) -> Glue:
         minimum_os=_system(str(manifest.format), backend),
         runtime=row["runtime"],
         decoder=row["decoder"],
-        methods_share_state=row["methods_share_state"],
+        methods_share_state=row["methods_share_state"] or caller_states(manifest) == {s.name for s in manifest.states},
         products=_products(manifest) if row["runtime"] == "RuntimeExecuTorch" else (),
     )
     if glue.static and manifest.limits is not None:
@@ -99,15 +99,21 @@ def _check_static(manifest: Manifest) -> None:
     for name in ("prefill", "decode"):
         if name not in methods:
             raise _unfit(manifest, f"it has no method {name}")
-        if not _is_static(methods[name]):
+        if not _is_static(methods[name], {state.name for state in manifest.states}):
             wanted = ", ".join(sorted(STATIC_INPUTS))
-            raise _unfit(manifest, f"the method {name} does not take {wanted} of fixed shapes")
+            raise _unfit(manifest, f"the method {name} does not take {wanted} and states, of fixed shapes")
 
 
-def _is_static(method: MethodInfo) -> bool:
+def _is_static(method: MethodInfo, states: set[str]) -> bool:
     names = {tensor.name for tensor in method.inputs}
     fixed = all(isinstance(size, int) for tensor in method.inputs for size in tensor.shape)
-    return names == STATIC_INPUTS and fixed and method.inputs[0].name == "tokens"
+    return STATIC_INPUTS <= names <= STATIC_INPUTS | states and fixed
+
+
+def caller_states(manifest: Manifest) -> set[str]:
+    """States that are inputs of the methods: the caller holds them and writes what is new."""
+    names = {tensor.name for method in manifest.methods for tensor in method.inputs}
+    return {state.name for state in manifest.states} & names
 
 
 def _unfit(

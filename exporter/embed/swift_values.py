@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from edgec import __version__
 from edgec.exporter.bundle.manifest import MethodInfo, TensorInfo
 from edgec.exporter.embed.app_facts import AppFacts, TextFacts
-from edgec.exporter.embed.glue import Glue
+from edgec.exporter.embed.glue import Glue, caller_states
 from edgec.exporter.embed.swift_text import array, boolean, numbers, optional, string, type_name
 from edgec.exporter.embed.typed_predictions import predictions
 
@@ -116,12 +116,14 @@ def _chunk(facts: AppFacts, glue: Glue) -> int:
     if not glue.static:
         return limits.prefill_chunk
     prefill = next(method for method in facts.manifest.methods if method.name == "prefill")
-    return int(prefill.inputs[0].shape[-1])
+    return next(int(tensor.shape[-1]) for tensor in prefill.inputs if tensor.name == "tokens")
 
 
 def _state_values(facts: AppFacts) -> Mapping[str, str]:
     """Core AI lends each state from a property of its own."""
-    states = [(f"state{index}", state) for index, state in enumerate(facts.manifest.states)]
+    held = caller_states(facts.manifest)
+    inside = [state for state in facts.manifest.states if state.name not in held]
+    states = [(f"state{index}", state) for index, state in enumerate(inside)]
     types = {state.dtype for _, state in states}
     return {
         "state_properties": "\n".join(f"    var {name}: NDArray" for name, _ in states),

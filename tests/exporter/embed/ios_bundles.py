@@ -44,6 +44,30 @@ STATIC_STATES = [
     for layer in range(2)
     for role in ("key", "value")
 ]
+
+
+def caller_methods() -> list[MethodInfo]:
+    """The same methods with the caches as inputs, and what is new as outputs."""
+    return [
+        method.model_copy(
+            update={
+                "inputs": [
+                    *method.inputs,
+                    *(TensorInfo(name=s.name, dtype="float16", shape=list(s.shape)) for s in STATIC_STATES),
+                ],
+                "outputs": [
+                    *method.outputs,
+                    *(
+                        TensorInfo(name=f"new_{s.name}", dtype="float16", shape=[1, 2, width, 32])
+                        for s in STATIC_STATES
+                    ),
+                ],
+            }
+        )
+        for method, width in zip(STATIC, (CHUNK, 1), strict=True)
+    ]
+
+
 GOLDEN = Golden(
     texts=(TextVector(label="english", text="once", ids=[1, 2], round_trip=True),),
     outputs=(OutputVector(prompt_ids=[1], continuation_ids=[2], margins=[1.0], probes=[], tolerance=0.1),),

@@ -23,7 +23,7 @@ from edgec.exporter.embed.swift_package import swift_package
 from edgec.exporter.embed.swift_text import identifier, string, unique
 from edgec.exporter.embed.written_package import AppPackage, write_package
 from edgec.runtime_py import bench_record
-from tests.exporter.embed.ios_bundles import FORMATS, bundle_of, decoder_manifest, module_manifest
+from tests.exporter.embed.ios_bundles import FORMATS, bundle_of, caller_methods, decoder_manifest, module_manifest
 from tests.exporter.embed.swift_syntax import faults, nodes, parse, text
 
 TEMPLATES = Path(app_facts.__file__).parent / "swift"
@@ -275,6 +275,16 @@ def test_facts_come_from_the_bundle(tmp_path: Path) -> None:
     shared = swift_package(bundle_of(decoder_manifest("pte"), tmp_path))
     assert "methodsShareState = false" in _sources(shared)[f"Sources/{shared.module}/DecoderFacts.swift"]
     assert "every token through decode" in str(shared.files["README.md"])
+
+
+@pytest.mark.parametrize("kind", ["pte", "mlpackage", "aimodel"])
+def test_states_that_the_caller_holds_are_shared_by_the_methods(kind: str, tmp_path: Path) -> None:
+    package = swift_package(bundle_of(decoder_manifest(kind, methods=caller_methods()), tmp_path))
+    _assert_sound(package)
+    sources = _sources(package)
+    assert "methodsShareState = true" in sources[f"Sources/{package.module}/DecoderFacts.swift"]
+    assert "every token through decode" not in str(package.files["README.md"])
+    assert "var state0: NDArray" not in "\n".join(sources.values())
 
 
 def test_executorch_products_follow_backends_and_operators(tmp_path: Path) -> None:
