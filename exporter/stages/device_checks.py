@@ -1,0 +1,133 @@
+"""Checks that only a Mac can make: where there is one they run by themselves, elsewhere they are ``not run``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from torch import Tensor
+
+from edgec.backends.coreml.execute import package_methods
+from edgec.backends.coreml.mac import MacMethods, Tools, mac_methods, mac_tools, placements
+from edgec.devices.targets import Target
+from edgec.errors import BudgetError
+from edgec.exporter.bundle.manifest import DeviceCheck, MethodInfo
+from edgec.exporter.parity.metrics import difference
+from edgec.exporter.parity.static_run import Methods, run_static, static_plan
+
+_NAMES = ("compile", "predict", "placement")
+_BACKENDS = ("coreml", "coreai")
+_EPSILON_SHARE = 0.02
+"""The Neural Engine sums in float16: a token may differ where its lead is within 2 % of the largest logit."""
+
+
+def not_run(why: str) -> list[DeviceCheck]:
+    """All checks, none of them run."""
+    return [DeviceCheck.model_validate({"name": name, "status": "not run", "note": why}) for name in _NAMES]
+
+
+def artifact_checks(
+    artifact: Path, target: Target, methods: Sequence[MethodInfo], states: Sequence[str], tokens: Sequence[int]
+) -> list[DeviceCheck]:
+    """The checks of an artifact; none for formats that are not Apple's.
+
+    Args:
+        artifact: the verified artifact.
+        target: what it was made for.
+        methods: as the manifest lists them.
+        states: names of all states.
+        tokens: ids to feed, teacher-forced; empty for models that are no decoders.
+
+    Raises:
+        BudgetError: E468.
+    """
+    if target.backend not in _BACKENDS:
+        return []
+    if target.format != "mlpackage":
+        return not_run(
+            f"only a .mlpackage can be checked by itself; export with --format mlpackage, not {target.format}"
+        )
+    return device_checks(artifact, methods, states, lambda: package_methods(artifact), tokens)
+
+
+def device_checks(
+    package: Path,
+    methods: Sequence[MethodInfo],
+    states: Sequence[str],
+    reference: Callable[[], Methods],
+    tokens: Sequence[int],
+    tools: Tools | None = None,
+) -> list[DeviceCheck]:
+    """Compile a Core ML package, run it against edgec's interpreter, and ask where its operators run.
+
+    Args:
+        package: NAME.mlpackage.
+        methods: prefill and decode; of a model that is no decoder its own, which are not run then.
+        states: names of all states.
+        reference: makes the same methods, executed by edgec's interpreter.
+        tokens: ids to feed, teacher-forced.
+        tools: of a Mac; None finds them, or there are none.
+
+    Raises:
+        BudgetError: E468, Core ML refuses the package or computes something else.
+    """
+    found = tools or mac_tools()
+    if found is None:
+        return not_run(f"there is no Mac here: {sys.platform}")
+    with TemporaryDirectory() as folder:
+        compiled = _compiled(found, package, Path(folder) / "model.mlmodelc")
+        predicted = _predicted(found, compiled, package, mac_methods_of(methods, states), reference, tokens)
+        placed = placements(found, compiled)
+    return [
+        DeviceCheck(name="compile", status="passed", machine=found.machine),
+        predicted,
+        DeviceCheck(name="placement", status="passed", machine=found.machine, placement=placed),
+    ]
+
+
+def _compiled(tools: Tools, package: Path, destination: Path) -> Path:
+    try:
+        return tools.compile(package, destination)
+    except RuntimeError as error:
+        raise _failed("Core ML's compiler refuses the package", package, str(error)) from error
+
+
+def _predicted(
+    tools: Tools,
+    compiled: Path,
+    package: Path,
+    load: Callable[[Tools, Path], MacMethods] | None,
+    reference: Callable[[], Methods],
+    tokens: Sequence[int],
+) -> DeviceCheck:
+    if load is None:
+        return DeviceCheck(name="predict", status="not run", machine=tools.machine, note="the model is no decoder")
+    expected = reference()
+    plan = static_plan(len(tokens), expected.chunk)
+    wanted, found = (run_static(methods, tokens, plan) for methods in (expected, load(tools, compiled)))
+    return DeviceCheck(name="predict", status="passed", machine=tools.machine, note=_agreement(wanted, found, package))
+
+
+def mac_methods_of(methods: Sequence[MethodInfo], states: Sequence[str]) -> Callable[[Tools, Path], MacMethods] | None:
+    """How to load a decoder's methods; None for models without them."""
+    if {"prefill", "decode"} <= {method.name for method in methods}:
+        return lambda tools, compiled: mac_methods(tools, compiled, methods, states)
+    return None
+
+
+def _agreement(expected: Tensor, found: Tensor, package: Path) -> str:
+    gap = difference(expected, found, _EPSILON_SHARE * float(expected.abs().max()))
+    note = (
+        f"{gap.positions} positions against edgec's interpreter: largest difference {gap.max_abs:.3g}, "
+        f"KL {gap.kl_mean:.3g} nats, same top-1 {gap.top1_agreement:.1%}"
+    )
+    if gap.top1_agreement < 1.0:
+        raise _failed("Core ML computes other tokens than edgec's interpreter", package, note)
+    return note
+
+
+def _failed(what: str, package: Path, why: str) -> BudgetError:
+    fix = "do not ship this package; report it with the model's architecture and the recipe"
+    return BudgetError(what, str(package), why, fix, "E468")
