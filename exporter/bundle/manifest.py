@@ -172,6 +172,20 @@ class DeviceCheck(Part):
     placement: list[Placement] = []
 
 
+class LintFinding(Part):
+    """What a target's linter found before conversion.
+
+    ``place``: the node, weight or file; ``severity``: ``warning`` where it runs slower or elsewhere, ``refused`` where
+    the format has no form for it.
+    """
+
+    rule: str
+    severity: Literal["warning", "refused"]
+    place: str
+    found: str
+    fix: str
+
+
 class LedgerRow(Part):
     """One tensor of the artifact.
 
@@ -246,6 +260,7 @@ class Manifest(Part):
     parity: list[Rung]
     delegation: Delegation | None = None
     device_checks: list[DeviceCheck] = []
+    lint: list[LintFinding] = []
     ledger: Ledger | None = None
     runtime: Runtime
     tools: dict[str, str]

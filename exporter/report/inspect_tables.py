@@ -45,6 +45,9 @@ def manifest_tables(manifest: Manifest) -> list[Table]:
         _passes(manifest),
         _parity(manifest),
         _delegation(manifest),
+        _lint(manifest),
+        _device_checks(manifest),
+        _placement(manifest),
         _ledger(manifest),
     )
     return [table for table in tables if table.row_count]
@@ -148,6 +151,22 @@ def _delegation(manifest: Manifest) -> Table:
         ("outside the accelerator", "count", "share", "reason"),
         rows or ([("none", "", "", "")] if found else []),
     )
+
+
+def _lint(manifest: Manifest) -> Table:
+    rows = [(f.severity, f.rule, f.place, f.found, f.fix) for f in manifest.lint]
+    return _table("Linter", ("severity", "rule", "place", "found", "fix"), rows)
+
+
+def _device_checks(manifest: Manifest) -> Table:
+    rows = [(check.name, check.status, check.machine, check.note) for check in manifest.device_checks]
+    return _table("Checks on a Mac", ("check", "status", "machine", "note"), rows)
+
+
+def _placement(manifest: Manifest) -> Table:
+    placed = [row for check in manifest.device_checks for row in check.placement]
+    rows = [(row.method, row.operator, row.unit, f"{row.count:,}") for row in placed]
+    return _table("Placement by Core ML (from its compute plan)", ("method", "operator", "unit", "count"), rows)
 
 
 def _ledger(manifest: Manifest) -> Table:

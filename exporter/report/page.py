@@ -7,6 +7,7 @@ from html import escape
 
 from edgec.exporter.bundle.manifest import Manifest
 from edgec.exporter.report import sections
+from edgec.exporter.report.device import device_checks, lint
 from edgec.exporter.report.memory import kv_memory, ledger
 from edgec.exporter.report.parity import parity
 from edgec.exporter.report.sections import Samples
@@ -27,6 +28,8 @@ def render_report(manifest: Manifest, bench: Sequence[Samples] = ()) -> str:
             sections.bench(bench),
             ledger(manifest),
             sections.delegation(manifest),
+            lint(manifest),
+            device_checks(manifest),
             kv_memory(manifest),
             sections.passes(manifest),
             sections.methods(manifest),
