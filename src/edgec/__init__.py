@@ -14,14 +14,20 @@ from edgec.errors import BudgetError, EdgecError, InputError, ToolError
 
 if TYPE_CHECKING:
     from edgec.exporter.api import export
+    from edgec.exporter.embed.embed import embed
     from edgec.runtime_py.bench import bench
     from edgec.runtime_py.model import load
 
 __version__ = "0.1.0"
 
-_PUBLIC = {"export": "edgec.exporter.api", "load": "edgec.runtime_py.model", "bench": "edgec.runtime_py.bench"}
+_PUBLIC = {
+    "export": "edgec.exporter.api",
+    "load": "edgec.runtime_py.model",
+    "bench": "edgec.runtime_py.bench",
+    "embed": "edgec.exporter.embed.embed",
+}
 
-__all__ = ["BudgetError", "EdgecError", "InputError", "ToolError", "__version__", "bench", "export", "load"]
+__all__ = ["BudgetError", "EdgecError", "InputError", "ToolError", "__version__", "bench", "embed", "export", "load"]
 
 
 def __getattr__(name: str) -> Any:
