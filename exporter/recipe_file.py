@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from edgec.errors import InputError
+from edgec.exporter.recipe_support import SUPPORT
 from edgec.exporter.recipes import Recipe, Rule
-from edgec.passes.weight_scheme import WeightScheme
+from edgec.passes.weight_scheme import KINDS, WeightScheme, require_supported
 
 _FOLDER = Path(__file__).parent / "recipe_data"
 Check = tuple[str, Callable[[Any], bool]]
@@ -31,10 +32,21 @@ def _is_boundary(value: Any) -> bool:
 _TEXT: Check = ("a text", lambda value: isinstance(value, str))
 _TRUTH: Check = ("true or false", lambda value: isinstance(value, bool))
 _NUMBER: Check = ("a number", lambda value: type(value) in (int, float))
+_SHARE: Check = ("a share from 0 to 1", lambda value: type(value) in (int, float) and 0 <= value < 1)
 _ALGORITHM = _one_of("rtn", "hqq", "mse")
-_GRID = {
+_GRID: dict[str, Check] = {
     "bits": ("a whole number from 1 to 8", lambda value: type(value) is int and 1 <= value <= 8),
     "group_size": _whole(0),
+    "kind": _one_of(*KINDS),
+    "group_rows": _whole(0),
+    "sparsity": _SHARE,
+    "sparse_block": _whole(0),
+}
+_NEEDED = {"int": ("bits", "group_size"), "lut": ("bits", "group_rows"), "balanced": ("group_rows",)}
+_IMPLIED: dict[str, dict[str, Any]] = {
+    "int": {},
+    "lut": {"group_size": 0, "activation_bits": 0, "scale_bits": 16},
+    "balanced": {"bits": 2, "group_size": 0, "activation_bits": 0, "scale_bits": 16},
 }
 _SCALES = {"scale_bits": _one_of(16, 32)}
 _SCHEME: dict[str, Check] = {**_GRID, "symmetric": _TRUTH, "activation_bits": _one_of(0, 8), **_SCALES}
@@ -92,7 +104,7 @@ def parse_recipe(table: Mapping[str, Any], name: str, where: str) -> Recipe:
         InputError: E171.
     """
     tables = {key: table.get(key, {}) for key in _TABLES}
-    _check_keys(table, {*_TOP, *_TABLES, "rules"}, "", where)
+    _check_keys(table, {*_TOP, *_TABLES, "rules", "on"}, "", where)
     _check_values({key: table[key] for key in _TOP if key in table}, _TOP, "", where)
     for key, values in tables.items():
         if not isinstance(values, dict):
@@ -110,7 +122,18 @@ def parse_recipe(table: Mapping[str, Any], name: str, where: str) -> Recipe:
         **_shared_kv(table.get("shared_kv")),
         **limits,
         budgets=tables["budgets"],
+        on=_on(table, name, where),
     )
+
+
+def _on(table: Mapping[str, Any], name: str, where: str) -> dict[str, Recipe]:
+    """What the recipe is on some backends: their tables stand in place of those of the same name."""
+    overrides = table.get("on", {})
+    if not isinstance(overrides, dict) or not all(isinstance(own, dict) for own in overrides.values()):
+        raise _bad(where, "has a bad value for 'on'", "it is not a table of tables", "write [on.coreml.weights]")
+    _check_keys(overrides, set(SUPPORT), "on.", where)
+    base = {key: value for key, value in table.items() if key != "on"}
+    return {backend: parse_recipe({**base, **own}, name, where) for backend, own in overrides.items()}
 
 
 def _shared_kv(values: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -127,10 +150,22 @@ def _scheme(table: Mapping[str, Any], key: str, where: str, **fixed: Any) -> Wei
 
 
 def _from_values(values: Mapping[str, Any], prefix: str, where: str, **fixed: Any) -> WeightScheme:
-    for needed in _GRID:
+    kind = values.get("kind", "int")
+    for needed in _NEEDED[kind]:
         if needed not in values:
             raise _bad(where, f"lacks {prefix}{needed}", "bits and group are never guessed", f"add {needed} = ...")
-    return WeightScheme(**{**values, **fixed})
+    scheme = WeightScheme(**{**_IMPLIED[kind], **values, **fixed})
+    if scheme.is_table or scheme.group_rows or scheme.sparsity:
+        _require_meaning(scheme, prefix, where)
+    return scheme
+
+
+def _require_meaning(scheme: WeightScheme, prefix: str, where: str) -> None:
+    """Refuse keys that do not go together; other integers are judged by the backend."""
+    try:
+        require_supported(scheme, prefix)
+    except InputError as error:
+        raise _bad(where, f"has a bad value in {prefix.rstrip('.')}", error.what, error.fix) from error
 
 
 def _rules(rules: Any, where: str) -> tuple[Rule, ...]:

@@ -7,17 +7,21 @@ Recipes know bits and limits; which of them a backend's kernels read is a table 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgec.errors import InputError
-from edgec.passes.weight_scheme import DYNAMIC_INT8_KERNELS, LOOKUP_BITS, KernelGrid, WeightScheme
+from edgec.exporter.recipe_support import SUPPORT, Support
+from edgec.passes.weight_scheme import DYNAMIC_INT8_KERNELS, WeightScheme
 
 if TYPE_CHECKING:
     from edgec.passes.contract import Pass
+    from edgec.passes.palettize import Calls
 
 Rule = tuple[str, WeightScheme | None]
+_ROWS = 16
+"""Output channels per table that errors propose."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class Recipe:
         early_exit: keep the first layers only: a draft model for speculation; None keeps all.
         kernels: ``edgec`` for its own operators, ``standard`` for those that every ExecuTorch app has.
         budgets: limits of the quality check: ``kl_mean`` (nats), ``top1_agreement`` (0..1); empty for the defaults.
+        on: what the recipe is on backends that express it in another way.
+        backend: the backend it was resolved for (``for_backend``); empty for the CPU's.
     """
 
     name: str
@@ -61,6 +67,8 @@ class Recipe:
     early_exit: int | None = None
     kernels: str = "edgec"
     budgets: Mapping[str, float] = field(default_factory=dict)
+    on: Mapping[str, Recipe] = field(default_factory=dict)
+    backend: str = ""
 
     @property
     def weight_bits(self) -> float:
@@ -69,8 +77,9 @@ class Recipe:
 
     def to_json(self) -> dict[str, Any]:
         """As plain data, for the manifest and cache keys."""
-        plain = asdict(self)
+        plain = asdict(replace(self, on={}))
         plain["rules"] = [{"parameters": pattern, **_rule_json(scheme)} for pattern, scheme in self.rules]
+        plain["on"] = {backend: recipe.to_json() for backend, recipe in self.on.items()}
         return plain
 
 
@@ -83,33 +92,6 @@ def bits_per_weight(scheme: WeightScheme | None) -> float:
     if scheme is None:
         return 32.0
     return scheme.bits + (scheme.scale_bits / scheme.group_size if scheme.group_size else 0.0)
-
-
-@dataclass(frozen=True)
-class Support:
-    """What a backend executes.
-
-    Attributes:
-        kernels: matrix kernels with dynamic 8-bit activations.
-        lookup_bits: embedding look-ups, any group.
-        weight_only: whether float activations with integer weights are trusted.
-        why_not: what happens otherwise.
-    """
-
-    kernels: tuple[KernelGrid, ...]
-    lookup_bits: tuple[int, ...]
-    weight_only: bool
-    why_not: str
-
-
-SUPPORT = {
-    "xnnpack": Support(
-        kernels=DYNAMIC_INT8_KERNELS,
-        lookup_bits=LOOKUP_BITS,
-        weight_only=False,
-        why_not="XNNPACK's partitioner runs weight-only integers without their scales, and refuses layers with a bias",
-    )
-}
 
 
 def load_recipe(name_or_path: str | Path) -> Recipe:
@@ -130,22 +112,68 @@ def recipe_names() -> tuple[str, ...]:
     return tuple(named())
 
 
-def passes_for(recipe: Recipe) -> list[Pass]:
-    """The quantising passes a recipe asks for, in order; none for a float recipe."""
+def for_backend(recipe: Recipe, backend: str) -> Recipe:
+    """The recipe as a backend expresses it: its own words for that backend, and float where that computes in float.
+
+    Activations that a backend does not quantise, and caches it holds in its own float, are more exact than asked.
+    """
+    found, support = recipe.on.get(backend, recipe), SUPPORT.get(backend)
+    if support is None:
+        return found
+    cache = support.cache[0] if found.kv_dtype == "float32" and "float32" not in support.cache else found.kv_dtype
+    found = replace(found, kv_dtype=cache, on={}, backend=backend)
+    return found if support.dynamic_activations else _with_float_activations(found)
+
+
+def _with_float_activations(recipe: Recipe) -> Recipe:
+    def weight_only(scheme: WeightScheme | None) -> WeightScheme | None:
+        return scheme and replace(scheme, activation_bits=0)
+
+    rules = tuple((pattern, weight_only(scheme)) for pattern, scheme in recipe.rules)
+    return replace(recipe, weights=weight_only(recipe.weights), lm_head=weight_only(recipe.lm_head), rules=rules)
+
+
+def passes_for(recipe: Recipe, calls: Calls = ()) -> list[Pass]:
+    """The compressing passes a recipe asks for, in order; none for a float recipe.
+
+    Args:
+        recipe: resolved for its backend (``for_backend``).
+        calls: inputs of calibration calls: errors of look-up tables then count as activations are large.
+    """
+    from edgec.passes.palettize import Palettize
     from edgec.passes.quantize import Quantize
     from edgec.passes.quantize_embedding import QuantizeEmbedding
 
+    rules, weights, lm_head, embedding = recipe.rules, recipe.weights, recipe.lm_head, recipe.embedding
+    asked = (weights, lm_head, embedding, *(scheme for _, scheme in rules))
     wanted: list[Pass] = []
-    if recipe.weights or recipe.lm_head or any(scheme for _, scheme in recipe.rules):
-        wanted.append(Quantize(recipe.rules, recipe.weights, recipe.lm_head, recipe.algorithm))
-    if recipe.embedding:
-        scheme = recipe.embedding
-        wanted.append(QuantizeEmbedding(scheme.bits, scheme.group_size, recipe.algorithm, scheme.scale_bits))
+    if any(scheme and _tabulated(scheme, recipe) for scheme in asked):
+        wanted.append(Palettize(rules, weights, lm_head, embedding, calls))
+    if any(_integers(scheme, recipe) for scheme in (weights, lm_head, *(s for _, s in rules))):
+        support = SUPPORT.get(recipe.backend)
+        kernels = support.kernels if support else DYNAMIC_INT8_KERNELS
+        own = tuple((pattern, _integers(scheme, recipe)) for pattern, scheme in rules)
+        defaults = (_integers(weights, recipe), _integers(lm_head, recipe))
+        wanted.append(Quantize(own, *defaults, recipe.algorithm, kernels))
+    if embedding and not embedding.is_table:
+        scales = (recipe.algorithm, embedding.scale_bits)
+        wanted.append(QuantizeEmbedding(embedding.bits, embedding.group_size, *scales))
     return wanted
 
 
+def _tabulated(scheme: WeightScheme, recipe: Recipe) -> bool:
+    """Whether the backend holds a scheme as a table; those without tables hold the balanced set as integers."""
+    support = SUPPORT.get(recipe.backend)
+    return scheme.is_table and bool(support and support.table_bits)
+
+
+def _integers(scheme: WeightScheme | None, recipe: Recipe) -> WeightScheme | None:
+    """The scheme where integers hold it; tables are another pass's work."""
+    return None if scheme is None or _tabulated(scheme, recipe) else scheme
+
+
 def rounds_weights(recipe: Recipe) -> bool:
-    """Whether any quantising pass rounds the model."""
+    """Whether any compressing pass rounds the model."""
     return any(rewrite.effect == "approximate" for rewrite in passes_for(recipe))
 
 
@@ -153,7 +181,7 @@ def check_recipe(recipe: Recipe, backend: str, *, allow_unsafe_weight_only: bool
     """Refuse what a backend cannot execute, before any work is done.
 
     Args:
-        recipe: the recipe.
+        recipe: the recipe, resolved or not.
         backend: a target's backend; those without a table of kernels are not checked here.
         allow_unsafe_weight_only: lets tests feed the parity ladder a lowering that is known to be wrong.
 
@@ -163,20 +191,22 @@ def check_recipe(recipe: Recipe, backend: str, *, allow_unsafe_weight_only: bool
     support = SUPPORT.get(backend)
     if support is None:
         return
-    for place, scheme in _matrix_schemes(recipe):
-        _check_kernel(place, scheme, support)
-        if scheme.activation_bits == 0 and not (support.weight_only or allow_unsafe_weight_only):
-            fix = "set activation_bits = 8 (dynamic, no calibration needed)"
-            raise _unsupported(place, "weight-only quantisation", support.why_not, fix)
-    asked = recipe.embedding
-    if asked and asked.bits not in support.lookup_bits:
-        near = min(support.lookup_bits, key=lambda bits: abs(bits - asked.bits))
-        why = f"look-ups read {', '.join(map(str, support.lookup_bits))} bits"
-        raise _unsupported(f"recipe {recipe.name}, embedding", str(asked), why, f"set bits = {near}")
+    recipe = for_backend(recipe, backend)
+    for place, scheme in _schemes(recipe):
+        if scheme.is_table:
+            _check_table(place, scheme, support)
+        elif place.endswith("embedding"):
+            _check_lookup(place, scheme, support)
+        else:
+            _check_kernel(place, scheme, support)
+            if scheme.activation_bits == 0 and not (support.weight_only or allow_unsafe_weight_only):
+                fix = "set activation_bits = 8 (dynamic, no calibration needed)"
+                raise _unsupported(place, "weight-only quantisation", support.why_not, fix)
+    _check_cache(recipe, support)
 
 
-def _matrix_schemes(recipe: Recipe) -> Iterator[tuple[str, WeightScheme]]:
-    places = [("weights", recipe.weights), ("lm_head", recipe.lm_head)]
+def _schemes(recipe: Recipe) -> Iterator[tuple[str, WeightScheme]]:
+    places = [("weights", recipe.weights), ("lm_head", recipe.lm_head), ("embedding", recipe.embedding)]
     places += [(f"rules: {pattern}", scheme) for pattern, scheme in recipe.rules]
     yield from ((f"recipe {recipe.name}, {place}", scheme) for place, scheme in places if scheme is not None)
 
@@ -185,9 +215,43 @@ def _check_kernel(place: str, scheme: WeightScheme, support: Support) -> None:
     legal = [(grid.bits, group) for grid in support.kernels for group in (*grid.groups, 0)]
     if (scheme.bits, scheme.group_size) in legal and scheme.symmetric:
         return
+    if scheme.bits == 2 and support.table_bits:
+        fix = f'set kind = "balanced" or kind = "lut", bits = 2 and group_rows = {_ROWS}'
+        raise _unsupported(place, str(scheme), "its integers have 4 or 8 bits; two bits are look-up tables", fix)
     bits, group = min(legal, key=lambda choice: (abs(choice[0] - scheme.bits), _apart(choice[1], scheme.group_size)))
     read = "; ".join(f"{grid.bits} bits: group {', '.join(map(str, (*grid.groups, 0)))}" for grid in support.kernels)
     raise _unsupported(place, str(scheme), f"its kernels read {read}", f"set bits = {bits} and group_size = {group}")
+
+
+def _check_table(place: str, scheme: WeightScheme, support: Support) -> None:
+    """Look-up tables; the balanced set needs none, except in an embedding."""
+    if scheme.kind == "balanced" and support.balanced and not place.endswith("embedding"):
+        return
+    if not support.table_bits:
+        fix = 'set kind = "int", ' + (
+            "bits = 4 and group_size = 32" if scheme.bits <= 4 else "bits = 8, group_size = 0"
+        )
+        raise _unsupported(place, str(scheme), "its kernels read integers, no look-up tables", fix)
+    if scheme.bits not in support.table_bits:
+        near = min(support.table_bits, key=lambda bits: (abs(bits - scheme.bits), -bits))
+        why = f"its look-up tables have {', '.join(map(str, support.table_bits))} bits"
+        raise _unsupported(place, str(scheme), why, f"set bits = {near}")
+    if scheme.sparsity and not support.sparse:
+        raise _unsupported(place, str(scheme), "it stores zeros like other values", "leave sparsity out")
+
+
+def _check_lookup(place: str, scheme: WeightScheme, support: Support) -> None:
+    if scheme.bits not in support.lookup_bits:
+        near = min(support.lookup_bits, key=lambda bits: abs(bits - scheme.bits))
+        why = f"look-ups read {', '.join(map(str, support.lookup_bits))} bits"
+        raise _unsupported(place, str(scheme), why, f"set bits = {near}")
+
+
+def _check_cache(recipe: Recipe, support: Support) -> None:
+    if recipe.kv_dtype not in support.cache:
+        why = f"it holds {', '.join(support.cache)}"
+        place = f"recipe {recipe.name}, cache"
+        raise _unsupported(place, f"a {recipe.kv_dtype} KV cache", why, f'set dtype = "{support.cache[0]}"')
 
 
 def _apart(group: int, other: int) -> float:

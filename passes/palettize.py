@@ -50,7 +50,7 @@ class Palettize:
             left to ``quantize``.
         default: for linear layers and convolutions that no rule names; None leaves them alone.
         lm_head: for the vocabulary matrix when no rule names it.
-        embedding: for embedding tables when no rule names them.
+        embedding: for embedding tables, which no rule names.
         calls: inputs of calibration calls, in the interface's order; empty: all inputs count alike.
     """
 
@@ -81,10 +81,12 @@ class Palettize:
 
     def scheme_for(self, name: str, role: str) -> WeightScheme | None:
         """What is asked for a parameter: the first rule whose pattern matches, else the role's default."""
+        if role == "embedding":
+            return self.embedding
         for pattern, scheme in self.rules:
             if fnmatchcase(name, pattern):
                 return scheme
-        return {"vocabulary": self.lm_head, "embedding": self.embedding}.get(role, self.default)
+        return self.lm_head if role == "vocabulary" else self.default
 
     def ensures(self, program: Program) -> None:
         """Every layer decided to be tabulated reads a table."""

@@ -33,6 +33,8 @@ from edgec.passes.quantized_form import (
 )
 from edgec.passes.weight_grid import require_algorithm
 from edgec.passes.weight_scheme import (
+    BALANCED_SET,
+    CONTAINER,
     DYNAMIC_INT8_KERNELS,
     Decision,
     KernelGrid,
@@ -91,17 +93,26 @@ class Quantize:
     ) -> Decision:
         name, (rows, width) = parameter_name(parameter), matrix(graph, parameter).shape
         asked = self.scheme_for(name, role)
-        fitted = (None, "") if asked is None else fit(asked, width, self.kernels)
-        decision = decide(name, role, (rows, width), asked, fitted)
+        decision = decide(name, role, (rows, width), asked, self._fitted(asked, width))
         if decision.used is None:
             return decision
-        decision, old = placed(graph, parameter, decision, self.algorithm), linear.args[1]
+        algorithm = BALANCED_SET if asked and asked.kind == BALANCED_SET else self.algorithm
+        decision, old = placed(graph, parameter, decision, algorithm), linear.args[1]
         with graph.graph.inserting_before(linear):
             linear.update_arg(1, dequantized(graph, decision))
         if decision.used and decision.used.activation_bits:
             linear.update_arg(0, _shared_input(graph, linear, width, shared_inputs))
         drop_if_unused(graph, old if isinstance(old, Node) else None, parameter)
         return decision
+
+    def _fitted(self, asked: WeightScheme | None, width: int) -> tuple[WeightScheme | None, str]:
+        """What stores the asked scheme, and why it differs; the balanced set needs a container of at least 4 bits."""
+        if asked is None:
+            return None, ""
+        if asked.kind != BALANCED_SET:
+            return fit(asked, width, self.kernels)
+        used, _ = fit(CONTAINER, width, self.kernels)
+        return used, "" if used is None else f"stored as {used.bits}-bit integers -3, -1, 1 and 3"
 
     def scheme_for(self, name: str, role: str) -> WeightScheme | None:
         """What is asked for a parameter: the first rule whose pattern matches, else the role's default."""
@@ -112,9 +123,8 @@ class Quantize:
 
     def ensures(self, program: Program) -> None:
         """Every layer decided to be quantised reads integers."""
-        recorded = sum(
-            decision.used is not None and decision.role != "embedding" for decision in decisions_of(program.graph)
-        )
+        decisions = decisions_of(program.graph)
+        recorded = sum(d.used is not None and not d.used.is_table and d.role != "embedding" for d in decisions)
         linears = nodes_of(program.graph, aten.linear.default)
         quantized = sum(isinstance(n.args[1], Node) and n.args[1].target is DEQUANTIZE for n in linears)
         assert quantized >= recorded

@@ -18,7 +18,8 @@ from torch.fx import GraphModule, Node
 
 from edgec.exporter.capture.decoder import attribute
 from edgec.passes.weight_grid import quantize_weight
-from edgec.passes.weight_scheme import Decision
+from edgec.passes.weight_scheme import BALANCED_SET, Decision
+from edgec.passes.weight_tables import balanced_integers
 
 aten = torch.ops.aten
 DEQUANTIZE = torch.ops.torchao.dequantize_affine.default
@@ -53,7 +54,12 @@ def placed(graph: GraphModule, parameter: Node, decision: Decision, algorithm: s
     twin = next((earlier for earlier in decisions_of(graph) if earlier.same_integers(decision)), None)
     if twin is not None:
         return decision.placed(twin.buffers, algorithm)
-    grid = quantize_weight(matrix(graph, parameter), used, algorithm, decision.name)
+    weight = matrix(graph, parameter)
+    if algorithm == BALANCED_SET:
+        assert decision.requested is not None
+        grid = balanced_integers(weight, decision.requested, decision.name)
+    else:
+        grid = quantize_weight(weight, used, algorithm, decision.name)
     for name, tensor in zip(decision.buffers, (grid.integers, grid.scale, grid.zero_point), strict=True):
         owner, _, leaf = name.rpartition(".")
         graph.get_submodule(owner).register_buffer(leaf, tensor)

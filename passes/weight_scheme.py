@@ -12,6 +12,7 @@ KINDS = ("int", "lut", "balanced")
 INTEGER_BITS, TABLE_BITS = (2, 4, 8), (1, 2, 3, 4, 6, 8)
 BALANCED = (-1.5, -0.5, 0.5, 1.5)
 """Apple's fixed set of 2-bit values, in units of a scale."""
+BALANCED_SET = "balanced"
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,8 @@ class KernelGrid:
 
 
 LOOKUP_BITS = (2, 4, 8)
+CONTAINER = WeightScheme(4, 0)
+"""What holds the balanced set where there are no look-up tables: -3, -1, 1 and 3 times half its scale, exactly."""
 # below this a float32 scale costs more than the integers it scales
 _SMALLEST_GROUP = 16
 # ExecuTorch 1.5.1 stores per-channel int4 as one block per row: it asserts a block size that is a multiple of 32.
@@ -111,7 +114,7 @@ class Decision:
         role: ``linear``, ``vocabulary`` or ``embedding``.
         shape: rows, width.
         requested: as asked by recipe or rule; None for float.
-        used: None when the tensor stays in float.
+        used: as stored; None when the tensor stays in float.
         reason: why ``used`` is not ``requested``; empty when it is.
         container_bits: bits per weight as stored.
         bytes: integers and scales as a device stores them (packed), bytes.
@@ -156,8 +159,9 @@ def decide(
     """Record a decision with its exact size; a float tensor counts 32 bits a weight."""
     used, reason = fitted
     bits = used.bits if used else 32
+    information = requested.bits if used and requested and requested.kind == BALANCED_SET else bits
     size = stored_bytes(shape, used) if used else shape[0] * shape[1] * 4
-    return Decision(name, role, shape, requested, used, reason, bits, bits, size)
+    return Decision(name, role, shape, requested, used, reason, information, bits, size)
 
 
 def lut(bits: int, group_rows: int = 0, sparsity: float = 0.0, sparse_block: int = 0) -> WeightScheme:

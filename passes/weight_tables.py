@@ -23,6 +23,7 @@ from torch import Tensor
 from edgec.errors import InputError
 from edgec.passes.kmeans import Histogram, bins_for, cluster
 from edgec.passes.lut_form import dequantize_lut
+from edgec.passes.weight_grid import QuantizedWeight
 from edgec.passes.weight_scheme import BALANCED, WeightScheme
 
 _BLOCK_VALUES = 1 << 20
@@ -65,6 +66,23 @@ def tabulate(weight: Tensor, scheme: WeightScheme, name: str = "", moments: Tens
         indices[start:stop] = batch.indices(found)
         tables.append(found.table)
     return WeightTable(indices, torch.cat(tables).half().float(), shared)
+
+
+def balanced_integers(weight: Tensor, scheme: WeightScheme, name: str = "") -> QuantizedWeight:
+    """The balanced set as integers -3, -1, 1 and 3 times half the scale, one scale per output channel: the same values.
+
+    Args:
+        weight: [N, K], any float dtype.
+        scheme: of kind ``balanced``.
+        name: for the error message.
+
+    Raises:
+        InputError: as ``tabulate``.
+    """
+    found = tabulate(weight, scheme, name)
+    scale = found.table[:, 2:3].repeat_interleave(found.group_rows, 0)
+    integers = found.indices.to(torch.int8).mul_(2).sub_(3)
+    return QuantizedWeight(integers, scale, torch.zeros_like(scale, dtype=torch.int8))
 
 
 def _batches(rows: int, width: int, shared: int, bins: int) -> Iterator[tuple[int, int]]:

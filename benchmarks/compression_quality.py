@@ -1,0 +1,194 @@
+"""What each form of weights costs the example model: python -m benchmarks.compression_quality [--tokens N] [--json].
+
+The model's graph runs with its weights in float32, then with each form in turn, on text that it was never trained on
+(``held_out_text``), teacher-forced. Only linear layers change, embedding and vocabulary matrix (one tensor) stay in
+float, so that the rows differ in nothing else; the rows named as recipes compress them too, as those recipes say on Core
+ML. *Calibrated*: errors weighted by how large activations are on text from training. All figures are measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from edgec.exporter.program import Program
+    from edgec.passes.contract import Pass
+    from edgec.passes.weight_scheme import WeightScheme
+
+ROOT = Path(__file__).resolve().parents[1]
+MODEL = ROOT / "examples" / "tiny-llama"
+TEXTS = ROOT.parent / "shared" / "data" / "text"
+WINDOW, CALIBRATION_WINDOWS = 256, 8
+RECIPES = ("8bit", "4bit", "4bit-small", "int4-channel", "lut6", "lut4", "sparse-lut4", "balanced2", "lut2")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One form of weights.
+
+    Attributes:
+        nats: negative log-likelihood per token.
+        kl: divergence of its predictions from the float model's, nats per token.
+        same_top1: share of positions with the same most likely token, 0..1.
+        bits: stored per weight of what was compressed, tables and scales included; None for float.
+    """
+
+    name: str
+    calibrated: bool
+    nats: float
+    kl: float
+    same_top1: float
+    bits: float | None
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tokens", type=int, default=8192, help="held-out tokens")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    options = parser.parse_args(arguments)
+    rows = measure(options.tokens)
+    if options.json:
+        print(json.dumps({"rows": [asdict(row) for row in rows]}, indent=1))
+        return
+    print("| weights | calibrated | bits/weight | nats/token | KL, nats | same top-1 |\n|---|---|---|---|---|---|")
+    for row in rows:
+        print(line(row), flush=True)
+
+
+def line(row: Row) -> str:
+    """A row in Markdown."""
+    bits = "32 (float)" if row.bits is None else f"{row.bits:.2f}"
+    rest = f"{row.nats:.4f} | {row.kl:.4f} | {row.same_top1:.1%}"
+    return f"| {row.name} | {'yes' if row.calibrated else 'no'} | {bits} | {rest} |"
+
+
+def measure(tokens: int) -> Iterator[Row]:
+    """A row for the float model, one for each form, and one for each recipe."""
+    from transformers import AutoTokenizer
+
+    from examples.train_example import held_out_text, training_passages
+
+    tokenizer = AutoTokenizer.from_pretrained(MODEL)
+    files = [TEXTS / "tinyshakespeare.txt", TEXTS / "war-and-peace.txt"]
+    windows = _windows(tokenizer, held_out_text(files))[: max(1, tokens // WINDOW)]
+    passages = training_passages(files)
+    known = [_windows(tokenizer, passages[len(passages) * i // CALIBRATION_WINDOWS])[0] for i in range(8)]
+    program = float_program()
+    reference = _log_probabilities(program, windows)
+    yield _row("float", False, reference, reference, windows, None)
+    for name, passes, calibrated in (*forms(known), *recipes(known)):
+        changed = _applied(program, passes)
+        yield _row(name, calibrated, _log_probabilities(changed, windows), reference, windows, _bits(changed))
+
+
+def forms(known: Sequence[Tensor]) -> Iterator[tuple[str, list[Pass], bool]]:
+    """Each form for linear layers alone, tables also calibrated."""
+    from edgec.passes.palettize import Palettize
+    from edgec.passes.quantize import Quantize
+    from edgec.passes.weight_scheme import WeightScheme, balanced, lut
+
+    for name, (bits, group) in {"int8 channel": (8, 0), "int4 block 32": (4, 32), "int4 channel": (4, 0)}.items():
+        yield name, [Quantize(default=WeightScheme(bits, group, activation_bits=0))], False
+    tables: list[WeightScheme] = [*(lut(bits, 16) for bits in (8, 6, 4, 3, 2, 1)), lut(4), balanced(1), balanced(16)]
+    tables += [lut(4, 16, sparsity=0.5), lut(4, 16, sparsity=0.5, sparse_block=4)]
+    for scheme in tables:
+        block = f" ({scheme.sparse_block // 2}:{scheme.sparse_block})" if scheme.sparse_block else ""
+        for calls in ((), _calls(known)):
+            yield f"{scheme}{block}", [Palettize(default=scheme, calls=calls)], bool(calls)
+
+
+def recipes(known: Sequence[Tensor]) -> Iterator[tuple[str, list[Pass], bool]]:
+    """Named recipes as Core ML expresses them."""
+    from edgec.exporter.recipes import for_backend, load_recipe, passes_for
+
+    for name in RECIPES:
+        for calls in ((), _calls(known)):
+            passes = passes_for(for_backend(load_recipe(name), "coreml"), calls)
+            if not calls or any(each.name == "palettize" for each in passes):
+                yield f"recipe `{name}`", passes, bool(calls)
+
+
+def float_program() -> Program:
+    """The example model's captured graph over float32 weights."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from edgec.exporter.capture.decoder import capture_decoder, skeleton
+    from edgec.exporter.spec import model_spec
+    from edgec.passes.contract import run_pass
+    from edgec.passes.remove_noops import RemoveNoops
+
+    model: Any = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
+    bones = skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
+    spec = model_spec(model.config.to_dict())
+    return run_pass(capture_decoder(bones, spec, _StateDict(model.state_dict()), WINDOW), RemoveNoops())
+
+
+@dataclass(frozen=True)
+class _StateDict:
+    state: dict[str, Any]
+
+    def tensor(self, name: str) -> Tensor:
+        found: Tensor = self.state[name]
+        return found
+
+
+def _windows(tokenizer: Any, text: str) -> list[Tensor]:
+    import torch
+
+    ids = torch.tensor(tokenizer(text).input_ids)
+    return list(ids[: len(ids) // WINDOW * WINDOW].view(-1, 1, WINDOW))
+
+
+def _calls(windows: Sequence[Tensor]) -> list[list[Tensor]]:
+    import torch
+
+    return [[ids, torch.arange(ids.shape[1])] for ids in windows]
+
+
+def _applied(program: Program, passes: Sequence[Pass]) -> Program:
+    from edgec.passes.contract import run_pass
+
+    for each in passes:
+        program = run_pass(program, each)
+    return program
+
+
+def _log_probabilities(program: Program, windows: Sequence[Tensor]) -> Tensor:
+    import torch
+
+    with torch.no_grad():
+        return torch.cat([program.graph(*call)[0].log_softmax(-1) for call in _calls(windows)])
+
+
+def _row(
+    name: str, calibrated: bool, found: Tensor, reference: Tensor, windows: Sequence[Tensor], bits: float | None
+) -> Row:
+    import torch
+
+    ids = torch.cat([window[0] for window in windows])
+    # The first token of a window follows nothing that the model saw.
+    follows = torch.arange(len(ids)) % WINDOW != WINDOW - 1
+    nats = -found[:-1].gather(1, ids[1:, None])[follows[:-1]].mean()
+    kl = (reference.exp() * (reference - found)).sum(-1).mean()
+    same = (reference.argmax(-1) == found.argmax(-1)).float().mean()
+    return Row(name, calibrated, float(nats), float(kl), float(same), bits)
+
+
+def _bits(program: Program) -> float:
+    from edgec.passes.quantized_form import decisions_of
+
+    used = {d.buffers: d for d in decisions_of(program.graph) if d.used is not None}.values()
+    return 8 * sum(d.bytes for d in used) / sum(d.shape[0] * d.shape[1] for d in used)
+
+
+if __name__ == "__main__":
+    main()
