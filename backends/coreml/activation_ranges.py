@@ -1,0 +1,45 @@
+"""The largest magnitude of every value in a graph on real text: what float16 has to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from edgec.exporter.capture.decoder import attribute
+from edgec.exporter.program import Program
+
+
+def activation_ranges(program: Program, calls: Iterable[Sequence[Tensor]]) -> Mapping[str, float]:
+    """Run a graph in float32 and keep the largest finite magnitude of each node, by the node's name.
+
+    Args:
+        program: any graph whose operators execute here.
+        calls: inputs of each call in the interface's order; states carry over from call to call and are put back.
+    """
+    states = {state.buffer: attribute(program.graph, state.buffer) for state in program.interface.states}
+    before = {name: value.clone() for name, value in states.items()}
+    recorder = _Recorder(program.graph)
+    with torch.no_grad():
+        for inputs in calls:
+            recorder.run(*inputs)
+        for name, value in states.items():
+            value.copy_(before[name])
+    return recorder.largest
+
+
+class _Recorder(torch.fx.Interpreter):
+    def __init__(self, graph: GraphModule) -> None:
+        super().__init__(graph)
+        self.largest: dict[str, float] = {}
+
+    def run_node(self, n: Node) -> Any:
+        result = super().run_node(n)
+        if n.op == "call_function" and isinstance(result, Tensor) and result.is_floating_point() and result.numel():
+            finite = result.nan_to_num(0.0, 0.0, 0.0)
+            largest = max(abs(float(end)) for end in torch.aminmax(finite))
+            self.largest[n.name] = max(self.largest.get(n.name, 0.0), largest)
+        return result

@@ -1,0 +1,144 @@
+"""The linter before the converter: what Core ML refuses, and what keeps a model off the Neural Engine.
+
+Rules are data (``lint_rules.toml``: limit, severity, fix); checks (``lint_checks.py``) find the places. A finding is
+``refused`` only where Core ML has no form for it; everything else is a warning.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from edgec.exporter.program import Program
+
+_RULES = Path(__file__).parent / "lint_rules.toml"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What to look for.
+
+    Attributes:
+        severity: ``warning`` or ``refused``.
+        limit: what is still in order; its unit is the rule's.
+        found: the words for what was found.
+        fix: what to do.
+        together: all places of a method are one finding, whatever was found there; the first speaks for them.
+    """
+
+    name: str
+    severity: str
+    limit: float
+    found: str
+    fix: str
+    together: bool = False
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule that the model breaks.
+
+    Attributes:
+        rule: its name.
+        severity: ``warning`` or ``refused``.
+        place: method and node, weight or state; with the number of further places where the same was found.
+        found: what is there.
+        fix: what to do.
+    """
+
+    rule: str
+    severity: str
+    place: str
+    found: str
+    fix: str
+
+    def to_json(self) -> dict[str, str]:
+        """As plain data."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Breach:
+    """A place and what was found there, not yet in words."""
+
+    rule: str
+    place: str
+    value: float | str
+    shape: tuple[Any, ...] = ()
+
+
+def lint(
+    program: Program, *, method: str = "", stored_bytes: int | None = None, ranges: Mapping[str, float] | None = None
+) -> tuple[Finding, ...]:
+    """What a Program breaks, the refused first.
+
+    Args:
+        program: the graph that will be converted.
+        method: its name in the package, put in front of every place.
+        stored_bytes: of the weights as the file holds them; None leaves the size rules out.
+        ranges: largest magnitude of each node on calibration text (``activation_ranges``); None leaves those rules out.
+    """
+    from edgec.backends.coreml.lint_checks import breaches
+
+    found = breaches(program, rules(), stored_bytes, ranges or {})
+    return tuple(_ordered(_merged(found, f"{method}: " if method else "")))
+
+
+def lint_methods(
+    methods: Mapping[str, Program],
+    *,
+    stored_bytes: int | None = None,
+    ranges: Mapping[str, Mapping[str, float]] | None = None,
+) -> tuple[Finding, ...]:
+    """The findings of all methods of a package; what is found alike in several of them is said once."""
+    found: dict[tuple[str, str], list[Finding]] = {}
+    for name, program in methods.items():
+        for each in lint(program, stored_bytes=stored_bytes, ranges=(ranges or {}).get(name)):
+            found.setdefault((each.rule, each.found), []).append(
+                Finding(each.rule, each.severity, f"{name}: {each.place}", each.found, each.fix)
+            )
+    return tuple(_ordered(_joined(same) for same in found.values()))
+
+
+def _joined(same: Sequence[Finding]) -> Finding:
+    first = same[0]
+    return Finding(first.rule, first.severity, "; ".join(each.place for each in same), first.found, first.fix)
+
+
+def _ordered(findings: Iterable[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda each: (each.severity != "refused", each.rule))
+
+
+def _merged(breaches: Iterable[Breach], prefix: str) -> list[Finding]:
+    """One finding for all places where a rule found the same."""
+    same: dict[tuple[Any, ...], list[Breach]] = {}
+    for breach in breaches:
+        what = () if rules()[breach.rule].together else (breach.value, breach.shape)
+        same.setdefault((breach.rule, *what), []).append(breach)
+    return [_worded(rules()[found[0].rule], prefix, found) for found in same.values()]
+
+
+def _worded(rule: Rule, prefix: str, found: Sequence[Breach]) -> Finding:
+    first = found[0]
+    words = {
+        "value": first.value if isinstance(first.value, str) else _number(first.value),
+        "limit": _number(rule.limit),
+        "shape": " x ".join(map(str, first.shape)),
+    }
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    place = f"{prefix}{first.place}{more}"
+    return Finding(rule.name, rule.severity, place, rule.found.format(**words), rule.fix.format(**words))
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.3g}"
+
+
+@cache
+def rules() -> Mapping[str, Rule]:
+    """Every rule by name."""
+    return {name: Rule(name=name, **fields) for name, fields in tomllib.loads(_RULES.read_text()).items()}

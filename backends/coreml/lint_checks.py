@@ -1,0 +1,169 @@
+"""Where a Program breaks the linter's rules: one function for each kind of thing looked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Node
+
+from edgec.backends.coreml.lint import Breach, Rule
+from edgec.exporter.capture.decoder import attribute
+from edgec.exporter.program import Dynamic, Program
+from edgec.passes.operators import RMS_NORM
+from edgec.passes.quantized_form import DEQUANTIZE
+
+aten = torch.ops.aten
+Rules = Mapping[str, Rule]
+_PADDED_TO = 32
+_HALF_BYTES = 2
+_STATE_TYPES = (torch.float16, torch.float32)
+_REPEATS = (aten.repeat_interleave.self_int, aten.repeat.default)
+# Their arguments are bounds, not values.
+_BOUNDS = (aten.slice.Tensor, aten.clamp.default)
+_CASTS = {aten.to.dtype: 1, aten._to_copy.default: None}
+
+
+def breaches(program: Program, rules: Rules, stored_bytes: int | None, ranges: Mapping[str, float]) -> Iterator[Breach]:
+    """Every place that breaks a rule."""
+    for node in program.graph.graph.nodes:
+        for check in _NODE_CHECKS:
+            yield from check(program, node, rules)
+        yield from _ranges(node, rules, ranges)
+    yield from _states(program, rules)
+    yield from _inputs(program)
+    yield from _sizes(rules, stored_bytes)
+
+
+def _value(node: Node) -> Tensor | None:
+    value = node.meta.get("val")
+    return value if isinstance(value, Tensor) and node.op == "call_function" else None
+
+
+def _shape(program: Program, node: Node, rules: Rules) -> Iterator[Breach]:
+    """Rank, width, sizes that vary, and last dimensions whose padding costs memory."""
+    value = _value(node)
+    if value is None:
+        return
+    shape = tuple(value.shape)
+    fixed = [size for size in shape if isinstance(size, int)]
+    if len(shape) > rules["rank"].limit:
+        yield Breach("rank", node.name, len(shape), shape)
+    if len(fixed) < len(shape):
+        yield Breach("dynamic", node.name, 0, tuple(map(str, shape)))
+    elif value.is_floating_point():
+        yield from _extent(node, shape, rules)
+
+
+def _extent(node: Node, shape: tuple[int, ...], rules: Rules) -> Iterator[Breach]:
+    if max(shape, default=0) > rules["width"].limit:
+        yield Breach("width", node.name, max(shape), shape)
+    if shape and shape[-1]:
+        wasted = math.prod(shape[:-1]) * (-shape[-1] % _PADDED_TO) * _HALF_BYTES
+        if wasted > rules["narrow"].limit:
+            yield Breach("narrow", node.name, wasted, shape)
+
+
+def _numbers(program: Program, node: Node, rules: Rules) -> Iterator[Breach]:
+    """Literals and constants that float16 does not hold."""
+    limit = rules["infinite"].limit
+    if node.op == "get_attr":
+        held = attribute(program.graph, str(node.target))
+        if isinstance(held, Tensor) and held.is_floating_point() and held.numel() and held.device.type != "meta":
+            largest = float(max(torch.aminmax(held.detach()), key=lambda end: abs(float(end))))
+            if abs(largest) > limit:
+                yield Breach("infinite", str(node.target), _spelt(largest))
+    elif node.op == "call_function" and node.target not in _BOUNDS:
+        literals = [a for a in (*node.args, *node.kwargs.values()) if isinstance(a, float)]
+        yield from (Breach("infinite", node.name, _spelt(a)) for a in literals if abs(a) > limit)
+
+
+def _spelt(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _casts(program: Program, node: Node, rules: Rules) -> Iterator[Breach]:
+    """Activations that are made wider."""
+    if node.target not in _CASTS:
+        return
+    place = _CASTS[node.target]
+    wanted: Any = node.args[place] if place is not None else node.kwargs.get("dtype")
+    source: Any = node.args[0]
+    before = source.meta.get("val")
+    narrower = isinstance(before, Tensor) and before.is_floating_point() and source.op != "get_attr"
+    if wanted in (torch.float32, torch.float64) and narrower and before.dtype.itemsize < wanted.itemsize:
+        yield Breach("float32", node.name, str(wanted).removeprefix("torch."))
+
+
+def _integers(program: Program, node: Node, rules: Rules) -> Iterator[Breach]:
+    """Scales per block, and scales that float16 holds with few digits."""
+    if node.target is not DEQUANTIZE:
+        return
+    integers, block, scale = node.args[:3]
+    if not all(isinstance(source, Node) and source.op == "get_attr" for source in (integers, scale)):
+        return
+    width = attribute(program.graph, str(integers.target)).shape[1]  # type: ignore[union-attr]
+    scales: Tensor = attribute(program.graph, str(scale.target))  # type: ignore[union-attr]
+    name = str(integers.target)  # type: ignore[union-attr]
+    if block[1] < width:  # type: ignore[index]
+        yield Breach("block_scales", name, int(block[1]))  # type: ignore[index,arg-type]
+    smallest = float(scales.abs().min())
+    if 0 < smallest < rules["small_scales"].limit:
+        yield Breach("small_scales", name, _spelt(smallest))
+
+
+def _repeats(program: Program, node: Node, rules: Rules) -> Iterator[Breach]:
+    """Keys and values of grouped heads that are copied for every query head."""
+    value = _value(node)
+    if node.target in _REPEATS and value is not None and value.dim() >= 4 and value.is_floating_point():
+        yield Breach("repeated_heads", node.name, 0, tuple(value.shape))
+
+
+def _states(program: Program, rules: Rules) -> Iterator[Breach]:
+    for state in program.interface.states:
+        if state.dtype not in _STATE_TYPES:
+            yield Breach("state_type", state.buffer, str(state.dtype).removeprefix("torch."))
+        if state.shape and state.shape[-1] % rules["state_width"].limit:
+            yield Breach("state_width", state.buffer, state.shape[-1], state.shape)
+        if len(state.shape) > rules["rank"].limit:
+            yield Breach("rank", state.buffer, len(state.shape), state.shape)
+
+
+def _inputs(program: Program) -> Iterator[Breach]:
+    """Inputs and outputs whose size varies."""
+    for tensor in (*program.interface.inputs, *program.interface.outputs):
+        if any(isinstance(size, Dynamic) for size in tensor.shape):
+            shape = tuple(size.name if isinstance(size, Dynamic) else size for size in tensor.shape)
+            yield Breach("dynamic", tensor.name, 0, shape)
+
+
+def _sizes(rules: Rules, stored_bytes: int | None) -> Iterator[Breach]:
+    for name in ("total_size", "file_size"):
+        if stored_bytes is not None and stored_bytes > rules[name].limit:
+            yield Breach(name, "the package", stored_bytes)
+            return
+
+
+def _ranges(node: Node, rules: Rules, ranges: Mapping[str, float]) -> Iterator[Breach]:
+    """Values on the calibration text that float16 cannot hold, or nearly not."""
+    largest = ranges.get(node.name, 0.0)
+    for name in ("overflow", "near_overflow"):
+        if largest > rules[name].limit:
+            yield Breach(name, node.name, _spelt(largest))
+            break
+    if node.target is RMS_NORM:
+        squared = ranges.get(node.all_input_nodes[0].name, 0.0)
+        if squared > rules["norm_overflow"].limit:
+            yield Breach("norm_overflow", node.name, _spelt(squared))
+
+
+_NODE_CHECKS: tuple[Callable[[Program, Node, Rules], Iterator[Breach]], ...] = (
+    _shape,
+    _numbers,
+    _casts,
+    _integers,
+    _repeats,
+)
