@@ -34,6 +34,7 @@ from edgec.runtime_py.bench_record import (
 )
 from edgec.runtime_py.bench_summary import Figure, summarise
 from edgec.runtime_py.session import decoder_limits
+from edgec.runtime_py.simulated import refuse_as_speed
 
 LOADS = 3
 ENGINES = {"edgec": "edgec's engine", "executorch": "Python binding"}
@@ -94,6 +95,7 @@ def bench(
     """
     transport, opened = connect(device), open_bundle(Path(bundle))
     job = Job("speed", str(opened.path), prompt_tokens, new_tokens, threads, warmups=warmups, repetitions=repetitions)
+    refuse_as_speed(opened)
     _check(job, opened, sustained_minutes)
     _check_folder(out)
     kinds = ("profile",) if profile else ()

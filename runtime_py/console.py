@@ -15,6 +15,7 @@ from edgec.runtime_py.chat import Conversation, Message
 from edgec.runtime_py.generate import Generation
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.session import decoder_limits
+from edgec.runtime_py.simulated import simulator_of
 from edgec.runtime_py.speculation.choice import OFF
 from edgec.runtime_py.speculation.counts import SpeculationCounts
 
@@ -131,11 +132,14 @@ def _show(options: RunOptions) -> Any:
 
 
 def _finish(result: Generation, model: Model, options: RunOptions, templated: bool) -> None:
+    simulator = simulator_of(model.bundle.manifest)
     if options.json:
-        print(json.dumps(as_json(result, model.load_ms, templated), ensure_ascii=False), flush=True)
+        answer = as_json(result, model.load_ms, templated)
+        print(json.dumps(without_speed(answer) if simulator else answer, ensure_ascii=False), flush=True)
         return
     print(flush=True)
-    print(summary(result, model.load_ms), file=sys.stderr, flush=True)
+    line = simulated_summary(result, simulator) if simulator else summary(result, model.load_ms)
+    print(line, file=sys.stderr, flush=True)
 
 
 def as_json(result: Generation, load_ms: float, templated: bool) -> dict[str, Any]:
@@ -148,6 +152,20 @@ def as_json(result: Generation, load_ms: float, templated: bool) -> dict[str, An
     counts = result.speculation
     drafts = asdict(counts) | {"tokens_per_call": counts.tokens_per_call} if counts else None
     return asdict(result) | speeds | {"speculation": drafts} | {"chat_template": templated, "obtained": "measured"}
+
+
+def without_speed(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """An answer that was simulated: its times are an interpreter's, so they are unavailable."""
+    timed = ("ttft_ms", "token_ms", "load_ms", "prefill_tokens_per_s", "decode_tokens_per_s")
+    return {**answer, **dict.fromkeys(timed), "obtained": "simulated"}
+
+
+def simulated_summary(result: Generation, simulator: str) -> str:
+    """One line: what was computed; a simulator has no speed."""
+    return (
+        f"[simulated by {simulator}: prompt {result.prompt_tokens} tokens ({result.cached_tokens} cached), "
+        f"{len(result.tokens)} new tokens, speed unavailable, finish: {result.finish_reason}]"
+    )
 
 
 def summary(result: Generation, load_ms: float) -> str:

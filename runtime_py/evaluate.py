@@ -16,6 +16,7 @@ from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.reference import Reference, reference_for
 from edgec.runtime_py.sampling import Vector
 from edgec.runtime_py.session import decoder_limits
+from edgec.runtime_py.simulated import simulator_of
 from edgec.runtime_py.stepper import Stepper
 
 FIRST_BUCKET = 16
@@ -55,7 +56,10 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A text's result. ``overall`` spans all positions, ``buckets`` double in width; all of it is measured."""
+    """A text's result. ``overall`` spans all positions, ``buckets`` double in width.
+
+    ``simulator``: what executed the artifact in place of its own unit; empty where all of it is measured.
+    """
 
     bundle: str
     digest: str
@@ -63,10 +67,16 @@ class Evaluation:
     reference: str | None
     overall: Bucket
     buckets: tuple[Bucket, ...]
+    simulator: str = ""
+
+    @property
+    def obtained(self) -> str:
+        """How the figures came about."""
+        return f"simulated by {self.simulator}" if self.simulator else "measured"
 
     def to_json(self) -> dict[str, Any]:
         """For machines: nats, probabilities 0..1; null is unavailable."""
-        return {"schema_version": 1, "obtained": "measured", **asdict(self)}
+        return {"schema_version": 1, "obtained": self.obtained, **asdict(self)}
 
 
 def evaluate(
@@ -112,6 +122,7 @@ def evaluate(
         reference=floats.name if floats else None,
         overall=_bucket(scores, 0, int(scores.position.max())),
         buckets=tuple(_bucket(scores, first, last) for first, last in bucket_ranges(int(scores.position.max()))),
+        simulator=simulator_of(model.bundle.manifest),
     )
 
 

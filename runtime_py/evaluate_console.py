@@ -34,9 +34,8 @@ def report(evaluation: Evaluation, out: Path | None, as_json: bool) -> None:
 
 def _table(evaluation: Evaluation) -> Table:
     against = evaluation.reference or "unavailable (give --reference)"
-    caption = (
-        f"measured, teacher-forced; at: positions; loss and KL in nats; text: {evaluation.text}; float model: {against}"
-    )
+    how = f"{evaluation.obtained}, teacher-forced; at: positions; loss and KL in nats"
+    caption = f"{how}; text: {evaluation.text}; float model: {against}"
     table = Table(title=evaluation.bundle, caption=caption)
     for column in ("at", "n", "perplexity", "nll", "float", "KL mean", "KL max", "top-1"):
         table.add_column(column, justify="right")
@@ -58,7 +57,7 @@ def plot(evaluation: Evaluation) -> str:
     """Loss and distance over the position, as one SVG document."""
     buckets = evaluation.buckets
     middle = tuple((b.first + b.last) / 2 for b in buckets)
-    name = f"{evaluation.bundle} (measured)"
+    name = f"{evaluation.bundle} ({evaluation.obtained})"
     loss = [Series("bundle", middle, tuple(b.nll for b in buckets))]
     floats = tuple(b.reference_nll for b in buckets if b.reference_nll is not None)
     distance = tuple(b.kl_mean for b in buckets if b.kl_mean is not None)

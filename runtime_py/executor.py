@@ -3,7 +3,7 @@
 Both run the same ExecuTorch with the same kernels. edgec's maps packed weights, keeps several sequences on one model,
 gives access to their state and needs no torch; the binding needs no compiler. An artifact with operators of edgec's
 (``edgec::...``) needs the engine's library either way; one with operators of ExecuTorch's LLM library (``llama::...``)
-needs that library, and with it torch.
+needs that library, and with it torch. Bundles for units that this machine lacks are simulated (docs/interpreter.md).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from edgec.runtime_py.engine import EngineModel
 
 Array = NDArray[Any]
-EngineName = Literal["edgec", "executorch"]
+EngineName = Literal["edgec", "executorch", "simulated"]
 OWN, STANDARD = "edgec::", "llama::"
 
 
@@ -36,6 +36,35 @@ class Executor(Protocol):
     @property
     def state(self) -> NDArray[np.uint8] | None:
         """The state in place, uint8 [bytes]; None where it is out of reach."""
+
+
+def engine_for(bundle: Bundle, wanted: EngineName | None = None) -> EngineName:
+    """Decide what executes a bundle, and load its libraries. Raises as ``choose_engine``."""
+    from edgec.runtime_py.simulated import simulator_of
+
+    manifest = bundle.manifest
+    return "simulated" if simulator_of(manifest) else choose_engine(manifest.runtime.operators, wanted)
+
+
+def open_artifact(bundle: Bundle, engine: EngineName, method: str = "forward") -> Executor:
+    """Load a bundle's artifact. Raises as ``open_executor`` and ``open_simulated``."""
+    if engine == "simulated":
+        from edgec.runtime_py.simulated import open_simulated
+
+        return open_simulated(bundle)
+    return open_executor(engine, bundle.artifact_path, method, artifact_digest(bundle))
+
+
+def use_threads(engine: EngineName, threads: int | None) -> int:
+    """Set the threads that compute (None leaves them); returns how many there are.
+
+    Raises:
+        InputError: E156, ``threads`` is below 1.
+    """
+    from edgec.runtime_py.native import set_threads
+    from edgec.runtime_py.simulated import simulator_threads
+
+    return simulator_threads(threads) if engine == "simulated" else set_threads(threads)
 
 
 def choose_engine(operators: Sequence[str], wanted: EngineName | None = None) -> EngineName:

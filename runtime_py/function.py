@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from edgec.errors import InputError
 from edgec.exporter.bundle.manifest import MethodInfo, TensorInfo
-from edgec.runtime_py.executor import artifact_digest, choose_engine, open_executor
-from edgec.runtime_py.native import set_threads
+from edgec.runtime_py.executor import engine_for, open_artifact, use_threads
 
 if TYPE_CHECKING:
     from edgec.exporter.bundle.folder import Bundle
@@ -28,10 +27,10 @@ class Function:
             InputError: E157, the runtime refuses it.
         """
         self.bundle = bundle
-        self.engine = choose_engine(bundle.manifest.runtime.operators)
-        self.threads = set_threads(threads)
+        self.engine = engine_for(bundle)
+        self.threads = use_threads(self.engine, threads)
         self.info = bundle.manifest.methods[0]
-        self._executor = open_executor(self.engine, bundle.artifact_path, self.info.name, artifact_digest(bundle))
+        self._executor = open_artifact(bundle, self.engine, self.info.name)
 
     def run(self, **inputs: Array) -> dict[str, Array]:
         """Execute once.

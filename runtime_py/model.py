@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgec.errors import InputError
 from edgec.runtime_py.chat import Conversation, Message
-from edgec.runtime_py.executor import choose_engine
+from edgec.runtime_py.executor import engine_for
 from edgec.runtime_py.function import Array, Function
 from edgec.runtime_py.generate import Generation, Request, generate, stream_tokens
 from edgec.runtime_py.prefix import open_prefix, recalled, restored
@@ -53,7 +53,7 @@ class Model:
 
     def __init__(self, bundle: Bundle, threads: int | None = None) -> None:
         self.bundle = bundle
-        choose_engine(bundle.manifest.runtime.operators)
+        engine_for(bundle)
         before = perf_counter()
         self._loaded = Session(bundle, threads) if bundle.manifest.limits else Function(bundle, threads)
         self.load_ms = (perf_counter() - before) * 1e3

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from edgec.errors import InputError
 from edgec.exporter.bundle.manifest import Limits
 from edgec.runtime_py.cache_contents import CacheContents
-from edgec.runtime_py.executor import EngineName, artifact_digest, choose_engine, open_executor
-from edgec.runtime_py.native import set_threads
+from edgec.runtime_py.executor import EngineName, engine_for, open_artifact, use_threads
 from edgec.runtime_py.stepper import Logits, check_context, prefill_in_chunks
 
 if TYPE_CHECKING:
@@ -34,7 +33,8 @@ class Session:
         bundle: what was loaded.
         limits: context, tokens per call, rows of logits per call.
         threads: size of the runtime's thread pool, shared by all sessions of the process.
-        engine: ``edgec``, or ``executorch`` where edgec's engine cannot be compiled; see docs/runner.md.
+        engine: ``edgec``, or ``executorch`` where edgec's engine cannot be compiled (docs/runner.md); ``simulated`` for
+            units that this machine lacks (docs/interpreter.md).
         cache: the tokens the KV cache holds.
     """
 
@@ -55,12 +55,12 @@ class Session:
         self.bundle = opened(bundle)
         self.limits = decoder_limits(self.bundle)
         manifest = self.bundle.manifest
-        self.engine = choose_engine(manifest.runtime.operators, engine)
-        self.threads = set_threads(threads)
+        self.engine = engine_for(self.bundle, engine)
+        self.threads = use_threads(self.engine, threads)
         self.cache = CacheContents(manifest.states)
         self._vocab_size = manifest.model.vocab_size
         self._heads: tuple[list[int], Logits] | None = None
-        self._executor = open_executor(self.engine, self.bundle.artifact_path, digest=artifact_digest(self.bundle))
+        self._executor = open_artifact(self.bundle, self.engine)
 
     @property
     def arena(self) -> NDArray[np.uint8] | None:

@@ -24,6 +24,7 @@ from edgec.exporter.bundle.golden import (
     render,
 )
 from edgec.exporter.bundle.manifest import Runtime
+from edgec.runtime_py.simulated import simulator_of
 
 if TYPE_CHECKING:
     from edgec.runtime_py.model import Model
@@ -108,12 +109,18 @@ def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[Check]:
         missing = isinstance(error, ToolError)
         return [Check("artifact", "unavailable" if missing else "failed", f"{error.what} {error.why}")]
     return [
-        Check("artifact", "passed", "the runtime accepts it, with every operator it needs"),
+        Check("artifact", "passed", _accepted(model)),
         _outcome("tokenizer", "text", golden.texts, lambda vector: text_fault(model, vector)),
         _outcome("chat template", "conversation", _listed(golden.chat), lambda vector: chat_fault(model, vector)),
         _outcome("output vectors", "vector", golden.outputs, lambda vector: output_fault(model.session, vector)),
         _outcome("function vectors", "vector", golden.functions, lambda vector: function_fault(model, vector)),
     ]
+
+
+def _accepted(model: Model) -> str:
+    known = "the runtime accepts it, with every operator it needs"
+    simulator = simulator_of(model.bundle.manifest)
+    return f"simulated: executed by {simulator}, not by its own unit" if simulator else known
 
 
 def _listed(chat: ChatVector | None) -> Sequence[ChatVector]:

@@ -1,0 +1,133 @@
+"""Bundles for units that this machine lacks: what an interpreter computes is real, the time it takes is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgec.errors import InputError
+from edgec.exporter.bundle.manifest import Manifest, MethodInfo
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from edgec.exporter.bundle.folder import Bundle
+    from edgec.runtime_py.executor import Executor
+
+Array = NDArray[Any]
+Call = Callable[[Sequence["Tensor"]], Sequence["Tensor"]]
+_COREML, _COREAI = "edgec's interpreter of Core ML programs", "Apple's Core AI runtime for Linux"
+# By what the artifact's own runtime must have.
+SIMULATORS: Mapping[str, str] = {"CoreMLBackend": _COREML, "CoreML": _COREML, "CoreAI": _COREAI}
+
+
+def simulator_of(manifest: Manifest) -> str:
+    """What executes the artifact here in place of its own unit; empty where it runs as on its target."""
+    return next((SIMULATORS[name] for name in manifest.runtime.backends if name in SIMULATORS), "")
+
+
+def refuse_as_speed(bundle: Bundle) -> None:
+    """Refuse to time an interpreter.
+
+    Raises:
+        InputError: E427.
+    """
+    simulator = simulator_of(bundle.manifest)
+    if simulator:
+        raise InputError(
+            "This bundle cannot be measured on this machine.",
+            where=str(bundle.path),
+            why=f"it is executed here by {simulator}, and the time of an interpreter is no speed",
+            fix="measure it on the phone: edgec embed makes a bench app; edgec plan estimates",
+            code="E427",
+        )
+
+
+def simulator_threads(threads: int | None) -> int:
+    """Set torch's threads, which compute here; returns how many there are.
+
+    Raises:
+        InputError: E156, ``threads`` is below 1.
+    """
+    import torch
+
+    if threads is not None and threads < 1:
+        raise InputError(f"{threads} threads were asked for.", where="--threads", fix="give 1 or more", code="E156")
+    if threads is not None:
+        torch.set_num_threads(threads)
+    return torch.get_num_threads()
+
+
+def open_simulated(bundle: Bundle) -> Executor:
+    """Load a bundle's artifact: a decoder's static methods, or its one function.
+
+    Raises:
+        InputError: E42x, the artifact cannot be executed here.
+        ToolError: E43x, what executes it is not installed.
+    """
+    manifest = bundle.manifest
+    if manifest.limits is None:
+        return FunctionExecutor(_FUNCTIONS[manifest.runtime.backends[0]](bundle.artifact_path), manifest.methods[0])
+    from edgec.backends.static_artifact import backend_of
+    from edgec.exporter.stages.forms import FORMS
+    from edgec.runtime_py.static_decoder import StaticDecoder
+
+    form = next(form for form in FORMS.values() if set(form.backends) == set(manifest.runtime.backends))
+    return StaticDecoder(backend_of(form.module).execute(bundle.artifact_path), manifest.limits)
+
+
+class FunctionExecutor:
+    """A function of named arrays behind the runtime's protocol, which knows their order only."""
+
+    def __init__(self, call: Call, info: MethodInfo) -> None:
+        """``info`` names the inputs and outputs in order, with their dtypes."""
+        self._call, self._info = call, info
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Execute once; outputs in the manifest's dtypes."""
+        import torch
+
+        results = self._call([torch.from_numpy(np.ascontiguousarray(array)) for array in inputs])
+        dtypes = [info.dtype.removeprefix("torch.") for info in self._info.outputs]
+        return [result.numpy().astype(dtype) for result, dtype in zip(results, dtypes, strict=True)]
+
+    @property
+    def state(self) -> None:
+        """There is none."""
+        return None
+
+
+def _package(path: Path) -> Call:
+    from edgec.backends.coreml.interpreter import load_package
+
+    package = load_package(path, "float32")
+    return _by_order(package.functions[package.default_function])
+
+
+def _pte(path: Path) -> Call:
+    from edgec.backends.coreml.pte_program import open_pte
+
+    return next(iter(open_pte(path).methods.values())).run
+
+
+def _aimodel(path: Path) -> Call:
+    from edgec.backends.coreai.execute import load_model
+
+    return _by_order(next(iter(load_model(path).functions.values())))
+
+
+def _by_order(function: Any) -> Call:
+    def call(inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+        names = [feature.name for feature in function.inputs]
+        outputs = function.run(dict(zip(names, inputs, strict=True)))
+        return [outputs[feature.name] for feature in function.outputs]
+
+    return call
+
+
+_FUNCTIONS: Mapping[str, Callable[[Path], Call]] = {"CoreMLBackend": _pte, "CoreML": _package, "CoreAI": _aimodel}
