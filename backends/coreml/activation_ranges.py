@@ -11,10 +11,14 @@ from torch.fx import GraphModule, Node
 
 from edgec.exporter.capture.decoder import attribute
 from edgec.exporter.program import Program
+from edgec.passes.finite_mask import HIDDEN
+
+_MASKED = (1.25 * HIDDEN, 0.75 * HIDDEN)
+"""Scores with a mask's number added: far down on purpose."""
 
 
 def activation_ranges(program: Program, calls: Iterable[Sequence[Tensor]]) -> Mapping[str, float]:
-    """Run a graph in float32 and keep the largest finite magnitude of each node, by the node's name.
+    """Run a graph in float32 and keep the largest finite magnitude of each node, masked scores left out, by name.
 
     Args:
         program: any graph whose operators execute here.
@@ -39,7 +43,8 @@ class _Recorder(torch.fx.Interpreter):
     def run_node(self, n: Node) -> Any:
         result = super().run_node(n)
         if n.op == "call_function" and isinstance(result, Tensor) and result.is_floating_point() and result.numel():
-            finite = result.nan_to_num(0.0, 0.0, 0.0)
+            masked = (result > _MASKED[0]) & (result < _MASKED[1])
+            finite = result.masked_fill(masked, 0.0).nan_to_num(0.0, 0.0, 0.0)
             largest = max(abs(float(end)) for end in torch.aminmax(finite))
             self.largest[n.name] = max(self.largest.get(n.name, 0.0), largest)
         return result

@@ -13,6 +13,8 @@ from torch.fx import Node
 from edgec.backends.coreml.lint import Breach, Rule
 from edgec.exporter.capture.decoder import attribute
 from edgec.exporter.program import Dynamic, Program
+from edgec.passes.fold_constants import constant_nodes
+from edgec.passes.lut_form import DEQUANTIZE_LUT
 from edgec.passes.operators import RMS_NORM
 from edgec.passes.quantized_form import DEQUANTIZE
 
@@ -29,7 +31,10 @@ _CASTS = {aten.to.dtype: 1, aten._to_copy.default: None}
 
 def breaches(program: Program, rules: Rules, stored_bytes: int | None, ranges: Mapping[str, float]) -> Iterator[Breach]:
     """Every place that breaks a rule."""
+    constant = constant_nodes(program.graph, program.interface)
     for node in program.graph.graph.nodes:
+        if node not in constant and node.target not in (DEQUANTIZE, DEQUANTIZE_LUT):
+            yield from _shape(node, rules)
         for check in _NODE_CHECKS:
             yield from check(program, node, rules)
         yield from _ranges(node, rules, ranges)
@@ -43,8 +48,8 @@ def _value(node: Node) -> Tensor | None:
     return value if isinstance(value, Tensor) and node.op == "call_function" else None
 
 
-def _shape(program: Program, node: Node, rules: Rules) -> Iterator[Breach]:
-    """Rank, width, sizes that vary, and last dimensions whose padding costs memory."""
+def _shape(node: Node, rules: Rules) -> Iterator[Breach]:
+    """Rank, width, sizes that vary, and last dimensions whose padding costs memory; of activations, not of weights."""
     value = _value(node)
     if value is None:
         return
@@ -161,7 +166,6 @@ def _ranges(node: Node, rules: Rules, ranges: Mapping[str, float]) -> Iterator[B
 
 
 _NODE_CHECKS: tuple[Callable[[Program, Node, Rules], Iterator[Breach]], ...] = (
-    _shape,
     _numbers,
     _casts,
     _integers,
