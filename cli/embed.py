@@ -11,18 +11,18 @@ import typer
 def embed(
     bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec.")],
     *,
-    platform: Annotated[str, typer.Option(help="The app's system: ios.")],
+    platform: Annotated[str, typer.Option(help="The app's system: ios or android.")],
     out: Annotated[Path | None, typer.Option(help="The package's path; default NAME-PLATFORM.")] = None,
     json: Annotated[bool, typer.Option("--json", help="What was written as JSON on stdout.")] = False,
 ) -> None:
-    """Write a Swift package: model, typed wrapper, checks at load, settings, and a bench app.
+    """Write a Swift package or Gradle modules: model, typed wrapper, checks at load, settings, a bench app.
 
-    The sources are parsed in edgec's own tests, but no Mac has compiled them.
+    The sources are parsed or compiled in edgec's own tests, but no Mac and no Android build has linked them.
 
     Examples:
     edgec embed tiny-llama-iphone.edgec --platform ios
 
-    edgec embed tiny-llama-iphone.edgec --platform ios --out TinyLlamaKit --json
+    edgec embed tiny-llama-android-cpu.edgec --platform android --out TinyLlamaKit --json
     """
     from edgec.exporter.embed.console import print_embedded
     from edgec.exporter.embed.embed import embed as write

@@ -1,1 +1,1 @@
-"""A bundle as source code that an app embeds: a Swift package."""
+"""A bundle as source code that an app embeds: a Swift package, or Gradle modules."""

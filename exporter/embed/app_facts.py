@@ -60,6 +60,12 @@ class AppFacts:
         return sum(file.bytes for file in self.files)
 
     @property
+    def vocabulary(self) -> int:
+        """Logits per position: the model's, else those of the first method's outputs together."""
+        logits = (tensor for tensor in self.manifest.methods[0].outputs if tensor.name.startswith("logits"))
+        return self.manifest.model.vocab_size or sum(int(tensor.shape[-1]) for tensor in logits)
+
+    @property
     def in_asset_pack(self) -> bool:
         """The bundle is too large to be a resource."""
         return self.shipped_bytes > ASSET_PACK_BYTES

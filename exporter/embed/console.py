@@ -7,6 +7,11 @@ from collections.abc import Iterator
 
 from edgec.exporter.embed.embed import Embedded
 
+_CHECKED = {
+    "ios": "the sources were parsed, no Mac has compiled them",
+    "android": "the Kotlin was compiled without Android, no Gradle build was run",
+}
+
 
 def print_embedded(embedded: Embedded, as_json: bool) -> None:
     """Where the package is, what it needs, and what nobody has checked yet."""
@@ -26,4 +31,4 @@ def _lines(embedded: Embedded) -> Iterator[str]:
         yield "delivery too large for the app itself: the bundle is an asset pack, see README.md"
     if package.entitled:
         yield f"rights   Config/{package.module}.entitlements"
-    yield "checked  the sources were parsed, no Mac has compiled them"
+    yield f"checked  {_CHECKED[package.platform]}"

@@ -8,10 +8,11 @@ from typing import Any
 
 from edgec.errors import InputError
 from edgec.exporter.bundle.folder import open_bundle
+from edgec.exporter.embed.gradle_modules import gradle_modules
 from edgec.exporter.embed.swift_package import swift_package
 from edgec.exporter.embed.written_package import AppPackage, write_package
 
-_PLATFORMS = {"ios": swift_package}
+_PLATFORMS = {"ios": swift_package, "android": gradle_modules}
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ def embed(bundle: str | Path, platform: str, out: str | Path | None = None) -> E
 
     Args:
         bundle: the bundle's folder; every file of it is checked.
-        platform: ``ios``.
+        platform: ``ios`` (a Swift package) or ``android`` (Gradle modules).
         out: the package's own path; by default NAME-PLATFORM in the current folder.
 
     Returns:

@@ -15,14 +15,14 @@ def readme(facts: AppFacts, glue: Glue) -> str:
     manifest = facts.manifest
     values = {
         "module": module_name(facts),
-        "title": _plain(manifest.name),
-        "format_text": _plain(str(manifest.format)),
-        "recipe_text": _plain(str(manifest.recipe.get("name", "unnamed"))),
+        "title": plain(manifest.name),
+        "format_text": plain(str(manifest.format)),
+        "recipe_text": plain(str(manifest.recipe.get("name", "unnamed"))),
         "edgec_version": __version__,
         "steps": "\n".join(f"{number}. {step}" for number, step in enumerate(_steps(facts, glue), 3)),
         "example": _example(facts),
         "minimum_os": ".".join(map(str, glue.minimum_os)),
-        "digest_text": _plain(manifest.digest),
+        "digest_text": plain(manifest.digest),
         "needed_mb": f"{facts.needed_bytes / 1e6:,.1f}",
         "golden": _golden(facts),
         "limits": _limits(facts),
@@ -33,7 +33,7 @@ def readme(facts: AppFacts, glue: Glue) -> str:
     return fill(load("edgec.exporter.embed.swift", "README.md"), values)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text that stays inside a code span of one line."""
     return "".join(character if character.isprintable() and character != "`" else "?" for character in text)
 
@@ -119,7 +119,7 @@ def _open(facts: AppFacts, glue: Glue) -> list[str]:
     if facts.target.unit == "npu":
         lines.append("that the Neural Engine takes the operators edgec made for it")
     if glue.products:
-        lines.append(f"that ExecuTorch's branch `swiftpm-{_plain(facts.manifest.runtime.version)}` resolves")
+        lines.append(f"that ExecuTorch's branch `swiftpm-{plain(facts.manifest.runtime.version)}` resolves")
     if facts.texts is not None:
         lines.append(f"that swift-transformers {TOKENIZERS_VERSION} gives every golden text its ids")
     if glue.static and not glue.methods_share_state and facts.texts is not None:

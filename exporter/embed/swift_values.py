@@ -96,7 +96,7 @@ def _decoder_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
     return {
         "context": str(context),
         "prefill_chunk": str(_chunk(facts, glue)),
-        "vocabulary": str(manifest.model.vocab_size or 0),
+        "vocabulary": str(facts.vocabulary if limits else 0),
         "stop_tokens": numbers(texts.stop_tokens),
         "repetition_penalty": repr(texts.repetition_penalty),
         "system_prompt": optional(texts.system_prompt),

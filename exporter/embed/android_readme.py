@@ -1,0 +1,39 @@
+"""The README of the Gradle modules."""
+
+from __future__ import annotations
+
+from edgec import __version__
+from edgec.exporter.embed.app_facts import AppFacts
+from edgec.exporter.embed.kotlin_text import package_name
+from edgec.exporter.embed.kotlin_values import module_name
+from edgec.exporter.embed.readme import plain
+from edgec.exporter.embed.template_text import fill, load
+
+_PACK = (
+    "\n## Delivery\n\nThe bundle has {size:,.0f} MB, more than an app should carry, so it is a Play AI pack, installed "
+    "with the app.\nIts files appear among the app's assets, so the code is the same. A pack holds at most 1.5 GB.\n"
+)
+
+
+def android_readme(facts: AppFacts, has_chat: bool) -> str:
+    """README.md of the modules; ``has_chat``: conversations can be rendered."""
+    manifest, pack = facts.manifest, facts.in_asset_pack
+    assert manifest.limits is not None  # gradle_modules refuses models without
+    call = 'chat(listOf(ChatMessage(ChatMessage.Role.user, "Hello")))' if has_chat else 'generate("Once upon a time")'
+    values = {
+        "module": module_name(facts),
+        "package": package_name(manifest.name),
+        "title": plain(manifest.name),
+        "recipe_text": plain(str(manifest.recipe.get("name", "unnamed"))),
+        "edgec_version": __version__,
+        "pack_copy": " and `model_pack/`" if pack else "",
+        "pack_use": ', and `assetPacks += listOf(":model_pack")` in its `android` block' if pack else "",
+        "example": f"model.{call}.collect {{ print(it) }}",
+        "digest_text": plain(manifest.digest),
+        "needed_mb": f"{facts.needed_bytes / 1e6:,.1f}",
+        "context": f"{manifest.limits.context:,}",
+        "chat": "" if has_chat else "The model has no chat template that an app can render: `chat()` throws.",
+        "pack": _PACK.format(size=facts.shipped_bytes / 1e6) if pack else "",
+        "version": plain(manifest.runtime.version),
+    }
+    return fill(load("edgec.exporter.embed.kotlin", "README.md"), values)

@@ -1,0 +1,108 @@
+"""The placeholders of the Kotlin and Gradle templates, filled from a bundle's facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from edgec import __version__
+from edgec.exporter.bundle.manifest import MethodInfo, TensorInfo
+from edgec.exporter.embed.app_facts import AppFacts
+from edgec.exporter.embed.chat_pieces import ChatPieces
+from edgec.exporter.embed.kotlin_text import boolean, package_name, string
+from edgec.exporter.embed.swift_text import numbers, type_name
+
+BUNDLE_FOLDER = "model.edgec"
+TOKENIZERS_VERSION = "0.33.0"
+_NO_PIECES = ChatPieces("", "", {}, False)
+
+
+def module_name(facts: AppFacts) -> str:
+    """The Gradle project: the bundle's name in camel case."""
+    return type_name(facts.manifest.name, "Model") + "Kit"
+
+
+def kotlin_values(facts: AppFacts, pieces: ChatPieces | None) -> Mapping[str, str]:
+    """Every placeholder with its text."""
+    return {**_manifest_values(facts), **_decoder_values(facts), **_chat_values(pieces), **_gradle_values(facts)}
+
+
+def _manifest_values(facts: AppFacts) -> Mapping[str, str]:
+    manifest = facts.manifest
+    revision = f"@{manifest.model.revision}" if manifest.model.revision else ""
+    return {
+        "banner": f"// Made by edgec {__version__} from a bundle; run `edgec embed` again instead of editing.",
+        "module": module_name(facts),
+        "package": package_name(manifest.name),
+        "name": string(manifest.name),
+        "digest": string(manifest.digest),
+        "recipe": string(str(manifest.recipe.get("name", "unnamed"))),
+        "target": string(manifest.target),
+        "model": string(f"{manifest.model.name}{revision}"),
+        "parameters": str(manifest.model.parameters),
+        "format": string(str(manifest.format)),
+        "artifact": string(manifest.artifact.rstrip("/")),
+        "artifact_bytes": str(facts.artifact_bytes),
+        "runtime": string(manifest.runtime.name),
+        "runtime_version": string(manifest.runtime.version),
+        "needed_bytes": str(facts.needed_bytes),
+        "bundle_folder": string(BUNDLE_FOLDER),
+        "files": "\n".join(
+            f"        BundleFile({string(file.path)}, {file.bytes}L, {string(file.sha256)})," for file in facts.files
+        ),
+        "methods": "\n".join(map(_method, manifest.methods)),
+    }
+
+
+def _method(method: MethodInfo) -> str:
+    inputs, outputs = (", ".join(map(_tensor, tensors)) for tensors in (method.inputs, method.outputs))
+    return f"        MethodFacts({string(method.name)}, listOf({inputs}), listOf({outputs})),"
+
+
+def _tensor(tensor: TensorInfo) -> str:
+    shape = "".join(f", {size if isinstance(size, int) else -1}L" for size in tensor.shape)
+    return f"TensorFacts({string(tensor.name)}, {string(tensor.dtype)}{shape})"
+
+
+def _decoder_values(facts: AppFacts) -> Mapping[str, str]:
+    manifest, limits = facts.manifest, facts.manifest.limits
+    assert facts.texts is not None and limits is not None  # gradle_modules refuses other models
+    return {
+        "context": str(limits.context),
+        "prefill_chunk": str(limits.prefill_chunk),
+        "vocabulary": str(facts.vocabulary),
+        "stop_tokens": numbers(facts.texts.stop_tokens),
+        "repetition_penalty": repr(facts.texts.repetition_penalty),
+        "system_prompt_file": string(manifest.prefix.text if manifest.prefix else ""),
+        "system_prompt_is_chat": boolean(facts.texts.system_prompt_form == "chat"),
+        "can_rewind": boolean(all(state.layout == "full" for state in manifest.states)),
+    }
+
+
+def _chat_values(pieces: ChatPieces | None) -> Mapping[str, str]:
+    found = pieces or _NO_PIECES
+    rows = [
+        f"        {string(role)} to Pair({string(before)}, {string(after)}),"
+        for role, (before, after) in found.around.items()
+    ]
+    return {
+        "chat_known": boolean(pieces is not None),
+        "chat_opening": string(found.opening),
+        "chat_answer": string(found.answer),
+        "chat_trims": boolean(found.trims),
+        "chat_around": "\n".join(rows or ['        "" to Pair("", ""),']),
+    }
+
+
+def _gradle_values(facts: AppFacts) -> Mapping[str, str]:
+    version = facts.manifest.runtime.version
+    plain = "".join(
+        character for character in version if character.isascii() and (character.isalnum() or character in ".-+")
+    )
+    pack = facts.in_asset_pack
+    return {
+        "runtime_version_text": plain,
+        "tokenizers_version": TOKENIZERS_VERSION,
+        "pack_include": ', ":model_pack"' if pack else "",
+        "pack_plugin": '\n    id("com.android.ai-pack") version "8.10.0" apply false' if pack else "",
+        "asset_packs": '\n\n    assetPacks += listOf(":model_pack")' if pack else "",
+    }

@@ -1,0 +1,2 @@
+package android.content.res
+abstract class AssetManager { abstract fun open(name: String): java.io.InputStream }

@@ -1,0 +1,2 @@
+package android.widget
+class TextView(context: android.content.Context) { var text: CharSequence = "" }

@@ -1,0 +1,164 @@
+"""Gradle modules: every manifest value stays inside its literal, the schema is the schema, the Kotlin compiles."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgec.devices.transport import DeviceFacts
+from edgec.errors import InputError
+from edgec.exporter.bundle.folder import Bundle
+from edgec.exporter.bundle.manifest import Runtime
+from edgec.exporter.embed import app_facts, kotlin_text, template_text
+from edgec.exporter.embed.gradle_modules import _JOB, gradle_modules
+from edgec.exporter.embed.written_package import AppPackage, write_package
+from edgec.runtime_py import bench_record
+from tests.exporter.embed.ios_bundles import bundle_of, decoder_manifest, module_manifest
+
+HERE = Path(__file__).parent
+EXAMPLE = HERE.parents[2] / "examples" / "tiny-llama"
+TEMPLATES = Path(app_facts.__file__).parent / "kotlin"
+
+
+def _bundle(folder: Path, **fields: Any) -> Bundle:
+    files = {f"tokenizer/{name}": (EXAMPLE / name).read_bytes() for name in ("tokenizer.json", "tokenizer_config.json")}
+    return bundle_of(decoder_manifest("pte-cpu", **{"target": "android-cpu", **fields}), folder, files)
+
+
+def _text(package: AppPackage, end: str) -> str:
+    content = next(content for name, content in package.files.items() if name.endswith(end))
+    assert isinstance(content, bytes)
+    return content.decode()
+
+
+def test_the_modules_hold_wrapper_bundle_and_bench_app(tmp_path: Path) -> None:
+    package = gradle_modules(_bundle(tmp_path))
+    assert package.module == "dev.edgec.stories260khost" and not package.asset_pack
+    assert 'include(":model", ":bench")' in _text(package, "settings.gradle.kts")
+    model = _text(package, "model/build.gradle.kts")
+    assert 'noCompress += listOf("pte", "safetensors")' in model and 'abiFilters += "arm64-v8a"' in model
+    assert "org.pytorch:executorch-android:1.5.1" in model
+    assert "model/src/main/assets/model.edgec/model.pte" in package.files
+    assert not [name for name, content in package.files.items() if isinstance(content, bytes) and b"@@" in content]
+    for name in package.files:
+        if name.endswith("AndroidManifest.xml"):
+            ElementTree.fromstring(_text(package, name))
+
+
+def test_facts_come_from_the_bundle(tmp_path: Path) -> None:
+    package = gradle_modules(_bundle(tmp_path))
+    facts = _text(package, "DecoderFacts.kt")
+    assert "setOf<Int>(2, 3)" in facts and "REPETITION_PENALTY = 1.1f" in facts and "CAN_REWIND = false" in facts
+    assert "VOCABULARY = 512" in facts and '"user" to Pair("CITIZEN:\\u000A", "\\u000A\\u000A")' in facts
+    assert 'TensorFacts("tokens", "int64", 1L, -1L)' in _text(package, "ModelFacts.kt")
+
+
+def test_a_large_bundle_is_an_ai_pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_facts, "ASSET_PACK_BYTES", 100)
+    package = gradle_modules(_bundle(tmp_path))
+    assert package.asset_pack and "model_pack/src/main/assets/model.edgec/model.pte" in package.files
+    assert 'id("com.android.ai-pack")' in _text(package, "model_pack/build.gradle.kts")
+    assert 'include(":model", ":bench", ":model_pack")' in _text(package, "settings.gradle.kts")
+    assert 'assetPacks += listOf(":model_pack")' in _text(package, "bench/build.gradle.kts")
+    assert "Play AI pack" in _text(package, "README.md")
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [({"target": "iphone-16-pro-cpu"}, "E460"), ({"format": "qnn"}, "E464"), ({"limits": None}, "E464")],
+)
+def test_what_does_not_fit_is_refused(fields: dict[str, Any], code: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        gradle_modules(_bundle(tmp_path, **fields))
+    assert caught.value.code == code
+
+
+def test_own_kernels_and_modules_are_refused(tmp_path: Path) -> None:
+    runtime = Runtime(name="executorch", version="1", backends=["XnnpackBackend"], operators=["edgec::attention.out"])
+    with pytest.raises(InputError) as caught:
+        gradle_modules(_bundle(tmp_path, runtime=runtime))
+    assert "--kernels standard" in caught.value.fix
+    module = module_manifest("pte-cpu", decoder_manifest("pte-cpu").methods, target="android-cpu")
+    with pytest.raises(InputError):
+        gradle_modules(bundle_of(module, tmp_path / "module"))
+
+
+@given(st.text())
+@settings(max_examples=300, deadline=None)
+def test_a_kotlin_literal_says_the_same_text(value: str) -> None:
+    literal = kotlin_text.string(value)
+    assert literal.isascii() and literal.count('"') == 2 and "$" not in literal
+    assert not re.search(r"\\(?!u[0-9A-F]{4})", literal)
+    units = re.sub(r"\\u([0-9A-F]{4})", lambda found: chr(int(found[1], 16)), literal[1:-1])
+    back = units.encode("utf-16", "surrogatepass").decode("utf-16")
+    assert back == re.sub("[\ud800-\udfff]", "\ufffd", value)
+
+
+@given(st.text(max_size=30))
+@settings(max_examples=100, deadline=None)
+def test_packages_have_plain_names(name: str) -> None:
+    assert re.fullmatch(r"dev\.edgec\.[a-z][a-z0-9]*", kotlin_text.package_name(name))
+
+
+def _keys(function: str) -> set[str]:
+    source = (TEMPLATES / "BenchRecords.kt.template").read_text()
+    found = re.search(rf"fun {function}\(.*?\n    \)", source, re.DOTALL)
+    assert found is not None
+    return set(re.findall(r'^\s*"([a-z0-9_]+)" to', found[0], re.MULTILINE))
+
+
+@pytest.mark.parametrize("kind", ["Run", "Load", "Memory", "Repetition", "Sustained"])
+def test_the_bench_app_writes_the_fields_of_the_schema(kind: str) -> None:
+    record = getattr(bench_record, f"{kind}Record")
+    assert _keys(kind.lower()) | _keys("common") == set(record.model_fields)
+    assert _keys("comparability") == set(bench_record.Comparability.model_fields)
+    assert _keys("subject") == set(bench_record.Subject.model_fields)
+    assert _keys("device") == set(DeviceFacts.__dataclass_fields__)
+
+
+def test_the_bench_app_reads_what_its_job_says(tmp_path: Path) -> None:
+    sources = "".join((TEMPLATES / f"{name}.kt.template").read_text() for name in ("BenchActivity", "BenchRecords"))
+    read = set(re.findall(r'job\.get\w+\("(\w+)"\)', sources))
+    assert read == {*_JOB, "edgec_version"} == set(json.loads(_text(gradle_modules(_bundle(tmp_path)), "job.json")))
+
+
+def test_every_template_is_used(tmp_path: Path) -> None:
+    places = {place for path in TEMPLATES.glob("*.template") for place in template_text.places(path.read_text())}
+    assert "package" in places and len(list(TEMPLATES.glob("*.kt.template"))) == 14
+
+
+def _compiler() -> list[Path]:
+    spec = find_spec("run_kotlin_kernel")
+    return sorted(Path(next(iter(spec.submodule_search_locations or []))).glob("jars/*.jar")) if spec else []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not _compiler() or shutil.which("java") is None, reason="needs kotlin-jupyter-kernel and java")
+@pytest.mark.parametrize("name", ["plain", '"; error("out") // ${1} \\ \u2028 \U0001f600'])
+def test_the_kotlin_compiles(name: str, tmp_path: Path) -> None:
+    bundle = _bundle(tmp_path / "bundle")
+    tensors = [tensor.model_copy(update={"name": name}) for tensor in bundle.manifest.methods[0].outputs]
+    methods = [bundle.manifest.methods[0].model_copy(update={"outputs": tensors})]
+    odd = bundle.manifest.model_copy(update={"name": name, "recipe": {"name": name}, "methods": methods})
+    write_package(gradle_modules(replace(bundle, manifest=odd)), tmp_path / "out")
+    real = os.environ.get("EDGEC_EXECUTORCH_CLASSES")
+    declared = sorted((HERE / "kotlin_declarations").glob("*.kt"))
+    declared = [path for path in declared if not (real and path.name == "ExecuTorch.kt")]
+    jars = os.pathsep.join(map(str, [*([real] if real else []), *_compiler()]))
+    line = ["java", "-XX:TieredStopAtLevel=1", "-Xmx1g", "-cp", jars, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler"]
+    line += ["-no-stdlib", "-no-reflect", "-d", str(tmp_path / "classes"), "-cp", jars]
+    sources = [*declared, *sorted((tmp_path / "out").rglob("*.kt"))]
+    done = subprocess.run([*line, *map(str, sources)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
