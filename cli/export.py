@@ -13,6 +13,7 @@ def export(
     *,
     target: Annotated[str | None, typer.Option(help="What to export for; see edgec targets.")] = None,
     recipe: Annotated[str | None, typer.Option(help="float, 8bit, 4bit, 4bit-small, or a TOML file.")] = None,
+    format: Annotated[str | None, typer.Option(help="pte, mlpackage or aimodel, where a target has several.")] = None,
     out: Annotated[Path | None, typer.Option(help="The bundle's path; default NAME-TARGET.edgec.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing bundle.")] = False,
     context: Annotated[int | None, typer.Option(help="Positions the artifact serves.")] = None,
@@ -38,11 +39,13 @@ def export(
     edgec export examples/tiny-llama --target host
 
     edgec export Qwen/Qwen3-0.6B --target android-cpu --recipe 4bit --context 2048
+
+    edgec export examples/tiny-llama --target iphone --format mlpackage --recipe float
     """
     from edgec.exporter.command import ExportOptions, run_export
 
     source = {"random_weights": random_weights, "task": task, "revision": revision, "seed": seed}
     safety = {"allow_pickle": allow_pickle, "trust_remote_code": trust_remote_code, "force": force}
-    how = {"context": context, "kernels": kernels, "text": text, "max_fallback": max_fallback}
+    how = {"context": context, "format": format, "kernels": kernels, "text": text, "max_fallback": max_fallback}
     how |= {"system_prompt": system_prompt, "draft_heads": draft_heads}
     run_export(ExportOptions(model, target, recipe, out, tuple(budget or ()), json, {**source, **safety, **how}))

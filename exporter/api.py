@@ -14,8 +14,9 @@ from edgec.exporter.kernel_choice import with_kernels
 from edgec.exporter.memory_forecast import check_memory, expected_artifact_bytes
 from edgec.exporter.parity.ladder import BUDGETS
 from edgec.exporter.progress import Listener, Progress, silent
-from edgec.exporter.recipes import Recipe, check_recipe, load_recipe
+from edgec.exporter.recipes import Recipe, check_recipe, for_backend, load_recipe
 from edgec.exporter.sources.resolve import ModelSource, resolve
+from edgec.exporter.target_format import in_format
 
 
 def export(
@@ -33,6 +34,7 @@ def export(
     context: int | None = None,
     kernels: str | None = None,
     max_fallback: float | None = None,
+    format: str | None = None,
     budgets: Mapping[str, float] | None = None,
     text: str | Path | None = None,
     system_prompt: str | Path | None = None,
@@ -56,6 +58,7 @@ def export(
         context: positions the artifact serves; the recipe's or the model's own by default.
         kernels: ``edgec`` or ``standard`` (those of every ExecuTorch app); the recipe's by default, and ExecuTorch's
             where edgec's cannot be compiled.
+        format: ``pte``, ``mlpackage`` or ``aimodel``, where the target has several; its first by default.
         max_fallback: largest share of the arithmetic outside the accelerator, 0..1.
         budgets: parity budgets that replace the recipe's (``kl_mean`` nats, ``top1_agreement`` 0..1).
         text: a file with text for the parity ladder; a built-in text by default.
@@ -76,7 +79,9 @@ def export(
     from edgec.exporter.bundle.prefix import read_system_prompt
     from edgec.exporter.pipeline import Request, compile_model
     from edgec.exporter.stage_cache import StageCache
+    from edgec.exporter.stages.forms import form_of
     from edgec.exporter.stages.prefix import check_prompt
+    from edgec.exporter.stages.static_decoder import check_static
     from edgec.exporter.target_choice import chosen_target
 
     stages = Progress(progress)
@@ -84,9 +89,13 @@ def export(
     if out is not None:
         check_output(Path(out), force)
     _check_share(max_fallback)
-    chosen, how = _target(target), _recipe(recipe, budgets)
+    chosen = _target(target, format)
+    how = for_backend(_recipe(recipe, budgets), chosen.backend)
     check_recipe(how, chosen.backend)
-    how = with_kernels(how, kernels)
+    if form_of(chosen).static:
+        check_static(how, form_of(chosen), draft_heads=draft_heads is not None, system_prompt=system_prompt is not None)
+    else:
+        how = with_kernels(how, kernels)
     source = resolve(
         str(model),
         random_weights=random_weights,
@@ -118,8 +127,8 @@ def export(
     return path
 
 
-def _target(name: str) -> Target:
-    target = load_target(name)
+def _target(name: str, format: str | None) -> Target:
+    target = in_format(load_target(name), format)
     if not target.export_supported:
         raise InputError(
             what=f"{name} cannot be exported to yet",

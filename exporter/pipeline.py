@@ -8,7 +8,7 @@ stopped. Capture is not kept: it takes seconds and holds no allocated weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -30,7 +30,6 @@ from edgec.exporter.spec import ModelSpec, model_spec
 from edgec.exporter.stage_cache import StageCache, source_digest, stage_key
 from edgec.exporter.stages import decoder, module
 from edgec.exporter.stages.compiled import (
-    ARTIFACT,
     Facts,
     Rewrite,
     load_facts,
@@ -38,6 +37,9 @@ from edgec.exporter.stages.compiled import (
     save_facts,
     save_rewrite,
 )
+from edgec.exporter.stages.forms import Form, form_of
+from edgec.exporter.stages.static_decoder import limits_of as static_limits
+from edgec.exporter.stages.static_stages import StaticDecoderStages
 from edgec.exporter.tool_versions import tool_versions
 
 
@@ -67,6 +69,11 @@ class Request:
     prompt: SystemPrompt | None = None
     draft_heads: Path | None = None
 
+    @property
+    def form(self) -> Form:
+        """What the artifact looks like."""
+        return form_of(self.target)
+
     @cached_property
     def spec(self) -> ModelSpec:
         """The decoder's shape."""
@@ -75,15 +82,16 @@ class Request:
     @cached_property
     def limits(self) -> Limits:
         """What the artifact will serve."""
+        if self.form.static:
+            return static_limits(self.spec, self.recipe, self.context, self.form)
         return decoder.limits_of(self.spec, self.recipe, self.context)
 
     @cached_property
     def probe(self) -> Probe:
         """The ladder's tokens."""
         limits = self.limits
-        return make_probe(
-            self.tokenizer, self.spec.vocab_size, limits.context, limits.prefill_chunk, limits.logit_rows, self.text
-        )
+        sizes = (self.spec.vocab_size, limits.context, limits.prefill_chunk, limits.logit_rows)
+        return make_probe(self.tokenizer, *sizes, self.text, static=self.form.static)
 
 
 @dataclass(frozen=True)
@@ -102,8 +110,7 @@ def compile_model(request: Request, cache: StageCache, progress: Progress) -> Co
         BudgetError: E201 the ladder, E220 too much of the arithmetic outside the accelerator.
         InputError: the model cannot be captured, or a pass is not legal on it.
     """
-    stages = _DecoderStages if request.source.kind == "decoder" else module.ModuleStages
-    return _run(stages(request), request, cache, progress)
+    return _run(_STAGES[request.source.kind == "decoder", request.form.static](request), request, cache, progress)
 
 
 def _run(stages: Any, request: Request, cache: StageCache, progress: Progress) -> Compiled:
@@ -114,13 +121,13 @@ def _run(stages: Any, request: Request, cache: StageCache, progress: Progress) -
     lowered, lowered_known = _stage(cache, inputs, "lower", lambda folder: stages.lower(folder, progress))
     if lowered_known:
         progress.enter("lower", cached=True)
-    facts = load_facts(lowered)
+    facts, artifact = load_facts(lowered), lowered / request.form.artifact
     check_fallback(facts, request.max_fallback)
     progress.enter("verify")
     rewrite, logits = load_rewrite(rewrite_folder)
-    rungs = (*rewrite.rungs, *stages.verify(lowered / ARTIFACT, rewrite, logits))
+    rungs = (*rewrite.rungs, *stages.verify(artifact, rewrite, logits))
     ladder.gate(rungs)
-    return Compiled(lowered / ARTIFACT, facts, rungs)
+    return Compiled(artifact, facts, rungs)
 
 
 def _stage(cache: StageCache, inputs: dict[str, Any], name: str, writer: Callable[[Path], None]) -> tuple[Path, bool]:
@@ -141,11 +148,12 @@ def stage_inputs(request: Request, cache: StageCache) -> dict[str, Any]:
         "seed": source.seed,
         "task": source.task,
         "backend": request.target.backend,
+        "format": request.target.format,
         "recipe": request.recipe.to_json(),
         "context": request.context,
         "text": request.text,
         "draft_heads": cache.file_fingerprint(request.draft_heads) if request.draft_heads else None,
-        "tools": tool_versions(),
+        "tools": tool_versions(request.form.tools),
         "edgec": source_digest("exporter", "passes", "backends"),
     }
 
@@ -237,3 +245,12 @@ class _DecoderStages:
         program = self.rewritten.program if self.rewritten else self._again(Progress())
         layer = decoder.locate_in_artifact(program, self.request.probe, lambda exposed: lower(exposed).artifact)
         return rung.model_copy(update={"first_diverging_layer": layer})
+
+
+# By whether the model is a decoder, and whether its methods have fixed shapes.
+_STAGES: Mapping[tuple[bool, bool], Callable[[Request], Any]] = {
+    (True, False): _DecoderStages,
+    (True, True): StaticDecoderStages,
+    (False, False): module.ModuleStages,
+    (False, True): module.ModuleStages,
+}

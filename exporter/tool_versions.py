@@ -9,9 +9,9 @@ _TOOLS = ("torch", "executorch", "torchao", "transformers", "tokenizers", "safet
 
 
 @cache
-def tool_versions() -> dict[str, str]:
-    """Name -> version of everything that shapes an artifact."""
-    return {name: _version(name) for name in _TOOLS}
+def tool_versions(more: tuple[str, ...] = ()) -> dict[str, str]:
+    """Name -> version of everything that shapes an artifact; ``more``: what a format adds."""
+    return {name: _version(name) for name in (*_TOOLS, *more)}
 
 
 def _version(name: str) -> str:

@@ -8,8 +8,8 @@
 The norm does not change when x and the square root of eps are divided by the same number, so any m > 0 is exact; the
 largest value keeps every square in range, and what is added to it keeps t in range (Zhang & Sennrich 2019, arXiv
 1910.07467, for the norm itself).
-Legality: every ``edgec::rms_norm`` node, over the last dimension. Exact. Measured in float16 on values of 1000: plain
-norm 0 everywhere (its square is infinite), this form 5e-4 off.
+Legality: every ``edgec::rms_norm`` node, over the last dimension. Exact. Measured in float16 on values around 1000: the
+plain norm is 0 everywhere (its square is infinite), this one is 2e-3 off at most, of 4.
 """
 
 from __future__ import annotations

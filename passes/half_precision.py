@@ -44,7 +44,7 @@ class HalfPrecision:
                 _drop_cast(graph, node)
             if isinstance(node.meta.get("val"), Tensor) and node.meta["val"].dtype in _WIDE:
                 node.meta["val"] = node.meta["val"].to(torch.float16)
-        return _half_interface(program.interface)
+        return half_interface(program.interface)
 
     def ensures(self, program: Program) -> None:
         """No tensor of the graph is wider than 16 bits."""
@@ -93,7 +93,8 @@ def _converted(value: Tensor, done: dict[int, Tensor]) -> Tensor:
     return done[id(value)]
 
 
-def _half_interface(before: Interface) -> Interface:
+def half_interface(before: Interface) -> Interface:
+    """The interface of a graph in float16."""
     return replace(
         before,
         inputs=tuple(map(_half_type, before.inputs)),

@@ -6,14 +6,14 @@
 
 A position times a frequency has no exact float16 form beyond 2048, so the angles must not be computed on the device.
 Legality: the value depends on positions and constants only, holds a sine or cosine, and a row depends on its own
-position alone, which is checked by computing it for the positions in another order. Exact. Measured on 8 layers of
-Llama with 512 slots: two tables of 64 KB, and no sine in the graph.
+position alone, which is checked by computing it for the positions in another order. Exact. Measured on
+examples/tiny-llama (8 layers, 512 slots): two tables of 32 KB in float16, and 374 operators where there were 393.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -49,10 +49,11 @@ class PositionTables:
         """Replace the last values that depend on positions only."""
         positions = _positions(graph)
         made = _made_of(graph, positions)
-        for index, node in enumerate(_frontier(graph, made)):
+        tables = _Tables(graph, positions)
+        for node in _frontier(graph, made):
             table = _table(graph, node, positions, self.slots)
             if table is not None:
-                _look_up(graph, node, positions, f"position_table_{index}", table)
+                tables.look_up(node, table)
         return program.interface
 
     def ensures(self, program: Program) -> None:
@@ -122,12 +123,31 @@ def _evaluate(graph: GraphModule, node: Node, value: Any) -> Any:
     return function(*args, **kwargs)
 
 
-def _look_up(graph: GraphModule, node: Node, positions: Node, name: str, table: Tensor) -> None:
-    graph.register_buffer(name, table)
-    with graph.graph.inserting_before(node):
-        emit = Emitter(graph.graph)
-        held = graph.graph.get_attr(name)
+@dataclass
+class _Tables:
+    """The tables of a graph: layers that turn by the same angles share one, and its rows."""
+
+    graph: GraphModule
+    positions: Node
+    rows: list[tuple[Tensor, Node]] = field(default_factory=list)
+    shaped: dict[tuple[Node, tuple[int, ...]], Node] = field(default_factory=dict)
+
+    def look_up(self, node: Node, table: Tensor) -> None:
+        """Replace a value by rows of its table; a value further down finds them where the first one needed them."""
+        shape = tuple(int(size) for size in node.meta["val"].shape)
+        with self.graph.graph.inserting_before(node):
+            emit = Emitter(self.graph.graph)
+            rows = next((rows for held, rows in self.rows if torch.equal(held, table)), None)
+            rows = self._place(emit, table, node) if rows is None else rows
+            if (rows, shape) not in self.shaped:
+                self.shaped[rows, shape] = emit(aten.reshape.default, rows, list(shape))
+        node.replace_all_uses_with(self.shaped[rows, shape])
+
+    def _place(self, emit: Emitter, table: Tensor, node: Node) -> Node:
+        name = f"position_table_{len(self.rows)}"
+        self.graph.register_buffer(name, table)
+        held = self.graph.graph.get_attr(name)
         held.meta["val"] = node.meta["val"].fake_mode.from_tensor(table, static_shapes=True)
-        rows = emit(aten.index_select.default, held, 0, positions)
-        result = emit(aten.reshape.default, rows, list(node.meta["val"].shape))
-    node.replace_all_uses_with(result)
+        rows = emit(aten.index_select.default, held, 0, self.positions)
+        self.rows.append((table, rows))
+        return rows

@@ -6,8 +6,9 @@
 No dimension of a tensor may exceed 16384 there, so the vocabulary matrix yields several outputs whose concatenation is
 the logits; other layers are cut where a convolution's output no longer fits the engine's own memory. Pieces are views
 of the stored weight: rows of floats, of integers with their scales, of look-up indices with the tables of their groups
-(cuts lie between groups). Legality: a weight that is a parameter or its quantised form. Exact. Measured on the
-vocabulary of Qwen3 (151,936): 10 outputs of 15,194 or less.
+(cuts lie between groups). An embedding that shares the vocabulary matrix looks tokens up in the pieces, so that the
+table is stored once. Legality: a weight that is a parameter or its quantised form. Exact. Measured on the vocabulary of
+Qwen3 (151,936): 10 outputs of 15,194 logits or less.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from edgec.passes.lut_form import DEQUANTIZE_LUT
 from edgec.passes.quantized_form import DEQUANTIZE, parameter_of
 
 aten = torch.ops.aten
-LINEAR = aten.linear.default
+LINEAR, EMBEDDING = aten.linear.default, aten.embedding.default
 LIMIT = 16384
 
 
@@ -68,6 +69,8 @@ class SplitLinear:
         output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
         given: Any = output.args[0]
         results = list(given) if isinstance(given, tuple | list) else [given]
+        for look_up in tied_look_ups(linear):
+            _gather(graph, look_up, rows)
         with graph.graph.inserting_before(linear):
             parts = list(_parts(graph, linear, rows))
         made = [_repeated(graph, linear, results[0], part) for part in parts]
@@ -96,6 +99,35 @@ def _pieces(graph: GraphModule, linear: Node, limit: int) -> list[range]:
     group = 1 if group >= count else group  # one table for all rows cuts anywhere
     step = max(group, -(-count // -(-count // limit) // group) * group)
     return [range(start, min(start + step, count)) for start in range(0, count, step)]
+
+
+def tied_look_ups(linear: Node) -> list[Node]:
+    """Embedding look-ups that read a linear layer's very weight."""
+    leaf = _leaf(linear.args[1])
+    same = [n for n in linear.graph.nodes if n.op == "get_attr" and leaf is not None and n.target == leaf.target]
+    readers = {user for node in same for user in (*node.users, *(u for each in node.users for u in each.users))}
+    return [n for n in linear.graph.nodes if n in readers and n.target is EMBEDDING and _leaf(n.args[0]) in same]
+
+
+def _leaf(weight: Any) -> Node | None:
+    """The tensor that holds a weight's values or integers."""
+    if isinstance(weight, Node) and weight.target in _FORMS:
+        weight = weight.args[0]
+    return parameter_of(weight)
+
+
+def _gather(graph: GraphModule, look_up: Node, rows: Sequence[range]) -> None:
+    """Look each token up in its piece, so that the table is stored once, in the pieces that the logits read."""
+    weight, tokens = look_up.args[:2]
+    with graph.graph.inserting_before(look_up):
+        emit, found = Emitter(graph.graph), None
+        for index, part in enumerate(rows):
+            place = emit(aten.sub.Tensor, tokens, part.start)
+            inside = emit(aten.clamp.default, place, 0, len(part) - 1)
+            values = emit(EMBEDDING, _cut(graph, emit, weight, part, index), inside)
+            mine = emit(aten.unsqueeze.default, emit(aten.eq.Tensor, place, inside), -1)
+            found = values if found is None else emit(aten.where.self, mine, values, found)
+        look_up.replace_all_uses_with(found)  # type: ignore[arg-type]
 
 
 def _join(graph: GraphModule, linear: Node, rows: Sequence[range]) -> None:

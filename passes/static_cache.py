@@ -17,7 +17,7 @@ the Neural Engine refuses others. ``updates="caller"`` is for runtimes that keep
 (ExecuTorch's Core ML delegate gives every method a state of its own).
 
 Legality: full-length caches in float32, as ``kv_cache`` makes them with ``rings=False``. Exact. Layers that share a
-cache go on sharing it. Measured on 8 layers of Llama: 16 states, each layer's attention 9 operators.
+cache go on sharing it. Measured on examples/tiny-llama: 16 states; 374 operators become 462, 11 more a layer.
 """
 
 from __future__ import annotations

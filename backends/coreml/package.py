@@ -93,7 +93,7 @@ def refused(method: str, error: Exception) -> InputError:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Without coremltools' progress bars and its remarks on versions."""
-    import tqdm
+    import tqdm  # type: ignore[import-untyped]
 
     loggers = [logging.getLogger("coremltools"), logging.getLogger("executorch")]
     levels = [logger.level for logger in loggers]

@@ -25,14 +25,16 @@ from edgec.exporter.bundle.golden import (
     probe_values,
     text_vectors,
 )
-from edgec.exporter.bundle.ledger import WeightRecord, build_ledger, check_ledger
-from edgec.exporter.bundle.manifest import Build, Ledger, Limits, Manifest, ModelInfo, Runtime
-from edgec.exporter.parity.execution import artifact_step
+from edgec.exporter.bundle.ledger import WeightRecord, check_ledger, ledger_of
+from edgec.exporter.bundle.manifest import Build, DeviceCheck, Ledger, Limits, Manifest, ModelInfo, Runtime
 from edgec.exporter.pipeline import Compiled, Request
 from edgec.exporter.report.page import render_report
 from edgec.exporter.sources.resolve import ModelSource
 from edgec.exporter.stage_cache import StageCache
-from edgec.exporter.stages.compiled import ARTIFACT, Facts
+from edgec.exporter.stages.artifact import artifact_layout, step_of
+from edgec.exporter.stages.compiled import Facts
+from edgec.exporter.stages.device_checks import artifact_checks
+from edgec.exporter.stages.forms import Form
 from edgec.exporter.stages.prefix import with_prefix
 from edgec.exporter.tool_versions import tool_versions
 
@@ -53,12 +55,13 @@ def bundle_contents(
     Raises:
         BudgetError: E210, the artifact is larger than its bits explain; E201, a system prompt's state does not hold.
     """
-    ledger = size_ledger(compiled)
+    ledger = size_ledger(compiled, request.form)
     manifest = _manifest(request, compiled, name, ledger, seconds)
-    manifest = manifest.model_copy(update={"target_choice": target_choice})
+    checks = _device_checks(request, compiled)
+    manifest = manifest.model_copy(update={"target_choice": target_choice, "device_checks": checks})
     golden = _golden(request, compiled)
     files: Files = {
-        ARTIFACT: compiled.artifact,
+        **artifact_files(compiled.artifact),
         "golden.json": golden_bytes(golden),
         **{f"tokenizer/{file.name}": file for file in request.source.tokenizer_files},
         **_generation_config(request),
@@ -67,7 +70,15 @@ def bundle_contents(
     return manifest, {**files, "report.html": render_report(manifest).encode()}
 
 
-def size_ledger(compiled: Compiled) -> Ledger:
+def artifact_files(artifact: Path) -> Files:
+    """The artifact's files by their place in the bundle: one, or those of a folder."""
+    if artifact.is_file():
+        return {artifact.name: artifact}
+    inside = sorted(path for path in artifact.rglob("*") if path.is_file())
+    return {f"{artifact.name}/{path.relative_to(artifact).as_posix()}": path for path in inside}
+
+
+def size_ledger(compiled: Compiled, form: Form) -> Ledger:
     """The artifact's ledger, checked.
 
     Raises:
@@ -79,7 +90,7 @@ def size_ledger(compiled: Compiled) -> Ledger:
         )
         for w in compiled.facts.weights
     ]
-    ledger = build_ledger(compiled.artifact, records)
+    ledger = ledger_of(artifact_layout(compiled.artifact, form), records)
     check_ledger(ledger, compiled.facts.expected_weight_bytes)
     return ledger
 
@@ -88,7 +99,7 @@ def _manifest(
     request: Request, compiled: Compiled, name: str, ledger: Ledger, seconds: Mapping[str, float]
 ) -> Manifest:
     facts = compiled.facts
-    return Manifest(
+    manifest = Manifest(
         name=name,
         model=_model(request),
         target=request.target.name,
@@ -100,11 +111,13 @@ def _manifest(
         parity=list(compiled.rungs),
         delegation=facts.delegation,
         ledger=ledger,
-        runtime=_runtime(facts),
-        tools=tool_versions(),
+        artifact=request.form.artifact,
+        runtime=_runtime(facts, request.form),
+        tools=tool_versions(request.form.tools),
         files=[],
         build=_build(seconds),
     )
+    return manifest.model_copy(update={"format": request.target.format})
 
 
 def _model(request: Request) -> ModelInfo:
@@ -131,11 +144,9 @@ def _parameters(source: ModelSource) -> int:
     return sum(parameter.numel() for parameter in source.factory()[0].parameters())
 
 
-def _runtime(facts: Facts) -> Runtime:
-    backend = {"xnnpack": "XnnpackBackend"}[facts.delegation.backend]
-    return Runtime(
-        name="executorch", version=tool_versions()["executorch"], backends=[backend], operators=facts.operators
-    )
+def _runtime(facts: Facts, form: Form) -> Runtime:
+    version = tool_versions(form.tools)[form.runtime]
+    return Runtime(name=form.runtime, version=version, backends=list(form.backends), operators=facts.operators)
 
 
 def _build(seconds: Mapping[str, float]) -> Build:
@@ -144,6 +155,13 @@ def _build(seconds: Mapping[str, float]) -> Build:
     return Build(
         created=datetime.now(UTC).isoformat(timespec="seconds"), seconds=dict(seconds), peak_bytes=peak, host=host
     )
+
+
+def _device_checks(request: Request, compiled: Compiled) -> list[DeviceCheck]:
+    """What a Mac says about the artifact, or that there is none."""
+    states = [state.name for state in compiled.facts.states]
+    tokens = request.probe.tokens if compiled.facts.limits is not None else ()
+    return artifact_checks(compiled.artifact, request.target, compiled.facts.methods, states, tokens)
 
 
 def _generation_config(request: Request) -> Files:
@@ -163,7 +181,7 @@ def _golden(request: Request, compiled: Compiled) -> Golden:
 def _greedy_vector(request: Request, artifact: Path, limits: Limits) -> OutputVector:
     """A short greedy continuation by the artifact itself."""
     prompt = list(request.probe.tokens[: min(_GOLDEN_PROMPT, limits.prefill_chunk, limits.context - _GOLDEN_TOKENS)])
-    step, rows, tokens = artifact_step(artifact), [], list(prompt)
+    step, rows, tokens = step_of(artifact, request.form), [], list(prompt)
     fed = 0
     for _ in range(_GOLDEN_TOKENS):
         new = tokens[fed:]

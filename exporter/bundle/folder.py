@@ -41,7 +41,7 @@ class Bundle:
 
     @property
     def artifact_path(self) -> Path:
-        """The compiled program."""
+        """The compiled program: a file, or the folder of a Core ML or Core AI package."""
         return self.path / self.manifest.artifact
 
     @property
@@ -208,7 +208,9 @@ def open_bundle(path: Path, check_files: bool = True) -> Bundle:
     with _unreadable_as_error(path):
         difference = first_difference(path, manifest.files, skip=(MANIFEST,), contents=check_files)
     refuse_if(difference, path, _CODES, _EXPORT_AGAIN)
-    if not any(file.path == manifest.artifact for file in manifest.files):
+    if not any(
+        file.path == manifest.artifact or file.path.startswith(f"{manifest.artifact}/") for file in manifest.files
+    ):
         raise _refusal("The bundle holds no artifact.", path, f"{manifest.artifact!r} is not listed", "E134")
     return Bundle(path, manifest, check_files)
 

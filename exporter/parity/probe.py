@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgec.exporter.parity.execution import Call, call_plan, compared_positions
+from edgec.exporter.parity.static_run import static_plan
 
 TEXT = Path(__file__).parent / "probe_text.txt"
 _MAX_TOKENS = 256
@@ -34,7 +35,14 @@ class Probe:
 
 
 def make_probe(
-    tokenizer: object | None, vocab_size: int, context: int, chunk: int, rows: int, text: str | None
+    tokenizer: object | None,
+    vocab_size: int,
+    context: int,
+    chunk: int,
+    rows: int,
+    text: str | None,
+    *,
+    static: bool = False,
 ) -> Probe:
     """Tokens for the ladder.
 
@@ -45,12 +53,14 @@ def make_probe(
         chunk: tokens per call; the probe spans more than one chunk where the context allows.
         rows: positions with logits per call.
         text: the user's own text; the built-in one when None.
+        static: the artifact has methods of fixed shape, which take whole chunks and single tokens.
     """
     length = min(context, max(_MAX_TOKENS, chunk + 40))
     ids = _encode(tokenizer, text or TEXT.read_text(), vocab_size) if tokenizer is not None else []
     source = "text" if ids else "seeded random tokens"
     ids = (ids or _seeded(vocab_size, length))[:length]
-    return Probe(tuple(ids), call_plan(len(ids), chunk, rows), source)
+    plan = static_plan(len(ids), chunk) if static else call_plan(len(ids), chunk, rows)
+    return Probe(tuple(ids), plan, source)
 
 
 def _encode(tokenizer: object, text: str, vocab_size: int) -> list[int]:

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from edgec.exporter.parity.execution import Call
+from edgec.exporter.parity.execution import Call, Step
 from edgec.exporter.program import Program
 
 PREFILL, DECODE = "prefill", "decode"
@@ -56,6 +56,17 @@ def run_static(methods: Methods, tokens: Sequence[int], plan: Sequence[Call]) ->
     """Teacher-forced logits, float32 [P, V], of the last token of every call."""
     with torch.no_grad():
         return torch.stack([_call(methods, tokens, call) for call in plan])
+
+
+def methods_step(methods: Methods) -> Step:
+    """Static methods behind the protocol of artifacts with one method; logits of the last token only."""
+
+    def step(ids: Tensor, positions: Tensor, rows: Tensor) -> Tensor:
+        tokens, start = ids[0].tolist(), int(positions[0])
+        last = _call(methods, [_PADDING] * start + tokens, Call(start, len(tokens), 1))
+        return last.reshape(1, 1, -1)
+
+    return step
 
 
 def _call(methods: Methods, tokens: Sequence[int], call: Call) -> Tensor:

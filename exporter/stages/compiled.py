@@ -63,6 +63,11 @@ def save_facts(folder: Path, artifact: bytes, facts: Facts) -> None:
     (folder / _FACTS).write_text(facts.model_dump_json())
 
 
+def write_facts(folder: Path, facts: Facts) -> None:
+    """Write the facts of an artifact that lies in its stage's folder already."""
+    (folder / _FACTS).write_text(facts.model_dump_json())
+
+
 def load_facts(folder: Path) -> Facts:
     """Read them back."""
     return Facts.model_validate_json((folder / _FACTS).read_text())
@@ -79,12 +84,12 @@ def load_rewrite(folder: Path) -> tuple[Rewrite, dict[str, Tensor]]:
     return Rewrite.model_validate_json((folder / _FACTS).read_text()), load_file(folder / _LOGITS)
 
 
-def method_info(interface: Interface) -> MethodInfo:
-    """The one entry point."""
+def method_info(interface: Interface, name: str = "forward") -> MethodInfo:
+    """One entry point."""
     tensors = (*interface.inputs, *interface.outputs)
     dynamic = {d.name: (d.low, d.high) for t in tensors for d in t.shape if isinstance(d, Dynamic)}
     return MethodInfo(
-        name="forward",
+        name=name,
         inputs=[_tensor(t) for t in interface.inputs],
         outputs=[_tensor(t) for t in interface.outputs],
         dynamic=dynamic,

@@ -77,7 +77,7 @@ def with_prefix(manifest: Manifest, files: Files, request: Request, cache: Stage
         BudgetError: E201, the artifact goes on differently once the state was restored.
         ToolError: E330, the states of this artifact are out of reach.
     """
-    prompt, artifact = request.prompt, files[manifest.artifact]
+    prompt, artifact = request.prompt, files.get(manifest.artifact)
     if prompt is None:
         return manifest, files
     assert isinstance(artifact, Path) and artifact.name == manifest.artifact

@@ -1,0 +1,70 @@
+"""What the bytes of a Core ML package are: the program, and every run of constant bytes with its tensor's name."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from edgec.backends.coreml.interpreter.blob import WeightFile
+from edgec.backends.coreml.interpreter.element_types import BY_NUMBER
+from edgec.backends.coreml.interpreter.proto import WEIGHT_FOLDER, read_spec
+from edgec.exporter.bundle.pte_layout import Layout, Stored
+
+PLACE = "Core ML weights"
+
+
+def package_layout(package: Path, others: int = 0) -> Layout:
+    """Take a .mlpackage apart.
+
+    Args:
+        package: the folder.
+        others: bytes of the artifact outside the package.
+
+    Raises:
+        InputError: E421, it is no package.
+    """
+    files = {path: path.stat().st_size for path in package.rglob("*") if path.is_file()}
+    runs = tuple(_runs(package))
+    weights = sum(size for path, size in files.items() if path.is_relative_to(package / WEIGHT_FOLDER))
+    stored = sum(run.bytes for run in runs)
+    total = sum(files.values()) + others
+    return Layout(total, total - weights, 0, weights - stored, runs)
+
+
+def _runs(package: Path) -> Iterator[Stored]:
+    """Each stored record once, however many functions read it."""
+    files: dict[str, WeightFile] = {}
+    seen: set[tuple[str, int]] = set()
+    for function in read_spec(package).mlProgram.functions.values():
+        for operation in function.block_specializations[function.opset].operations:
+            for value in _values(operation):
+                reference = value.blobFileValue
+                key = (reference.fileName, reference.offset)
+                if key not in seen:
+                    seen.add(key)
+                    file = reference.fileName.rsplit("/", 1)[-1]
+                    held = files.setdefault(file, WeightFile(package / WEIGHT_FOLDER / file))
+                    yield _stored(_name(operation), value, held, reference.offset)
+
+
+def _values(operation: Any) -> Iterator[Any]:
+    """The values of an operation that lie in a weight file."""
+    bound = (binding.value for argument in operation.inputs.values() for binding in argument.arguments)
+    for value in (*operation.attributes.values(), *bound):
+        if value.WhichOneof("value") == "blobFileValue":
+            yield value
+
+
+def _name(operation: Any) -> str:
+    return str(operation.outputs[0].name)
+
+
+def _stored(name: str, value: Any, file: WeightFile, offset: int) -> Stored:
+    raw = file.bytes_at(offset)
+    kind = value.type.tensorType
+    shape = tuple(int(d.constant.size) for d in kind.dimensions)
+    element = BY_NUMBER.get(kind.dataType)
+    digest = hashlib.sha256(raw.tobytes()).hexdigest()
+    return Stored(f"{name}@{offset}", PLACE, raw.nbytes, digest, element.name if element else "", shape)

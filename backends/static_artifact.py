@@ -1,0 +1,55 @@
+"""What every backend of static methods offers to the stages: the same three functions, whatever the format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+from edgec.exporter.bundle.manifest import Delegation
+from edgec.exporter.bundle.pte_layout import Layout
+from edgec.exporter.parity.static_run import Methods
+from edgec.exporter.program import Interface, Program
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class StaticArtifact:
+    """What lowering says about the artifact that it wrote.
+
+    Attributes:
+        interfaces: by method, as the runtime sees them.
+        delegation: where the arithmetic runs.
+        operators: kernels outside the accelerator that the runtime must have, by name.
+    """
+
+    interfaces: Mapping[str, Interface]
+    delegation: Delegation
+    operators: tuple[str, ...] = ()
+
+
+class StaticBackend(Protocol):
+    """A module under ``backends/`` that writes one format."""
+
+    def lower(self, methods: Mapping[str, Program], path: Path, progress: Progress) -> StaticArtifact:
+        """Write the artifact; ``path`` does not exist yet."""
+        ...
+
+    def execute(self, path: Path) -> Methods:
+        """Load the artifact's methods to execute them here."""
+        ...
+
+    def layout(self, path: Path) -> Layout:
+        """Where the artifact's bytes lie."""
+        ...
+
+    EXECUTED_BY: str
+
+
+def backend_of(module: str) -> StaticBackend:
+    """The module of that name, imported now."""
+    found: Any = import_module(module)
+    return cast(StaticBackend, found)

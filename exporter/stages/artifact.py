@@ -1,0 +1,21 @@
+"""An artifact of any form, taken apart and executed here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgec.backends.static_artifact import backend_of
+from edgec.exporter.bundle.pte_layout import Layout, read_layout
+from edgec.exporter.parity.execution import Step, artifact_step
+from edgec.exporter.parity.static_run import methods_step
+from edgec.exporter.stages.forms import Form
+
+
+def artifact_layout(artifact: Path, form: Form) -> Layout:
+    """Where an artifact's bytes lie."""
+    return backend_of(form.module).layout(artifact) if form.static else read_layout(artifact)
+
+
+def step_of(artifact: Path, form: Form) -> Step:
+    """A decoder's artifact as a function of tokens, positions and rows."""
+    return methods_step(backend_of(form.module).execute(artifact)) if form.static else artifact_step(artifact)

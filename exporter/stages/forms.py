@@ -1,0 +1,65 @@
+"""What the artifact of a backend and format looks like, and how a decoder is cut for it: data, read by the stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgec.devices.targets import Target
+
+
+@dataclass(frozen=True)
+class Form:
+    """One kind of artifact.
+
+    Attributes:
+        artifact: its name in the bundle; a file or a folder.
+        module: under ``backends``, where static methods are lowered to it.
+        static: decoders get methods of fixed shape, ``prefill`` and ``decode``, instead of one of varying shape.
+        runtime: the package whose version the artifact is pinned to.
+        backends: what the runtime must have, by the runtime's own names.
+        tools: further packages that shape the artifact.
+        chunk: the most tokens of a static ``prefill``.
+        context: positions where neither the user nor the recipe says; a static cache is allocated whole.
+        linear_width: linear layers with more outputs are split; 0 leaves them.
+        logits_width: the most logits of one output.
+        state_multiple: a state's last dimension is a multiple of it.
+        convolutions: linear layers are 1x1 convolutions.
+        updates: who writes the states: the methods ``in_place``, or the ``caller``.
+    """
+
+    artifact: str
+    static: bool
+    runtime: str
+    module: str = ""
+    backends: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    chunk: int = 64
+    context: int = 2048
+    linear_width: int = 1024
+    logits_width: int = 16384
+    state_multiple: int = 32
+    convolutions: bool = True
+    updates: str = "in_place"
+
+
+_COREML, _BACKENDS = ("coremltools",), "edgec.backends"
+# ExecuTorch gives each method's delegate a state of its own, so that prefill and decode cannot share one inside it.
+FORMS: Mapping[tuple[str, str], Form] = {
+    ("xnnpack", "pte"): Form("model.pte", False, "executorch", backends=("XnnpackBackend",)),
+    ("coreml", "pte"): Form(
+        *("model.pte", True, "executorch", f"{_BACKENDS}.coreml.pte", ("CoreMLBackend",), _COREML), updates="caller"
+    ),
+    ("coreml", "mlpackage"): Form(
+        *("model.mlpackage", True, "coremltools", f"{_BACKENDS}.coreml.mlpackage", ("CoreML",), _COREML)
+    ),
+    ("coreai", "aimodel"): Form(
+        *("model.aimodel", True, "coreai-core", f"{_BACKENDS}.coreai.aimodel", ("CoreAI",)),
+        ("coreai-torch", "coreai-core"),
+    ),
+}
+
+
+def form_of(target: Target) -> Form:
+    """The form of a target's artifact."""
+    return FORMS[target.backend, target.format]

@@ -1,0 +1,156 @@
+"""Decoders for NPUs: static methods over one set of weights and states, lowered by the target's backend.
+
+cached program -> passes of every method -> prefill (64 tokens), decode (1 token) -> backend -> artifact
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgec.errors import InputError
+from edgec.exporter.bundle.manifest import Limits, Rung
+from edgec.exporter.parity.ladder import HALF_LOWERING, ROUNDED_LOWERING, Stage, lowering_rung, quality_rung
+from edgec.exporter.parity.probe import Probe
+from edgec.exporter.parity.static_run import DECODE, PREFILL, GraphMethods, Methods, run_static
+from edgec.exporter.program import Effect, Program
+from edgec.exporter.recipes import Recipe, passes_for, rounds_weights
+from edgec.exporter.spec import ModelSpec
+from edgec.exporter.stages.decoder import quality_budget
+from edgec.exporter.stages.forms import Form
+from edgec.passes.contract import Pass, run_pass
+from edgec.passes.early_exit import EarlyExit
+from edgec.passes.finite_mask import FiniteMask
+from edgec.passes.fold_constants import FoldConstants
+from edgec.passes.fp16_safe_norm import Fp16SafeNorm
+from edgec.passes.fuse_rms_norm import FuseRmsNorm
+from edgec.passes.kv_cache import KvCache
+from edgec.passes.last_logits import LastLogits
+from edgec.passes.linear_to_conv2d import LinearToConv2d
+from edgec.passes.position_tables import PositionTables
+from edgec.passes.prefill_skip import PrefillSkip
+from edgec.passes.remove_noops import RemoveNoops
+from edgec.passes.shared_kv import SharedKv
+from edgec.passes.split_linear import SplitLinear
+from edgec.passes.static_cache import StaticCache
+from edgec.passes.static_method import StaticMethod
+
+# A cast to float32 doubles a bfloat16 weight; the backend wants float16 anyway.
+_GROWTH = 1.5
+STAGE = "static methods"
+
+
+def limits_of(spec: ModelSpec, recipe: Recipe, context: int | None, form: Form) -> Limits:
+    """Context and chunk that fit the model, the recipe and the caller's wish; a whole number of chunks is held."""
+    length = min(context or recipe.context or form.context, spec.context)
+    return Limits(context=length, prefill_chunk=max(1, min(recipe.prefill_chunk, form.chunk, length)), logit_rows=1)
+
+
+def slots(limits: Limits) -> int:
+    """Positions that a state holds: the context, rounded up to whole chunks, as padding is written too."""
+    return -(-limits.context // limits.prefill_chunk) * limits.prefill_chunk
+
+
+def check_static(recipe: Recipe, form: Form, *, draft_heads: bool, system_prompt: bool) -> None:
+    """Refuse what static methods do not do, before any work.
+
+    Raises:
+        InputError: E402.
+    """
+    refusals = {
+        "--draft-heads": draft_heads and "static methods return the logits of one row, and heads need more",
+        "--system-prompt": system_prompt and "the states of this format cannot be read out here",
+        f"recipe {recipe.name}, cache.dtype": recipe.kv_dtype not in ("float16", "float32")
+        and f"its states hold float16, not {recipe.kv_dtype}",
+    }
+    for where, why in refusals.items():
+        if why:
+            raise InputError(
+                what=f"{form.artifact} cannot do this",
+                where=where,
+                why=why,
+                fix="leave it out, or export for a CPU (--target iphone-16-pro-cpu)",
+                code="E402",
+            )
+
+
+def shared_passes(recipe: Recipe, limits: Limits) -> list[Pass]:
+    """The passes that all methods share, in order."""
+    cache = KvCache(slots(limits), limits.prefill_chunk, "float32", recipe.sink_tokens, rings=False)
+    return [
+        RemoveNoops(),
+        LastLogits(rows=1),
+        *([EarlyExit(recipe.early_exit)] if recipe.early_exit else []),
+        *([SharedKv(recipe.boundary, recipe.shared_kv)] if recipe.shared_kv else []),
+        FuseRmsNorm(),
+        cache,
+        PrefillSkip(),
+        *passes_for(recipe),
+        FoldConstants(growth=_GROWTH),
+    ]
+
+
+def method_passes(name: str, tokens: int, limits: Limits, form: Form) -> list[Pass]:
+    """The passes of one method, in order; all of them exact."""
+    return [
+        StaticMethod(name, tokens),
+        PositionTables(slots(limits)),
+        StaticCache(form.state_multiple, form.updates),
+        Fp16SafeNorm(),
+        SplitLinear(form.linear_width, form.logits_width),
+        *([LinearToConv2d()] if form.convolutions else []),
+        FiniteMask(),
+    ]
+
+
+def static_methods(program: Program, limits: Limits, form: Form) -> dict[str, Program]:
+    """``prefill`` and ``decode`` of a cached program; tensors are shared."""
+    sizes = {PREFILL: limits.prefill_chunk, DECODE: 1}
+    return {name: _applied(program, method_passes(name, size, limits, form)) for name, size in sizes.items()}
+
+
+def _applied(program: Program, passes: Sequence[Pass]) -> Program:
+    for each in passes:
+        program = run_pass(program, each)
+    return program
+
+
+def graph_stage(methods: Mapping[str, Program], probe: Probe) -> Stage:
+    """The logits of static methods as graphs, in float32."""
+    return Stage(STAGE, run_static(GraphMethods(methods), probe.tokens, probe.plan))
+
+
+def artifact_rungs(
+    executed: Methods, final: Stage, reference: Stage, probe: Probe, recipe: Recipe, trained: bool, note: str
+) -> list[Rung]:
+    """The executed artifact against its own graph in float32, and against the float model."""
+    after = Stage("artifact", run_static(executed, probe.tokens, probe.plan), Effect.EXACT)
+    loose = rounds_weights(recipe)
+    budget = ROUNDED_LOWERING if loose else {**HALF_LOWERING, **recipe.budgets}
+    rungs = [lowering_rung(final, after, budget, rounded=True, note=note)]
+    if loose:
+        rungs.append(quality_rung(reference, after, quality_budget(recipe), gated=trained))
+    return rungs
+
+
+@dataclass(frozen=True)
+class StaticRewritten:
+    """A decoder as static methods, ready to be lowered.
+
+    Attributes:
+        methods: by name.
+        rungs: the ladder so far.
+        final: the methods' own logits, in float32.
+        reference: the logits of the float model, or of the last semantic pass.
+    """
+
+    methods: Mapping[str, Program]
+    rungs: tuple[Rung, ...]
+    final: Stage
+    reference: Stage
+
+
+def artifact_path(folder: Path, form: Form) -> Path:
+    """Where a stage leaves its artifact."""
+    return folder / form.artifact

@@ -1,0 +1,112 @@
+"""The stages of a decoder with static methods; the captured and rewritten programs stay in memory between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgec.backends.static_artifact import StaticArtifact, StaticBackend, backend_of
+from edgec.exporter.bundle.manifest import Limits, Rung
+from edgec.exporter.parity import ladder
+from edgec.exporter.parity.ladder import Stage, lowering_rung
+from edgec.exporter.program import Program
+from edgec.exporter.progress import Progress
+from edgec.exporter.sources.weights import HeldWeights
+from edgec.exporter.stages import decoder, static_decoder
+from edgec.exporter.stages.compiled import Facts, Rewrite, method_info, pass_info, save_rewrite, state_info, write_facts
+from edgec.exporter.stages.forms import Form
+from edgec.exporter.stages.static_decoder import artifact_path, graph_stage, shared_passes, static_methods
+from edgec.exporter.stages.static_weights import static_weight_facts
+from edgec.exporter.stages.weight_facts import expected_bytes
+from edgec.passes.contract import run_pass
+from edgec.passes.quantized_form import decisions_of
+
+if TYPE_CHECKING:
+    from edgec.exporter.pipeline import Request
+
+
+@dataclass
+class StaticDecoderStages:
+    """Rewrite, lower and verify for one request."""
+
+    request: Request
+    methods: Mapping[str, Program] = field(default_factory=dict)
+
+    @property
+    def form(self) -> Form:
+        """What the artifact looks like."""
+        return self.request.form
+
+    @property
+    def backend(self) -> StaticBackend:
+        """What lowers and executes it."""
+        return backend_of(self.form.module)
+
+    def rewrite(self, folder: Path, progress: Progress) -> None:
+        """Reference, capture, the passes that all methods share, then each method's; leaves rungs and logits."""
+        request = self.request
+        assert request.source.weights is not None
+        weights = HeldWeights(request.source.weights)
+        progress.enter("reference")
+        eager = decoder.eager_stage(request.source, weights, request.probe)
+        passes = shared_passes(request.recipe, request.limits)
+        capture = partial(self._captured, weights, progress)
+        trained = request.source.trained
+        done = decoder.rewrite(capture, eager, passes, request.probe, request.recipe, trained, progress)
+        self.methods = static_methods(done.program, request.limits, self.form)
+        after = graph_stage(self.methods, request.probe)
+        rungs = (*done.rungs, lowering_rung(done.final, after))
+        ladder.gate(rungs)
+        names = Rewrite(rungs=list(rungs), reference=done.reference.name, final=after.name)
+        save_rewrite(folder, names, {"final": after.logits, "reference": done.reference.logits})
+
+    def _captured(self, weights: HeldWeights, progress: Progress) -> Program:
+        """The traced model, from now on the only holder of its weights."""
+        progress.enter("capture")
+        program = decoder.capture(self.request.source, weights, self.request.spec, self.request.limits)
+        weights.let_go()
+        return program
+
+    def lower(self, folder: Path, progress: Progress) -> None:
+        """Lower the methods; leaves the artifact and its facts."""
+        methods = self.methods or self._again(progress)
+        progress.enter("lower")
+        path = artifact_path(folder, self.form)
+        lowered = self.backend.lower(methods, path, lambda name, done, total: progress.step(done / total, name))
+        write_facts(folder, facts(methods, lowered, self.request.limits))
+        self.methods = {}
+
+    def _again(self, progress: Progress) -> Mapping[str, Program]:
+        """The methods of an export that was interrupted after its rungs were measured."""
+        assert self.request.source.weights is not None
+        program = self._captured(HeldWeights(self.request.source.weights), progress)
+        for rewrite in shared_passes(self.request.recipe, self.request.limits):
+            program = run_pass(program, rewrite, in_place=True)
+        return static_methods(program, self.request.limits, self.form)
+
+    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Any]) -> list[Rung]:
+        """Execute the artifact and compare it with the graphs it was made from, and with the float model."""
+        request, backend = self.request, self.backend
+        final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
+        how = (request.probe, request.recipe, request.source.trained, backend.EXECUTED_BY)
+        return static_decoder.artifact_rungs(backend.execute(artifact), final, reference, *how)
+
+
+def facts(methods: Mapping[str, Program], lowered: StaticArtifact, limits: Limits) -> Facts:
+    """The artifact's description."""
+    first = next(iter(methods.values()))
+    weights = static_weight_facts(methods)
+    states = next(iter(lowered.interfaces.values())).states
+    return Facts(
+        passes=[pass_info(change) for change in first.history],
+        methods=[method_info(interface, name) for name, interface in lowered.interfaces.items()],
+        states=[state_info(state) for state in states],
+        limits=limits,
+        delegation=lowered.delegation,
+        operators=list(lowered.operators),
+        weights=weights,
+        expected_weight_bytes=expected_bytes(weights, decisions_of(first.graph)),
+    )

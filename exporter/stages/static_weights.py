@@ -1,0 +1,83 @@
+"""Which tensors an artifact of static methods should hold, and in how many bits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch import Tensor
+from torch.fx import Node
+
+from edgec.exporter.capture.decoder import attribute
+from edgec.exporter.program import Program
+from edgec.exporter.stages.compiled import WeightFact
+from edgec.passes.lut_form import DEQUANTIZE_LUT
+from edgec.passes.quantized_form import DEQUANTIZE
+
+_VIEWS = re.compile(r"(_part\d+|_conv|_channels)+$")
+_HALF_BITS = 16
+
+
+def static_weight_facts(methods: Mapping[str, Program]) -> list[WeightFact]:
+    """Every constant of the methods once, in the float16 and packed integers that phones get.
+
+    Pieces and views of a matrix count as what they are taken from: a matrix that two methods cut in the same way is
+    stored once.
+    """
+    held: dict[str, dict[str, WeightFact]] = {}
+    for program in methods.values():
+        states = {state.buffer for state in program.interface.states}
+        for node in _leaves(program):
+            if str(node.target) not in states:
+                fact = _fact(program, node)
+                held.setdefault(original(fact.name), {})[fact.name] = fact
+    return [_joined(name, list(parts.values())) for name, parts in sorted(held.items())]
+
+
+def original(name: str) -> str:
+    """The tensor that a piece or view was taken from, by name."""
+    return _VIEWS.sub("", name)
+
+
+def _leaves(program: Program) -> Iterator[Node]:
+    yield from (n for n in program.graph.graph.nodes if n.op == "get_attr" and n.users)
+
+
+def _fact(program: Program, node: Node) -> WeightFact:
+    value: Tensor = attribute(program.graph, str(node.target))
+    bits = min((_bits(user, node, program) for user in node.users), default=None) or _plain_bits(value)
+    size = -(-value.numel() * bits // 8)
+    dtype = f"{'u' if value.dtype.itemsize == 1 and not value.dtype.is_signed else ''}int{bits}"
+    return WeightFact(
+        name=str(node.target),
+        dtype="float16" if value.is_floating_point() else dtype,
+        shape=list(value.shape),
+        container_bits=bits,
+        information_bits=bits,
+        bytes=size,
+    )
+
+
+def _plain_bits(value: Tensor) -> int:
+    return _HALF_BITS if value.is_floating_point() else value.dtype.itemsize * 8
+
+
+def _bits(user: Node, leaf: Node, program: Program) -> int:
+    """Bits of a value as its reader packs it; 0 where it stands as it is."""
+    given: Any = user.args
+    if user.target is DEQUANTIZE and given[0] is leaf:
+        return int(given[6] - given[5] + 1).bit_length() - 1
+    if user.target is DEQUANTIZE_LUT and given[0] is leaf:
+        table: Tensor = attribute(program.graph, str(given[1].target))
+        return table.shape[1].bit_length() - 1
+    return 0
+
+
+def _joined(name: str, parts: list[WeightFact]) -> WeightFact:
+    """A matrix from its pieces."""
+    if len(parts) == 1:
+        return parts[0].model_copy(update={"name": name})
+    values = sum(part.bytes * 8 // int(part.container_bits) for part in parts)
+    update = {"name": name, "shape": [values], "bytes": sum(part.bytes for part in parts)}
+    return parts[0].model_copy(update=update)
