@@ -96,7 +96,10 @@ def _grid(chosen: Sequence[range]) -> list[slice | Tensor]:
         return [slice(wanted.start, max(wanted.start, wanted.stop), wanted.step) for wanted in chosen]
     rank = len(chosen)
     shapes = [[1] * dim + [-1] + [1] * (rank - dim - 1) for dim in range(rank)]
-    return [torch.tensor(list(wanted)).reshape(shape) for wanted, shape in zip(chosen, shapes, strict=True)]
+    return [
+        torch.tensor(list(wanted), dtype=torch.int64).reshape(shape)
+        for wanted, shape in zip(chosen, shapes, strict=True)
+    ]
 
 
 TABLE: Table = {
