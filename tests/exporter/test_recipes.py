@@ -9,10 +9,19 @@ from pathlib import Path
 import pytest
 
 from edgec.errors import InputError
-from edgec.exporter.recipes import Recipe, bits_per_weight, check_recipe, load_recipe, passes_for, recipe_names
+from edgec.exporter.recipe_support import SUPPORT
+from edgec.exporter.recipes import (
+    Recipe,
+    bits_per_weight,
+    check_recipe,
+    for_backend,
+    load_recipe,
+    passes_for,
+    recipe_names,
+)
 from edgec.passes.quantize import Quantize
 from edgec.passes.quantize_embedding import QuantizeEmbedding
-from edgec.passes.weight_scheme import WeightScheme
+from edgec.passes.weight_scheme import WeightScheme, balanced, lut
 
 FOUR, EIGHT = WeightScheme(4, 32, scale_bits=16), WeightScheme(8, 0)
 
@@ -23,19 +32,98 @@ def _write(folder: Path, text: str) -> Path:
     return file
 
 
+# XNNPACK has no look-up tables, Core AI no zeros that are left out.
+REFUSED = {
+    ("lut2", "xnnpack"),
+    ("lut4", "xnnpack"),
+    ("lut6", "xnnpack"),
+    ("sparse-lut4", "xnnpack"),
+    ("sparse-lut4", "coreai"),
+}
+
+
 @pytest.mark.parametrize("name", recipe_names())
-def test_every_named_recipe_loads_and_runs_on_xnnpack(name: str) -> None:
+def test_every_named_recipe_loads(name: str) -> None:
     recipe = load_recipe(name)
-    check_recipe(recipe, "xnnpack")
     assert recipe.name == name and recipe.description
     assert json.loads(json.dumps(recipe.to_json()))["name"] == name
     assert recipe.context and recipe.prefill_chunk >= recipe.logit_rows
-    for rewrite in passes_for(recipe):
-        assert rewrite.name in ("quantize", "quantize_embedding")
+
+
+@pytest.mark.parametrize("backend", SUPPORT)
+@pytest.mark.parametrize("name", recipe_names())
+def test_a_named_recipe_runs_or_is_refused_with_a_legal_choice(name: str, backend: str) -> None:
+    recipe = load_recipe(name)
+    if (name, backend) in REFUSED:
+        with pytest.raises(InputError) as caught:
+            check_recipe(recipe, backend)
+        assert caught.value.code == "E172" and caught.value.fix
+        return
+    check_recipe(recipe, backend)
+    resolved = for_backend(recipe, backend)
+    assert resolved.backend == backend and not resolved.on and for_backend(resolved, backend) == resolved
+    assert {rewrite.name for rewrite in passes_for(resolved)} <= {"palettize", "quantize", "quantize_embedding"}
+    schemes = [scheme for scheme in (resolved.weights, resolved.lm_head) if scheme]
+    assert all((scheme.activation_bits == 0) is (backend != "xnnpack" or scheme.is_table) for scheme in schemes)
 
 
 def test_the_names_users_rely_on_exist() -> None:
-    assert set(recipe_names()) >= {"float", "4bit", "8bit", "4bit-small"}
+    assert set(recipe_names()) >= {"float", "4bit", "8bit", "4bit-small", "lut4", "lut2", "balanced2", "int4-channel"}
+
+
+def test_four_bits_are_tables_where_tables_are_better() -> None:
+    recipe = load_recipe("4bit")
+    for backend in ("coreml", "coreai"):
+        resolved = for_backend(recipe, backend)
+        assert resolved.weights == lut(4, 16) and resolved.kv_dtype == "float16"
+        assert resolved.lm_head == replace(EIGHT, activation_bits=0)
+        assert [rewrite.name for rewrite in passes_for(resolved)] == ["palettize", "quantize", "quantize_embedding"]
+    assert for_backend(recipe, "xnnpack") == replace(recipe, on={}, backend="xnnpack")
+
+
+def test_float_is_the_backends_own_float() -> None:
+    recipe = load_recipe("float")
+    assert for_backend(recipe, "coreml").kv_dtype == "float16" and for_backend(recipe, "xnnpack").kv_dtype == "float32"
+    assert for_backend(recipe, "somewhere") is recipe
+
+
+def test_the_balanced_set_is_one_recipe_everywhere() -> None:
+    recipe = load_recipe("balanced2")
+    names = {backend: passes_for(for_backend(recipe, backend))[0].name for backend in ("xnnpack", "coreml", "coreai")}
+    assert names == {"xnnpack": "quantize", "coreml": "palettize", "coreai": "palettize"}
+
+
+def test_tables_and_words_for_a_backend_in_a_file(tmp_path: Path) -> None:
+    file = _write(
+        tmp_path,
+        """
+        [weights]
+        kind = "lut"
+        bits = 3
+        group_rows = 8
+        sparsity = 0.5
+        sparse_block = 4
+        [embedding]
+        kind = "lut"
+        bits = 4
+        group_rows = 0
+        [[rules]]
+        parameters = "*.o_proj.weight"
+        kind = "balanced"
+        group_rows = 1
+        [on.xnnpack.weights]
+        bits = 4
+        group_size = 32
+        [on.xnnpack.limits]
+        context = 128
+        """,
+    )
+    recipe = load_recipe(file)
+    assert recipe.weights == lut(3, 8, 0.5, 4) and recipe.embedding == lut(4)
+    assert recipe.rules == (("*.o_proj.weight", balanced(1)),)
+    own = for_backend(recipe, "xnnpack")
+    assert own.weights == WeightScheme(4, 32) and own.context == 128 and own.rules == recipe.rules
+    assert recipe.to_json()["on"]["xnnpack"]["weights"]["bits"] == 4
 
 
 def test_the_default_is_what_its_description_says() -> None:
@@ -128,6 +216,15 @@ def test_a_folder_is_no_recipe(tmp_path: Path) -> None:
         ("[[rules]]\nbits = 4\ngroup_size = 32", "parameters"),
         ('[[rules]]\nparameters = "*"\nfloat = true\nbits = 4\ngroup_size = 32', "float"),
         ("bits = ", "TOML"),
+        ('[weights]\nkind = "lut"\nbits = 4', "group_rows"),
+        ('[weights]\nkind = "lut"\nbits = 5\ngroup_rows = 0', "1, 2, 3, 4, 6 or 8"),
+        ('[weights]\nkind = "lut"\nbits = 4\ngroup_rows = 0\ngroup_size = 32', "group_rows"),
+        ('[weights]\nkind = "magic"\nbits = 4\ngroup_size = 0', "weights.kind"),
+        ("[weights]\nbits = 4\ngroup_size = 32\ngroup_rows = 4", "weights"),
+        ("[weights]\nbits = 4\ngroup_size = 32\nsparsity = 1.5", "weights.sparsity"),
+        ("on = 3", "on"),
+        ("[on.coreml]\nweight = 3", "weight"),
+        ("[on.iphone.weights]\nbits = 4\ngroup_size = 0", "on.iphone"),
     ],
 )
 def test_a_bad_file_names_file_and_key(tmp_path: Path, text: str, named: str) -> None:
@@ -156,6 +253,30 @@ def test_a_bad_file_names_file_and_key(tmp_path: Path, text: str, named: str) ->
 def test_what_xnnpack_cannot_execute_is_refused_with_the_nearest_choice(recipe: Recipe, fix: str) -> None:
     with pytest.raises(InputError) as caught:
         check_recipe(recipe, "xnnpack")
+    assert caught.value.code == "E172" and fix in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("backend", "recipe", "fix"),
+    [
+        ("xnnpack", Recipe("r", weights=lut(4, 16)), "bits = 4 and group_size = 32"),
+        ("xnnpack", Recipe("r", weights=lut(6, 16)), "bits = 8, group_size = 0"),
+        ("xnnpack", Recipe("r", embedding=balanced(1)), 'kind = "int"'),
+        ("coreml", Recipe("r", weights=WeightScheme(2, 0)), 'kind = "balanced"'),
+        ("coreml", Recipe("r", weights=WeightScheme(3, 0)), "bits = 4 and group_size = 0"),
+        ("coreml", Recipe("r", weights=WeightScheme(4, 48)), "group_size = "),
+        ("coreml", Recipe("r", embedding=WeightScheme(2, 0)), "bits = 4"),
+        ("coreml", Recipe("r", kv_dtype="int8"), 'dtype = "float16"'),
+        ("coreai", Recipe("r", weights=lut(3, 16)), "bits = 4"),
+        ("coreai", Recipe("r", weights=lut(4, 16, 0.5)), "sparsity"),
+    ],
+    ids=str,
+)
+def test_what_a_backend_cannot_express_is_refused_with_the_nearest_choice(
+    backend: str, recipe: Recipe, fix: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        check_recipe(recipe, backend)
     assert caught.value.code == "E172" and fix in caught.value.fix
 
 
