@@ -2,8 +2,8 @@
 
 The model's graph runs with its weights in float32, then with each form in turn, on text that it was never trained on
 (``held_out_text``), teacher-forced. Only linear layers change, embedding and vocabulary matrix (one tensor) stay in
-float, so that the rows differ in nothing else; the rows named as recipes compress them too, as those recipes say on Core
-ML. *Calibrated*: errors weighted by how large activations are on text from training. All figures are measured.
+float, so that the rows differ in nothing else; the rows named as recipes compress them too, as those recipes say on
+Core ML. *Calibrated*: errors weighted by how large activations are on text from training. All figures are measured.
 """
 
 from __future__ import annotations

@@ -1,0 +1,157 @@
+"""Look-up tables of edgec and of coremltools side by side: python -m benchmarks.palettization [--json].
+
+Both find the values that stand for groups of 16 output channels with the least squared error; edgec does so for all
+groups at once on histograms, coremltools group by group, exactly (kmeans1d) from 10,000 float16 values on and with
+scikit-learn's k-means below. The same float16 matrices, CPU seconds of one thread, squared error of what the tables
+stand for. coremltools runs on a part; edgec also on the full set, the 64 million weights of four decoder layers 2,048
+wide. All figures are measured but coremltools' time for the full set, which is its time per weight on the part
+(estimated).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+GROUP_ROWS = 16
+LAYER = ((2048, 2048), (512, 2048), (512, 2048), (2048, 2048), (1024, 2048), (1024, 2048), (2048, 1024))
+"""Query, key, value, output, gate, up and down projections: 15.7 million weights."""
+LAYERS = 4
+PART_ROWS = 64
+GOAL = 10.0
+_ERROR = 1.001
+
+
+@dataclass(frozen=True)
+class Row:
+    """One width of indices.
+
+    Attributes:
+        ours_ns: CPU time per weight on the part, nanoseconds.
+        theirs_ns: coremltools' on the same.
+        speedup: theirs over ours, on the part.
+        error_ratio: squared error, ours over theirs, on the part.
+        full_s: CPU seconds of ours on the full set.
+        theirs_full_s: estimated from ``theirs_ns``.
+    """
+
+    bits: int
+    ours_ns: float
+    theirs_ns: float
+    speedup: float
+    error_ratio: float
+    full_s: float | None
+    theirs_full_s: float | None
+
+    @property
+    def passed(self) -> bool:
+        """Fast enough, and no worse but for a thousandth."""
+        return self.speedup >= GOAL and self.error_ratio <= _ERROR
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bits", default="2,3,4,6,8", help="widths of indices")
+    parser.add_argument("--full", default="2,4,8", help="of these, the widths to run on the full set as well")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    options = parser.parse_args(arguments)
+    full = [int(bits) for bits in options.full.split(",") if bits]
+    rows = measure([int(bits) for bits in options.bits.split(",")], full)
+    if options.json:
+        print(json.dumps({"weights": weights(), "rows": [asdict(row) for row in rows]}, indent=1))
+        return
+    print(f"Full set: {weights():,} weights.\n")
+    print("| bits | edgec, ns/weight | coremltools, ns/weight | ratio (goal 10) | squared error, ratio | full set, s |")
+    print("|---|---|---|---|---|---|")
+    for row in rows:
+        print(line(row), flush=True)
+
+
+def line(row: Row) -> str:
+    """A row in Markdown."""
+    full = "" if row.full_s is None else f"{row.full_s:.1f} against {row.theirs_full_s:.0f} (estimated)"
+    parts = f"{row.ours_ns:.0f} | {row.theirs_ns:,.0f} | {row.speedup:.0f} | {row.error_ratio:.4f}"
+    return f"| {row.bits} | {parts} | {full} |"
+
+
+def weights() -> int:
+    """Values of the full set."""
+    return LAYERS * sum(rows * width for rows, width in LAYER)
+
+
+def measure(widths: Sequence[int], full: Sequence[int]) -> Iterator[Row]:
+    """A row for each width."""
+    import torch
+
+    torch.set_num_threads(1)
+    part = [matrix(index, PART_ROWS, width) for index, (_, width) in enumerate(LAYER)]
+    count = sum(each.numel() for each in part)
+    _ours(part[0], 4)
+    for bits in widths:
+        ours_s, ours = _timed(lambda bits=bits: sum(_ours(each, bits) for each in part))
+        theirs_s, theirs = _timed(lambda bits=bits: sum(_theirs(each, bits) for each in part))
+        full_s = full_set(bits) if bits in full else None
+        estimated = theirs_s / count * weights() if bits in full else None
+        each_ns = (ours_s / count * 1e9, theirs_s / count * 1e9)
+        yield Row(bits, *each_ns, theirs_s / ours_s, ours / theirs, full_s, estimated)
+
+
+def matrix(seed: int, rows: int, width: int) -> Tensor:
+    """Heavy-tailed values like those of trained layers: Student's t with 5 degrees of freedom, float16."""
+    import torch
+
+    random = np.random.default_rng(seed)
+    return torch.from_numpy(random.standard_t(5, (rows, width)) * 0.02).half()
+
+
+def full_set(bits: int) -> float:
+    """CPU seconds of tabulating every matrix of the full set; making the matrices is not counted."""
+    from edgec.passes.weight_scheme import lut
+    from edgec.passes.weight_tables import tabulate
+
+    total = 0.0
+    for seed in range(LAYERS):
+        for index, shape in enumerate(LAYER):
+            made = matrix(seed * len(LAYER) + index, *shape)
+            total += _timed(lambda made=made: tabulate(made, lut(bits, GROUP_ROWS)))[0]
+    return total
+
+
+def _timed(work: Any) -> tuple[float, Any]:
+    started = time.process_time()
+    result = work()
+    return time.process_time() - started, result
+
+
+def _ours(weight: Tensor, bits: int) -> float:
+    from edgec.passes.weight_scheme import lut
+    from edgec.passes.weight_tables import tabulate
+
+    found = tabulate(weight, lut(bits, GROUP_ROWS))
+    return float((found.dequantize() - weight.float()).double().square().sum())
+
+
+def _theirs(weight: Tensor, bits: int) -> float:
+    """The function that coremltools' palettiser calls for each group."""
+    from coremltools.models.neural_network.quantization_utils import _get_kmeans_lookup_table_and_weight as palettize
+
+    error = 0.0
+    for rows in weight.numpy().reshape(-1, GROUP_ROWS, weight.shape[1]):
+        table, index = palettize(bits, rows.reshape(-1))
+        found = np.asarray(table).reshape(-1)[np.asarray(index).reshape(-1)].astype(np.float16)
+        error += float(np.square(found.astype(np.float64) - rows.reshape(-1)).sum())
+    return error
+
+
+if __name__ == "__main__":
+    main()
