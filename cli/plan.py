@@ -45,14 +45,13 @@ def plan(
     from edgec.devices.targets import load_target
     from edgec.exporter.plan.forecast import default_widths
     from edgec.exporter.plan.parameters import read_config
-    from edgec.exporter.plan.widths import overridden, recipe_widths
-    from edgec.exporter.recipes import load_recipe
+    from edgec.exporter.plan.widths import named_widths, overridden
     from edgec.exporter.target_choice import planned
 
     phone = load_target(target)
     names = ("weight_bits", "group_size", "embedding_bits", "lm_head_bits", "kv_bits")
     given = dict(zip(names, (weight_bits, group_size, embedding_bits, lm_head_bits, kv_bits), strict=True))
-    widths = overridden(recipe_widths(load_recipe(recipe)) if recipe else default_widths(phone), **given)
+    widths = overridden(named_widths(recipe, phone.backend) if recipe else default_widths(phone), **given)
     found, choice = planned(read_config(model), phone, widths, context=context, prompt_tokens=prompt_tokens)
     show(found, json, choice)
 

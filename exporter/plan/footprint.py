@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from edgec.devices.estimate import Range
 from edgec.exporter.plan.parameters import Kind, Parameter
 from edgec.exporter.spec import LayerSpec, ModelSpec
-from edgec.passes.weight_scheme import DYNAMIC_INT8_KERNELS, WeightScheme, fit, stored_bytes
+from edgec.passes.weight_scheme import DYNAMIC_INT8_KERNELS, WeightScheme, fit, fit_tables, stored_bytes
 
 SIZE_TOLERANCE = 1.05
 """An export that exceeds the sum of its bits by more is refused, so this bounds the artifact from above."""
 
-_COPIES_EMBEDDING = ("pte",)
-"""Formats that store a tied embedding twice: a table to look up, and a matrix packed for the kernels."""
+_COPIES_EMBEDDING = (("pte", "xnnpack"), ("pte", "vulkan"))
+"""Formats and backends that store a tied embedding twice: a table to look up, and a matrix packed for the kernels."""
 
 _PACKS_WEIGHTS = ("xnnpack",)
 """Backends that repack matrices at load, beside the file that holds them."""
@@ -33,6 +33,7 @@ class Widths:
         embedding_bits: of embedding tables.
         lm_head_bits: of the vocabulary matrix.
         kv_bits: of cached keys and values: 8, 16 or 32.
+        tables: how linear layers are held where they are look-up tables of ``weight_bits``; None for integers.
     """
 
     weight_bits: int = 4
@@ -40,10 +41,12 @@ class Widths:
     embedding_bits: int = 8
     lm_head_bits: int = 8
     kv_bits: int = 32
+    tables: WeightScheme | None = None
 
     def __str__(self) -> str:
         share = f" group {self.group_size}" if self.group_size else " per channel"
         weights = f"weights {self.weight_bits}-bit" + share * (self.weight_bits < 16)
+        weights = f"weights {self.tables}" if self.tables_of(Kind.LINEAR) else weights
         rest = f"vocabulary matrix {self.lm_head_bits}-bit, embedding {self.embedding_bits}-bit, KV {self.kv_bits}-bit"
         return f"{weights}, {rest}"
 
@@ -51,6 +54,11 @@ class Widths:
         """Bits of one weight of that kind; norms and biases stay in float."""
         bits = {Kind.LINEAR: self.weight_bits, Kind.VOCABULARY: self.lm_head_bits, Kind.EMBEDDING: self.embedding_bits}
         return bits.get(kind, 32)
+
+    def tables_of(self, kind: Kind) -> WeightScheme | None:
+        """The look-up tables of weights of that kind; None for integers, or where other bits were asked since."""
+        told = self.tables is not None and self.tables.bits == self.weight_bits
+        return self.tables if told and kind is Kind.LINEAR else None
 
 
 @dataclass(frozen=True)
@@ -134,7 +142,16 @@ def _layer_kv_bytes(layer: LayerSpec, bits: int, tokens: int, prefill_chunk: int
 
 def read_bytes(listed: Iterable[Parameter], widths: Widths, backend: str) -> int:
     """Bytes of weights one decoded token reads: of embeddings a row, of experts the chosen ones."""
-    return round(sum(weight_bytes(p, widths.bits_of(p.kind), widths.group_size, backend) * p.active for p in listed))
+    return round(sum(parameter_bytes(p, widths, backend) * p.active for p in listed))
+
+
+def parameter_bytes(parameter: Parameter, widths: Widths, backend: str) -> int:
+    """Bytes of one tensor as stored: tables and indices, integers and scales, or floats."""
+    tables = widths.tables_of(parameter.kind)
+    if tables is not None and len(parameter.shape) == 2:
+        rows, width = parameter.shape
+        return stored_bytes((rows, width), fit_tables(tables, rows)[0])
+    return weight_bytes(parameter, widths.bits_of(parameter.kind), widths.group_size, backend)
 
 
 def weight_bytes(parameter: Parameter, bits: int, group_size: int, backend: str) -> int:
@@ -152,8 +169,8 @@ def weight_bytes(parameter: Parameter, bits: int, group_size: int, backend: str)
 def _weight_parts(listed: tuple[Parameter, ...], widths: Widths, format: str, backend: str) -> list[Part]:
     sizes = dict.fromkeys(Kind, 0)
     for parameter in listed:
-        sizes[parameter.kind] += weight_bytes(parameter, widths.bits_of(parameter.kind), widths.group_size, backend)
-        if parameter.tied and format in _COPIES_EMBEDDING:
+        sizes[parameter.kind] += parameter_bytes(parameter, widths, backend)
+        if parameter.tied and (format, backend) in _COPIES_EMBEDDING:
             table = Parameter(parameter.name, parameter.shape, Kind.EMBEDDING)
             sizes[Kind.EMBEDDING] += weight_bytes(table, widths.embedding_bits, 0, backend)
     return [Part(str(kind), size) for kind, size in sizes.items()]

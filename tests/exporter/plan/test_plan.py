@@ -18,6 +18,7 @@ from edgec.exporter.plan.footprint import Widths, footprint, kv_bytes, read_byte
 from edgec.exporter.plan.forecast import Plan, default_widths, plan
 from edgec.exporter.plan.memory_fit import Verdict, judge
 from edgec.exporter.plan.parameters import Kind, Parameter, macs_per_token, parameters, read_config
+from edgec.exporter.plan.widths import named_widths, overridden
 from edgec.exporter.spec import model_spec
 
 TINY: dict[str, Any] = {
@@ -104,6 +105,32 @@ def test_float_bytes_are_four_per_parameter() -> None:
     # A .pte holds a tied embedding twice: as a table and as a packed matrix.
     assert found.footprint.size_bytes.low == 4 * (LINEAR + NORMS + 2 * VOCABULARY)
     assert found.parameters == LINEAR + NORMS + VOCABULARY
+
+
+@pytest.mark.parametrize(("recipe", "bits"), [("lut2", 2), ("4bit", 4), ("sparse-lut4", 3), ("balanced2", 2)])
+def test_look_up_tables_count_their_indices_and_tables(recipe: str, bits: int) -> None:
+    widths = replace(named_widths(recipe, "coreml"), lm_head_bits=32, embedding_bits=32)
+    assert widths.tables and str(widths.tables) in str(widths)
+    tables, plain = (planned(TINY, "iphone-16-pro", w, prompt_tokens=16).footprint for w in (widths, FLOATS))
+    saved = plain.size_bytes.low - tables.size_bytes.low
+    # float16 tables, for a few rows of a tiny model's narrow matrices, take up to 3 bits a weight
+    assert LINEAR * (32 - bits - 3) / 8 <= saved < LINEAR * (32 - bits) / 8
+
+
+def test_the_balanced_set_takes_four_bits_where_there_are_no_tables() -> None:
+    widths = named_widths("balanced2", "xnnpack")
+    assert (widths.weight_bits, widths.group_size, widths.tables) == (4, 0, None)
+
+
+def test_other_bits_on_the_command_line_replace_tables() -> None:
+    widths = overridden(named_widths("lut4", "coreml"), weight_bits=8)
+    assert widths.weight_bits == 8 and "look-up" not in str(widths)
+
+
+def test_a_recipe_that_the_target_does_not_execute_is_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        named_widths("lut4", "xnnpack")
+    assert caught.value.code == "E172"
 
 
 def test_other_formats_hold_a_tied_embedding_once() -> None:
