@@ -91,6 +91,7 @@ def measure(tokens: int) -> Iterator[Row]:
 
 def forms(known: Sequence[Tensor]) -> Iterator[tuple[str, list[Pass], bool]]:
     """Each form for linear layers alone, tables also calibrated."""
+    from edgec.passes.calibration import Calibration
     from edgec.passes.palettize import Palettize
     from edgec.passes.quantize import Quantize
     from edgec.passes.weight_scheme import WeightScheme, balanced, lut
@@ -101,19 +102,20 @@ def forms(known: Sequence[Tensor]) -> Iterator[tuple[str, list[Pass], bool]]:
     tables += [lut(4, 16, sparsity=0.5), lut(4, 16, sparsity=0.5, sparse_block=4)]
     for scheme in tables:
         block = f" ({scheme.sparse_block // 2}:{scheme.sparse_block})" if scheme.sparse_block else ""
-        for calls in ((), _calls(known)):
-            yield f"{scheme}{block}", [Palettize(default=scheme, calls=calls)], bool(calls)
+        for calibration in (Calibration(), Calibration(calls=_calls(known))):
+            yield f"{scheme}{block}", [Palettize(default=scheme, calibration=calibration)], bool(calibration)
 
 
 def recipes(known: Sequence[Tensor]) -> Iterator[tuple[str, list[Pass], bool]]:
     """Named recipes as Core ML expresses them."""
     from edgec.exporter.recipes import for_backend, load_recipe, passes_for
+    from edgec.passes.calibration import Calibration
 
     for name in RECIPES:
-        for calls in ((), _calls(known)):
-            passes = passes_for(for_backend(load_recipe(name), "coreml"), calls)
-            if not calls or any(each.name == "palettize" for each in passes):
-                yield f"recipe `{name}`", passes, bool(calls)
+        for calibration in (Calibration(), Calibration(calls=_calls(known))):
+            passes = passes_for(for_backend(load_recipe(name), "coreml"), calibration)
+            if not calibration or any(each.name == "palettize" for each in passes):
+                yield f"recipe `{name}`", passes, bool(calibration)
 
 
 def float_program() -> Program:

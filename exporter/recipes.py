@@ -16,8 +16,8 @@ from edgec.exporter.recipe_support import SUPPORT, Support
 from edgec.passes.weight_scheme import DYNAMIC_INT8_KERNELS, WeightScheme
 
 if TYPE_CHECKING:
+    from edgec.passes.calibration import Calibration
     from edgec.passes.contract import Pass
-    from edgec.passes.palettize import Calls
 
 Rule = tuple[str, WeightScheme | None]
 _ROWS = 16
@@ -133,13 +133,14 @@ def _with_float_activations(recipe: Recipe) -> Recipe:
     return replace(recipe, weights=weight_only(recipe.weights), lm_head=weight_only(recipe.lm_head), rules=rules)
 
 
-def passes_for(recipe: Recipe, calls: Calls = ()) -> list[Pass]:
+def passes_for(recipe: Recipe, calibration: Calibration | None = None) -> list[Pass]:
     """The compressing passes a recipe asks for, in order; none for a float recipe.
 
     Args:
         recipe: resolved for its backend (``for_backend``).
-        calls: inputs of calibration calls: errors of look-up tables then count as activations are large.
+        calibration: text or examples: errors of look-up tables then count as activations are large.
     """
+    from edgec.passes.calibration import Calibration
     from edgec.passes.palettize import Palettize
     from edgec.passes.quantize import Quantize
     from edgec.passes.quantize_embedding import QuantizeEmbedding
@@ -148,7 +149,7 @@ def passes_for(recipe: Recipe, calls: Calls = ()) -> list[Pass]:
     asked = (weights, lm_head, embedding, *(scheme for _, scheme in rules))
     wanted: list[Pass] = []
     if any(scheme and _tabulated(scheme, recipe) for scheme in asked):
-        wanted.append(Palettize(rules, weights, lm_head, embedding, calls))
+        wanted.append(Palettize(rules, weights, lm_head, embedding, calibration or Calibration()))
     if any(_integers(scheme, recipe) for scheme in (weights, lm_head, *(s for _, s in rules))):
         support = SUPPORT.get(recipe.backend)
         kernels = support.kernels if support else DYNAMIC_INT8_KERNELS

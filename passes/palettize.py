@@ -5,12 +5,12 @@
 
 Legality: W is a parameter of a linear layer, a convolution or an embedding. Groups of output channels share a table;
 where the group does not divide the channels, the nearest divisor is used and the reason recorded. Matrices whose tables
-would outweigh what they save stay in float. With calibration calls, errors count as the layer's inputs are large.
+would outweigh what they save stay in float. With calibration, errors count as the layer's inputs are large.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
@@ -20,6 +20,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.exporter.program import Effect, Interface, Program
 from edgec.passes.activation_statistics import second_moments
+from edgec.passes.calibration import Calibration
 from edgec.passes.contract import nodes_of
 from edgec.passes.last_logits import vocabulary_linear
 from edgec.passes.lut_form import is_lut, looked_up
@@ -36,7 +37,6 @@ from edgec.passes.weight_tables import tabulate
 
 aten = torch.ops.aten
 Rule = tuple[str, WeightScheme | None]
-Calls = Sequence[Sequence[Tensor]]
 _WEIGHT = {aten.linear.default: 1, aten.conv2d.default: 1, aten.embedding.default: 0}
 """Layers, and which of their arguments is the weight."""
 
@@ -51,14 +51,14 @@ class Palettize:
         default: for linear layers and convolutions that no rule names; None leaves them alone.
         lm_head: for the vocabulary matrix when no rule names it.
         embedding: for embedding tables, which no rule names.
-        calls: inputs of calibration calls, in the interface's order; empty: all inputs count alike.
+        calibration: what the float graph is run on first; empty: all inputs count alike.
     """
 
     rules: tuple[Rule, ...] = ()
     default: WeightScheme | None = None
     lm_head: WeightScheme | None = None
     embedding: WeightScheme | None = None
-    calls: Calls = field(default=(), repr=False)
+    calibration: Calibration = field(default_factory=Calibration)
     name: str = "palettize"
     effect: Effect = Effect.APPROXIMATE
 
@@ -70,7 +70,7 @@ class Palettize:
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Tabulate one matrix after the other; each float tensor is let go before the next is read."""
-        moments = second_moments(program, self.calls) if self.calls else {}
+        moments = second_moments(program, self.calibration.calls(program)) if self.calibration else {}
         vocabulary = vocabulary_linear(graph) if program.spec else None
         for layer in nodes_of(graph, *_WEIGHT):
             parameter = parameter_of(layer.args[_WEIGHT[layer.target]])  # type: ignore[index]

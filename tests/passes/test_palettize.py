@@ -12,6 +12,7 @@ from edgec.exporter.capture.module import capture_module
 from edgec.exporter.parity.execution import call_inputs, call_plan, run_program
 from edgec.exporter.program import Program, held_bytes
 from edgec.passes.activation_statistics import second_moments
+from edgec.passes.calibration import Calibration
 from edgec.passes.contract import nodes_of, run_pass
 from edgec.passes.fold_constants import FoldConstants
 from edgec.passes.kv_cache import KvCache
@@ -148,6 +149,20 @@ def test_moments_are_means_of_squares_and_leave_caches_alone() -> None:
     assert len(layers) == 14 and all(bool((moments[name] > 0).all()) for name in layers)
 
 
+def test_tokens_are_fed_in_chunks_and_from_the_start_when_the_context_is_full() -> None:
+    program = run_pass(captured(tie_word_embeddings=False), KvCache(64, 16, "float32", 0, "edgec"))
+    calibration = Calibration(tokens(40), context=20)
+    calls = list(calibration.calls(program))
+    assert [inputs[0].shape[1] for inputs in calls] == [16, 16, 8]
+    assert [int(inputs[1][0]) for inputs in calls] == [0, 0, 0]
+    assert torch.cat([inputs[0][0] for inputs in calls]).tolist() == tokens(40)
+    starts = [int(inputs[1][0]) for inputs in Calibration(tokens(40), context=64).calls(program)]
+    assert starts == [0, 16, 32]
+    after = run_pass(program, Palettize(default=lut(4, 16), calibration=calibration))
+    assert after.history[-1].options["calibration"] == "40 tokens"
+    assert {d.algorithm for d in decisions_of(after.graph)} == {"k-means, weighted by activations"}
+
+
 def test_moments_of_a_layer() -> None:
     layer = nn.Linear(4, 8, bias=False).requires_grad_(False)
     program = capture_module(layer, (torch.ones(1, 4),))
@@ -164,8 +179,8 @@ def test_calibration_lowers_the_error_of_outputs() -> None:
     program = capture_module(layer, (x,))
     wanted = _call(program, x)
     errors = [
-        float((_call(run_pass(program, Palettize(default=lut(3, 16), calls=calls)), x) - wanted).norm())
-        for calls in ((), [[x]])
+        float((_call(run_pass(program, Palettize(default=lut(3, 16), calibration=known)), x) - wanted).norm())
+        for known in (Calibration(), Calibration(calls=[[x]]))
     ]
     assert errors[1] < 0.7 * errors[0]
 
