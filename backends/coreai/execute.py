@@ -1,26 +1,24 @@
-"""A .aimodel executed by Apple's own Core AI runtime, whose Linux wheel computes on the CPU.
-
-The runtime is asynchronous; its calls run in an event loop of their own thread, so that callers need none.
-"""
+"""A .aimodel executed by Apple's own Core AI runtime, whose Linux wheel computes on the CPU."""
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Coroutine, Mapping
+import pickle
+import subprocess
+import sys
+import tempfile
+import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from edgec.backends.coreml.interpreter.features import Feature
 from edgec.errors import InputError, ToolError
-from edgec.runtime_py.native import captured_stderr
 
-T = TypeVar("T")
 State = dict[str, Tensor]
 
 
@@ -33,14 +31,14 @@ class CoreAIFunction:
         inputs: what it takes.
         outputs: what it gives.
         states: what it reads and writes.
-        loaded: the runtime's own object.
+        runtime: where it is loaded.
     """
 
     name: str
     inputs: tuple[Feature, ...]
     outputs: tuple[Feature, ...]
     states: tuple[Feature, ...]
-    loaded: Any
+    runtime: Runtime
 
     def fresh_state(self) -> State:
         """States as they are before the first call: zeros."""
@@ -60,14 +58,13 @@ class CoreAIFunction:
             InputError: E422, names or shapes are not the function's; E426, the runtime fails.
         """
         held: State = {} if state is None else state
-        given = {**_arrays(self.name, self.inputs, inputs)}
-        states = _arrays(self.name, self.states, held)
-        try:
-            results = _waited(_called(self.loaded, given, states))
-        except Exception as cause:  # the runtime's errors have no class of their own
-            raise _failed(f"function {self.name!r}", "executed", cause) from cause
-        held.update({name: _tensor(array) for name, array in states.items()})
-        return {name: _tensor(array) for name, array in results.items()}
+        given, states = _arrays(self.name, self.inputs, inputs), _arrays(self.name, self.states, held)
+        answer = self.runtime.ask((self.name, given, states))
+        if isinstance(answer, str):
+            raise _failed(f"function {self.name!r}", "executed", answer)
+        outputs, states = answer
+        held.update({name: torch.from_numpy(array) for name, array in states.items()})
+        return {name: torch.from_numpy(array) for name, array in outputs.items()}
 
 
 @dataclass(frozen=True)
@@ -76,6 +73,51 @@ class CoreAIModel:
 
     path: Path
     functions: Mapping[str, CoreAIFunction]
+
+
+class Runtime:
+    """Apple's runtime with one model in a process of its own; it ends with this object."""
+
+    def __init__(self, path: Path) -> None:
+        """Start it; ``ask`` gives the first answer."""
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the process)
+        command = [sys.executable, "-m", "edgec.backends.coreai.worker", str(path)]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, bufsize=-1
+        )
+        weakref.finalize(self, _end, self._process)
+
+    def ask(self, request: Any = None) -> Any:
+        """Send a request, if there is one, and wait for the next answer.
+
+        Raises:
+            InputError: E426, the process ended.
+        """
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            if request is not None:
+                pickle.dump(request, self._process.stdin, protocol=5)
+                self._process.stdin.flush()
+            return pickle.load(self._process.stdout)
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError) as cause:
+            self._process.wait()
+            raise _failed("Apple's runtime", "executed", self._last_words()) from cause
+
+    def _last_words(self) -> str:
+        """The last line that says why, of what the process wrote to stderr."""
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").splitlines()
+        telling = [line.strip() for line in lines if "rror" in line]
+        return telling[-1] if telling else f"its process ended with {self._process.returncode}"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+    process.kill()
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
 
 
 def load_model(path: Path) -> CoreAIModel:
@@ -88,53 +130,37 @@ def load_model(path: Path) -> CoreAIModel:
         InputError: E426, the runtime refuses it.
         ToolError: E431, the runtime is not installed.
     """
-    assets = _assets()
+    _check_runtime()
     if not path.is_dir():
-        raise _failed(str(path), "loaded", FileNotFoundError("there is no such folder"))
-    with captured_stderr():  # the runtime announces every function that it loads
-        try:
-            functions = _waited(_loaded(assets, path))
-        except Exception as cause:
-            raise _failed(str(path), "loaded", cause) from cause
-    return CoreAIModel(path, functions)
-
-
-async def _loaded(assets: Any, path: Path) -> dict[str, CoreAIFunction]:
-    """Linux compiles the model into a folder of its own, which is not needed once the functions are loaded."""
-    async with assets.load(path).executable() as model:
-        return {name: _function(name, model.load_function(name)) for name in model.function_names}
-
-
-def _assets() -> Any:
+        raise _failed(str(path), "loaded", "there is no such folder")
+    runtime = Runtime(path)
     try:
-        from coreai.authoring import AIModelAsset
-    except ImportError as cause:
+        described = runtime.ask()
+    except InputError as error:
+        raise _failed(str(path), "loaded", error.why) from error
+    return CoreAIModel(path, {name: _function(name, kinds, runtime) for name, kinds in described.items()})
+
+
+def _check_runtime() -> None:
+    if find_spec("coreai") is None:
         raise ToolError(
             "Apple's Core AI runtime is not installed.",
             where="coreai-core",
-            why=str(cause),
             fix='pip install "edgec[coreai]" (Linux x86-64 or macOS)',
             code="E431",
-        ) from cause
-    return AIModelAsset
+        )
 
 
-def _function(name: str, loaded: Any) -> CoreAIFunction:
-    desc = loaded.desc
-    inputs = tuple(_feature(each, desc.input_descriptor(each)) for each in desc.input_names)
-    outputs = tuple(_feature(each, desc.output_descriptor(each)) for each in desc.output_names)
-    states = tuple(_feature(each, desc.state_descriptor(each)) for each in desc.state_names)
-    return CoreAIFunction(name, inputs, outputs, states, loaded)
-
-
-def _feature(name: str, descriptor: Any) -> Feature:
-    return Feature(name, getattr(torch, descriptor.dtype), tuple(descriptor.shape))
+def _function(name: str, kinds: Mapping[str, Any], runtime: Runtime) -> CoreAIFunction:
+    features = {
+        kind: tuple(Feature(each, getattr(torch, dtype), shape) for each, dtype, shape in found)
+        for kind, found in kinds.items()
+    }
+    return CoreAIFunction(name, features["inputs"], features["outputs"], features["states"], runtime)
 
 
 def _arrays(function: str, features: tuple[Feature, ...], given: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The runtime's arrays in the declared dtypes."""
-    from coreai.runtime import NDArray
-
+    """Numpy arrays in the declared dtypes."""
     found = {}
     for feature in features:
         tensor = given.get(feature.name)
@@ -146,37 +172,15 @@ def _arrays(function: str, features: tuple[Feature, ...], given: Mapping[str, Te
                 fix=f"give {feature.described()}",
                 code="E422",
             )
-        found[feature.name] = NDArray(tensor.to(feature.dtype).contiguous().numpy())
+        found[feature.name] = tensor.detach().to(feature.dtype).contiguous().numpy()
     return found
 
 
-def _tensor(array: Any) -> Tensor:
-    import numpy as np
-
-    return torch.from_numpy(np.array(array.numpy()))
-
-
-async def _called(function: Any, inputs: Mapping[str, Any], state: Mapping[str, Any]) -> Mapping[str, Any]:
-    results: Mapping[str, Any] = await function(dict(inputs), state=dict(state))
-    return results
-
-
-@lru_cache(maxsize=1)
-def _loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="coreai", daemon=True).start()
-    return loop
-
-
-def _waited(work: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run_coroutine_threadsafe(work, _loop()).result()
-
-
-def _failed(where: str, verb: str, cause: Exception) -> InputError:
+def _failed(where: str, verb: str, why: str) -> InputError:
     return InputError(
         f"The .aimodel could not be {verb}.",
         where=where,
-        why=str(cause).strip()[:600] or type(cause).__name__,
+        why=why.strip()[:600],
         fix="export again with --format aimodel",
         code="E426",
     )

@@ -65,7 +65,10 @@ def read_program(pte: bytes) -> PTEFile:
     from executorch.exir._serialize._program import deserialize_pte_binary
 
     try:
-        return deserialize_pte_binary(pte)
+        program = deserialize_pte_binary(pte)
+        if program.program.execution_plan:
+            return program
+        raise ValueError("it has no methods")
     except Exception as cause:  # the generated reader fails in any way it likes on damaged bytes
         raise _refused("it is no readable ExecuTorch program", str(cause)) from cause
 
