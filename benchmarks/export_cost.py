@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -113,8 +114,13 @@ def architecture(name: str) -> Path:
     return named if named.is_file() else Path(name)
 
 
-def measure(name: str, recipe: str, threads: int, context: int | None, layers: int | None = None) -> ExportCost:
-    """Export in this process and take note of what it costs; call it once per process."""
+def measure(
+    name: str, recipe: str, threads: int, context: int | None, layers: int | None = None, cache: Path | None = None
+) -> ExportCost:
+    """Export in this process and take note of what it costs; call it once per process.
+
+    ``cache``: a cache folder that holds the compiled engine; it is compiled once per machine, not per export.
+    """
     meter, started = Meter(), time.perf_counter()
     import torch
 
@@ -124,6 +130,8 @@ def measure(name: str, recipe: str, threads: int, context: int | None, layers: i
     torch.set_num_threads(threads)
     with TemporaryDirectory() as folder:
         os.environ["EDGEC_CACHE_DIR"] = f"{folder}/cache"
+        if cache is not None:
+            copytree(cache, f"{folder}/cache")
         config = _cut(architecture(name), layers, Path(folder))
         out = Path(folder) / "model.edgec"
         export(config, recipe=recipe, out=out, random_weights=True, context=context, progress=meter)
@@ -173,8 +181,12 @@ def _megabytes(size: int | None) -> str:
 
 
 def _in_own_process(arguments: Sequence[str]) -> dict[str, Any]:
-    command = [sys.executable, __file__, *arguments, "--here"]
-    result: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    from edgec.devices.runner_build import build_runner
+
+    with TemporaryDirectory() as folder:
+        copytree(build_runner().folder.parent, f"{folder}/runner")
+        command = [sys.executable, __file__, *arguments, "--here", "--cache", folder]
+        result: dict[str, Any] = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     return result
 
 
@@ -206,10 +218,11 @@ def main(write: Callable[[str], None] = print) -> None:
     parser.add_argument("--layers", type=int, help="only the first layers")
     parser.add_argument("--json", type=Path, help="also write all figures to this file")
     parser.add_argument("--here", action="store_true", help="measure in this process and print JSON")
+    parser.add_argument("--cache", type=Path, help="with --here: a cache folder that holds the compiled engine")
     options = parser.parse_args()
     settings = (options.recipe, options.threads, options.context, options.layers)
     if options.here:
-        write(json.dumps(asdict(measure(options.models[0], *settings))))
+        write(json.dumps(asdict(measure(options.models[0], *settings, options.cache))))
         return
     found = [export_cost(name, *settings) for name in options.models]
     for cost in found:

@@ -18,6 +18,7 @@ from edgec.devices.targets import Target
 from edgec.errors import BudgetError
 from edgec.exporter.bundle.manifest import Limits, Rung
 from edgec.exporter.bundle.prefix import SystemPrompt
+from edgec.exporter.free_memory import return_free_memory
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.ladder import Stage
 from edgec.exporter.parity.probe import Probe, make_probe
@@ -30,6 +31,7 @@ from edgec.exporter.spec import ModelSpec, model_spec
 from edgec.exporter.stage_cache import StageCache, source_digest, stage_key
 from edgec.exporter.stages import decoder, module
 from edgec.exporter.stages.compiled import (
+    ARTIFACT,
     Facts,
     Rewrite,
     load_facts,
@@ -126,6 +128,7 @@ def _run(stages: Any, request: Request, cache: StageCache, progress: Progress) -
     progress.enter("verify")
     rewrite, logits = load_rewrite(rewrite_folder)
     rungs = (*rewrite.rungs, *stages.verify(artifact, rewrite, logits))
+    return_free_memory()
     ladder.gate(rungs)
     return Compiled(artifact, facts, rungs)
 
@@ -134,7 +137,11 @@ def _stage(cache: StageCache, inputs: dict[str, Any], name: str, writer: Callabl
     """A stage's folder, and whether it was finished before."""
     key = stage_key({**inputs, "stage": name})
     known = cache.get(key)
-    return (known, True) if known is not None else (cache.put(key, writer), False)
+    if known is not None:
+        return known, True
+    folder = cache.put(key, writer)
+    return_free_memory()
+    return folder, False
 
 
 def stage_inputs(request: Request, cache: StageCache) -> dict[str, Any]:
@@ -219,7 +226,10 @@ class _DecoderStages:
         progress.enter("lower")
         steps = {"lower": 0.5, "emit": 0.5}
         lowered = lower(program, lambda name, i, n: progress.step(steps[name] * i / n + (0.5 if name == "emit" else 0)))
-        save_facts(folder, lowered.artifact, decoder.facts(program, lowered, self.request.limits))
+        with (folder / ARTIFACT).open("wb") as stream:
+            lowered.write(stream)
+        save_facts(folder, decoder.facts(program, lowered, self.request.limits))
+        self.rewritten = None  # executing the artifact takes as much memory as its graph
 
     def _again(self, progress: Progress) -> Program:
         """The rewritten graph of an export that was interrupted after its rungs were measured."""

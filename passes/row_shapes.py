@@ -12,8 +12,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule, Interpreter, Node
 
+from edgec.exporter.capture.decoder import attribute
 from edgec.exporter.program import Dynamic, Interface
 
 Sizes = tuple[int, ...]
@@ -44,13 +46,18 @@ class Rows:
 
 def row_shapes(graph: GraphModule, interface: Interface) -> dict[Node, Rows]:
     """The rows of every value; tensors are not computed."""
-    from torch._subclasses import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-    with FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv()), torch.no_grad():
-        two = _run(graph, interface, _TOKENS[0], {})
+    with FakeTensorMode(shape_env=ShapeEnv()) as mode, torch.no_grad():
+        two = _run(graph, interface, _TOKENS[0], _parameters(graph, mode))
         three = _run(graph, interface, _TOKENS[1], {node: two[node] for node in _constants(graph)})
     return {node: _rows(value, three.get(node, value)) for node, value in two.items()}
+
+
+def _parameters(graph: GraphModule, mode: FakeTensorMode) -> dict[Node, Any]:
+    """The graph's own tensors as shapes: an operator over real ones alone would be computed even in this mode."""
+    held = (node for node in graph.graph.nodes if node.op == "get_attr")
+    return {node: mode.from_tensor(attribute(graph, str(node.target)), static_shapes=True) for node in held}
 
 
 def _constants(graph: GraphModule) -> list[Node]:
@@ -87,7 +94,7 @@ def _run(graph: GraphModule, interface: Interface, tokens: int, known: Mapping[N
     inputs = [torch.empty([_size(d, tokens) for d in tensor.shape], dtype=tensor.dtype) for tensor in interface.inputs]
     recorder = _Recorder(graph)
     recorder.run(*inputs, initial_env=dict(known))
-    return recorder.values
+    return {**known, **recorder.values}
 
 
 def _size(dimension: int | Dynamic, tokens: int) -> int:

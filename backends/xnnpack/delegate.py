@@ -119,25 +119,30 @@ def raw_bytes(value: Tensor) -> bytes:
 
 def _key(model: str, data: bytes) -> str:
     """A key of the same length and prefix as the template's."""
-    digest = hashlib.sha256(data).hexdigest()
+    digest = _digest(data)
     return model[: len(model) - len(digest)] + digest
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _slots(lowered: Any, stand_ins: dict[str, Tensor]) -> tuple[Slot, ...]:
     output = lowered.named_data_store_output
     entries = {} if output is None else output.pte_data
     encoded = {
-        raw_bytes(encode(value)): (index, name)
+        _digest(raw_bytes(encode(value))): (index, name)
         for index, value in enumerate(stand_ins.values())
         for name, encode in ENCODINGS.items()
         if _encodable(value, name)
     }
     slots = []
     for key, entry in entries.items():
-        data = bytes(output.buffers[entry.buffer_index])
-        if data not in encoded:
+        data = output.buffers[entry.buffer_index]
+        digest = _digest(data)
+        if digest not in encoded:
             raise RuntimeError(f"XNNPACK stores constant {key[:12]} in an unknown encoding ({len(data)} bytes)")
-        slots.append(Slot(key, *encoded[data]))
+        slots.append(Slot(key, *encoded[digest]))
     return tuple(slots)
 
 

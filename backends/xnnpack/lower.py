@@ -9,9 +9,11 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BytesIO
+from typing import BinaryIO
 
 import torch
-from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
+from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, ExecutorchProgramManager, to_edge
 from executorch.exir.passes import MemoryPlanningPass
 from executorch.exir.passes.sym_shape_eval_pass import ConstraintBasedSymShapeEvalPass
 from torch.export import ExportedProgram
@@ -26,6 +28,7 @@ from edgec.backends.xnnpack.order import sort_stably
 from edgec.backends.xnnpack.region import Region, extract
 from edgec.exporter.bundle.manifest import Delegation
 from edgec.exporter.capture.reexport import reexport
+from edgec.exporter.free_memory import return_free_memory
 from edgec.exporter.program import Dynamic, Interface, Program
 from edgec.passes.contract import clean, nodes_of
 from edgec.passes.operators import CACHED_ATTENTION
@@ -40,18 +43,25 @@ class Lowered:
     """What came out.
 
     Attributes:
-        artifact: the .pte file's bytes.
+        write: writes the .pte file, piece by piece, to a binary stream; its bytes never lie in memory as a whole.
         delegation: where the arithmetic runs.
         operators: kernels that the runtime must have, by name.
         stored: constants inside delegates.
         state_offsets: where each state lies in the arena of states, bytes, by name.
     """
 
-    artifact: bytes
+    write: Callable[[BinaryIO], None]
     delegation: Delegation
     operators: tuple[str, ...]
     stored: tuple[Stored, ...]
     state_offsets: dict[str, int]
+
+    @property
+    def artifact(self) -> bytes:
+        """The .pte file's bytes."""
+        stream = BytesIO()
+        self.write(stream)
+        return stream.getvalue()
 
 
 def lower(program: Program, progress: Progress = lambda stage, done, total: None) -> Lowered:
@@ -71,8 +81,10 @@ def lower(program: Program, progress: Progress = lambda stage, done, total: None
     templates = _templates(found, sizes, progress)
     stored = (*tables, *_replace(graph, found, templates))
     progress("emit", 0, 1)
-    artifact, emitted = _emit(graph, program.interface)
-    return Lowered(artifact, report, _operators(emitted.graph_module), stored, _state_offsets(emitted))
+    made = _emit(graph, program.interface)
+    emitted = made.exported_program()
+    operators, offsets = _operators(emitted.graph_module), _state_offsets(emitted)
+    return Lowered(made.write_to_file, report, operators, stored, offsets)
 
 
 def _own_kernels(graph: GraphModule) -> bool:
@@ -105,6 +117,7 @@ def _templates(found: list[Region], sizes: dict[str, tuple[int, int]], progress:
     for index, (signature, region) in enumerate(kinds.items()):
         progress("lower", index, len(kinds))
         templates[signature] = lower_template(region, _used_sizes(region, sizes))
+        return_free_memory()
     return templates
 
 
@@ -143,19 +156,18 @@ def _call(graph: GraphModule, region: Region, name: str, moved: dict[Node, Node]
     return outputs
 
 
-def _emit(graph: GraphModule, interface: Interface) -> tuple[bytes, ExportedProgram]:
+def _emit(graph: GraphModule, interface: Interface) -> ExecutorchProgramManager:
     """States get a memory arena of their own, so that a runtime can save, restore and exchange them as one block."""
     exported = reexport(graph, interface)
     config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True)
     edge = to_edge(exported, compile_config=config)
-    program = edge.to_executorch(
+    return edge.to_executorch(
         ExecutorchBackendConfig(
             do_quant_fusion_and_const_prop=True,
             memory_planning_pass=MemoryPlanningPass(alloc_graph_input=False, share_mutable_buffers=True),
             sym_shape_eval_pass=ConstraintBasedSymShapeEvalPass(),
         )
     )
-    return program.buffer, program.exported_program()
 
 
 def _state_offsets(emitted: ExportedProgram) -> dict[str, int]:

@@ -58,7 +58,11 @@ def _widened(value: Tensor) -> Tensor:
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    step = max(1, _BLOCK_VALUES // weight.shape[1])
-    biases = [None] * len(weight) if bias is None else bias.float().split(step)
-    blocks = zip(weight.split(step), biases, strict=False)
-    return torch.cat([functional.linear(_widened(x), rows.float(), part) for rows, part in blocks], -1)
+    rows, width = weight.shape
+    x, step = _widened(x), max(1, _BLOCK_VALUES // width)
+    # Parts kept between the blocks' working copies would tear the heap: they go to their place at once.
+    result = x.new_empty(*x.shape[:-1], rows)
+    for block in (slice(start, start + step) for start in range(0, rows, step)):
+        part = None if bias is None else bias[block].float()
+        result[..., block] = functional.linear(x, weight[block].float(), part)
+    return result

@@ -20,6 +20,7 @@ from torch.nn.functional import linear
 
 from edgec.exporter.capture.decoder import attribute
 from edgec.exporter.program import Program
+from edgec.passes.lut_form import is_lut, lut_rows
 from edgec.passes.quantized_form import DEQUANTIZE
 
 aten = torch.ops.aten
@@ -70,6 +71,8 @@ def _is_stored(node: Node) -> bool:
     """A matrix as a checkpoint or a quantising pass stores it, perhaps behind a cast."""
     if node.op == "get_attr":
         return True
+    if is_lut(node):
+        return all(source.op == "get_attr" for source in node.all_input_nodes)
     if node.target not in (aten.to.dtype, DEQUANTIZE) or any(n.op != "get_attr" for n in node.all_input_nodes):
         return False
     block: Any = node.args[1]
@@ -167,12 +170,13 @@ def _linear(graph: GraphModule, node: Node, runs: Sequence[_Run]) -> None:
     bias = runs[0].value(rest[0]) if rest and rest[0] is not None else None
     inputs: list[Tensor] = [run.value(source) for run in runs]
     together = torch.cat([value.reshape(-1, value.shape[-1]) for value in inputs])
-    parts = [
-        linear(together, _rows(graph, matrix, block), None if bias is None else bias[block])
-        for block in _blocks(graph, matrix)
-    ]
-    results = torch.cat(parts, -1).split([value.numel() // value.shape[-1] for value in inputs])
-    for run, value, result in zip(runs, inputs, results, strict=True):
+    blocks = list(_blocks(graph, matrix))
+    # Parts kept between the blocks' working copies would tear the heap: they go to their place at once.
+    results = together.new_empty(len(together), blocks[-1].stop)
+    for block in blocks:
+        results[:, block] = linear(together, _rows(graph, matrix, block), None if bias is None else bias[block])
+    split = results.split([value.numel() // value.shape[-1] for value in inputs])
+    for run, value, result in zip(runs, inputs, split, strict=True):
         run.values[node] = result.view(*value.shape[:-1], result.shape[-1])
         run.forget(node)
 
@@ -181,7 +185,7 @@ def _blocks(graph: GraphModule, matrix: Any) -> Iterator[slice]:
     leaf = matrix if matrix.op == "get_attr" else matrix.all_input_nodes[0]
     rows, width = attribute(graph, str(leaf.target)).shape
     step = max(1, _BLOCK_VALUES // width)
-    return (slice(start, start + step) for start in range(0, rows, step))
+    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
 
 
 def _rows(graph: GraphModule, matrix: Any, rows: slice | Tensor) -> Tensor:
@@ -189,5 +193,15 @@ def _rows(graph: GraphModule, matrix: Any, rows: slice | Tensor) -> Tensor:
     if matrix.op == "get_attr":
         held: Tensor = attribute(graph, str(matrix.target))
         return held[rows]
+    if is_lut(matrix):
+        return _table_rows(graph, matrix, rows)
     found: Tensor = matrix.target(*map_arg(matrix.args, lambda source: _rows(graph, source, rows)), **matrix.kwargs)
     return found
+
+
+def _table_rows(graph: GraphModule, matrix: Node, rows: slice | Tensor) -> Tensor:
+    """Rows of a matrix whose groups of rows share look-up tables."""
+    operands: Any = map_arg(matrix.args, lambda source: attribute(graph, str(source.target)))
+    indices, table, scale, group_rows = operands
+    wanted = torch.arange(len(indices))[rows] if isinstance(rows, slice) else rows
+    return lut_rows(indices, table, scale, group_rows, wanted)

@@ -57,9 +57,8 @@ class Facts(Part):
     expected_weight_bytes: int
 
 
-def save_facts(folder: Path, artifact: bytes, facts: Facts) -> None:
-    """Write the artifact and its facts into a stage's folder."""
-    (folder / ARTIFACT).write_bytes(artifact)
+def save_facts(folder: Path, facts: Facts) -> None:
+    """Write an artifact's facts beside it, into its stage's folder."""
     (folder / _FACTS).write_text(facts.model_dump_json())
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from edgec.exporter.bundle.manifest import Limits, Rung
 from edgec.exporter.capture.decoder import capture_decoder, skeleton
+from edgec.exporter.free_memory import return_free_memory
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import artifact_layers, expose_layers, first_diverging_layer, program_layers
 from edgec.exporter.parity.execution import run_artifact, run_eager, run_program
@@ -133,6 +134,7 @@ def rewrite(
         progress.step(index / len(groups), name)
         effect, unrounded = effect_on(group[-1], program), _unrounded(program, group[-1], probe)
         program = _applied(program, group)
+        return_free_memory()
         after = Stage(name, run_program(program, probe.tokens, probe.plan), effect)
         semantic = _semantic_reference(group[-1], after, unrounded)
         for rung in _measured(before, reference, after, recipe, trained, semantic):

@@ -16,7 +16,15 @@ from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.program import Effect, Program
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes import passes_for, rounds_weights
-from edgec.exporter.stages.compiled import Facts, Rewrite, method_info, pass_info, save_facts, save_rewrite
+from edgec.exporter.stages.compiled import (
+    ARTIFACT,
+    Facts,
+    Rewrite,
+    method_info,
+    pass_info,
+    save_facts,
+    save_rewrite,
+)
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
 from edgec.passes.contract import Pass, run_pass
 from edgec.passes.decompose_attention import DecomposeAttention
@@ -93,7 +101,8 @@ class ModuleStages:
             self.program = program
         progress.enter("lower")
         lowered = lower_static(self.program)
-        save_facts(folder, lowered.artifact, _facts(self.program, lowered))
+        (folder / ARTIFACT).write_bytes(lowered.artifact)
+        save_facts(folder, _facts(self.program, lowered))
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
         """Execute the artifact on the example inputs and compare."""
