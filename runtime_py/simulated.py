@@ -105,7 +105,7 @@ class FunctionExecutor:
 def _package(path: Path) -> Call:
     from edgec.backends.coreml.interpreter import load_package
 
-    package = load_package(path, "float32")
+    package = load_package(path)
     return _by_order(package.functions[package.default_function])
 
 

@@ -142,7 +142,7 @@ class PteProgram:
     packages: Mapping[str, Package]
 
 
-def open_pte(path: Path, accumulate: Accumulate = "float32") -> PteProgram:
+def open_pte(path: Path, accumulate: Accumulate = "float16") -> PteProgram:
     """Load a program with Core ML inside.
 
     Args:
