@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from edgec.devices.transport import DeviceFacts
 from edgec.errors import InputError
-from edgec.exporter.bundle.folder import Bundle
+from edgec.exporter.bundle.folder import Bundle, open_bundle, write_bundle
+from edgec.exporter.bundle.golden import ChatVector, Golden, OutputVector, TextVector, golden_bytes
 from edgec.exporter.bundle.manifest import Runtime
 from edgec.exporter.embed import app_facts, kotlin_text, template_text
 from edgec.exporter.embed.gradle_modules import _JOB, gradle_modules
@@ -27,8 +28,8 @@ from edgec.exporter.embed.written_package import AppPackage, write_package
 from edgec.runtime_py import bench_record
 from tests.exporter.embed.ios_bundles import bundle_of, decoder_manifest, module_manifest
 
-HERE = Path(__file__).parent
-EXAMPLE = HERE.parents[2] / "examples" / "tiny-llama"
+STAND_INS = Path(__file__).parent / "kotlin_stand_ins"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-llama"
 TEMPLATES = Path(app_facts.__file__).parent / "kotlin"
 
 
@@ -144,8 +145,27 @@ def _compiler() -> list[Path]:
     return sorted(Path(next(iter(spec.submodule_search_locations or []))).glob("jars/*.jar")) if spec else []
 
 
+WITH_KOTLIN = pytest.mark.skipif(
+    not _compiler() or shutil.which("java") is None, reason="needs kotlin-jupyter-kernel and java"
+)
+
+
+def _compiled(sources: list[Path], out: Path, real: str | None = None) -> str:
+    """Compile to class files; returns the class path that runs them."""
+    jars = os.pathsep.join(map(str, [*([real] if real else []), *_compiler()]))
+    line = ["java", "-XX:TieredStopAtLevel=1", "-Xmx1g", "-cp", jars, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler"]
+    line += ["-no-stdlib", "-no-reflect", "-d", str(out), "-cp", jars, *map(str, sources)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return os.pathsep.join([str(out), jars])
+
+
+def _stand_ins(real: str | None = None) -> list[Path]:
+    return [path for path in sorted(STAND_INS.glob("*.kt")) if not (real and path.name == "ExecuTorch.kt")]
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(not _compiler() or shutil.which("java") is None, reason="needs kotlin-jupyter-kernel and java")
+@WITH_KOTLIN
 @pytest.mark.parametrize("name", ["plain", '"; error("out") // ${1} \\ \u2028 \U0001f600'])
 def test_the_kotlin_compiles(name: str, tmp_path: Path) -> None:
     bundle = _bundle(tmp_path / "bundle")
@@ -154,11 +174,62 @@ def test_the_kotlin_compiles(name: str, tmp_path: Path) -> None:
     odd = bundle.manifest.model_copy(update={"name": name, "recipe": {"name": name}, "methods": methods})
     write_package(gradle_modules(replace(bundle, manifest=odd)), tmp_path / "out")
     real = os.environ.get("EDGEC_EXECUTORCH_CLASSES")
-    declared = sorted((HERE / "kotlin_declarations").glob("*.kt"))
-    declared = [path for path in declared if not (real and path.name == "ExecuTorch.kt")]
-    jars = os.pathsep.join(map(str, [*([real] if real else []), *_compiler()]))
-    line = ["java", "-XX:TieredStopAtLevel=1", "-Xmx1g", "-cp", jars, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler"]
-    line += ["-no-stdlib", "-no-reflect", "-d", str(tmp_path / "classes"), "-cp", jars]
-    sources = [*declared, *sorted((tmp_path / "out").rglob("*.kt"))]
-    done = subprocess.run([*line, *map(str, sources)], capture_output=True, text=True, check=False)
+    _compiled([*_stand_ins(real), *sorted((tmp_path / "out").rglob("*.kt"))], tmp_path / "classes", real)
+
+
+def _rule(tokens: list[int], new: int) -> list[int]:
+    """The stand-in's model, in Python."""
+    found = list(tokens)
+    for _ in range(new):
+        last = len(found) - 1
+        found.append((31 * found[last] + 7 * last + (found[last - 1] if last else 0)) % 96 + 32)
+    return found[len(tokens) :]
+
+
+def _real_bundle(folder: Path, golden: Golden) -> Path:
+    files = {f"tokenizer/{name}": EXAMPLE / name for name in ("tokenizer.json", "tokenizer_config.json")}
+    manifest = decoder_manifest("pte-cpu", target="android-cpu")
+    write_bundle(folder, manifest, {"model.pte": b"weights", "golden.json": golden_bytes(golden), **files})
+    return folder
+
+
+@pytest.mark.slow
+@WITH_KOTLIN
+def test_the_wrapper_does_what_the_runtime_in_python_does(tmp_path: Path) -> None:
+    """Generated sources, compiled and run over stand-ins: chunks, cache, sampling, stops, checks."""
+    output = OutputVector(
+        prompt_ids=[9, 8], continuation_ids=_rule([9, 8], 3), margins=[5.0] * 3, probes=[], tolerance=0.1
+    )
+    text = TextVector(label="text", text="é", ids=[1, *"é".encode()], round_trip=True)
+    rendered = "<s>CITIZEN:\nHi\n\nMENENIUS:\n"
+    chat = ChatVector(messages=[{"role": "user", "content": "Hi"}], rendered=rendered, ids=list(rendered.encode()))
+    good = Golden(texts=(text,), chat=chat, outputs=(output,))
+    wrong = good.model_copy(update={"outputs": (output.model_copy(update={"continuation_ids": [1, 1, 1]}),)})
+    bundle = _real_bundle(tmp_path / "tiny.edgec", good)
+    write_package(gradle_modules(open_bundle(bundle)), tmp_path / "out")
+    other = _real_bundle(tmp_path / "wrong.edgec", wrong)
+    package = kotlin_text.package_name("stories260K-host")
+    main = tmp_path / "Main.kt"
+    main.write_text((STAND_INS / "Main.kt.txt").read_text().replace("PACKAGE", package))
+    classes = _compiled([*_stand_ins(), *sorted((tmp_path / "out/model").rglob("*.kt")), main], tmp_path / "classes")
+    line = ["java", "-cp", classes, f"{package}.MainKt", str(bundle), str(tmp_path / "own"), str(other)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
+    _assert_facts(dict(row.split("=", 1) for row in done.stdout.splitlines()))
+
+
+def _assert_facts(said: dict[str, str]) -> None:
+    long = [40 + i % 50 for i in range(300)]
+    once = bytes(_rule([1, *b"Once"], 12)).decode()
+    assert said["poor"] == "NotEnoughMemory"
+    # Its files are other files than the app was made for, so it fails before its golden vectors are looked at.
+    assert said["refused"] == "BundleAltered"
+    assert said["long"] == str(_rule(long, 3)) and said["calls"] == "[128, 128, 44, 1, 1]"
+    # The sample's cache has a ring: it cannot rewind, so the same prompt is fed again.
+    assert said["again"] == str(_rule(long, 1)) and said["calls again"] == "[128, 128, 44]"
+    assert said["text"] == once and said["finish"] == "LENGTH"
+    assert said["stopped"] == once[: once.index(once[4:7])] and said["finish stopped"] == "STOP_TEXT"
+    assert said["drawn"] == str(sorted([*_rule([65], 1), 0, 1])) and said["option"] == "OptionOutOfRange"
+    assert said["too long"] == "PromptTooLong" and said["altered"] == "BundleAltered"
+    assert said["chat"] == "<s>CITIZEN:\\nHi\\n\\nMENENIUS:\\n"
+    assert said["stream"] == "[, é, !]" and said["filter"] == "[ab, , ENx, y, , END]"
