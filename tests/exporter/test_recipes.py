@@ -75,7 +75,7 @@ def test_four_bits_are_tables_where_tables_are_better() -> None:
     recipe = load_recipe("4bit")
     for backend in ("coreml", "coreai"):
         resolved = for_backend(recipe, backend)
-        assert resolved.weights == lut(4, 16) and resolved.kv_dtype == "float16"
+        assert resolved.weights == lut(4, 8) and resolved.kv_dtype == "float16"
         assert resolved.lm_head == replace(EIGHT, activation_bits=0)
         assert [rewrite.name for rewrite in passes_for(resolved)] == ["palettize", "quantize", "quantize_embedding"]
     assert for_backend(recipe, "xnnpack") == replace(recipe, on={}, backend="xnnpack")
