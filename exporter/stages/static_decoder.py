@@ -19,6 +19,7 @@ from edgec.exporter.recipes import Recipe, passes_for, rounds_weights
 from edgec.exporter.spec import ModelSpec
 from edgec.exporter.stages.decoder import quality_budget
 from edgec.exporter.stages.forms import Form
+from edgec.passes.calibration import Calibration
 from edgec.passes.contract import Pass, run_pass
 from edgec.passes.early_exit import EarlyExit
 from edgec.passes.finite_mask import FiniteMask
@@ -75,8 +76,8 @@ def check_static(recipe: Recipe, form: Form, *, draft_heads: bool, system_prompt
             )
 
 
-def shared_passes(recipe: Recipe, limits: Limits) -> list[Pass]:
-    """The passes that all methods share, in order."""
+def shared_passes(recipe: Recipe, limits: Limits, calibration: Sequence[int] = ()) -> list[Pass]:
+    """The passes that all methods share, in order; ``calibration``: tokens of a text, for look-up tables."""
     cache = KvCache(slots(limits), limits.prefill_chunk, "float32", recipe.sink_tokens, rings=False)
     return [
         RemoveNoops(),
@@ -86,7 +87,7 @@ def shared_passes(recipe: Recipe, limits: Limits) -> list[Pass]:
         FuseRmsNorm(),
         cache,
         PrefillSkip(),
-        *passes_for(recipe),
+        *passes_for(recipe, Calibration(calibration, context=limits.context)),
         FoldConstants(growth=_GROWTH),
     ]
 

@@ -1,0 +1,52 @@
+"""The text on which look-up tables are calibrated, as the model's tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from edgec.errors import InputError
+from edgec.exporter.recipes import Recipe
+
+TOKENS = 4096
+"""Tokens that are looked at: second moments change little with more."""
+_OPTION = "--calibrate"
+
+
+def calibration_tokens(file: str | Path | None, recipe: Recipe, tokenizer: Any) -> tuple[int, ...]:
+    """The first tokens of a calibration text; none without a file.
+
+    Args:
+        file: UTF-8 text like what the model will see.
+        recipe: resolved for its backend; only look-up tables are calibrated.
+        tokenizer: transformers' tokenizer of the model, or None.
+
+    Raises:
+        InputError: E119, the file cannot be read; E442, nothing would be calibrated.
+    """
+    if file is None:
+        return ()
+    _require_effect(recipe, tokenizer)
+    try:
+        text = Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            what="the calibration text cannot be read",
+            where=str(file),
+            why=str(error),
+            fix=f"give a UTF-8 text file with {_OPTION}",
+            code="E119",
+        ) from error
+    return tuple(int(token) for token in tokenizer(text)["input_ids"][:TOKENS])
+
+
+def _require_effect(recipe: Recipe, tokenizer: Any) -> None:
+    schemes = (recipe.weights, recipe.lm_head, *(scheme for _, scheme in recipe.rules))
+    reasons = {
+        "the model has no tokenizer that text could be read with": tokenizer is None,
+        f"recipe {recipe.name} makes no look-up tables here": not any(scheme and scheme.is_table for scheme in schemes),
+    }
+    for why, so in reasons.items():
+        if so:
+            fix = f"leave {_OPTION} out, or use a recipe with look-up tables on a target that has them (lut4, iphone)"
+            raise InputError("there is nothing to calibrate", _OPTION, why, fix, code="E442")
