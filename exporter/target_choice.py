@@ -10,6 +10,7 @@ from edgec.devices.targets import Target
 from edgec.exporter.plan.footprint import Widths, kv_bytes
 from edgec.exporter.plan.forecast import Plan, plan
 from edgec.exporter.spec import model_spec
+from edgec.exporter.stages.forms import form_of
 
 if TYPE_CHECKING:
     from edgec.exporter.recipes import Recipe
@@ -52,7 +53,9 @@ def chosen_target(asked: Target, source: ModelSource, recipe: Recipe, context: i
     """
     if asked.name != FAMILY:
         return asked, ""
-    fit = oldest_fit(needed_bytes(source, recipe, context), asked.format, unit=asked.unit)
+    longest = form_of(asked).context if form_of(asked).static else None
+    needed = needed_bytes(source, recipe, context or recipe.context or longest)
+    fit = oldest_fit(needed, asked.format, unit=asked.unit)
     return fit.target, fit.reason
 
 
@@ -64,4 +67,4 @@ def needed_bytes(source: ModelSource, recipe: Recipe, context: int | None) -> in
     if source.kind != "decoder":
         return weights
     spec = model_spec(source.config)
-    return weights + kv_bytes(spec, _KV_BITS, context or recipe.context or spec.context)
+    return weights + kv_bytes(spec, _KV_BITS, min(context or recipe.context or spec.context, spec.context))

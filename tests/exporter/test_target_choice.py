@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from edgec.devices.targets import load_target
+from edgec.errors import InputError
 from edgec.exporter.plan.forecast import default_widths
 from edgec.exporter.plan.parameters import read_config
 from edgec.exporter.recipes import load_recipe
@@ -50,3 +54,15 @@ def test_a_plan_for_the_family_is_that_of_the_chosen_phone() -> None:
         "max_position_embeddings": 4096,
     }
     assert planned(large, asked, replace(default_widths(asked), weight_bits=4))[0].target.phone == "iphone-15-pro"
+
+
+def test_a_long_context_that_nobody_asked_for_does_not_count(tmp_path: Path) -> None:
+    """A static cache is allocated whole, so its length is the format's own unless the user or the recipe names one."""
+    config = json.loads((EXAMPLE / "config.json").read_text()) | {"max_position_embeddings": 4_000_000}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    source, recipe = resolve(str(tmp_path / "config.json"), random_weights=True), load_recipe("4bit")
+    asked = load_target("iphone")
+    assert chosen_target(asked, source, recipe, None)[0].phone == "iphone-13-mini"
+    with pytest.raises(InputError) as caught:
+        chosen_target(asked, source, recipe, 4_000_000)
+    assert caught.value.code == "E467"
