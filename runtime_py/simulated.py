@@ -72,7 +72,7 @@ def open_simulated(bundle: Bundle) -> Executor:
     """
     manifest = bundle.manifest
     if manifest.limits is None:
-        return FunctionExecutor(_FUNCTIONS[manifest.runtime.backends[0]](bundle.artifact_path), manifest.methods[0])
+        return FunctionExecutor(open_function(manifest.runtime.backends[0], bundle.artifact_path), manifest.methods[0])
     from edgec.backends.static_artifact import backend_of
     from edgec.exporter.stages.forms import FORMS
     from edgec.runtime_py.static_decoder import StaticDecoder
@@ -128,6 +128,11 @@ def _by_order(function: Any) -> Call:
         return [outputs[feature.name] for feature in function.outputs]
 
     return call
+
+
+def open_function(backend: str, artifact: Path) -> Call:
+    """An artifact's one function, called with tensors in order; ``backend`` as its runtime names it."""
+    return _FUNCTIONS[backend](artifact)
 
 
 _FUNCTIONS: Mapping[str, Callable[[Path], Call]] = {"CoreMLBackend": _pte, "CoreML": _package, "CoreAI": _aimodel}

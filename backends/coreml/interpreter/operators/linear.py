@@ -82,9 +82,8 @@ def _conv(
 ) -> Tensor:
     """X [B, C, *spatial], weight [N, C / groups, *kernel] -> [B, N, *spatial]."""
     stride, dilation = sizes(strides, x, 2), sizes(dilations, x, 2)
-    padded = F.pad(x, _padding(x, weight, stride, dilation, pad_type, pad))
-    if padded is not x and not any(padded.shape[i] - x.shape[i] for i in range(x.dim())):
-        padded = x
+    around = _padding(x, weight, stride, dilation, pad_type, pad)
+    padded = F.pad(x, around) if any(around) else x
     if _pointwise(weight, stride, int(groups)):
         rows = product(weight.flatten(1), padded.flatten(2))
         result = rows.reshape(x.shape[0], weight.shape[0], *x.shape[2:])

@@ -1,0 +1,49 @@
+"""A small decoder as each of the three Apple artifacts, made by ``edgec.export``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+import torch
+
+FORMATS: Mapping[str, str] = {"mlpackage": "model.mlpackage", "pte": "model.pte", "aimodel": "model.aimodel"}
+CONTEXT = 128
+
+
+@pytest.fixture(scope="session")
+def phone_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random two-layer Llama, wide enough that its weights outweigh the tables of its positions."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    from tests.runtime_py.tiny_decoder import VOCAB, tiny_tokenizer
+
+    torch.manual_seed(0)
+    shape = {"hidden_size": 192, "intermediate_size": 384, "num_hidden_layers": 2, "head_dim": 32, "vocab_size": VOCAB}
+    heads = {"num_attention_heads": 6, "num_key_value_heads": 2, "max_position_embeddings": 256}
+    special = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0, "initializer_range": 0.1}
+    folder = tmp_path_factory.mktemp("phone-model")
+    LlamaForCausalLM(LlamaConfig(**shape, **heads, **special)).eval().save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def phone_bundle(
+    phone_model: Path, stage_cache: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
+    """The bundle of a format, exported at its first use. Read only: copy it before changing it."""
+    import edgec
+
+    folder, made = tmp_path_factory.mktemp("phone"), dict[str, Path]()
+
+    def bundle(kind: str) -> Path:
+        if kind not in made:
+            out = folder / f"{kind}.edgec"
+            made[kind] = edgec.export(
+                phone_model, target="iphone", format=kind, recipe="float", context=CONTEXT, out=out
+            )
+        return made[kind]
+
+    return bundle
