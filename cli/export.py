@@ -12,7 +12,7 @@ def export(
     model: Annotated[str | None, typer.Argument(help="Hub id, folder, config.json or package.module:factory.")] = None,
     *,
     target: Annotated[str | None, typer.Option(help="What to export for; see edgec targets.")] = None,
-    recipe: Annotated[str | None, typer.Option(help="float, 8bit, 4bit, 4bit-small, or a TOML file.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="float, 8bit, 4bit, lut4, ... or a TOML file.")] = None,
     format: Annotated[str | None, typer.Option(help="pte, mlpackage or aimodel, where a target has several.")] = None,
     out: Annotated[Path | None, typer.Option(help="The bundle's path; default NAME-TARGET.edgec.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing bundle.")] = False,
@@ -21,6 +21,7 @@ def export(
     task: Annotated[str | None, typer.Option(help="optimum's task name, for models that are no decoders.")] = None,
     revision: Annotated[str | None, typer.Option(help="Hub branch, tag or commit.")] = None,
     text: Annotated[Path | None, typer.Option(help="Text for the parity ladder.")] = None,
+    calibrate: Annotated[Path | None, typer.Option(help="Text that look-up tables are calibrated on.")] = None,
     system_prompt: Annotated[Path | None, typer.Option(help="Text to compute now and ship as KV state.")] = None,
     kernels: Annotated[str | None, typer.Option(help="edgec (fast) or standard (any ExecuTorch app).")] = None,
     draft_heads: Annotated[Path | None, typer.Option(help="Heads for speculation (safetensors).")] = None,
@@ -47,5 +48,5 @@ def export(
     source = {"random_weights": random_weights, "task": task, "revision": revision, "seed": seed}
     safety = {"allow_pickle": allow_pickle, "trust_remote_code": trust_remote_code, "force": force}
     how = {"context": context, "format": format, "kernels": kernels, "text": text, "max_fallback": max_fallback}
-    how |= {"system_prompt": system_prompt, "draft_heads": draft_heads}
+    how |= {"system_prompt": system_prompt, "draft_heads": draft_heads, "calibrate": calibrate}
     run_export(ExportOptions(model, target, recipe, out, tuple(budget or ()), json, {**source, **safety, **how}))

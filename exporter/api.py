@@ -10,6 +10,7 @@ from typing import Any
 from edgec.devices.targets import Target, load_target
 from edgec.errors import InputError
 from edgec.exporter.bundle.folder import check_output, write_bundle
+from edgec.exporter.calibration_text import calibration_tokens
 from edgec.exporter.kernel_choice import with_kernels
 from edgec.exporter.memory_forecast import check_memory, expected_artifact_bytes
 from edgec.exporter.parity.ladder import BUDGETS
@@ -37,6 +38,7 @@ def export(
     format: str | None = None,
     budgets: Mapping[str, float] | None = None,
     text: str | Path | None = None,
+    calibrate: str | Path | None = None,
     system_prompt: str | Path | None = None,
     draft_heads: str | Path | None = None,
     seed: int = 0,
@@ -62,6 +64,8 @@ def export(
         max_fallback: largest share of the arithmetic outside the accelerator, 0..1.
         budgets: parity budgets that replace the recipe's (``kl_mean`` nats, ``top1_agreement`` 0..1).
         text: a file with text for the parity ladder; a built-in text by default.
+        calibrate: a file with text like what the model will see: errors of look-up tables then count as its inputs are
+            large on that text.
         system_prompt: a file with a text whose KV state the bundle ships, so that no conversation that begins with it
             computes it again.
         draft_heads: safetensors of heads (``examples/train_heads.py``) that guess tokens for speculative decoding.
@@ -79,7 +83,7 @@ def export(
     from edgec.exporter.bundle.prefix import read_system_prompt
     from edgec.exporter.pipeline import Request, compile_model
     from edgec.exporter.stage_cache import StageCache
-    from edgec.exporter.stages.forms import form_of
+    from edgec.exporter.stages.forms import default_context, form_of
     from edgec.exporter.stages.prefix import check_prompt
     from edgec.exporter.stages.static_decoder import check_static
     from edgec.exporter.target_choice import chosen_target
@@ -105,15 +109,16 @@ def export(
         task=task,
         seed=seed,
     )
-    chosen, choice = chosen_target(chosen, source, how, context)
+    chosen, choice = chosen_target(chosen, source, how, context or how.context or default_context(chosen, source))
     path = Path(out) if out is not None else Path(f"{source.name}-{target}.edgec")
     check_output(path, force, expected_artifact_bytes(source, how))
     check_memory(source, how)
     tokenizer = _tokenizer(source)
     prompt = read_system_prompt(Path(system_prompt), tokenizer) if system_prompt is not None else None
     heads = _heads(draft_heads)
+    known = calibration_tokens(calibrate, how, tokenizer)
     request = Request(
-        source, chosen, how, _context(source, context), _text(text), tokenizer, max_fallback, prompt, heads
+        source, chosen, how, _context(source, context), _text(text), tokenizer, max_fallback, prompt, heads, known
     )
     if prompt is not None:
         check_prompt(prompt, request.limits.context)

@@ -41,6 +41,7 @@ from edgec.exporter.stages.compiled import (
 )
 from edgec.exporter.stages.forms import Form, form_of
 from edgec.exporter.stages.static_decoder import limits_of as static_limits
+from edgec.exporter.stages.static_module import StaticModuleStages
 from edgec.exporter.stages.static_stages import StaticDecoderStages
 from edgec.exporter.tool_versions import tool_versions
 
@@ -59,6 +60,7 @@ class Request:
         draft_heads: safetensors of heads that guess tokens further ahead, or None.
         max_fallback: largest share of the arithmetic outside the accelerator, 0..1, or None.
         prompt: the system prompt to ship, or None.
+        calibration: tokens of the text that look-up tables are calibrated on; may be empty.
     """
 
     source: ModelSource
@@ -70,6 +72,7 @@ class Request:
     max_fallback: float | None = None
     prompt: SystemPrompt | None = None
     draft_heads: Path | None = None
+    calibration: tuple[int, ...] = ()
 
     @property
     def form(self) -> Form:
@@ -159,6 +162,7 @@ def stage_inputs(request: Request, cache: StageCache) -> dict[str, Any]:
         "recipe": request.recipe.to_json(),
         "context": request.context,
         "text": request.text,
+        "calibration": list(request.calibration),
         "draft_heads": cache.file_fingerprint(request.draft_heads) if request.draft_heads else None,
         "tools": tool_versions(request.form.tools),
         "edgec": source_digest("exporter", "passes", "backends"),
@@ -262,5 +266,5 @@ _STAGES: Mapping[tuple[bool, bool], Callable[[Request], Any]] = {
     (True, False): _DecoderStages,
     (True, True): StaticDecoderStages,
     (False, False): module.ModuleStages,
-    (False, True): module.ModuleStages,
+    (False, True): StaticModuleStages,
 }

@@ -32,6 +32,8 @@ _LITERAL_AT = {
     aten.full_like.default: 1,
     aten.where.ScalarOther: 2,
     aten.where.ScalarSelf: 1,
+    aten.mul.Tensor: 1,
+    aten.mul.Scalar: 1,
 }
 
 

@@ -7,8 +7,8 @@
 
 ``start`` is the position of the first token, ``last`` the row whose logits are wanted: tokens behind it are padding,
 whose keys lie behind every later token's position and are overwritten before one reaches them. Legality: a decoder
-whose only varying sizes are S and K, after ``last_logits``. Exact. Measured on examples/tiny-llama: 394 operators become
-393, none of which computes a size.
+whose only varying sizes are S and K, after ``last_logits``. Exact. Measured on examples/tiny-llama: 394 operators
+become 393, none of which computes a size.
 """
 
 from __future__ import annotations

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
-from edgec.backends.coreml.interpreter import Function, Package, load_package
+from edgec.backends.coreml.interpreter import Function, load_package
 from edgec.exporter.parity.static_run import PREFILL, joined_logits, write_new_rows
+from edgec.passes.cut_model import HIDDEN, NEXT
+
+_GIVEN = ("tokens", "start", "last", HIDDEN)
 
 
 @dataclass
@@ -31,23 +35,45 @@ class PackageMethods:
 
     def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
         """Execute a function; new rows that it returns are written here, as a caller would."""
+        return joined_logits(self.outputs(method, inputs))
+
+    def outputs(self, method: str, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The same with all outputs by name; inputs that the function does not take are left out."""
         function = self.functions[method]
         if not self.states:
             self.states = _empty(function)
-        held = {feature.name for feature in function.inputs} & set(self.states)
-        given = {**inputs, **{name: self.states[name] for name in held}}
-        inside = {name: value for name, value in self.states.items() if name not in held}
+        names = {feature.name for feature in function.inputs}
+        given = {name: value for name, value in {**self.states, **inputs}.items() if name in names}
+        inside = {name: value for name, value in self.states.items() if name not in names}
         outputs = function.run(given, inside)
         self.states.update(inside)
         write_new_rows(self.states, outputs, int(inputs["start"]))
+        return outputs
+
+
+@dataclass
+class PartedMethods:
+    """A model in several packages, each of which takes what the one before it gives."""
+
+    parts: Sequence[PackageMethods]
+
+    @property
+    def chunk(self) -> int:
+        """Tokens that one call of ``prefill`` takes."""
+        return self.parts[0].chunk
+
+    def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Execute a method's parts one after the other."""
+        given = dict(inputs)
+        for part in self.parts:
+            outputs = part.outputs(method, given)
+            given.update({HIDDEN: value for name, value in outputs.items() if name == NEXT})
         return joined_logits(outputs)
 
 
 def _empty(function: Function) -> dict[str, Tensor]:
     """Empty states: those inside the function, and those that it takes as inputs."""
-    import torch
-
-    outside = [each for each in function.inputs if each.name not in ("tokens", "start", "last")]
+    outside = [each for each in function.inputs if each.name not in _GIVEN]
     return {**function.fresh_state(), **{f.name: torch.zeros(f.fixed_shape, dtype=torch.float16) for f in outside}}
 
 
@@ -57,5 +83,4 @@ def package_methods(path: Path) -> PackageMethods:
     Raises:
         InputError: E420 an operator that the interpreter does not know, E421 a damaged package.
     """
-    package: Package = load_package(path)
-    return PackageMethods(package.functions)
+    return PackageMethods(load_package(path, "float32").functions)

@@ -1,38 +1,89 @@
-"""The format ``mlpackage``: an app loads the package itself (iOS 18 on)."""
+"""The format ``mlpackage``: an app loads the package itself (iOS 18 on).
+
+Above ``PART_BYTES`` of weights the artifact is a folder of packages, ``part_0.mlpackage`` and so on, that are called one
+after the other: each but the last gives ``next_hidden``, which is ``hidden`` for the next one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from edgec.backends.coreml.execute import PackageMethods, package_methods
+from edgec.backends.coreml.execute import PackageMethods, PartedMethods, package_methods
 from edgec.backends.coreml.package import write_package
 from edgec.backends.coreml.placement import inside
 from edgec.backends.coreml.stored import package_layout
 from edgec.backends.static_artifact import Progress, StaticArtifact
+from edgec.errors import InputError
 from edgec.exporter.bundle.pte_layout import Layout
 from edgec.exporter.program import Interface, Program
+from edgec.passes.cut_model import cut_model, stored_sizes
 from edgec.passes.half_precision import half_interface
 
 EXECUTED_BY = "executed by edgec's interpreter of Core ML programs (simulated)"
+# The Neural Engine's compiler fails on larger files (Anemll/Anemll#28).
+PART_BYTES = 1_000_000_000
 
 
-def lower(methods: Mapping[str, Program], path: Path, progress: Progress) -> StaticArtifact:
-    """Write a package with a function for each method.
+def lower(
+    methods: Mapping[str, Program], path: Path, progress: Progress, part_bytes: int = PART_BYTES
+) -> StaticArtifact:
+    """Write a package with a function for each method, or several packages that hold a part of each.
 
     Raises:
-        InputError: E404, coremltools has no form for an operator.
+        InputError: E404, coremltools has no form for an operator; E408, a part cannot be made small enough.
     """
-    write_package(methods, path, progress)
+    parts = _parts(methods, part_bytes)
+    if len(parts) == 1:
+        write_package(methods, path, progress)
+    else:
+        path.mkdir()
+        for index, part in enumerate(parts):
+            write_package(part, path / f"part_{index}.mlpackage", progress)
     interfaces: dict[str, Interface] = {name: half_interface(p.interface) for name, p in methods.items()}
-    return StaticArtifact(interfaces, inside(path))
+    return StaticArtifact(interfaces, inside(packages(path)))
 
 
-def execute(path: Path) -> PackageMethods:
-    """Load a package's functions."""
-    return package_methods(path)
+def _parts(methods: Mapping[str, Program], part_bytes: int) -> list[dict[str, Program]]:
+    """The methods' parts, side by side; a part of every method is in one package and shares its weights."""
+    if not all("tokens" in {tensor.name for tensor in p.interface.inputs} for p in methods.values()):
+        return [dict(methods)]
+    cut = {name: cut_model(program, stored_sizes(program), part_bytes) for name, program in methods.items()}
+    counts = {len(parts) for parts in cut.values()}
+    if len(counts) > 1:
+        raise InputError(
+            what="the methods of this model cannot be cut at the same places",
+            where=", ".join(f"{name}: {len(parts)} parts" for name, parts in cut.items()),
+            why="each package must hold a part of every method, or weights would be stored twice",
+            fix="use fewer bits, so that one package holds all",
+            code="E408",
+        )
+    return [{name: parts[index] for name, parts in cut.items()} for index in range(counts.pop())]
+
+
+def packages(path: Path) -> list[Path]:
+    """The packages of an artifact, in the order in which they are called."""
+    if (path / "Manifest.json").is_file():
+        return [path]
+    return sorted(path.glob("part_*.mlpackage"), key=lambda part: int(part.stem.removeprefix("part_")))
+
+
+def execute(path: Path) -> PackageMethods | PartedMethods:
+    """Load the functions of a package, or of several."""
+    found = [package_methods(package) for package in packages(path)]
+    return found[0] if len(found) == 1 else PartedMethods(found)
 
 
 def layout(path: Path) -> Layout:
-    """Where a package's bytes lie."""
-    return package_layout(path)
+    """Where the artifact's bytes lie."""
+    first, *others = (package_layout(package) for package in packages(path))
+    for other in others:
+        first = replace(
+            first,
+            artifact_bytes=first.artifact_bytes + other.artifact_bytes,
+            program_bytes=first.program_bytes + other.program_bytes,
+            padding_bytes=first.padding_bytes + other.padding_bytes,
+            stored=(*first.stored, *(replace(run, key=f"{run.key} of a later part") for run in other.stored)),
+        )
+    return first

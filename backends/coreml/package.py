@@ -85,7 +85,7 @@ def refused(method: str, error: Exception) -> InputError:
         what="coremltools could not convert the model to Core ML",
         where=f"method {method}",
         why=(lines[0] if lines else type(error).__name__)[:300],
-        fix="export for the CPU (--target iphone-cpu), or report the model",
+        fix="export for the CPU (--target iphone-16-pro-cpu), or report the model",
         code="E404",
     )
 
@@ -95,18 +95,14 @@ def quiet() -> Iterator[None]:
     """Without coremltools' progress bars and its remarks on versions."""
     import tqdm  # type: ignore[import-untyped]
 
-    loggers = [logging.getLogger("coremltools"), logging.getLogger("executorch")]
-    levels = [logger.level for logger in loggers]
-    made = tqdm.tqdm.__init__
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
+    made, before = tqdm.tqdm.__init__, logging.root.manager.disable
+    logging.disable(logging.WARNING)
     tqdm.tqdm.__init__ = _silent(made)
     try:
         yield
     finally:
         tqdm.tqdm.__init__ = made
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        logging.disable(before)
 
 
 def _silent(made: Callable[..., None]) -> Callable[..., None]:

@@ -15,12 +15,11 @@ from edgec.exporter.bundle.pte_layout import Layout, Stored
 PLACE = "Core ML weights"
 
 
-def package_layout(package: Path, others: int = 0) -> Layout:
+def package_layout(package: Path) -> Layout:
     """Take a .mlpackage apart.
 
     Args:
         package: the folder.
-        others: bytes of the artifact outside the package.
 
     Raises:
         InputError: E421, it is no package.
@@ -29,7 +28,7 @@ def package_layout(package: Path, others: int = 0) -> Layout:
     runs = tuple(_runs(package))
     weights = sum(size for path, size in files.items() if path.is_relative_to(package / WEIGHT_FOLDER))
     stored = sum(run.bytes for run in runs)
-    total = sum(files.values()) + others
+    total = sum(files.values())
     return Layout(total, total - weights, 0, weights - stored, runs)
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from edgec.exporter.bundle.golden import (
     FunctionVector,
@@ -31,7 +30,7 @@ from edgec.exporter.pipeline import Compiled, Request
 from edgec.exporter.report.page import render_report
 from edgec.exporter.sources.resolve import ModelSource
 from edgec.exporter.stage_cache import StageCache
-from edgec.exporter.stages.artifact import artifact_layout, step_of
+from edgec.exporter.stages.artifact import artifact_layout, function_of, step_of
 from edgec.exporter.stages.compiled import Facts
 from edgec.exporter.stages.device_checks import artifact_checks
 from edgec.exporter.stages.forms import Form
@@ -107,6 +106,7 @@ def _manifest(
         passes=facts.passes,
         methods=facts.methods,
         states=facts.states,
+        lint=facts.lint,
         limits=facts.limits,
         parity=list(compiled.rungs),
         delegation=facts.delegation,
@@ -174,7 +174,7 @@ def _golden(request: Request, compiled: Compiled) -> Golden:
     texts = text_vectors(tokenizer) if tokenizer is not None else ()
     chat = chat_vector(tokenizer) if tokenizer is not None else None
     if compiled.facts.limits is None:
-        return Golden(texts=texts, chat=chat, functions=(_function_vector(compiled),))
+        return Golden(texts=texts, chat=chat, functions=(_function_vector(compiled, request.form),))
     return Golden(texts=texts, chat=chat, outputs=(_greedy_vector(request, compiled.artifact, compiled.facts.limits),))
 
 
@@ -192,15 +192,13 @@ def _greedy_vector(request: Request, artifact: Path, limits: Limits) -> OutputVe
     return output_vector(prompt, tokens[len(prompt) :], np.stack(rows))
 
 
-def _function_vector(compiled: Compiled) -> FunctionVector:
+def _function_vector(compiled: Compiled, form: Form) -> FunctionVector:
     """A module's outputs on inputs that any language can make again."""
-    from edgec.runtime_py.native import Method
-
     method = compiled.facts.methods[0]
     bounds = {tensor.name: 2 for tensor in method.inputs if not tensor.dtype.startswith("float")}
     values = [
         torch.from_numpy(probe_values([int(d) for d in t.shape], t.dtype, bounds.get(t.name, 0))) for t in method.inputs
     ]
-    outputs: list[Tensor] = Method(compiled.artifact)(values)
-    named: dict[str, Any] = {info.name: out.numpy() for info, out in zip(method.outputs, outputs, strict=True)}
+    outputs = function_of(compiled.artifact, form)(values)
+    named: dict[str, Any] = {info.name: out.float().numpy() for info, out in zip(method.outputs, outputs, strict=True)}
     return function_vector(bounds, named)

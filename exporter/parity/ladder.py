@@ -25,6 +25,9 @@ ROUNDED_LOWERING = {"kl_mean": 1e-2, "top1_agreement": 0.97}
 FLOAT_LOWERING = {"max_relative": 1e-3}
 # A float model in float16: measured 7e-3 of the largest logit at most, over ten families of decoders.
 HALF_LOWERING = {"max_relative": 3e-2, "kl_mean": 1e-2, "top1_agreement": 1.0}
+# Outputs of a module are no distribution over tokens: only their size is compared.
+HALF_MODULE = {"max_relative": 3e-2}
+ROUNDED_MODULE = {"max_relative": 0.1}
 QUALITY = {"kl_mean": 0.15, "top1_agreement": 0.80}
 _EPSILON = {"exact": 1e-3, "rounded": 0.1, "quality": 0.25}
 _AT_LEAST = frozenset({"top1_agreement"})

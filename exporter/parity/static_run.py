@@ -80,6 +80,18 @@ def _call(methods: Methods, tokens: Sequence[int], call: Call) -> Tensor:
     return methods.call(method, inputs)
 
 
+def first_chunk(program: Program, tokens: Sequence[int]) -> list[Tensor]:
+    """Inputs of ``prefill`` at the beginning of a sequence; states that are inputs are empty."""
+    size = int(program.interface.inputs[0].shape[1])  # type: ignore[arg-type]
+    given = list(tokens[:size])
+    values = {
+        "tokens": torch.tensor([given + [_PADDING] * (size - len(given))], dtype=torch.int32),
+        "last": torch.tensor([len(given) - 1], dtype=torch.int32),
+    }
+    empty = [torch.zeros(t.shape, dtype=t.dtype) for t in program.interface.inputs]  # type: ignore[arg-type]
+    return [values.get(t.name, zeros) for t, zeros in zip(program.interface.inputs, empty, strict=True)]
+
+
 @dataclass
 class GraphMethods:
     """Static methods as graphs, executed by torch.
@@ -126,5 +138,6 @@ def write_new_rows(states: Mapping[str, Tensor], outputs: Mapping[str, Tensor], 
 
 def joined_logits(outputs: Mapping[str, Tensor]) -> Tensor:
     """``logits``, or ``logits_0``, ``logits_1``, ... side by side: float32 [V]."""
-    parts = [value.reshape(-1) for name, value in outputs.items() if name == "logits" or name.startswith("logits_")]
+    found = {name: value for name, value in outputs.items() if name == "logits" or name.startswith("logits_")}
+    parts = [found[name].reshape(-1) for name in sorted(found, key=lambda name: (len(name), name))]
     return torch.cat(parts).float()

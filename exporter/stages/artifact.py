@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from edgec.backends.static_artifact import backend_of
 from edgec.exporter.bundle.pte_layout import Layout, read_layout
@@ -14,6 +16,14 @@ from edgec.exporter.stages.forms import Form
 def artifact_layout(artifact: Path, form: Form) -> Layout:
     """Where an artifact's bytes lie."""
     return backend_of(form.module).layout(artifact) if form.static else read_layout(artifact)
+
+
+def function_of(artifact: Path, form: Form) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """A module's artifact as a function of its inputs in order."""
+    from edgec.runtime_py.native import Method
+    from edgec.runtime_py.simulated import open_function
+
+    return open_function(form.backends[0], artifact) if form.static else Method(artifact)
 
 
 def step_of(artifact: Path, form: Form) -> Step:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from edgec.exporter.bundle.manifest import (
     Delegation,
     Limits,
+    LintFinding,
     MethodInfo,
     Part,
     PassInfo,
@@ -55,6 +57,7 @@ class Facts(Part):
     operators: list[str]
     weights: list[WeightFact]
     expected_weight_bytes: int
+    lint: list[LintFinding] = Field(default=[])
 
 
 def save_facts(folder: Path, facts: Facts) -> None:

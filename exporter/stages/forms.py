@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from edgec.devices.targets import Target
+from edgec.exporter.spec import model_spec
+
+if TYPE_CHECKING:
+    from edgec.exporter.sources.resolve import ModelSource
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class Form:
     backends: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     chunk: int = 64
-    context: int = 2048
+    context: int = 4096
     linear_width: int = 1024
     logits_width: int = 16384
     state_multiple: int = 32
@@ -58,6 +63,13 @@ FORMS: Mapping[tuple[str, str], Form] = {
         ("coreai-torch", "coreai-core"),
     ),
 }
+
+
+def default_context(target: Target, source: ModelSource) -> int | None:
+    """Positions that a decoder's static cache holds where nobody says; None where the model's own length counts."""
+    if source.kind != "decoder" or not form_of(target).static:
+        return None
+    return min(form_of(target).context, model_spec(source.config).context)
 
 
 def form_of(target: Target) -> Form:

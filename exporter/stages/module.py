@@ -40,11 +40,6 @@ if TYPE_CHECKING:
 _REASON = "XNNPACK has no operator for it in this form; it runs on ExecuTorch's CPU kernels"
 
 
-def passes_of(request: Request) -> list[Pass]:
-    """The passes of a module on a CPU, in order."""
-    return [RemoveNoops(), FuseSdpa(), *passes_for(request.recipe), DecomposeAttention(), FoldConstants()]
-
-
 @dataclass
 class ModuleStages:
     """The stages of a model without a KV cache."""
@@ -53,19 +48,23 @@ class ModuleStages:
     program: Program | None = None
     inputs: tuple[Tensor, ...] = ()
 
+    def passes(self) -> list[Pass]:
+        """The passes of a module on a CPU, in order."""
+        return [RemoveNoops(), FuseSdpa(), *passes_for(self.request.recipe), DecomposeAttention(), FoldConstants()]
+
     def rewrite(self, folder: Path, progress: Progress) -> None:
         """Reference, capture, passes; leaves rungs and outputs."""
         progress.enter("capture")
         model, program = self._capture()
         with torch.no_grad():
-            eager = Stage("eager module", _flat(model(*self.inputs)))
+            eager = Stage("eager module", flat(model(*self.inputs)))
         before = reference = Stage("captured", self._run(program))
-        rungs = [_by_size(lowering_rung(eager, before))]
+        rungs = [by_size(lowering_rung(eager, before))]
         progress.enter("rewrite")
-        for rewrite in passes_of(self.request):
+        for rewrite in self.passes():
             program = run_pass(program, rewrite)
             after = Stage(rewrite.name, self._run(program), rewrite.effect)
-            rungs.append(_by_size(self._rung(before, reference, after)))
+            rungs.append(by_size(self._rung(before, reference, after)))
             ladder.gate(rungs)
             before = after
         self.program = program
@@ -81,7 +80,7 @@ class ModuleStages:
 
     def _run(self, program: Program) -> Tensor:
         with torch.no_grad():
-            return _flat(program.graph(*self.inputs))
+            return flat(program.graph(*self.inputs))
 
     def _rung(self, before: Stage, reference: Stage, after: Stage) -> Rung:
         if after.effect is Effect.EXACT:
@@ -93,16 +92,19 @@ class ModuleStages:
         """Lower the last graph; leaves the artifact and its facts."""
         from edgec.backends.xnnpack.static_lowering import lower_static
 
-        if self.program is None:
-            progress.enter("capture", "again, after an interruption")
-            _, program = self._capture()
-            for rewrite in passes_of(self.request):
-                program = run_pass(program, rewrite)
-            self.program = program
+        program = self.program or self._again(progress)
         progress.enter("lower")
-        lowered = lower_static(self.program)
+        lowered = lower_static(program)
         (folder / ARTIFACT).write_bytes(lowered.artifact)
-        save_facts(folder, _facts(self.program, lowered))
+        save_facts(folder, _facts(program, lowered))
+
+    def _again(self, progress: Progress) -> Program:
+        """The last graph of an export that was interrupted after its rungs were measured."""
+        progress.enter("capture", "again, after an interruption")
+        _, program = self._capture()
+        for rewrite in self.passes():
+            program = run_pass(program, rewrite)
+        return program
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
         """Execute the artifact on the example inputs and compare."""
@@ -111,12 +113,12 @@ class ModuleStages:
         if not self.inputs:
             assert self.request.source.factory is not None
             _, self.inputs = self.request.source.factory()
-        executed = Stage("artifact", _flat(Method(artifact)(self.inputs)))
+        executed = Stage("artifact", flat(Method(artifact)(self.inputs)))
         loose = rounds_weights(self.request.recipe)
         budget = {"max_relative": 0.1} if loose else ladder.FLOAT_LOWERING
         note = "executed by ExecuTorch on this machine"
         rung = lowering_rung(Stage(rewrite.final, logits["final"]), executed, budget, rounded=loose, note=note)
-        return [_by_size(rung)]
+        return [by_size(rung)]
 
 
 def _quality_budget(request: Request) -> dict[str, float]:
@@ -124,12 +126,12 @@ def _quality_budget(request: Request) -> dict[str, float]:
     return {"max_relative": request.recipe.budgets.get("max_relative", 0.25)}
 
 
-def _by_size(rung: Rung) -> Rung:
+def by_size(rung: Rung) -> Rung:
     """Without the figures that only a distribution over tokens has."""
     return rung.model_copy(update={"kl_mean": None, "kl_max": None, "top1_agreement": None})
 
 
-def _flat(outputs: Any) -> Tensor:
+def flat(outputs: Any) -> Tensor:
     """All output tensors as rows [1, N] of float32."""
     values = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
     return torch.cat([value.detach().float().reshape(1, -1) for value in values], 1)

@@ -12,12 +12,23 @@ from edgec.backends.static_artifact import StaticArtifact, StaticBackend, backen
 from edgec.exporter.bundle.manifest import Limits, Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.ladder import Stage, lowering_rung
+from edgec.exporter.parity.static_run import PREFILL, first_chunk
 from edgec.exporter.program import Program
 from edgec.exporter.progress import Progress
 from edgec.exporter.sources.weights import HeldWeights
 from edgec.exporter.stages import decoder, static_decoder
-from edgec.exporter.stages.compiled import Facts, Rewrite, method_info, pass_info, save_rewrite, state_info, write_facts
+from edgec.exporter.stages.compiled import (
+    Facts,
+    Rewrite,
+    WeightFact,
+    method_info,
+    pass_info,
+    save_rewrite,
+    state_info,
+    write_facts,
+)
 from edgec.exporter.stages.forms import Form
+from edgec.exporter.stages.lint import findings
 from edgec.exporter.stages.static_decoder import artifact_path, graph_stage, shared_passes, static_methods
 from edgec.exporter.stages.static_weights import static_weight_facts
 from edgec.exporter.stages.weight_facts import expected_bytes
@@ -52,7 +63,7 @@ class StaticDecoderStages:
         weights = HeldWeights(request.source.weights)
         progress.enter("reference")
         eager = decoder.eager_stage(request.source, weights, request.probe)
-        passes = shared_passes(request.recipe, request.limits)
+        passes = shared_passes(request.recipe, request.limits, request.calibration)
         capture = partial(self._captured, weights, progress)
         trained = request.source.trained
         done = decoder.rewrite(capture, eager, passes, request.probe, request.recipe, trained, progress)
@@ -75,15 +86,20 @@ class StaticDecoderStages:
         methods = self.methods or self._again(progress)
         progress.enter("lower")
         path = artifact_path(folder, self.form)
+        weights = static_weight_facts(methods)
+        chunk = first_chunk(methods[PREFILL], self.request.probe.tokens)
+        found = findings(methods, weights, {PREFILL: [chunk]})
         lowered = self.backend.lower(methods, path, lambda name, done, total: progress.step(done / total, name))
-        write_facts(folder, facts(methods, lowered, self.request.limits))
+        described = facts(methods, lowered, self.request.limits, weights)
+        write_facts(folder, described.model_copy(update={"lint": found}))
         self.methods = {}
 
     def _again(self, progress: Progress) -> Mapping[str, Program]:
         """The methods of an export that was interrupted after its rungs were measured."""
         assert self.request.source.weights is not None
         program = self._captured(HeldWeights(self.request.source.weights), progress)
-        for rewrite in shared_passes(self.request.recipe, self.request.limits):
+        request = self.request
+        for rewrite in shared_passes(request.recipe, request.limits, request.calibration):
             program = run_pass(program, rewrite, in_place=True)
         return static_methods(program, self.request.limits, self.form)
 
@@ -95,10 +111,9 @@ class StaticDecoderStages:
         return static_decoder.artifact_rungs(backend.execute(artifact), final, reference, *how)
 
 
-def facts(methods: Mapping[str, Program], lowered: StaticArtifact, limits: Limits) -> Facts:
+def facts(methods: Mapping[str, Program], lowered: StaticArtifact, limits: Limits, weights: list[WeightFact]) -> Facts:
     """The artifact's description."""
     first = next(iter(methods.values()))
-    weights = static_weight_facts(methods)
     states = next(iter(lowered.interfaces.values())).states
     return Facts(
         passes=[pass_info(change) for change in first.history],

@@ -1,0 +1,94 @@
+"""Models that are not decoders, for NPUs: the module's stages with a backend of static methods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from edgec.backends.static_artifact import StaticArtifact, StaticBackend, backend_of
+from edgec.exporter.bundle.manifest import LintFinding, Rung
+from edgec.exporter.parity.ladder import HALF_MODULE, ROUNDED_MODULE, Stage, lowering_rung
+from edgec.exporter.program import Program
+from edgec.exporter.progress import Progress
+from edgec.exporter.recipes import passes_for, rounds_weights
+from edgec.exporter.stages.artifact import function_of
+from edgec.exporter.stages.compiled import Facts, Rewrite, WeightFact, method_info, pass_info, write_facts
+from edgec.exporter.stages.lint import findings
+from edgec.exporter.stages.module import ModuleStages, by_size, flat
+from edgec.exporter.stages.static_decoder import artifact_path
+from edgec.exporter.stages.static_weights import static_weight_facts
+from edgec.exporter.stages.weight_facts import expected_bytes
+from edgec.passes.contract import Pass
+from edgec.passes.decompose_attention import DecomposeAttention
+from edgec.passes.finite_mask import FiniteMask
+from edgec.passes.fold_constants import FoldConstants
+from edgec.passes.fp16_safe_norm import Fp16SafeNorm
+from edgec.passes.fuse_rms_norm import FuseRmsNorm
+from edgec.passes.fuse_sdpa import FuseSdpa
+from edgec.passes.linear_to_conv2d import LinearToConv2d
+from edgec.passes.narrow_inputs import NarrowInputs
+from edgec.passes.quantized_form import decisions_of
+from edgec.passes.remove_noops import RemoveNoops
+from edgec.passes.split_linear import SplitLinear
+
+METHOD = "main"
+
+
+@dataclass
+class StaticModuleStages(ModuleStages):
+    """The stages of a model without a KV cache whose target has static methods."""
+
+    @property
+    def backend(self) -> StaticBackend:
+        """What lowers and executes it."""
+        return backend_of(self.request.form.module)
+
+    def passes(self) -> list[Pass]:
+        """The passes of a module on a Neural Engine, in order."""
+        form = self.request.form
+        weights = passes_for(self.request.recipe)
+        before: list[Pass] = [RemoveNoops(), FuseSdpa(), FuseRmsNorm(), *weights, DecomposeAttention()]
+        after: list[Pass] = [Fp16SafeNorm(), FoldConstants(), SplitLinear(form.linear_width, form.logits_width)]
+        conv: list[Pass] = [LinearToConv2d()] if form.convolutions else []
+        return [*before, *after, *conv, FiniteMask(), NarrowInputs()]
+
+    def lower(self, folder: Path, progress: Progress) -> None:
+        """Lower the last graph; leaves the artifact and its facts."""
+        program = self.program or self._again(progress)
+        weights = static_weight_facts({METHOD: program})
+        progress.enter("lower")
+        path = artifact_path(folder, self.request.form)
+        lowered = self.backend.lower({METHOD: program}, path, lambda step, i, n: progress.step(i / n, step))
+        found = findings({METHOD: program}, weights, {METHOD: [self._given()]})
+        write_facts(folder, _described(program, lowered, weights, found))
+
+    def _given(self) -> tuple[Tensor, ...]:
+        """The example inputs."""
+        if not self.inputs:
+            assert self.request.source.factory is not None
+            _, self.inputs = self.request.source.factory()
+        return self.inputs
+
+    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
+        """Execute the artifact on the example inputs and compare."""
+        executed = Stage("artifact", flat(tuple(function_of(artifact, self.request.form)(self._given()))))
+        loose = rounds_weights(self.request.recipe)
+        budget = ROUNDED_MODULE if loose else HALF_MODULE
+        final = Stage(rewrite.final, logits["final"])
+        return [by_size(lowering_rung(final, executed, budget, rounded=True, note=self.backend.EXECUTED_BY))]
+
+
+def _described(program: Program, lowered: StaticArtifact, weights: list[WeightFact], found: list[LintFinding]) -> Facts:
+    return Facts(
+        passes=[pass_info(change) for change in program.history],
+        methods=[method_info(interface, name) for name, interface in lowered.interfaces.items()],
+        states=[],
+        limits=None,
+        delegation=lowered.delegation,
+        operators=list(lowered.operators),
+        weights=weights,
+        expected_weight_bytes=expected_bytes(weights, decisions_of(program.graph)),
+        lint=found,
+    )

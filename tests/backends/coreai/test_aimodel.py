@@ -1,0 +1,39 @@
+"""Static methods as a Core AI model, executed by Apple's own runtime."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(find_spec("coreai_torch") is None, reason="edgec[coreai] is not installed")
+
+
+def test_methods_keep_the_captured_numbers_and_share_their_states(tmp_path: Path) -> None:
+    from edgec.backends.coreai import aimodel
+    from edgec.exporter.parity.static_run import run_static
+    from tests.passes.static_methods import PLAN, cached, methods, reference, tokens
+    from tests.passes.test_static_methods import passes, relative
+
+    path = tmp_path / "model.aimodel"
+    aimodel.lower(methods(cached("llama"), passes()), path, lambda step, done, total: None)
+    executed = aimodel.execute(path)
+    assert set(executed.functions) == {"prefill", "decode"}
+    # float16 against float32: 7e-3 of the largest logit at most over ten families in Core ML.
+    assert relative(run_static(executed, tokens(), PLAN), reference("llama")) < 3e-2
+    assert set(executed.states) == {f"{role}_cache_{layer}" for role in ("key", "value") for layer in range(3)}
+
+
+def test_the_resource_section_holds_the_weights(tmp_path: Path) -> None:
+    from edgec.backends.coreai import aimodel
+    from tests.passes.static_methods import cached, methods
+    from tests.passes.test_static_methods import passes
+
+    path = tmp_path / "model.aimodel"
+    programs = methods(cached("llama"), passes())
+    aimodel.lower(programs, path, lambda step, done, total: None)
+    layout = aimodel.layout(path)
+    weights = sum(tensor.numel() * 2 for tensor in cached("llama").graph.parameters())
+    assert layout.artifact_bytes == sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    assert sum(run.bytes for run in layout.stored) >= weights

@@ -1,0 +1,67 @@
+"""How static methods are fed: whole chunks, one that is not full, single tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+import torch
+from torch import Tensor
+
+from edgec.exporter.parity.static_run import joined_logits, methods_step, run_static, static_plan, write_new_rows
+
+
+class Recorded:
+    """Methods that remember what they were given; the logits are the token of row ``last``."""
+
+    chunk = 8
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, list[int], int, int]] = []
+
+    def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
+        tokens = inputs["tokens"][0].tolist()
+        self.calls.append((method, tokens, int(inputs["start"]), int(inputs["last"])))
+        return torch.tensor([float(tokens[int(inputs["last"])])])
+
+
+def test_a_plan_has_three_chunks_of_which_the_last_is_padded_and_32_tokens() -> None:
+    plan = static_plan(256, 64)
+    assert [call.size for call in plan] == [64, 64, 40] + [1] * 32
+    assert [call.start for call in plan[:4]] == [0, 64, 128, 168]
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 20, 40])
+def test_a_plan_never_writes_behind_the_context(length: int) -> None:
+    for call in static_plan(length, 8):
+        assert call.start + (8 if call.size > 1 else 1) <= length
+
+
+def test_padding_lies_behind_the_last_row() -> None:
+    methods = Recorded()
+    logits = run_static(methods, list(range(100, 140)), static_plan(40, 8))
+    padded = methods.calls[2]
+    assert padded == ("prefill", [116, 117, 118, 119, 120, 0, 0, 0], 16, 4)
+    assert logits[2].item() == 120
+    assert methods.calls[3] == ("decode", [121], 21, 0)
+
+
+def test_tokens_at_any_position_become_calls() -> None:
+    methods = Recorded()
+    step = methods_step(methods)
+    logits = step(torch.tensor([[7, 8, 9]]), torch.tensor([4, 5, 6]), torch.tensor([2]))
+    assert methods.calls == [("prefill", [7, 8, 9, 0, 0, 0, 0, 0], 4, 2)]
+    assert logits.shape == (1, 1, 1)
+    assert logits.item() == 9
+
+
+def test_new_rows_go_to_their_slots_and_logits_come_together() -> None:
+    states = {"key_cache_0": torch.zeros(1, 1, 6, 2)}
+    outputs = {
+        "logits_0": torch.ones(1, 1, 2),
+        "logits_1": torch.zeros(1, 1, 1),
+        "new_key_cache_0": torch.ones(1, 1, 2, 2),
+    }
+    write_new_rows(states, outputs, 3)
+    assert states["key_cache_0"][0, 0, :, 0].tolist() == [0, 0, 0, 1, 1, 0]
+    assert joined_logits(outputs).tolist() == [1, 1, 0]

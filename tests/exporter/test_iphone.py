@@ -1,0 +1,114 @@
+"""``edgec export --target iphone`` end to end, on models of a few kilobytes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import edgec
+from edgec.errors import BudgetError, InputError
+from edgec.exporter.bundle.folder import open_bundle
+from edgec.exporter.bundle.manifest import Manifest
+from edgec.exporter.parity import ladder
+from edgec.runtime_py.verify import verify
+
+FORMATS = {"mlpackage": "model.mlpackage", "pte": "model.pte", "aimodel": "model.aimodel"}
+
+
+@pytest.fixture(scope="module")
+def package(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("iphone") / "tiny-iphone.edgec"
+    return edgec.export(tiny_folder, target="iphone", format="mlpackage", recipe="float", context=128, out=out)
+
+
+def test_a_bundle_holds_the_package_and_its_methods(package: Path) -> None:
+    manifest = open_bundle(package).manifest
+    assert (manifest.format, manifest.artifact) == ("mlpackage", "model.mlpackage")
+    assert [method.name for method in manifest.methods] == ["prefill", "decode"]
+    assert {tensor.name for tensor in manifest.methods[0].inputs} == {"tokens", "start", "last"}
+    assert {state.dtype for state in manifest.states} == {"float16"}
+    assert all(state.shape[-1] % 32 == 0 for state in manifest.states)
+
+
+def test_the_ladder_ends_with_the_executed_artifact(package: Path) -> None:
+    rungs = open_bundle(package).manifest.parity
+    assert [rung.stage for rung in rungs[-2:]] == ["static methods", "artifact"]
+    assert rungs[-1].top1_agreement == 1.0
+    assert "simulated" in rungs[-1].note
+    assert rungs[-1].positions > 10
+
+
+def test_the_bundle_verifies_and_generates(package: Path) -> None:
+    assert verify(package).passed
+    assert len(edgec.load(package).generate([3, 4, 5], max_new_tokens=4).tokens) == 4
+
+
+def test_an_artifact_with_a_permuted_weight_is_caught(package: Path, tmp_path: Path) -> None:
+    from edgec.backends.coreml.interpreter import load_package  # noqa: F401  (the ladder executes through it)
+
+    manifest = open_bundle(package).manifest
+    import shutil
+
+    copy = tmp_path / "model.mlpackage"
+    shutil.copytree(package / manifest.artifact, copy)
+    weights = copy / "Data" / "com.apple.CoreML" / "weights" / "weight.bin"
+    raw = bytearray(weights.read_bytes())
+    middle = len(raw) // 2
+    raw[middle : middle + 512], raw[middle + 512 : middle + 1024] = (
+        raw[middle + 512 : middle + 1024],
+        raw[middle : middle + 512],
+    )
+    weights.write_bytes(raw)
+    with pytest.raises(BudgetError, match="E201"):
+        ladder.gate([_compared(package, copy, manifest)])
+
+
+def _compared(package: Path, copy: Path, manifest: Manifest) -> ladder.Rung:
+    """The intact package against the changed one, on seeded tokens."""
+    from edgec.backends.coreml.mlpackage import execute
+    from edgec.exporter.parity.static_run import run_static, static_plan
+
+    tokens = list(range(1, 100))
+    plan = static_plan(len(tokens), manifest.limits.prefill_chunk if manifest.limits else 64)
+    one, other = (run_static(execute(path), tokens, plan) for path in (package / manifest.artifact, copy))
+    return ladder.lowering_rung(
+        ladder.Stage("intact", one), ladder.Stage("changed", other), {"max_relative": 1e-4, "top1_agreement": 1.0}
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", ["pte", "aimodel"])
+def test_other_formats_end_to_end(format: str, tiny_folder: Path, tmp_path: Path) -> None:
+    bundle = edgec.export(
+        tiny_folder, target="iphone", format=format, recipe="float", context=128, out=tmp_path / "x.edgec"
+    )
+    manifest = open_bundle(bundle).manifest
+    assert manifest.artifact == FORMATS[format]
+    assert manifest.parity[-1].top1_agreement == 1.0
+    assert verify(bundle).passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["lut4", "int4-channel"])
+def test_compressed_weights_end_to_end(recipe: str, tiny_folder: Path, tmp_path: Path) -> None:
+    bundle = edgec.export(
+        tiny_folder, target="iphone", format="mlpackage", recipe=recipe, context=128, out=tmp_path / "x.edgec"
+    )
+    manifest = open_bundle(bundle).manifest
+    assert manifest.parity[-2].stage == "artifact"
+    assert manifest.ledger is not None
+
+
+def test_what_static_methods_cannot_do_is_refused_at_once(tiny_folder: Path, tmp_path: Path) -> None:
+    prompt = tmp_path / "system.txt"
+    prompt.write_text("You are Lily.")
+    with pytest.raises(InputError, match="E402"):
+        edgec.export(tiny_folder, target="iphone", system_prompt=prompt, out=tmp_path / "x.edgec")
+
+
+def test_a_format_that_the_unit_lacks_is_refused(tiny_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="E403") as caught:
+        edgec.export(tiny_folder, target="host", format="aimodel", out=tmp_path / "x.edgec")
+    assert json.dumps(caught.value.to_json())

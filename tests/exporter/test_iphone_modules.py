@@ -1,0 +1,25 @@
+"""Encoders and vision models through ``edgec export --target iphone``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import edgec
+from edgec.exporter.bundle.folder import open_bundle
+from edgec.runtime_py.verify import verify
+
+FACTORIES = {name: f"tests.exporter.module_factories:{name}" for name in ("vit", "bert")}
+
+
+@pytest.mark.parametrize("format", ["mlpackage", pytest.param("pte", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", FACTORIES)
+def test_a_module_becomes_one_function(kind: str, format: str, tmp_path: Path) -> None:
+    out = tmp_path / f"{kind}.edgec"
+    bundle = edgec.export(FACTORIES[kind], target="iphone", format=format, recipe="float", out=out)
+    manifest = open_bundle(bundle).manifest
+    assert [method.name for method in manifest.methods] == ["main"]
+    assert manifest.parity[-1].stage == "artifact"
+    assert manifest.parity[-1].passed
+    assert verify(bundle).passed
