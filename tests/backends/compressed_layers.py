@@ -41,6 +41,7 @@ FORMS = (
     Form("balanced", balanced(1)),
     Form("sparse", lut(4, 16, 0.5), constexpr=_SPARSE),
     Form("sparse 2:4", lut(4, 16, 0.5, 4), constexpr=_SPARSE),
+    Form("sparse convolution", lut(4, 16, 0.5), "conv", _SPARSE),
     Form("int4 channel", WeightScheme(4, 0, activation_bits=0), constexpr=_SCALED),
     Form("int4 block 32", WeightScheme(4, 32, activation_bits=0), constexpr=_SCALED),
     Form("int8 channel", WeightScheme(8, 0, activation_bits=0), constexpr=_SCALED),
