@@ -12,6 +12,7 @@ import argparse
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,9 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=int, default=8192, help="held-out tokens")
+    parser.add_argument("--only", default="", help="rows whose name contains this text")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     options = parser.parse_args(arguments)
-    rows = measure(options.tokens)
+    rows = measure(options.tokens, options.only)
     if options.json:
         print(json.dumps({"rows": [asdict(row) for row in rows]}, indent=1))
         return
@@ -70,8 +72,8 @@ def line(row: Row) -> str:
     return f"| {row.name} | {'yes' if row.calibrated else 'no'} | {bits} | {rest} |"
 
 
-def measure(tokens: int) -> Iterator[Row]:
-    """A row for the float model, one for each form, and one for each recipe."""
+def measure(tokens: int, only: str = "") -> Iterator[Row]:
+    """A row for the float model, one for each form, and one for each recipe, if its name contains ``only``."""
     from transformers import AutoTokenizer
 
     from examples.train_example import held_out_text, training_passages
@@ -84,7 +86,8 @@ def measure(tokens: int) -> Iterator[Row]:
     program = float_program()
     reference = _log_probabilities(program, windows)
     yield _row("float", False, reference, reference, windows, None)
-    for name, passes, calibrated in (*forms(known), *recipes(known)):
+    chosen = (form for form in chain(forms(known), recipes(known)) if only in form[0])
+    for name, passes, calibrated in chosen:
         changed = _applied(program, passes)
         yield _row(name, calibrated, _log_probabilities(changed, windows), reference, windows, _bits(changed))
 

@@ -26,9 +26,9 @@ GROUP_ROWS = 16
 LAYER = ((2048, 2048), (512, 2048), (512, 2048), (2048, 2048), (1024, 2048), (1024, 2048), (2048, 1024))
 """Query, key, value, output, gate, up and down projections: 15.7 million weights."""
 LAYERS = 4
-PART_ROWS = 64
+PART_ROWS = 128
 GOAL = 10.0
-_ERROR = 1.001
+_ERROR = 1.005
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Row:
 
     @property
     def passed(self) -> bool:
-        """Fast enough, and no worse but for a thousandth."""
+        """Fast enough, and no worse but for half a percent of what the exact optimum leaves."""
         return self.speedup >= GOAL and self.error_ratio <= _ERROR
 
 
@@ -71,8 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(json.dumps({"weights": weights(), "rows": [asdict(row) for row in rows]}, indent=1))
         return
     print(f"Full set: {weights():,} weights.\n")
-    print("| bits | edgec, ns/weight | coremltools, ns/weight | ratio (goal 10) | squared error, ratio | full set, s |")
-    print("|---|---|---|---|---|---|")
+    print("| bits | edgec, ns/weight | coremltools, ns/weight | ratio | squared error, ratio | full set, s | goal |")
+    print("|---|---|---|---|---|---|---|")
     for row in rows:
         print(line(row), flush=True)
 
@@ -81,7 +81,7 @@ def line(row: Row) -> str:
     """A row in Markdown."""
     full = "" if row.full_s is None else f"{row.full_s:.1f} against {row.theirs_full_s:.0f} (estimated)"
     parts = f"{row.ours_ns:.0f} | {row.theirs_ns:,.0f} | {row.speedup:.0f} | {row.error_ratio:.4f}"
-    return f"| {row.bits} | {parts} | {full} |"
+    return f"| {row.bits} | {parts} | {full} | {'met' if row.passed else 'missed'} |"
 
 
 def weights() -> int:
@@ -96,7 +96,8 @@ def measure(widths: Sequence[int], full: Sequence[int]) -> Iterator[Row]:
     torch.set_num_threads(1)
     part = [matrix(index, PART_ROWS, width) for index, (_, width) in enumerate(LAYER)]
     count = sum(each.numel() for each in part)
-    _ours(part[0], 4)
+    for warm_up in (_ours, _theirs):
+        warm_up(part[0], 4)
     for bits in widths:
         ours_s, ours = _timed(lambda bits=bits: sum(_ours(each, bits) for each in part))
         theirs_s, theirs = _timed(lambda bits=bits: sum(_theirs(each, bits) for each in part))
