@@ -4,9 +4,9 @@ A group's values are counted in fine bins; clusters are ranges of bins, and what
 prefix sums alone: a cluster of weight n and sum s saves s^2 / n of squared error. Boundaries start where the cube root
 of the density asks for them (Panter and Dite 1951) and move a little by Lloyd's rule. Then, at ever smaller steps, the
 best of a few positions around each boundary is chosen for all boundaries together by dynamic programming, which finds
-what moving one boundary after the other cannot. Measured against the exact optimum (kmeans1d, which coremltools uses)
-on trained, normal, Laplace and Student-t values, groups of 4,096 to 16,384: squared error x 1.0000 to 1.0013 at 1 to 6
-bits, at 45 ns a value for 4 bits against 1,830.
+what moving one boundary after the other cannot. Measured on heavy-tailed values, groups of 16 rows of 1,024 or 2,048,
+against the exact optimum (kmeans1d, which coremltools uses): squared error x 1.0000 to 1.0012 at 2 to 8 bits; CPU time
+a value 51 ns at 4 bits against 1,385.
 """
 
 from __future__ import annotations
