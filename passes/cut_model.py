@@ -1,4 +1,4 @@
-"""One static method as several, each below a size, because the Neural Engine's compiler fails on files above about 1 GB.
+"""One static method as several, each below a size: the Neural Engine's compiler fails on files above about 1 GB.
 
     tokens -> embedding -> layer 0 ... layer 27 -> logits
     ==>

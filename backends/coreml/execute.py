@@ -67,7 +67,7 @@ class PartedMethods:
         given = dict(inputs)
         for part in self.parts:
             outputs = part.outputs(method, given)
-            given.update({HIDDEN: value for name, value in outputs.items() if name == NEXT})
+            given |= {HIDDEN: outputs[NEXT]} if NEXT in outputs else {}
         return joined_logits(outputs)
 
 

@@ -1,6 +1,6 @@
 """The format ``mlpackage``: an app loads the package itself (iOS 18 on).
 
-Above ``PART_BYTES`` of weights the artifact is a folder of packages, ``part_0.mlpackage`` and so on, that are called one
+Above ``PART_BYTES`` of weights the artifact is a folder of packages, ``part_0.mlpackage`` and so on, called one
 after the other: each but the last gives ``next_hidden``, which is ``hidden`` for the next one.
 """
 

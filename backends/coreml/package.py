@@ -15,9 +15,10 @@ from typing import Any
 
 from edgec.errors import InputError
 from edgec.exporter.capture.reexport import reexport
-from edgec.exporter.program import Program
+from edgec.exporter.program import Program, TensorType
 from edgec.passes.contract import run_pass
 from edgec.passes.half_precision import HalfPrecision
+from edgec.passes.separate_bias import SeparateBias
 
 Progress = Callable[[str, int, int], None]
 DEPLOYMENT_TARGET = "iOS18"
@@ -63,19 +64,39 @@ def _convert(program: Program, name: str) -> Any:
     from edgec.backends.coreml.converters import register
 
     register()
-    half = run_pass(program, HalfPrecision())
-    exported = reexport(half.graph, half.interface).run_decompositions({})
+    half = run_pass(run_pass(program, SeparateBias()), HalfPrecision())
+    exported = reexport(half.graph, half.interface).run_decompositions(decompositions())
     try:
         return ct.convert(
             exported,
             minimum_deployment_target=ct.target[DEPLOYMENT_TARGET],
             compute_precision=ct.precision.FLOAT16,
             compute_units=ct.ComputeUnit.CPU_AND_NE,
+            inputs=[_declared(tensor) for tensor in half.interface.inputs],
             outputs=[ct.TensorType(name=tensor.name) for tensor in half.interface.outputs],
             skip_model_load=True,
         )
     except (NotImplementedError, RuntimeError, ValueError, AssertionError) as error:
         raise refused(name, error) from error
+
+
+def _declared(tensor: TensorType) -> Any:
+    """An input with its dtype; left to itself coremltools takes floats as float32."""
+    import coremltools as ct
+    import numpy as np
+
+    dtype = {"torch.float16": np.float16, "torch.int32": np.int32}.get(str(tensor.dtype), np.float32)
+    return ct.TensorType(name=tensor.name, shape=tensor.shape, dtype=dtype)
+
+
+def decompositions() -> Any:
+    """Operators that coremltools does not know, in those that it does; all others stay whole."""
+    import torch
+    from torch._decomp import get_decompositions
+
+    aten = torch.ops.aten
+    table = get_decompositions([aten.new_ones.default, aten.new_zeros.default, aten.new_full.default])
+    return {**table, aten.__and__.Tensor: torch.logical_and, aten.__or__.Tensor: torch.logical_or}
 
 
 def refused(method: str, error: Exception) -> InputError:

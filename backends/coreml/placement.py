@@ -11,6 +11,8 @@ from edgec.backends.coreml.interpreter.graph import read_graph
 from edgec.backends.coreml.interpreter.proto import read_spec
 from edgec.exporter.bundle.manifest import Delegation, Fallback
 
+# How a delegate's results are told apart: no operator of its own.
+_RESULT = "getitem"
 _OUTSIDE = "coremltools has no form for it; ExecuTorch's CPU kernel runs it, and Core ML is left and entered again"
 
 
@@ -41,7 +43,8 @@ def outside(lowered: Any) -> tuple[Delegation, tuple[str, ...]]:
     found = [get_delegation_info(lowered.exported_program(name).graph_module) for name in sorted(lowered.methods)]
     counts: Counter[str] = Counter()
     for info in found:
-        counts.update({k: v.non_delegated for k, v in info.delegation_by_operator.items() if v.non_delegated})
+        found_outside = {k: v.non_delegated for k, v in info.delegation_by_operator.items() if k != _RESULT}
+        counts.update({name: count for name, count in found_outside.items() if count})
     within = sum(info.num_delegated_nodes for info in found)
     total = (within + sum(counts.values())) or 1
     delegation = Delegation(

@@ -26,6 +26,7 @@ from edgec.exporter.parity.static_run import PREFILL, joined_logits, write_new_r
 from edgec.exporter.program import Interface, Program
 from edgec.passes.contract import run_pass
 from edgec.passes.half_precision import HalfPrecision, half_interface
+from edgec.passes.separate_bias import SeparateBias
 
 if TYPE_CHECKING:
     from edgec.backends.coreml.pte_program import PteMethod
@@ -43,7 +44,7 @@ def lower(methods: Mapping[str, Program], path: Path, progress: Progress) -> Sta
     exported = {}
     for index, (name, program) in enumerate(methods.items()):
         progress("convert", index, len(methods) + 2)
-        half = run_pass(program, HalfPrecision())
+        half = run_pass(run_pass(program, SeparateBias()), HalfPrecision())
         exported[name] = reexport(half.graph, half.interface)
     progress("delegate", len(methods), len(methods) + 2)
     with quiet():
