@@ -13,11 +13,16 @@ namespace {
 // From so many rows per KV head on, unpacking keys for matrix products pays: measured over 960 keys in all four formats,
 // both ways cost the same at 16 to 24 rows.
 constexpr int64_t kRowsForTiles = 20;
+// So many tokens are computed exactly as each would be alone: what verifies a draft must say what decoding says.
+constexpr int64_t kVerifiedQueries = 16;
+// Keys of a part of few rows. Parts begin at fixed slots and are added in their order: a token's result depends neither
+// on the tokens computed with it nor on the number of threads.
+constexpr int64_t kKeysPerPart = 128;
 // Multiply-adds of about 10 us on one core. Measured with ExecuTorch's pool on 2 cores: a second thread costs 2 us while
 // it still spins after XNNPACK's last call, and 7 to 30 us once it sleeps (some 50 us later).
 constexpr int64_t kWorthWaking = 1 << 18;
 // Fewer keys than this are not shared among threads.
-constexpr int64_t kKeysPerPart = 64;
+constexpr int64_t kKeysPerCut = 64;
 
 struct PartScratch {};
 struct HeadScratch {};
@@ -33,12 +38,18 @@ int64_t keys_seen(const Attention& call, const Queries& queries) {
 // How many parts the keys are cut into so that every thread has work.
 int64_t parts_of(int64_t keys, int64_t units) {
   const int64_t wanted = (threads() + units - 1) / units;
-  return std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, keys / kKeysPerPart));
+  return std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, keys / kKeysPerCut));
 }
 
 // What the i-th part's weights are multiplied with to be relative to the greatest maximum.
 inline float factor_of(const Running& row, float highest) {
   return exp2(broadcast(row.maximum - highest))[0];
+}
+
+// The learned sink of a query head: a key that everybody sees and that has no value.
+Running sink_of(const Attention& call, int64_t head) {
+  if (call.sink_logits == nullptr) return {};
+  return {call.sink_logits[head] * kLog2e, 1.0f};
 }
 
 // Rows of one KV head: the parts' sums, each brought to the greatest maximum, over the sum of all weights.
@@ -48,10 +59,13 @@ void finish(const Attention& call, const Queries& queries, int64_t head, int64_t
   const int64_t width = call.values.width, group = call.group();
   for (int64_t row = 0; row < queries.count * group; row++) {
     float* out = call.out + ((queries.first + row / group) * call.heads + head * group + row % group) * width;
-    float highest = kNothingYet, sum = 0.0f;
+    const Running sink = sink_of(call, head * group + row % group);
+    float highest = sink.maximum;
     for (int64_t i = 0; i < parts; i++) highest = std::max(highest, part(i).rows[row].maximum);
+    float sum = sink.sum * factor_of(sink, highest);
     for (int64_t i = 0; i < parts; i++) sum += part(i).rows[row].sum * factor_of(part(i).rows[row], highest);
     const float inverse = sum > 0.0f ? 1.0f / sum : 0.0f;
+    if (parts == 0) std::fill_n(out, width, 0.0f);
     for (int64_t i = 0; i < parts; i++) {
       const Partial from = part(i);
       const float share = factor_of(from.rows[row], highest) * inverse;
@@ -64,13 +78,14 @@ void finish(const Attention& call, const Queries& queries, int64_t head, int64_t
 // All heads at once; threads share the keys.
 void attend_few(const Attention& call) {
   const Queries queries = queries_of(call, 0, call.queries);
-  const int64_t keys = keys_seen(call, queries), parts = parts_of(keys, 1);
+  const Spans spans(call.geometry, queries.lowest, queries.highest, kKeysPerPart);
+  const int64_t parts = spans.parts(kKeysPerPart);
   const int64_t rows = call.queries * call.heads, width = call.values.width;
   const auto memory = scratch<PartScratch>({parts * rows * width, parts * rows * 2});
   auto* running = reinterpret_cast<Running*>(memory[1]);
-  for_units(parts, worth_waking(call, keys), [&](int64_t i) {
+  for_units(parts, worth_waking(call, spans.keys()), [&](int64_t i) {
     const Partial into{running + i * rows, memory[0] + i * rows * width, width};
-    attend_rows(call, queries, keys * i / parts, keys * (i + 1) / parts, into);
+    attend_rows(call, queries, spans.part(i, kKeysPerPart), into);
   });
   const int64_t head_rows = call.queries * call.group();
   for (int64_t head = 0; head < call.keys.heads; head++) {
@@ -136,15 +151,10 @@ void shape_scores(const Attention& call, int64_t query, const Span& span, float*
   hide(scores, first, end, call.geometry.seen(call.positions[query], span.position, span.count));
 }
 
-Running start_of(const Attention& call, int64_t head, bool first_part) {
-  if (call.sink_logits == nullptr || !first_part) return {};
-  return {call.sink_logits[head] * kLog2e, 1.0f};
-}
-
 void attend(const Attention& call) {
   if (call.queries == 0) return;
-  const bool few = call.queries * call.group() < kRowsForTiles && rows_serve(call);
-  few ? attend_few(call) : attend_many(call);
+  const bool small = call.queries <= kVerifiedQueries || call.queries * call.group() < kRowsForTiles;
+  small && rows_serve(call) ? attend_few(call) : attend_many(call);
 }
 
 }  // namespace edgec

@@ -50,9 +50,6 @@ struct Partial {
 
 Queries queries_of(const Attention& call, int64_t first, int64_t count);
 
-// What a row of query head `head` starts with; the learned sink counts in the first part of the keys only.
-Running start_of(const Attention& call, int64_t head, bool first_part);
-
 void attend(const Attention& call);
 
 }  // namespace edgec

@@ -41,7 +41,8 @@ struct Geometry {
 // All keys that queries at positions lowest..highest see, in order of their positions.
 class Spans {
  public:
-  Spans(const Geometry& in, int64_t lowest, int64_t highest) {
+  // Behind the sinks they begin at a multiple of `aligned` slots, with keys that no query may see any more.
+  Spans(const Geometry& in, int64_t lowest, int64_t highest, int64_t aligned = 1) {
     const int64_t high = std::min(highest, in.last);
     int64_t from = in.window ? std::max<int64_t>(0, lowest - in.window + 1) : 0;
     if (in.sink > 0) {
@@ -49,6 +50,7 @@ class Spans {
       from = std::max(from, in.sink);
     }
     if (in.ring > 0) from = std::max(from, in.last - in.ring + 1);
+    from -= (in.slot(from) - in.sink) % aligned;
     while (from <= high) {
       const int64_t slot = in.slot(from);
       const int64_t room = in.ring > 0 ? in.sink + in.ring - slot : high - from + 1;
@@ -58,6 +60,21 @@ class Spans {
   }
 
   int64_t keys() const { return keys_; }
+
+  // How many parts of at most `most` keys there are, none of which crosses the end of a span.
+  int64_t parts(int64_t most) const {
+    int64_t found = 0;
+    for (int i = 0; i < size_; i++) found += (spans_[i].count + most - 1) / most;
+    return found;
+  }
+
+  // The index-th of them.
+  Span part(int64_t index, int64_t most) const {
+    int i = 0;
+    for (; index >= (spans_[i].count + most - 1) / most; i++) index -= (spans_[i].count + most - 1) / most;
+    const int64_t at = index * most;
+    return {spans_[i].slot + at, spans_[i].position + at, std::min(most, spans_[i].count - at)};
+  }
 
   // Calls use(span) for keys begin..end-1 of the whole sequence, cut into pieces of at most `most`.
   template <typename Use>

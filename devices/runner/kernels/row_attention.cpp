@@ -174,19 +174,19 @@ bool rows_serve(const Attention& call) {
   return whole_pairs(call.keys) && whole_pairs(call.values);
 }
 
-void attend_rows(const Attention& call, const Queries& queries, int64_t begin, int64_t end, Partial into) {
+void attend_rows(const Attention& call, const Queries& queries, const Span& part, Partial into) {
   const int64_t rows = queries.count * call.heads;
   const auto memory = scratch<RowScratch>({rows * call.keys.width, rows, rows * kKeys});
   const Unit unit{call, queries, queries.count * call.group(), memory[0], memory[1], memory[2], into};
   load_queries(unit);
   std::fill_n(into.out, rows * into.stride, 0.0f);
-  for (int64_t row = 0; row < rows; row++) into.rows[row] = start_of(call, unit.q_head(row), begin == 0);
-  const Spans spans(call.geometry, queries.lowest, queries.highest);
-  spans.pieces(begin, end, kKeys, [&](const Span& span) {
+  std::fill_n(into.rows, rows, Running{});
+  for (int64_t at = 0; at < part.count; at += kKeys) {
+    const Span span{part.slot + at, part.position + at, std::min<int64_t>(kKeys, part.count - at)};
     with_kind(call.keys.kind, [&](auto kind) { score<kind>(unit, span); });
     absorb_tile(unit, span);
     with_kind(call.values.kind, [&](auto kind) { add_values<kind>(unit, span); });
-  });
+  }
   for (int64_t row = 0; row < rows; row++) from_lanes(call.values.kind, into.out + row * into.stride, call.values.width);
 }
 

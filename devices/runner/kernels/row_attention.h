@@ -9,9 +9,9 @@ namespace edgec {
 // Whether the heads are made of whole vectors.
 bool rows_serve(const Attention& call);
 
-// The rows of all heads of `queries`, over keys begin..end-1 of what they see: row i belongs to KV head
+// The rows of all heads of `queries`, over the keys of `part`: row i belongs to KV head
 // i / (count * group), query first + i / group % count, and head i % group of the group. The partial result lies in
 // `rows` and `out`, [count * heads] and [count * heads, values.width].
-void attend_rows(const Attention& call, const Queries& queries, int64_t begin, int64_t end, Partial into);
+void attend_rows(const Attention& call, const Queries& queries, const Span& part, Partial into);
 
 }  // namespace edgec

@@ -173,7 +173,7 @@ void attend_tiled(const Attention& call, const Queries& queries, int64_t head, i
   const Tile tile = prepare(call, queries, head, into);
   load_queries(tile);
   std::fill_n(into.out, tile.rows * into.stride, 0.0f);
-  for (int64_t row = 0; row < tile.rows; row++) into.rows[row] = start_of(call, tile.q_head(row), begin == 0);
+  std::fill_n(into.rows, tile.rows, Running{});
   const Spans spans(call.geometry, queries.lowest, queries.highest);
   spans.pieces(begin, end, kKeys, [&](const Span& span) { attend_span(tile, span); });
 }

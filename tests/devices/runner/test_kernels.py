@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -124,6 +124,24 @@ def test_caches_have_the_references_bits_and_attention_its_values(kernel: Kernel
     call = (rows, now, keys, values, key_grid, value_grid, case.width**-0.5, *layout, case.softcap, logits)
     wanted = operators.cached_attention(q, *call)
     assert float((kernel.cached_attention(q, *call) - wanted).abs().max()) <= TOLERANCE * float(wanted.abs().max())
+
+
+@PROPERTY
+@given(case=CASES, alone=st.integers(0, 15))
+def test_a_token_is_computed_exactly_as_it_would_be_alone(kernel: Kernels, case: Case, alone: int) -> None:
+    """What verifies drafted tokens must say what decoding says: the same bits, whatever else is in the call."""
+    case = replace(case, width=max(32, case.width // 32 * 32), value_width=max(32, case.value_width // 32 * 32))
+    torch.manual_seed(case.seed)
+    (keys, key_grid), (values, value_grid) = (fill(case, w, kernel) for w in (case.width, case.value_width))
+    now = torch.arange(case.total).split(case.chunk)[-1][:16]
+    heads = case.kv_heads * case.group
+    q, logits = torch.randn(1, len(now), heads, case.width), torch.randn(heads) if case.sinks else None
+    layout = (case.window, case.ring_slots, case.sink)
+    cache = (keys, values, key_grid, value_grid, case.width**-0.5, *layout, case.softcap, logits)
+    row = alone % len(now)
+    together = kernel.cached_attention(q, now, now, *cache)[:, row]
+    single = kernel.cached_attention(q[:, row : row + 1].contiguous(), now[row : row + 1], now, *cache)[:, 0]
+    assert torch.equal(together, single)
 
 
 @pytest.mark.parametrize("dtype", KINDS)
