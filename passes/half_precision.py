@@ -3,9 +3,9 @@
     W float32 | bfloat16 -> to(float32) -> conv2d(x float32)          ==>          W float16 -> conv2d(x float16)
 
 Integers stay; outputs and states are float16, other inputs stay as they are and are cast first. Legality: nothing in
-the graph exceeds 65504 in float16, which ``fp16_safe_norm``, ``finite_mask`` and ``position_tables`` see to, and the ladder checks. Approximate: it is the
-rounding of the device, and the artifact is compared with the float32 graph. Weights are halved: 0.6 G parameters of
-float32 take 2.4 GB, then 1.2 GB.
+the graph exceeds 65504 in float16, which ``fp16_safe_norm``, ``finite_mask`` and ``position_tables`` see to, and the
+ladder checks. Approximate: it is the rounding of the device, and the artifact is compared with the float32 graph.
+Weights are halved: 0.6 G parameters of float32 take 2.4 GB, then 1.2 GB.
 """
 
 from __future__ import annotations

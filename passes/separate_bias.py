@@ -4,8 +4,8 @@
     linear(x, W, b)                    ==>          linear(x, W) + b
 
 coremltools widens a float16 input to float32 where a Python number met it, and its weight with it, but not the bias,
-and then refuses the layer; its own passes join layer and bias again. Legality: every convolution over two dimensions and
-every linear layer. Exact.
+and then refuses the layer; its own passes join layer and bias again. Legality: every convolution over two dimensions
+and every linear layer. Exact.
 """
 
 from __future__ import annotations

@@ -101,9 +101,8 @@ def _visible(emit: Emitter, call: CachedCall, columns: Node) -> Node:
 
 
 def _additive(emit: Emitter, seen: Node, repeats: int) -> Node:
-    shown = emit(aten.scalar_tensor.default, 0.0, dtype=torch.float32)
-    hidden = emit(aten.scalar_tensor.default, HIDDEN, dtype=torch.float32)
-    mask = emit(aten.where.self, seen, shown, hidden)
+    # Arithmetic, since coremltools stores both branches of a selection as whole matrices.
+    mask = emit(aten.mul.Tensor, emit(aten.sub.Tensor, emit(aten.to.dtype, seen, torch.float32), 1.0), -HIDDEN)
     rows = emit(aten.cat.default, [mask] * repeats, 0) if repeats > 1 else mask
     return emit(aten.reshape.default, rows, [1, 1, *rows.meta["val"].shape])
 

@@ -16,6 +16,8 @@ PREFILL, DECODE = "prefill", "decode"
 _PADDING = 0
 # Tokens of the last chunk, of 8: what lies behind them is padding that later tokens must overwrite.
 _LAST_CHUNK, _DECODED = 5, 32
+# So many single tokens there are at least.
+_SINGLE = 8
 
 
 class Methods(Protocol):
@@ -40,16 +42,12 @@ class Methods(Protocol):
 
 
 def static_plan(length: int, chunk: int) -> tuple[Call, ...]:
-    """Three chunks, the last one not full, and 32 single tokens; fewer where there are fewer tokens."""
-    sizes = [chunk, chunk, max(1, chunk * _LAST_CHUNK // 8), *[1] * _DECODED]
-    calls: list[Call] = []
-    start = 0
-    for size in sizes:
-        if (start + chunk > length and size > 1) or start + size > length:
-            continue
-        calls.append(Call(start, size, 1))
-        start += size
-    return tuple(calls)
+    """Three chunks, the last one not full, and 32 single tokens; where there are fewer tokens, fewer full chunks."""
+    full = next((n for n in (2, 1, 0) if (n + 1) * chunk + _SINGLE <= length), None)
+    chunks = [] if full is None else [chunk] * full + [max(1, chunk * _LAST_CHUNK // 8)]
+    sizes = [*chunks, *[1] * min(_DECODED, length - sum(chunks))]
+    starts = [sum(sizes[:index]) for index in range(len(sizes))]
+    return tuple(Call(start, size, 1) for start, size in zip(starts, sizes, strict=True))
 
 
 def run_static(methods: Methods, tokens: Sequence[int], plan: Sequence[Call]) -> Tensor:

@@ -46,6 +46,10 @@ def test_padding_lies_behind_the_last_row() -> None:
     assert methods.calls[3] == ("decode", [121], 21, 0)
 
 
+def test_a_short_context_still_has_a_padded_chunk_and_single_tokens() -> None:
+    assert [call.size for call in static_plan(128, 64)] == [40] + [1] * 32
+
+
 def test_tokens_at_any_position_become_calls() -> None:
     methods = Recorded()
     step = methods_step(methods)
