@@ -41,7 +41,8 @@ class Recipe:
         context: longest sequence, tokens; None for the model's own.
         prefill_chunk: tokens per call.
         logit_rows: positions with logits per call.
-        shared_kv: ``reuse``: layers behind the boundary read an earlier layer's keys and values; None: each its own.
+        shared_kv: ``reuse``: layers behind the boundary read an earlier layer's keys and values; ``project``: they
+            project the boundary's hidden state; None: each its own.
         boundary: first layers that keep their own: a count, or a share of all (0..1).
         early_exit: keep the first layers only: a draft model for speculation; None keeps all.
         kernels: ``edgec`` for its own operators, ``standard`` for those that every ExecuTorch app has.

@@ -28,9 +28,10 @@ from edgec.exporter.spec import ModelSpec
 from edgec.passes.contract import nodes_of
 from edgec.passes.kv_donors import BOUNDARY, donors, kept_layers, with_donors
 from edgec.passes.narrow_linear import narrow_linears
+from edgec.passes.projected_kv import hidden_states, project
 from edgec.passes.rotation import rotations
 
-MODES = ("reuse",)
+MODES = ("reuse", "project")
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,8 @@ class SharedKv:
 
     Attributes:
         boundary: first layers that keep their own: a count, or a share of all layers (0..1).
-        mode: ``reuse``: the donor's keys and values as they are.
+        mode: ``reuse``: the donor's keys and values as they are; ``project``: its own projections of the hidden state
+            at the boundary (``projected_kv.py``).
     """
 
     boundary: float | int = BOUNDARY
@@ -55,11 +57,15 @@ class SharedKv:
         if program.spec is None or not calls or not all(call.causal for call in calls.values()):
             why = "the model is no decoder, or its attention reads a cache already"
             raise _refused("E188", "no causal attention to share", self.name, why, "leave shared_kv out of the recipe")
+        if self.mode == "project":
+            hidden_states(program.graph)
         self._donors(program.graph, program.spec)
 
     def effect_on(self, program: Program) -> Effect:
         """Exact where every layer already reads its donor's keys and values."""
         assert program.spec is not None
+        if self.mode == "project":
+            return self.effect
         calls = _calls(program.graph)
         pairs = self._donors(program.graph, program.spec).items()
         same = all((calls[a].k, calls[a].v) == (calls[b].k, calls[b].v) for a, b in pairs)
@@ -68,25 +74,35 @@ class SharedKv:
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Give each layer behind the boundary its donor's keys and values."""
         assert program.spec is not None
-        lenders, calls = self._donors(graph, program.spec), _calls(graph)
+        if self.mode == "project":
+            project(graph, kept_layers(self.boundary, len(program.spec.layers)))
+        else:
+            self._reuse(graph, program.spec)
+        graph.graph.eliminate_dead_code()
+        narrow_linears(graph)
+        return program.interface
+
+    def _reuse(self, graph: GraphModule, spec: ModelSpec) -> None:
+        lenders, calls = self._donors(graph, spec), _calls(graph)
         for node in nodes_of(graph, OPERATOR):
             layer = AttentionCall.of(node).layer
             if layer in lenders:
                 donor = calls[lenders[layer]]
                 node.update_arg(1, donor.k)
                 node.update_arg(2, donor.v)
-        graph.graph.eliminate_dead_code()
-        narrow_linears(graph)
-        return program.interface
 
     def spec_after(self, program: Program) -> ModelSpec | None:
         """The layers' donors as the graph now has them."""
         return program.spec and with_donors(program.spec, readers(program.graph))
 
     def ensures(self, program: Program) -> None:
-        """No layer behind the boundary has keys of its own."""
+        """No layer behind the boundary has keys of its own, or of its own hidden state."""
         assert program.spec is not None
         kept = kept_layers(self.boundary, len(program.spec.layers))
+        if self.mode == "project":
+            sources = hidden_states(program.graph)
+            assert all(source is sources[kept] for layer, source in sources.items() if layer >= kept)
+            return
         assert all(layer in readers(program.graph) for layer in _calls(program.graph) if layer >= kept)
 
     def _donors(self, graph: GraphModule, spec: ModelSpec) -> dict[int, int]:

@@ -53,7 +53,7 @@ class Check:
 
 def diagnose() -> tuple[Check, ...]:
     """All checks; nothing is changed or downloaded."""
-    parts: tuple[Callable[[], Iterator[Check]], ...] = (_python, _packages, _kernels, _resources, _tools)
+    parts: tuple[Callable[[], Iterator[Check]], ...] = (_python, _packages, _kernels, _engine, _resources, _tools)
     return tuple(check for part in parts for check in part())
 
 
@@ -75,7 +75,7 @@ def _extra(requirement: Requirement) -> str | None:
     """The extra that a requirement belongs to, or None for a required one."""
     if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
         return None
-    names = [name for name in ("optimum", "tasks", "dev") if requirement.marker.evaluate({"extra": name})]
+    names = [name for name in ("optimum", "tasks", "coreai", "dev") if requirement.marker.evaluate({"extra": name})]
     return names[0] if names else "another platform"
 
 
@@ -104,6 +104,20 @@ def _kernels() -> Iterator[Check]:
     operators, backends = set(module._get_operator_names()), set(module._get_registered_backend_names())
     yield from (_registered(f"kernel {name}", name in operators) for name in KERNELS)
     yield from (_registered(f"backend {name}", name in backends) for name in BACKENDS)
+
+
+def _engine() -> Iterator[Check]:
+    """Edgec's own engine: compiled on first use, so either it is there or a compiler is."""
+    from edgec.devices.runner_build import find_build, find_compiler
+
+    build = find_build()
+    if build is not None:
+        yield Check("edgec engine", "ok", f"compiled: {build.folder}")
+        return
+    try:
+        yield Check("edgec engine", "ok", f"will be compiled on first use by {find_compiler()}")
+    except ToolError as error:
+        yield Check("edgec engine", "absent", f"{error.what} {error.why}", error.fix)
 
 
 def _registered(name: str, present: bool) -> Check:

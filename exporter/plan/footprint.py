@@ -13,8 +13,11 @@ from edgec.passes.weight_scheme import DYNAMIC_INT8_KERNELS, WeightScheme, fit, 
 SIZE_TOLERANCE = 1.05
 """An export that exceeds the sum of its bits by more is refused, so this bounds the artifact from above."""
 
-_COPIES_EMBEDDING = (("pte", "xnnpack"), ("pte", "vulkan"))
+_COPIES_EMBEDDING = (("pte", "vulkan"),)
 """Formats and backends that store a tied embedding twice: a table to look up, and a matrix packed for the kernels."""
+
+_SHARES_EQUAL_BITS = (("pte", "xnnpack"),)
+"""Those that look up in the matrix where both have the same bits, and store a table beside it where they do not."""
 
 _PACKS_WEIGHTS = ("xnnpack",)
 """Backends that repack matrices at load, beside the file that holds them."""
@@ -32,7 +35,8 @@ class Widths:
         group_size: weights that share a scale along a row; 0 for one scale per row.
         embedding_bits: of embedding tables.
         lm_head_bits: of the vocabulary matrix.
-        kv_bits: of cached keys and values: 8, 16 or 32.
+        kv_bits: of cached keys and values: 4, 8, 16 or 32.
+        kv_boundary: first layers with keys and values of their own: a count, or a share; None: all.
         tables: how linear layers are held where they are look-up tables of ``weight_bits``; None for integers.
     """
 
@@ -41,6 +45,7 @@ class Widths:
     embedding_bits: int = 8
     lm_head_bits: int = 8
     kv_bits: int = 32
+    kv_boundary: float | int | None = None
     tables: WeightScheme | None = None
 
     def __str__(self) -> str:
@@ -48,6 +53,7 @@ class Widths:
         weights = f"weights {self.weight_bits}-bit" + share * (self.weight_bits < 16)
         weights = f"weights {self.tables}" if self.tables_of(Kind.LINEAR) else weights
         rest = f"vocabulary matrix {self.lm_head_bits}-bit, embedding {self.embedding_bits}-bit, KV {self.kv_bits}-bit"
+        rest += "" if self.kv_boundary is None else f", KV shared behind {self.kv_boundary} of the layers"
         return f"{weights}, {rest}"
 
     def bits_of(self, kind: Kind) -> int:
@@ -128,15 +134,16 @@ def footprint(
 def kv_bytes(spec: ModelSpec, bits: int, tokens: int, prefill_chunk: int = 1) -> int:
     """Bytes of cached keys and values for a number of tokens.
 
-    Layers with a window hold at most window - 1 + chunk slots; layers that read a donor's cache hold none. Eight-bit
-    caches add a float32 scale and an int8 zero point per token and head.
+    Layers with a window hold at most window - 1 + chunk slots; layers that read a donor's cache hold none. Integers add
+    a float16 scale and offset per token and head, of 4 bits per 32 values.
     """
     return sum(_layer_kv_bytes(layer, bits, tokens, prefill_chunk) for layer in spec.layers if layer.kv_donor is None)
 
 
 def _layer_kv_bytes(layer: LayerSpec, bits: int, tokens: int, prefill_chunk: int) -> int:
     slots = min(tokens, layer.window - 1 + prefill_chunk) if layer.window else tokens
-    per_head = layer.head_dim * bits // 8 + 5 * (bits == 8)
+    grids = {8: 1, 4: max(1, layer.head_dim // 32)}.get(bits, 0)
+    per_head = layer.head_dim * bits // 8 + 4 * grids
     return 2 * slots * layer.kv_heads * per_head
 
 
@@ -170,10 +177,17 @@ def _weight_parts(listed: tuple[Parameter, ...], widths: Widths, format: str, ba
     sizes = dict.fromkeys(Kind, 0)
     for parameter in listed:
         sizes[parameter.kind] += parameter_bytes(parameter, widths, backend)
-        if parameter.tied and (format, backend) in _COPIES_EMBEDDING:
+        if parameter.tied and _copied(widths, (format, backend)):
             table = Parameter(parameter.name, parameter.shape, Kind.EMBEDDING)
             sizes[Kind.EMBEDDING] += weight_bytes(table, widths.embedding_bits, 0, backend)
     return [Part(str(kind), size) for kind, size in sizes.items()]
+
+
+def _copied(widths: Widths, stored_as: tuple[str, str]) -> bool:
+    """Whether a tied embedding is stored twice."""
+    return stored_as in _COPIES_EMBEDDING or (
+        stored_as in _SHARES_EQUAL_BITS and widths.embedding_bits != widths.lm_head_bits
+    )
 
 
 def _activation_bytes(listed: tuple[Parameter, ...], prefill_chunk: int) -> int:

@@ -17,8 +17,10 @@ from edgec.errors import InputError
 from edgec.exporter.plan.footprint import Footprint, Widths, footprint, kv_bytes
 from edgec.exporter.plan.memory_fit import WORTH_SHRINKING, Proposal, Verdict, judge, smaller
 from edgec.exporter.plan.parameters import Parameter, effective_config, macs_per_token, parameters
+from edgec.exporter.plan.shared_layers import prompt_share, without_shared
 from edgec.exporter.plan.speed_forecast import Speeds, forecast
 from edgec.exporter.spec import ModelSpec, model_spec
+from edgec.passes.kv_donors import shared_spec
 
 PREFILL_CHUNK = 128
 _DEFAULT_CONTEXT = 4096
@@ -84,7 +86,7 @@ def plan(
         InputError: E109 or E111 (the config), E183 (bits the target cannot hold), E184 (a length out of range).
     """
     widths = _legal(widths or default_widths(target), target)
-    spec, listed = model_spec(effective_config(config)), parameters(config)
+    spec, listed = _shape(config, widths)
     prompt_tokens = (
         min(_PROMPT_TOKENS, spec.context if context is None else context) if prompt_tokens is None else prompt_tokens
     )
@@ -92,7 +94,8 @@ def plan(
     needs = partial(_footprint, listed, spec, target)
     found = needs(widths, context)
     verdict, entitled = _verdicts(found.peak_bytes, target)
-    speeds = forecast(listed, target, found.read_bytes, kv_bytes(spec, widths.kv_bits, prompt_tokens), prompt_tokens)
+    cache = kv_bytes(spec, widths.kv_bits, prompt_tokens)
+    speeds = forecast(listed, target, found.read_bytes, cache, prompt_tokens, prompt_share(listed, spec))
     return Plan(
         target=target,
         widths=widths,
@@ -106,6 +109,15 @@ def plan(
         speeds=speeds,
         smaller=smaller(widths, target, context, needs) if verdict in WORTH_SHRINKING else None,
     )
+
+
+def _shape(config: Mapping[str, Any], widths: Widths) -> tuple[ModelSpec, tuple[Parameter, ...]]:
+    """The decoder's layers and parameters, with keys and values shared as asked."""
+    spec, listed = model_spec(effective_config(config)), parameters(config)
+    if widths.kv_boundary is None:
+        return spec, listed
+    shared = shared_spec(spec, widths.kv_boundary)
+    return shared, without_shared(listed, spec, shared)
 
 
 def default_widths(target: Target) -> Widths:
@@ -128,8 +140,8 @@ def _legal(widths: Widths, target: Target) -> Widths:
             raise InputError(
                 what, target.name, fix=f"use one of {', '.join(map(str, target.weight_bits))}", code="E183"
             )
-    if widths.kv_bits not in (8, 16, 32):
-        raise InputError(f"no KV cache has {widths.kv_bits} bits", target.name, fix="use 8, 16 or 32", code="E183")
+    if widths.kv_bits not in (4, 8, 16, 32):
+        raise InputError(f"no KV cache has {widths.kv_bits} bits", target.name, fix="use 4, 8, 16 or 32", code="E183")
     return widths
 
 

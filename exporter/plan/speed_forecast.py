@@ -41,7 +41,12 @@ class Speeds:
 
 
 def forecast(
-    listed: Sequence[Parameter], target: Target, read_bytes: int, cache_bytes: int, prompt_tokens: int
+    listed: Sequence[Parameter],
+    target: Target,
+    read_bytes: int,
+    cache_bytes: int,
+    prompt_tokens: int,
+    prompt_share: float = 1.0,
 ) -> Speeds:
     """Estimate a decoder's speeds.
 
@@ -51,12 +56,13 @@ def forecast(
         read_bytes: weights that one decoded token reads.
         cache_bytes: KV cache that the token after the prompt reads.
         prompt_tokens: length of the prompt.
+        prompt_share: share (0..1) of the matrices' work that a prompt's tokens need, all but the last.
     """
     work = _workload(listed, target, read_bytes)
     if work is None:
         return Speeds(None, None, None, ("speeds are unavailable: this target's memory bandwidth is unknown",))
     beyond = {quantity: _beyond(quantity, work) for quantity in ("prefill", "decode")}
-    prefill = None if beyond["prefill"] else prefill_tokens_per_s(work)
+    prefill = None if beyond["prefill"] else prefill_tokens_per_s(work).scaled(1 / prompt_share)
     # The cache is read like weights, once per token.
     share = read_bytes / (read_bytes + cache_bytes)
     return Speeds(

@@ -27,6 +27,7 @@ def recipe_widths(recipe: Recipe) -> Widths:
         embedding_bits=_bits(recipe.embedding, support),
         lm_head_bits=_bits(_container(recipe.lm_head, support), support),
         kv_bits=_KV_BITS[recipe.kv_dtype],
+        kv_boundary=recipe.boundary if recipe.shared_kv == "reuse" else None,
         tables=held if held and held.is_table else None,
     )
 

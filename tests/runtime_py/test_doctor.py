@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -56,6 +57,15 @@ def test_little_memory_and_no_tools_are_said_but_not_fatal(monkeypatch: pytest.M
     checks = by_name()
     assert checks["memory available"].status == "low" and checks["adb"].status == "absent"
     assert not any(check.fatal for check in checks.values())
+
+
+def test_the_engine_needs_a_compiler_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("EDGEC_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    assert "on first use" in by_name()["edgec engine"].found
+    monkeypatch.setenv("PATH", "")
+    found = by_name()["edgec engine"]
+    assert found.status == "absent" and "--kernels standard" in found.fix
 
 
 def test_exit_status_and_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
