@@ -29,7 +29,7 @@ def test_the_list_has_every_phone_and_says_unknown() -> None:
 
 def test_one_target_shows_each_figure_with_its_source() -> None:
     text = output("iphone-13-pro")
-    for expected in ("3.12 GB", "pocketpal-ai", "34.1 GB/s", "topcpu.net", "mlpackage through coreml"):
+    for expected in ("3.12 GB", "pocketpal-ai", "34.1 GB/s", "topcpu.net", "pte through coreml"):
         assert expected in text
 
 

@@ -60,8 +60,8 @@ def test_figures_are_plausible(target: Any) -> None:
 
 def test_short_and_long_names_are_one_target() -> None:
     short = load_target("iphone-16-pro")
-    assert short == load_target("iphone-16-pro-npu") == load_target("iphone-16-pro-npu-mlpackage")
-    assert (short.unit, short.format, short.backend, short.chip) == ("npu", "mlpackage", "coreml", "a18-pro")
+    assert short == load_target("iphone-16-pro-npu") == load_target("iphone-16-pro-npu-pte")
+    assert (short.unit, short.format, short.backend, short.chip) == ("npu", "pte", "coreml", "a18-pro")
     other = load_target("iphone-16-pro-npu-aimodel")
     assert (other.format, other.backend, other.name) == ("aimodel", "coreai", "iphone-16-pro-npu-aimodel")
     assert load_target("iphone-16-pro-cpu").backend == "xnnpack"
@@ -75,11 +75,14 @@ def test_aliases_keep_their_name_and_point_to_a_target() -> None:
         assert load_target(alias).phone == load_target(full).phone
 
 
-def test_export_supports_xnnpack_on_linux_and_android_only() -> None:
+def test_export_supports_cpus_and_the_neural_engine() -> None:
     supported = [target for target in all_targets() if target.export_supported]
     assert {(target.os, target.backend, target.unit) for target in supported} == {
         ("linux", "xnnpack", "cpu"),
         ("android", "xnnpack", "cpu"),
+        ("ios", "xnnpack", "cpu"),
+        ("ios", "coreml", "npu"),
+        ("ios", "coreai", "npu"),
     }
     assert load_target("host").export_supported
     assert load_target("android-cpu").export_supported
