@@ -139,7 +139,7 @@ def _target(name: str, format: str | None) -> Target:
             what=f"{name} cannot be exported to yet",
             where="--target",
             why=f"there is no {target.backend} backend in this version",
-            fix="use --target host or android-cpu; edgec plan estimates size and speed for every target",
+            fix="use --target host, android-cpu or iphone; edgec plan estimates size and speed for every target",
             code="E117",
         )
     return target
