@@ -13,7 +13,10 @@ from edgec.runtime_py.verify import verify
 FACTORIES = {name: f"tests.exporter.module_factories:{name}" for name in ("vit", "bert")}
 
 
-@pytest.mark.parametrize("format", ["mlpackage", pytest.param("pte", marks=pytest.mark.slow)])
+SLOW = [pytest.param(format, marks=pytest.mark.slow) for format in ("pte", "aimodel")]
+
+
+@pytest.mark.parametrize("format", ["mlpackage", *SLOW])
 @pytest.mark.parametrize("kind", FACTORIES)
 def test_a_module_becomes_one_function(kind: str, format: str, tmp_path: Path) -> None:
     out = tmp_path / f"{kind}.edgec"
