@@ -1,4 +1,4 @@
-"""The last layers compute their keys and values from the hidden state at the boundary: the mode ``project`` of shared_kv.
+"""The last layers compute keys and values from the hidden state at the boundary: the mode ``project`` of shared_kv.
 
     h4 -> layer 4 -> h5 -> norm 5 -> k5, v5 -> attention 5       h4 -> layer 4 -> h5 -> norm 5 -> q5 -> attention 5
                                                             ==>   h4 -> norm 5 -> k5, v5 ------------------^

@@ -20,8 +20,7 @@ from edgec.runtime_py.speculation.verification import accept_or_redraw, choose_a
 from edgec.runtime_py.stepper import Stepper, check_context
 
 # After so many steps in a row without a draft, only every so manieth step asks for one: asking takes time as well.
-_IDLE: Final = 8
-_REST: Final = 3
+_RESTS: Final = ((32, 8), (8, 3))
 
 
 @dataclass
@@ -109,7 +108,8 @@ class Speculator:
 
     def _step(self, text: _Text) -> None:
         """One call; what it gives is appended to the history."""
-        if text.idle >= _IDLE and text.idle % _REST:
+        rest = next((steps for idle, steps in _RESTS if text.idle >= idle), 1)
+        if text.idle % rest:
             return self._plain(text)
         started = self._clock()
         for judgement in text.shadow.judge(text.history):

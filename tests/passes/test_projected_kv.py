@@ -25,7 +25,7 @@ PROJECT = SharedKv(KEPT, "project")
 
 
 def fed_from_the_boundary(model: nn.Module) -> None:
-    """Make transformers' k_proj and v_proj behind the boundary read the boundary's hidden state, normed by their layer."""
+    """Make transformers' k_proj and v_proj behind the boundary read its hidden state, normed by their own layer."""
     held: list[Tensor] = []
     layers: Any = model.model.layers  # type: ignore[union-attr]
 
