@@ -23,7 +23,7 @@ EXACT = {"max_relative": 1e-4}
 # Another instruction order over the same integers: 8-bit activations may round one step apart, float16 sums too.
 ROUNDED_LOWERING = {"kl_mean": 1e-2, "top1_agreement": 0.97}
 FLOAT_LOWERING = {"max_relative": 1e-3}
-# A float model in float16: measured 7e-3 of the largest logit at most, over ten families of decoders.
+# A float model in float16: measured 7e-3 of the largest logit at most, over five families of decoders.
 HALF_LOWERING = {"max_relative": 3e-2, "kl_mean": 1e-2, "top1_agreement": 1.0}
 # Outputs of a module are no distribution over tokens: only their size is compared.
 HALF_MODULE = {"max_relative": 3e-2}
