@@ -55,7 +55,10 @@ _TABLES: dict[str, dict[str, Check]] = {
     "lm_head": _SCHEME,
     "embedding": {**_GRID, **_SCALES},
     "cache": {"dtype": _one_of("float32", "float16", "int8", "int4"), "sink_tokens": _whole(0)},
-    "shared_kv": {"mode": _one_of("reuse", "project"), "boundary": ("a count of layers or a share of them", _is_boundary)},
+    "shared_kv": {
+        "mode": _one_of("reuse", "project"),
+        "boundary": ("a count of layers or a share of them", _is_boundary),
+    },
     "limits": {"context": _whole(2), "prefill_chunk": _whole(1), "logit_rows": _whole(1)},
     "budgets": dict.fromkeys(("kl_mean", "kl_max", "top1_agreement", "max_abs", "mean_abs", "max_relative"), _NUMBER),
 }
