@@ -293,7 +293,7 @@ def test_unknown_clocks_and_instructions_are_said() -> None:
 @pytest.mark.parametrize("field", ["weight_bits", "embedding_bits", "lm_head_bits"])
 def test_bits_the_format_cannot_hold_are_refused(field: str) -> None:
     with pytest.raises(InputError, match="cannot hold") as caught:
-        planned(BILLION, "galaxy-s25-ultra", replace(Widths(), **{field: 2}))
+        planned(BILLION, "galaxy-s25-ultra", overridden(Widths(), **{field: 2}))
     assert caught.value.code == "E183"
     assert "4, 8, 16" in caught.value.fix
 
