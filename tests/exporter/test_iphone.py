@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import edgec
 from edgec.errors import BudgetError, InputError
 from edgec.exporter.bundle.folder import open_bundle
-from edgec.exporter.bundle.manifest import Manifest
+from edgec.exporter.bundle.manifest import Manifest, Rung
 from edgec.exporter.parity import ladder
 from edgec.runtime_py.verify import verify
 
@@ -46,11 +47,7 @@ def test_the_bundle_verifies_and_generates(package: Path) -> None:
 
 
 def test_an_artifact_with_a_permuted_weight_is_caught(package: Path, tmp_path: Path) -> None:
-    from edgec.backends.coreml.interpreter import load_package  # noqa: F401  (the ladder executes through it)
-
     manifest = open_bundle(package).manifest
-    import shutil
-
     copy = tmp_path / "model.mlpackage"
     shutil.copytree(package / manifest.artifact, copy)
     weights = copy / "Data" / "com.apple.CoreML" / "weights" / "weight.bin"
@@ -65,7 +62,7 @@ def test_an_artifact_with_a_permuted_weight_is_caught(package: Path, tmp_path: P
         ladder.gate([_compared(package, copy, manifest)])
 
 
-def _compared(package: Path, copy: Path, manifest: Manifest) -> ladder.Rung:
+def _compared(package: Path, copy: Path, manifest: Manifest) -> Rung:
     """The intact package against the changed one, on seeded tokens."""
     from edgec.backends.coreml.mlpackage import execute
     from edgec.exporter.parity.static_run import run_static, static_plan

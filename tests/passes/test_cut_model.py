@@ -11,7 +11,7 @@ from torch import Tensor
 from edgec.errors import InputError
 from edgec.exporter.parity.static_run import GraphMethods
 from edgec.exporter.program import Program
-from edgec.passes.contract import nodes_of
+from edgec.passes.contract import Pass, nodes_of
 from edgec.passes.cut_model import HIDDEN, cut_model, stored_sizes
 from edgec.passes.fp16_safe_norm import Fp16SafeNorm
 from edgec.passes.linear_to_conv2d import LinearToConv2d
@@ -22,7 +22,7 @@ from tests.passes.static_methods import CHUNK, CONTEXT, PLAN, applied, cached, m
 
 
 def prefill(name: str) -> Program:
-    passes = [PositionTables(CONTEXT), StaticCache(), Fp16SafeNorm(), LinearToConv2d()]
+    passes: list[Pass] = [PositionTables(CONTEXT), StaticCache(), Fp16SafeNorm(), LinearToConv2d()]
     return applied(cached(name), [StaticMethod("prefill", CHUNK), *passes])
 
 

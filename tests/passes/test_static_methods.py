@@ -21,7 +21,7 @@ TOLERANCE = 1e-4
 
 def passes(updates: str = "in_place", multiple: int = 32) -> list[Pass]:
     """All passes for the Neural Engine, with widths that cut tiny models."""
-    neural = [Fp16SafeNorm(), SplitLinear(48, 40), LinearToConv2d(), FiniteMask()]
+    neural: list[Pass] = [Fp16SafeNorm(), SplitLinear(48, 40), LinearToConv2d(), FiniteMask()]
     return [PositionTables(CONTEXT), StaticCache(multiple, updates), *neural]
 
 
