@@ -67,6 +67,10 @@ def _number(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.2g}"
 
 
+# The rest is in the report.
+_LINTED = 3
+
+
 def _lines(manifest: Manifest) -> list[str]:
     lines = [f"target  {manifest.target_choice}"] if manifest.target_choice else []
     if manifest.ledger:
@@ -79,6 +83,7 @@ def _lines(manifest: Manifest) -> list[str]:
             f"inside  {where.delegated_share:.1%} of the arithmetic in {where.delegates} {where.backend} delegates"
         )
         lines.append(f"outside {outside or 'nothing'}")
+    lines += [f"lint    {found.rule}: {found.place}: {found.found}" for found in manifest.lint[:_LINTED]]
     if manifest.limits:
         cache = sum(state.bytes for state in manifest.states)
         lines.append(f"context {manifest.limits.context} tokens, KV cache {cache:,} bytes")

@@ -6,7 +6,6 @@ cached program -> passes of every method -> prefill (64 tokens), decode (1 token
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgec.errors import InputError
@@ -133,23 +132,6 @@ def artifact_rungs(
     if loose:
         rungs.append(quality_rung(reference, after, quality_budget(recipe), gated=trained))
     return rungs
-
-
-@dataclass(frozen=True)
-class StaticRewritten:
-    """A decoder as static methods, ready to be lowered.
-
-    Attributes:
-        methods: by name.
-        rungs: the ladder so far.
-        final: the methods' own logits, in float32.
-        reference: the logits of the float model, or of the last semantic pass.
-    """
-
-    methods: Mapping[str, Program]
-    rungs: tuple[Rung, ...]
-    final: Stage
-    reference: Stage
 
 
 def artifact_path(folder: Path, form: Form) -> Path:
