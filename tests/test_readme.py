@@ -138,8 +138,17 @@ def test_the_first_export_runs(workplace: Path, capsys: pytest.CaptureFixture[st
     "words", [words for words in edgec_lines("export")[1:] if "Qwen" not in words[1]], ids=" ".join
 )
 def test_the_other_local_exports_run(words: Words, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_cli(list(words)) == 0, capsys.readouterr().err
+    assert run_cli([*words, *RANDOM]) == 0, capsys.readouterr().err
     assert len(list(workplace.glob("*.edgec"))) == 1
+
+
+@pytest.mark.slow
+def test_the_iphone_bundle_is_embedded(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    export = next(words for words in edgec_lines("export") if "iphone" in words)
+    assert run_cli([*export, *RANDOM]) == 0, capsys.readouterr().err
+    (words,) = edgec_lines("embed")
+    assert run_cli(list(words)) == 0, capsys.readouterr().err
+    assert list(workplace.glob("*/Package.swift"))
 
 
 @pytest.mark.slow
