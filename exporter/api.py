@@ -94,7 +94,7 @@ def export(
         check_output(Path(out), force)
     _check_share(max_fallback)
     chosen = _target(target, format)
-    how = for_backend(_recipe(recipe, budgets), chosen.backend)
+    how = _recipe(recipe, chosen.backend, budgets)
     check_recipe(how, chosen.backend)
     if form_of(chosen).static:
         check_static(how, form_of(chosen), draft_heads=draft_heads is not None, system_prompt=system_prompt is not None)
@@ -145,8 +145,9 @@ def _target(name: str, format: str | None) -> Target:
     return target
 
 
-def _recipe(recipe: str | Path | Recipe, budgets: Mapping[str, float] | None) -> Recipe:
-    how = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+def _recipe(recipe: str | Path | Recipe, backend: str, budgets: Mapping[str, float] | None) -> Recipe:
+    """The recipe as the backend expresses it; the caller's budgets stand above its own and the backend's."""
+    how = for_backend(recipe if isinstance(recipe, Recipe) else load_recipe(recipe), backend)
     for name in budgets or {}:
         if name not in BUDGETS:
             raise InputError(f"{name!r} is no budget", "--budget", fix=f"use one of {', '.join(BUDGETS)}", code="E115")
