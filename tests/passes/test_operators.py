@@ -46,9 +46,10 @@ def test_cached_attention_is_attention_over_all_tokens(
     q_heads, k_heads, v_heads = (x.transpose(1, 2) for x in (q, k, v))
     order = (torch.arange(total), None, 0, 0.125, True, window, softcap, logits)
     whole = reference_attention(q_heads, k_heads, v_heads, *order)
-    start = 0
+    start = newest = 0
     for size, undo in zip(sizes, back, strict=False):
-        start = max(0, start - undo)
+        # A ring has room to undo 5 tokens behind the newest one ever written, however many calls undo them.
+        start = max(0, start - undo, newest - 5)
         now = torch.arange(start, start + size)
         CACHE_WRITE(k[:, now], now, keys, key_grid, ring, 0)
         CACHE_WRITE(v[:, now], now, values, value_grid, ring, 0)
@@ -57,6 +58,7 @@ def test_cached_attention_is_attention_over_all_tokens(
         out = CACHED_ATTENTION(q[:, rows], rows, now, *caches, 0.125, window, ring, 0, softcap, logits)
         assert float((out - whole[:, rows]).abs().max()) < TOLERANCE[dtype]
         start += size
+        newest = max(newest, start)
 
 
 def test_sink_positions_stay_visible_and_others_leave_the_window() -> None:
