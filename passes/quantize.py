@@ -10,15 +10,19 @@ the asked scheme at a layer's width, the nearest one that kernels do read is use
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 import torch
 from torch.fx import GraphModule, Node
 
 from edgec.exporter.program import Effect, Interface, Program
+from edgec.passes.calibration import Calibration, require_calibration
 from edgec.passes.contract import nodes_of
+from edgec.passes.gptq import Curvature
 from edgec.passes.last_logits import vocabulary_linear
+from edgec.passes.layer_walk import walk_layers
 from edgec.passes.quantized_form import (
     DEQUANTIZE,
     decisions_of,
@@ -31,7 +35,7 @@ from edgec.passes.quantized_form import (
     quantize_input,
     record,
 )
-from edgec.passes.weight_grid import require_algorithm
+from edgec.passes.weight_grid import GPTQ, require_algorithm, without_inputs
 from edgec.passes.weight_scheme import (
     BALANCED_SET,
     CONTAINER,
@@ -56,8 +60,9 @@ class Quantize:
         rules: (pattern on the parameter's name, scheme or None for float); the first match wins.
         default: for layers no rule names; None leaves them in float.
         lm_head: for the vocabulary matrix when no rule names it; None leaves it in float.
-        algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse`` (see weight_grid).
+        algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse`` (see weight_grid), or ``gptq`` (see gptq).
         kernels: what may be stored; data of the target.
+        calibration: what ``gptq`` runs the graph on, layer by layer.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -65,43 +70,50 @@ class Quantize:
     lm_head: WeightScheme | None = None
     algorithm: str = "mse"
     kernels: tuple[KernelGrid, ...] = DYNAMIC_INT8_KERNELS
+    calibration: Calibration = field(default_factory=Calibration)
     name: str = "quantize"
     effect: Effect = Effect.APPROXIMATE
 
     def requires(self, program: Program) -> None:
-        """Known schemes, a known algorithm."""
+        """Known schemes, a known algorithm, and calibration where that algorithm wants it."""
         for scheme in (self.default, self.lm_head, *(scheme for _, scheme in self.rules)):
             if scheme is not None:
                 require_supported(scheme, self.name)
         require_algorithm(self.algorithm, self.name)
+        if self.algorithm == GPTQ:
+            require_calibration(self.calibration, self.name)
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Quantise one matrix after the other; each float tensor is let go before the next is read."""
         vocabulary = vocabulary_linear(graph) if program.spec else None
-        shared_inputs: dict[Node, Node] = {}
-        decisions = []
-        for linear in nodes_of(graph, aten.linear.default):
-            parameter = parameter_of(linear.args[1])
-            if parameter is not None:
-                role = "vocabulary" if linear is vocabulary else "linear"
-                decisions.append(self._quantize(graph, linear, parameter, role, shared_inputs))
-        record(graph, decisions)
+        found = [node for node in nodes_of(graph, aten.linear.default) if parameter_of(node.args[1]) is not None]
+        decisions: dict[Node, Decision] = {}
+
+        def visit(linear: Node, curvature: Curvature | None) -> None:
+            role = "vocabulary" if linear is vocabulary else "linear"
+            decisions[linear] = self._quantize(graph, linear, role, curvature)
+
+        if self.algorithm == GPTQ:
+            walk_layers(replace(program, graph=graph), self.calibration, found, visit, self.name)
+        else:
+            for linear in found:
+                visit(linear, None)
+        record(graph, [decisions[linear] for linear in found])
+        _quantize_inputs(graph, {linear: decisions[linear] for linear in found})
         return program.interface
 
-    def _quantize(
-        self, graph: GraphModule, linear: Node, parameter: Node, role: str, shared_inputs: dict[Node, Node]
-    ) -> Decision:
+    def _quantize(self, graph: GraphModule, linear: Node, role: str, curvature: Curvature | None) -> Decision:
+        """Let a layer read integers; its input stays as it is."""
+        parameter, old = parameter_of(linear.args[1]), linear.args[1]
+        assert parameter is not None
         name, (rows, width) = parameter_name(parameter), matrix(graph, parameter).shape
         asked = self.scheme_for(name, role)
         decision = decide(name, role, (rows, width), asked, self._fitted(asked, width))
         if decision.used is None:
             return decision
-        algorithm = BALANCED_SET if asked and asked.kind == BALANCED_SET else self.algorithm
-        decision, old = placed(graph, parameter, decision, algorithm), linear.args[1]
+        decision = placed(graph, parameter, decision, _algorithm(asked, self.algorithm, curvature), curvature)
         with graph.graph.inserting_before(linear):
             linear.update_arg(1, dequantized(graph, decision))
-        if decision.used and decision.used.activation_bits:
-            linear.update_arg(0, _shared_input(graph, linear, width, shared_inputs))
         drop_if_unused(graph, old if isinstance(old, Node) else None, parameter)
         return decision
 
@@ -128,6 +140,21 @@ class Quantize:
         linears = nodes_of(program.graph, aten.linear.default)
         quantized = sum(isinstance(n.args[1], Node) and n.args[1].target is DEQUANTIZE for n in linears)
         assert quantized >= recorded
+
+
+def _algorithm(asked: WeightScheme | None, algorithm: str, curvature: Curvature | None) -> str:
+    """How the integers were found, for the record."""
+    if asked and asked.kind == BALANCED_SET:
+        return BALANCED_SET if curvature is None else f"{BALANCED_SET}, {GPTQ}"
+    return algorithm if curvature is not None else without_inputs(algorithm)
+
+
+def _quantize_inputs(graph: GraphModule, decisions: Mapping[Node, Decision]) -> None:
+    """Put the inputs of integer layers on 8 bits where their scheme says so."""
+    shared_inputs: dict[Node, Node] = {}
+    for linear, decision in decisions.items():
+        if decision.used and decision.used.activation_bits:
+            linear.update_arg(0, _shared_input(graph, linear, decision.shape[1], shared_inputs))
 
 
 def _shared_input(graph: GraphModule, linear: Node, width: int, shared_inputs: dict[Node, Node]) -> Node:

@@ -29,7 +29,7 @@ from edgec.passes.quantized_form import (
     placed,
     record,
 )
-from edgec.passes.weight_grid import require_algorithm
+from edgec.passes.weight_grid import require_algorithm, without_inputs
 from edgec.passes.weight_scheme import Decision, WeightScheme, decide, fit, lookup_kernels, require_supported
 
 aten = torch.ops.aten
@@ -42,7 +42,7 @@ class QuantizeEmbedding:
     Attributes:
         bits: 2, 4 or 8.
         group_size: values of a row that share a scale; 0 for one scale per row.
-        algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse``.
+        algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse``; ``gptq`` is ``mse`` here.
         scale_bits: 32, or 16 for scales that bfloat16 can hold.
         min_rows: smaller tables (token types, a few positions) stay in float.
     """
@@ -76,20 +76,24 @@ class QuantizeEmbedding:
         return program.interface
 
     def _quantize(self, graph: GraphModule, lookup: Node, parameter: Node) -> Decision:
-        name, (rows, width) = parameter_name(parameter), matrix(graph, parameter).shape
-        fitted: tuple[WeightScheme | None, str] = (None, f"only {rows} rows; left in float")
-        if rows >= self.min_rows:
-            fitted = fit(self.scheme, width, lookup_kernels(width))
-        decision = decide(name, "embedding", (rows, width), self.scheme, fitted)
+        decision = self.decision_for(graph, parameter)
         if decision.used is None:
             return decision
-        decision, old = placed(graph, parameter, decision, self.algorithm), lookup.args[0]
+        decision, old = placed(graph, parameter, decision, without_inputs(self.algorithm)), lookup.args[0]
         with graph.graph.inserting_before(lookup):
             table = dequantized(graph, decision)
         # padding_idx and what follows it concern gradients only, and the fused operator has no place for them
         lookup.args = (table, lookup.args[1])
         drop_if_unused(graph, old if isinstance(old, Node) else None, parameter)
         return decision
+
+    def decision_for(self, graph: GraphModule, parameter: Node) -> Decision:
+        """What a table becomes."""
+        name, (rows, width) = parameter_name(parameter), matrix(graph, parameter).shape
+        fitted: tuple[WeightScheme | None, str] = (None, f"only {rows} rows; left in float")
+        if rows >= self.min_rows:
+            fitted = fit(self.scheme, width, lookup_kernels(width))
+        return decide(name, "embedding", (rows, width), self.scheme, fitted)
 
     def ensures(self, program: Program) -> None:
         """Every table decided to be quantised is read as integers."""

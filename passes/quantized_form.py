@@ -17,7 +17,8 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.exporter.capture.decoder import attribute
-from edgec.passes.weight_grid import quantize_weight
+from edgec.passes.learned_grids import LEARNED, learned_scale, on_learned_grid
+from edgec.passes.weight_grid import QuantizedWeight, quantize_weight
 from edgec.passes.weight_scheme import BALANCED_SET, Decision
 from edgec.passes.weight_tables import balanced_integers
 
@@ -41,29 +42,54 @@ def parameter_name(node: Node) -> str:
     return str(node.target).removeprefix("decoder.")
 
 
-def placed(graph: GraphModule, parameter: Node, decision: Decision, algorithm: str) -> Decision:
+def placed(
+    graph: GraphModule, parameter: Node, decision: Decision, algorithm: str, curvature: Curvature | None = None
+) -> Decision:
     """Register integers, scales and zero points of a parameter; those of a tied matrix of the same scheme serve both.
+
+    Args:
+        graph: where they are registered.
+        parameter: the float matrix.
+        decision: what it is stored as.
+        algorithm: how scales are chosen.
+        curvature: of the layer's inputs, for the algorithms that want it.
 
     Raises:
         InputError: E173, the weight holds NaN or infinity; E174, the group does not divide its width.
     """
-    used = decision.used
-    assert used is not None
     stem = f"{parameter.target}_embedding" if decision.role == "embedding" else str(parameter.target)
+    learned = learned_scale(graph, decision)
+    algorithm = algorithm if learned is None else LEARNED
     decision = decision.placed((f"{stem}_int", f"{stem}_scale", f"{stem}_zero_point"), algorithm)
     twin = next((earlier for earlier in decisions_of(graph) if earlier.same_integers(decision)), None)
     if twin is not None:
         return decision.placed(twin.buffers, algorithm)
-    weight = matrix(graph, parameter)
-    if algorithm == BALANCED_SET:
-        assert decision.requested is not None
-        grid = balanced_integers(weight, decision.requested, decision.name)
-    else:
-        grid = quantize_weight(weight, used, algorithm, decision.name)
+    grid = _grid(matrix(graph, parameter), decision, learned)
     for name, tensor in zip(decision.buffers, (grid.integers, grid.scale, grid.zero_point), strict=True):
         owner, _, leaf = name.rpartition(".")
         graph.get_submodule(owner).register_buffer(leaf, tensor)
     return decision
+
+
+def _grid(weight: Tensor, decision: Decision, learned: Tensor | None) -> QuantizedWeight:
+    assert decision.used is not None and decision.requested is not None
+    if learned is not None:
+        return on_learned_grid(weight, learned, decision)
+    if decision.algorithm == BALANCED_SET:
+        return balanced_integers(weight, decision.requested, decision.name)
+    return quantize_weight(weight, decision.used, decision.algorithm, decision.name)
+
+
+def _integers(weight: Tensor, decision: Decision, algorithm: str, curvature: Curvature | None) -> QuantizedWeight:
+    asked, used = decision.requested, decision.used
+    assert asked is not None and used is not None
+    if asked.kind == BALANCED_SET:
+        if curvature is None:
+            return balanced_integers(weight, asked, decision.name)
+        return gptq_balanced(weight, asked, curvature, decision.name)
+    if curvature is not None:
+        return gptq_integers(weight, used, curvature, decision.name)
+    return quantize_weight(weight, used, algorithm, decision.name)
 
 
 def dequantized(graph: GraphModule, decision: Decision) -> Node:

@@ -95,7 +95,9 @@ def skeleton(build: Callable[[], nn.Module]) -> Skeleton:
     return Skeleton(model, aliases)
 
 
-def capture_decoder(bones: Skeleton, spec: ModelSpec, weights: TensorSource, max_tokens: int) -> Program:
+def capture_decoder(
+    bones: Skeleton, spec: ModelSpec, weights: TensorSource, max_tokens: int, max_batch: int = 1
+) -> Program:
     """Trace a decoder and bind its weights.
 
     Args:
@@ -103,24 +105,26 @@ def capture_decoder(bones: Skeleton, spec: ModelSpec, weights: TensorSource, max
         spec: its shape.
         weights: by the model's own parameter names; kept in their stored dtype and cast in the graph.
         max_tokens: the longest sequence one call may see.
+        max_batch: the most sequences of one call, all at the same positions; above 1 (for training) B varies.
 
     Returns:
-        a Program with inputs tokens int64 [1, S] and positions int64 [S], output logits float32 [1, S, V].
+        a Program with inputs tokens int64 [1, S] (or [B, S]) and positions int64 [S], output logits float32 [1, S, V].
 
     Raises:
         InputError: E109, the architecture cannot be traced.
     """
     size = Dynamic("S", 1, max_tokens)
+    batch = Dynamic("B", 1, max_batch) if max_batch > 1 else 1
     interface = Interface(
-        inputs=(TensorType("tokens", torch.int64, (1, size)), TensorType("positions", torch.int64, (size,))),
-        outputs=(TensorType("logits", torch.float32, (1, size, spec.vocab_size)),),
+        inputs=(TensorType("tokens", torch.int64, (batch, size)), TensorType("positions", torch.int64, (size,))),
+        outputs=(TensorType("logits", torch.float32, (batch, size, spec.vocab_size)),),
     )
-    graph = _trace(bones.model, max_tokens)
+    graph = _trace(bones.model, max_tokens, max_batch)
     bind(graph, bones.aliases, weights)
     return Program(graph=graph, interface=interface, spec=spec)
 
 
-def _trace(model: nn.Module, max_tokens: int) -> GraphModule:
+def _trace(model: nn.Module, max_tokens: int, max_batch: int) -> GraphModule:
     from torch._subclasses import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
@@ -128,12 +132,12 @@ def _trace(model: nn.Module, max_tokens: int) -> GraphModule:
     _fake_parameters(model, fake)
     example = min(8, max_tokens)
     size = torch.export.Dim("S", min=2, max=max_tokens)
+    batch = {0: torch.export.Dim("B", min=2, max=max_batch)} if max_batch > 1 else {}
+    shapes = {"tokens": {**batch, 1: size}, "positions": {0: size}}
     try:
         with fake, torch.no_grad():
-            inputs = (torch.zeros(1, example, dtype=torch.long), torch.arange(example))
-            exported = torch.export.export(
-                _Decoder(model), inputs, dynamic_shapes={"tokens": {1: size}, "positions": {0: size}}, strict=False
-            )
+            inputs = (torch.zeros(min(2, max_batch), example, dtype=torch.long), torch.arange(example))
+            exported = torch.export.export(_Decoder(model), inputs, dynamic_shapes=shapes, strict=False)
     except Exception as error:
         raise InputError(
             what="the model could not be traced by torch.export",
