@@ -1,8 +1,8 @@
 """The engine and the runner, compiled from ``devices/runner`` on first use and kept in the cache folder.
 
 A build lies in ``runner/SOURCES-COMPILER/`` of the cache: SOURCES stands for the sources, the flags, ExecuTorch's
-version and this CPU (``-march=native``), COMPILER for the compiler. So a machine that lost its compiler still finds its
-build.
+version and, for this machine's own build, its CPU (``-march=native``); COMPILER for the compiler. So a machine that
+lost its compiler still finds its build. A build for phones holds every library it needs and may be copied anywhere.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from edgec.devices.arm64_wheel import unpacked_wheel
+from edgec.devices.runner_abi import LOADER, NATIVE, Abi, find_compiler
 from edgec.errors import ToolError
 from edgec.exporter.bundle.atomic import NameTaken, new_folder
 from edgec.exporter.stage_cache import default_root
 
 SOURCES: Final = Path(__file__).resolve().parent / "runner"
 LIBRARY, RUNNER, FACTS = "libedgec.so", "edgec-runner", "build.json"
-COMPILERS = ("c++", "g++", "clang++")
 FLAGS = (
-    *("-std=c++17", "-O3", "-march=native", "-fPIC", "-pthread", "-Wall"),
+    *("-std=c++17", "-O3", "-fPIC", "-pthread", "-Wall"),
     *("-fvisibility=hidden", "-fvisibility-inlines-hidden"),
     # What ExecuTorch's own CMake package asks its users to define.
     *("-DC10_USING_CUSTOM_GENERATED_MACROS", "-DET_EVENT_TRACER_ENABLED", "-DET_USE_THREADPOOL"),
@@ -51,10 +52,12 @@ class Build:
     Attributes:
         folder: where it lies.
         seconds: wall time that this call spent compiling, measured; 0.0 when the build was there.
+        abi: what it runs on.
     """
 
     folder: Path
     seconds: float = 0.0
+    abi: Abi = NATIVE
 
     @property
     def library(self) -> Path:
@@ -66,11 +69,27 @@ class Build:
         """The standalone program."""
         return self.folder / RUNNER
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What a device needs in one folder, the program last; only of a build that travels."""
+        others = (path for path in sorted(self.folder.iterdir()) if path.name not in (RUNNER, FACTS))
+        return (*others, self.runner)
+
+
+def start_line(folder: str, abi: Abi) -> tuple[str, ...]:
+    """The words that start the runner where its build's files lie in ``folder``; the runner's arguments follow.
+
+    A phone has no glibc, so its own loader starts it: ``FOLDER/ld-linux-aarch64.so.1 --library-path FOLDER ...``.
+    """
+    program = f"{folder}/{RUNNER}"
+    return (f"{folder}/{LOADER}", "--library-path", folder, program) if abi.travels else (program,)
+
 
 @dataclass(frozen=True)
 class Toolchain:
     """A C++ compiler and the ExecuTorch package it compiles against."""
 
+    abi: Abi
     compiler: Path
     executorch: Path
     version: str
@@ -80,44 +99,54 @@ class Toolchain:
         """Flags of every compilation."""
         include = self.executorch / "include"
         portable = include / "executorch" / "runtime" / "core" / "portable_type" / "c10"
-        return (*FLAGS, f"-I{SOURCES}", f"-I{include}", f"-I{portable}", f'-DEDGEC_EXECUTORCH_VERSION="{self.version}"')
+        includes = (f"-I{SOURCES}", f"-I{include}", f"-I{portable}")
+        return (*FLAGS, *self.abi.flags, *includes, f'-DEDGEC_EXECUTORCH_VERSION="{self.version}"')
 
 
-def find_build(root: Path | None = None) -> Build | None:
-    """The build of these sources for this machine, if it was made before; nothing is compiled.
+def find_build(root: Path | None = None, abi: Abi = NATIVE) -> Build | None:
+    """The build of these sources for this machine or ``abi``, if it was made before; nothing is compiled.
 
     Args:
         root: the cache folder; None: ``EDGEC_CACHE_DIR``.
+        abi: what it shall run on.
     """
     with suppress(ToolError):
-        found = sorted(_folder(root).glob(f"{_source_key(_executorch()[1])}-*/{LIBRARY}"))
-        return Build(found[0].parent) if found else None
+        found = sorted(_folder(root).glob(f"{_source_key(_executorch()[1], abi)}-*/{LIBRARY}"))
+        return Build(found[0].parent, abi=abi) if found else None
     return None
 
 
-def build_runner(root: Path | None = None, announce: Callable[[str], None] = lambda text: None) -> Build:
+def build_runner(
+    root: Path | None = None,
+    announce: Callable[[str], None] = lambda text: None,
+    abi: Abi = NATIVE,
+    wheel: Path | None = None,
+) -> Build:
     """The build, compiled now if it was not before. Two processes do not compile at the same time.
 
     Args:
         root: the cache folder; None: ``EDGEC_CACHE_DIR``.
         announce: told once, before a compilation begins.
+        abi: what it shall run on.
+        wheel: ExecuTorch's wheel for ``abi``; None: downloaded once. Not for this machine's own build.
 
     Raises:
-        ToolError: E311 no compiler, E312 the compiler failed, E301 ExecuTorch is not installed.
+        ToolError: E311 no compiler, E312 the compiler failed, E301 ExecuTorch is not installed, E571 no wheel.
         InputError: E121 or E122, the cache cannot be written.
     """
-    if (known := find_build(root)) is not None:
+    if (known := find_build(root, abi)) is not None:
         return known
-    tools = _toolchain()
-    target = _folder(root) / f"{_source_key(tools.version)}-{_compiler_key(tools.compiler)}"
+    compiler, (installed, version) = find_compiler(abi), _executorch()
+    target = _folder(root) / f"{_source_key(version, abi)}-{_compiler_key(compiler)}"
     with _turn(target):
-        if (known := find_build(root)) is not None:
+        if (known := find_build(root, abi)) is not None:
             return known
-        announce(f"compiling the engine for this CPU with {tools.compiler} (once)")
+        announce(f"compiling the engine for {'this CPU' if abi is NATIVE else abi.name} with {compiler} (once)")
         start = time.monotonic()
+        package = unpacked_wheel(abi, version, _folder(root), wheel) if abi.wheel_platform else installed
         with suppress(NameTaken), new_folder(target) as folder:
-            _compile_all(tools, folder)
-        return Build(target, time.monotonic() - start)
+            _compile_all(Toolchain(abi, compiler, package, version), folder)
+        return Build(target, time.monotonic() - start, abi)
 
 
 def _folder(root: Path | None) -> Path:
@@ -146,32 +175,10 @@ def _executorch() -> tuple[Path, str]:
     )
 
 
-def _toolchain() -> Toolchain:
-    return Toolchain(find_compiler(), *_executorch())
-
-
-def find_compiler() -> Path:
-    """The C++ compiler: ``CXX``, else the first of c++, g++, clang++ on the path.
-
-    Raises:
-        ToolError: E311.
-    """
-    names = (os.environ["CXX"],) if os.environ.get("CXX") else COMPILERS
-    found = next(filter(None, map(shutil.which, names)), None)
-    if found is not None:
-        return Path(found)
-    raise ToolError(
-        "There is no C++ compiler.",
-        where="CXX" if os.environ.get("CXX") else "PATH",
-        why=f"looked for {', '.join(names)}; edgec's engine is compiled on this machine",
-        fix="install one (Debian: apt install g++), or export with --kernels standard to run without the engine",
-        code="E311",
-    )
-
-
 @cache
-def _source_key(executorch_version: str) -> str:
-    digest = hashlib.sha256(repr((FLAGS, LINKED, executorch_version, _cpu())).encode())
+def _source_key(executorch_version: str, abi: Abi = NATIVE) -> str:
+    cpu = [] if abi.travels else _cpu()
+    digest = hashlib.sha256(repr((FLAGS, abi, LINKED, executorch_version, cpu)).encode())
     for path in sorted(path for path in SOURCES.rglob("*") if path.suffix in (".cpp", ".h")):
         digest.update(path.relative_to(SOURCES).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:_KEY_LETTERS]
@@ -200,8 +207,11 @@ def _compile_all(tools: Toolchain, folder: Path) -> None:
         made = list(pool.map(lambda source: _compile(tools, source, objects), (*library, *program)))
     _link(tools, folder / LIBRARY, made[: len(library)], ("-shared",))
     own = ("-L" + str(folder), "-ledgec", "-Wl,-rpath,$ORIGIN", f"-Wl,-rpath-link,{tools.executorch / 'lib'}")
-    _call([tools.compiler, "-pthread", "-o", folder / RUNNER, *made[len(library) :], *own], SOURCES)
+    flags = ("-pthread", *tools.abi.link_flags)
+    _call([tools.compiler, *flags, "-o", folder / RUNNER, *made[len(library) :], *own], SOURCES)
     shutil.rmtree(objects)
+    if tools.abi.travels:
+        _copy_libraries(tools, folder)
     facts = {"compiler": str(tools.compiler), "flags": tools.flags, "executorch": tools.version}
     (folder / FACTS).write_text(json.dumps(facts, indent=1))
 
@@ -216,9 +226,19 @@ def _link(tools: Toolchain, target: Path, objects: Sequence[Path], flags: Sequen
     """ExecuTorch's libraries register kernels and backends when loaded, so the linker must not drop unused ones."""
     folder = tools.executorch / "lib"
     libraries = [f"-lexecutorch{name}" for name in LINKED]
-    where = [f"-L{folder}", f"-Wl,-rpath,{folder}"]
+    where = [f"-L{folder}", "-Wl,-rpath," + ("$ORIGIN" if tools.abi.travels else str(folder))]
     keep = ["-Wl,--no-as-needed"] if sys.platform.startswith("linux") else []
-    _call([tools.compiler, *flags, "-pthread", "-o", target, *objects, *where, *keep, *libraries], SOURCES)
+    line = [tools.compiler, *flags, *tools.abi.link_flags, "-pthread", "-o", target, *objects, *where, *keep]
+    _call([*line, *libraries], SOURCES)
+
+
+def _copy_libraries(tools: Toolchain, folder: Path) -> None:
+    """ExecuTorch's libraries and the compiler's C library, so that nothing of the device's own is needed."""
+    ours = [tools.executorch / "lib" / f"libexecutorch{name}.so" for name in LINKED]
+    asked = ([tools.compiler, f"-print-file-name={name}"] for name in tools.abi.system_libraries)
+    theirs = [Path(subprocess.run(line, capture_output=True, text=True, check=True).stdout.strip()) for line in asked]
+    for path in (*ours, *theirs):
+        shutil.copy(path.resolve(), folder / path.name)
 
 
 def _call(line: Sequence[str | Path], source: Path) -> None:

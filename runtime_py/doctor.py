@@ -108,7 +108,8 @@ def _kernels() -> Iterator[Check]:
 
 def _engine() -> Iterator[Check]:
     """Edgec's own engine: compiled on first use, so either it is there or a compiler is."""
-    from edgec.devices.runner_build import find_build, find_compiler
+    from edgec.devices.runner_abi import find_compiler
+    from edgec.devices.runner_build import find_build
 
     build = find_build()
     if build is not None:

@@ -28,6 +28,13 @@ int64_t top1(const float* row, int64_t size) {
   return std::max_element(row, row + size) - row;
 }
 
+void write_rows(const float* logits, int64_t count, std::FILE* file) {
+  const auto values = static_cast<size_t>(count);
+  if (file != nullptr && std::fwrite(logits, sizeof(float), values, file) != values) {
+    throw std::runtime_error("the logits could not be written");
+  }
+}
+
 }  // namespace
 
 Decoder::Decoder(EdgecModel* model, int64_t context, bool profile) : context_(context) {
@@ -64,14 +71,13 @@ void Decoder::check_context(int64_t end) const {
   }
 }
 
-int64_t Decoder::prefill(const std::vector<int64_t>& prompt) {
-  int64_t next = -1;
-  for (int64_t start = 0, size = 0; start < static_cast<int64_t>(prompt.size()); start += size) {
-    size = std::min(info_.max_tokens, static_cast<int64_t>(prompt.size()) - start);
-    const Logits logits = forward(prompt.data() + start, size, start, {size - 1});
-    next = top1(logits.data, logits.vocabulary);
+Decoder::Logits Decoder::prefill(const int64_t* prompt, int64_t length) {
+  Logits logits{};
+  for (int64_t start = 0, size = 0; start < length; start += size) {
+    size = std::min(info_.max_tokens, length - start);
+    logits = forward(prompt + start, size, start, {size - 1});
   }
-  return next;
+  return logits;
 }
 
 Generated Decoder::generate(const std::vector<int64_t>& prompt, int64_t count) {
@@ -83,7 +89,8 @@ Generated Decoder::generate(const std::vector<int64_t>& prompt, int64_t count) {
   Generated result;
   const double cpu_before = cpu_ms();
   double before = wall_ms();
-  result.tokens.push_back(prefill(prompt));
+  const Logits first = prefill(prompt.data(), length);
+  result.tokens.push_back(top1(first.data, first.vocabulary));
   result.ttft_ms = wall_ms() - before;
   for (int64_t position = length; position < length + count - 1; ++position) {
     before = wall_ms();
@@ -106,10 +113,22 @@ std::vector<int64_t> Decoder::score(const std::vector<int64_t>& tokens, std::FIL
     for (const int64_t row : rows) {
       found.push_back(top1(out.data + row * out.vocabulary, out.vocabulary));
     }
-    const size_t values = rows.size() * static_cast<size_t>(out.vocabulary);
-    if (logits != nullptr && std::fwrite(out.data, sizeof(float), values, logits) != values) {
-      throw std::runtime_error("the logits could not be written");
-    }
+    write_rows(out.data, static_cast<int64_t>(rows.size()) * out.vocabulary, logits);
+  }
+  return found;
+}
+
+std::vector<int64_t> Decoder::replay(const std::vector<int64_t>& tokens, int64_t count, std::FILE* logits) {
+  const auto length = static_cast<int64_t>(tokens.size());
+  check_context(length);
+  if (count < 1 || count > length) {
+    throw std::runtime_error("a replay's prompt has 1 to all of its tokens");
+  }
+  std::vector<int64_t> found;
+  for (int64_t fed = count; fed <= length; ++fed) {
+    const Logits out = fed == count ? prefill(tokens.data(), count) : forward(&tokens[fed - 1], 1, fed - 1, {0});
+    found.push_back(top1(out.data, out.vocabulary));
+    write_rows(out.data, out.vocabulary, logits);
   }
   return found;
 }

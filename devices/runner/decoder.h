@@ -30,6 +30,9 @@ class Decoder {
   Generated generate(const std::vector<int64_t>& prompt, int64_t count);
   // The most likely next token behind each of `tokens`; logits as float32 rows into `logits` unless it is null.
   std::vector<int64_t> score(const std::vector<int64_t>& tokens, std::FILE* logits);
+  // Feed the first `count` tokens at once, as a prompt, and the others one by one, as decoding does: the most likely next
+  // token behind each of those steps; logits as above.
+  std::vector<int64_t> replay(const std::vector<int64_t>& tokens, int64_t count, std::FILE* logits);
   // Times per instruction since the last call; empty without profile.
   std::string profile();
 
@@ -39,7 +42,8 @@ class Decoder {
     int64_t vocabulary;
   };
   Logits forward(const int64_t* tokens, int64_t count, int64_t start, const std::vector<int64_t>& rows);
-  int64_t prefill(const std::vector<int64_t>& prompt);
+  // Logits of the last token.
+  Logits prefill(const int64_t* prompt, int64_t length);
   void check_context(int64_t end) const;
 
   EdgecSession* session_;

@@ -1,4 +1,5 @@
 // edgec-runner: a decoder's artifact on this device, without Python. See options.cpp for its command line.
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -7,13 +8,16 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "affinity.h"
 #include "bundle_facts.h"
 #include "decoder.h"
 #include "engine/c_api.h"
 #include "memory_use.h"
 #include "options.h"
+#include "page_cache.h"
 
 // Operators of ExecuTorch's LLM library, by edgec's kernels (devices/runner/kernels).
 extern "C" void edgec_register_standard_operators();
@@ -54,8 +58,26 @@ void resolve_bundle(Options& options) {
   options.packed = path;
 }
 
+// Bring the program and its packed weights into the state that --page-cache names.
+void prepare_pages(const Options& options) {
+  for (const std::string& path : {options.artifact, options.packed}) {
+    if (options.page_cache == "drop") {
+      drop_pages(path);
+    } else if (options.page_cache == "fill") {
+      fill_pages(path);
+    }
+  }
+}
+
+std::string share_text(double share) {
+  return share < 0 ? "null" : std::to_string(share);
+}
+
 ModelHandle opened(const Options& options) {
   edgec_register_standard_operators();
+  prepare_pages(options);
+  const double share = resident_share(options.artifact);
+  const int64_t baseline = rss_bytes();
   const int threads = edgec_threads(options.threads);
   char error[kPathLetters] = "";
   const char* packed = options.packed.empty() ? nullptr : options.packed.c_str();
@@ -73,7 +95,9 @@ ModelHandle opened(const Options& options) {
   std::cout << "{\"event\":\"loaded\",\"load_ms\":" << static_cast<double>(info.load_ns) / kNsPerMs
             << ",\"packed\":\"" << kPackedNames[info.packed] << "\",\"packed_bytes\":" << info.packed_bytes
             << ",\"state_bytes\":" << info.state_bytes << ",\"scratch_bytes\":" << info.scratch_bytes
-            << ",\"threads\":" << threads << ",\"peak_rss_bytes\":" << peak_rss_bytes()
+            << ",\"resident_share\":" << share_text(share) << ",\"baseline_rss_bytes\":" << baseline
+            << ",\"threads\":" << threads << ",\"cpus\":" << list(allowed_cpus())
+            << ",\"peak_rss_bytes\":" << peak_rss_bytes()
             << ",\"anonymous_bytes\":" << anonymous_bytes() << "}" << std::endl;
   return model;
 }
@@ -90,9 +114,26 @@ void generate(Decoder& decoder, const std::vector<int64_t>& prompt, int64_t coun
             << ",\"cpu_ms\":" << result.cpu_ms << memory_fields() << "}" << std::endl;
 }
 
+// Generate on end until `ms` have passed; each event says when it ended.
+void sustain(Decoder& decoder, int64_t ms, const std::vector<int64_t>& prompt, int64_t count) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::chrono::duration<double, std::milli> limit(static_cast<double>(ms));
+  for (auto passed = limit * 0; passed < limit;) {
+    const Generated result = decoder.generate(prompt, count);
+    passed = std::chrono::steady_clock::now() - start;
+    std::cout << "{\"event\":\"generated\",\"tokens\":[" << result.tokens.back() << "],\"ttft_ms\":" << result.ttft_ms
+              << ",\"token_ms\":" << list(result.token_ms) << ",\"elapsed_ms\":" << passed.count() << "}" << std::endl;
+  }
+}
+
 void score(Decoder& decoder, const std::vector<int64_t>& tokens, std::FILE* logits) {
   const std::vector<int64_t> found = decoder.score(tokens, logits);
   std::cout << "{\"event\":\"scored\",\"top1\":" << list(found) << memory_fields() << "}" << std::endl;
+}
+
+void replay(Decoder& decoder, const std::vector<int64_t>& tokens, int64_t count, std::FILE* logits) {
+  const std::vector<int64_t> found = decoder.replay(tokens, count, logits);
+  std::cout << "{\"event\":\"replayed\",\"top1\":" << list(found) << memory_fields() << "}" << std::endl;
 }
 
 void print_profile(Decoder& decoder) {
@@ -102,26 +143,49 @@ void print_profile(Decoder& decoder) {
   }
 }
 
+// The next word of a request as a number.
+int64_t take_number(std::istringstream& words) {
+  std::string word;
+  words >> word;
+  const std::vector<int64_t> found = read_tokens(word);
+  if (found.size() != 1) {
+    throw std::runtime_error("the request lacks a number");
+  }
+  return found[0];
+}
+
+std::vector<int64_t> take_tokens(std::istringstream& words) {
+  std::string rest;
+  std::getline(words, rest);
+  return read_tokens(rest);
+}
+
 void serve(Decoder& decoder, const std::string& line, std::FILE* logits) {
   std::istringstream words(line);
-  std::string verb, rest, count = "0";
+  std::string verb;
   words >> verb;
-  if (verb != "generate" && verb != "score") {
-    throw std::runtime_error("a request is \"generate COUNT ID ...\" or \"score ID ...\", not \"" + line + "\"");
-  }
   if (verb == "generate") {
-    words >> count;
-  }
-  std::getline(words, rest);
-  if (verb == "generate") {
-    generate(decoder, read_tokens(rest), read_tokens(count).at(0));
+    const int64_t count = take_number(words);
+    generate(decoder, take_tokens(words), count);
+  } else if (verb == "sustain") {
+    const int64_t ms = take_number(words), count = take_number(words);
+    sustain(decoder, ms, take_tokens(words), count);
+  } else if (verb == "score") {
+    score(decoder, take_tokens(words), logits);
+  } else if (verb == "replay") {
+    const int64_t count = take_number(words);
+    replay(decoder, take_tokens(words), count, logits);
+  } else if (verb == "pause") {
+    std::this_thread::sleep_for(std::chrono::milliseconds(take_number(words)));
   } else {
-    score(decoder, read_tokens(rest), logits);
+    throw std::runtime_error("a request is \"generate COUNT ID ...\", \"score ID ...\", \"replay COUNT ID ...\", \"pause MS\" or "
+                             "\"sustain MS COUNT ID ...\", not \"" + line + "\"");
   }
 }
 
 void run(Options options) {
   resolve_bundle(options);
+  stay_on(options.cpus);  // Before the thread pool starts: its threads inherit it.
   const ModelHandle model = opened(options);
   Decoder decoder(model.get(), options.context, options.profile);
   const FileHandle logits(options.logits.empty() ? nullptr : std::fopen(options.logits.c_str(), "wb"), std::fclose);

@@ -26,6 +26,10 @@ int64_t peak_rss_bytes() {
   return field("/proc/self/status", "VmHWM:");
 }
 
+int64_t rss_bytes() {
+  return field("/proc/self/status", "VmRSS:");
+}
+
 int64_t anonymous_bytes() {
   return field("/proc/self/smaps_rollup", "Anonymous:");
 }

@@ -19,12 +19,17 @@ const char* const kUsage =
     "  --packed PATH      packed weights, written once and mapped later; without it they are packed in memory\n"
     "  --method NAME      entry point (forward)\n"
     "  --threads N        CPU threads (the device's fast cores)\n"
+    "  --cpus LIST        stay on these CPUs, e.g. 4,5,6,7 (all that the system allows)\n"
     "  --context N        positions of the KV cache, for --model; a bundle states its own\n"
     "  --tokens IDS       the prompt; without it, requests are read from stdin:\n"
     "                       generate COUNT ID ID ...\n"
     "                       score ID ID ...\n"
+    "                       pause MILLISECONDS\n"
+    "                       sustain MILLISECONDS COUNT ID ID ...   (generate on end for so long)\n"
+    "                       replay COUNT ID ID ...   (COUNT at once, the others one by one)\n"
     "  --new-tokens N     tokens to generate greedily (1)\n"
     "  --score            the most likely token behind each prompt token instead, teacher-forced\n"
+    "  --page-cache WHAT  drop or fill: forget or read the program and its packed weights before they are loaded\n"
     "  --logits FILE      also write the scored logits, float32, row by row\n"
     "  --profile          also print the time of each instruction\n";
 
@@ -59,9 +64,11 @@ const std::vector<Option>& table() {
       {"packed", required_argument, [](Options& to, const char* text) { to.packed = text; }},
       {"method", required_argument, [](Options& to, const char* text) { to.method = text; }},
       {"threads", required_argument, [](Options& to, const char* text) { to.threads = static_cast<int>(number(text)); }},
+      {"cpus", required_argument, [](Options& to, const char* text) { to.cpus = read_tokens(text); }},
       {"context", required_argument, [](Options& to, const char* text) { to.context = number(text); }},
       {"tokens", required_argument, [](Options& to, const char* text) { to.tokens = read_tokens(text); }},
       {"new-tokens", required_argument, [](Options& to, const char* text) { to.new_tokens = number(text); }},
+      {"page-cache", required_argument, [](Options& to, const char* text) { to.page_cache = text; }},
       {"logits", required_argument, [](Options& to, const char* text) { to.logits = text; }},
       {"score", no_argument, [](Options& to, const char*) { to.score = true; }},
       {"profile", no_argument, [](Options& to, const char*) { to.profile = true; }},
@@ -99,6 +106,9 @@ Options read_options(int count, char** arguments) {
       throw std::runtime_error(std::string("unknown or incomplete option ") + arguments[optind - 1]);
     }
     table()[static_cast<size_t>(index)].set(options, optarg);
+  }
+  if (!options.page_cache.empty() && options.page_cache != "drop" && options.page_cache != "fill") {
+    throw std::runtime_error("--page-cache is drop or fill");
   }
   if (!options.help && (options.bundle.empty() == options.artifact.empty() || optind != count)) {
     throw std::runtime_error("give either --bundle or --model, and no other words");

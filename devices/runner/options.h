@@ -12,10 +12,12 @@ struct Options {
   std::string artifact;  // a program alone
   std::string packed;    // file of packed weights, or the folder for them with a bundle; empty: packed in memory
   std::string method = "forward";
+  std::string page_cache;  // "drop" or "fill": what happens to the artifact and its packed weights before the load
   std::string logits;  // file that scored logits go to, float32; empty: nowhere
   std::vector<int64_t> tokens;
   int64_t new_tokens = 1;
   int64_t context = 0;
+  std::vector<int64_t> cpus;  // those to stay on; empty: all that the system allows
   int threads = 0;
   bool score = false;
   bool profile = false;

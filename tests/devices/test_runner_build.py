@@ -11,7 +11,8 @@ import pytest
 
 from edgec.cli.app import run_cli
 from edgec.devices import runner_build
-from edgec.devices.runner_build import build_runner, find_build, find_compiler
+from edgec.devices.runner_abi import find_compiler
+from edgec.devices.runner_build import build_runner, find_build
 from edgec.errors import ToolError
 
 LIBRARY_SOURCE = 'extern "C" __attribute__((visibility("default"))) int answer() { return 42; }\n'

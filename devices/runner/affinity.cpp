@@ -1,0 +1,58 @@
+#include "affinity.h"
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+namespace edgec::runner {
+
+#if defined(__linux__)
+
+void stay_on(const std::vector<int64_t>& cpus) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int64_t cpu : cpus) {
+    if (cpu >= CPU_SETSIZE) {
+      throw std::runtime_error("there is no CPU " + std::to_string(cpu));
+    }
+    CPU_SET(static_cast<size_t>(cpu), &set);
+  }
+  if (!cpus.empty() && sched_setaffinity(0, sizeof set, &set) != 0) {
+    throw std::runtime_error(std::string("--cpus is refused by the system: ") + std::strerror(errno));
+  }
+}
+
+std::vector<int64_t> allowed_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int64_t> found;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) {
+    for (int64_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET(static_cast<size_t>(cpu), &set)) {
+        found.push_back(cpu);
+      }
+    }
+  }
+  return found;
+}
+
+#else
+
+void stay_on(const std::vector<int64_t>& cpus) {
+  if (!cpus.empty()) {
+    throw std::runtime_error("--cpus needs Linux or Android");
+  }
+}
+
+std::vector<int64_t> allowed_cpus() {
+  return {};
+}
+
+#endif
+
+}  // namespace edgec::runner

@@ -1,0 +1,104 @@
+"""What the engine is compiled for: this machine, or the 64-bit Arm of Android phones."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from edgec.errors import InputError, ToolError
+
+LOADER: Final = "ld-linux-aarch64.so.1"
+
+
+@dataclass(frozen=True)
+class Abi:
+    """One kind of processor and C library.
+
+    Attributes:
+        name: as in ``--abi``.
+        compilers: the names looked for on the path.
+        variable: environment variable that names another compiler.
+        flags: what the compiler is told about the processor.
+        link_flags: what the linker is told.
+        wheel_platform: platform tag of the ExecuTorch wheel to link with; None: the one installed here.
+        system_libraries: the C and C++ library's files that a device lacks and that travel with the runner.
+        install: how to get a compiler.
+    """
+
+    name: str
+    compilers: tuple[str, ...]
+    variable: str
+    flags: tuple[str, ...]
+    link_flags: tuple[str, ...] = ()
+    wheel_platform: str | None = None
+    system_libraries: tuple[str, ...] = ()
+    install: str = ""
+
+    @property
+    def travels(self) -> bool:
+        """Its build is a folder that runs wherever it is copied, without what is installed there."""
+        return bool(self.system_libraries)
+
+
+NATIVE: Final = Abi(
+    "native",
+    ("c++", "g++", "clang++"),
+    "CXX",
+    ("-march=native",),
+    install="install one (Debian: apt install g++), or export with --kernels standard to run without the engine",
+)
+ARM64: Final = Abi(
+    "arm64",
+    ("aarch64-linux-gnu-g++",),
+    "CXX_ARM64",
+    # Every 64-bit Android phone; XNNPACK chooses dotprod, i8mm and SME kernels itself while it runs.
+    ("-march=armv8-a",),
+    # Phones with pages of 16 KiB load no segment that is aligned to less.
+    ("-Wl,-z,max-page-size=65536",),
+    "manylinux_2_28_aarch64",
+    (LOADER, "libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libstdc++.so.6", "libgcc_s.so.1"),
+    "install one (Debian: apt install g++-aarch64-linux-gnu)",
+)
+ABIS: Final[Mapping[str, Abi]] = MappingProxyType({abi.name: abi for abi in (NATIVE, ARM64)})
+
+
+def abi_named(name: str) -> Abi:
+    """The ABI of that name.
+
+    Raises:
+        InputError: E570, there is none.
+    """
+    if name in ABIS:
+        return ABIS[name]
+    raise InputError(
+        f"The runner is not built for {name!r}.",
+        where="--abi",
+        why="32-bit Arm and x86 phones have no ExecuTorch wheel to link with",
+        fix=f"use --abi {' or '.join(ABIS)}",
+        code="E570",
+    )
+
+
+def find_compiler(abi: Abi = NATIVE) -> Path:
+    """The C++ compiler: the one that the ABI's variable names, else the first of its names on the path.
+
+    Raises:
+        ToolError: E311.
+    """
+    given = os.environ.get(abi.variable)
+    names = (given,) if given else abi.compilers
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found is not None:
+        return Path(found)
+    raise ToolError(
+        "There is no C++ compiler.",
+        where=abi.variable if given else "PATH",
+        why=f"looked for {', '.join(names)}; edgec's engine is compiled on this machine",
+        fix=abi.install,
+        code="E311",
+    )
