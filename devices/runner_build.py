@@ -228,17 +228,20 @@ def _link(tools: Toolchain, target: Path, objects: Sequence[Path], flags: Sequen
     libraries = [f"-lexecutorch{name}" for name in LINKED]
     where = [f"-L{folder}", "-Wl,-rpath," + ("$ORIGIN" if tools.abi.travels else str(folder))]
     keep = ["-Wl,--no-as-needed"] if sys.platform.startswith("linux") else []
-    line = [tools.compiler, *flags, *tools.abi.link_flags, "-pthread", "-o", target, *objects, *where, *keep]
-    _call([*line, *libraries], SOURCES)
+    options = (*flags, *tools.abi.link_flags, "-pthread", *where, *keep)
+    _call([tools.compiler, *options, "-o", target, *objects, *libraries], SOURCES)
 
 
 def _copy_libraries(tools: Toolchain, folder: Path) -> None:
     """ExecuTorch's libraries and the compiler's C library, so that nothing of the device's own is needed."""
     ours = [tools.executorch / "lib" / f"libexecutorch{name}.so" for name in LINKED]
-    asked = ([tools.compiler, f"-print-file-name={name}"] for name in tools.abi.system_libraries)
-    theirs = [Path(subprocess.run(line, capture_output=True, text=True, check=True).stdout.strip()) for line in asked]
-    for path in (*ours, *theirs):
+    for path in (*ours, *(_compilers_file(tools.compiler, name) for name in tools.abi.system_libraries)):
         shutil.copy(path.resolve(), folder / path.name)
+
+
+def _compilers_file(compiler: Path, name: str) -> Path:
+    line = [str(compiler), f"-print-file-name={name}"]
+    return Path(subprocess.run(line, capture_output=True, text=True, check=True).stdout.strip())
 
 
 def _call(line: Sequence[str | Path], source: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from torch import Tensor
 
 from edgec.passes import operators
 from edgec.passes.operators import grid_group
+from tests.devices.runner.emulated_kernels import EmulatedKernels, emulated_kernels
 from tests.devices.runner.kernel_library import KINDS, Kernels, kernels
 
 # Both sides compute in float32 and sum up to 400 products of 128 in another order.
@@ -21,21 +24,30 @@ TOLERANCE = 1e-5
 PROPERTY = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+CAN_EMULATE = bool(shutil.which("aarch64-linux-gnu-g++") and shutil.which("qemu-aarch64"))
+
+
 def _flags() -> str:
     facts = Path("/proc/cpuinfo")
     return facts.read_text() if facts.exists() else ""
 
 
-# AVX2 and the plain fallback run on this machine too; NEON only on arm64, where it is the native one.
+# AVX2 and the plain fallback run on this machine too; NEON under qemu, where a cross compiler is.
 OTHERS = [
     pytest.param("haswell", marks=pytest.mark.skipif("avx2" not in _flags(), reason="no AVX2")),
     pytest.param("x86-64-v2", marks=pytest.mark.skipif(platform.machine() != "x86_64", reason="not x86-64")),
+    pytest.param("arm64", marks=[pytest.mark.skipif(not CAN_EMULATE, reason="no cross compiler or qemu")]),
 ]
 
 
 @pytest.fixture(scope="module", params=["native", *OTHERS])
-def kernel(request: pytest.FixtureRequest) -> Kernels:
-    return kernels(request.param)
+def kernel(request: pytest.FixtureRequest) -> Iterator[Kernels | EmulatedKernels]:
+    if request.param != "arm64":
+        yield kernels(request.param)
+        return
+    emulated = emulated_kernels()
+    yield emulated
+    emulated.close()
 
 
 @dataclass(frozen=True)
@@ -97,7 +109,7 @@ def same_bits(a: Tensor, b: Tensor) -> bool:
     return torch.equal(a.view(torch.uint8), b.view(torch.uint8))
 
 
-def fill(case: Case, width: int, kernel: Kernels) -> tuple[Tensor, Tensor | None]:
+def fill(case: Case, width: int, kernel: Kernels | EmulatedKernels) -> tuple[Tensor, Tensor | None]:
     """A cache filled by the reference; the kernel's own must have the same bits after every call."""
     x = torch.randn(1, case.total, case.kv_heads, width) * 2 + case.seed % 3
     (cache, grid), (own, own_grid) = (empty_cache(case.dtype, case.slots, case.kv_heads, width) for _ in range(2))
@@ -112,7 +124,9 @@ def fill(case: Case, width: int, kernel: Kernels) -> tuple[Tensor, Tensor | None
 
 @PROPERTY
 @given(case=CASES)
-def test_caches_have_the_references_bits_and_attention_its_values(kernel: Kernels, case: Case) -> None:
+def test_caches_have_the_references_bits_and_attention_its_values(
+    kernel: Kernels | EmulatedKernels, case: Case
+) -> None:
     torch.manual_seed(case.seed)
     (keys, key_grid), (values, value_grid) = (fill(case, w, kernel) for w in (case.width, case.value_width))
     now = torch.arange(case.total).split(case.chunk)[-1]
@@ -128,7 +142,9 @@ def test_caches_have_the_references_bits_and_attention_its_values(kernel: Kernel
 
 @PROPERTY
 @given(case=CASES, alone=st.integers(0, 15))
-def test_a_token_is_computed_exactly_as_it_would_be_alone(kernel: Kernels, case: Case, alone: int) -> None:
+def test_a_token_is_computed_exactly_as_it_would_be_alone(
+    kernel: Kernels | EmulatedKernels, case: Case, alone: int
+) -> None:
     """What verifies drafted tokens must say what decoding says: the same bits, whatever else is in the call."""
     case = replace(case, width=max(32, case.width // 32 * 32), value_width=max(32, case.value_width // 32 * 32))
     torch.manual_seed(case.seed)
@@ -147,7 +163,7 @@ def test_a_token_is_computed_exactly_as_it_would_be_alone(kernel: Kernels, case:
 @pytest.mark.parametrize("dtype", KINDS)
 @pytest.mark.parametrize(("heads", "kv_heads", "rows"), [(16, 8, 1), (4, 1, 1), (4, 1, 8), (2, 1, 40)])
 def test_threads_share_one_long_context(
-    kernel: Kernels, dtype: torch.dtype, heads: int, kv_heads: int, rows: int
+    kernel: Kernels | EmulatedKernels, dtype: torch.dtype, heads: int, kv_heads: int, rows: int
 ) -> None:
     torch.manual_seed(rows)
     total, width = 3000, 64
@@ -161,7 +177,7 @@ def test_threads_share_one_long_context(
     assert float((kernel.cached_attention(q, *call) - wanted).abs().max()) <= TOLERANCE * float(wanted.abs().max())
 
 
-def test_a_row_that_sees_nothing_is_zero(kernel: Kernels) -> None:
+def test_a_row_that_sees_nothing_is_zero(kernel: Kernels | EmulatedKernels) -> None:
     keys, _ = empty_cache(torch.float32, 8, 1, 32)
     keys[:, 5] = 1.0
     call = (torch.tensor([-1]), torch.tensor([5]), keys, keys, None, None, 1.0, 0, 0, 0, 0.0, None)
@@ -177,7 +193,7 @@ def test_a_row_that_sees_nothing_is_zero(kernel: Kernels) -> None:
     seed=st.integers(0, 1000),
 )
 def test_norms_and_rotations(
-    kernel: Kernels, tokens: int, width: int, weighted: bool, turned: float, seed: int
+    kernel: Kernels | EmulatedKernels, tokens: int, width: int, weighted: bool, turned: float, seed: int
 ) -> None:
     torch.manual_seed(seed)
     x = torch.randn(1, tokens, 3, width) * 4
@@ -192,7 +208,9 @@ def test_norms_and_rotations(
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
-def test_constant_tiny_and_negative_zero_groups_have_the_references_bits(kernel: Kernels, dtype: torch.dtype) -> None:
+def test_constant_tiny_and_negative_zero_groups_have_the_references_bits(
+    kernel: Kernels | EmulatedKernels, dtype: torch.dtype
+) -> None:
     rows = torch.stack([torch.full((64,), v) for v in (0.0, -0.0, 1.25, -3e-5, 70000.0)])
     rows = torch.cat([rows, torch.linspace(0, 1e-6, 64)[None], torch.linspace(-1, -0.0, 64)[None]])
     value = rows.reshape(1, -1, 1, 64)
