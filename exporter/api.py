@@ -83,7 +83,7 @@ def export(
     from edgec.exporter.bundle.prefix import read_system_prompt
     from edgec.exporter.pipeline import Request, compile_model
     from edgec.exporter.stage_cache import StageCache
-    from edgec.exporter.stages.forms import default_context, form_of
+    from edgec.exporter.stages.forms import form_of
     from edgec.exporter.stages.prefix import check_prompt
     from edgec.exporter.stages.static_decoder import check_static
     from edgec.exporter.target_choice import chosen_target
@@ -109,7 +109,7 @@ def export(
         task=task,
         seed=seed,
     )
-    chosen, choice = chosen_target(chosen, source, how, context or how.context or default_context(chosen, source))
+    chosen, choice = chosen_target(chosen, source, how, context)
     path = Path(out) if out is not None else Path(f"{source.name}-{target}.edgec")
     check_output(path, force, expected_artifact_bytes(source, how))
     check_memory(source, how)

@@ -209,18 +209,11 @@ class _DecoderStages:
         eager = decoder.eager_stage(request.source, weights, request.probe)
         passes = decoder.passes_of(request.recipe, request.limits, request.draft_heads)
         trained = request.source.trained
-        capture = partial(self._captured, weights, progress)
+        capture = partial(decoder.captured, request, weights, progress)
         done = decoder.rewrite(capture, eager, passes, request.probe, request.recipe, trained, progress)
         self.rewritten = done
         names = Rewrite(rungs=list(done.rungs), reference=done.reference.name, final=done.final.name)
         save_rewrite(folder, names, {"final": done.final.logits, "reference": done.reference.logits})
-
-    def _captured(self, weights: HeldWeights, progress: Progress) -> Program:
-        """The traced model, from now on the only holder of its weights."""
-        progress.enter("capture")
-        program = decoder.capture(self.request.source, weights, self.request.spec, self.request.limits)
-        weights.let_go()
-        return program
 
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower the last graph; leaves the artifact and its facts."""
@@ -237,12 +230,12 @@ class _DecoderStages:
 
     def _again(self, progress: Progress) -> Program:
         """The rewritten graph of an export that was interrupted after its rungs were measured."""
-        from edgec.passes.contract import run_pass
+        from edgec.passes.contract import run_passes
 
-        program = self._captured(HeldWeights(_weights(self.request.source)), progress)
-        for rewrite in decoder.passes_of(self.request.recipe, self.request.limits, self.request.draft_heads):
-            program = run_pass(program, rewrite, in_place=True)
-        return program
+        request = self.request
+        program = decoder.captured(request, HeldWeights(_weights(request.source)), progress)
+        passes = decoder.passes_of(request.recipe, request.limits, request.draft_heads)
+        return run_passes(program, passes, in_place=True)
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Any]) -> list[Rung]:
         """Execute the artifact and compare it with the graph it was made from, and with the float model."""

@@ -10,7 +10,7 @@ from edgec.devices.targets import Target
 from edgec.exporter.plan.footprint import Widths, kv_bytes
 from edgec.exporter.plan.forecast import Plan, plan
 from edgec.exporter.spec import model_spec
-from edgec.exporter.stages.forms import form_of
+from edgec.exporter.stages.forms import default_context
 
 if TYPE_CHECKING:
     from edgec.exporter.recipes import Recipe
@@ -46,15 +46,14 @@ def chosen_target(asked: Target, source: ModelSource, recipe: Recipe, context: i
         asked: as ``--target`` names it, with its unit and format.
         source: the model.
         recipe: how it is exported.
-        context: positions the artifact serves; None for the recipe's or the model's own.
+        context: positions the artifact serves; None for the recipe's, the format's or the model's own.
 
     Raises:
         InputError: E467, no known phone of the family fits.
     """
     if asked.name != FAMILY:
         return asked, ""
-    longest = form_of(asked).context if form_of(asked).static else None
-    needed = needed_bytes(source, recipe, context or recipe.context or longest)
+    needed = needed_bytes(source, recipe, context or recipe.context or default_context(asked, source))
     fit = oldest_fit(needed, asked.format, unit=asked.unit)
     return fit.target, fit.reason
 
@@ -67,4 +66,4 @@ def needed_bytes(source: ModelSource, recipe: Recipe, context: int | None) -> in
     if source.kind != "decoder":
         return weights
     spec = model_spec(source.config)
-    return weights + kv_bytes(spec, _KV_BITS, min(context or recipe.context or spec.context, spec.context))
+    return weights + kv_bytes(spec, _KV_BITS, min(context or spec.context, spec.context))

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from edgec.exporter.capture.decoder import attribute
 from edgec.exporter.program import Program
+from edgec.passes.observation import observe
 from edgec.passes.quantized_form import parameter_of
 
 aten = torch.ops.aten
@@ -31,14 +31,8 @@ def second_moments(program: Program, calls: Iterable[Sequence[Tensor]]) -> Mappi
     Returns:
         float32 [K] for each linear layer's or convolution's weight; states are left as they were.
     """
-    states = {state.buffer: attribute(program.graph, state.buffer) for state in program.interface.states}
-    before = {name: value.clone() for name, value in states.items()}
     recorder = _Recorder(program.graph)
-    with torch.no_grad():
-        for inputs in calls:
-            recorder.run(*inputs)
-        for name, value in states.items():
-            value.copy_(before[name])
+    observe(recorder, program, calls)
     return {name: (total / recorder.counts[name]).float() for name, total in recorder.totals.items()}
 
 

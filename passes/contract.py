@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, is_dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -88,6 +89,13 @@ def run_pass(program: Program, rewrite: Pass, *, in_place: bool = False) -> Prog
         result = replace(result, spec=rewrite.spec_after(result))
     rewrite.ensures(result)
     return result
+
+
+def run_passes(program: Program, passes: Iterable[Pass], *, in_place: bool = False) -> Program:
+    """Apply passes one after the other, each as ``run_pass`` does."""
+    for rewrite in passes:
+        program = run_pass(program, rewrite, in_place=in_place)
+    return program
 
 
 def options(rewrite: Pass) -> dict[str, Any]:

@@ -14,7 +14,7 @@ layer behind the boundary.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable
 
 import torch
 from torch.fx import GraphModule, Node
@@ -42,12 +42,12 @@ def project(graph: GraphModule, kept: int) -> None:
     for node in nodes_of(graph, OPERATOR):
         call = AttentionCall.of(node)
         if call.layer > kept:
-            _move(graph, node, call, {entrances[call.layer]: entrances[kept]})
+            _move(graph, node, call, entrances[call.layer], entrances[kept])
 
 
 def _entrance(graph: GraphModule, call: AttentionCall) -> Node:
-    ancestors = _ancestors(call.k) | _ancestors(call.v)
-    sums = [node for node in graph.graph.nodes if node in ancestors and _adds_hidden_states(node)]
+    behind = _computed_from(call)
+    sums = [node for node in graph.graph.nodes if node in behind and _adds_hidden_states(node)]
     if sums:
         return sums[-1]
     raise InputError(
@@ -59,17 +59,6 @@ def _entrance(graph: GraphModule, call: AttentionCall) -> Node:
     )
 
 
-def _ancestors(node: Node) -> set[Node]:
-    found: set[Node] = set()
-    pending = [node]
-    while pending:
-        current = pending.pop()
-        if current not in found:
-            found.add(current)
-            pending.extend(current.all_input_nodes)
-    return found
-
-
 def _adds_hidden_states(node: Node) -> bool:
     """A sum of two tensors of one shape [1, S, H] that are computed: a bias or an epsilon is neither."""
     if node.target is not aten.add.Tensor:
@@ -78,26 +67,29 @@ def _adds_hidden_states(node: Node) -> bool:
     return len(shapes) == 2 and len(shapes[0]) == 3 and shapes[0] == shapes[1]
 
 
-def _move(graph: GraphModule, attention: Node, call: AttentionCall, moved: Mapping[Node, Node]) -> None:
+def _move(graph: GraphModule, attention: Node, call: AttentionCall, old: Node, new: Node) -> None:
     """Compute k and v again from another hidden state, right in front of their reader."""
-    copies: dict[Node, Node] = dict(moved)
-    (old,) = moved
-    path = (_ancestors(call.k) | _ancestors(call.v)) & _descendants(old)
+    copies = {old: new}
+    path = _computed_from(call) & _reached(old.users, lambda node: node.users)
     with graph.graph.inserting_before(attention):
         for node in [each for each in graph.graph.nodes if each in path]:
-            copy = graph.graph.node_copy(node, lambda source: copies.get(source, source))
-            copies[node] = copy
+            copies[node] = graph.graph.node_copy(node, lambda source: copies.get(source, source))
     attention.update_arg(1, copies[call.k])
     attention.update_arg(2, copies[call.v])
 
 
-def _descendants(node: Node) -> set[Node]:
-    """What is computed from a node, itself left out."""
+def _computed_from(call: AttentionCall) -> set[Node]:
+    """What keys and values are computed from, themselves included."""
+    return _reached((call.k, call.v), lambda node: node.all_input_nodes)
+
+
+def _reached(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> set[Node]:
+    """The given nodes and all that ``following`` leads to from them."""
     found: set[Node] = set()
-    pending = list(node.users)
+    pending = list(starts)
     while pending:
-        current = pending.pop()
-        if current not in found:
-            found.add(current)
-            pending.extend(current.users)
+        node = pending.pop()
+        if node not in found:
+            found.add(node)
+            pending.extend(following(node))
     return found

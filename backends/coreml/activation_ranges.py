@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from edgec.exporter.capture.decoder import attribute
 from edgec.exporter.program import Program
 from edgec.passes.finite_mask import HIDDEN
+from edgec.passes.observation import observe
 
 _MASKED = (1.25 * HIDDEN, 0.75 * HIDDEN)
 """Scores with a mask's number added: far down on purpose."""
@@ -24,14 +24,8 @@ def activation_ranges(program: Program, calls: Iterable[Sequence[Tensor]]) -> Ma
         program: any graph whose operators execute here.
         calls: inputs of each call in the interface's order; states carry over from call to call and are put back.
     """
-    states = {state.buffer: attribute(program.graph, state.buffer) for state in program.interface.states}
-    before = {name: value.clone() for name, value in states.items()}
     recorder = _Recorder(program.graph)
-    with torch.no_grad():
-        for inputs in calls:
-            recorder.run(*inputs)
-        for name, value in states.items():
-            value.copy_(before[name])
+    observe(recorder, program, calls)
     return recorder.largest
 
 

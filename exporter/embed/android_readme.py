@@ -5,7 +5,7 @@ from __future__ import annotations
 from edgec import __version__
 from edgec.exporter.embed.app_facts import AppFacts
 from edgec.exporter.embed.kotlin_text import package_name
-from edgec.exporter.embed.kotlin_values import module_name
+from edgec.exporter.embed.manifest_values import module_name
 from edgec.exporter.embed.readme import plain
 from edgec.exporter.embed.template_text import fill, load
 

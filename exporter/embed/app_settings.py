@@ -10,7 +10,8 @@ from typing import Any
 from edgec.devices.targets import phones
 from edgec.exporter.embed.app_facts import AppFacts
 from edgec.exporter.embed.glue import Glue
-from edgec.exporter.embed.swift_values import BUNDLE_FOLDER, module_name
+from edgec.exporter.embed.manifest_values import module_name
+from edgec.exporter.embed.swift_values import BUNDLE_FOLDER
 
 _MEMORY = "com.apple.developer.kernel.increased-memory-limit"
 _GROUPS = "com.apple.security.application-groups"

@@ -9,16 +9,12 @@ from edgec.exporter.bundle.manifest import MethodInfo, TensorInfo
 from edgec.exporter.embed.app_facts import AppFacts
 from edgec.exporter.embed.chat_pieces import ChatPieces
 from edgec.exporter.embed.kotlin_text import boolean, package_name, string
-from edgec.exporter.embed.swift_text import numbers, type_name
+from edgec.exporter.embed.manifest_values import manifest_values
+from edgec.exporter.embed.swift_text import numbers
 
 BUNDLE_FOLDER = "model.edgec"
 TOKENIZERS_VERSION = "0.33.0"
 _NO_PIECES = ChatPieces("", "", {}, False)
-
-
-def module_name(facts: AppFacts) -> str:
-    """The Gradle project: the bundle's name in camel case."""
-    return type_name(facts.manifest.name, "Model") + "Kit"
 
 
 def kotlin_values(facts: AppFacts, pieces: ChatPieces | None) -> Mapping[str, str]:
@@ -27,29 +23,14 @@ def kotlin_values(facts: AppFacts, pieces: ChatPieces | None) -> Mapping[str, st
 
 
 def _manifest_values(facts: AppFacts) -> Mapping[str, str]:
-    manifest = facts.manifest
-    revision = f"@{manifest.model.revision}" if manifest.model.revision else ""
     return {
+        **manifest_values(facts, BUNDLE_FOLDER, string),
         "banner": f"// Made by edgec {__version__} from a bundle; run `edgec embed` again instead of editing.",
-        "module": module_name(facts),
-        "package": package_name(manifest.name),
-        "name": string(manifest.name),
-        "digest": string(manifest.digest),
-        "recipe": string(str(manifest.recipe.get("name", "unnamed"))),
-        "target": string(manifest.target),
-        "model": string(f"{manifest.model.name}{revision}"),
-        "parameters": str(manifest.model.parameters),
-        "format": string(str(manifest.format)),
-        "artifact": string(manifest.artifact.rstrip("/")),
-        "artifact_bytes": str(facts.artifact_bytes),
-        "runtime": string(manifest.runtime.name),
-        "runtime_version": string(manifest.runtime.version),
-        "needed_bytes": str(facts.needed_bytes),
-        "bundle_folder": string(BUNDLE_FOLDER),
+        "package": package_name(facts.manifest.name),
         "files": "\n".join(
             f"        BundleFile({string(file.path)}, {file.bytes}L, {string(file.sha256)})," for file in facts.files
         ),
-        "methods": "\n".join(map(_method, manifest.methods)),
+        "methods": "\n".join(map(_method, facts.manifest.methods)),
     }
 
 

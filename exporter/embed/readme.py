@@ -6,7 +6,8 @@ from edgec import __version__
 from edgec.exporter.embed.app_facts import AppFacts
 from edgec.exporter.embed.app_settings import entitlements, needs_more_memory
 from edgec.exporter.embed.glue import Glue
-from edgec.exporter.embed.swift_values import BUNDLE_FOLDER, TOKENIZERS_VERSION, module_name
+from edgec.exporter.embed.manifest_values import module_name
+from edgec.exporter.embed.swift_values import BUNDLE_FOLDER, TOKENIZERS_VERSION
 from edgec.exporter.embed.template_text import fill, load
 
 

@@ -14,8 +14,9 @@ from edgec.exporter.embed.app_settings import (
     xcconfig,
 )
 from edgec.exporter.embed.glue import Glue, glue_for
+from edgec.exporter.embed.manifest_values import module_name
 from edgec.exporter.embed.readme import readme
-from edgec.exporter.embed.swift_values import BUNDLE_FOLDER, module_name, swift_values
+from edgec.exporter.embed.swift_values import BUNDLE_FOLDER, swift_values
 from edgec.exporter.embed.template_text import fill, load
 from edgec.exporter.embed.written_package import AppPackage, Files
 from edgec.exporter.embed.xcode_project import APP, xcode_project

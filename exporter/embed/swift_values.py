@@ -8,7 +8,8 @@ from edgec import __version__
 from edgec.exporter.bundle.manifest import MethodInfo, TensorInfo
 from edgec.exporter.embed.app_facts import AppFacts, TextFacts
 from edgec.exporter.embed.glue import Glue, caller_states
-from edgec.exporter.embed.swift_text import array, boolean, numbers, optional, string, type_name
+from edgec.exporter.embed.manifest_values import manifest_values, module_name
+from edgec.exporter.embed.swift_text import array, boolean, numbers, optional, string
 from edgec.exporter.embed.typed_predictions import predictions
 
 BUNDLE_FOLDER = "Model.edgec"
@@ -17,11 +18,6 @@ _COMPUTE_UNITS = {"npu": ".cpuAndNeuralEngine", "gpu": ".cpuAndGPU", "cpu": ".cp
 _EXECUTORCH = "https://github.com/pytorch/executorch.git"
 _TOKENIZERS = "https://github.com/huggingface/swift-transformers.git"
 TOKENIZERS_VERSION = "1.3.0"
-
-
-def module_name(facts: AppFacts) -> str:
-    """The Swift module: the bundle's name in camel case."""
-    return type_name(facts.manifest.name, "Model") + "Kit"
 
 
 def swift_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
@@ -37,29 +33,14 @@ def swift_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
 
 def _manifest_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
     manifest = facts.manifest
-    revision = f"@{manifest.model.revision}" if manifest.model.revision else ""
-    module = module_name(facts)
     return {
+        **manifest_values(facts, BUNDLE_FOLDER, string),
         "banner": f"// Made by edgec {__version__} from a bundle; run `edgec embed` again instead of editing.\n"
         "// No Mac has compiled this source: it was parsed, not built.",
-        "module": module,
-        "name": string(manifest.name),
-        "digest": string(manifest.digest),
-        "recipe": string(str(manifest.recipe.get("name", "unnamed"))),
-        "target": string(manifest.target),
-        "model": string(f"{manifest.model.name}{revision}"),
-        "parameters": str(manifest.model.parameters),
-        "format": string(str(manifest.format)),
-        "artifact": string(manifest.artifact.rstrip("/")),
-        "artifact_bytes": str(facts.artifact_bytes),
-        "runtime": string(manifest.runtime.name),
-        "runtime_version": string(manifest.runtime.version),
         "runtime_version_text": _comment(manifest.runtime.version),
         "os_major": str(glue.minimum_os[0]),
         "os_minor": str(glue.minimum_os[1]),
-        "needed_bytes": str(facts.needed_bytes),
-        "asset_pack": optional(f"{module}-model" if facts.in_asset_pack else None),
-        "bundle_folder": string(BUNDLE_FOLDER),
+        "asset_pack": optional(f"{module_name(facts)}-model" if facts.in_asset_pack else None),
         "files": "\n".join(
             f"        BundleFile(path: {string(file.path)}, bytes: {file.bytes}, sha256: {string(file.sha256)}),"
             for file in facts.files

@@ -69,22 +69,25 @@ def methods_step(methods: Methods) -> Step:
 
 def _call(methods: Methods, tokens: Sequence[int], call: Call) -> Tensor:
     method, size = (DECODE, 1) if call.size == 1 else (PREFILL, methods.chunk)
-    given = list(tokens[call.start : call.start + call.size])
     inputs = {
-        "tokens": torch.tensor([given + [_PADDING] * (size - call.size)], dtype=torch.int32),
+        "tokens": _padded(tokens[call.start : call.start + call.size], size),
         "start": torch.tensor([call.start], dtype=torch.int32),
         "last": torch.tensor([call.size - 1], dtype=torch.int32),
     }
     return methods.call(method, inputs)
 
 
+def _padded(tokens: Sequence[int], size: int) -> Tensor:
+    """Tokens of one call, int32 [1, size]."""
+    return torch.tensor([[*tokens, *[_PADDING] * (size - len(tokens))]], dtype=torch.int32)
+
+
 def first_chunk(program: Program, tokens: Sequence[int]) -> list[Tensor]:
     """Inputs of ``prefill`` at the beginning of a sequence; states that are inputs are empty."""
     size = int(program.interface.inputs[0].shape[1])  # type: ignore[arg-type]
-    given = list(tokens[:size])
     values = {
-        "tokens": torch.tensor([given + [_PADDING] * (size - len(given))], dtype=torch.int32),
-        "last": torch.tensor([len(given) - 1], dtype=torch.int32),
+        "tokens": _padded(tokens[:size], size),
+        "last": torch.tensor([min(len(tokens), size) - 1], dtype=torch.int32),
     }
     empty = [torch.zeros(t.shape, dtype=t.dtype) for t in program.interface.inputs]  # type: ignore[arg-type]
     return [values.get(t.name, zeros) for t, zeros in zip(program.interface.inputs, empty, strict=True)]

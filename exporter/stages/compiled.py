@@ -65,11 +65,6 @@ def save_facts(folder: Path, facts: Facts) -> None:
     (folder / _FACTS).write_text(facts.model_dump_json())
 
 
-def write_facts(folder: Path, facts: Facts) -> None:
-    """Write the facts of an artifact that lies in its stage's folder already."""
-    (folder / _FACTS).write_text(facts.model_dump_json())
-
-
 def load_facts(folder: Path) -> Facts:
     """Read them back."""
     return Facts.model_validate_json((folder / _FACTS).read_text())

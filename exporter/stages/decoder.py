@@ -23,11 +23,11 @@ from edgec.exporter.progress import Progress
 from edgec.exporter.recipes import Recipe, passes_for, rounds_weights
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.resolve import ModelSource
-from edgec.exporter.sources.weights import Weights
+from edgec.exporter.sources.weights import HeldWeights, Weights
 from edgec.exporter.spec import ModelSpec
 from edgec.exporter.stages.compiled import Facts, method_info, pass_info, state_info
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
-from edgec.passes.contract import Pass, effect_on, run_pass
+from edgec.passes.contract import Pass, effect_on, run_pass, run_passes
 from edgec.passes.draft_heads import DraftHeads
 from edgec.passes.early_exit import EarlyExit
 from edgec.passes.fold_constants import FoldConstants
@@ -42,6 +42,7 @@ from edgec.passes.shared_kv import SharedKv
 
 if TYPE_CHECKING:
     from edgec.backends.xnnpack.lower import Lowered
+    from edgec.exporter.pipeline import Request
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,14 @@ def capture(source: ModelSource, weights: Weights, spec: ModelSpec, limits: Limi
     return capture_decoder(bones, spec, weights, max(limits.context, 8))
 
 
+def captured(request: Request, weights: HeldWeights, progress: Progress) -> Program:
+    """The traced decoder of a request, from now on the only holder of its weights."""
+    progress.enter("capture")
+    program = capture(request.source, weights, request.spec, request.limits)
+    weights.let_go()
+    return program
+
+
 def rewrite(
     captured: Callable[[], Program],
     eager: Stage,
@@ -133,7 +142,7 @@ def rewrite(
         name = " + ".join(rewrite_.name for rewrite_ in group)
         progress.step(index / len(groups), name)
         effect, unrounded = effect_on(group[-1], program), _unrounded(program, group[-1], probe)
-        program = _applied(program, group)
+        program = run_passes(program, group, in_place=True)
         return_free_memory()
         after = Stage(name, run_program(program, probe.tokens, probe.plan), effect)
         semantic = _semantic_reference(group[-1], after, unrounded)
@@ -157,15 +166,8 @@ def together(passes: Sequence[Pass]) -> list[list[Pass]]:
     return groups
 
 
-def _applied(program: Program, passes: Sequence[Pass]) -> Program:
-    """The program after some passes; its graph is theirs."""
-    for rewrite_ in passes:
-        program = run_pass(program, rewrite_, in_place=True)
-    return program
-
-
 def _replayed(captured: Callable[[], Program], groups: Sequence[Sequence[Pass]]) -> Program:
-    return _applied(captured(), [rewrite_ for group in groups for rewrite_ in group])
+    return run_passes(captured(), [rewrite_ for group in groups for rewrite_ in group], in_place=True)
 
 
 def _unrounded(program: Program, rewrite_: Pass, probe: Probe) -> Tensor | None:

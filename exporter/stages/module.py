@@ -26,7 +26,7 @@ from edgec.exporter.stages.compiled import (
     save_rewrite,
 )
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
-from edgec.passes.contract import Pass, run_pass
+from edgec.passes.contract import Pass, run_pass, run_passes
 from edgec.passes.decompose_attention import DecomposeAttention
 from edgec.passes.fold_constants import FoldConstants
 from edgec.passes.fuse_sdpa import FuseSdpa
@@ -102,9 +102,7 @@ class ModuleStages:
         """The last graph of an export that was interrupted after its rungs were measured."""
         progress.enter("capture", "again, after an interruption")
         _, program = self._capture()
-        for rewrite in self.passes():
-            program = run_pass(program, rewrite)
-        return program
+        return run_passes(program, self.passes())
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
         """Execute the artifact on the example inputs and compare."""

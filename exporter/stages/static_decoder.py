@@ -6,7 +6,6 @@ cached program -> passes of every method -> prefill (64 tokens), decode (1 token
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from edgec.errors import InputError
 from edgec.exporter.bundle.manifest import Limits, Rung
@@ -19,7 +18,7 @@ from edgec.exporter.spec import ModelSpec
 from edgec.exporter.stages.decoder import quality_budget
 from edgec.exporter.stages.forms import Form
 from edgec.passes.calibration import Calibration
-from edgec.passes.contract import Pass, run_pass
+from edgec.passes.contract import Pass, run_passes
 from edgec.passes.early_exit import EarlyExit
 from edgec.passes.finite_mask import FiniteMask
 from edgec.passes.fold_constants import FoldConstants
@@ -107,13 +106,7 @@ def method_passes(name: str, tokens: int, limits: Limits, form: Form) -> list[Pa
 def static_methods(program: Program, limits: Limits, form: Form) -> dict[str, Program]:
     """``prefill`` and ``decode`` of a cached program; tensors are shared."""
     sizes = {PREFILL: limits.prefill_chunk, DECODE: 1}
-    return {name: _applied(program, method_passes(name, size, limits, form)) for name, size in sizes.items()}
-
-
-def _applied(program: Program, passes: Sequence[Pass]) -> Program:
-    for each in passes:
-        program = run_pass(program, each)
-    return program
+    return {name: run_passes(program, method_passes(name, size, limits, form)) for name, size in sizes.items()}
 
 
 def graph_stage(methods: Mapping[str, Program], probe: Probe) -> Stage:
@@ -132,8 +125,3 @@ def artifact_rungs(
     if loose:
         rungs.append(quality_rung(reference, after, quality_budget(recipe), gated=trained))
     return rungs
-
-
-def artifact_path(folder: Path, form: Form) -> Path:
-    """Where a stage leaves its artifact."""
-    return folder / form.artifact

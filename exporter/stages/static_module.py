@@ -7,19 +7,17 @@ from pathlib import Path
 
 from torch import Tensor
 
-from edgec.backends.static_artifact import StaticArtifact, StaticBackend, backend_of
-from edgec.exporter.bundle.manifest import LintFinding, Rung
+from edgec.backends.static_artifact import StaticBackend, backend_of
+from edgec.exporter.bundle.manifest import Rung
 from edgec.exporter.parity.ladder import HALF_MODULE, ROUNDED_MODULE, Stage, lowering_rung
-from edgec.exporter.program import Program
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes import passes_for, rounds_weights
 from edgec.exporter.stages.artifact import function_of
-from edgec.exporter.stages.compiled import Facts, Rewrite, WeightFact, method_info, pass_info, write_facts
+from edgec.exporter.stages.compiled import Rewrite, save_facts
 from edgec.exporter.stages.lint import findings
 from edgec.exporter.stages.module import ModuleStages, by_size, flat
-from edgec.exporter.stages.static_decoder import artifact_path
+from edgec.exporter.stages.static_facts import static_facts
 from edgec.exporter.stages.static_weights import static_weight_facts
-from edgec.exporter.stages.weight_facts import expected_bytes
 from edgec.passes.contract import Pass
 from edgec.passes.decompose_attention import DecomposeAttention
 from edgec.passes.finite_mask import FiniteMask
@@ -29,7 +27,6 @@ from edgec.passes.fuse_rms_norm import FuseRmsNorm
 from edgec.passes.fuse_sdpa import FuseSdpa
 from edgec.passes.linear_to_conv2d import LinearToConv2d
 from edgec.passes.narrow_inputs import NarrowInputs
-from edgec.passes.quantized_form import decisions_of
 from edgec.passes.remove_noops import RemoveNoops
 from edgec.passes.split_linear import SplitLinear
 
@@ -59,10 +56,10 @@ class StaticModuleStages(ModuleStages):
         program = self.program or self._again(progress)
         weights = static_weight_facts({METHOD: program})
         progress.enter("lower")
-        path = artifact_path(folder, self.request.form)
+        path = folder / self.request.form.artifact
         lowered = self.backend.lower({METHOD: program}, path, lambda step, i, n: progress.step(i / n, step))
         found = findings({METHOD: program}, weights, {METHOD: [self._given()]})
-        write_facts(folder, _described(program, lowered, weights, found))
+        save_facts(folder, static_facts({METHOD: program}, lowered, None, weights, found))
 
     def _given(self) -> tuple[Tensor, ...]:
         """The example inputs."""
@@ -78,17 +75,3 @@ class StaticModuleStages(ModuleStages):
         budget = ROUNDED_MODULE if loose else HALF_MODULE
         final = Stage(rewrite.final, logits["final"])
         return [by_size(lowering_rung(final, executed, budget, rounded=True, note=self.backend.EXECUTED_BY))]
-
-
-def _described(program: Program, lowered: StaticArtifact, weights: list[WeightFact], found: list[LintFinding]) -> Facts:
-    return Facts(
-        passes=[pass_info(change) for change in program.history],
-        methods=[method_info(interface, name) for name, interface in lowered.interfaces.items()],
-        states=[],
-        limits=None,
-        delegation=lowered.delegation,
-        operators=list(lowered.operators),
-        weights=weights,
-        expected_weight_bytes=expected_bytes(weights, decisions_of(program.graph)),
-        lint=found,
-    )

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgec.backends.static_artifact import StaticArtifact, StaticBackend, backend_of
-from edgec.exporter.bundle.manifest import Limits, Rung
+from edgec.backends.static_artifact import StaticBackend, backend_of
+from edgec.exporter.bundle.manifest import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.ladder import Stage, lowering_rung
 from edgec.exporter.parity.static_run import PREFILL, first_chunk
@@ -17,23 +17,13 @@ from edgec.exporter.program import Program
 from edgec.exporter.progress import Progress
 from edgec.exporter.sources.weights import HeldWeights
 from edgec.exporter.stages import decoder, static_decoder
-from edgec.exporter.stages.compiled import (
-    Facts,
-    Rewrite,
-    WeightFact,
-    method_info,
-    pass_info,
-    save_rewrite,
-    state_info,
-    write_facts,
-)
+from edgec.exporter.stages.compiled import Rewrite, save_facts, save_rewrite
 from edgec.exporter.stages.forms import Form
 from edgec.exporter.stages.lint import findings
-from edgec.exporter.stages.static_decoder import artifact_path, graph_stage, shared_passes, static_methods
+from edgec.exporter.stages.static_decoder import graph_stage, shared_passes, static_methods
+from edgec.exporter.stages.static_facts import static_facts
 from edgec.exporter.stages.static_weights import static_weight_facts
-from edgec.exporter.stages.weight_facts import expected_bytes
-from edgec.passes.contract import run_pass
-from edgec.passes.quantized_form import decisions_of
+from edgec.passes.contract import run_passes
 
 if TYPE_CHECKING:
     from edgec.exporter.pipeline import Request
@@ -64,7 +54,7 @@ class StaticDecoderStages:
         progress.enter("reference")
         eager = decoder.eager_stage(request.source, weights, request.probe)
         passes = shared_passes(request.recipe, request.limits, request.calibration)
-        capture = partial(self._captured, weights, progress)
+        capture = partial(decoder.captured, request, weights, progress)
         trained = request.source.trained
         done = decoder.rewrite(capture, eager, passes, request.probe, request.recipe, trained, progress)
         self.methods = static_methods(done.program, request.limits, self.form)
@@ -74,34 +64,25 @@ class StaticDecoderStages:
         names = Rewrite(rungs=list(rungs), reference=done.reference.name, final=after.name)
         save_rewrite(folder, names, {"final": after.logits, "reference": done.reference.logits})
 
-    def _captured(self, weights: HeldWeights, progress: Progress) -> Program:
-        """The traced model, from now on the only holder of its weights."""
-        progress.enter("capture")
-        program = decoder.capture(self.request.source, weights, self.request.spec, self.request.limits)
-        weights.let_go()
-        return program
-
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower the methods; leaves the artifact and its facts."""
         methods = self.methods or self._again(progress)
         progress.enter("lower")
-        path = artifact_path(folder, self.form)
         weights = static_weight_facts(methods)
         chunk = first_chunk(methods[PREFILL], self.request.probe.tokens)
         found = findings(methods, weights, {PREFILL: [chunk]})
+        path = folder / self.form.artifact
         lowered = self.backend.lower(methods, path, lambda name, done, total: progress.step(done / total, name))
-        described = facts(methods, lowered, self.request.limits, weights)
-        write_facts(folder, described.model_copy(update={"lint": found}))
+        save_facts(folder, static_facts(methods, lowered, self.request.limits, weights, found))
         self.methods = {}
 
     def _again(self, progress: Progress) -> Mapping[str, Program]:
         """The methods of an export that was interrupted after its rungs were measured."""
-        assert self.request.source.weights is not None
-        program = self._captured(HeldWeights(self.request.source.weights), progress)
         request = self.request
-        for rewrite in shared_passes(request.recipe, request.limits, request.calibration):
-            program = run_pass(program, rewrite, in_place=True)
-        return static_methods(program, self.request.limits, self.form)
+        assert request.source.weights is not None
+        program = decoder.captured(request, HeldWeights(request.source.weights), progress)
+        passes = shared_passes(request.recipe, request.limits, request.calibration)
+        return static_methods(run_passes(program, passes, in_place=True), request.limits, self.form)
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Any]) -> list[Rung]:
         """Execute the artifact and compare it with the graphs it was made from, and with the float model."""
@@ -109,19 +90,3 @@ class StaticDecoderStages:
         final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
         how = (request.probe, request.recipe, request.source.trained, backend.EXECUTED_BY)
         return static_decoder.artifact_rungs(backend.execute(artifact), final, reference, *how)
-
-
-def facts(methods: Mapping[str, Program], lowered: StaticArtifact, limits: Limits, weights: list[WeightFact]) -> Facts:
-    """The artifact's description."""
-    first = next(iter(methods.values()))
-    states = next(iter(lowered.interfaces.values())).states
-    return Facts(
-        passes=[pass_info(change) for change in first.history],
-        methods=[method_info(interface, name) for name, interface in lowered.interfaces.items()],
-        states=[state_info(state) for state in states],
-        limits=limits,
-        delegation=lowered.delegation,
-        operators=list(lowered.operators),
-        weights=weights,
-        expected_weight_bytes=expected_bytes(weights, decisions_of(first.graph)),
-    )
