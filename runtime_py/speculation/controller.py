@@ -69,9 +69,14 @@ class Controller:
         """A new text begins."""
         self._budget.begin()
 
+    @property
+    def may_draft(self) -> bool:
+        """Whether there is time to lose on a draft, or on planning one."""
+        return self._budget.allows
+
     def plan(self, offers: Sequence[Offer]) -> Plan:
         """The best of the offers, or a plain call."""
-        if not offers or not self.costs.trusted or not self._budget.allows or self._in_a_row >= _REFRESH:
+        if not offers or not self.costs.trusted or self._in_a_row >= _REFRESH:
             return _PLAIN
         gain, plan = max((self._best(index, offer) for index, offer in enumerate(offers)), key=lambda found: found[0])
         if gain > _MARGIN:
@@ -102,6 +107,12 @@ class Controller:
         self._in_a_row = 0
         self.costs.observe(1, ms)
         self._budget.spend(1.0)
+
+    def planned_in_vain(self, ms: float) -> None:
+        """Planning took ``ms`` and led to a plain call."""
+        if self.costs.trusted:
+            # What takes longer than a call was interrupted.
+            self._budget.settle(0, min(ms / self.costs.one, 1.0))
 
     def verified(self, offer: Offer, drafted: int, accepted: int, call_ms: float, draft_ms: float) -> None:
         """A draft was verified.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Final
 
 import numpy as np
 
@@ -19,20 +18,16 @@ from edgec.runtime_py.speculation.shadow import Shadow
 from edgec.runtime_py.speculation.verification import accept_or_redraw, choose_along
 from edgec.runtime_py.stepper import Stepper, check_context
 
-# After so many steps in a row without a draft, only every so manieth step asks for one: asking takes time as well.
-_RESTS: Final = ((32, 8), (8, 3))
-
 
 @dataclass
 class _Text:
-    """A text in the making: the newest token of ``history`` is not fed yet; ``idle`` counts steps without a draft."""
+    """A text in the making: the newest token of ``history`` is not fed yet."""
 
     stepper: Stepper
     sampler: Sampler
     history: list[int]
     end: int
     shadow: Shadow
-    idle: int = 0
     calls: int = 0
     drafted: int = 0
     accepted: int = 0
@@ -108,8 +103,7 @@ class Speculator:
 
     def _step(self, text: _Text) -> None:
         """One call; what it gives is appended to the history."""
-        rest = next((steps for idle, steps in _RESTS if text.idle >= idle), 1)
-        if text.idle % rest:
+        if not self._controller.may_draft:
             return self._plain(text)
         started = self._clock()
         for judgement in text.shadow.judge(text.history):
@@ -120,6 +114,7 @@ class Speculator:
         self._follow(chances, chosen, text)
         draft = self._draft(chosen, text.history, plan.length) if chosen and plan else None
         if not chosen or not draft:
+            self._controller.planned_in_vain((self._clock() - started) * 1e3)
             return self._plain(text)
         return self._verify(text, chosen.offer, draft, started)
 
@@ -155,7 +150,6 @@ class Speculator:
         rows = text.stepper.forward(history[-1:], len(history) - 1, (0,))
         history.append(text.sampler(rows[0], history))
         self._controller.plain((self._clock() - started) * 1e3)
-        text.idle += 1
         text.calls += 1
 
     def _verify(self, text: _Text, offer: Offer, draft: Draft, step_started: float) -> None:
@@ -168,7 +162,6 @@ class Speculator:
             accepted = choose_along(rows, draft.tokens, history, text.sampler)
         ended, drafted = self._clock(), len(draft.tokens)
         self._controller.verified(offer, drafted, accepted, (ended - started) * 1e3, (started - step_started) * 1e3)
-        text.idle = 0
         text.calls += 1
         text.drafted += drafted
         text.accepted += accepted
