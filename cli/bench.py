@@ -1,9 +1,9 @@
-"""``edgec bench``: how fast and how large a bundle is on a device."""
+"""``edgec bench``: how fast and how large a bundle is on devices."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -11,12 +11,19 @@ import typer
 def bench(
     bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec.")],
     *,
-    device: Annotated[str, typer.Option(help="host, adb:SERIAL, ios:UDID, sim:UDID or qemu.")] = "host",
+    device: Annotated[
+        list[str] | None, typer.Option(help="host (default), adb:SERIAL, ios:UDID, sim:UDID or qemu; may be repeated.")
+    ] = None,
     prompt_tokens: Annotated[int, typer.Option(help="Length of the prompt.")] = 128,
     new_tokens: Annotated[int, typer.Option(help="Tokens generated behind it.")] = 64,
     repetitions: Annotated[int, typer.Option(help="Measured generations, at least 5.")] = 5,
     warmups: Annotated[int, typer.Option(help="Generations before them that do not count.")] = 3,
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
+    cores: Annotated[str | None, typer.Option(metavar="LIST", help="CPU cores to stay on, like 4-7.")] = None,
+    cool_down: Annotated[float, typer.Option(metavar="SECONDS", help="Pause before each repetition.")] = 0.0,
+    max_temperature: Annotated[float, typer.Option(metavar="CELSIUS", help="A phone's, before each job.")] = 37.0,
+    heat_timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for that.")] = 900.0,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the files on the phone for the next run.")] = False,
     sustained: Annotated[float | None, typer.Option(metavar="MINUTES", help="Also record the speed over time.")] = None,
     profile: Annotated[bool, typer.Option("--profile", help="Also say where the time goes, per operator.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the records as JSONL here, and a plot beside it.")] = None,
@@ -24,27 +31,33 @@ def bench(
 ) -> None:
     """Measure loads (cold, warm), time to first token, prefill, decode, latency percentiles and peak memory.
 
-    Every job runs in a fresh process; the rest of the machine should be idle.
+    Every job runs in a fresh process; the rest of the device should be idle. Phones in the shell run what is made for
+    the CPU; a bundle for their GPU or NPU is measured by the app that 'edgec embed' writes. What is pushed is removed.
 
     For example:
 
     edgec bench tiny-llama-host.edgec --device host --out host.jsonl
 
-    edgec bench tiny-llama-host.edgec --threads 1 --sustained 10 --out one-thread.jsonl
+    edgec bench tiny-llama-android.edgec --device adb:8A3X1 --device adb:9B7Q2 --cool-down 5 --cores 4-7
 
     edgec bench tiny-llama-host.edgec --threads 2 --profile
     """
-    from edgec.runtime_py.bench import bench as measure
+    from edgec.devices.transport import Conditions
     from edgec.runtime_py.bench_console import progress, report
+    from edgec.runtime_py.bench_devices import bench_devices
 
-    options: dict[str, Any] = {
-        "prompt_tokens": prompt_tokens,
-        "new_tokens": new_tokens,
-        "repetitions": repetitions,
-        "warmups": warmups,
-        "threads": threads,
-        "sustained_minutes": sustained,
-    }
+    counts = {"prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "repetitions": repetitions, "warmups": warmups}
+    how = {"threads": threads, "cores": cores, "cool_down_s": cool_down, "profile": profile}
+    conditions = Conditions(max_temperature_c=max_temperature, heat_timeout_s=heat_timeout, keep=keep)
     with progress() as say:
-        result = measure(bundle, device, profile=profile, out=out, say=say, **options)
-    report(result, json)
+        found = bench_devices(
+            bundle,
+            device or ["host"],
+            conditions=conditions,
+            out=out,
+            say=say,
+            sustained_minutes=sustained,
+            **counts,
+            **how,
+        )
+    report(found, json)

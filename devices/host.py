@@ -10,12 +10,15 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from edgec.devices.transport import Address, DeviceFacts
+from edgec.devices.transport import Address, Conditions, DeviceFacts, Say
 from edgec.errors import BudgetError, EdgecError, InputError, ToolError
+
+if TYPE_CHECKING:
+    from edgec.exporter.bundle.manifest import Manifest
 
 CPU0 = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 THERMAL = Path("/sys/class/thermal")
@@ -23,9 +26,18 @@ CLASSES: dict[int, type[EdgecError]] = {1: InputError, 2: BudgetError, 3: ToolEr
 
 
 class HostTransport:
-    """Runs jobs on this machine."""
+    """Runs jobs on this machine, in Python. Nothing is pushed, and its heat is recorded but not waited for."""
 
-    address = Address("host")
+    simulated = whole_runs = False
+
+    def __init__(
+        self,
+        address: Address = Address("host"),
+        conditions: Conditions | None = None,
+        say: Say | None = None,
+    ) -> None:
+        """Of a transport's arguments only the address means something here."""
+        self.address = address
 
     def facts(self) -> DeviceFacts:
         """Read the machine's facts now."""
@@ -39,6 +51,15 @@ class HostTransport:
             load_average=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
             temperature_c=_hottest(),
         )
+
+    def check(self, manifest: Manifest) -> None:
+        """Refuse what only an interpreter can execute here."""
+        from edgec.runtime_py.simulated import refuse_as_speed
+
+        refuse_as_speed(manifest)
+
+    def close(self) -> None:
+        """There is nothing to remove."""
 
     def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """Run a job in a fresh process; its result or its error comes back as JSON."""

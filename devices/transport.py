@@ -1,12 +1,16 @@
-"""Where a bundle runs: an address, what is known about the device, and one way to run a measuring job there."""
+"""Where a bundle is measured: an address, what is known about the device, and one way to run a measuring job there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from edgec.errors import InputError, ToolError
+from edgec.errors import InputError
+
+if TYPE_CHECKING:
+    from edgec.exporter.bundle.manifest import Manifest
 
 NEEDS_NAME = {"host": None, "adb": "SERIAL", "ios": "UDID", "sim": "UDID", "qemu": None}
 FORMS = " | ".join(kind if name is None else f"{kind}:{name}" for kind, name in NEEDS_NAME.items())
@@ -43,7 +47,14 @@ class DeviceFacts:
         governor: policy of the CPU's clock.
         clock_mhz: clock of the fastest core now.
         load_average: runnable tasks, mean of the last minute.
-        temperature_c: the hottest thermal zone.
+        temperature_c: the hottest thermal zone; on Android the skin's, else the battery's.
+        product: what it is sold as.
+        thermal_status: Android's, 0 (none) to 6 (shutdown).
+        charging: whether it draws power from a cable.
+        screen_on: whether its screen is lit.
+        affinity: the cores that the measured process may use, like ``4-7``; None: all.
+        executed_in: ``shell`` (a program of its own) or ``app``.
+        simulated: an emulator; its times are no speed.
     """
 
     system: str
@@ -54,6 +65,14 @@ class DeviceFacts:
     clock_mhz: float | None
     load_average: float | None
     temperature_c: float | None
+    product: str | None = None
+    thermal_status: int | None = None
+    battery_percent: float | None = None
+    charging: bool | None = None
+    screen_on: bool | None = None
+    affinity: str | None = None
+    executed_in: Literal["shell", "app"] = "shell"
+    simulated: bool = False
 
     @property
     def machine(self) -> str:
@@ -61,41 +80,82 @@ class DeviceFacts:
         return f"{self.cpu} x{self.cores}"
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """Under what a device is measured.
+
+    Attributes:
+        max_temperature_c: a job begins at or below it, or where Android's thermal status is 0.
+        heat_timeout_s: how long to wait for that.
+        silence_s: a running job that prints nothing for so long counts as hung.
+        keep: leave the pushed files on the device, for the next run.
+    """
+
+    max_temperature_c: float = 37.0
+    heat_timeout_s: float = 900.0
+    silence_s: float = 600.0
+    keep: bool = False
+
+
 class Transport(Protocol):
-    """A device that can be measured."""
+    """A device that can be measured. What was put on the device is removed by ``close``."""
 
     @property
     def address(self) -> Address:
         """Which one."""
 
+    @property
+    def simulated(self) -> bool:
+        """An emulator: what it computes is real, the time it takes is not."""
+
+    @property
+    def whole_runs(self) -> bool:
+        """An app on the device measures the whole run: the one job is of the kind ``app``, its result ``records``."""
+
     def facts(self) -> DeviceFacts:
         """Read them now."""
+
+    def check(self, manifest: Manifest) -> None:
+        """Refuse a bundle that cannot be measured there, then a device that is not ready. Called before all others.
+
+        Raises:
+            EdgecError: E427, E551, E541 to E546, E553 to E556.
+        """
 
     def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """Run one job of ``edgec.runtime_py.bench_job`` in a process of its own; returns its result.
 
         Raises:
-            EdgecError: the one the job ended with, or E321 when the process died without one.
+            EdgecError: the one the job ended with, E321 when the process died without one, E540 to E559 for devices.
         """
 
+    def close(self) -> None:
+        """Remove what was put on the device; never raises."""
 
-def connect(text: str) -> Transport:
+
+Say = Callable[[str], None]
+
+
+def connect(text: str, conditions: Conditions | None = None, say: Say = lambda text: None) -> Transport:
     """The transport of an address.
+
+    Args:
+        text: ``host | adb:SERIAL | ios:UDID | sim:UDID | qemu``.
+        conditions: under what it is measured.
+        say: told what is being pushed, waited for or built.
 
     Raises:
         InputError: E170, no address.
-        ToolError: E320, no transport for that kind is part of this version.
+        ToolError: E540, E552, E572: the tool that reaches it is missing.
     """
-    from edgec.devices.host import HostTransport
-
     address = parse_address(text)
-    transports = {"host": HostTransport}
-    if address.kind not in transports:
-        raise ToolError(
-            f"Devices of the kind {address.kind!r} cannot be measured by this version.",
-            where=str(address),
-            why=f"it has a transport for: {', '.join(transports)}",
-            fix="use --device host, or a later version of edgec",
-            code="E320",
-        )
-    return transports[address.kind]()
+    module, name = TRANSPORTS[address.kind]
+    made: Transport = getattr(import_module(module), name)(address, conditions or Conditions(), say)
+    return made
+
+
+TRANSPORTS = {
+    "host": ("edgec.devices.host", "HostTransport"),
+    "qemu": ("edgec.devices.qemu_transport", "QemuTransport"),
+    "adb": ("edgec.devices.adb.transport", "AdbTransport"),
+}

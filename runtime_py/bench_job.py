@@ -5,16 +5,18 @@ A job is plain data, so that a transport can send it anywhere: ``Job`` in, a dic
 
 from __future__ import annotations
 
+import os
 import resource
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice, pairwise
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from edgec.devices.cores import core_numbers
 from edgec.errors import InputError
 from edgec.runtime_py import page_cache
 from edgec.runtime_py.executor import choose_engine
@@ -33,7 +35,15 @@ WINDOW_S = 1.0
 
 @dataclass(frozen=True)
 class Job:
-    """One job. ``kind``: load, memory, speed, profile or sustained; ``state`` of the page cache: cold or warm."""
+    """One job.
+
+    Attributes:
+        kind: load, memory, speed, profile or sustained; app: all of them, by an app on the device.
+        state: of the page cache before a load: cold or warm.
+        seconds: how long a sustained run takes.
+        cool_down_s: pause before each generation.
+        cores: the CPU cores that may be used, like ``4-7``; None: all.
+    """
 
     kind: str
     bundle: str
@@ -44,6 +54,8 @@ class Job:
     warmups: int = 0
     repetitions: int = 1
     seconds: float = 0.0
+    cool_down_s: float = 0.0
+    cores: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The job as plain data."""
@@ -90,9 +102,21 @@ def run_job(job: Job) -> dict[str, Any]:
         "profile": _profile,
         "sustained": _sustained,
     }
+    if job.cores:
+        _stay_on(job.cores)
     # An import is no part of a load.
     choose_engine(_bundle(job).manifest.runtime.operators)
     return jobs[job.kind](job)
+
+
+def _stay_on(cores: str) -> None:
+    if not hasattr(os, "sched_setaffinity"):
+        raise InputError("Cores cannot be chosen on this system.", where="--cores", fix="leave it out", code="E156")
+    try:
+        os.sched_setaffinity(0, core_numbers(cores))
+    except OSError as cause:
+        fix = f"this machine has the cores {sorted(os.sched_getaffinity(0))}"
+        raise InputError(f"{cores!r} names cores that are not there.", "--cores", str(cause), fix, "E156") from cause
 
 
 def _bundle(job: Job) -> Bundle:
@@ -143,10 +167,11 @@ def _peak_of_process() -> int:
 
 
 def _prompt(job: Job, session: Session) -> list[int]:
-    return bench_prompt(job.prompt_tokens, _vocab_size(session.bundle))
+    return bench_prompt(job.prompt_tokens, vocab_size(session.bundle))
 
 
-def _vocab_size(bundle: Bundle) -> int:
+def vocab_size(bundle: Bundle) -> int:
+    """Logits per position."""
     return int(bundle.manifest.methods[0].outputs[0].shape[-1])
 
 
@@ -155,17 +180,18 @@ def _profile(job: Job) -> dict[str, Any]:
 
     bundle = _bundle(job)
     threads = set_threads(job.threads)
-    prompt = bench_prompt(job.prompt_tokens, _vocab_size(bundle))
+    prompt = bench_prompt(job.prompt_tokens, vocab_size(bundle))
     return {"threads": threads, **profile_bundle(bundle, prompt, job.new_tokens - 1, job.repetitions)}
 
 
 def _speed(job: Job) -> dict[str, Any]:
     session = _session(job)
     prompt = _prompt(job, session)
-    for _ in range(job.warmups):
-        lap(session, prompt, job.new_tokens)
-    laps = [asdict(lap(session, prompt, job.new_tokens)) for _ in range(job.repetitions)]
-    return {"threads": session.threads, "engine": session.engine, "laps": laps}
+    laps = []
+    for _ in range(job.warmups + job.repetitions):
+        sleep(job.cool_down_s)
+        laps.append(asdict(lap(session, prompt, job.new_tokens)))
+    return {"threads": session.threads, "engine": session.engine, "laps": laps[job.warmups :]}
 
 
 def _sustained(job: Job) -> dict[str, Any]:

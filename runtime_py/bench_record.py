@@ -59,17 +59,29 @@ class Subject(Part):
 
 
 class Record(Part):
-    """What every line has. ``run`` is equal for all lines of one run; ``obtained`` says how the figures came about."""
+    """What every line has.
+
+    Attributes:
+        run: equal for all lines of one run.
+        obtained: how the figures of this line came about.
+        simulated: an emulator executed the artifact; its times are kept as a trace and are no speed.
+    """
 
     schema_version: Literal[1] = 1
     run: str
     comparability: Comparability
     subject: Subject
     obtained: str
+    simulated: bool = False
 
 
 class RunRecord(Record):
-    """The conditions of the run; ``before`` and ``after`` are the device's facts at both ends."""
+    """The conditions of the run.
+
+    Attributes:
+        before, after: the device's facts at both ends.
+        cool_down_s: pause before each repetition.
+    """
 
     kind: Literal["run"] = "run"
     started: str
@@ -80,6 +92,7 @@ class RunRecord(Record):
     before: DeviceFacts
     after: DeviceFacts
     energy_j: float | None
+    cool_down_s: float = 0.0
 
 
 class LoadRecord(Record):
@@ -162,6 +175,18 @@ def write_records(records: Sequence[AnyRecord], path: Path) -> None:
         path.write_text("".join(record.model_dump_json() + "\n" for record in records))
 
 
+def read_record(line: str) -> AnyRecord:
+    """One line that an app on a device wrote.
+
+    Raises:
+        InputError: E161.
+    """
+    try:
+        return _ADAPTER.validate_json(line)
+    except ValidationError as cause:
+        raise _unreadable(Path("the app's result"), _first_fault(cause)) from cause
+
+
 def read_records(path: Path) -> list[AnyRecord]:
     """Read one run.
 
@@ -174,11 +199,15 @@ def read_records(path: Path) -> list[AnyRecord]:
     except (OSError, UnicodeDecodeError) as cause:
         raise _unreadable(path, str(cause)) from cause
     except ValidationError as cause:
-        fault = cause.errors(include_input=False, include_url=False)[0]
-        raise _unreadable(path, f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}") from cause
+        raise _unreadable(path, _first_fault(cause)) from cause
     if len({(record.run, record.comparability) for record in records}) != 1:
         raise _unreadable(path, "it holds no run, or several")
     return records
+
+
+def _first_fault(cause: ValidationError) -> str:
+    fault = cause.errors(include_input=False, include_url=False)[0]
+    return f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
 
 
 def _unreadable(path: Path, why: str) -> InputError:

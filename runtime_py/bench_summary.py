@@ -50,7 +50,9 @@ class Samples:
 
 
 def samples(records: Sequence[AnyRecord]) -> tuple[Samples, ...]:
-    """All values of a run by figure; what was not measured is absent."""
+    """All values of a run by figure; what was not measured is absent, and an emulator measures nothing."""
+    if any(record.simulated for record in records):
+        return ()
     loads = [r for r in records if isinstance(r, LoadRecord)]
     memory = [r for r in records if isinstance(r, MemoryRecord)]
     laps = [r for r in records if isinstance(r, RepetitionRecord)]

@@ -31,17 +31,17 @@ def simulator_of(manifest: Manifest) -> str:
     return next((SIMULATORS[name] for name in manifest.runtime.backends if name in SIMULATORS), "")
 
 
-def refuse_as_speed(bundle: Bundle) -> None:
+def refuse_as_speed(manifest: Manifest) -> None:
     """Refuse to time an interpreter.
 
     Raises:
         InputError: E427.
     """
-    simulator = simulator_of(bundle.manifest)
+    simulator = simulator_of(manifest)
     if simulator:
         raise InputError(
             "This bundle cannot be measured on this machine.",
-            where=str(bundle.path),
+            where=manifest.name,
             why=f"it is executed here by {simulator}, and the time of an interpreter is no speed",
             fix="measure it on the phone: edgec embed makes a bench app; edgec plan estimates",
             code="E427",

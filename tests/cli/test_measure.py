@@ -14,7 +14,7 @@ from edgec.cli.bench import bench
 from edgec.cli.compare import compare
 from edgec.cli.doctor import doctor
 from edgec.cli.eval import eval as evaluate
-from edgec.errors import InputError, ToolError
+from edgec.errors import InputError
 from tests.runtime_py.test_compare import run as record
 from tests.runtime_py.tiny_decoder import TEXT, built
 
@@ -26,8 +26,8 @@ def invoke(command: Callable[..., None], *arguments: str) -> Result:
 
 
 def test_bench_refuses_devices_it_cannot_reach() -> None:
-    result = invoke(bench, str(built()[1]), "--device", "adb:123")
-    assert isinstance(result.exception, ToolError) and result.exception.code == "E320"
+    result = invoke(bench, str(built()[1]), "--device", "toaster:123")
+    assert isinstance(result.exception, InputError) and result.exception.code == "E170"
 
 
 @pytest.mark.slow

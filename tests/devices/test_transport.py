@@ -6,7 +6,7 @@ import pytest
 
 from edgec.devices import host
 from edgec.devices.host import HostTransport
-from edgec.devices.transport import Address, connect, parse_address
+from edgec.devices.transport import Address, parse_address
 from edgec.errors import InputError, ToolError
 
 
@@ -30,12 +30,6 @@ def test_addresses_are_read_and_written(text: str, address: Address) -> None:
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(InputError, match="E170"):
         parse_address(text)
-
-
-@pytest.mark.parametrize("text", ["adb:1", "ios:1", "sim:1", "qemu"])
-def test_devices_without_a_transport_say_so(text: str) -> None:
-    with pytest.raises(ToolError, match="E320"):
-        connect(text)
 
 
 def test_facts_of_this_machine_are_plausible() -> None:

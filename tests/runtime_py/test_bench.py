@@ -12,6 +12,7 @@ import edgec
 from edgec.devices.host import HostTransport
 from edgec.devices.transport import Address, DeviceFacts
 from edgec.errors import InputError
+from edgec.exporter.bundle.manifest import Manifest
 from edgec.runtime_py import bench as bench_module
 from edgec.runtime_py import page_cache
 from edgec.runtime_py.bench import BenchResult, bench
@@ -40,6 +41,7 @@ class Recorded:
     """A device whose answers are known: the numbers below must come out again."""
 
     address = Address("host")
+    simulated = whole_runs = False
 
     def __init__(self, gaps: tuple[float, ...] = (0.010, 0.020, 0.030)) -> None:
         self.jobs: list[Mapping[str, Any]] = []
@@ -47,6 +49,12 @@ class Recorded:
 
     def facts(self) -> DeviceFacts:
         return FACTS
+
+    def check(self, manifest: Manifest) -> None:
+        self.checked = manifest.name
+
+    def close(self) -> None:
+        self.closed = True
 
     def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
         self.jobs.append(job)
@@ -72,7 +80,7 @@ class Recorded:
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     device = Recorded()
-    monkeypatch.setattr(bench_module, "connect", lambda _: device)
+    monkeypatch.setattr(bench_module, "connect", lambda *_: device)
     return device
 
 

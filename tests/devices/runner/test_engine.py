@@ -107,6 +107,23 @@ def test_the_runner_serves_requests_and_scores_teacher_forced(tiny_bundle: Path,
     assert first["tokens"] == again["tokens"] == greedy(_fresh(tiny_bundle), PROMPT, 3)
 
 
+def test_the_runner_replays_a_prompt_and_what_was_decoded_behind_it(tiny_bundle: Path, tmp_path: Path) -> None:
+    logits = tmp_path / "logits.f32"
+    line = f"replay 38 {' '.join(map(str, PROMPT))}\n"
+    _, replayed = run_runner("--bundle", tiny_bundle, "--logits", logits, stdin=line)
+    session = Session(tiny_bundle)
+    steps = [session.prefill(PROMPT[:38], 0), *(session.forward([PROMPT[i]], i, [0])[0] for i in range(38, 41))]
+    assert replayed["top1"] == [int(row.argmax()) for row in steps]
+    np.testing.assert_allclose(np.fromfile(logits, np.float32).reshape(4, -1), steps, atol=SAME_KERNELS)
+
+
+def test_the_runner_stays_on_the_cpus_it_is_given(tiny_bundle: Path) -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    arguments = ("--bundle", tiny_bundle, "--tokens", "1,2,3")
+    loaded, _ = run_runner(*arguments, "--cpus", allowed[-1], "--threads", 2)
+    assert loaded["cpus"] == [allowed[-1]] and run_runner(*arguments)[0]["cpus"] == allowed
+
+
 def _fresh(bundle: Path) -> EngineSession:
     return EngineModel(bundle / "model.pte").session()
 
@@ -122,6 +139,9 @@ def _fresh(bundle: Path) -> EngineSession:
         (("--bundle", "BUNDLE"), "dance 1 2\n", "a request is"),
         (("--bundle", "BUNDLE", "--tokens", ",".join(["5"] * 600)), "", "context of 512"),
         (("--bundle", "BUNDLE"), "generate 2\n", "needs a prompt"),
+        (("--bundle", "BUNDLE"), "replay 4 1 2 3\n", "a replay's prompt"),
+        (("--bundle", "BUNDLE", "--cpus", "99999"), "", "no CPU 99999"),
+        (("--bundle", "BUNDLE", "--cpus", "1000"), "", "refused by the system"),
     ],
 )
 def test_the_runner_refuses(tiny_bundle: Path, arguments: tuple[str, ...], stdin: str, why: str) -> None:

@@ -1,0 +1,87 @@
+"""What goes wrong with a phone on adb, as errors a person can act on."""
+
+from __future__ import annotations
+
+from edgec.errors import EdgecError, InputError, ToolError
+
+CABLE = "check the cable (or the network), unlock the phone, then run the command again"
+KILLED = 137
+SIGNALS = {KILLED: "killed, usually because memory ran out", 139: "it crashed", 132: "an unknown instruction"}
+# What adb's server says, by a part of it: code, what, fix.
+REFUSALS = (
+    (
+        "unauthorized",
+        "E542",
+        "The phone has not authorised this computer.",
+        "unlock it and accept 'Allow USB debugging'",
+    ),
+    ("no permissions", "E542", "This user may not open the phone's USB device.", "install android-udev-rules, replug"),
+    ("not found", "E541", "There is no such phone on adb.", "'edgec devices' lists what is connected"),
+    ("no devices", "E541", "There is no such phone on adb.", "'edgec devices' lists what is connected"),
+    ("offline", "E543", "The phone is offline.", CABLE),
+)
+
+
+def refusal(said: str, where: str) -> EdgecError:
+    """The error for what adb's server said; anything unknown counts as a lost connection."""
+    for part, code, what, fix in REFUSALS:
+        if part in said.lower():
+            return InputError(what, where, f"adb: {said.strip()}", fix, code)
+    return lost(where, said.strip())
+
+
+def lost(where: str, why: str) -> EdgecError:
+    """E543: the connection broke."""
+    return ConnectionLost(
+        "The connection to the phone was lost.", where, why or "it ended without an answer", CABLE, "E543"
+    )
+
+
+class ConnectionLost(InputError):
+    """E543: the phone may come back; what was under way may be tried again."""
+
+
+def hung(where: str, seconds: float) -> EdgecError:
+    """E544: nothing came for so long."""
+    why = f"nothing came from it for {seconds:g} s"
+    return InputError("The phone does not answer.", where, why, "unlock it, or restart it, and run again", "E544")
+
+
+def no_adb(why: str) -> EdgecError:
+    """E540: adb itself cannot be had."""
+    fix = "pip install adbutils; or install platform-tools (Debian: apt install adb)"
+    return ToolError("adb cannot be started.", "adb", why, fix, "E540")
+
+
+def no_space(where: str, needed: int, free: int | None) -> EdgecError:
+    """E545: the phone's storage is full."""
+    known = "it said so while a file was written" if free is None else f"{free / 1e6:,.0f} MB are free (measured)"
+    why = f"{needed / 1e6:,.0f} MB are to be written; {known}"
+    return InputError("The phone has too little free space.", where, why, "free some space on it", "E545")
+
+
+def wrong_abi(where: str, abi: str) -> EdgecError:
+    """E546: the runner is not made for this processor."""
+    why = f"its processor runs {abi or 'an unknown ABI'}; the runner exists for arm64-v8a"
+    return InputError("The runner cannot be executed on this phone.", where, why, "use a 64-bit Arm phone", "E546")
+
+
+def differs(where: str, name: str) -> EdgecError:
+    """E549: what arrived is not what was sent."""
+    why = f"the sha256 of {name} differs on both sides, also at the second attempt"
+    return InputError("A file was damaged on its way.", where, why, "use another cable or port; run again", "E549")
+
+
+def failed(where: str, status: int, stderr: str, doing: str) -> EdgecError:
+    """E547: a program on the phone failed or was killed."""
+    last = " ".join(stderr.strip().splitlines()[-2:])[:300]
+    killed = {
+        137: "killed (signal 9): usually memory ran out",
+        139: "it crashed (signal 11)",
+        132: "illegal instruction",
+    }
+    why = f"exit status {status}" + (f", {killed[status]}" if status in killed else "") + (f": {last}" if last else "")
+    fix = (
+        "close apps on the phone, or use a smaller model or context" if status == 137 else "report it with what it said"
+    )
+    return ToolError(f"{doing} failed on the phone.", where, why, fix, "E547")

@@ -1,0 +1,58 @@
+"""A hot phone is slow for reasons that are not the model's: wait until it is cool."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from edgec.devices.adb.facts import PhoneState
+from edgec.devices.transport import Conditions, Say
+from edgec.errors import InputError
+
+POLL_S = 10.0
+
+
+def wait_cool(
+    read: Callable[[], PhoneState],
+    conditions: Conditions,
+    say: Say,
+    where: str,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Return when the phone is at most ``max_temperature_c`` warm, or Android calls its thermal status 0.
+
+    A phone that tells neither is not waited for: its record holds None.
+
+    Raises:
+        InputError: E550, it stayed hot for ``heat_timeout_s``.
+    """
+    waited = 0.0
+    while not cool(state := read(), conditions.max_temperature_c):
+        if waited >= conditions.heat_timeout_s:
+            raise _too_hot(state, conditions, where)
+        say(f"waiting for {where} to cool: {_shown(state)}, {waited:.0f} s so far")
+        sleep(POLL_S)
+        waited += POLL_S
+
+
+def cool(state: PhoneState, limit_c: float) -> bool:
+    """Whether a measurement may begin."""
+    temperature, status = state.temperature_c, state.thermal_status
+    if temperature is None and status is None:
+        return True
+    return status == 0 or (temperature is not None and temperature <= limit_c)
+
+
+def _shown(state: PhoneState) -> str:
+    degrees = "temperature unavailable" if state.temperature_c is None else f"{state.temperature_c:.1f} °C"
+    return f"{degrees}, thermal status {'unavailable' if state.thermal_status is None else state.thermal_status}"
+
+
+def _too_hot(state: PhoneState, conditions: Conditions, where: str) -> InputError:
+    return InputError(
+        "The phone does not cool down.",
+        where=where,
+        why=f"{_shown(state)} after {conditions.heat_timeout_s:g} s; the limit is {conditions.max_temperature_c:g} °C",
+        fix="unplug its charger, take it out of its case, or raise --max-temperature",
+        code="E550",
+    )

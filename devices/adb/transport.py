@@ -1,0 +1,117 @@
+"""A phone over adb: the arm64 runner and the bundle are pushed once, each job runs in a process of its own."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgec.devices.adb.facts import PhoneState, read_state
+from edgec.devices.adb.faults import failed, wrong_abi
+from edgec.devices.adb.heat import wait_cool
+from edgec.devices.adb.link import Link
+from edgec.devices.adb.workspace import Workspace
+from edgec.devices.runner_files import RunnerPackage, arm64_runner, bundle_files
+from edgec.devices.runner_job import PACKED, arguments, job_result, requests
+from edgec.devices.shell_artifacts import check_shell_artifact
+from edgec.devices.transport import Address, Conditions, DeviceFacts, Say
+
+if TYPE_CHECKING:
+    from edgec.exporter.bundle.folder import Bundle
+    from edgec.exporter.bundle.manifest import Manifest
+
+ABIS = ("arm64-v8a",)
+_REQUESTS, _RESULTS, _ERRORS, _STATUS = "requests", "results.jsonl", "errors", "status"
+
+
+class AdbTransport:
+    """One phone. What is pushed lies in a folder of this run (``Workspace``)."""
+
+    whole_runs = False
+
+    def __init__(self, address: Address, conditions: Conditions, say: Say) -> None:
+        """The phone is not asked anything yet.
+
+        Raises:
+            ToolError: E540.
+        """
+        self.address, self._conditions, self._say = address, conditions, say
+        self._link = Link(str(address.name))
+        self.simulated = False
+        self._workspace: Workspace | None = None
+        self._command: tuple[str, ...] = ()
+        self._cores: str | None = None
+
+    def facts(self) -> DeviceFacts:
+        """Ask the phone now."""
+        return read_state(self._link).facts(self._cores)
+
+    def check(self, manifest: Manifest) -> None:
+        """Refuse a bundle that needs an app, then a phone that cannot be used."""
+        check_shell_artifact(manifest, str(self.address))
+        self._link.ready()
+        state = self._state()
+        if state.abi not in ABIS:
+            raise wrong_abi(str(self.address), state.abi)
+        self.simulated = state.simulated
+
+    def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        """Push what is missing, wait until the phone is cool, run the job, read its result file."""
+        from edgec.exporter.bundle.folder import open_bundle
+        from edgec.runtime_py.bench_job import vocab_size
+
+        bundle = open_bundle(Path(job["bundle"]), check_files=False)
+        self._cores = job["cores"]
+        workspace = self._filled(bundle)
+        workspace.write(_REQUESTS, requests(job, vocab_size(bundle)))
+        wait_cool(self._state, self._conditions, self._say, str(self.address))
+        self._say(f"{job['kind']} on {self.address}")
+        workspace.shell(self._script(job), self._conditions.silence_s, _Counter(job, self._say, str(self.address)))
+        output = workspace.read(_RESULTS)
+        status = workspace.read(_STATUS).strip()
+        if status != "0":
+            exit_status = int(status) if status.isdigit() else 255
+            raise failed(str(self.address), exit_status, workspace.read(_ERRORS), f"The job {job['kind']!r}")
+        return job_result(job, output, str(self.address))
+
+    def close(self) -> None:
+        """Stop the runner and remove the folder; the phone may be gone, nothing is raised."""
+        if self._workspace is not None:
+            with suppress(Exception):
+                self._workspace.remove(self._conditions.keep)
+            self._workspace = None
+
+    def _state(self) -> PhoneState:
+        return read_state(self._link)
+
+    def _filled(self, bundle: Bundle) -> Workspace:
+        if self._workspace is None:
+            runner = self._runner()
+            self._workspace = Workspace(self._link, self._say)
+            self._workspace.fill({**runner.files, **bundle_files(bundle)})
+            self._workspace.shell(f"mkdir -p {PACKED}")
+            self._command = runner.command
+        return self._workspace
+
+    def _runner(self) -> RunnerPackage:
+        return arm64_runner(self._say)
+
+    def _script(self, job: Mapping[str, Any]) -> str:
+        """The results go to a file, which counts; what is streamed shows progress. The process id lies in ``pid``."""
+        words = shlex.join([*self._command, *arguments(job, ".")])
+        own = shlex.quote(f"echo $$ > pid; exec {words}")
+        return f"rm -f {_STATUS}; {{ sh -c {own} < {_REQUESTS} 2> {_ERRORS}; echo $? > {_STATUS}; }} | tee {_RESULTS}"
+
+
+class _Counter:
+    """Tells how many generations have come."""
+
+    def __init__(self, job: Mapping[str, Any], say: Say, where: str) -> None:
+        self._text = f"{job['kind']} on {where}"
+        self._say, self._seen = say, 0
+
+    def __call__(self, data: bytes) -> None:
+        self._seen += data.count(b'"event":"generated"')
+        self._say(f"{self._text}: {self._seen} generations")

@@ -1,0 +1,237 @@
+"""A folder on the phone that belongs to one run: filled with checksums and resumed transfers, removed at the end.
+
+Its name carries the process that made it. A folder whose process is gone (a crash, a pulled cable), or that was kept on
+purpose, is taken over by the next run: whole files in it are not sent again, partial ones are continued.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import secrets
+import shlex
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from edgec.devices.adb.faults import differs, failed, no_space
+from edgec.devices.adb.link import Link, Output, retried
+from edgec.devices.adb.sync import receive, send
+from edgec.devices.transport import Say
+from edgec.errors import EdgecError
+
+BASE = "/data/local/tmp"
+CHUNK = 32 << 20
+ATTEMPTS = 4
+HASH_S = 300.0
+_KEPT = "kept"
+_NAME = re.compile(r"edgec-(?P<host>[0-9a-f]{8})-(?P<process>\d+)-(?P<started>\d+)-[0-9a-f]{8}|edgec-kept-[0-9a-f]{8}")
+
+
+class Workspace:
+    """The folder of this run."""
+
+    def __init__(self, link: Link, say: Say) -> None:
+        """Take over what an earlier run left, or make a new folder.
+
+        Raises:
+            EdgecError: E541 to E544, E547.
+        """
+        self.link, self._say = link, say
+        self.path = f"{BASE}/{_own_name()}"
+        retried(link, ATTEMPTS, self._make)
+
+    def shell(
+        self, script: str, silence_s: float = HASH_S, on_output: Callable[[bytes], None] = lambda data: None
+    ) -> Output:
+        """Run a script inside the folder."""
+        return self.link.shell(f"cd {shlex.quote(self.path)} && {{ {script}\n}}", silence_s, on_output)
+
+    def fill(self, files: Mapping[str, Path]) -> None:
+        """Put files into the folder, under their names; what is there already with the same sha256 stays.
+
+        Raises:
+            EdgecError: E541 to E545, E547, E549.
+        """
+        present = self._hashes([*files, *map(_partial, files)])
+        wanted = {name: _sha256(path) for name, path in files.items()}
+        missing = [name for name in files if present.get(name) != wanted[name]]
+        sizes = {name: files[name].stat().st_size for name in missing}
+        self._check_space(sum(sizes.values()) + min(CHUNK, max(sizes.values(), default=0)))
+        self._remove_others(files)
+        done = 0
+        for name in missing:
+            self._put(name, files[name], wanted[name], lambda sent, start=done: self._report(start + sent, sizes))  # type: ignore[misc]
+            done += sizes[name]
+
+    def write(self, name: str, text: str) -> None:
+        """Write a small file."""
+        data = text.encode()
+        retried(
+            self.link, ATTEMPTS, lambda: send(self.link, io.BytesIO(data), len(data), self._at(name), lambda _: None)
+        )
+
+    def read(self, name: str) -> str:
+        """A small file of the folder, checked against its sha256.
+
+        Raises:
+            EdgecError: E541 to E544, E547, E549.
+        """
+        found = bytearray()
+
+        def pull() -> None:
+            target = io.BytesIO()
+            receive(self.link, self._at(name), target)
+            found[:] = target.getvalue()
+
+        for _ in range(2):
+            retried(self.link, ATTEMPTS, pull)
+            if self._hashes([name]).get(name) == hashlib.sha256(found).hexdigest():
+                return bytes(found).decode(errors="replace")
+        raise differs(self.link.where, name)
+
+    def remove(self, keep: bool = False) -> None:
+        """Stop what still runs in the folder and remove it (or, to ``keep`` it, rename it); a lost phone is waited for.
+
+        Where the phone does not come back, the folder is left for the next run to take over.
+        """
+        script = "kill -9 $(cat pid 2>/dev/null) 2>/dev/null; "
+        quoted, kept = shlex.quote(self.path), shlex.quote(f"{BASE}/edgec-{_KEPT}-{secrets.token_hex(4)}")
+        script += f"mv {quoted} {kept}" if keep else f"rm -rf {quoted}"
+        with suppress(EdgecError):
+            retried(self.link, 2, lambda: self._quietly(f"cd {quoted} && {{ {script}\n}}"))
+
+    def _quietly(self, script: str) -> None:
+        self.link.shell(script)
+
+    def _make(self) -> None:
+        for name in _abandoned(self.link):
+            if self.link.shell(f"mv {shlex.quote(f'{BASE}/{name}')} {shlex.quote(self.path)}").status == 0:
+                break
+        made = self.link.shell(f"mkdir -p {shlex.quote(self.path)}")
+        if made.status != 0:
+            raise failed(self.link.where, made.status, made.stderr, f"Making a folder in {BASE}")
+        for name in _abandoned(self.link):
+            self.link.shell(f"rm -rf {shlex.quote(f'{BASE}/{name}')}")
+
+    def _at(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    def _hashes(self, names: list[str]) -> dict[str, str]:
+        """The sha256 of those files that exist."""
+        listed = " ".join(map(shlex.quote, names))
+        said = self.shell(f'for f in {listed}; do [ -f "$f" ] && sha256sum "$f"; done; true').stdout
+        lines = [line.split(maxsplit=1) for line in said.splitlines()]
+        return {line[1].strip(): line[0] for line in lines if len(line) == 2}
+
+    def _remove_others(self, files: Mapping[str, Path]) -> None:
+        """An earlier run's files that this one does not need; its packed weights are the exception."""
+        kept = "|".join(map(shlex.quote, [*files, *map(_partial, files), "packed"]))
+        self.shell(f'for f in *; do case "$f" in {kept}) ;; *) rm -rf "$f" ;; esac; done')
+
+    def _check_space(self, needed: int) -> None:
+        words = self.shell("df -k . | tail -n 1").stdout.split()
+        free = 1024 * int(words[3]) if len(words) > 3 and words[3].isdigit() else None
+        if free is not None and free < needed:
+            raise no_space(self.link.where, needed, free)
+
+    def _put(self, name: str, path: Path, sha256: str, report: Callable[[int], None]) -> None:
+        for _ in range(2):
+            retried(self.link, ATTEMPTS, lambda: self._send_rest(name, path, report))
+            if self._hashes([_partial(name)]).get(_partial(name)) == sha256:
+                quoted = shlex.quote(_partial(name)), shlex.quote(name)
+                self.shell(f"mv {quoted[0]} {quoted[1]} && chmod 755 {quoted[1]}")
+                return
+            self.shell(f"rm -f {shlex.quote(_partial(name))}")
+        raise differs(self.link.where, name)
+
+    def _send_rest(self, name: str, path: Path, report: Callable[[int], None]) -> None:
+        """Append to the partial file on the phone, chunk by chunk, what it lacks."""
+        start, size = self._verified_start(name, path), path.stat().st_size
+        partial, chunk = shlex.quote(_partial(name)), "chunk"
+        with path.open("rb") as source:
+            source.seek(start)
+            sent = start
+            while sent < size or size == 0:
+                length = min(CHUNK, size - sent)
+                send(self.link, source, length, self._at(chunk), _counted(report, sent))
+                done = self.shell(f"cat {chunk} >> {partial} && rm {chunk}")
+                if done.status != 0:
+                    raise (
+                        no_space(self.link.where, size, None)
+                        if "No space" in done.stderr
+                        else failed(self.link.where, done.status, done.stderr, f"Writing {name}")
+                    )
+                sent += length
+                if size == 0:
+                    return
+
+    def _verified_start(self, name: str, path: Path) -> int:
+        """Bytes of the partial file that are right; a wrong one is removed."""
+        partial = _partial(name)
+        found = self._hashes([partial]).get(partial)
+        if found is None:
+            return 0
+        words = self.shell(f"wc -c < {shlex.quote(partial)}").stdout.split()
+        size = int(words[0]) if words and words[0].isdigit() else 0
+        if size <= path.stat().st_size and _sha256(path, size) == found:
+            return size
+        self.shell(f"rm -f {shlex.quote(partial)}")
+        return 0
+
+    def _report(self, sent: int, sizes: Mapping[str, int]) -> None:
+        self._say(f"pushing to {self.link.where}: {sent / 1e6:,.0f} of {sum(sizes.values()) / 1e6:,.0f} MB")
+
+
+def _counted(report: Callable[[int], None], start: int) -> Callable[[int], None]:
+    sent = start
+
+    def count(more: int) -> None:
+        nonlocal sent
+        sent += more
+        report(sent)
+
+    return count
+
+
+def _partial(name: str) -> str:
+    return f"{name}.partial"
+
+
+def _sha256(path: Path, size: int | None = None) -> str:
+    digest, left = hashlib.sha256(), path.stat().st_size if size is None else size
+    with path.open("rb") as file:
+        while left and (data := file.read(min(1 << 20, left))):
+            digest.update(data)
+            left -= len(data)
+    return digest.hexdigest()
+
+
+def _own_name() -> str:
+    process = psutil.Process()
+    return f"edgec-{_host()}-{process.pid}-{int(process.create_time())}-{secrets.token_hex(4)}"
+
+
+def _host() -> str:
+    return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+
+
+def _abandoned(link: Link) -> list[str]:
+    """Folders that were kept, or whose process on this computer is gone."""
+    names = link.shell(f"ls {BASE}").stdout.split()
+    return [name for name in names if (match := _NAME.fullmatch(name)) and _free(match)]
+
+
+def _free(name: re.Match[str]) -> bool:
+    if name["host"] is None:
+        return True
+    if name["host"] != _host():
+        return False
+    try:
+        return abs(psutil.Process(int(name["process"])).create_time() - int(name["started"])) >= 2
+    except psutil.Error:
+        return True

@@ -1,0 +1,94 @@
+"""The phone's runner under qemu on this machine: everything but the speed is real, and every record says so."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from edgec.devices.host import HostTransport
+from edgec.devices.qemu import find_emulator, qemu_line
+from edgec.devices.runner_job import arguments, job_result, requests
+from edgec.devices.shell_artifacts import check_shell_artifact
+from edgec.devices.transport import Address, Conditions, DeviceFacts, Say
+from edgec.errors import InputError, ToolError
+
+if TYPE_CHECKING:
+    from edgec.devices.runner_build import Build
+    from edgec.exporter.bundle.manifest import Manifest
+
+
+class QemuTransport:
+    """The arm64 runner in qemu's user mode."""
+
+    simulated, whole_runs = True, False
+
+    def __init__(self, address: Address, conditions: Conditions, say: Say) -> None:
+        """Nothing is built yet.
+
+        Raises:
+            ToolError: E572, there is no qemu.
+        """
+        find_emulator()
+        self.address, self._conditions, self._say = address, conditions, say
+        self._folder = TemporaryDirectory(prefix="edgec-qemu-")
+
+    def facts(self) -> DeviceFacts:
+        """This machine's memory and load; the processor is an emulated one."""
+        here = HostTransport().facts()
+        cpu = f"qemu-aarch64 on {here.cpu}"
+        return replace(here, cpu=cpu, governor=None, clock_mhz=None, temperature_c=None, simulated=True)
+
+    def check(self, manifest: Manifest) -> None:
+        """Refuse a bundle that needs an app."""
+        check_shell_artifact(manifest, str(self.address))
+
+    def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        """Run the job; packed weights stay in a folder of this transport."""
+        from edgec.exporter.bundle.folder import open_bundle
+        from edgec.runtime_py.bench_job import vocab_size
+
+        bundle = open_bundle(Path(job["bundle"]), check_files=False)
+        line = qemu_line(self._build, arguments(job, str(bundle.path.resolve())))
+        asked = requests(job, vocab_size(bundle))
+        self._say(f"{job['kind']} under qemu")
+        done = self._called(line, asked)
+        if done.returncode != 0:
+            raise _failed(job, done)
+        return job_result(job, done.stdout, str(self.address))
+
+    def close(self) -> None:
+        """Remove the packed weights."""
+        self._folder.cleanup()
+
+    @cached_property
+    def _build(self) -> Build:
+        from edgec.devices.runner_abi import ARM64
+        from edgec.devices.runner_build import build_runner
+
+        return build_runner(announce=self._say, abi=ARM64)
+
+    def _called(self, line: list[str], asked: str) -> subprocess.CompletedProcess[str]:
+        limit_s = self._conditions.silence_s
+        try:
+            return subprocess.run(
+                line, input=asked, capture_output=True, text=True, check=False, cwd=self._folder.name, timeout=limit_s
+            )
+        except subprocess.TimeoutExpired as cause:
+            why = f"the emulated runner did not end within {limit_s:g} s"
+            fix = "measure a smaller model, or fewer tokens, under qemu"
+            raise InputError("The emulator does not answer.", str(self.address), why, fix, "E544") from cause
+
+
+def _failed(job: Mapping[str, Any], done: subprocess.CompletedProcess[str]) -> ToolError:
+    return ToolError(
+        "The emulated runner ended without a result.",
+        where=f"job {job['kind']!r}",
+        why=f"exit status {done.returncode}: {' '.join(done.stderr.splitlines()[-2:])}"[:400],
+        fix="a negative status is a signal: -9 usually means that memory ran out",
+        code="E321",
+    )

@@ -1,0 +1,37 @@
+"""What can be made to go wrong with the loopback phone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Faults:
+    """All off by default; counters run down as they strike.
+
+    Attributes:
+        unauthorised: the phone never accepts this computer's key.
+        cut_push_after: pull the cable when so many bytes have been pushed.
+        cut_shell_at: pull it when a command has printed these bytes.
+        cut_pull_of: pull it in the middle of sending the file of this name.
+        cuts: how often the above strike.
+        gone: once pulled, the cable stays out.
+        hang: commands that contain this text never answer.
+        corrupt: so many pushed files arrive with one byte changed.
+        full_after: pushes beyond so many bytes find no space.
+    """
+
+    unauthorised: bool = False
+    cut_push_after: int | None = None
+    cut_shell_at: bytes | None = None
+    cut_pull_of: str | None = None
+    cuts: int = 1
+    gone: bool = False
+    hang: str | None = None
+    corrupt: int = 0
+    full_after: int | None = None
+
+    def strike(self) -> bool:
+        """Whether a cut still happens."""
+        self.cuts -= 1
+        return self.cuts >= 0
