@@ -21,7 +21,7 @@ def export(
     task: Annotated[str | None, typer.Option(help="optimum's task name, for models that are no decoders.")] = None,
     revision: Annotated[str | None, typer.Option(help="Hub branch, tag or commit.")] = None,
     text: Annotated[Path | None, typer.Option(help="Text for the parity ladder.")] = None,
-    calibrate: Annotated[Path | None, typer.Option(help="Text that look-up tables are calibrated on.")] = None,
+    calibrate: Annotated[Path | None, typer.Option(help="Text that weights are calibrated on.")] = None,
     system_prompt: Annotated[Path | None, typer.Option(help="Text to compute now and ship as KV state.")] = None,
     kernels: Annotated[str | None, typer.Option(help="edgec (fast) or standard (any ExecuTorch app).")] = None,
     draft_heads: Annotated[Path | None, typer.Option(help="Heads for speculation (safetensors).")] = None,

@@ -65,7 +65,7 @@ def export(
         budgets: parity budgets that replace the recipe's (``kl_mean`` nats, ``top1_agreement`` 0..1).
         text: a file with text for the parity ladder; a built-in text by default.
         calibrate: a file with text like what the model will see: errors of look-up tables then count as its inputs are
-            large on that text.
+            large on that text; recipes that fit whole layers (``4bit-gptq``) need it.
         system_prompt: a file with a text whose KV state the bundle ships, so that no conversation that begins with it
             computes it again.
         draft_heads: safetensors of heads (``examples/train_heads.py``) that guess tokens for speculative decoding.

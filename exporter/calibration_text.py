@@ -1,4 +1,4 @@
-"""The text on which look-up tables are calibrated, as the model's tokens."""
+"""The text on which weights are calibrated, as the model's tokens."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from edgec.exporter.recipes import Recipe
 
 TOKENS = 4096
 """Tokens that are looked at: second moments change little with more."""
+LAYERWISE_TOKENS = 16384
+"""The same where whole layers are fitted: a layer must see several times as many inputs as it is wide."""
 _OPTION = "--calibrate"
 
 
@@ -18,7 +20,7 @@ def calibration_tokens(file: str | Path | None, recipe: Recipe, tokenizer: Any) 
 
     Args:
         file: UTF-8 text like what the model will see.
-        recipe: resolved for its backend; only look-up tables are calibrated.
+        recipe: resolved for its backend; look-up tables are calibrated, and weights by the algorithms that want it.
         tokenizer: transformers' tokenizer of the model, or None.
 
     Raises:
@@ -37,16 +39,23 @@ def calibration_tokens(file: str | Path | None, recipe: Recipe, tokenizer: Any) 
             fix=f"give a UTF-8 text file with {_OPTION}",
             code="E119",
         ) from error
-    return tuple(int(token) for token in tokenizer(text)["input_ids"][:TOKENS])
+    count = LAYERWISE_TOKENS if is_layerwise(recipe) else TOKENS
+    return tuple(int(token) for token in tokenizer(text)["input_ids"][:count])
+
+
+def is_layerwise(recipe: Recipe) -> bool:
+    """Whether a recipe fits layer after layer to what the model computes on text."""
+    return recipe.algorithm == "gptq"
 
 
 def _require_effect(recipe: Recipe, tokenizer: Any) -> None:
     schemes = (recipe.weights, recipe.lm_head, *(scheme for _, scheme in recipe.rules))
     reasons = {
         "the model has no tokenizer that text could be read with": tokenizer is None,
-        f"recipe {recipe.name} makes no look-up tables here": not any(scheme and scheme.is_table for scheme in schemes),
+        f"recipe {recipe.name} has no calibrated algorithm, and makes no look-up tables here": not is_layerwise(recipe)
+        and not any(scheme and scheme.is_table for scheme in schemes),
     }
     for why, so in reasons.items():
         if so:
-            fix = f"leave {_OPTION} out, or use a recipe with look-up tables on a target that has them (lut4, iphone)"
+            fix = f"leave {_OPTION} out, or use a recipe that calibrates (4bit-gptq; lut4 for iphone)"
             raise InputError("there is nothing to calibrate", _OPTION, why, fix, code="E442")

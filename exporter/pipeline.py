@@ -60,7 +60,7 @@ class Request:
         draft_heads: safetensors of heads that guess tokens further ahead, or None.
         max_fallback: largest share of the arithmetic outside the accelerator, 0..1, or None.
         prompt: the system prompt to ship, or None.
-        calibration: tokens of the text that look-up tables are calibrated on; may be empty.
+        calibration: tokens of the text that weights are calibrated on; may be empty.
     """
 
     source: ModelSource
@@ -207,7 +207,7 @@ class _DecoderStages:
         weights = HeldWeights(_weights(request.source))
         progress.enter("reference")
         eager = decoder.eager_stage(request.source, weights, request.probe)
-        passes = decoder.passes_of(request.recipe, request.limits, request.draft_heads)
+        passes = decoder.passes_of(request.recipe, request.limits, request.draft_heads, request.calibration)
         trained = request.source.trained
         capture = partial(decoder.captured, request, weights, progress)
         done = decoder.rewrite(capture, eager, passes, request.probe, request.recipe, trained, progress)
@@ -234,7 +234,7 @@ class _DecoderStages:
 
         request = self.request
         program = decoder.captured(request, HeldWeights(_weights(request.source)), progress)
-        passes = decoder.passes_of(request.recipe, request.limits, request.draft_heads)
+        passes = decoder.passes_of(request.recipe, request.limits, request.draft_heads, request.calibration)
         return run_passes(program, passes, in_place=True)
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Any]) -> list[Rung]:

@@ -33,7 +33,7 @@ _TEXT: Check = ("a text", lambda value: isinstance(value, str))
 _TRUTH: Check = ("true or false", lambda value: isinstance(value, bool))
 _NUMBER: Check = ("a number", lambda value: type(value) in (int, float))
 _SHARE: Check = ("a share from 0 to 1", lambda value: type(value) in (int, float) and 0 <= value < 1)
-_ALGORITHM = _one_of("rtn", "hqq", "mse")
+_ALGORITHM = _one_of("rtn", "hqq", "mse", "gptq")
 _GRID: dict[str, Check] = {
     "bits": ("a whole number from 1 to 8", lambda value: type(value) is int and 1 <= value <= 8),
     "group_size": _whole(0),

@@ -35,7 +35,7 @@ class Recipe:
         lm_head: the vocabulary matrix; None leaves it in float32.
         embedding: embedding tables; None leaves them in float32.
         rules: (pattern on a parameter's name, scheme or None for float32); the first match wins over all above.
-        algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse``.
+        algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse``; ``gptq``: integers and indices by calibration text.
         kv_dtype: ``float32``, ``float16``, ``int8`` or, with edgec's kernels, ``int4``.
         sink_tokens: leading tokens that sliding windows keep for ever.
         context: longest sequence, tokens; None for the model's own.
@@ -139,24 +139,26 @@ def passes_for(recipe: Recipe, calibration: Calibration | None = None) -> list[P
 
     Args:
         recipe: resolved for its backend (``for_backend``).
-        calibration: text or examples: errors of look-up tables then count as activations are large.
+        calibration: text or examples: errors of look-up tables then count as activations are large; ``gptq`` needs it.
     """
     from edgec.passes.calibration import Calibration
     from edgec.passes.palettize import Palettize
     from edgec.passes.quantize import Quantize
     from edgec.passes.quantize_embedding import QuantizeEmbedding
+    from edgec.passes.weight_grid import GPTQ
 
     rules, weights, lm_head, embedding = recipe.rules, recipe.weights, recipe.lm_head, recipe.embedding
     asked = (weights, lm_head, embedding, *(scheme for _, scheme in rules))
     wanted: list[Pass] = []
     if any(scheme and _tabulated(scheme, recipe) for scheme in asked):
-        wanted.append(Palettize(rules, weights, lm_head, embedding, calibration or Calibration()))
+        compensate = recipe.algorithm == GPTQ
+        wanted.append(Palettize(rules, weights, lm_head, embedding, calibration or Calibration(), compensate))
     if any(_integers(scheme, recipe) for scheme in (weights, lm_head, *(s for _, s in rules))):
         support = SUPPORT.get(recipe.backend)
         kernels = support.kernels if support else DYNAMIC_INT8_KERNELS
         own = tuple((pattern, _integers(scheme, recipe)) for pattern, scheme in rules)
         defaults = (_integers(weights, recipe), _integers(lm_head, recipe))
-        wanted.append(Quantize(own, *defaults, recipe.algorithm, kernels))
+        wanted.append(Quantize(own, *defaults, recipe.algorithm, kernels, calibration or Calibration()))
     if embedding and not embedding.is_table:
         scales = (recipe.algorithm, embedding.scale_bits)
         wanted.append(QuantizeEmbedding(embedding.bits, embedding.group_size, *scales))

@@ -10,8 +10,8 @@ would outweigh what they save stay in float. With calibration, errors count as t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 import torch
@@ -20,9 +20,11 @@ from torch.fx import GraphModule, Node
 
 from edgec.exporter.program import Effect, Interface, Program
 from edgec.passes.activation_statistics import second_moments
-from edgec.passes.calibration import Calibration
+from edgec.passes.calibration import Calibration, require_calibration
 from edgec.passes.contract import nodes_of
+from edgec.passes.gptq import Curvature, gptq_table
 from edgec.passes.last_logits import vocabulary_linear
+from edgec.passes.layer_walk import walk_layers
 from edgec.passes.lut_form import is_lut, looked_up
 from edgec.passes.quantized_form import (
     decisions_of,
@@ -33,7 +35,7 @@ from edgec.passes.quantized_form import (
     record,
 )
 from edgec.passes.weight_scheme import Decision, WeightScheme, decide, fit_tables, require_supported, stored_bytes
-from edgec.passes.weight_tables import tabulate
+from edgec.passes.weight_tables import WeightTable, tabulate
 
 aten = torch.ops.aten
 Rule = tuple[str, WeightScheme | None]
@@ -52,6 +54,8 @@ class Palettize:
         lm_head: for the vocabulary matrix when no rule names it.
         embedding: for embedding tables, which no rule names.
         calibration: what the float graph is run on first; empty: all inputs count alike.
+        compensate: choose indices of linear layers column by column, so that the columns that follow make up for the
+            error (``gptq.py``); needs calibration, layer by layer.
     """
 
     rules: tuple[Rule, ...] = ()
@@ -59,25 +63,43 @@ class Palettize:
     lm_head: WeightScheme | None = None
     embedding: WeightScheme | None = None
     calibration: Calibration = field(default_factory=Calibration)
+    compensate: bool = False
     name: str = "palettize"
     effect: Effect = Effect.APPROXIMATE
 
     def requires(self, program: Program) -> None:
-        """Known schemes."""
+        """Known schemes, and calibration where it is needed."""
         for scheme in (self.default, self.lm_head, self.embedding, *(scheme for _, scheme in self.rules)):
             if scheme is not None:
                 require_supported(scheme, self.name)
+        if self.compensate:
+            require_calibration(self.calibration, self.name)
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Tabulate one matrix after the other; each float tensor is let go before the next is read."""
-        moments = second_moments(program, self.calibration.calls(program)) if self.calibration else {}
         vocabulary = vocabulary_linear(graph) if program.spec else None
-        for layer in nodes_of(graph, *_WEIGHT):
-            parameter = parameter_of(layer.args[_WEIGHT[layer.target]])  # type: ignore[index]
-            scheme = None if parameter is None else self.scheme_for(parameter_name(parameter), _role(layer, vocabulary))
-            if parameter is not None and scheme is not None and scheme.is_table:
-                record(graph, [_replace(graph, layer, parameter, scheme, _role(layer, vocabulary), moments)])
+        asked = {layer: scheme for layer, scheme in self._asked(graph, vocabulary) if scheme.is_table}
+        calibrated = self.calibration and not self.compensate
+        moments = second_moments(program, self.calibration.calls(program)) if calibrated else {}
+
+        def visit(layer: Node, curvature: Curvature | None) -> None:
+            known = _Known(moments.get(_parameter_target(layer)), curvature)
+            record(graph, [_replace(graph, layer, asked[layer], _role(layer, vocabulary), known)])
+
+        linear = [layer for layer in asked if layer.target is aten.linear.default and self.compensate]
+        if linear:
+            walk_layers(replace(program, graph=graph), self.calibration, linear, visit, self.name)
+        for layer in (each for each in asked if each not in linear):
+            visit(layer, None)
         return program.interface
+
+    def _asked(self, graph: GraphModule, vocabulary: Node | None) -> Iterator[tuple[Node, WeightScheme]]:
+        """Layers whose weight is a parameter, with what is asked for it."""
+        for layer in nodes_of(graph, *_WEIGHT):
+            parameter = _parameter(layer)
+            scheme = self.scheme_for(parameter_name(parameter), _role(layer, vocabulary)) if parameter else None
+            if scheme is not None:
+                yield layer, scheme
 
     def scheme_for(self, name: str, role: str) -> WeightScheme | None:
         """What is asked for a parameter: the first rule whose pattern matches, else the role's default."""
@@ -101,17 +123,35 @@ def _role(layer: Node, vocabulary: Node | None) -> str:
     return "vocabulary" if layer is vocabulary else "linear"
 
 
-def _replace(
-    graph: GraphModule, layer: Node, parameter: Node, asked: WeightScheme, role: str, moments: Mapping[str, Tensor]
-) -> Decision:
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a layer's inputs: mean squares float32 [K] for nearest values, or all that ``gptq`` wants."""
+
+    moments: Tensor | None = None
+    curvature: Curvature | None = None
+
+
+def _parameter(layer: Node) -> Node | None:
+    return parameter_of(layer.args[_WEIGHT[layer.target]])  # type: ignore[index]
+
+
+def _parameter_target(layer: Node) -> str:
+    parameter = _parameter(layer)
+    assert parameter is not None
+    return str(parameter.target)
+
+
+def _replace(graph: GraphModule, layer: Node, asked: WeightScheme, role: str, known: _Known) -> Decision:
     """Tabulate a layer's weight and let the layer read it."""
+    parameter = _parameter(layer)
+    assert parameter is not None
     weight = matrix(graph, parameter)
     shape = (weight.shape[0], weight[0].numel())
     used, reason = _worth(shape, *fit_tables(asked, shape[0]))
     decision = decide(parameter_name(parameter), role, shape, asked, (used, reason))
     if used is None:
         return decision
-    decision = _placed(graph, parameter, decision, moments.get(str(parameter.target)))
+    decision = _placed(graph, parameter, decision, known)
     place = _WEIGHT[layer.target]  # type: ignore[index]
     with graph.graph.inserting_before(layer):
         dense = looked_up(graph, decision.buffers[:2], used.table_rows(shape[0]))  # type: ignore[arg-type]
@@ -131,22 +171,30 @@ def _worth(shape: tuple[int, int], used: WeightScheme, reason: str) -> tuple[Wei
     return None, f"{used} would take more than float16 for {shape[0]} x {shape[1]} values; left in float"
 
 
-def _placed(graph: GraphModule, parameter: Node, decision: Decision, moments: Tensor | None) -> Decision:
+def _placed(graph: GraphModule, parameter: Node, decision: Decision, known: _Known) -> Decision:
     """Register indices and tables of a parameter; those of a tied matrix of the same scheme serve both."""
     assert decision.used is not None
     algorithm = f"{'least squares' if decision.used.kind == 'balanced' else 'k-means'}"
-    algorithm += ", weighted by activations" if moments is not None else ""
+    algorithm += ", weighted by activations" if known.moments is not None else ""
+    algorithm += ", gptq" if known.curvature is not None else ""
     twin = next((d for d in decisions_of(graph) if d.same_integers(decision.placed((), algorithm))), None)
     if twin is not None:
         return decision.placed(twin.buffers, algorithm)
     stem = f"{parameter.target}_embedding" if decision.role == "embedding" else str(parameter.target)
     weight = matrix(graph, parameter)
-    made = tabulate(weight.reshape(decision.shape), decision.used, decision.name, _fitting(moments, decision.shape[1]))
+    made = _table(weight.reshape(decision.shape), decision, known)
     tensors = {f"{stem}_index": made.indices.view(weight.shape), f"{stem}_table": made.table}
     for name, tensor in tensors.items():
         owner, _, leaf = name.rpartition(".")
         graph.get_submodule(owner).register_buffer(leaf, tensor)
     return decision.placed(tuple(tensors), algorithm)
+
+
+def _table(weight: Tensor, decision: Decision, known: _Known) -> WeightTable:
+    assert decision.used is not None
+    if known.curvature is not None:
+        return gptq_table(weight, decision.used, known.curvature, decision.name)
+    return tabulate(weight, decision.used, decision.name, _fitting(known.moments, weight.shape[1]))
 
 
 def _fitting(moments: Tensor | None, width: int) -> Tensor | None:

@@ -106,16 +106,21 @@ class Quantize:
         """Let a layer read integers; its input stays as it is."""
         parameter, old = parameter_of(linear.args[1]), linear.args[1]
         assert parameter is not None
-        name, (rows, width) = parameter_name(parameter), matrix(graph, parameter).shape
-        asked = self.scheme_for(name, role)
-        decision = decide(name, role, (rows, width), asked, self._fitted(asked, width))
+        decision = self.decision_for(graph, parameter, role)
         if decision.used is None:
             return decision
-        decision = placed(graph, parameter, decision, _algorithm(asked, self.algorithm, curvature), curvature)
+        algorithm = _algorithm(decision.requested, self.algorithm, curvature)
+        decision = placed(graph, parameter, decision, algorithm, curvature)
         with graph.graph.inserting_before(linear):
             linear.update_arg(1, dequantized(graph, decision))
         drop_if_unused(graph, old if isinstance(old, Node) else None, parameter)
         return decision
+
+    def decision_for(self, graph: GraphModule, parameter: Node, role: str) -> Decision:
+        """What a layer's weight becomes."""
+        name, (rows, width) = parameter_name(parameter), matrix(graph, parameter).shape
+        asked = self.scheme_for(name, role)
+        return decide(name, role, (rows, width), asked, self._fitted(asked, width))
 
     def _fitted(self, asked: WeightScheme | None, width: int) -> tuple[WeightScheme | None, str]:
         """What stores the asked scheme, and why it differs; the balanced set needs a container of at least 4 bits."""
@@ -144,9 +149,8 @@ class Quantize:
 
 def _algorithm(asked: WeightScheme | None, algorithm: str, curvature: Curvature | None) -> str:
     """How the integers were found, for the record."""
-    if asked and asked.kind == BALANCED_SET:
-        return BALANCED_SET if curvature is None else f"{BALANCED_SET}, {GPTQ}"
-    return algorithm if curvature is not None else without_inputs(algorithm)
+    chosen = BALANCED_SET if asked and asked.kind == BALANCED_SET else without_inputs(algorithm)
+    return chosen if curvature is None else f"{chosen}, {GPTQ}"
 
 
 def _quantize_inputs(graph: GraphModule, decisions: Mapping[Node, Decision]) -> None:

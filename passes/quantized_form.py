@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.exporter.capture.decoder import attribute
+from edgec.passes.gptq import Curvature, gptq_balanced, gptq_integers
 from edgec.passes.learned_grids import LEARNED, learned_scale, on_learned_grid
 from edgec.passes.weight_grid import QuantizedWeight, quantize_weight
 from edgec.passes.weight_scheme import BALANCED_SET, Decision
@@ -64,20 +65,15 @@ def placed(
     twin = next((earlier for earlier in decisions_of(graph) if earlier.same_integers(decision)), None)
     if twin is not None:
         return decision.placed(twin.buffers, algorithm)
-    grid = _grid(matrix(graph, parameter), decision, learned)
+    weight = matrix(graph, parameter)
+    if learned is None:
+        grid = _integers(weight, decision, algorithm, curvature)
+    else:
+        grid = on_learned_grid(weight, learned, decision)
     for name, tensor in zip(decision.buffers, (grid.integers, grid.scale, grid.zero_point), strict=True):
         owner, _, leaf = name.rpartition(".")
         graph.get_submodule(owner).register_buffer(leaf, tensor)
     return decision
-
-
-def _grid(weight: Tensor, decision: Decision, learned: Tensor | None) -> QuantizedWeight:
-    assert decision.used is not None and decision.requested is not None
-    if learned is not None:
-        return on_learned_grid(weight, learned, decision)
-    if decision.algorithm == BALANCED_SET:
-        return balanced_integers(weight, decision.requested, decision.name)
-    return quantize_weight(weight, decision.used, decision.algorithm, decision.name)
 
 
 def _integers(weight: Tensor, decision: Decision, algorithm: str, curvature: Curvature | None) -> QuantizedWeight:

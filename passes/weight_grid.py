@@ -84,13 +84,18 @@ def require_algorithm(algorithm: str, where: str) -> None:
     Raises:
         InputError: E174.
     """
-    if algorithm not in ALGORITHMS:
+    if algorithm not in (*ALGORITHMS, GPTQ):
         raise InputError(
             what=f"unknown quantisation algorithm {algorithm!r}",
             where=where,
-            fix=f"use one of {', '.join(ALGORITHMS)}",
+            fix=f"use one of {', '.join((*ALGORITHMS, GPTQ))}",
             code="E174",
         )
+
+
+def without_inputs(algorithm: str) -> str:
+    """The algorithm for a tensor whose inputs are not known: that which chooses GPTQ's scales in place of GPTQ."""
+    return "mse" if algorithm == GPTQ else algorithm
 
 
 def _finite(block: Tensor, name: str) -> Tensor:
@@ -198,4 +203,6 @@ class _Found:
         return _Found(self.scale.lerp(scale, better), self.saved.maximum(saved), self.share.lerp(share, better))
 
 
+GPTQ = "gptq"
+"""Scales as ``mse`` chooses them, integers one column after the other on calibration text (``gptq.py``)."""
 ALGORITHMS: dict[str, Scales] = {"rtn": _absmax, "hqq": _hqq, "mse": _mse}

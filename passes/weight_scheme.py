@@ -139,8 +139,12 @@ class Decision:
         return replace(self, buffers=names, algorithm=algorithm)
 
     def same_integers(self, other: Decision) -> bool:
-        """Whether both stand for the same stored tensors: one parameter, one scheme; activations may differ."""
-        if self.used is None or other.used is None or (self.name, self.algorithm) != (other.name, other.algorithm):
+        """Whether both stand for the same stored tensors: one parameter, one scheme; activations may differ.
+
+        What comes behind a comma in ``algorithm`` says how inputs were minded, which look-ups of the same table share.
+        """
+        ways = [each.algorithm.partition(",")[0] for each in (self, other)]
+        if self.used is None or other.used is None or self.name != other.name or ways[0] != ways[1]:
             return False
         return replace(self.used, activation_bits=0) == replace(other.used, activation_bits=0)
 

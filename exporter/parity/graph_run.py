@@ -7,7 +7,7 @@ whole: a linear layer takes it in blocks of rows, a look-up takes the rows it ne
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -28,6 +28,7 @@ LINEAR, LOOKUP = aten.linear.default, aten.embedding.default
 _BLOCK_VALUES = 1 << 22
 Inputs = Sequence[Tensor]
 Step = tuple[Sequence[Node], Node | None]
+Visit = Callable[[Node, Tensor], None]
 
 
 def run_calls(program: Program, calls: Sequence[Inputs]) -> list[Any]:
@@ -40,6 +41,24 @@ def run_calls(program: Program, calls: Sequence[Inputs]) -> list[Any]:
     order = _order(program)
     groups = [calls] if order.may_overlap else [[call] for call in calls]
     return [output for group in groups for output in _walk(program.graph, order, group)]
+
+
+def visit_layers(program: Program, calls: Sequence[Inputs], visit: Visit) -> bool:
+    """Show every linear layer the inputs that all calls bring it, in order; what it computes comes after the visit.
+
+    Args:
+        program: a graph of ATen operators; states change as calls change them.
+        calls: the inputs of each call, in the interface's order.
+        visit: given the layer and its inputs, float32 [rows, K]; may put another matrix into the layer's place.
+
+    Returns:
+        False, without any visit, where calls cannot go through the graph together: a ring is read in several steps.
+    """
+    order = _order(program)
+    if order.may_overlap:
+        with torch.no_grad():
+            _walk(program.graph, order, calls, visit)
+    return order.may_overlap
 
 
 @dataclass(frozen=True)
@@ -114,14 +133,14 @@ def _stay_inside(steps: Sequence[Step], rings: set[str]) -> bool:
     return all(len(found) == 1 for found in places.values())
 
 
-def _walk(graph: GraphModule, order: _Order, calls: Sequence[Inputs]) -> list[Any]:
+def _walk(graph: GraphModule, order: _Order, calls: Sequence[Inputs], visit: Visit | None = None) -> list[Any]:
     runs = [_Run(graph, order, iter(call)) for call in calls]
     for step, layer in order.steps:
         for run in runs:
             for node in step:
                 run.execute(node)
         if layer is not None:
-            _linear(graph, layer, runs)
+            _linear(graph, layer, runs, visit)
     return [run.output for run in runs]
 
 
@@ -164,18 +183,20 @@ class _Run:
         return found.view(*ids.shape, found.shape[-1])
 
 
-def _linear(graph: GraphModule, node: Node, runs: Sequence[_Run]) -> None:
+def _linear(graph: GraphModule, node: Node, runs: Sequence[_Run], visit: Visit | None) -> None:
     """A linear layer for all calls, its matrix in blocks of rows."""
-    source, matrix, *rest = node.args
-    bias = runs[0].value(rest[0]) if rest and rest[0] is not None else None
-    inputs: list[Tensor] = [run.value(source) for run in runs]
+    inputs: list[Tensor] = [run.value(node.args[0]) for run in runs]
     together = torch.cat([value.reshape(-1, value.shape[-1]) for value in inputs])
+    if visit is not None:
+        visit(node, together)
+    _, matrix, *rest = node.args
+    bias = runs[0].value(rest[0]) if rest and rest[0] is not None else None
     blocks = list(_blocks(graph, matrix))
     # Parts kept between the blocks' working copies would tear the heap: they go to their place at once.
     results = together.new_empty(len(together), blocks[-1].stop)
     for block in blocks:
         results[:, block] = linear(together, _rows(graph, matrix, block), None if bias is None else bias[block])
-    split = results.split([value.numel() // value.shape[-1] for value in inputs])
+    split = torch.split(results, [value.numel() // value.shape[-1] for value in inputs])
     for run, value, result in zip(runs, inputs, split, strict=True):
         run.values[node] = result.view(*value.shape[:-1], result.shape[-1])
         run.forget(node)

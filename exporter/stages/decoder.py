@@ -27,6 +27,7 @@ from edgec.exporter.sources.weights import HeldWeights, Weights
 from edgec.exporter.spec import ModelSpec
 from edgec.exporter.stages.compiled import Facts, method_info, pass_info, state_info
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
+from edgec.passes.calibration import Calibration
 from edgec.passes.contract import Pass, effect_on, run_pass, run_passes
 from edgec.passes.draft_heads import DraftHeads
 from edgec.passes.early_exit import EarlyExit
@@ -69,8 +70,10 @@ def limits_of(spec: ModelSpec, recipe: Recipe, context: int | None) -> Limits:
     return Limits(context=length, prefill_chunk=chunk, logit_rows=max(1, min(recipe.logit_rows, chunk)))
 
 
-def passes_of(recipe: Recipe, limits: Limits, draft_heads: Path | None = None) -> list[Pass]:
-    """The passes of a decoder on a CPU, in order."""
+def passes_of(
+    recipe: Recipe, limits: Limits, draft_heads: Path | None = None, calibration: Sequence[int] = ()
+) -> list[Pass]:
+    """The passes of a decoder on a CPU, in order; ``calibration``: tokens of a text."""
     own = recipe.kernels == "edgec"
     return [
         RemoveNoops(),
@@ -82,7 +85,7 @@ def passes_of(recipe: Recipe, limits: Limits, draft_heads: Path | None = None) -
         *([FuseRope()] if own else []),
         KvCache(limits.context, limits.prefill_chunk, recipe.kv_dtype, recipe.sink_tokens, recipe.kernels),
         PrefillSkip(),
-        *passes_for(recipe),
+        *passes_for(recipe, Calibration(calibration, context=limits.context)),
         FoldConstants(),
     ]
 
