@@ -11,6 +11,7 @@ import typer
 def verify(
     bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec.")],
     *,
+    device: Annotated[str, typer.Option(help="host, or qemu: the phone's arm64 runner, emulated.")] = "host",
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
 ) -> None:
@@ -21,12 +22,14 @@ def verify(
     Examples:
     edgec verify tiny-llama-host.edgec
 
+    edgec verify tiny-llama-android-cpu.edgec --device qemu
+
     edgec verify tiny-llama-host.edgec --json
     """
     from edgec.runtime_py.verify import verify as verify_bundle
     from edgec.runtime_py.verify_table import print_verification
 
-    report = verify_bundle(bundle, threads)
+    report = verify_bundle(bundle, threads, device)
     print_verification(report, as_json=json)
     if not report.passed:
         raise typer.Exit(2)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from edgec.errors import EdgecError, ToolError
+from edgec.devices.transport import parse_address
+from edgec.errors import EdgecError, InputError, ToolError
 from edgec.exporter.bundle.folder import Bundle, open_bundle
 from edgec.exporter.bundle.golden import (
     ChatVector,
@@ -61,16 +62,18 @@ class VerifyReport:
         return {"bundle": str(self.bundle), "passed": self.passed, "checks": checks}
 
 
-def verify(bundle: Path | str, threads: int | None = None) -> VerifyReport:
+def verify(bundle: Path | str, threads: int | None = None, device: str = "host") -> VerifyReport:
     """Check every file, the runtime, and replay the golden vectors by executing the artifact.
 
     Args:
         bundle: the folder NAME.edgec.
         threads: CPU threads of the runtime; None leaves its own choice.
+        device: ``host``, or ``qemu``: Android's arm64 runner executes the artifact.
 
     Raises:
-        InputError: E130 to E138, the bundle is not intact.
+        InputError: E130 to E138, the bundle is not intact; E170 or E574, the device.
     """
+    replayed_on = _device(device)
     opened = open_bundle(Path(bundle))
     golden = read_golden(opened.golden_path) if opened.golden_path else Golden()
     files = opened.manifest.files
@@ -80,7 +83,7 @@ def verify(bundle: Path | str, threads: int | None = None) -> VerifyReport:
     schema = Check(
         "manifest", "passed", f"schema {opened.manifest.schema_version}, digest {opened.manifest.digest[:12]}…"
     )
-    replayed = _replay(opened, golden, threads)
+    replayed = replayed_on(opened, golden, threads)
     return VerifyReport(opened.path, (intact, schema, runtime_check(opened.manifest.runtime), *replayed))
 
 
@@ -115,6 +118,36 @@ def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[Check]:
         _outcome("output vectors", "vector", golden.outputs, lambda vector: output_fault(model.session, vector)),
         _outcome("function vectors", "vector", golden.functions, lambda vector: function_fault(model, vector)),
     ]
+
+
+def _device(text: str) -> Callable[[Bundle, Golden, int | None], list[Check]]:
+    address = parse_address(text)
+    if address.kind in _REPLAYS:
+        return _REPLAYS[address.kind]
+    raise InputError(
+        f"A bundle is not verified on {address}.",
+        where="--device",
+        why="golden vectors are replayed on this machine, by its own runtime or by the phone's under an emulator",
+        fix=f"use --device {' or '.join(_REPLAYS)}; the app of 'edgec embed' replays them on the phone",
+        code="E574",
+    )
+
+
+def _replay_emulated(bundle: Bundle, golden: Golden, threads: int | None) -> list[Check]:
+    """The output vectors by the phone's runner; what needs no artifact is checked by ``--device host``."""
+    from edgec.runtime_py.emulated import EmulatedRunner
+
+    runtime = bundle.manifest.runtime.backends
+    if bundle.manifest.limits is None or any(name != "XnnpackBackend" for name in runtime):
+        why = f"the arm64 runner executes decoders on XNNPACK; this is made for {', '.join(runtime) or 'no backend'}"
+        return [Check("artifact", "unavailable", why)]
+    runner = EmulatedRunner(bundle, threads)
+
+    def fault(vector: OutputVector) -> str | None:
+        return rows_fault(runner.replay(_fed(vector), len(vector.prompt_ids)), vector)
+
+    outcome = _outcome("output vectors", "vector", golden.outputs, fault)
+    return [replace(outcome, detail=f"simulated: the arm64 runner under qemu; {outcome.detail}")]
 
 
 def _accepted(model: Model) -> str:
@@ -163,13 +196,18 @@ def _first_difference(wanted: Sequence[int], found: Sequence[int]) -> str:
 
 
 def output_fault(session: Session, vector: OutputVector) -> str | None:
-    """How the artifact's output differs, or None.
+    """How the artifact's output differs on this machine, or None."""
+    return rows_fault(_rows(session, vector), vector)
+
+
+def rows_fault(rows: Iterable[Any], vector: OutputVector) -> str | None:
+    """How the logits that chose each continued token ([vocabulary] each) differ from a vector, or None.
 
     The continuation is fed as it was, so that one differing token does not hide the rest. A token may differ where the
     margin was below the tolerance; a probed logit may move by the tolerance.
     """
     probes = {probe.position: probe for probe in vector.probes}
-    for step, row in enumerate(_rows(session, vector)):
+    for step, row in zip(range(len(vector.continuation_ids)), rows, strict=True):
         position = len(vector.prompt_ids) - 1 + step
         best, wanted = int(row.argmax()), vector.continuation_ids[step]
         if best != wanted and vector.margins[step] > vector.tolerance:
@@ -178,6 +216,11 @@ def output_fault(session: Session, vector: OutputVector) -> str | None:
         if not moved <= vector.tolerance:
             return f"a logit at position {position} moved by {moved:.3g}, allowed are {vector.tolerance:.3g}"
     return None
+
+
+def _fed(vector: OutputVector) -> list[int]:
+    """The prompt and all of its continuation but the last token, which nothing follows."""
+    return [*vector.prompt_ids, *vector.continuation_ids[:-1]]
 
 
 def _rows(session: Session, vector: OutputVector) -> Iterator[Any]:
@@ -198,3 +241,9 @@ def function_fault(model: Model, vector: FunctionVector) -> str | None:
         if not moved <= vector.tolerance:
             return f"a value of {name!r} moved by {moved:.3g}, allowed are {vector.tolerance:.3g}"
     return None
+
+
+_REPLAYS: Mapping[str, Callable[[Bundle, Golden, int | None], list[Check]]] = {
+    "host": _replay,
+    "qemu": _replay_emulated,
+}

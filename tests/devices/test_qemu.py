@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,8 @@ def test_other_devices_do_not_verify(tiny_bundle: Path) -> None:
 
 
 SHARED = '[shared_kv]\nmode = "{mode}"\nboundary = 0.625\n'
+# The oldest cores (no dotprod), and the newest instructions that qemu multiplies right (i8mm).
+OTHER_CPUS = ("cortex-a53", "max,sve=off,sme=off")
 VARIANTS = ("float", "4bit", "int8-cache", "int4-cache", "shared-reuse", "shared-project")
 
 
@@ -109,3 +112,5 @@ def test_the_example_model_says_what_python_says(example_bundle: Path) -> None:
     wanted, runner = forced(example_bundle, tokens), EmulatedRunner(open_bundle(example_bundle))
     agree(runner.score(tokens), wanted)
     agree(runner.replay(tokens, 150), wanted[149:])
+    for cpu in OTHER_CPUS:
+        agree(replace(runner, cpu=cpu).score(tokens), wanted)

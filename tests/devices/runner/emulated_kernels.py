@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from edgec.devices.qemu import find_emulator
+from edgec.devices.qemu import CPU, find_emulator
 from edgec.devices.runner_abi import ARM64, LOADER, find_compiler
 from edgec.devices.runner_build import FLAGS, SOURCES, build_runner
 from tests.conftest import COMPILED
@@ -115,7 +115,7 @@ def emulated_kernels() -> EmulatedKernels:
     program = COMPILED / f"kernels-arm64-{digest.hexdigest()[:20]}"
     if not program.exists():
         _compile(sources, runtime, program)
-    line = [str(find_emulator()), str(runtime / LOADER), "--library-path", str(runtime), str(program)]
+    line = [str(find_emulator()), "-cpu", CPU, str(runtime / LOADER), "--library-path", str(runtime), str(program)]
     return EmulatedKernels(subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
 
 
