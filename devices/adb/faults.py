@@ -26,7 +26,8 @@ def refusal(said: str, where: str) -> EdgecError:
     """The error for what adb's server said; anything unknown counts as a lost connection."""
     for part, code, what, fix in REFUSALS:
         if part in said.lower():
-            return InputError(what, where, f"adb: {said.strip()}", fix, code)
+            kind = ConnectionLost if code == "E543" else InputError
+            return kind(what, where, f"adb: {said.strip()}", fix, code)
     return lost(where, said.strip())
 
 

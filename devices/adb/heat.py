@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from time import sleep as pause
 
 from edgec.devices.adb.facts import PhoneState
 from edgec.devices.transport import Conditions, Say
@@ -17,7 +17,6 @@ def wait_cool(
     conditions: Conditions,
     say: Say,
     where: str,
-    sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Return when the phone is at most ``max_temperature_c`` warm, or Android calls its thermal status 0.
 
@@ -31,7 +30,7 @@ def wait_cool(
         if waited >= conditions.heat_timeout_s:
             raise _too_hot(state, conditions, where)
         say(f"waiting for {where} to cool: {_shown(state)}, {waited:.0f} s so far")
-        sleep(POLL_S)
+        pause(POLL_S)
         waited += POLL_S
 
 

@@ -26,6 +26,7 @@ def send(link: Link, source: IO[bytes], size: int, remote: str, on_bytes: Callab
         connection.conn.sendall(b"SEND" + struct.pack("<I", len(path)) + path)
         left = size
         while left and (frame := source.read(min(FRAME, left))):
+            # In one piece: a header apart from its data would wait for the receiver's delayed acknowledgement.
             connection.conn.sendall(b"DATA" + struct.pack("<I", len(frame)) + frame)
             left -= len(frame)
             on_bytes(len(frame))

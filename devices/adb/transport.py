@@ -14,7 +14,7 @@ from edgec.devices.adb.heat import wait_cool
 from edgec.devices.adb.link import Link
 from edgec.devices.adb.workspace import Workspace
 from edgec.devices.runner_files import RunnerPackage, arm64_runner, bundle_files
-from edgec.devices.runner_job import PACKED, arguments, job_result, requests
+from edgec.devices.runner_job import PACKED, arguments, job_result, read_events, requests
 from edgec.devices.shell_artifacts import check_shell_artifact
 from edgec.devices.transport import Address, Conditions, DeviceFacts, Say
 
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from edgec.exporter.bundle.manifest import Manifest
 
 ABIS = ("arm64-v8a",)
-_REQUESTS, _RESULTS, _ERRORS, _STATUS = "requests", "results.jsonl", "errors", "status"
+UNKNOWN = 255
+_REQUESTS, _RESULTS, _ERRORS = "requests", "results.jsonl", "errors"
+# The runner's exit status, as the last event of its output.
+_ENDED = r'''s=$?; echo; echo "{\"event\":\"ended\",\"status\":$s}"'''
 
 
 class AdbTransport:
@@ -70,10 +73,9 @@ class AdbTransport:
         self._say(f"{job['kind']} on {self.address}")
         workspace.shell(self._script(job), self._conditions.silence_s, _Counter(job, self._say, str(self.address)))
         output = workspace.read(_RESULTS)
-        status = workspace.read(_STATUS).strip()
-        if status != "0":
-            exit_status = int(status) if status.isdigit() else 255
-            raise failed(str(self.address), exit_status, workspace.read(_ERRORS), f"The job {job['kind']!r}")
+        status = next((event["status"] for event in read_events(output) if event["event"] == "ended"), UNKNOWN)
+        if status != 0:
+            raise failed(str(self.address), status, workspace.read(_ERRORS), f"The job {job['kind']!r}")
         return job_result(job, output, str(self.address))
 
     def close(self) -> None:
@@ -102,7 +104,7 @@ class AdbTransport:
         """The results go to a file, which counts; what is streamed shows progress. The process id lies in ``pid``."""
         words = shlex.join([*self._command, *arguments(job, ".")])
         own = shlex.quote(f"echo $$ > pid; exec {words}")
-        return f"rm -f {_STATUS}; {{ sh -c {own} < {_REQUESTS} 2> {_ERRORS}; echo $? > {_STATUS}; }} | tee {_RESULTS}"
+        return f"{{ sh -c {own} < {_REQUESTS} 2> {_ERRORS}; {_ENDED}; }} | tee {_RESULTS}"
 
 
 class _Counter:

@@ -99,11 +99,12 @@ class Workspace:
 
         Where the phone does not come back, the folder is left for the next run to take over.
         """
-        script = "kill -9 $(cat pid 2>/dev/null) 2>/dev/null; "
         quoted, kept = shlex.quote(self.path), shlex.quote(f"{BASE}/edgec-{_KEPT}-{secrets.token_hex(4)}")
-        script += f"mv {quoted} {kept}" if keep else f"rm -rf {quoted}"
+        # What was just killed may still close its files, so the folder is not always empty at the first attempt.
+        gone = f"mv {quoted} {kept}" if keep else f"for i in 1 2 3 4 5; do rm -rf {quoted} && break; sleep 0.2; done"
+        script = f"cd {quoted} && {{ kill -9 $(cat pid 2>/dev/null) 2>/dev/null; {gone}\n}}"
         with suppress(EdgecError):
-            retried(self.link, 2, lambda: self._quietly(f"cd {quoted} && {{ {script}\n}}"))
+            retried(self.link, 2, lambda: self._quietly(script))
 
     def _quietly(self, script: str) -> None:
         self.link.shell(script)

@@ -19,6 +19,7 @@ class Faults:
         hang: commands that contain this text never answer.
         corrupt: so many pushed files arrive with one byte changed.
         full_after: pushes beyond so many bytes find no space.
+        pushed: bytes that came so far.
     """
 
     unauthorised: bool = False
@@ -30,6 +31,7 @@ class Faults:
     hang: str | None = None
     corrupt: int = 0
     full_after: int | None = None
+    pushed: int = 0
 
     def strike(self) -> bool:
         """Whether a cut still happens."""

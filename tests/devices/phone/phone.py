@@ -17,10 +17,10 @@ from tests.devices.phone.wire import FEATURES, Connection, Service, Stream
 
 COMMANDS = Path(__file__).parent / "commands"
 STORAGE = "data/local/tmp"
+LOADER = "./ld-linux-aarch64.so.1"
 PROPERTIES = {
     "ro.product.model": "Loopback",
     "ro.product.manufacturer": "edgec",
-    "ro.soc.manufacturer": "None",
     "ro.soc.model": "QEMU",
     "ro.build.version.release": "15",
     "ro.build.version.sdk": "35",
@@ -36,7 +36,7 @@ THERMAL = (
 class LoopbackPhone:
     """Its storage is ``folder/data/local/tmp``, what its commands say lies in ``folder/says``."""
 
-    def __init__(self, folder: Path, faults: Faults | None = None) -> None:
+    def __init__(self, folder: Path, faults: Faults | None = None, port: int = 0) -> None:
         self.folder, self.faults = folder, faults or Faults()
         self.storage, self.says = folder / STORAGE, folder / "says"
         self.storage.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ class LoopbackPhone:
         self.set_heat()
         (self.says / "dumpsys-battery").write_text(BATTERY)
         (self.says / "dumpsys-power").write_text("  mWakefulness=Awake\n")
-        self.port = 0
+        self.port = port
         self._connections: set[Connection] = set()
         self._loop = asyncio.new_event_loop()
         self._server: asyncio.Server | None = None
@@ -129,7 +129,7 @@ class LoopbackPhone:
         shell = re.fullmatch(r"shell,v2[^:]*:(.*)", name, re.DOTALL)
         if shell is None:
             return None
-        script = shell[1].replace(f"/{STORAGE}", str(self.storage))
+        script = shell[1].replace(f"/{STORAGE}", str(self.storage)).replace(LOADER, f"qemu-aarch64 {LOADER}")
         environment = os.environ | {"PATH": f"{COMMANDS}:{os.environ['PATH']}", "PHONE_SAYS": str(self.says)}
         return ShellService(stream, script, self.faults, self._cut).serve(self.storage, environment)
 

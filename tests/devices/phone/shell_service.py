@@ -38,7 +38,7 @@ class ShellService:
             status = await process.wait()
             await self._write(EXIT, bytes([status if status >= 0 else 128 - status]))
         except ConnectionError:
-            await asyncio.gather(_drained(process.stdout), _drained(process.stderr))
+            await asyncio.gather(_drained(process.stdout), _drained(process.stderr), return_exceptions=True)
             await process.wait()
 
     async def _pump(self, source: asyncio.StreamReader, kind: int) -> None:

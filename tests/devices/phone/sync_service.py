@@ -17,7 +17,6 @@ class SyncService:
 
     def __init__(self, stream: Stream, local: Callable[[str], Path], faults: Faults, cut: Callable[[], None]) -> None:
         self._stream, self._local, self._faults, self._cut = stream, local, faults, cut
-        self._pushed = 0
 
     async def serve(self) -> None:
         handlers = {b"SEND": self._send, b"RECV": self._recv, b"STAT": self._stat}
@@ -59,12 +58,12 @@ class SyncService:
         return bytes([data[0] ^ 1]) + data[1:]
 
     def _after(self, length: int) -> str:
-        self._pushed += length
+        self._faults.pushed += length
         limit = self._faults.cut_push_after
-        if limit is not None and self._pushed >= limit and self._faults.strike():
+        if limit is not None and self._faults.pushed >= limit and self._faults.strike():
             self._cut()
         full = self._faults.full_after
-        return "No space left on device" if full is not None and self._pushed > full else ""
+        return "No space left on device" if full is not None and self._faults.pushed > full else ""
 
     async def _recv(self, path: str) -> None:
         target = self._local(path)

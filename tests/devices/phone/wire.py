@@ -124,7 +124,7 @@ class Connection:
         except (asyncio.IncompleteReadError, ConnectionError, KeyError):
             pass
         finally:
-            for stream in self._streams.values():
+            for stream in list(self._streams.values()):
                 stream.closed = True
                 stream.received.put_nowait(None)
                 stream.acknowledged.set()
