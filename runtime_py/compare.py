@@ -56,14 +56,27 @@ def compare(a: Path, b: Path, allow: Sequence[str] = ()) -> Comparison:
         allow: names of fields of ``Comparability`` that may differ.
 
     Raises:
-        InputError: E160 the runs are unlike in a field that is not allowed (or ``allow`` names no field), E161 a file
-            is no record of one run.
+        InputError: E160 the runs are unlike in a field that is not allowed (or ``allow`` names no field), or an
+            emulator's; E161 a file is no record of one run.
     """
     runs = [read_records(path) for path in (a, b)]
+    _refuse_emulators(runs)
     differences = _differences(runs[0][0].comparability, runs[1][0].comparability)
     _refuse_unlike(differences, allow, f"{a}, {b}")
     pairs = [(x, y) for x in samples(runs[0]) for y in samples(runs[1]) if x.name == y.name]
     return Comparison(_title(runs[0]), _title(runs[1]), tuple(differences), tuple(_ratio(x, y) for x, y in pairs))
+
+
+def _refuse_emulators(runs: Sequence[Sequence[AnyRecord]]) -> None:
+    for records in runs:
+        if records[0].simulated:
+            raise InputError(
+                "A run of an emulator cannot be compared.",
+                where=records[0].comparability.device,
+                why="its times are simulated, so they are no speed",
+                fix="measure on a device",
+                code="E160",
+            )
 
 
 def _differences(a: Comparability, b: Comparability) -> list[tuple[str, str, str]]:

@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
+from edgec.errors import InputError
+from edgec.exporter.bundle.folder import write_bundle
 from edgec.runtime_py.bench import bench
+from edgec.runtime_py.bench_devices import bench_devices
 from edgec.runtime_py.bench_record import LoadRecord, MemoryRecord, RepetitionRecord, RunRecord, read_records
+from edgec.runtime_py.compare import compare
 from tests.devices.adb.conftest import Plug
+from tests.runtime_py.tiny_decoder import manifest
 
 SHORT: dict[str, Any] = {"prompt_tokens": 20, "new_tokens": 4, "warmups": 1}
 
@@ -37,3 +42,56 @@ def test_a_real_phone_has_figures(plug: Plug, phone_bundle: Path) -> None:
     figures = {f.name: f.median for f in bench(phone_bundle, f"adb:{phone.serial}", **SHORT).figures}
     assert figures["TTFT"] == pytest.approx(10) and figures["decode"] == pytest.approx(500)
     assert figures["peak RSS"] == 50 and figures["RSS over idle"] == 30
+
+
+def test_ctrl_c_leaves_nothing_behind(plug: Plug, phone_bundle: Path) -> None:
+    phone = plug()
+
+    def interrupted(text: str) -> None:
+        if "generations" in text:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bench(phone_bundle, f"adb:{phone.serial}", **SHORT, say=interrupted)
+    assert phone.left_behind() == []
+
+
+def test_several_phones_at_once_and_one_failing(plug: Plug, phone_bundle: Path, tmp_path: Path) -> None:
+    first, broken, second = plug(), plug(), plug()
+    broken.set_properties(ro_product_cpu_abi="x86")
+    devices = [f"adb:{phone.serial}" for phone in (first, broken, second)]
+    found = bench_devices(phone_bundle, devices, out=tmp_path / "run.jsonl", **SHORT)
+    assert [outcome.device for outcome in found] == devices
+    assert found[1].error is not None and found[1].error.code == "E546"
+    paths = [outcome.result.out for outcome in found if outcome.result]
+    assert len(paths) == 2 and all(path and read_records(path) for path in paths) and len(set(paths)) == 2
+    assert [phone.left_behind() for phone in (first, broken, second)] == [[], [], []]
+
+
+def test_an_interruption_ends_all_phones(plug: Plug, phone_bundle: Path) -> None:
+    phones = [plug(), plug()]
+
+    def interrupted(text: str) -> None:
+        if "generations" in text:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bench_devices(phone_bundle, [f"adb:{phone.serial}" for phone in phones], say=interrupted, **SHORT)
+    assert [phone.left_behind() for phone in phones] == [[], []]
+
+
+@pytest.mark.parametrize("backend", ["QnnBackend", "VulkanBackend"])
+def test_what_needs_an_app_says_so_before_any_phone_is_asked(backend: str, adb_server: str, tmp_path: Path) -> None:
+    runtime = manifest().runtime.model_copy(update={"backends": [backend]})
+    write_bundle(tmp_path / "x.edgec", manifest(runtime=runtime), {"model.pte": b"x"})
+    with pytest.raises(InputError, match="E551") as caught:
+        bench(tmp_path / "x.edgec", "adb:nowhere", **SHORT)
+    assert backend in caught.value.why and "edgec embed" in caught.value.fix
+
+
+def test_runs_of_an_emulator_are_not_compared(plug: Plug, phone_bundle: Path, tmp_path: Path) -> None:
+    phone = plug()
+    out = tmp_path / "run.jsonl"
+    bench(phone_bundle, f"adb:{phone.serial}", **SHORT, out=out)
+    with pytest.raises(InputError, match="E160"):
+        compare(out, out)

@@ -13,10 +13,10 @@ from tests.devices.phone.phone import LoopbackPhone
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=15555)
-    with tempfile.TemporaryDirectory() as folder:
-        with LoopbackPhone(Path(folder), port=parser.parse_args().port).plugged_in() as phone:
-            print(f"adb:{phone.serial}; Ctrl-C ends it", flush=True)
-            signal.sigwait([signal.SIGINT, signal.SIGTERM])
+    port = parser.parse_args().port
+    with tempfile.TemporaryDirectory() as folder, LoopbackPhone(Path(folder), port=port).plugged_in() as phone:
+        print(f"adb:{phone.serial}; Ctrl-C ends it", flush=True)
+        signal.sigwait([signal.SIGINT, signal.SIGTERM])
 
 
 if __name__ == "__main__":
