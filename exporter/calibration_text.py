@@ -45,7 +45,7 @@ def calibration_tokens(file: str | Path | None, recipe: Recipe, tokenizer: Any) 
 
 def is_layerwise(recipe: Recipe) -> bool:
     """Whether a recipe fits layer after layer to what the model computes on text."""
-    return recipe.algorithm == "gptq"
+    return recipe.algorithm == "gptq" or not {"awq", "smooth"}.isdisjoint(recipe.prepare)
 
 
 def _require_effect(recipe: Recipe, tokenizer: Any) -> None:

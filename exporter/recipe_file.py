@@ -64,7 +64,17 @@ _TABLES: dict[str, dict[str, Check]] = {
 }
 _RULE = {"parameters": _TEXT, "float": _TRUTH, **_SCHEME}
 _KERNELS = _one_of("edgec", "standard")
-_TOP: dict[str, Check] = {"description": _TEXT, "algorithm": _ALGORITHM, "kernels": _KERNELS, "early_exit": _whole(1)}
+_PREPARE: Check = (
+    "a list of rotate, awq, smooth",
+    lambda value: isinstance(value, list) and all(each in ("rotate", "awq", "smooth") for each in value),
+)
+_TOP: dict[str, Check] = {
+    "description": _TEXT,
+    "algorithm": _ALGORITHM,
+    "prepare": _PREPARE,
+    "kernels": _KERNELS,
+    "early_exit": _whole(1),
+}
 
 
 def named() -> dict[str, Path]:
@@ -120,13 +130,18 @@ def parse_recipe(table: Mapping[str, Any], name: str, where: str) -> Recipe:
         lm_head=_scheme(table, "lm_head", where),
         embedding=_scheme(table, "embedding", where, activation_bits=0),
         rules=_rules(table.get("rules", []), where),
-        **{key: table[key] for key in _TOP if key in table},
+        **{key: _plain(table[key]) for key in _TOP if key in table},
         **{f"kv_{key}" if key == "dtype" else key: value for key, value in cache.items()},
         **_shared_kv(table.get("shared_kv")),
         **limits,
         budgets=tables["budgets"],
         on=_on(table, name, where),
     )
+
+
+def _plain(value: Any) -> Any:
+    """Lists as tuples: recipes are compared and hashed."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _on(table: Mapping[str, Any], name: str, where: str) -> dict[str, Recipe]:

@@ -35,7 +35,8 @@ class Recipe:
         lm_head: the vocabulary matrix; None leaves it in float32.
         embedding: embedding tables; None leaves them in float32.
         rules: (pattern on a parameter's name, scheme or None for float32); the first match wins over all above.
-        algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse``; ``gptq``: integers and indices by calibration text.
+        algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse``; ``gptq``: fitted to calibration text.
+        prepare: exact rewrites of weights before they are rounded, in order: ``rotate``, ``awq``, ``smooth``.
         kv_dtype: ``float32``, ``float16``, ``int8`` or, with edgec's kernels, ``int4``.
         sink_tokens: leading tokens that sliding windows keep for ever.
         context: longest sequence, tokens; None for the model's own.
@@ -58,6 +59,7 @@ class Recipe:
     embedding: WeightScheme | None = None
     rules: tuple[Rule, ...] = ()
     algorithm: str = "mse"
+    prepare: tuple[str, ...] = ()
     kv_dtype: str = "float32"
     sink_tokens: int = 0
     context: int | None = None

@@ -134,7 +134,7 @@ def _assign_block(left: Tensor, codes: Tensor, factor: Tensor, grid: Grid, colum
 
 
 def gptq_integers(weight: Tensor, scheme: WeightScheme, curvature: Curvature, name: str = "") -> QuantizedWeight:
-    """Integers for a matrix, on the scales that ``mse`` finds.
+    """Integers for a matrix, on the scales that ``mse`` finds when errors count as inputs are large.
 
     Args:
         weight: [N, K], any float dtype.
@@ -145,7 +145,7 @@ def gptq_integers(weight: Tensor, scheme: WeightScheme, curvature: Curvature, na
     Raises:
         InputError: as ``quantize_weight``.
     """
-    start = quantize_weight(weight, scheme, "mse", name)
+    start = quantize_weight(weight, scheme, "mse", name, curvature.moments)
     grid = ScaleGrid(start.scale, scheme.block(weight.shape[1]), scheme.bounds)
     return QuantizedWeight(assign(weight, grid, curvature).to(torch.int8), start.scale, start.zero_point)
 

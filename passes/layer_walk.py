@@ -42,6 +42,19 @@ def walk_layers(program: Program, calibration: Calibration, layers: Collection[N
             left.pop(layer)
             visit(layer, last.curvature(layer, inputs))
 
+    observe_layers(program, calibration, seen, where)
+    for layer in left:
+        visit(layer, None)
+
+
+def observe_layers(
+    program: Program, calibration: Calibration, seen: Callable[[Node, Tensor], None], where: str
+) -> None:
+    """Show every linear layer its inputs, float32 [rows, K], on all of the calibration; states are put back.
+
+    Raises:
+        InputError: E520, the calls cannot go through the graph together.
+    """
     states = [attribute(program.graph, state.buffer) for state in program.interface.states]
     before = [value.clone() for value in states]
     walked = visit_layers(program, list(calibration.calls(program)), seen)
@@ -52,11 +65,9 @@ def walk_layers(program: Program, calibration: Calibration, layers: Collection[N
             what="this model cannot be calibrated layer by layer",
             where=where,
             why="layers that share the keys of a sliding window read them after others have turned the window on",
-            fix='set algorithm = "mse", which needs no calibration',
+            fix='set algorithm = "mse" and leave prepare out: they need no calibration',
             code="E520",
         )
-    for layer in left:
-        visit(layer, None)
 
 
 @dataclass

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -46,7 +47,9 @@ class QuantizedWeight:
 Scales = Callable[[Tensor, WeightScheme], Tensor]
 
 
-def quantize_weight(weight: Tensor, scheme: WeightScheme, algorithm: str, name: str = "") -> QuantizedWeight:
+def quantize_weight(
+    weight: Tensor, scheme: WeightScheme, algorithm: str, name: str = "", moments: Tensor | None = None
+) -> QuantizedWeight:
     """Put a matrix on a grid.
 
     Args:
@@ -54,6 +57,7 @@ def quantize_weight(weight: Tensor, scheme: WeightScheme, algorithm: str, name: 
         scheme: bits and group; the group divides K.
         algorithm: ``rtn``, ``hqq`` or ``mse``.
         name: for the error message.
+        moments: mean square of each input, float32 [K], which then weighs the errors of ``mse``.
 
     Raises:
         InputError: E173, the weight holds NaN or infinity; E174, the group does not divide K.
@@ -70,9 +74,10 @@ def quantize_weight(weight: Tensor, scheme: WeightScheme, algorithm: str, name: 
     integers = torch.empty((rows, width), dtype=torch.int8)
     scale = torch.empty((rows, width // group), dtype=torch.float32)
     step = max(1, _BLOCK_VALUES // width)
+    choose = ALGORITHMS[algorithm] if moments is None else partial(_mse, moments=moments.view(width // group, group))
     for start in range(0, rows, step):
         block = _finite(weight[start : start + step].to(torch.float32), name).view(-1, width // group, group)
-        chosen = _on_scale_grid(ALGORITHMS[algorithm](block, scheme), scheme)
+        chosen = _on_scale_grid(choose(block, scheme), scheme)
         scale[start : start + step] = chosen
         integers[start : start + step] = _round(block, chosen, scheme).view(-1, width).to(torch.int8)
     return QuantizedWeight(integers, scale, torch.zeros_like(scale, dtype=torch.int8))
@@ -132,10 +137,10 @@ def _hqq(groups: Tensor, scheme: WeightScheme) -> Tensor:
     return scale
 
 
-def _mse(groups: Tensor, scheme: WeightScheme) -> Tensor:
-    """The least weighted squared error found; larger weights count more (llama.cpp's weighting)."""
+def _mse(groups: Tensor, scheme: WeightScheme, moments: Tensor | None = None) -> Tensor:
+    """The least weighted squared error found; larger weights count more (llama.cpp's weighting), or larger inputs."""
     start = _absmax(groups, scheme)
-    fit = _Fit.of(groups, scheme)
+    fit = _Fit.of(groups, scheme, moments)
     found = _Found(start, torch.zeros_like(start), torch.ones_like(start))
     for share in _SHARES:
         found = found.or_better(fit, start, torch.full_like(start, share))
@@ -160,9 +165,11 @@ class _Fit:
     bounds: tuple[int, int]
 
     @classmethod
-    def of(cls, groups: Tensor, scheme: WeightScheme) -> _Fit:
+    def of(cls, groups: Tensor, scheme: WeightScheme, moments: Tensor | None) -> _Fit:
         squares = groups.square()
         importance = squares.add_(squares.mean(-1, keepdim=True)).sqrt_()
+        if moments is not None:
+            importance = moments.clamp_min(1e-6 * float(moments.mean()) + 1e-20).expand_as(groups).contiguous()
         buffers = (torch.empty_like(groups), torch.empty_like(groups))
         return cls(groups, importance, importance * groups, buffers, scheme.bounds)
 

@@ -13,6 +13,7 @@ from edgec.exporter.parity.ladder import HALF_LOWERING, ROUNDED_LOWERING, Stage,
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.static_run import DECODE, PREFILL, GraphMethods, Methods, run_static
 from edgec.exporter.program import Effect, Program
+from edgec.exporter.recipe_preparation import preparing_passes
 from edgec.exporter.recipes import Recipe, passes_for, rounds_weights
 from edgec.exporter.spec import ModelSpec
 from edgec.exporter.stages.decoder import quality_budget
@@ -75,7 +76,8 @@ def check_static(recipe: Recipe, form: Form, *, draft_heads: bool, system_prompt
 
 
 def shared_passes(recipe: Recipe, limits: Limits, calibration: Sequence[int] = ()) -> list[Pass]:
-    """The passes that all methods share, in order; ``calibration``: tokens of a text, for look-up tables."""
+    """The passes that all methods share, in order; ``calibration``: tokens of a text."""
+    known = Calibration(calibration, context=limits.context)
     cache = KvCache(slots(limits), limits.prefill_chunk, "float32", recipe.sink_tokens, rings=False)
     return [
         RemoveNoops(),
@@ -83,9 +85,10 @@ def shared_passes(recipe: Recipe, limits: Limits, calibration: Sequence[int] = (
         *([EarlyExit(recipe.early_exit)] if recipe.early_exit else []),
         *([SharedKv(recipe.boundary, recipe.shared_kv)] if recipe.shared_kv else []),
         FuseRmsNorm(),
+        *preparing_passes(recipe, known),
         cache,
         PrefillSkip(),
-        *passes_for(recipe, Calibration(calibration, context=limits.context)),
+        *passes_for(recipe, known),
         FoldConstants(growth=_GROWTH),
     ]
 

@@ -1,0 +1,42 @@
+"""Captured decoders whose norms differ from channel to channel, for the rewrites that move norms' weights."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from edgec.exporter.parity.execution import call_plan, run_program
+from edgec.exporter.program import Program
+from edgec.passes.calibration import Calibration
+from edgec.passes.contract import run_pass
+from edgec.passes.fuse_rms_norm import FuseRmsNorm
+from tests.families import FAMILIES
+from tests.passes.deep_decoders import CHUNK, CONTEXT, ROWS, captured, tokens
+
+NAMES = ("llama", "qwen2", "qwen3", "gemma3_text", "phi3")
+# A rewrite computes in float32 what a norm and a matrix computed one after the other: logits of about 10 move by 1e-5.
+TOLERANCE = 1e-4
+
+
+@lru_cache(maxsize=8)
+def uneven(name: str, seed: int = 0) -> Program:
+    """A family's program with fused norms; their weights, and biases, are random."""
+    program = captured(next(family for family in FAMILIES if family.name == name))
+    random = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in program.graph.parameters():
+            if parameter.dim() == 1:
+                parameter.copy_(torch.rand(parameter.shape, generator=random) * 2 - 0.5)
+    return run_pass(program, FuseRmsNorm())
+
+
+def logits(program: Program) -> Tensor:
+    """Of the fixed tokens, float32 [P, V]."""
+    return run_program(program, tokens(), call_plan(40, CHUNK, ROWS))
+
+
+def calibration(length: int = 1200) -> Calibration:
+    """Tokens enough for matrices 96 wide."""
+    return Calibration(tokens(length), context=CONTEXT)
