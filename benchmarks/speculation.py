@@ -3,7 +3,8 @@
 Two ways of going on behind the first tokens of a text. *own*: the example model writes on, greedily. *replayed*: the
 calls are the model's, the tokens are the text's own next ones, whatever the model thinks: what speculation would bring
 to a model that writes just this. With and without take turns on one loaded model; what the controller learns is kept
-from text to text, as in an app. All figures are measured: medians over texts and rounds, and the ratio's extremes.
+from text to text, as in an app. What calls of several tokens cost is measured beside it: drafts that are always right
+could bring so much and no more. All figures are measured: medians over texts and rounds, and the ratio's extremes.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WORST = 0.95
 GOALS = {"repetitive": 2.0, "JSON": 2.0, "code": 3.0, "prose": WORST}
 PROMPT_TOKENS, NEW_TOKENS, ROUNDS = 160, 300, 5
+SIZES, CALLS = (1, 2, 4, 8, 16), 60
 CODE = ("runtime_py/sampling.py", "exporter/spec.py", "passes/contract.py", "runtime_py/stopping.py")
 
 
@@ -72,6 +74,37 @@ class Row:
     tokens_per_call: float
     acceptance: float | None
     same: bool
+
+
+@dataclass(frozen=True)
+class CallCosts:
+    """What a call of several tokens costs, behind as many tokens as the texts have half-way.
+
+    Attributes:
+        sizes: tokens per call.
+        wall_ms: medians.
+        ceiling: tokens per plain call's time at the best size, if every draft is right.
+    """
+
+    sizes: tuple[int, ...]
+    wall_ms: tuple[float, ...]
+    ceiling: float
+
+
+def call_costs(session: Session, ids: Sequence[int], calls: int = CALLS) -> CallCosts:
+    """Calls of all sizes in turns, each with all its rows of logits."""
+    start = min(PROMPT_TOKENS + NEW_TOKENS // 2, session.limits.context - SIZES[-1])
+    session.prefill(ids[:start], 0)
+    sizes = tuple(size for size in SIZES if size <= session.limits.logit_rows)
+    rounds = [[_call_ms(session, ids[:size], start) for size in sizes] for _ in range(calls)]
+    times = tuple(median(times) for times in zip(*rounds, strict=True))
+    return CallCosts(sizes, times, max(size * times[0] / ms for size, ms in zip(sizes, times, strict=True)))
+
+
+def _call_ms(session: Session, tokens: Sequence[int], start: int) -> float:
+    begun = perf_counter()
+    session.forward(tokens, start, range(len(tokens)))
+    return (perf_counter() - begun) * 1e3
 
 
 class Replayed:
@@ -189,10 +222,12 @@ def rows_of(model: Model, choice: str) -> Iterator[Row]:
             yield measure(model, kind, way, ahead)
 
 
-def table(rows: Sequence[Row]) -> str:
-    """The rows as a Markdown table."""
+def table(rows: Sequence[Row], costs: CallCosts) -> str:
+    """The rows as a Markdown table, and what calls of several tokens cost."""
     head = "| text | going on | off, tokens/s | on, tokens/s | ratio | extremes | CPU time | goal | per call | right |"
-    return "\n".join([head, "|---" * 10 + "|", *map(_line, rows)])
+    calls = (f"{size}: {ms:.2f} ms" for size, ms in zip(costs.sizes, costs.wall_ms, strict=True))
+    below = f"Calls by tokens: {', '.join(calls)}. Drafts that are always right would bring {costs.ceiling:.1f}x."
+    return "\n".join([head, "|---" * 10 + "|", *map(_line, rows), "", below])
 
 
 def _line(row: Row) -> str:
@@ -212,10 +247,10 @@ def _line(row: Row) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def as_json(rows: Sequence[Row], options: Mapping[str, object]) -> str:
+def as_json(rows: Sequence[Row], costs: CallCosts, options: Mapping[str, object]) -> str:
     """For machines; null is unavailable."""
     found = [{**asdict(row), "goal": GOALS[row.kind]} for row in rows]
-    return json.dumps({"obtained": "measured", **options, "rows": found})
+    return json.dumps({"obtained": "measured", **options, "call": asdict(costs), "rows": found})
 
 
 def main(write: Callable[[str], None] = print) -> None:
@@ -230,9 +265,11 @@ def main(write: Callable[[str], None] = print) -> None:
     import edgec
 
     bundle = given.bundle or exported(SUBJECTS["tiny-llama"], given.build)
-    rows = list(rows_of(edgec.load(bundle, threads=given.threads), given.speculate))
+    model = edgec.load(bundle, threads=given.threads)
+    rows = list(rows_of(model, given.speculate))
+    costs = call_costs(model.session, model.encode(texts_of("prose")[0]))
     options = {"threads": given.threads, "speculate": given.speculate}
-    write(as_json(rows, options) if given.json else table(rows))
+    write(as_json(rows, costs, options) if given.json else table(rows, costs))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import edgec
-from benchmarks import prefix, several_sessions
+from benchmarks import prefix, several_sessions, speculation
 from benchmarks.session_models import system_text
 from edgec.exporter.bundle.prefix import read_system_prompt
 from edgec.exporter.sources.tokenizer_files import load_tokenizer
@@ -24,6 +24,14 @@ def test_two_sessions_are_measured_both_ways(prefix_bundle: Path) -> None:
     assert row.same_tokens and row.sequential_tokens_per_s > 0 and row.interleaved_tokens_per_s > 0
     assert row.batching_gain[1] == 1.0 and set(row.forward_ms) == set(several_sessions.WIDTHS)
     assert several_sessions.table([row]).count("\n") == 2
+
+
+def test_calls_of_several_tokens_are_measured(prefix_bundle: Path) -> None:
+    session = edgec.load(prefix_bundle, threads=1).session
+    costs = speculation.call_costs(session, list(range(1, 17)) * (session.limits.context // 16), calls=3)
+    assert costs.sizes[0] == 1 and max(costs.sizes) <= session.limits.logit_rows
+    assert len(costs.wall_ms) == len(costs.sizes) and min(costs.wall_ms) > 0
+    assert 1.0 <= costs.ceiling <= costs.sizes[-1] * 2
 
 
 def test_the_system_prompt_has_about_the_tokens_asked_for(tmp_path: Path) -> None:

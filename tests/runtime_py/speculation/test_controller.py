@@ -74,13 +74,26 @@ def test_losses_stop_the_drafts_and_time_allows_them_again() -> None:
     controller = taught({1: 10, 8: 12}, 7, 7)
     controller.verified(OFFER, 7, 0, 60.0, 0.0)
     controller.verified(OFFER, 7, 0, 60.0, 0.0)
-    assert controller.plan([OFFER]).length == 0
+    assert not controller.may_draft
     for _ in range(1000):
         controller.plain(10.0)
     for _ in range(40):
         controller.judged(OFFER, 7, 7)
         controller.costs.observe(8, 12.0)
+    assert controller.may_draft
     assert controller.plan([OFFER]).length == 7
+
+
+@pytest.mark.parametrize(("planning_ms", "most"), [(0.01, 1.0), (0.5, 0.55), (5.0, 0.06)])
+def test_planning_in_vain_takes_at_most_its_share_of_the_time(planning_ms: float, most: float) -> None:
+    controller, planned = Controller(7), 0
+    for _ in range(1000):
+        if controller.may_draft:
+            planned += 1
+            controller.planned_in_vain(planning_ms)
+        controller.plain(10.0)
+    assert planned * planning_ms <= 0.03 * 1000 * 10.0 + 2 * 10.0
+    assert 0 < planned <= most * 1000
 
 
 def test_a_declined_offer_gets_other_chances_at_growing_intervals() -> None:
