@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 
 COMMANDS = {
     "export": "Export a model to a verified bundle.",
+    "adapt": "Train a model for few bits or shared keys and values.",
     "run": "Generate text from a bundle.",
     "bench": "Measure a bundle on a device.",
     "compare": "Compare two measurements.",

@@ -9,12 +9,14 @@ from typing import Any
 
 from edgec.devices.targets import Target, load_target
 from edgec.errors import InputError
+from edgec.exporter.adapt.record import as_recorded, recorded_recipe
 from edgec.exporter.bundle.folder import check_output, write_bundle
 from edgec.exporter.calibration_text import calibration_tokens
 from edgec.exporter.kernel_choice import with_kernels
 from edgec.exporter.memory_forecast import check_memory, expected_artifact_bytes
 from edgec.exporter.parity.ladder import BUDGETS
 from edgec.exporter.progress import Listener, Progress, silent
+from edgec.exporter.recipe_preparation import check_preparation
 from edgec.exporter.recipes import Recipe, check_recipe, for_backend, load_recipe
 from edgec.exporter.sources.resolve import ModelSource, resolve
 from edgec.exporter.target_format import in_format
@@ -24,7 +26,7 @@ def export(
     model: str | Path,
     *,
     target: str = "host",
-    recipe: str | Path | Recipe = "4bit",
+    recipe: str | Path | Recipe | None = None,
     out: str | Path | None = None,
     force: bool = False,
     random_weights: bool = False,
@@ -49,7 +51,8 @@ def export(
     Args:
         model: Hugging Face id, local folder, config.json (with ``random_weights``) or ``package.module:factory``.
         target: a name from ``edgec targets``; ``iphone`` is the oldest iPhone that the model fits.
-        recipe: a recipe's name, its TOML file, or a Recipe.
+        recipe: a recipe's name, its TOML file, or a Recipe; by default the one that ``edgec adapt`` trained the model
+            for, else ``4bit``.
         out: the bundle's own path; by default NAME-TARGET.edgec in the current folder.
         force: replace an existing bundle.
         random_weights: export an architecture with seeded random weights.
@@ -94,7 +97,7 @@ def export(
         check_output(Path(out), force)
     _check_share(max_fallback)
     chosen = _target(target, format)
-    how = _recipe(recipe, chosen.backend, budgets)
+    how = _recipe(recipe or recorded_recipe(model) or "4bit", chosen.backend, budgets)
     check_recipe(how, chosen.backend)
     if form_of(chosen).static:
         check_static(how, form_of(chosen), draft_heads=draft_heads is not None, system_prompt=system_prompt is not None)
@@ -109,6 +112,8 @@ def export(
         task=task,
         seed=seed,
     )
+    how = as_recorded(how, source.config)
+    check_preparation(how, source.kind)
     chosen, choice = chosen_target(chosen, source, how, context)
     path = Path(out) if out is not None else Path(f"{source.name}-{target}.edgec")
     check_output(path, force, expected_artifact_bytes(source, how))

@@ -76,7 +76,7 @@ def _export(options: ExportOptions, project: Project, model: str, target: str, o
         return export(
             model,
             target=target,
-            recipe=project.recipe or "4bit",
+            recipe=project.recipe,
             out=out,
             budgets=project.budgets,
             progress=listener,

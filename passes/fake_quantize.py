@@ -4,8 +4,8 @@
     embedding(W, tokens)           ==>    embedding(fake_weight(W, log_scale), tokens)
     k, v ------------> attention          k -> fake_cache, v -> fake_cache -> attention
 
-Which weight gets which scheme is decided by ``quantize`` and ``quantize_embedding`` themselves, from the same recipe, so the
-prepared graph and the exported one round alike: their logits are equal bit for bit on the uncached graph (tested).
+Which weight gets which scheme is decided by ``quantize`` and ``quantize_embedding`` themselves, from the same recipe,
+so the prepared graph and the exported one round alike: without a cache their logits are equal bit for bit (tested).
 Scales are parameters of the graph, one per group, as logarithms; they begin where the recipe's algorithm puts them. A
 tied matrix of one scheme has one grid for both readers.
 
@@ -26,12 +26,13 @@ from edgec.exporter.program import Effect, Interface, Program
 from edgec.passes.contract import nodes_of
 from edgec.passes.last_logits import vocabulary_linear
 from edgec.passes.learned_grids import LearnedGrid, grid_scheme, levels_of, needs_half, stored_scale
+from edgec.passes.low_rank import corrected
 from edgec.passes.operators import grid_group
 from edgec.passes.quantize import Quantize
 from edgec.passes.quantize_embedding import QuantizeEmbedding
 from edgec.passes.quantized_form import matrix, parameter_of
 from edgec.passes.straight_through import CACHES, fake_cache, fake_input, fake_weight
-from edgec.passes.weight_grid import quantize_weight
+from edgec.passes.weight_grid import quantize_weight, without_inputs
 from edgec.passes.weight_scheme import BALANCED_SET, Decision
 from edgec.passes.weight_tables import balanced_integers
 
@@ -130,7 +131,7 @@ class _Linears:
     def prepare(self, vocabulary: Node | None) -> None:
         """Round the weights, and the inputs where the scheme says so."""
         for linear in nodes_of(self.graph, aten.linear.default):
-            parameter = parameter_of(linear.args[1])
+            parameter = _parameter(linear.args[1])
             if parameter is None:
                 continue
             role = "vocabulary" if linear is vocabulary else "linear"
@@ -153,7 +154,7 @@ class _Linears:
 
 def _prepare_lookups(graph: GraphModule, rewrite: QuantizeEmbedding) -> None:
     for lookup in nodes_of(graph, aten.embedding.default):
-        parameter = parameter_of(lookup.args[0])
+        parameter = _parameter(lookup.args[0])
         decision = None if parameter is None else rewrite.decision_for(graph, parameter)
         if parameter is None or decision is None or decision.used is None:
             continue
@@ -177,6 +178,13 @@ def _placed(
     return rounded
 
 
+def _parameter(read: object) -> Node | None:
+    """The parameter behind a weight, looking through what recovery adapters add to it."""
+    if isinstance(read, Node) and read.target is corrected:
+        read = read.args[0]
+    return parameter_of(read)
+
+
 def _one_grid(one: Decision, other: Decision) -> bool:
     return one.name == other.name and grid_scheme(one) == grid_scheme(other)
 
@@ -194,7 +202,7 @@ def _first_scale(weight: torch.Tensor, decision: Decision, algorithm: str) -> to
     scheme = grid_scheme(decision)
     if scheme.kind == BALANCED_SET:
         return balanced_integers(weight, scheme, decision.name).scale[:: scheme.table_rows(weight.shape[0])]
-    return quantize_weight(weight, scheme, algorithm, decision.name).scale
+    return quantize_weight(weight, scheme, without_inputs(algorithm), decision.name).scale
 
 
 def _round_cache(graph: GraphModule, dtype: str) -> None:

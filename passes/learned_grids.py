@@ -1,8 +1,8 @@
 """Grids that were learned: scales that training found for a weight, and that an export must use as they are.
 
-``edgec adapt`` stores them beside the weights; ``record_grids`` hands them to a captured graph, and whoever puts a weight on
-a grid of the same scheme asks ``learned_scale`` first. Integers are then ``nearest(weight / scale)``, by the arithmetic
-of training, so that an exported model is bit for bit the one that was trained.
+``edgec adapt`` stores them beside the weights; ``record_grids`` hands them to a captured graph, and whoever puts a
+weight on a grid of the same scheme asks ``learned_scale`` first. Integers are then ``nearest(weight / scale)``, by the
+arithmetic of training, so that an exported model is bit for bit the one that was trained.
 """
 
 from __future__ import annotations

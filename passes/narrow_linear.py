@@ -21,6 +21,8 @@ from edgec.passes.contract import nodes_of
 from edgec.passes.quantized_form import parameter_of
 
 aten = torch.ops.aten
+NARROWED = "edgec_narrowed"
+"""In a graph's meta: parameter -> the rows of the model's own tensor that it still holds."""
 
 
 @dataclass(frozen=True)
@@ -87,4 +89,5 @@ def _narrow(graph: GraphModule, linear: Node, slices: list[_Slice], start: int, 
 def _cut(graph: GraphModule, target: str, start: int, end: int) -> None:
     owner, _, leaf = target.rpartition(".")
     value: Tensor = attribute(graph, target)
+    graph.meta[NARROWED] = {**graph.meta.get(NARROWED, {}), target: (start, end)}
     setattr(graph.get_submodule(owner), leaf, nn.Parameter(value.detach()[start:end], requires_grad=False))

@@ -1,11 +1,11 @@
-"""Rounding that can be trained through: forward, the very numbers an export stores; backward, as if nothing was rounded.
+"""Rounding that can be trained through: forward, the numbers an export stores; backward, as if nothing was rounded.
 
-    weight = integers x scale, integers = nearest of a set        d weight: 1 inside the set's range, 0 outside
-    scale = exp(log_scale), as the file holds it                  d scale:  integers - w / scale inside, integers outside
+    weight = integers x scale, integers = nearest of a set      d weight: 1 inside the set's range, 0 outside
+    scale = exp(log_scale), as the file holds it                d scale:  integers - w / scale inside, integers outside
 
 The gradient of the scale is LSQ's (Esser et al. 2020, arXiv 1902.08153): inside the range a larger scale moves a value
-by its rounding error, outside by the integer it is clipped to, so that one parameter learns step and clip. Its logarithm
-is what is trained: a scale stays positive, and one learning rate fits scales of any size.
+by its rounding error, outside by the integer it is clipped to, so that one parameter learns step and clip. What is
+trained is its logarithm: a scale stays positive, and one learning rate fits scales of any size.
 """
 
 from __future__ import annotations
@@ -60,11 +60,12 @@ def fake_weight(weight: Tensor, log_scale: Tensor, low: int, high: int, step: in
     Args:
         weight: float32 [N, K].
         log_scale: float32 [A, B], one entry for each N * K / (A * B) neighbouring values.
-        low: smallest integer; ``high`` the largest.
+        low: smallest integer.
+        high: largest integer.
         step: distance of two integers: 1, or 2 for the balanced set -3, -1, 1, 3.
         half: scales that bfloat16 can hold.
     """
-    result: Tensor = _Weight.apply(weight, log_scale, Levels(low, high, step), half)  # type: ignore[no-untyped-call]
+    result: Tensor = _Weight.apply(weight, log_scale, Levels(low, high, step), half)
     return result
 
 
@@ -76,7 +77,7 @@ def fake_input(value: Tensor) -> Tensor:
         scale, zero_point = CHOOSE(plain, "ASYMMETRIC", block, *_INT8, None, None, torch.int8)
         integers = QUANTIZE(plain, block, scale, zero_point, *_INT8)
         rounded = DEQUANTIZE(integers, block, scale, zero_point, *_INT8).to(value.dtype)
-    result: Tensor = _Identity.apply(value, rounded)  # type: ignore[no-untyped-call]
+    result: Tensor = _Identity.apply(value, rounded)
     return result
 
 
@@ -88,5 +89,5 @@ def fake_cache(value: Tensor, dtype: str, group: int) -> Tensor:
             rounded = plain.half().to(value.dtype)
         else:
             rounded = dequantize(*quantize(plain, CACHES[dtype], group)).to(value.dtype)
-    result: Tensor = _Identity.apply(value, rounded)  # type: ignore[no-untyped-call]
+    result: Tensor = _Identity.apply(value, rounded)
     return result

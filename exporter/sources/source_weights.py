@@ -13,7 +13,13 @@ from edgec.exporter.sources.model_build import expected_shapes, tied_parameters
 from edgec.exporter.sources.model_folder import CONFIG
 from edgec.exporter.sources.pickle_weights import PickledWeights, open_pickles, pickle_files
 from edgec.exporter.sources.weight_conversion import converted
-from edgec.exporter.sources.weight_names import BoundWeights, Tolerance, adapted_absence, check_weights
+from edgec.exporter.sources.weight_names import (
+    BoundWeights,
+    Tolerance,
+    adapted_absence,
+    check_weights,
+    recorded_scales,
+)
 from edgec.exporter.sources.weights import INDEX, RandomWeights, WeightFiles, open_weights
 
 # In a multimodal checkpoint, everything outside the language model.
@@ -68,10 +74,12 @@ def bind_weights(model: Any, weights: WeightFiles | PickledWeights, raw: Mapping
     Raises:
         InputError: E106, the config contradicts the weights.
     """
+    ignored = model._keys_to_ignore_on_load_unexpected or ()
     tolerance = Tolerance(
         tied=tied_parameters(model),
-        absent=(*adapted_absence({**model.config.to_dict(), **raw}), *_headless(model)),
-        surplus=(*(model._keys_to_ignore_on_load_unexpected or ()), *_surplus(model, raw)),
+        absent=_headless(model),
+        zeroed=adapted_absence({**model.config.to_dict(), **raw}),
+        surplus=(*ignored, *_surplus(model, raw), *recorded_scales(raw)),
     )
     return check_weights(expected_shapes(model), converted(weights, model), tolerance)
 

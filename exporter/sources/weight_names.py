@@ -37,11 +37,13 @@ class Tolerance:
     Attributes:
         tied: parameter -> the parameter whose tensor it shares.
         absent: regular expressions of parameters that may be missing.
+        zeroed: regular expressions of parameters that may be missing and are then zero.
         surplus: regular expressions of stored tensors that may go unused.
     """
 
     tied: Mapping[str, str] = field(default_factory=dict)
     absent: tuple[str, ...] = ()
+    zeroed: tuple[str, ...] = ()
     surplus: tuple[str, ...] = ()
 
 
@@ -53,19 +55,24 @@ class BoundWeights:
         base: the weights under their own names.
         matched: parameter -> name in ``base``.
         absent: parameters that have no tensor, and need none (see Tolerance).
+        zeroed: parameters that have no tensor and are zero, with their shapes.
     """
 
     base: Weights
     matched: Mapping[str, str]
     absent: frozenset[str] = frozenset()
+    zeroed: Shapes = field(default_factory=dict)
 
     def names(self) -> Mapping[str, TensorEntry]:
         """Every parameter's stored dtype and shape; parameters tied to another one are not repeated."""
         entries = self.base.names()
-        return {name: entries[stored] for name, stored in self.matched.items()}
+        found = {name: entries[stored] for name, stored in self.matched.items()}
+        return {**found, **{name: TensorEntry(torch.float32, tuple(shape)) for name, shape in self.zeroed.items()}}
 
     def tensor(self, name: str) -> torch.Tensor:
         """The tensor of one parameter, in its stored dtype."""
+        if name in self.zeroed:
+            return torch.zeros(tuple(self.zeroed[name]))
         return self.base.tensor(self.matched[name])
 
 
@@ -101,7 +108,9 @@ def check_weights(expected: Shapes, weights: Weights, tolerance: Tolerance | Non
     tolerance = tolerance or Tolerance()
     entries = weights.names()
     matched = match_names(expected, entries, tolerance.tied)
-    missing = [name for name in expected if name not in matched and not _any((*tolerance.absent, *_COMPUTED), name)]
+    without = {name: shape for name, shape in expected.items() if name not in matched}
+    needless = (*tolerance.absent, *tolerance.zeroed, *_COMPUTED)
+    missing = [name for name in without if not _any(needless, name)]
     twins = match_names(tolerance.tied, entries)
     unused = entries.keys() - set(matched.values()) - set(twins.values())
     unexpected = [name for name in sorted(unused) if not _any((*tolerance.surplus, *_COMPUTED), name)]
@@ -113,7 +122,8 @@ def check_weights(expected: Shapes, weights: Weights, tolerance: Tolerance | Non
     if missing or unexpected or mismatched:
         raise _contradiction(missing, unexpected, mismatched)
     _check_twins(weights, matched, twins, tolerance.tied)
-    return BoundWeights(weights, matched, frozenset(expected) - matched.keys())
+    zeroed = {name: shape for name, shape in without.items() if _any(tolerance.zeroed, name)}
+    return BoundWeights(weights, matched, frozenset(without) - zeroed.keys(), zeroed)
 
 
 def adapted_absence(config: Mapping[str, Any]) -> tuple[str, ...]:
@@ -130,6 +140,13 @@ def adapted_absence(config: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     layers = "|".join(str(index) for index in range(boundary, count))
     return (rf"\.layers\.({layers})\.self_attn\.[kv]_(proj|norm)\.",) if layers else ()
+
+
+def recorded_scales(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Tensors of learned scales that ``edgec adapt`` stored beside the weights, as regular expressions."""
+    record = config.get("edgec")
+    grids = record.get("grids") if isinstance(record, Mapping) else None
+    return tuple(f"^{re.escape(str(name))}$" for name in grids) if isinstance(grids, Mapping) else ()
 
 
 def _find(names: Iterable[str], stored: set[str]) -> str | None:

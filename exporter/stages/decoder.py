@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from edgec.exporter.adapt.record import recorded_grids
 from edgec.exporter.bundle.manifest import Limits, Rung
 from edgec.exporter.capture.decoder import capture_decoder, skeleton
 from edgec.exporter.free_memory import return_free_memory
@@ -20,6 +21,7 @@ from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.program import Effect, Program
 from edgec.exporter.progress import Progress
+from edgec.exporter.recipe_preparation import preparing_passes
 from edgec.exporter.recipes import Recipe, passes_for, rounds_weights
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.resolve import ModelSource
@@ -36,6 +38,7 @@ from edgec.passes.fuse_rms_norm import FuseRmsNorm
 from edgec.passes.fuse_rope import FuseRope
 from edgec.passes.kv_cache import KvCache
 from edgec.passes.last_logits import LastLogits
+from edgec.passes.learned_grids import record_grids
 from edgec.passes.prefill_skip import PrefillSkip
 from edgec.passes.quantized_form import decisions_of
 from edgec.passes.remove_noops import RemoveNoops
@@ -75,6 +78,7 @@ def passes_of(
 ) -> list[Pass]:
     """The passes of a decoder on a CPU, in order; ``calibration``: tokens of a text."""
     own = recipe.kernels == "edgec"
+    known = Calibration(calibration, context=limits.context)
     return [
         RemoveNoops(),
         LastLogits(rows=limits.logit_rows),
@@ -82,10 +86,11 @@ def passes_of(
         *([DraftHeads(draft_heads)] if draft_heads else []),
         *([SharedKv(recipe.boundary, recipe.shared_kv)] if recipe.shared_kv else []),
         FuseRmsNorm(heads=own),
+        *preparing_passes(recipe, known),
         *([FuseRope()] if own else []),
         KvCache(limits.context, limits.prefill_chunk, recipe.kv_dtype, recipe.sink_tokens, recipe.kernels),
         PrefillSkip(),
-        *passes_for(recipe, Calibration(calibration, context=limits.context)),
+        *passes_for(recipe, known),
         FoldConstants(),
     ]
 
@@ -100,7 +105,9 @@ def eager_stage(source: ModelSource, weights: Weights, probe: Probe) -> Stage:
 def capture(source: ModelSource, weights: Weights, spec: ModelSpec, limits: Limits) -> Program:
     """Trace the decoder and bind its weights."""
     bones = skeleton(lambda: source.build_on(None, attn_implementation="edgec"))
-    return capture_decoder(bones, spec, weights, max(limits.context, 8))
+    program = capture_decoder(bones, spec, weights, max(limits.context, 8))
+    record_grids(program.graph, recorded_grids(source))
+    return program
 
 
 def captured(request: Request, weights: HeldWeights, progress: Progress) -> Program:

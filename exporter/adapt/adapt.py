@@ -1,0 +1,238 @@
+"""``edgec.exporter.adapt``: a model in, the same model healed after its graph was rewritten out."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgec.devices.targets import load_target
+from edgec.errors import InputError
+from edgec.exporter.adapt.settings import Settings
+from edgec.exporter.recipes import Recipe, check_recipe, for_backend, load_recipe
+
+if TYPE_CHECKING:
+    from edgec.exporter.adapt.checkpoint import Point
+    from edgec.exporter.adapt.loop import Listener
+    from edgec.exporter.adapt.student import Traced
+    from edgec.exporter.sources.resolve import ModelSource
+
+_CHECKPOINT = "checkpoint.pt"
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """What came out: the model's folder, and the points measured on the way."""
+
+    path: Path
+    curve: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is adapted, how and from what.
+
+    Attributes:
+        source: the model.
+        teacher: the model it learns from.
+        recipe: resolved for its backend.
+        recipe_file: where it stands.
+        places: the text.
+        settings: of training.
+        out: the result's folder.
+    """
+
+    source: ModelSource
+    teacher: ModelSource
+    recipe: Recipe
+    recipe_file: Path
+    places: tuple[str, ...]
+    settings: Settings
+    out: Path
+
+
+def adapt(
+    model: str | Path,
+    *,
+    recipe: str | Path,
+    text: Sequence[str | Path],
+    teacher: str | Path | None = None,
+    target: str = "host",
+    out: str | Path | None = None,
+    settings: Settings | None = None,
+    force: bool = False,
+    restart: bool = False,
+    revision: str | None = None,
+    allow_pickle: bool = False,
+    trust_remote_code: bool = False,
+    progress: Listener | None = None,
+) -> Adapted:
+    """Train a model under its recipe's passes against the original, and write it as a folder that ``export`` takes.
+
+    A run that was stopped goes on at its last checkpoint when it is called again with the same arguments. Under
+    ``accelerate launch`` every process takes part, and the first one writes.
+
+    Args:
+        model: Hugging Face id or local folder of a decoder.
+        recipe: a recipe's name or TOML file: bits, caches, shared keys and values. ``float`` trains the plain model.
+        text: files, folders, JSONL or ``hf:NAME``; a fiftieth is held out and measured.
+        teacher: the model to learn from; the original by default.
+        target: what the recipe is resolved for.
+        out: the folder to write; NAME-RECIPE in the current folder by default.
+        settings: of training.
+        force: replace an existing folder.
+        restart: forget a checkpoint.
+        revision: hub branch, tag or commit.
+        allow_pickle: open pickled weights (data only).
+        trust_remote_code: run Python code that comes with the model.
+        progress: called at every step.
+
+    Raises:
+        InputError: E500 to E509; or the model, a pass or the output is at fault.
+    """
+    from edgec.exporter.sources.resolve import resolve
+
+    chosen = load_target(target)
+    how, file = _recipe(recipe, chosen.backend)
+    options: dict[str, Any] = {"allow_pickle": allow_pickle, "trust_remote_code": trust_remote_code}
+    source = resolve(str(model), revision=revision, **options)
+    original = source if teacher is None else resolve(str(teacher), **options)
+    path = Path(out) if out is not None else Path(f"{source.name}-{how.name}")
+    job = Job(source, original, how, file, tuple(map(str, text)), settings or Settings(), path)
+    _check(job, force, teacher is not None)
+    if restart:
+        shutil.rmtree(_aside(path), ignore_errors=True)
+    return _run(job, progress)
+
+
+def _recipe(recipe: str | Path, backend: str) -> tuple[Recipe, Path]:
+    from edgec.exporter.recipe_file import named
+
+    found = load_recipe(recipe)
+    check_recipe(found, backend)
+    return for_backend(found, backend), named().get(str(recipe), Path(recipe))
+
+
+def _check(job: Job, force: bool, has_teacher: bool) -> None:
+    """Refuse what could not be trained, before anything is built."""
+    if job.source.kind != "decoder" or job.source.path is None or not job.source.tokenizer_files:
+        raise InputError(
+            what="adapt trains decoders with a tokenizer",
+            where=job.source.source,
+            why="the model is no language model, or its folder holds no tokenizer",
+            fix="give a causal language model's folder or hub id",
+            code="E506",
+        )
+    if job.out.exists() and not force:
+        raise InputError(f"{job.out} exists", "--out", fix="give another folder, or --force", code="E508")
+    how = job.recipe
+    asked = (how.shared_kv, how.weights, how.lm_head, how.embedding, how.rules, how.kv_dtype != "float32")
+    if not any(asked) and not has_teacher and not job.settings.text_loss:
+        raise InputError(
+            what="there is nothing to learn",
+            where=f"recipe {job.recipe.name}",
+            why="the recipe changes nothing, and the model is its own teacher",
+            fix="give --text-loss 1 to go on training on the text, or another --teacher",
+            code="E506",
+        )
+
+
+def _run(job: Job, progress: Listener | None) -> Adapted:
+    from edgec.exporter.adapt.batches import tokenized
+    from edgec.exporter.adapt.loop import Run
+    from edgec.exporter.adapt.student import Decoder, student
+    from edgec.exporter.adapt.texts import read_texts
+    from edgec.exporter.sources.tokenizer_files import load_tokenizer
+
+    settings = job.settings
+    assert job.source.path is not None
+    tokenizer = load_tokenizer(job.source.path, trust_remote_code=job.source.trust_remote_code)
+    texts = read_texts(job.places)
+    batches = tokenized(texts, tokenizer, settings.length, settings.held_out_tokens, settings.seed)
+    accelerator = _accelerator()
+    traced = student(job.source, job.recipe, settings)
+    learner = Decoder(traced.program, layers=settings.hidden_loss > 0)
+    run = Run(
+        accelerator=accelerator,
+        learner=_recomputed(learner, settings),
+        teacher=_teacher(job),
+        batches=batches,
+        settings=settings,
+        file=_aside(job.out) / _CHECKPOINT,
+        key=_key(job, batches.train),
+        listener=progress or (lambda _: None),
+    )
+    curve = run.train()
+    if accelerator.is_main_process:
+        _write(job, traced, curve, run.state.seconds)
+    accelerator.wait_for_everyone()
+    return Adapted(job.out, tuple(curve))
+
+
+def _accelerator() -> Any:
+    """Devices and processes as ``accelerate launch`` set them; bfloat16 arithmetic where there is a GPU."""
+    import torch
+    from accelerate import Accelerator  # type: ignore[import-untyped]
+
+    return Accelerator(mixed_precision="bf16") if torch.cuda.is_available() else Accelerator(cpu=True)
+
+
+def _recomputed(learner: Any, settings: Settings) -> Any:
+    from edgec.exporter.adapt.segments import recomputed
+
+    if settings.recompute:
+        learner.graph = recomputed(learner.graph)
+    return learner
+
+
+def _teacher(job: Job) -> Any:
+    """The original as a module; None where only the text teaches."""
+    from edgec.exporter.adapt.student import Decoder, teacher
+
+    if job.settings.text_loss == 1 and not job.settings.hidden_loss:
+        return None
+    return Decoder(teacher(job.teacher, job.settings), layers=job.settings.hidden_loss > 0)
+
+
+def _key(job: Job, train: Any) -> str:
+    import hashlib
+
+    from edgec.exporter.adapt.checkpoint import fingerprint
+
+    return fingerprint(
+        {
+            "settings": job.settings.to_json(),
+            "recipe": job.recipe.to_json(),
+            "models": [[str(file), file.stat().st_size] for s in (job.source, job.teacher) for file in s.files],
+            "text": hashlib.sha256(train.numpy().tobytes()).hexdigest(),
+        }
+    )
+
+
+def _aside(out: Path) -> Path:
+    """Where a run keeps its checkpoint until it is done."""
+    return out.with_name(f".{out.name}.adapt")
+
+
+def _write(job: Job, traced: Traced, curve: Sequence[Point], seconds: float) -> None:
+    from edgec.exporter.adapt.record import as_recorded
+    from edgec.exporter.adapt.report import curve_json, model_card, report
+    from edgec.exporter.adapt.result import write_result
+
+    facts = {
+        "model": job.source.source,
+        "teacher": job.teacher.source,
+        "recipe": f"{job.recipe.name}: {job.recipe.description}" if job.recipe.description else job.recipe.name,
+        "text": ", ".join(Path(place).name for place in job.places),
+        "training": f"{seconds:.0f} s (measured)",
+    }
+    title = f"{job.source.name} adapted to {job.recipe.name}"
+    pages = {
+        "report.html": report(title, facts, job.settings, curve),
+        "training.json": curve_json(job.settings, facts, curve),
+        "README.md": model_card(title, job.source.licence, facts, curve),
+    }
+    write_result(job.out, job.source, traced, as_recorded(job.recipe, job.source.config), job.recipe_file, pages)
+    shutil.rmtree(_aside(job.out), ignore_errors=True)

@@ -1,0 +1,87 @@
+"""Token ids in batches: what each step sees depends on the seed and the step alone, so that a run can be continued."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from edgec.errors import InputError
+from edgec.exporter.adapt.texts import Texts
+
+
+@dataclass(frozen=True)
+class Batches:
+    """A text as tokens.
+
+    Attributes:
+        train: token ids, int64 [N], passages one after the other.
+        held_out: sequences that are never trained on, int64 [M, length + 1].
+        lead: the token that begins every text, or None.
+        seed: of the order.
+    """
+
+    train: Tensor
+    held_out: Tensor
+    lead: int | None
+    seed: int
+
+    def at(self, number: int, batch: int, length: int) -> Tensor:
+        """The sequences of one forward pass, int64 [batch, length + 1]: inputs and, shifted by one, what follows.
+
+        Args:
+            number: which pass since the beginning, over all processes.
+            batch: sequences.
+            length: tokens of a sequence.
+        """
+        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + number)
+        body = length + 1 - (self.lead is not None)
+        starts = torch.randint(0, len(self.train) - body + 1, (batch,), generator=generator)
+        rows = torch.stack([self.train[start : start + body] for start in starts.tolist()])
+        return rows if self.lead is None else torch.nn.functional.pad(rows, (1, 0), value=self.lead)
+
+
+def tokenized(texts: Texts, tokenizer: Any, length: int, held_out_tokens: int, seed: int) -> Batches:
+    """Tokenise a text.
+
+    Args:
+        texts: what to train on, and what not.
+        tokenizer: transformers' tokenizer of the model.
+        length: tokens of a sequence.
+        held_out_tokens: how many to measure on at most.
+        seed: of the order.
+
+    Raises:
+        InputError: E503, the text is shorter than a sequence.
+    """
+    lead = tokenizer.bos_token_id if _begins_with_lead(tokenizer) else None
+    train, held_out = _ids(tokenizer, texts.train), _ids(tokenizer, texts.held_out)[:held_out_tokens]
+    body = length + 1 - (lead is not None)
+    if min(len(train), len(held_out)) < body:
+        raise InputError(
+            what="there is too little text to train on",
+            where=f"{len(train)} tokens, and {len(held_out)} held out",
+            why=f"a sequence has {length} tokens",
+            fix="give more text, or a smaller --length",
+            code="E503",
+        )
+    rows = held_out[: len(held_out) // body * body].view(-1, body)
+    if lead is not None:
+        rows = torch.nn.functional.pad(rows, (1, 0), value=lead)
+    return Batches(train, rows, lead, seed)
+
+
+def _begins_with_lead(tokenizer: Any) -> bool:
+    first = tokenizer("a")["input_ids"][:1]
+    return bool(first) and first[0] == tokenizer.bos_token_id
+
+
+def _ids(tokenizer: Any, passages: Sequence[str]) -> Tensor:
+    found = [
+        torch.tensor(tokenizer(passage, add_special_tokens=False, verbose=False)["input_ids"], dtype=torch.int64)
+        for passage in passages
+    ]
+    return torch.cat(found)

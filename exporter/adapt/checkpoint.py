@@ -1,0 +1,117 @@
+"""A run on disk: everything that the next step depends on, so that a killed run goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from edgec.errors import InputError
+from edgec.exporter.bundle.atomic import typed_os_errors, write_file
+
+
+@dataclass(frozen=True)
+class Point:
+    """A measurement on the way.
+
+    Attributes:
+        step: updates done.
+        tokens: of text seen.
+        loss: mean training loss since the last point; None before the first update.
+        held_out: negative log-likelihood of the held-out text, nats per token.
+        divergence: KL(teacher || student) on it, nats per token; None without a teacher.
+    """
+
+    step: int
+    tokens: int
+    loss: float | None
+    held_out: float
+    divergence: float | None
+
+
+@dataclass
+class State:
+    """Where a run is.
+
+    Attributes:
+        step: updates done.
+        losses: since the last point.
+        curve: points so far.
+        seconds: of training.
+    """
+
+    step: int = 0
+    losses: list[float] = field(default_factory=list)
+    curve: list[Point] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def fingerprint(parts: dict[str, Any]) -> str:
+    """What two runs must agree on for one to continue the other."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def save(
+    file: Path, key: str, state: State, model: nn.Module, optimizer: torch.optim.Optimizer, averages: dict[str, Tensor]
+) -> None:
+    """Write a checkpoint; a reader sees the old one or the new one, never a part.
+
+    Raises:
+        InputError: E121 or E122, it cannot be written.
+    """
+    trained = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
+    content = {
+        "key": key,
+        "state": asdict(state),
+        "model": trained,
+        "optimizer": optimizer.state_dict(),
+        "averages": averages,
+    }
+    stream = io.BytesIO()
+    torch.save(content, stream)
+    with typed_os_errors(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_file(file, stream.getbuffer())
+
+
+def restore(
+    file: Path, key: str, model: nn.Module, optimizer: torch.optim.Optimizer, averages: dict[str, Tensor]
+) -> State:
+    """Put a checkpoint into model, optimiser and averages; a new State where there is none.
+
+    Raises:
+        InputError: E507, the file is damaged or of another run.
+    """
+    if not file.is_file():
+        return State()
+    try:
+        content = torch.load(file, map_location="cpu", weights_only=True)
+        known = content["key"]
+    except Exception as error:  # torch raises whatever its unpickler meets.
+        raise _unusable(file, " ".join(str(error).split())[:200]) from error
+    if known != key:
+        raise _unusable(file, "it belongs to a run with another model, recipe, text or settings")
+    with torch.no_grad():
+        for name, value in content["model"].items():
+            model.get_parameter(name).copy_(value)
+        for name, value in content["averages"].items():
+            averages[name].copy_(value)
+    optimizer.load_state_dict(content["optimizer"])
+    state = content["state"]
+    return State(state["step"], state["losses"], [Point(**point) for point in state["curve"]], state["seconds"])
+
+
+def _unusable(file: Path, why: str) -> InputError:
+    return InputError(
+        what="the checkpoint cannot be continued",
+        where=str(file),
+        why=why,
+        fix="give the same options as before, another --out, or --restart to begin anew",
+        code="E507",
+    )

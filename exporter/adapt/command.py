@@ -1,0 +1,116 @@
+"""``edgec adapt`` at the terminal: options in, a progress bar with losses, the folder's path and the result out."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from edgec.exporter.adapt.adapt import Adapted, adapt
+from edgec.exporter.adapt.settings import settings_from
+
+if TYPE_CHECKING:
+    from edgec.exporter.adapt.loop import Event, Listener
+
+_DECIMALS = 4
+
+
+@dataclass(frozen=True)
+class AdaptOptions:
+    """The command line; None means not given.
+
+    Attributes:
+        model: hub id or folder.
+        recipe: name or TOML file.
+        text: files, folders or data sets.
+        json: machine-readable output.
+        job: further arguments of ``adapt``.
+        settings: of training.
+    """
+
+    model: str
+    recipe: str
+    text: tuple[str, ...]
+    json: bool
+    job: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def run_adapt(options: AdaptOptions) -> None:
+    """Adapt a model and say what it came to.
+
+    Raises:
+        EdgecError: see ``edgec.exporter.adapt``.
+    """
+    settings = settings_from(options.settings)
+    with _listener(options.json) as listener:
+        done = adapt(
+            options.model,
+            recipe=options.recipe,
+            text=options.text,
+            settings=settings,
+            progress=listener,
+            **options.job,
+        )
+    if _first_process():
+        print(json.dumps(_summary(done)) if options.json else _told(done))
+
+
+def _first_process() -> bool:
+    from accelerate import PartialState  # type: ignore[import-untyped]
+
+    return bool(PartialState().is_main_process)
+
+
+def _summary(done: Adapted) -> dict[str, Any]:
+    first, last = done.curve[0], done.curve[-1]
+    return {
+        "model": str(done.path),
+        "obtained": "measured",
+        "tokens": last.tokens,
+        "held_out_nats_before": first.held_out,
+        "held_out_nats": last.held_out,
+        "teacher_kl_nats_before": first.divergence,
+        "teacher_kl_nats": last.divergence,
+    }
+
+
+def _told(done: Adapted) -> str:
+    first, last = done.curve[0], done.curve[-1]
+    change = f"{first.held_out:.{_DECIMALS}f} -> {last.held_out:.{_DECIMALS}f} nats per token"
+    lines = [
+        f"{done.path}",
+        f"  held-out loss  {change}, perplexity {math.exp(min(last.held_out, 700)):.2f} (measured)",
+        f"  tokens seen    {last.tokens:,}",
+    ]
+    if first.divergence is not None and last.divergence is not None:
+        apart = f"{first.divergence:.{_DECIMALS}f} -> {last.divergence:.{_DECIMALS}f} nats per token (measured)"
+        lines.insert(2, f"  KL to teacher  {apart}")
+    return "\n".join([*lines, f"  next           edgec export {done.path}"])
+
+
+@contextmanager
+def _listener(as_json: bool) -> Iterator[Listener]:
+    """A progress bar on stderr, or one JSON object per step."""
+    console = Console(stderr=True)
+    if as_json:
+        yield lambda event: console.file.write(json.dumps({"progress": vars(event)}) + "\n") and None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task("adapt", total=1.0, told="preparing")
+        yield lambda event: bar.update(task, completed=event.step / event.steps, told=_line(event))
+
+
+def _line(event: Event) -> str:
+    minutes, seconds = divmod(round(event.eta_s), 60)
+    return (
+        f"step {event.step}/{event.steps}  loss {event.loss:.4f}  held-out {event.held_out:.4f} nats  "
+        f"{event.tokens_per_s:,.0f} tokens/s  about {minutes}:{seconds:02d} to go"
+    )

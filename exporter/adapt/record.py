@@ -1,0 +1,134 @@
+"""What ``adapt`` did to a model, as its config tells it: under ``edgec``.
+
+    "edgec": {"passes": ["shared_kv", "fake_quantize"], "boundary": 5, "mode": "reuse", "recipe": "balanced2.toml",
+              "grids": {"model.layers.0.mlp.up_proj.weight_scale": {"parameter": ..., "bits": 4, ...}, ...}}
+
+An export then shares keys and values as the model was trained to, expects K/V tensors to be missing where they are, and
+puts weights on the learned grids, whose scales lie in the safetensors under the names in ``grids``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgec.errors import InputError
+from edgec.exporter.recipes import Recipe
+from edgec.passes.kv_donors import kept_layers
+from edgec.passes.weight_scheme import WeightScheme
+
+if TYPE_CHECKING:
+    from edgec.exporter.sources.resolve import ModelSource
+    from edgec.passes.learned_grids import LearnedGrid
+
+KEY = "edgec"
+
+
+@dataclass(frozen=True)
+class Record:
+    """The change, as stored.
+
+    Attributes:
+        passes: those the model was trained under.
+        boundary: first layers with keys and values of their own; None where every layer has.
+        mode: how the others share; None where none does.
+        recipe: the recipe's file in the model's folder.
+        grids: name of a tensor of scales -> its parameter, and the scheme's fields.
+    """
+
+    passes: tuple[str, ...] = ()
+    boundary: int | None = None
+    mode: str | None = None
+    recipe: str | None = None
+    grids: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in the config."""
+        return asdict(self)
+
+
+def record_of(config: Mapping[str, Any]) -> Record | None:
+    """The record of an adapted model; None for any other.
+
+    Raises:
+        InputError: E505, the entry is damaged.
+    """
+    entry = config.get(KEY)
+    if entry is None:
+        return None
+    known = Record.__dataclass_fields__
+    try:
+        record = Record(**{name: entry[name] for name in known if name in entry})
+        for grid in record.grids.values():
+            _scheme(grid)
+    except (TypeError, KeyError, AttributeError) as error:
+        raise InputError(
+            what="what adapt recorded in the config cannot be read",
+            where=f"config.json, {KEY!r}",
+            why=str(error),
+            fix="write the model with edgec adapt again",
+            code="E505",
+        ) from error
+    return record
+
+
+def as_recorded(recipe: Recipe, config: Mapping[str, Any]) -> Recipe:
+    """The recipe with keys and values shared as the model was trained to.
+
+    Raises:
+        InputError: E505, the recipe shares otherwise.
+    """
+    record = record_of(config)
+    if record is None or record.mode is None or record.boundary is None:
+        return recipe
+    layers = int(config.get("num_hidden_layers", 0))
+    trained = (record.mode, record.boundary)
+    if recipe.shared_kv and (recipe.shared_kv, kept_layers(recipe.boundary, layers)) != trained:
+        raise InputError(
+            what="the recipe shares keys and values otherwise than the model was trained to",
+            where=f"recipe {recipe.name}",
+            why=f"it asks for {recipe.shared_kv} at {recipe.boundary}; the model has {trained[0]} at {trained[1]}",
+            fix="leave [shared_kv] out of the recipe",
+            code="E505",
+        )
+    return replace(recipe, shared_kv=record.mode, boundary=record.boundary)
+
+
+def recorded_recipe(model: str | Path) -> Path | None:
+    """The recipe that an adapted model's folder carries; None for any other model."""
+    import json
+
+    folder = Path(model)
+    try:
+        record = record_of(json.loads((folder / "config.json").read_bytes()))
+    except (OSError, ValueError):
+        return None
+    # A plain file name: a config must not reach outside its folder.
+    name = Path(record.recipe).name if record and record.recipe else None
+    return folder / name if name and (folder / name).is_file() else None
+
+
+def recorded_grids(source: ModelSource) -> list[LearnedGrid]:
+    """The grids that were learned for a model, their scales read from its files."""
+    from edgec.exporter.sources.weight_names import BoundWeights
+    from edgec.passes.learned_grids import LearnedGrid
+
+    record = record_of(source.config)
+    if record is None or not isinstance(source.weights, BoundWeights):
+        return []
+    stored = source.weights.base
+    return [
+        LearnedGrid(str(grid["parameter"]), _scheme(grid), stored.tensor(name).float())
+        for name, grid in record.grids.items()
+    ]
+
+
+def grid_entry(parameter: str, scheme: WeightScheme) -> dict[str, Any]:
+    """A grid as the record holds it."""
+    return {"parameter": parameter, **asdict(scheme)}
+
+
+def _scheme(grid: Mapping[str, Any]) -> WeightScheme:
+    return WeightScheme(**{name: grid[name] for name in WeightScheme.__dataclass_fields__})

@@ -1,0 +1,161 @@
+"""An adapted model on disk: a folder like any checkpoint's, with what was learned and what was done to it.
+
+Weights of one grid are stored as the values that their integers stand for, so that the folder's plain float model is
+the quantised one (transformers runs it, and an export compares against it); weights that are read in two ways stay as
+they were trained, and are rounded by the export. Scales lie beside them, under the names that the record lists.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from copy import deepcopy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from edgec.exporter.adapt.record import KEY, Record, grid_entry
+from edgec.exporter.adapt.student import Traced
+from edgec.exporter.bundle.atomic import new_folder, typed_os_errors
+from edgec.exporter.recipes import Recipe
+from edgec.exporter.sources.weight_names import adapted_absence
+from edgec.passes.fake_quantize import Prepared, learned_grids, prepared
+from edgec.passes.kv_donors import kept_layers
+from edgec.passes.learned_grids import levels_of, needs_half
+from edgec.passes.low_rank import corrected, merged_weight
+from edgec.passes.narrow_linear import NARROWED
+from edgec.passes.straight_through import fake_weight
+
+if TYPE_CHECKING:
+    from edgec.exporter.sources.resolve import ModelSource
+
+_TRAINED_UNDER = ("shared_kv", "fake_quantize")
+_FLOAT = "float32"
+
+
+def write_result(
+    out: Path, source: ModelSource, learner: Traced, recipe: Recipe, recipe_file: Path, pages: Mapping[str, str]
+) -> None:
+    """Write the folder, whole or not at all.
+
+    Args:
+        out: the folder; replaced if it is there.
+        source: the model that was adapted.
+        learner: its graph after training.
+        recipe: as trained.
+        recipe_file: the recipe's TOML, which goes along.
+        pages: further files by name.
+
+    Raises:
+        InputError: E121 or E122, it cannot be written.
+    """
+    from safetensors.torch import save_file
+
+    grids, entries = stored_grids(learner.program.graph)
+    record = _record(learner, recipe, recipe_file.name, entries)
+    weights = trained_weights(source, learner, record)
+    with typed_os_errors(out), new_folder(out, replace=out.exists()) as folder:
+        save_file({**weights, **grids}, folder / "model.safetensors", metadata={"format": "pt"})
+        (folder / "config.json").write_text(_config(source, record))
+        if source.generation_config:
+            (folder / "generation_config.json").write_text(json.dumps(source.generation_config, indent=2) + "\n")
+        _copy_tokenizer(source, folder)
+        shutil.copyfile(recipe_file, folder / recipe_file.name)
+        for name, content in pages.items():
+            (folder / name).write_text(content)
+
+
+def stored_grids(graph: GraphModule) -> tuple[dict[str, Tensor], dict[str, dict[str, Any]]]:
+    """The learned scales by the name they are stored under, and what the record says of each."""
+    targets = [each.log_scale.removeprefix("decoder.").replace("_log_scale", "_scale") for each in prepared(graph)]
+    found = dict(zip(targets, learned_grids(graph), strict=True))
+    entries = {name: grid_entry(grid.parameter, grid.scheme) for name, grid in found.items()}
+    return {name: grid.scale.contiguous() for name, grid in found.items()}, entries
+
+
+def trained_weights(source: ModelSource, learner: Traced, record: Record) -> dict[str, Tensor]:
+    """Every tensor of the model by its own name, float32; those that the adapted model does without are left out."""
+    assert source.weights is not None
+    graph = learner.program.graph
+    trained = {name: target for target, name in learner.names.items() if _held(graph, target)}
+    absent = adapted_absence({**source.config, KEY: record.to_json()})
+    found = {}
+    for name in source.weights.names():
+        if not any(re.search(pattern, name) for pattern in absent):
+            stored = source.weights.tensor(name).float()
+            value = stored.clone() if name not in trained else _value(graph, trained[name], stored)
+            found[name] = value.cpu().contiguous()
+    return found
+
+
+def _record(learner: Traced, recipe: Recipe, recipe_name: str, grids: Mapping[str, Any]) -> Record:
+    done = [change.name for change in learner.program.history]
+    spec = learner.program.spec
+    assert spec is not None
+    shared = "shared_kv" in done
+    return Record(
+        passes=tuple(name for name in _TRAINED_UNDER if name in done),
+        boundary=kept_layers(recipe.boundary, len(spec.layers)) if shared else None,
+        mode=recipe.shared_kv if shared else None,
+        recipe=recipe_name,
+        grids=grids,
+    )
+
+
+def _held(graph: GraphModule, target: str) -> bool:
+    return any(node.op == "get_attr" and node.target == target for node in graph.graph.nodes)
+
+
+@torch.no_grad()
+def _value(graph: GraphModule, target: str, stored: Tensor) -> Tensor:
+    """A parameter as it is written: corrected, on its grid, and in its place within the model's own tensor."""
+    value = merged_weight(graph, target)
+    grid = next((each for each in prepared(graph) if each.weight == target and _only_reader(graph, each)), None)
+    if grid is not None:
+        levels = levels_of(grid.decision)
+        scale = graph.get_parameter(grid.log_scale)
+        value = fake_weight(value, scale, levels.low, levels.high, levels.step, needs_half(grid.decision))
+    rows = graph.meta.get(NARROWED, {}).get(target)
+    if rows is None:
+        return value.detach().clone()
+    whole = stored.clone()
+    whole[rows[0] : rows[1]] = value.to(whole.device)
+    return whole
+
+
+def _only_reader(graph: GraphModule, grid: Prepared) -> bool:
+    """Whether nothing reads a weight but through one grid."""
+    pending: list[Node] = [node for node in graph.graph.nodes if node.op == "get_attr" and node.target == grid.weight]
+    while pending:
+        for user in pending.pop().users:
+            if user.target is fake_weight:
+                scale = user.args[1]
+                if not isinstance(scale, Node) or scale.target != grid.log_scale:
+                    return False
+            elif user.target is corrected:
+                pending.append(user)
+            else:
+                return False
+    return True
+
+
+def _config(source: ModelSource, record: Record) -> str:
+    config = deepcopy(source.hf_config)
+    config.dtype = _FLOAT
+    table = json.loads(config.to_json_string())
+    architectures = source.config.get("architectures")
+    table.update({KEY: record.to_json(), **({"architectures": architectures} if architectures else {})})
+    return json.dumps(table, indent=2) + "\n"
+
+
+def _copy_tokenizer(source: ModelSource, folder: Path) -> None:
+    assert source.path is not None
+    for file in source.tokenizer_files:
+        place = folder / file.relative_to(source.path)
+        place.parent.mkdir(exist_ok=True)
+        shutil.copyfile(file, place)

@@ -1,0 +1,177 @@
+"""The graphs that training runs: the rewritten one that learns, and the original that teaches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import GraphModule
+
+from edgec.errors import InputError
+from edgec.exporter.adapt.attention import fuse_attention
+from edgec.exporter.adapt.record import as_recorded
+from edgec.exporter.adapt.settings import Settings
+from edgec.exporter.capture.attention import layer_of
+from edgec.exporter.capture.decoder import attribute, capture_decoder, skeleton
+from edgec.exporter.program import Program
+from edgec.exporter.recipes import Recipe, passes_for
+from edgec.exporter.spec import model_spec
+from edgec.passes.contract import Pass, run_passes
+from edgec.passes.fake_quantize import FakeQuantize
+from edgec.passes.low_rank import LowRank
+from edgec.passes.quantize import Quantize
+from edgec.passes.quantize_embedding import QuantizeEmbedding
+from edgec.passes.remove_noops import RemoveNoops
+from edgec.passes.shared_kv import SharedKv
+
+if TYPE_CHECKING:
+    from edgec.exporter.sources.resolve import ModelSource
+
+MAX_BATCH = 1024
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A captured decoder.
+
+    Attributes:
+        program: inputs tokens int64 [B, S] and positions int64 [S]; logits float32 [B, S, V].
+        names: the graph's parameters -> the model's.
+    """
+
+    program: Program
+    names: dict[str, str]
+
+
+def student(source: ModelSource, recipe: Recipe, settings: Settings) -> Traced:
+    """The rewritten graph, its weights ready to be trained.
+
+    Args:
+        source: a decoder.
+        recipe: resolved for its backend.
+        settings: for the sequence's length and the adapters' rank.
+
+    Raises:
+        InputError: E500 or E509, the recipe asks for what cannot be trained; a pass is not legal on the model.
+    """
+    traced = _captured(source, settings)
+    recipe = as_recorded(recipe, source.config)
+    program = run_passes(traced.program, reshaping_passes(recipe))
+    make_trainable(program.graph)
+    if settings.low_rank:
+        _freeze_matrices(program.graph)
+    program = run_passes(program, rounding_passes(recipe, settings.low_rank))
+    fuse_attention(program.graph)
+    return Traced(program, traced.names)
+
+
+def teacher(source: ModelSource, settings: Settings) -> Program:
+    """The original graph, as it was trained."""
+    traced = _captured(source, settings)
+    shared = as_recorded(Recipe("teacher"), source.config)
+    program = run_passes(traced.program, reshaping_passes(shared))
+    fuse_attention(program.graph)
+    return program
+
+
+def reshaping_passes(recipe: Recipe) -> list[Pass]:
+    """The passes that change what a graph computes."""
+    return [RemoveNoops(), *([SharedKv(recipe.boundary, recipe.shared_kv)] if recipe.shared_kv else [])]
+
+
+def rounding_passes(recipe: Recipe, low_rank: int = 0) -> list[Pass]:
+    """The passes that round what a trainable graph computes, with what corrects it.
+
+    Raises:
+        InputError: E509, look-up tables.
+    """
+    wanted = passes_for(recipe)
+    weights = next((each for each in wanted if isinstance(each, Quantize)), None)
+    embedding = next((each for each in wanted if isinstance(each, QuantizeEmbedding)), None)
+    if any(each not in (weights, embedding) for each in wanted):
+        raise InputError(
+            what=f"the recipe {recipe.name} cannot be trained",
+            where="--recipe",
+            why="look-up tables of free values are not learned yet; integers and the balanced set are",
+            fix='use kind = "int" or kind = "balanced" (balanced2), or train for --target host',
+            code="E509",
+        )
+    rounded = weights or embedding or recipe.kv_dtype != "float32"
+    return [
+        *([LowRank(low_rank)] if low_rank else []),
+        *([FakeQuantize(weights, embedding, recipe.kv_dtype)] if rounded else []),
+    ]
+
+
+def _captured(source: ModelSource, settings: Settings) -> Traced:
+    spec = model_spec(source.config)
+    if settings.length > spec.context:
+        raise InputError(
+            what=f"sequences of {settings.length} tokens are too long",
+            where="--length",
+            why=f"the model was made for {spec.context}",
+            fix=f"use --length {spec.context} or less",
+            code="E501",
+        )
+    assert source.weights is not None
+    bones = skeleton(lambda: source.build_on(None, attn_implementation="edgec"))
+    program = capture_decoder(bones, spec, source.weights, max(settings.length, 8), MAX_BATCH)
+    targets = {str(node.target) for node in program.graph.graph.nodes if node.op == "get_attr"}
+    plain = {target: target.removeprefix("decoder.") for target in targets}
+    names = {target: bones.aliases.get(name, name) for target, name in plain.items()}
+    return Traced(program, names)
+
+
+def make_trainable(graph: GraphModule) -> None:
+    """Float32 parameters that want gradients, with memory of their own; tied ones stay one, casts to float32 go."""
+    read = [node for node in graph.graph.nodes if node.op == "get_attr"]
+    stored = {str(node.target): attribute(graph, str(node.target)) for node in read}
+    owned: dict[tuple[int, torch.Size], nn.Parameter] = {}
+    for target, value in stored.items():
+        if isinstance(value, nn.Parameter) and value.is_floating_point():
+            key = (value.data_ptr(), value.shape)
+            owned.setdefault(key, nn.Parameter(value.detach().float().clone()))
+            owner, _, leaf = target.rpartition(".")
+            graph.get_submodule(owner)._parameters[leaf] = owned[key]
+    for cast in [user for node in read for user in node.users if user.target is torch.ops.aten.to.dtype]:
+        cast.replace_all_uses_with(cast.all_input_nodes[0])
+        graph.graph.erase_node(cast)
+    graph.recompile()
+
+
+def _freeze_matrices(graph: GraphModule) -> None:
+    """With adapters, the matrices stay as they are; norms and biases learn."""
+    for parameter in graph.parameters():
+        parameter.requires_grad_(parameter.dim() == 1)
+
+
+class Decoder(nn.Module):
+    """A program's graph as a module that training calls.
+
+    Args:
+        program: a captured decoder.
+        layers: also return every layer's attention output.
+    """
+
+    def __init__(self, program: Program, layers: bool = False) -> None:
+        super().__init__()
+        self.graph = program.graph
+        self.layers = _expose_layers(self.graph) if layers else ()
+
+    def forward(self, tokens: Tensor) -> tuple[Tensor, dict[int, Tensor]]:
+        """Logits [B, S, V] and, where asked for, attention outputs [B, S, H, D] by layer."""
+        output: Any = self.graph(tokens, torch.arange(tokens.shape[1], device=tokens.device))
+        values = output if isinstance(output, (tuple, list)) else (output,)
+        return values[0], dict(zip(self.layers, values[1:], strict=True))
+
+
+def _expose_layers(graph: GraphModule) -> tuple[int, ...]:
+    output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
+    found = [(layer, node) for node in graph.graph.nodes if (layer := layer_of(node)) is not None]
+    values = output.args[0]
+    first = values[0] if isinstance(values, (tuple, list)) else values
+    output.args = ((first, *(node for _, node in found)),)
+    graph.recompile()
+    return tuple(layer for layer, _ in found)

@@ -1,0 +1,142 @@
+"""Text to train on, from files, folders, JSONL or a Hugging Face data set, and what of it is held out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from edgec.errors import InputError, ToolError
+
+_SUFFIXES = (".txt", ".md", ".jsonl")
+_FIELDS = ("text", "content")
+_DATA_SET = "hf:"
+HELD_OUT_EVERY = 50
+CHUNK_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Passages to train on, and passages that are never trained on."""
+
+    train: tuple[str, ...]
+    held_out: tuple[str, ...]
+
+
+def read_texts(places: Sequence[str | Path]) -> Texts:
+    """Read everything and hold out every fiftieth chunk.
+
+    A text is cut at paragraph ends into chunks of at least 4 KiB; the split depends on the text alone. Short documents
+    (lines of a JSONL file, rows of a data set) are joined first, a blank line between them.
+
+    Args:
+        places: text files, JSONL files with a ``text`` in each line, folders of both, or ``hf:NAME`` for a data set.
+
+    Raises:
+        InputError: E502, a place cannot be read; E503, there is too little text.
+        ToolError: E504, a data set without the library that loads it.
+    """
+    split = [_split(document) for place in places for document in _documents(str(place))]
+    found = Texts(tuple(p for train, _ in split for p in train), tuple(p for _, held in split for p in held))
+    if not found.train or not found.held_out:
+        raise InputError(
+            what="there is too little text to train on",
+            where=", ".join(map(str, places)),
+            why=f"one chunk of {CHUNK_BYTES} bytes in {HELD_OUT_EVERY} is held out, and there is none",
+            fix=f"give at least {HELD_OUT_EVERY * CHUNK_BYTES // 1024} KiB in one text",
+            code="E503",
+        )
+    return found
+
+
+def _documents(place: str) -> Iterator[str]:
+    if place.startswith(_DATA_SET):
+        yield _data_set(place.removeprefix(_DATA_SET))
+        return
+    path = Path(place)
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES)
+        if not files:
+            raise _unreadable(path, f"the folder holds no {', '.join(_SUFFIXES)}")
+        yield from (_read(file) for file in files)
+    else:
+        yield _read(path)
+
+
+def _read(file: Path) -> str:
+    try:
+        content = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unreadable(file, str(error)) from error
+    return _joined(file, content.splitlines()) if file.suffix == ".jsonl" else content
+
+
+def _joined(file: Path, lines: Sequence[str]) -> str:
+    texts = []
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line) if line.strip() else {"text": ""}
+            texts.append(next(str(row[name]) for name in _FIELDS if name in row))
+        except (ValueError, TypeError, StopIteration) as error:
+            why = f"line {number} is no JSON object with one of {', '.join(_FIELDS)}"
+            raise _unreadable(file, why) from error
+    return "\n\n".join(text for text in texts if text)
+
+
+def _data_set(name: str) -> str:
+    """``NAME`` or ``NAME:SPLIT``; the split ``train`` by default."""
+    if find_spec("datasets") is None:
+        raise ToolError(
+            what=f"the data set {name} cannot be loaded",
+            where="--text",
+            why="the library datasets is not installed",
+            fix="pip install datasets, or give text files",
+            code="E504",
+        )
+    from datasets import load_dataset  # type: ignore[import-not-found]
+
+    name, _, split = name.partition(":")
+    rows = load_dataset(name, split=split or "train")
+    column = next((field for field in _FIELDS if field in rows.column_names), None)
+    if column is None:
+        raise _unreadable(Path(name), f"the data set has no column {' or '.join(_FIELDS)}")
+    return "\n\n".join(str(text) for text in rows[column] if text)
+
+
+def _split(text: str) -> tuple[list[str], list[str]]:
+    """Passages to train on, which end where a held-out one begins, and the held-out ones."""
+    train: list[list[str]] = [[]]
+    held_out = []
+    for index, chunk in enumerate(_chunks(text)):
+        if index % HELD_OUT_EVERY == HELD_OUT_EVERY - 1:
+            held_out.append(chunk)
+            train.append([])
+        else:
+            train[-1].append(chunk)
+    return ["\n\n".join(run) for run in train if run], held_out
+
+
+def _chunks(text: str) -> Iterator[str]:
+    """Runs of paragraphs of at least 4 KiB."""
+    pending: list[str] = []
+    size = 0
+    for paragraph in text.strip().split("\n\n"):
+        pending.append(paragraph)
+        size += len(paragraph.encode()) + 2
+        if size >= CHUNK_BYTES:
+            yield "\n\n".join(pending)
+            pending, size = [], 0
+    if pending:
+        yield "\n\n".join(pending)
+
+
+def _unreadable(path: Path, why: str) -> InputError:
+    return InputError(
+        what="the text to train on cannot be read",
+        where=str(path),
+        why=why,
+        fix="give UTF-8 text, JSONL with a text in each line, a folder of them, or hf:NAME",
+        code="E502",
+    )
