@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WORST = 0.95
 GOALS = {"repetitive": 2.0, "JSON": 2.0, "code": 3.0, "prose": WORST}
 PROMPT_TOKENS, NEW_TOKENS, ROUNDS = 160, 300, 5
-SIZES, CALLS = (1, 2, 4, 8, 16), 60
+SIZES, TURNS, CALLS = (1, 2, 4, 8, 16), 15, 10
 CODE = ("runtime_py/sampling.py", "exporter/spec.py", "passes/contract.py", "runtime_py/stopping.py")
 
 
@@ -91,20 +91,21 @@ class CallCosts:
     ceiling: float
 
 
-def call_costs(session: Session, ids: Sequence[int], calls: int = CALLS) -> CallCosts:
-    """Calls of all sizes in turns, each with all its rows of logits."""
+def call_costs(session: Session, ids: Sequence[int], turns: int = TURNS) -> CallCosts:
+    """Calls of all sizes in turns, a few of a size in a row, each with all its rows of logits."""
     start = min(PROMPT_TOKENS + NEW_TOKENS // 2, session.limits.context - SIZES[-1])
     session.prefill(ids[:start], 0)
     sizes = tuple(size for size in SIZES if size <= session.limits.logit_rows)
-    rounds = [[_call_ms(session, ids[:size], start) for size in sizes] for _ in range(calls)]
+    rounds = [[_call_ms(session, ids[:size], start) for size in sizes] for _ in range(turns)]
     times = tuple(median(times) for times in zip(*rounds, strict=True))
     return CallCosts(sizes, times, max(size * times[0] / ms for size, ms in zip(sizes, times, strict=True)))
 
 
 def _call_ms(session: Session, tokens: Sequence[int], start: int) -> float:
     begun = perf_counter()
-    session.forward(tokens, start, range(len(tokens)))
-    return (perf_counter() - begun) * 1e3
+    for _ in range(CALLS):
+        session.forward(tokens, start, range(len(tokens)))
+    return (perf_counter() - begun) * 1e3 / CALLS
 
 
 class Replayed:

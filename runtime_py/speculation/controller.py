@@ -108,6 +108,10 @@ class Controller:
         self.costs.observe(1, ms)
         self._budget.spend(1.0)
 
+    def waited(self) -> None:
+        """A call of one token passed that nobody timed."""
+        self._budget.spend(1.0)
+
     def planned_in_vain(self, ms: float) -> None:
         """Planning took ``ms`` and led to a plain call."""
         if self.costs.trusted:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 # Of the time spent, what may be lost.
-_SHARE: Final = 0.025
+_SHARE: Final = 0.015
 # In calls of one token: what may be lost at once in the beginning of a text.
 _GRANT: Final = 1.0
 

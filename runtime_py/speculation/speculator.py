@@ -104,7 +104,8 @@ class Speculator:
     def _step(self, text: _Text) -> None:
         """One call; what it gives is appended to the history."""
         if not self._controller.may_draft:
-            return self._plain(text)
+            self._controller.waited()
+            return self._advance(text)
         started = self._clock()
         for judgement in text.shadow.judge(text.history):
             self._controller.judged(judgement.offer, judgement.drafted, judgement.accepted)
@@ -146,10 +147,14 @@ class Speculator:
         return draft
 
     def _plain(self, text: _Text) -> None:
-        started, history = self._clock(), text.history
+        started = self._clock()
+        self._advance(text)
+        self._controller.plain((self._clock() - started) * 1e3)
+
+    def _advance(self, text: _Text) -> None:
+        history = text.history
         rows = text.stepper.forward(history[-1:], len(history) - 1, (0,))
         history.append(text.sampler(rows[0], history))
-        self._controller.plain((self._clock() - started) * 1e3)
         text.calls += 1
 
     def _verify(self, text: _Text, offer: Offer, draft: Draft, step_started: float) -> None:

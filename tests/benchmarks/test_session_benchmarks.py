@@ -28,7 +28,7 @@ def test_two_sessions_are_measured_both_ways(prefix_bundle: Path) -> None:
 
 def test_calls_of_several_tokens_are_measured(prefix_bundle: Path) -> None:
     session = edgec.load(prefix_bundle, threads=1).session
-    costs = speculation.call_costs(session, list(range(1, 17)) * (session.limits.context // 16), calls=3)
+    costs = speculation.call_costs(session, list(range(1, 17)) * (session.limits.context // 16), turns=2)
     assert costs.sizes[0] == 1 and max(costs.sizes) <= session.limits.logit_rows
     assert len(costs.wall_ms) == len(costs.sizes) and min(costs.wall_ms) > 0
     assert 1.0 <= costs.ceiling <= costs.sizes[-1] * 2
