@@ -41,6 +41,7 @@ _GRID: dict[str, Check] = {
     "group_rows": _whole(0),
     "sparsity": _SHARE,
     "sparse_block": _whole(0),
+    "levels": _whole(0),
 }
 _NEEDED = {"int": ("bits", "group_size"), "lut": ("bits", "group_rows"), "balanced": ("group_rows",)}
 _IMPLIED: dict[str, dict[str, Any]] = {
@@ -173,7 +174,7 @@ def _from_values(values: Mapping[str, Any], prefix: str, where: str, **fixed: An
         if needed not in values:
             raise _bad(where, f"lacks {prefix}{needed}", "bits and group are never guessed", f"add {needed} = ...")
     scheme = WeightScheme(**{**_IMPLIED[kind], **values, **fixed})
-    if scheme.is_table or scheme.group_rows or scheme.sparsity:
+    if scheme.is_table or scheme.group_rows or scheme.sparsity or scheme.levels:
         _require_meaning(scheme, prefix, where)
     return scheme
 

@@ -92,7 +92,7 @@ def dequantized(graph: GraphModule, decision: Decision) -> Node:
     """Dequantise what was placed, at the current insertion point."""
     assert decision.used is not None
     integers, scale, zero_point = (graph.graph.get_attr(name) for name in decision.buffers)
-    block, bounds = [1, decision.used.block(decision.shape[1])], decision.used.bounds
+    block, bounds = [1, decision.used.block(decision.shape[1])], decision.used.held
     return graph.graph.call_function(DEQUANTIZE, (integers, block, scale, zero_point, torch.int8, *bounds))
 
 

@@ -26,6 +26,7 @@ from edgec.passes.weight_scheme import WeightScheme
 _BLOCK_VALUES = 1 << 16  # a block and its working copies stay in a core's cache
 # Shares of the largest magnitude's scale that are tried, then steps away from the best so far, ever smaller.
 _SHARES = (0.6, 0.671, 0.743, 0.814, 0.886, 0.957, 1.029, 1.1)
+_LOW_SHARES, _FEW = (0.2, 0.3, 0.4, 0.5), 5  # where few integers are used, most values lie far below the largest
 _STEPS = (0.036, 0.018, 0.009)
 
 
@@ -142,7 +143,7 @@ def _mse(groups: Tensor, scheme: WeightScheme, moments: Tensor | None = None) ->
     start = _absmax(groups, scheme)
     fit = _Fit.of(groups, scheme, moments)
     found = _Found(start, torch.zeros_like(start), torch.ones_like(start))
-    for share in _SHARES:
+    for share in (*_LOW_SHARES, *_SHARES) if 0 < scheme.levels <= _FEW else _SHARES:
         found = found.or_better(fit, start, torch.full_like(start, share))
     for step in _STEPS:
         middle = found.share

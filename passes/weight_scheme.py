@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from math import log
+from math import log, log2
 from typing import Any
 
 from edgec.errors import InputError
@@ -29,6 +29,8 @@ class WeightScheme:
         group_rows: output channels that share a table; 0 for one table.
         sparsity: share of the weights that become zero and are left out of the file, 0..1; tables only.
         sparse_block: neighbours in a row of which each loses that share (4 with 0.5: 2:4); 0 for the whole row.
+        levels: how many integers around 0 are used of those that ``bits`` hold: 3 is ternary, 8 are three bits in a wider
+            container; 0 for all.
     """
 
     bits: int = 4
@@ -40,6 +42,7 @@ class WeightScheme:
     group_rows: int = 0
     sparsity: float = 0.0
     sparse_block: int = 0
+    levels: int = 0
 
     def __str__(self) -> str:
         if self.is_table:
@@ -47,7 +50,7 @@ class WeightScheme:
             share = f"per {self.group_rows} channels" if self.group_rows else "per tensor"
             return f"{self.bits}-bit {name} {share}" + f", {self.sparsity:.0%} zeros" * (self.sparsity > 0)
         share = f"group {self.group_size}" if self.group_size else "per channel"
-        return f"{self.bits}-bit {share}"
+        return f"{self.bits}-bit {share}" + f", {self.levels} levels" * (self.levels > 0)
 
     @property
     def is_table(self) -> bool:
@@ -60,8 +63,18 @@ class WeightScheme:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Smallest and largest integer."""
+        """Smallest and largest integer that is used."""
+        return (-(self.levels // 2), (self.levels - 1) // 2) if self.levels else self.held
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """Smallest and largest integer that ``bits`` hold."""
         return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+
+    @property
+    def information_bits(self) -> float:
+        """Bits of a weight that carry meaning."""
+        return log2(self.levels) if self.levels else self.bits
 
     def block(self, width: int) -> int:
         """Values that share a scale in a row of ``width`` values."""
@@ -128,7 +141,7 @@ class Decision:
     requested: WeightScheme | None
     used: WeightScheme | None
     reason: str
-    information_bits: int
+    information_bits: float
     container_bits: int
     bytes: int
     buffers: tuple[str, ...] = ()
@@ -163,7 +176,9 @@ def decide(
     """Record a decision with its exact size; a float tensor counts 32 bits a weight."""
     used, reason = fitted
     bits = used.bits if used else 32
-    information = requested.bits if used and requested and requested.kind == BALANCED_SET else bits
+    information = used.information_bits if used else bits
+    if used and requested and requested.kind == BALANCED_SET:
+        information = requested.bits
     size = stored_bytes(shape, used) if used else shape[0] * shape[1] * 4
     return Decision(name, role, shape, requested, used, reason, information, bits, size)
 
@@ -243,6 +258,7 @@ def require_supported(scheme: WeightScheme, where: str) -> None:
     problems = [
         (scheme.kind not in KINDS, f"weights of kind {scheme.kind!r}", f"use one of {', '.join(KINDS)}"),
         (scheme.bits not in widths, f"{scheme.bits} bits", f"use {_listed(widths)} bits"),
+        (not _countable(scheme), f"{scheme.levels} levels in {scheme.bits} bits", "use 3 to 2^bits, or 0 for all"),
         (scheme.group_size < 0, f"group size {scheme.group_size}", "use 0 for per channel, or a positive group"),
         (scheme.activation_bits not in (0, 8), f"{scheme.activation_bits}-bit activations", "use 8, or 0 for float"),
         (scheme.scale_bits not in (16, 32), f"{scheme.scale_bits}-bit scales", "use 16 or 32"),
@@ -252,6 +268,10 @@ def require_supported(scheme: WeightScheme, where: str) -> None:
     for wrong, what, fix in problems:
         if wrong:
             raise InputError(what=f"{what}: not a known weight scheme", where=where, fix=fix, code="E174")
+
+
+def _countable(scheme: WeightScheme) -> bool:
+    return scheme.levels == 0 or (scheme.kind == "int" and 3 <= scheme.levels <= 1 << scheme.bits)
 
 
 def _table_problems(scheme: WeightScheme) -> list[tuple[bool, str, str]]:

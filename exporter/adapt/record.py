@@ -61,8 +61,7 @@ def record_of(config: Mapping[str, Any]) -> Record | None:
     known = Record.__dataclass_fields__
     try:
         record = Record(**{name: entry[name] for name in known if name in entry})
-        for grid in record.grids.values():
-            _scheme(grid)
+        _check_grids(record.grids)
     except (TypeError, KeyError, AttributeError) as error:
         raise InputError(
             what="what adapt recorded in the config cannot be read",
@@ -130,5 +129,12 @@ def grid_entry(parameter: str, scheme: WeightScheme) -> dict[str, Any]:
     return {"parameter": parameter, **asdict(scheme)}
 
 
+def _check_grids(grids: Mapping[str, Mapping[str, Any]]) -> None:
+    for grid in grids.values():
+        if not isinstance(grid["parameter"], str) or _scheme(grid).bits < 1:
+            raise TypeError("a grid names no parameter")
+
+
 def _scheme(grid: Mapping[str, Any]) -> WeightScheme:
-    return WeightScheme(**{name: grid[name] for name in WeightScheme.__dataclass_fields__})
+    known = WeightScheme.__dataclass_fields__
+    return WeightScheme(**{name: value for name, value in grid.items() if name in known and name != "parameter"})
