@@ -18,7 +18,7 @@ from edgec.devices.transport import Address, Conditions, DeviceFacts, Say
 from edgec.errors import BudgetError, EdgecError, InputError, ToolError
 
 if TYPE_CHECKING:
-    from edgec.exporter.bundle.manifest import Manifest
+    from edgec.exporter.bundle.folder import Bundle
 
 CPU0 = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 THERMAL = Path("/sys/class/thermal")
@@ -52,11 +52,11 @@ class HostTransport:
             temperature_c=_hottest(),
         )
 
-    def check(self, manifest: Manifest) -> None:
+    def check(self, bundle: Bundle) -> None:
         """Refuse what only an interpreter can execute here."""
         from edgec.runtime_py.simulated import refuse_as_speed
 
-        refuse_as_speed(manifest)
+        refuse_as_speed(bundle.manifest)
 
     def close(self) -> None:
         """There is nothing to remove."""

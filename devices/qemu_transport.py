@@ -19,7 +19,7 @@ from edgec.errors import InputError, ToolError
 
 if TYPE_CHECKING:
     from edgec.devices.runner_build import Build
-    from edgec.exporter.bundle.manifest import Manifest
+    from edgec.exporter.bundle.folder import Bundle
 
 
 class QemuTransport:
@@ -43,9 +43,9 @@ class QemuTransport:
         cpu = f"qemu-aarch64 on {here.cpu}"
         return replace(here, cpu=cpu, governor=None, clock_mhz=None, temperature_c=None, simulated=True)
 
-    def check(self, manifest: Manifest) -> None:
+    def check(self, bundle: Bundle) -> None:
         """Refuse a bundle that needs an app."""
-        check_shell_artifact(manifest, str(self.address))
+        check_shell_artifact(bundle.manifest, str(self.address))
 
     def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """Run the job; packed weights stay in a folder of this transport."""

@@ -10,6 +10,12 @@ if TYPE_CHECKING:
     from edgec.exporter.bundle.manifest import Manifest
 
 SHELL_BACKENDS = frozenset({"XnnpackBackend"})
+# By the beginning of a backend's name: why not, and what then.
+_APP = "edgec embed BUNDLE --platform android writes an app with a bench activity that gives the same records"
+_DRIVERS = "it needs {}, whose drivers a program in the phone's shell cannot load", _APP
+_APPLE = "it needs {}, which only Apple's systems have", "measure it on an iPhone: --device ios:UDID"
+_OTHER = "it needs {}, and the runner executes ExecuTorch programs for the CPU", _APP
+_REASONS = {"qnn": _DRIVERS, "vulkan": _DRIVERS, "coreml": _APPLE, "coreai": _APPLE}
 
 
 def check_shell_artifact(manifest: Manifest, where: str) -> None:
@@ -23,13 +29,9 @@ def check_shell_artifact(manifest: Manifest, where: str) -> None:
     """
     foreign = sorted(set(manifest.runtime.backends) - SHELL_BACKENDS)
     if foreign:
-        raise InputError(
-            f"{manifest.name} can only be measured in an app.",
-            where=where,
-            why=f"it needs {', '.join(foreign)}, whose drivers a program in the phone's shell cannot load",
-            fix="edgec embed BUNDLE --platform android writes an app with a bench activity that gives the same records",
-            code="E551",
-        )
+        why, fix = next((_REASONS[name] for name in _REASONS if foreign[0].lower().startswith(name)), _OTHER)
+        what = f"{manifest.name} can only be measured in an app."
+        raise InputError(what, where, why.format(", ".join(foreign)), fix, "E551")
     if manifest.limits is None:
         raise InputError(
             "Only decoders can be measured on a device.", where, fix="measure a language model's bundle", code="E155"

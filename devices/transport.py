@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from edgec.errors import InputError
 
 if TYPE_CHECKING:
-    from edgec.exporter.bundle.manifest import Manifest
+    from edgec.exporter.bundle.folder import Bundle
 
 NEEDS_NAME = {"host": None, "adb": "SERIAL", "ios": "UDID", "sim": "UDID", "qemu": None}
 FORMS = " | ".join(kind if name is None else f"{kind}:{name}" for kind, name in NEEDS_NAME.items())
@@ -115,7 +115,7 @@ class Transport(Protocol):
     def facts(self) -> DeviceFacts:
         """Read them now."""
 
-    def check(self, manifest: Manifest) -> None:
+    def check(self, bundle: Bundle) -> None:
         """Refuse a bundle that cannot be measured there, then a device that is not ready. Called before all others.
 
         Raises:
@@ -157,5 +157,7 @@ def connect(text: str, conditions: Conditions | None = None, say: Say = lambda t
 TRANSPORTS = {
     "host": ("edgec.devices.host", "HostTransport"),
     "qemu": ("edgec.devices.qemu_transport", "QemuTransport"),
+    "ios": ("edgec.devices.apple.transport", "iphone_transport"),
+    "sim": ("edgec.devices.apple.transport", "simulator_transport"),
     "adb": ("edgec.devices.adb.transport", "AdbTransport"),
 }

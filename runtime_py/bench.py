@@ -113,7 +113,7 @@ def bench(
 
 def bench_on(transport: Transport, bundle: Bundle, plan: BenchPlan, out: Path | None, say: Say) -> BenchResult:
     """Measure on a device that is connected; see ``bench``."""
-    transport.check(bundle.manifest)
+    transport.check(bundle)
     _check(plan, bundle)
     _check_folder(out)
     records = _records(transport, bundle, plan, say)

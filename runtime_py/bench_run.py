@@ -54,12 +54,9 @@ def measure(
     speed = transport.run(job.to_json())
     common = _common(transport, bundle, job, int(speed["threads"]), speed["engine"])
     repetitions = [_repetition(common, job, i, lap) for i, lap in enumerate(speed["laps"])]
-    loads = [
-        _load(transport, common, replace(job, kind="load", state=state), say)
-        for _ in range(LOADS)
-        for state in ("cold", "warm")
-    ]
-    memory = _memory(transport, common, replace(job, kind="memory"), say)
+    _, *loads, memory = planned_jobs(job)
+    loaded = [_load(transport, common, planned, say) for planned in loads]
+    peak = _memory(transport, common, memory, say)
     profiles = [found for kind in extra for found in _profile(transport, common, replace(job, kind=kind), say)]
     sustained = _sustained(transport, common, replace(job, kind="sustained", seconds=seconds), say)
     head = RunRecord(
@@ -75,7 +72,13 @@ def measure(
         energy_j=None,
         cool_down_s=job.cool_down_s,
     )
-    return [head, *loads, memory, *repetitions, *profiles, *sustained]
+    return [head, *loaded, peak, *repetitions, *profiles, *sustained]
+
+
+def planned_jobs(job: Job) -> list[Job]:
+    """What every run consists of, in its order: the generations, cold and warm loads in turn, the memory pass."""
+    loads = [replace(job, kind="load", state=state) for _ in range(LOADS) for state in ("cold", "warm")]
+    return [job, *loads, replace(job, kind="memory")]
 
 
 def _common(transport: Transport, bundle: Bundle, job: Job, threads: int, engine: str) -> dict[str, Any]:

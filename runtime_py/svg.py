@@ -22,6 +22,14 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Points:
+    """A named set of (x, y)."""
+
+    name: str
+    at: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
 class Axes:
     """The ranges shown, and their labels with units."""
 
@@ -53,6 +61,16 @@ def box_chart(title: str, x_label: str, y_label: str, groups: Sequence[Series]) 
     axes = Axes(title, x_label, y_label, (0.0, float(len(groups))), (0.0, _top([y for g in groups for y in g.y])))
     parts = [part for i, group in enumerate(groups) for part in _box(axes, i, group)]
     return _chart(axes, parts, ())
+
+
+def point_chart(title: str, x_label: str, y_label: str, groups: Sequence[Points], line: Series) -> str:
+    """Points with a legend, and one dashed line among them; both axes begin at 0."""
+    places = [place for group in groups for place in group.at]
+    axes = Axes(title, x_label, y_label, (0.0, _top([x for x, _ in places])), (0.0, _top([y for _, y in places])))
+    dots = [dot for i, group in enumerate(groups) for dot in _dots(axes, group, COLOURS[i % len(COLOURS)])]
+    dashed = [part.replace("<polyline", '<polyline stroke-dasharray="4 3"') for part in _lines(axes, [line])]
+    ticks = np.linspace(*axes.x_range, 5).tolist()
+    return _chart(axes, [*dashed, *dots, *_legend([group.name for group in groups])], ticks)
 
 
 def stack(charts: Sequence[str]) -> str:
@@ -104,6 +122,11 @@ def _lines(axes: Axes, series: Sequence[Series]) -> list[str]:
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in (axes.at(x, y) for x, y in zip(s.x, s.y, strict=True)))
         out.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[i % len(COLOURS)]}"/>')
     return out
+
+
+def _dots(axes: Axes, group: Points, colour: str) -> list[str]:
+    places = (axes.at(x, y) for x, y in group.at)
+    return [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>' for x, y in places]
 
 
 def _legend(names: Sequence[str]) -> list[str]:

@@ -117,5 +117,10 @@ def read_state(link: Link) -> PhoneState:
     Raises:
         InputError: E541 to E544.
     """
-    parts = link.shell(SCRIPT).stdout.split(_MARK)[1:]
-    return PhoneState({name: text for name, _, text in (part.partition("\n") for part in parts)})
+    return PhoneState(read_parts(link.shell(SCRIPT).stdout))
+
+
+def read_parts(output: str) -> dict[str, str]:
+    """What ``SCRIPT`` printed, by part."""
+    parts = output.split(_MARK)[1:]
+    return {name: text for name, _, text in (part.partition("\n") for part in parts)}

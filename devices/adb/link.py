@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from adbutils import AdbClient
 
 ANSWER_S = 30.0
+CONNECT_S = 1.0
 BACK_S = 20.0
 _POLL_S = 0.5
 _STDOUT, _STDERR, _EXIT = 1, 2, 3
@@ -41,10 +44,21 @@ def client() -> AdbClient:
         raise no_adb(str(cause)) from cause
     made = AdbClient()
     try:
+        _start_server(made.host, made.port)
         made.server_version()
     except Exception as cause:
         raise no_adb(f"{type(cause).__name__}: {cause}") from cause
     return made
+
+
+def _start_server(host: str, port: int) -> None:
+    """The library would start it too, but with its words on our stdout."""
+    from adbutils import adb_path
+
+    try:
+        socket.create_connection((host, port), timeout=CONNECT_S).close()
+    except OSError:
+        subprocess.run([adb_path(), "start-server"], capture_output=True, timeout=ANSWER_S, check=False)
 
 
 class Link:
@@ -124,9 +138,9 @@ class Link:
         with self._typed(ANSWER_S):
             return next((d.state for d in self._client.list() if d.serial == self.serial), "absent")
 
-    def wait_back(self, seconds: float = BACK_S) -> bool:
-        """Wait until a lost phone answers again; phones on the network are connected anew."""
-        deadline = time.monotonic() + seconds
+    def wait_back(self) -> bool:
+        """Wait ``BACK_S`` until a lost phone answers again; phones on the network are connected anew."""
+        deadline = time.monotonic() + BACK_S
         while time.monotonic() < deadline:
             with suppress(EdgecError):
                 self._reconnect()

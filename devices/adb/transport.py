@@ -20,7 +20,6 @@ from edgec.devices.transport import Address, Conditions, DeviceFacts, Say
 
 if TYPE_CHECKING:
     from edgec.exporter.bundle.folder import Bundle
-    from edgec.exporter.bundle.manifest import Manifest
 
 ABIS = ("arm64-v8a",)
 UNKNOWN = 255
@@ -51,9 +50,9 @@ class AdbTransport:
         """Ask the phone now."""
         return read_state(self._link).facts(self._cores)
 
-    def check(self, manifest: Manifest) -> None:
+    def check(self, bundle: Bundle) -> None:
         """Refuse a bundle that needs an app, then a phone that cannot be used."""
-        check_shell_artifact(manifest, str(self.address))
+        check_shell_artifact(bundle.manifest, str(self.address))
         self._link.ready()
         state = self._state()
         if state.abi not in ABIS:

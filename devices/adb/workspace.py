@@ -14,6 +14,7 @@ import shlex
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -65,7 +66,7 @@ class Workspace:
         self._remove_others(files)
         done = 0
         for name in missing:
-            self._put(name, files[name], wanted[name], lambda sent, start=done: self._report(start + sent, sizes))  # type: ignore[misc]
+            self._put(name, files[name], wanted[name], partial(self._report, done, sum(sizes.values())))
             done += sizes[name]
 
     def write(self, name: str, text: str) -> None:
@@ -153,39 +154,40 @@ class Workspace:
     def _send_rest(self, name: str, path: Path, report: Callable[[int], None]) -> None:
         """Append to the partial file on the phone, chunk by chunk, what it lacks."""
         start, size = self._verified_start(name, path), path.stat().st_size
-        partial, chunk = shlex.quote(_partial(name)), "chunk"
+        whole, chunk = shlex.quote(_partial(name)), "chunk"
         with path.open("rb") as source:
             source.seek(start)
             sent = start
             while sent < size or size == 0:
                 length = min(CHUNK, size - sent)
                 send(self.link, source, length, self._at(chunk), _counted(report, sent))
-                done = self.shell(f"cat {chunk} >> {partial} && rm {chunk}")
+                done = self.shell(f"cat {chunk} >> {whole} && rm {chunk}")
                 if done.status != 0:
-                    raise (
-                        no_space(self.link.where, size, None)
-                        if "No space" in done.stderr
-                        else failed(self.link.where, done.status, done.stderr, f"Writing {name}")
-                    )
+                    raise self._unwritten(done, name, size)
                 sent += length
                 if size == 0:
                     return
 
+    def _unwritten(self, done: Output, name: str, size: int) -> EdgecError:
+        if "No space" in done.stderr:
+            return no_space(self.link.where, size, None)
+        return failed(self.link.where, done.status, done.stderr, f"Writing {name}")
+
     def _verified_start(self, name: str, path: Path) -> int:
         """Bytes of the partial file that are right; a wrong one is removed."""
-        partial = _partial(name)
-        found = self._hashes([partial]).get(partial)
+        there = _partial(name)
+        found = self._hashes([there]).get(there)
         if found is None:
             return 0
-        words = self.shell(f"wc -c < {shlex.quote(partial)}").stdout.split()
+        words = self.shell(f"wc -c < {shlex.quote(there)}").stdout.split()
         size = int(words[0]) if words and words[0].isdigit() else 0
         if size <= path.stat().st_size and _sha256(path, size) == found:
             return size
-        self.shell(f"rm -f {shlex.quote(partial)}")
+        self.shell(f"rm -f {shlex.quote(there)}")
         return 0
 
-    def _report(self, sent: int, sizes: Mapping[str, int]) -> None:
-        self._say(f"pushing to {self.link.where}: {sent / 1e6:,.0f} of {sum(sizes.values()) / 1e6:,.0f} MB")
+    def _report(self, before: int, whole: int, sent: int) -> None:
+        self._say(f"pushing to {self.link.where}: {(before + sent) / 1e6:,.0f} of {whole / 1e6:,.0f} MB")
 
 
 def _counted(report: Callable[[int], None], start: int) -> Callable[[int], None]:

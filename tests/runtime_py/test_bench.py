@@ -12,7 +12,7 @@ import edgec
 from edgec.devices.host import HostTransport
 from edgec.devices.transport import Address, DeviceFacts
 from edgec.errors import InputError
-from edgec.exporter.bundle.manifest import Manifest
+from edgec.exporter.bundle.folder import Bundle
 from edgec.runtime_py import bench as bench_module
 from edgec.runtime_py import page_cache
 from edgec.runtime_py.bench import BenchResult, bench
@@ -50,8 +50,8 @@ class Recorded:
     def facts(self) -> DeviceFacts:
         return FACTS
 
-    def check(self, manifest: Manifest) -> None:
-        self.checked = manifest.name
+    def check(self, bundle: Bundle) -> None:
+        self.checked = bundle.path
 
     def close(self) -> None:
         self.closed = True

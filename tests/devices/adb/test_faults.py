@@ -2,66 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from edgec.devices.adb import heat, link, workspace
+from edgec.devices.adb import heat
 from edgec.devices.transport import Conditions
 from edgec.errors import EdgecError
 from edgec.runtime_py.bench import bench
 from tests.devices.adb.conftest import Plug
+from tests.devices.adb.fault_cases import CASES, SHORT, be_impatient
 from tests.devices.phone.faults import Faults
-from tests.devices.phone.phone import LoopbackPhone
-
-SHORT: dict[str, Any] = {"prompt_tokens": 20, "new_tokens": 4, "warmups": 0}
-GENERATED = b'"event":"generated"'
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait seconds, not minutes."""
-    monkeypatch.setattr(link, "ANSWER_S", 5.0)
-    monkeypatch.setattr(link, "BACK_S", 8.0)
-    monkeypatch.setattr(heat, "POLL_S", 0.1)
-    monkeypatch.setattr(workspace, "CHUNK", 200_000)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A fault and what must come of it: a code, or None where the run succeeds all the same."""
-
-    faults: Callable[[], Faults]
-    code: str | None
-    prepare: Callable[[LoopbackPhone], None] = lambda phone: None
-    environment: tuple[tuple[str, str], ...] = ()
-    conditions: Conditions | None = None
-
-
-def _full(phone: LoopbackPhone) -> None:
-    (phone.says / "df").write_text("Filesystem 1K-blocks Used Available Use% Mounted on\n/dev/x 100 99 1 99% /data\n")
-
-
-CASES = {
-    "unplugged mid-push, comes back": Case(partial(Faults, cut_push_after=700_000), None),
-    "unplugged mid-push, three times": Case(partial(Faults, cut_push_after=400_000, cuts=3), None),
-    "unplugged mid-run, comes back": Case(partial(Faults, cut_shell_at=GENERATED), "E543"),
-    "unplugged mid-pull, comes back": Case(partial(Faults, cut_pull_of="results.jsonl"), None),
-    "no space, known before": Case(Faults, "E545", _full),
-    "no space, found out while pushing": Case(partial(Faults, full_after=900_000), "E545"),
-    "runner killed": Case(Faults, "E547", environment=(("STAND_IN", "killed"),)),
-    "wrong ABI": Case(Faults, "E546", lambda phone: phone.set_properties(ro_product_cpu_abi="armeabi-v7a")),
-    "unauthorised": Case(partial(Faults, unauthorised=True), "E542"),
-    "hung shell": Case(partial(Faults, hang="sh -c"), "E544", conditions=Conditions(silence_s=2.0)),
-    "garbage on stdout": Case(Faults, "E548", environment=(("STAND_IN", "garbage"),)),
-    "one file damaged on its way": Case(partial(Faults, corrupt=1), None),
-    "every file damaged on its way": Case(partial(Faults, corrupt=1000), "E549"),
-    "too hot for ever": Case(Faults, "E550", lambda phone: phone.set_heat(48.0, 3), (), Conditions(heat_timeout_s=0.3)),
-}
+    be_impatient(monkeypatch)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -84,7 +40,10 @@ def test_a_fault_is_survived_or_said(
     assert phone.left_behind() == []
 
 
-def test_a_phone_that_never_comes_back_is_said_and_cleaned_by_the_next_run(plug: Plug, phone_bundle: Path) -> None:
+def test_a_phone_that_never_comes_back_is_said_and_cleaned_by_the_next_run(
+    plug: Plug, phone_bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("edgec.devices.adb.link.BACK_S", 1.0)
     phone = plug(Faults(cut_push_after=900_000, gone=True))
     with pytest.raises(EdgecError, match="E543"):
         bench(phone_bundle, f"adb:{phone.serial}", **SHORT)
@@ -99,8 +58,7 @@ def test_a_phone_that_never_comes_back_is_said_and_cleaned_by_the_next_run(plug:
 
 def test_kept_files_are_not_sent_again(plug: Plug, phone_bundle: Path) -> None:
     phone = plug()
-    keep = Conditions(keep=True)
-    bench(phone_bundle, f"adb:{phone.serial}", conditions=keep, **SHORT)
+    bench(phone_bundle, f"adb:{phone.serial}", conditions=Conditions(keep=True), **SHORT)
     (kept,) = phone.left_behind()
     assert kept.startswith("edgec-kept-")
     said: list[str] = []

@@ -1,0 +1,1 @@
+"""iPhones and the simulator, through Xcode's command line tools or pymobiledevice3."""

@@ -1,0 +1,107 @@
+"""Apple devices as their tools describe them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from edgec.devices.apple.refusals import developer_mode, too_old, unpaired
+from edgec.devices.transport import DeviceFacts
+from edgec.errors import InputError
+
+
+@dataclass(frozen=True)
+class AppleDevice:
+    """One device; what the tool does not say is empty.
+
+    Attributes:
+        product: Apple's identifier, ``iPhone17,1``.
+        paired: whether it trusts this computer; None: unknown.
+        developer_mode: whether it is on; None: unknown.
+        connected: whether it can be reached now.
+    """
+
+    udid: str
+    identifier: str
+    name: str
+    marketing_name: str
+    product: str
+    system: str
+    version: str
+    paired: bool | None
+    developer_mode: bool | None
+    connected: bool
+    simulated: bool = False
+
+    def facts(self) -> DeviceFacts:
+        """As much of the record as is known from here."""
+        return DeviceFacts(
+            system=f"{self.system} {self.version or 'unknown'}",
+            cpu=self.product or "unknown",
+            cores=0,
+            memory_bytes=0,
+            governor=None,
+            clock_mhz=None,
+            load_average=None,
+            temperature_c=None,
+            product=self.marketing_name or self.name or None,
+            executed_in="app",
+            simulated=self.simulated,
+        )
+
+
+def apple_device(fields: Mapping[str, Any]) -> AppleDevice | None:
+    """A device of ``devicectl list devices``; None for watches and the like."""
+    hardware, device, connection = (_part(fields, f"{name}Properties") for name in ("hardware", "device", "connection"))
+    if hardware.get("platform", "iOS") not in ("iOS", "iPadOS"):
+        return None
+    pairing, mode = connection.get("pairingState"), device.get("developerModeStatus")
+    identifier = str(fields.get("identifier", ""))
+    return AppleDevice(
+        udid=str(hardware.get("udid") or identifier),
+        identifier=identifier,
+        name=str(device.get("name", "")),
+        marketing_name=str(hardware.get("marketingName", "")),
+        product=str(hardware.get("productType", "")),
+        system=str(hardware.get("platform", "iOS")),
+        version=str(device.get("osVersionNumber", "")),
+        paired=None if pairing is None else pairing == "paired",
+        developer_mode=None if mode is None else mode == "enabled",
+        connected=connection.get("tunnelState") != "unavailable",
+    )
+
+
+def _part(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = fields.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
+def fault(device: AppleDevice, where: str) -> InputError | None:
+    """What keeps a device from being used, whatever the bundle."""
+    if device.paired is False:
+        return unpaired(where, "it is not paired")
+    if not device.connected:
+        what, fix = "The iPhone cannot be reached.", "connect it by cable and unlock it"
+        return InputError(what, where, "its tunnel is unavailable", fix, "E543")
+    if device.developer_mode is False:
+        return developer_mode(where, "developerModeStatus is not enabled")
+    return None
+
+
+def check_ready(device: AppleDevice, where: str, minimum_os: str) -> None:
+    """Refuse a device that cannot be used, or whose system is older than ``minimum_os``.
+
+    Raises:
+        InputError: E543, E554, E555, E556.
+    """
+    found = fault(device, where)
+    if found is not None:
+        raise found
+    if device.version and _numbers(device.version) < _numbers(minimum_os):
+        raise too_old(where, f"{device.system} {device.version}", minimum_os)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))

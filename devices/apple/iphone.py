@@ -1,0 +1,91 @@
+"""An iPhone through ``xcrun devicectl`` (Xcode 15 and newer)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from edgec.devices.apple.connected import AppleDevice, apple_device, check_ready
+from edgec.devices.apple.refusals import absent
+from edgec.devices.apple.xcrun import devicectl
+from edgec.devices.transport import DeviceFacts
+from edgec.errors import EdgecError
+
+# What devicectl says of a file that is not there has no code of its own.
+NO_FILE = ("E541", "E557")
+
+
+def listed() -> list[AppleDevice]:
+    """All iPhones and iPads that this Mac knows.
+
+    Raises:
+        ToolError: E552, E557.
+    """
+    devices = devicectl(["list", "devices"], "ios", "Listing devices").get("devices")
+    found = (
+        [apple_device(device) for device in devices if isinstance(device, Mapping)] if isinstance(devices, list) else []
+    )
+    return [device for device in found if device is not None]
+
+
+class Iphone:
+    """One iPhone by its UDID (or devicectl's identifier)."""
+
+    simulated, sdk = False, "iphoneos"
+
+    def __init__(self, udid: str) -> None:
+        """Nothing is asked yet."""
+        self.udid, self.where = udid, f"ios:{udid}"
+
+    def ready(self, minimum_os: str) -> None:
+        """See ``Phone``."""
+        check_ready(self._device(), self.where, minimum_os)
+
+    def facts(self) -> DeviceFacts:
+        """See ``Phone``."""
+        return self._device().facts()
+
+    def install(self, app: Path) -> None:
+        """See ``Phone``."""
+        self._do(["install", "app", str(app)], "Installing the bench app")
+
+    def write(self, app_id: str, name: str, source: Path) -> None:
+        """See ``Phone``."""
+        words = ["copy", "to", *_documents(app_id), "--source", str(source), "--destination", f"Documents/{name}"]
+        self._do(words, f"Copying {name}")
+
+    def launch(self, app_id: str) -> None:
+        """Without ``--console``, which ends when the app goes to the background."""
+        self._do(["process", "launch", "--terminate-existing", app_id], "Starting the bench app")
+
+    def read(self, app_id: str, name: str) -> str:
+        """See ``Phone``."""
+        with TemporaryDirectory() as folder:
+            target = Path(folder) / name
+            words = ["copy", "from", *_documents(app_id), "--source", f"Documents/{name}", "--destination", str(target)]
+            try:
+                self._do(words, f"Reading {name}")
+            except EdgecError as error:
+                if error.code in NO_FILE:
+                    return ""
+                raise
+            return target.read_text(errors="replace") if target.is_file() else ""
+
+    def uninstall(self, app_id: str) -> None:
+        """See ``Phone``."""
+        self._do(["uninstall", "app", app_id], "Removing the bench app")
+
+    def _do(self, words: list[str], doing: str) -> dict[str, Any]:
+        return devicectl(["device", *words[:2], "--device", self.udid, *words[2:]], self.where, doing)
+
+    def _device(self) -> AppleDevice:
+        for device in listed():
+            if self.udid in (device.udid, device.identifier):
+                return device
+        raise absent(self.where, "devicectl does not list it")
+
+
+def _documents(app_id: str) -> list[str]:
+    return ["--domain-type", "appDataContainer", "--domain-identifier", app_id]

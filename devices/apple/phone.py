@@ -1,0 +1,53 @@
+"""What a bench app needs of a device: to be installed, given a file, started, asked for a file, removed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from edgec.devices.transport import DeviceFacts
+
+
+class Phone(Protocol):
+    """An iPhone or a simulator."""
+
+    @property
+    def simulated(self) -> bool:
+        """The simulator."""
+
+    @property
+    def sdk(self) -> str:
+        """What the app is built for: ``iphoneos`` or ``iphonesimulator``."""
+
+    def ready(self, minimum_os: str) -> None:
+        """Refuse a device that is absent, untrusted, locked, not in developer mode, or too old.
+
+        Raises:
+            InputError: E541, E543, E554, E555, E556.
+        """
+
+    def facts(self) -> DeviceFacts:
+        """What can be said of it from here; the app's records say more."""
+
+    def install(self, app: Path) -> None:
+        """Install a built app.
+
+        Raises:
+            EdgecError: E553 to E557.
+        """
+
+    def write(self, app_id: str, name: str, source: Path) -> None:
+        """Copy a file into the app's Documents."""
+
+    def launch(self, app_id: str) -> None:
+        """Start the app, anew if it runs.
+
+        Raises:
+            EdgecError: E553, E554, E557.
+        """
+
+    def read(self, app_id: str, name: str) -> str:
+        """A file of the app's Documents; empty when there is none yet."""
+
+    def uninstall(self, app_id: str) -> None:
+        """Remove the app and its files."""

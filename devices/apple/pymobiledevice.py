@@ -1,0 +1,131 @@
+"""An iPhone without a Mac: ``pymobiledevice3`` as a program of its own (it is GPL, so nothing of it is imported).
+
+It installs an app that was built and signed on a Mac (``EDGEC_BENCH_APP``), exchanges files with it, and starts it over
+a developer tunnel, which iOS 17 and newer ask for: ``sudo pymobiledevice3 remote tunneld`` must run.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from edgec.devices.apple.connected import AppleDevice, check_ready
+from edgec.devices.apple.iphone import NO_FILE
+from edgec.devices.apple.refusals import Link, absent, refusal
+from edgec.devices.apple.xcrun import CALL_S, no_xcode
+from edgec.devices.transport import DeviceFacts
+from edgec.errors import EdgecError, InputError, ToolError
+
+PROGRAM = "pymobiledevice3"
+
+
+def present() -> bool:
+    """Whether the program is there."""
+    return shutil.which(PROGRAM) is not None
+
+
+def listed() -> list[AppleDevice]:
+    """The iPhones on USB.
+
+    Raises:
+        ToolError: E552, E557.
+    """
+    answer = _called(["usbmux", "list"], "ios", "Listing devices")
+    start = answer.find("[")
+    try:
+        rows = json.loads(answer[start : answer.rfind("]") + 1]) if start >= 0 else []
+    except ValueError as cause:
+        raise ToolError("pymobiledevice3 cannot be understood.", "ios", str(cause), "update it", "E559") from cause
+    return [_device(row) for row in rows if isinstance(row, Mapping)]
+
+
+def _device(row: Mapping[str, Any]) -> AppleDevice:
+    udid = str(row.get("Identifier", ""))
+    return AppleDevice(
+        udid=udid,
+        identifier=udid,
+        name=str(row.get("DeviceName", "")),
+        marketing_name="",
+        product=str(row.get("ProductType", "")),
+        system=str(row.get("DeviceClass", "iPhone")).replace("iPhone", "iOS").replace("iPad", "iPadOS"),
+        version=str(row.get("ProductVersion", "")),
+        paired=bool(row.get("ProductVersion")),
+        developer_mode=None,
+        connected=True,
+    )
+
+
+class PyMobileDevicePhone:
+    """One iPhone by its UDID."""
+
+    simulated, sdk = False, "iphoneos"
+
+    def __init__(self, udid: str) -> None:
+        """Nothing is asked yet."""
+        self.udid, self.where = udid, f"ios:{udid}"
+
+    def ready(self, minimum_os: str) -> None:
+        """See ``Phone``."""
+        check_ready(self._listed(), self.where, minimum_os)
+
+    def facts(self) -> DeviceFacts:
+        """See ``Phone``."""
+        return self._listed().facts()
+
+    def install(self, app: Path) -> None:
+        """See ``Phone``."""
+        self._do(["apps", "install", str(app)], "Installing the bench app")
+
+    def write(self, app_id: str, name: str, source: Path) -> None:
+        """See ``Phone``."""
+        self._do(["apps", "push", app_id, str(source), f"Documents/{name}"], f"Copying {name}")
+
+    def launch(self, app_id: str) -> None:
+        """See ``Phone``."""
+        self._do(["developer", "dvt", "launch", app_id, "--tunnel", self.udid], "Starting the bench app")
+
+    def read(self, app_id: str, name: str) -> str:
+        """See ``Phone``."""
+        with TemporaryDirectory() as folder:
+            target = Path(folder) / name
+            try:
+                self._do(["apps", "pull", app_id, f"Documents/{name}", str(target)], f"Reading {name}")
+            except EdgecError as error:
+                if error.code in NO_FILE:
+                    return ""
+                raise
+            return target.read_text(errors="replace") if target.is_file() else ""
+
+    def uninstall(self, app_id: str) -> None:
+        """See ``Phone``."""
+        self._do(["apps", "uninstall", app_id], "Removing the bench app")
+
+    def _do(self, words: Sequence[str], doing: str) -> str:
+        own = [] if "--tunnel" in words else ["--udid", self.udid]
+        return _called([*words, *own], self.where, doing)
+
+    def _listed(self) -> AppleDevice:
+        found = next((device for device in listed() if device.udid == self.udid), None)
+        if found is None:
+            raise absent(self.where, "pymobiledevice3 does not list it")
+        return found
+
+
+def _called(words: Sequence[str], where: str, doing: str) -> str:
+    if not present():
+        raise no_xcode(where)
+    try:
+        done = subprocess.run(
+            [PROGRAM, *words], capture_output=True, text=True, errors="replace", check=False, timeout=CALL_S
+        )
+    except subprocess.TimeoutExpired as cause:
+        why, fix = f"{PROGRAM} {words[0]} did not end within {CALL_S:g} s", "unlock the phone, reconnect it, run again"
+        raise InputError("The device does not answer.", where, why, fix, "E544") from cause
+    if done.returncode != 0:
+        raise refusal([Link("", 0, done.stderr.strip()[-400:])], where, doing)
+    return done.stdout

@@ -1,0 +1,116 @@
+"""iPhones and simulators: the bench app of the bundle measures the whole run, and its result file counts."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import sleep as pause
+from typing import TYPE_CHECKING, Any
+
+from edgec.devices.apple.bench_app import BenchApp, bench_app, package_of
+from edgec.devices.apple.iphone import Iphone
+from edgec.devices.apple.phone import Phone
+from edgec.devices.apple.pymobiledevice import PyMobileDevicePhone
+from edgec.devices.apple.simulator import Simulator, flagged
+from edgec.devices.apple.xcrun import has_xcode
+from edgec.devices.transport import Address, Conditions, DeviceFacts, Say
+from edgec.errors import EdgecError, InputError
+
+if TYPE_CHECKING:
+    from edgec.exporter.bundle.folder import Bundle
+
+JOB, RESULT, ERROR = "job.json", "result.jsonl", "error.txt"
+LOADS = 3
+POLL_S = 5.0
+
+
+class AppTransport:
+    """A device whose app measures; ``phone`` reaches it."""
+
+    whole_runs = True
+
+    def __init__(self, address: Address, conditions: Conditions, say: Say, phone: Phone) -> None:
+        """Nothing is asked yet."""
+        self.address, self._conditions, self._say, self._phone = address, conditions, say, phone
+        self.simulated = phone.simulated
+        self._folder = TemporaryDirectory(prefix="edgec-app-")
+        self._app: BenchApp | None = None
+
+    def facts(self) -> DeviceFacts:
+        """See ``Phone``."""
+        return self._phone.facts()
+
+    def check(self, bundle: Bundle) -> None:
+        """Refuse a bundle that no app of this system runs, then a device that is not ready."""
+        package = package_of(bundle)
+        self._phone.ready(package.minimum_os)
+
+    def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        """Build and install the app, give it the job, wait for its result.
+
+        Raises:
+            InputError: E558, it ended without one; E553 to E557.
+        """
+        from edgec.exporter.bundle.folder import open_bundle
+
+        package = package_of(open_bundle(Path(job["bundle"]), check_files=False))
+        self._say(f"building the bench app for {self.address}")
+        app = bench_app(package, self._phone.sdk, Path(self._folder.name), str(self.address))
+        self._say(f"installing it on {self.address}")
+        self._phone.install(app.path)
+        self._app = app
+        for name, text in ((RESULT, "\n"), (ERROR, "\n"), (JOB, json.dumps(self._job(job)))):
+            source = Path(self._folder.name) / name
+            source.write_text(text)
+            self._phone.write(app.app_id, name, source)
+        self._phone.launch(app.app_id)
+        lines = self._awaited(app.app_id).splitlines()
+        return {"records": [flagged(line) if self.simulated else line for line in lines if line.strip()]}
+
+    def close(self) -> None:
+        """Remove the app and its files."""
+        with suppress(EdgecError):
+            if self._app is not None and not self._conditions.keep:
+                self._phone.uninstall(self._app.app_id)
+        self._app = None
+        self._folder.cleanup()
+
+    def _job(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        from edgec import __version__
+
+        names = ("prompt_tokens", "new_tokens", "warmups", "repetitions")
+        own = {"device": str(self.address), "loads": LOADS, "sustained_seconds": job["seconds"]}
+        return {**own, **{name: job[name] for name in names}, "edgec_version": __version__}
+
+    def _awaited(self, app_id: str) -> str:
+        """The result file once the app has written it; the app writes it whole or not at all."""
+        start = time.monotonic()
+        limit_s = self._conditions.silence_s
+        while (waited := time.monotonic() - start) <= limit_s:
+            if (result := self._phone.read(app_id, RESULT)).strip():
+                return result
+            if (said := self._phone.read(app_id, ERROR)).strip():
+                raise _failed(str(self.address), said.strip()[:300])
+            self._say(f"the app on {self.address}, {waited:.0f} s so far")
+            pause(POLL_S)
+        raise _failed(str(self.address), f"no result came within {limit_s:g} s; the screen may have turned off")
+
+
+def _failed(where: str, why: str) -> InputError:
+    fix = "keep the phone unlocked with the app in front, close other apps, and run again"
+    return InputError("The bench app ended without a result.", where, why, fix, "E558")
+
+
+def iphone_transport(address: Address, conditions: Conditions, say: Say) -> AppTransport:
+    """An iPhone: through Xcode where there is one, else through pymobiledevice3."""
+    kind: Callable[[str], Phone] = Iphone if has_xcode() else PyMobileDevicePhone
+    return AppTransport(address, conditions, say, kind(str(address.name)))
+
+
+def simulator_transport(address: Address, conditions: Conditions, say: Say) -> AppTransport:
+    """A simulator of this Mac."""
+    return AppTransport(address, conditions, say, Simulator(str(address.name)))

@@ -1,0 +1,1 @@
+"""Phones that others host: jobs prepared here, submitted there, results in edgec's own form."""

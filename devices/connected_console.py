@@ -1,0 +1,46 @@
+"""What ``edgec devices`` prints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from edgec.devices.connected import Connected, connected_devices
+from edgec.errors import EdgecError
+
+
+def show_devices(as_json: bool) -> None:
+    """List the devices on stdout."""
+    found, faults = connected_devices()
+    if as_json:
+        fields = {"devices": [device.to_json() for device in found], "tools": [fault.to_json() for fault in faults]}
+        print(json.dumps(fields))
+        return
+    console = Console()
+    console.print(device_table(found))
+    for device in found:
+        if device.problem:
+            console.print(f"{device.address}: {device.problem}\n  fix: {device.fix}", soft_wrap=True, markup=False)
+    _print_faults(console, faults)
+
+
+def _print_faults(console: Console, faults: Sequence[EdgecError]) -> None:
+    for fault in faults:
+        console.print(f"{fault.what} {fault.why}\n  fix: {fault.fix}", soft_wrap=True, markup=False)
+
+
+def device_table(found: Sequence[Connected]) -> Table:
+    """One row for each device."""
+    table = Table()
+    for column in ("device", "model", "chip", "system", "state", "battery", "temperature"):
+        table.add_column(column, overflow="fold", no_wrap=column in ("state", "battery", "temperature"))
+    for device in found:
+        battery = "unavailable" if device.battery_percent is None else f"{device.battery_percent:.0f} %"
+        temperature = "unavailable" if device.temperature_c is None else f"{device.temperature_c:.1f} °C"
+        state = f"{device.state}, simulated" if device.simulated else device.state
+        row = (device.address, device.product, device.chip, device.system, state, battery, temperature)
+        table.add_row(*(text or "unavailable" for text in row))
+    return table

@@ -1,0 +1,1 @@
+"""Many exports and measurements from one specification: resumable, and no failure stops the rest."""

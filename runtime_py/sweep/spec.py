@@ -1,0 +1,138 @@
+"""What a sweep consists of, as a TOML file.
+
+models = ["examples/tiny-llama"]
+recipes = ["4bit", "float"]
+targets = ["host", "android-cpu"]
+devices = ["host"]              # may be empty: export only
+
+[export]                        # options of `edgec export`, without the dashes
+context = 256
+
+[bench]                         # options of `edgec bench`
+prompt-tokens = 64
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from edgec.errors import InputError
+
+LISTS, TABLES = ("models", "recipes", "targets", "devices"), ("export", "bench")
+FORBIDDEN = {"export": ("out", "target", "recipe", "json", "force"), "bench": ("out", "device", "json")}
+_KEY_LETTERS = 12
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """One export."""
+
+    model: str
+    recipe: str
+    target: str
+    options: tuple[tuple[str, Any], ...]
+
+    @property
+    def key(self) -> str:
+        """Names its files; equal for equal exports."""
+        return _digest([self.model, self.recipe, self.target, self.options])
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row of the table: an export, measured on a device or (``device`` empty) not at all."""
+
+    artifact: Artifact
+    device: str
+    options: tuple[tuple[str, Any], ...]
+
+    @property
+    def key(self) -> str:
+        """Names its result; equal for equal measurements."""
+        return _digest([self.artifact.key, self.device, self.options])
+
+
+@dataclass(frozen=True)
+class SweepSpec:
+    """The whole grid."""
+
+    models: tuple[str, ...]
+    recipes: tuple[str, ...]
+    targets: tuple[str, ...]
+    devices: tuple[str, ...]
+    export: tuple[tuple[str, Any], ...]
+    bench: tuple[tuple[str, Any], ...]
+
+    @property
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """Every export once."""
+        grid = product(self.models, self.recipes, self.targets)
+        return tuple(Artifact(model, recipe, target, self.export) for model, recipe, target in grid)
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """All rows, in the order of the lists."""
+        return tuple(Cell(made, device, self.bench) for made in self.artifacts for device in self.devices or ("",))
+
+
+def read_spec(path: Path) -> SweepSpec:
+    """Read a specification.
+
+    Raises:
+        InputError: E560, it is no such file; E170, a device is none.
+    """
+    from edgec.devices.transport import parse_address
+
+    try:
+        fields = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
+        raise _fault(path, str(cause)) from cause
+    unknown = sorted(set(fields) - {*LISTS, *TABLES})
+    if unknown:
+        raise _fault(path, f"{unknown[0]!r} is not one of {', '.join((*LISTS, *TABLES))}")
+    lists = {name: _strings(path, name, fields.get(name, [])) for name in LISTS}
+    tables = {name: _options(path, name, fields.get(name, {})) for name in TABLES}
+    for device in lists["devices"]:
+        parse_address(device)
+    return SweepSpec(**lists, **tables)
+
+
+def _strings(path: Path, name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise _fault(path, f"{name} is no list of texts")
+    if not value and name != "devices":
+        raise _fault(path, f"{name} is empty")
+    return tuple(dict.fromkeys(value))
+
+
+def _options(path: Path, name: str, value: Any) -> tuple[tuple[str, Any], ...]:
+    if not isinstance(value, Mapping) or not all(isinstance(item, str | int | float | bool) for item in value.values()):
+        raise _fault(path, f"[{name}] is no table of plain values")
+    for option in FORBIDDEN[name]:
+        if option in value:
+            raise _fault(path, f"the sweep itself sets {option!r} of [{name}]")
+    return tuple(sorted(value.items()))
+
+
+def command_options(options: tuple[tuple[str, Any], ...]) -> list[str]:
+    """Options as words of a command line; true is a bare flag, false is left out."""
+    words: list[str] = []
+    for name, value in options:
+        if value is not False:
+            words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+    return words
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:_KEY_LETTERS]
+
+
+def _fault(path: Path, why: str) -> InputError:
+    return InputError("The sweep's specification cannot be used.", str(path), why, "see docs/sweep.md", "E560")

@@ -1,0 +1,206 @@
+"""iPhones and simulators through stand-ins for Apple's tools: what is sent, what is understood, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgec.devices import connected
+from edgec.devices.apple import transport as apple_transport
+from edgec.devices.apple.bench_app import GIVEN
+from edgec.devices.apple.xcrun import json_object
+from edgec.devices.connected import connected_devices
+from edgec.devices.transport import Conditions
+from edgec.errors import EdgecError
+from edgec.exporter.bundle.folder import write_bundle
+from edgec.exporter.bundle.golden import golden_bytes
+from edgec.runtime_py.bench import bench
+from edgec.runtime_py.bench_record import RepetitionRecord, read_records
+from tests.devices.apple import apple_answers as answers
+from tests.devices.apple.app_result import app_result
+from tests.exporter.embed.ios_bundles import GOLDEN, decoder_manifest
+
+BIN = Path(__file__).parent / "bin"
+IOS, SIM = f"ios:{answers.UDID}", f"sim:{answers.SIMULATOR}"
+SHORT: dict[str, Any] = {"prompt_tokens": 20, "new_tokens": 4}
+
+
+class Tools:
+    """The stand-ins' answers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "after-launch").mkdir(parents=True)
+        self.answer("list-devices", answers.devices(answers.phone()))
+        (folder / "simctl-list.json").write_text(json.dumps(answers.SIMULATORS))
+        (folder / "usbmux-list.json").write_text(json.dumps(answers.USBMUX))
+
+    def answer(self, name: str, content: dict[str, Any]) -> None:
+        (self.folder / f"{name}.json").write_text(json.dumps(content))
+
+    def app_writes(self, name: str, text: str) -> None:
+        (self.folder / "after-launch" / name).write_text(text)
+
+    def calls(self) -> list[list[str]]:
+        return [json.loads(line) for line in (self.folder / "calls").read_text().splitlines()]
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tools:
+    monkeypatch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
+    monkeypatch.setenv("XCRUN_SAYS", str(tmp_path / "says"))
+    monkeypatch.setattr(apple_transport, "POLL_S", 0.01)
+    made = Tools(tmp_path / "says")
+    made.app_writes("result.jsonl", app_result(IOS))
+    return made
+
+
+@pytest.fixture(scope="module")
+def ios_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle whose weights are made up: the app that would run them is not compiled here."""
+    path = tmp_path_factory.mktemp("ios") / "tiny.edgec"
+    files: dict[str, bytes | Path] = {
+        "golden.json": golden_bytes(GOLDEN),
+        "generation_config.json": b'{"eos_token_id": [2]}',
+        "tokenizer/tokenizer.json": b"{}",
+        "tokenizer/tokenizer_config.json": b'{"eos_token": "</s>"}',
+        "model.pte": b"weights",
+    }
+    write_bundle(path, decoder_manifest("pte-cpu"), files)
+    return path
+
+
+def refused(bundle: Path, device: str = IOS, **conditions: Any) -> EdgecError:
+    with pytest.raises(EdgecError) as caught:
+        bench(bundle, device, conditions=Conditions(**conditions), **SHORT)
+    assert caught.value.fix and caught.value.where
+    return caught.value
+
+
+def test_an_iphone_is_measured_by_its_app(tools: Tools, ios_bundle: Path, tmp_path: Path) -> None:
+    result = bench(ios_bundle, IOS, **SHORT, out=tmp_path / "run.jsonl")
+    records = read_records(tmp_path / "run.jsonl")
+    assert [r.ttft_ms for r in records if isinstance(r, RepetitionRecord)] == [50.0] * 5
+    assert {figure.name for figure in result.figures} >= {"TTFT", "decode", "warm load"}
+    verbs = [" ".join(call[1:4]) for call in tools.calls() if call[0] == "devicectl"]
+    assert verbs[0].startswith("list devices") and verbs[1] == "device install app"
+    assert verbs[-1] == "device uninstall app" and "device process launch" in verbs
+    job = json.loads((tools.folder / "container" / "Documents" / "job.json").read_text())
+    assert (job["device"], job["prompt_tokens"], job["loads"]) == (IOS, 20, 3)
+    launch = next(call for call in tools.calls() if call[1:4] == ["device", "process", "launch"])
+    assert "--console" not in launch and "--terminate-existing" in launch
+
+
+def test_json_is_found_among_junk_on_stdout(tools: Tools, ios_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XCRUN_STDOUT", "1")
+    assert bench(ios_bundle, IOS, **SHORT).figures
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", {}),
+        ("no json { at all }", {}),
+        ('progress {x} 10% {"a": {"b": "}"}} done {}', {"a": {"b": "}"}}),
+        ('{}\n{"a": 1', {}),
+        ('[{"a": 1}]', {"a": 1}),
+    ],
+)
+def test_the_object_among_junk(text: str, expected: dict[str, Any]) -> None:
+    assert json_object(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"paired": "unpaired"}, "E554"),
+        ({"mode": "disabled"}, "E555"),
+        ({"tunnel": "unavailable"}, "E543"),
+        ({"version": "16.7"}, "E556"),
+    ],
+)
+def test_a_phone_that_is_not_ready(tools: Tools, ios_bundle: Path, changes: dict[str, str], code: str) -> None:
+    tools.answer("list-devices", answers.devices(answers.phone(**changes)))
+    assert refused(ios_bundle).code == code
+    assert not any(call[1:3] == ["device", "install"] for call in tools.calls())
+
+
+def test_a_phone_that_is_not_there(tools: Tools, ios_bundle: Path) -> None:
+    tools.answer("list-devices", answers.devices())
+    assert refused(ios_bundle).code == "E541"
+
+
+@pytest.mark.parametrize(
+    ("command", "answer", "code"),
+    [
+        ("device-install-app", answers.LOCKED_TUNNEL, "E553"),
+        ("device-process-launch", answers.LOCKED_LAUNCH, "E553"),
+        ("device-process-launch", answers.UNTRUSTED, "E554"),
+        ("device-install-app", answers.STRANGE, "E557"),
+    ],
+)
+def test_what_the_tool_refuses(tools: Tools, ios_bundle: Path, command: str, answer: dict[str, Any], code: str) -> None:
+    tools.answer(command, answer)
+    assert refused(ios_bundle).code == code
+
+
+def test_the_app_s_own_failure_is_told(tools: Tools, ios_bundle: Path) -> None:
+    tools.app_writes("result.jsonl", "\n")
+    tools.app_writes("error.txt", "failed: the model does not fit")
+    error = refused(ios_bundle)
+    assert error.code == "E558" and "does not fit" in error.why
+    assert tools.calls()[-1][1:4] == ["device", "uninstall", "app"]
+
+
+def test_an_app_that_never_ends(tools: Tools, ios_bundle: Path) -> None:
+    tools.app_writes("result.jsonl", "\n")
+    assert refused(ios_bundle, silence_s=0.3).code == "E558"
+
+
+def test_a_result_that_is_no_record(tools: Tools, ios_bundle: Path) -> None:
+    tools.app_writes("result.jsonl", '{"half": \n')
+    assert refused(ios_bundle).code == "E161"
+
+
+def test_xcode_cannot_build_the_app(tools: Tools, ios_bundle: Path) -> None:
+    (tools.folder / "xcodebuild-error").write_text("error: No profiles for 'org.example' were found\n")
+    error = refused(ios_bundle)
+    assert error.code == "E557" and "No profiles" in error.why
+
+
+def test_a_simulator_s_times_are_no_speed(tools: Tools, ios_bundle: Path) -> None:
+    result = bench(ios_bundle, SIM, **SHORT)
+    assert result.figures == () and all(record.simulated for record in result.records)
+    assert all("measured" not in record.obtained for record in result.records)
+
+
+def test_an_iphone_without_a_mac(
+    tools: Tools, ios_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = tmp_path / "bin"
+    alone.mkdir()
+    (alone / "pymobiledevice3").symlink_to(BIN / "pymobiledevice3")
+    monkeypatch.setenv("PATH", f"{alone}:/usr/bin:/bin")
+    assert refused(ios_bundle).code == "E552"
+    (tmp_path / "Bench.ipa").write_bytes(b"app")
+    monkeypatch.setenv(GIVEN, str(tmp_path / "Bench.ipa"))
+    assert bench(ios_bundle, IOS, **SHORT).figures
+
+
+def test_an_android_bundle_is_refused(tools: Tools, tmp_path: Path) -> None:
+    manifest = decoder_manifest("pte-cpu", target="android-cpu")
+    write_bundle(tmp_path / "x.edgec", manifest, {"model.pte": b"x"})
+    assert refused(tmp_path / "x.edgec").code == "E460"
+
+
+def test_devices_are_listed_with_what_is_wrong(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connected, "_android", lambda: iter(()))
+    tools.answer("list-devices", answers.devices(answers.phone(mode="disabled")))
+    found = {device.address: device for device in connected_devices()[0]}
+    phone = found[IOS]
+    assert (phone.product, phone.chip, phone.state) == ("iPhone 16 Pro", "Apple A18 Pro", "developer mode off")
+    assert "Settings" in phone.fix and found[SIM].simulated and found["host"].state == "ready"
