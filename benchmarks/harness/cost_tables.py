@@ -66,6 +66,6 @@ def agreement_grid(results: Results) -> Grid:
 
 
 def failure_grid(results: Results) -> Grid:
-    """What could not be measured."""
+    """What could not be measured, or in fewer rounds than wanted."""
     rows = tuple((failure.part, failure.what) for failure in results.failures)
-    return Grid("Not measured", ("part", "why"), rows)
+    return Grid("Not measured, or less than wanted", ("part", "why"), rows)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.harness import goals
 from benchmarks.harness.grid import Grid, megabytes, number
-from benchmarks.harness.results import Results
+from benchmarks.harness.results import TIME, Results
 from benchmarks.harness.speed_tables import speed_grid
 
 BEGIN, END = "<!-- speed: begin; made by python -m benchmarks.harness.publish -->", "<!-- speed: end -->"
@@ -68,8 +68,10 @@ def _cost_row(results: Results, model: str, subject: str) -> tuple[str, ...]:
 
 
 def _closing(results: Results) -> str:
-    missing = f" Not measured: {', '.join(f.part for f in results.failures)}." if results.failures else ""
-    return f"How each figure is obtained, and its spread: [docs/benchmarking.md](docs/benchmarking.md).{missing}"
+    missing = ", ".join(f.part for f in results.failures if f.part != TIME)
+    fewer = ", ".join(f.what for f in results.failures if f.part == TIME)
+    notes = (f" Not measured: {missing}." if missing else "") + (f" In the time there was, {fewer}." if fewer else "")
+    return f"How each figure is obtained, and its spread: [docs/benchmarking.md](docs/benchmarking.md).{notes}"
 
 
 def inserted(readme: str, text: str) -> str:

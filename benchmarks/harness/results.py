@@ -172,8 +172,11 @@ class Agreement(Part):
     logits_max_abs: float
 
 
+TIME = "time"
+
+
 class Failure(Part):
-    """Something that could not be measured, and why."""
+    """Something that could not be measured, and why; of part ``TIME``: measured, in fewer rounds than wanted."""
 
     part: str
     what: str

@@ -11,7 +11,7 @@ from typing import Any
 from benchmarks.harness.artifacts import Workshop
 from benchmarks.harness.cases import Case
 from benchmarks.harness.processes import ProcessFailed, run_worker
-from benchmarks.harness.results import ContextCurve, Failure, Speed
+from benchmarks.harness.results import TIME, ContextCurve, Failure, Speed
 from benchmarks.harness.spread import spread
 from benchmarks.harness.store import Store
 from benchmarks.harness.subjects import Subject
@@ -64,7 +64,7 @@ class Rounds:
             if any(f.part == _label(turn.subject) for f in failures):
                 continue
             if turn.round >= 2 and monotonic() - began > self.budget_s:
-                failures.append(Failure(part="time", what=f"{job['kind']}: {turn.round} of {self.count} rounds"))
+                failures.append(Failure(part=TIME, what=f"{job['kind']}: {turn.round} of {self.count} rounds"))
                 break
             self.say(f"{_label(turn.subject)}, {turn.threads} threads, round {turn.round + 1}", done / len(turns))
             try:

@@ -71,7 +71,7 @@ def test_nothing_is_written_for_what_was_not_measured() -> None:
     bare = RESULTS.model_copy(update={"contexts": [], "profiles": [], "scripts": {}, "memory": []})
     titles = " ".join(grid.title for grid in grids(bare))
     assert "Long context" not in titles
-    assert "Not measured" not in titles
+    assert not any(title.startswith("Not measured") for title in titles)
     assert "where the time goes" not in titles
 
 
