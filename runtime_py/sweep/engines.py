@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, Protocol
 
@@ -78,7 +78,7 @@ class RayEngine:
         return done
 
 
-ENGINES = {"pool": PoolEngine, "ray": RayEngine}
+ENGINES: Mapping[str, Callable[[int], Engine]] = {"pool": PoolEngine, "ray": RayEngine}
 
 
 def engine_named(name: str, workers: int) -> Engine:

@@ -115,7 +115,7 @@ def _facts(bundle: Path, model: str) -> dict[str, Any]:
     }
 
 
-def _figures(measured: Done | None) -> dict[str, float]:
+def _figures(measured: Done | None) -> dict[str, Any]:
     figures = measured.answer.get("figures", []) if measured is not None else []
     return {FIGURES[figure["name"]]: figure["median"] for figure in figures if figure["name"] in FIGURES}
 

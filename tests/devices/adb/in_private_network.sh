@@ -9,7 +9,7 @@ mkdir -p /data/local/tmp
 export HOME="$WORK/home" PHONE_SAYS="$WORK/says" ANDROID_ADB_SERVER_PORT=5139 PATH="$PHONE_COMMANDS:$PATH"
 loader=$(find "$ADBD_ROOT" -name 'ld-linux-x86-64.so.2' | head -n 1)
 libraries="$ADBD_ROOT/usr/lib/x86_64-linux-gnu:$ADBD_ROOT/usr/lib/x86_64-linux-gnu/android:$ADBD_ROOT/lib/x86_64-linux-gnu"
-daemon=$(find "$ADBD_ROOT" -name adbd -type f | head -n 1)
+daemon="$ADBD_ROOT/usr/lib/android-sdk/platform-tools/adbd"
 "$PYTHON" -m tests.devices.adb.on_real_adbd says
 "$loader" --library-path "$libraries" "$daemon" > "$WORK/adbd.log" 2>&1 &
 adbd=$!

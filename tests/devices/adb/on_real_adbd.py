@@ -25,7 +25,7 @@ def measure() -> None:
     from edgec.devices.runner_files import RunnerPackage
     from edgec.runtime_py.bench import bench
 
-    transport.arm64_runner = lambda say: RunnerPackage({"runner": STAND_IN}, ("./runner",))
+    vars(transport)["arm64_runner"] = lambda say: RunnerPackage({"runner": STAND_IN}, ("./runner",))
     result = bench(os.environ["BUNDLE"], f"adb:{SERIAL}", prompt_tokens=20, new_tokens=4, warmups=0)
     print(f"records: {len(result.records)}")
     print(f"left behind: {sorted(path.name for path in Path('/data/local/tmp').iterdir())}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,13 @@ TOOLS = (EMULATOR, "aarch64-linux-gnu-g++")
 @pytest.mark.skipif(not all(map(shutil.which, TOOLS)), reason=f"needs {' and '.join(TOOLS)}")
 def test_the_phone_s_runner_is_measured_over_adb(adb_server: str, tiny_bundle: Path, tmp_path: Path) -> None:
     with LoopbackPhone(tmp_path).plugged_in() as phone:
-        shape = {"prompt_tokens": 20, "new_tokens": 4, "warmups": 1, "threads": 1, "sustained_minutes": 0.02}
+        shape: dict[str, Any] = {
+            "prompt_tokens": 20,
+            "new_tokens": 4,
+            "warmups": 1,
+            "threads": 1,
+            "sustained_minutes": 0.02,
+        }
         result = bench(tiny_bundle, f"adb:{phone.serial}", cool_down_s=0.05, cores="0", **shape)
         assert phone.left_behind() == []
     laps = [record for record in result.records if isinstance(record, RepetitionRecord)]

@@ -41,14 +41,16 @@ class Client:
             "upload": {"arn": f"arn:{fields['type']}", "url": f"https://x/{fields['name']}", "status": "INITIALIZED"}
         }
 
-    def get_upload(self, arn: str) -> dict[str, Any]:
+    def get_upload(self, **fields: Any) -> dict[str, Any]:
+        arn = str(fields["arn"])
         return {"upload": {"arn": arn, "status": self._state(arn, ["PROCESSING", self.upload]), "metadata": "bad zip"}}
 
     def schedule_run(self, **fields: Any) -> dict[str, Any]:
         self.scheduled = fields
         return {"run": {"arn": "arn:run", "status": "SCHEDULING"}}
 
-    def get_run(self, arn: str) -> dict[str, Any]:
+    def get_run(self, **fields: Any) -> dict[str, Any]:
+        arn = str(fields["arn"])
         return {
             "run": {"arn": arn, "status": self._state(arn, ["PENDING", "RUNNING", "COMPLETED"]), "result": "ERRORED"}
         }

@@ -35,7 +35,13 @@ KL = {"4bit": 0.02, "float": 0.001}
 
 
 def rung(kl: float) -> Rung:
-    numbers = {"max_abs": 1.0, "mean_abs": 0.1, "reference_max_abs": 2.0, "kl_max": kl, "top1_agreement": 0.9}
+    numbers: dict[str, Any] = {
+        "max_abs": 1.0,
+        "mean_abs": 0.1,
+        "reference_max_abs": 2.0,
+        "kl_max": kl,
+        "top1_agreement": 0.9,
+    }
     return Rung(
         half="quality",
         stage="artifact",
