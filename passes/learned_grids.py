@@ -16,6 +16,7 @@ from torch.fx import GraphModule
 
 from edgec.passes.weight_grid import QuantizedWeight
 from edgec.passes.weight_scheme import BALANCED_SET, Decision, WeightScheme
+from edgec.passes.weight_tables import WeightTable
 
 GRIDS = "edgec_grids"
 LEARNED = "learned"
@@ -107,6 +108,14 @@ def on_learned_grid(weight: Tensor, scale: Tensor, decision: Decision) -> Quanti
     integers = levels_of(decision).nearest(groups).to(torch.int8).view(rows, width)
     each = scale.repeat_interleave(rows // scale.shape[0], 0)
     return QuantizedWeight(integers, each, torch.zeros_like(each, dtype=torch.int8))
+
+
+def learned_table(weight: Tensor, scale: Tensor, decision: Decision) -> WeightTable:
+    """The same for the balanced set as a look-up table: one for each learned scale, exact in float16."""
+    found = on_learned_grid(weight, scale, decision)
+    low, high, step = _BALANCED_LEVELS
+    table = scale.view(-1, 1) * torch.arange(low, high + 1, step)
+    return WeightTable(((found.integers - low) // step).to(torch.uint8), table, len(weight) // len(table))
 
 
 def _balanced(decision: Decision) -> bool:

@@ -25,6 +25,7 @@ from edgec.passes.contract import nodes_of
 from edgec.passes.gptq import Curvature, gptq_table
 from edgec.passes.last_logits import vocabulary_linear
 from edgec.passes.layer_walk import walk_layers
+from edgec.passes.learned_grids import LEARNED, learned_scale, learned_table
 from edgec.passes.lut_form import is_lut, looked_up
 from edgec.passes.quantized_form import (
     decisions_of,
@@ -177,12 +178,15 @@ def _placed(graph: GraphModule, parameter: Node, decision: Decision, known: _Kno
     algorithm = f"{'least squares' if decision.used.kind == 'balanced' else 'k-means'}"
     algorithm += ", weighted by activations" if known.moments is not None else ""
     algorithm += ", gptq" if known.curvature is not None else ""
+    learned = _learned(graph, decision)
+    algorithm = algorithm if learned is None else LEARNED
     twin = next((d for d in decisions_of(graph) if d.same_integers(decision.placed((), algorithm))), None)
     if twin is not None:
         return decision.placed(twin.buffers, algorithm)
     stem = f"{parameter.target}_embedding" if decision.role == "embedding" else str(parameter.target)
     weight = matrix(graph, parameter)
-    made = _table(weight.reshape(decision.shape), decision, known)
+    flat = weight.reshape(decision.shape)
+    made = _table(flat, decision, known) if learned is None else learned_table(flat, learned, decision)
     tensors = {f"{stem}_index": made.indices.view(weight.shape), f"{stem}_table": made.table}
     for name, tensor in tensors.items():
         owner, _, leaf = name.rpartition(".")
@@ -200,3 +204,11 @@ def _table(weight: Tensor, decision: Decision, known: _Known) -> WeightTable:
 def _fitting(moments: Tensor | None, width: int) -> Tensor | None:
     """Moments per value of a row; a convolution's input channel counts for each of its kernel's places."""
     return None if moments is None else moments.repeat_interleave(width // len(moments))
+
+
+def _learned(graph: GraphModule, decision: Decision) -> Tensor | None:
+    """Scales that training found, one for each table that will be there."""
+    assert decision.used is not None
+    rows = decision.shape[0]
+    found = learned_scale(graph, decision)
+    return found if found is not None and found.numel() * decision.used.table_rows(rows) == rows else None

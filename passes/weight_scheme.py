@@ -29,8 +29,8 @@ class WeightScheme:
         group_rows: output channels that share a table; 0 for one table.
         sparsity: share of the weights that become zero and are left out of the file, 0..1; tables only.
         sparse_block: neighbours in a row of which each loses that share (4 with 0.5: 2:4); 0 for the whole row.
-        levels: how many integers around 0 are used of those that ``bits`` hold: 3 is ternary, 8 are three bits in a wider
-            container; 0 for all.
+        levels: how many integers around 0 are used of those that ``bits`` hold: 3 is ternary, 8 are three bits in a
+            wider container; 0 for all.
     """
 
     bits: int = 4

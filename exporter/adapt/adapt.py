@@ -12,6 +12,7 @@ from edgec.devices.targets import load_target
 from edgec.errors import InputError
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.recipes import Recipe, check_recipe, for_backend, load_recipe
+from edgec.exporter.spec import model_spec
 
 if TYPE_CHECKING:
     from edgec.exporter.adapt.checkpoint import Point
@@ -125,9 +126,16 @@ def _check(job: Job, force: bool, has_teacher: bool) -> None:
             fix="give a causal language model's folder or hub id",
             code="E506",
         )
+    context = model_spec(job.source.config).context
+    if job.settings.length > context:
+        why, fix = f"the model was made for {context}", f"use --length {context} or less"
+        raise InputError(f"sequences of {job.settings.length} tokens are too long", "--length", why, fix, "E501")
     if job.out.exists() and not force:
         raise InputError(f"{job.out} exists", "--out", fix="give another folder, or --force", code="E508")
     how = job.recipe
+    if how.prepare:
+        why = "training moves weights itself, and finds their scales where they are"
+        raise InputError(f"{how.name} rewrites weights first", "--recipe", why, "leave prepare out", "E509")
     asked = (how.shared_kv, how.weights, how.lm_head, how.embedding, how.rules, how.kv_dtype != "float32")
     if not any(asked) and not has_teacher and not job.settings.text_loss:
         raise InputError(
@@ -142,7 +150,7 @@ def _check(job: Job, force: bool, has_teacher: bool) -> None:
 def _run(job: Job, progress: Listener | None) -> Adapted:
     from edgec.exporter.adapt.batches import tokenized
     from edgec.exporter.adapt.loop import Run
-    from edgec.exporter.adapt.student import Decoder, student
+    from edgec.exporter.adapt.student import Decoder, place, student
     from edgec.exporter.adapt.texts import read_texts
     from edgec.exporter.sources.tokenizer_files import load_tokenizer
 
@@ -153,11 +161,12 @@ def _run(job: Job, progress: Listener | None) -> Adapted:
     batches = tokenized(texts, tokenizer, settings.length, settings.held_out_tokens, settings.seed)
     accelerator = _accelerator()
     traced = student(job.source, job.recipe, settings)
+    place(traced.program.graph, accelerator.device)
     learner = Decoder(traced.program, layers=settings.hidden_loss > 0)
     run = Run(
         accelerator=accelerator,
         learner=_recomputed(learner, settings),
-        teacher=_teacher(job),
+        teacher=_teacher(job, accelerator.device),
         batches=batches,
         settings=settings,
         file=_aside(job.out) / _CHECKPOINT,
@@ -187,13 +196,15 @@ def _recomputed(learner: Any, settings: Settings) -> Any:
     return learner
 
 
-def _teacher(job: Job) -> Any:
+def _teacher(job: Job, device: Any) -> Any:
     """The original as a module; None where only the text teaches."""
-    from edgec.exporter.adapt.student import Decoder, teacher
+    from edgec.exporter.adapt.student import Decoder, place, teacher
 
     if job.settings.text_loss == 1 and not job.settings.hidden_loss:
         return None
-    return Decoder(teacher(job.teacher, job.settings), layers=job.settings.hidden_loss > 0)
+    program = teacher(job.teacher, job.settings)
+    place(program.graph, device)
+    return Decoder(program, layers=job.settings.hidden_loss > 0)
 
 
 def _key(job: Job, train: Any) -> str:

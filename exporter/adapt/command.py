@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -98,12 +99,11 @@ def _told(done: Adapted) -> str:
 @contextmanager
 def _listener(as_json: bool) -> Iterator[Listener]:
     """A progress bar on stderr, or one JSON object per step."""
-    console = Console(stderr=True)
     if as_json:
-        yield lambda event: console.file.write(json.dumps({"progress": vars(event)}) + "\n") and None
+        yield lambda event: print(json.dumps({"progress": vars(event)}), file=sys.stderr, flush=True)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
-    with Progress(*columns, console=console) as bar:
+    with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("adapt", total=1.0, told="preparing")
         yield lambda event: bar.update(task, completed=event.step / event.steps, told=_line(event))
 

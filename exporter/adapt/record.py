@@ -74,13 +74,17 @@ def record_of(config: Mapping[str, Any]) -> Record | None:
 
 
 def as_recorded(recipe: Recipe, config: Mapping[str, Any]) -> Recipe:
-    """The recipe with keys and values shared as the model was trained to.
+    """The recipe with keys and values shared as the model was trained to, and its weights left where they were learned.
 
     Raises:
         InputError: E505, the recipe shares otherwise.
     """
     record = record_of(config)
-    if record is None or record.mode is None or record.boundary is None:
+    if record is None:
+        return recipe
+    if record.grids:
+        recipe = replace(recipe, prepare=())
+    if record.mode is None or record.boundary is None:
         return recipe
     layers = int(config.get("num_hidden_layers", 0))
     trained = (record.mode, record.boundary)

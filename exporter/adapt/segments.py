@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.fx import GraphModule, Node
+from torch.fx.graph import CodeGen
 from torch.fx.passes.split_module import split_module
 from torch.utils.checkpoint import checkpoint
 
@@ -25,6 +26,7 @@ def recomputed(graph: GraphModule) -> nn.Module:
     for node in graph.graph.nodes:
         passed += layer_of(node) is not None
         places[node] = passed
+    graph.graph.set_codegen(CodeGen())
     pieces = split_module(graph, graph, lambda node: places[node])
     for name, piece in list(pieces.named_children()):
         if name.startswith("submod_"):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
+from torch.fx.graph import CodeGen
 
 from edgec.errors import InputError
 from edgec.exporter.adapt.attention import fuse_attention
@@ -107,14 +108,6 @@ def rounding_passes(recipe: Recipe, low_rank: int = 0) -> list[Pass]:
 
 def _captured(source: ModelSource, settings: Settings) -> Traced:
     spec = model_spec(source.config)
-    if settings.length > spec.context:
-        raise InputError(
-            what=f"sequences of {settings.length} tokens are too long",
-            where="--length",
-            why=f"the model was made for {spec.context}",
-            fix=f"use --length {spec.context} or less",
-            code="E501",
-        )
     assert source.weights is not None
     bones = skeleton(lambda: source.build_on(None, attn_implementation="edgec"))
     program = capture_decoder(bones, spec, source.weights, max(settings.length, 8), MAX_BATCH)
@@ -135,16 +128,31 @@ def make_trainable(graph: GraphModule) -> None:
             owned.setdefault(key, nn.Parameter(value.detach().float().clone()))
             owner, _, leaf = target.rpartition(".")
             graph.get_submodule(owner)._parameters[leaf] = owned[key]
-    for cast in [user for node in read for user in node.users if user.target is torch.ops.aten.to.dtype]:
-        cast.replace_all_uses_with(cast.all_input_nodes[0])
-        graph.graph.erase_node(cast)
+    for node in read:
+        if isinstance(stored[str(node.target)], nn.Parameter):
+            _drop_casts(graph, node)
     graph.recompile()
+
+
+def _drop_casts(graph: GraphModule, parameter: Node) -> None:
+    for user in list(parameter.users):
+        if user.target is torch.ops.aten.to.dtype and user.args[1] is torch.float32:
+            user.replace_all_uses_with(parameter)
+            graph.graph.erase_node(user)
 
 
 def _freeze_matrices(graph: GraphModule) -> None:
     """With adapters, the matrices stay as they are; norms and biases learn."""
     for parameter in graph.parameters():
         parameter.requires_grad_(parameter.dim() == 1)
+
+
+def place(graph: GraphModule, device: torch.device) -> None:
+    """Let the tensors that a graph makes be made on a device; captured graphs name the CPU."""
+    for node in graph.graph.nodes:
+        if "device" in node.kwargs:
+            node.kwargs = {**node.kwargs, "device": device}
+    graph.recompile()
 
 
 class Decoder(nn.Module):
@@ -168,6 +176,8 @@ class Decoder(nn.Module):
 
 
 def _expose_layers(graph: GraphModule) -> tuple[int, ...]:
+    # The captured signature knows the number of outputs; positional inputs and a tuple do not.
+    graph.graph.set_codegen(CodeGen())
     output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
     found = [(layer, node) for node in graph.graph.nodes if (layer := layer_of(node)) is not None]
     values = output.args[0]

@@ -28,8 +28,9 @@ class Texts:
 def read_texts(places: Sequence[str | Path]) -> Texts:
     """Read everything and hold out every fiftieth chunk.
 
-    A text is cut at paragraph ends into chunks of at least 4 KiB; the split depends on the text alone. Short documents
-    (lines of a JSONL file, rows of a data set) are joined first, a blank line between them.
+    A text is cut at paragraph ends into chunks of at least 4 KiB; of fewer than fifty, the last is held out. The split
+    depends on the text alone. Short documents (lines of a JSONL file, rows of a data set) are joined first, a blank
+    line between them.
 
     Args:
         places: text files, JSONL files with a ``text`` in each line, folders of both, or ``hf:NAME`` for a data set.
@@ -44,8 +45,8 @@ def read_texts(places: Sequence[str | Path]) -> Texts:
         raise InputError(
             what="there is too little text to train on",
             where=", ".join(map(str, places)),
-            why=f"one chunk of {CHUNK_BYTES} bytes in {HELD_OUT_EVERY} is held out, and there is none",
-            fix=f"give at least {HELD_OUT_EVERY * CHUNK_BYTES // 1024} KiB in one text",
+            why=f"a chunk of {CHUNK_BYTES} bytes is held out, and another one is needed to train on",
+            fix=f"give a text of at least {2 * CHUNK_BYTES // 1024} KiB, in paragraphs",
             code="E503",
         )
     return found
@@ -109,8 +110,10 @@ def _split(text: str) -> tuple[list[str], list[str]]:
     """Passages to train on, which end where a held-out one begins, and the held-out ones."""
     train: list[list[str]] = [[]]
     held_out = []
-    for index, chunk in enumerate(_chunks(text)):
-        if index % HELD_OUT_EVERY == HELD_OUT_EVERY - 1:
+    chunks = list(_chunks(text))
+    last = min(len(chunks), HELD_OUT_EVERY) - 1
+    for index, chunk in enumerate(chunks):
+        if index % HELD_OUT_EVERY == last and len(chunks) > 1:
             held_out.append(chunk)
             train.append([])
         else:

@@ -1,0 +1,215 @@
+"""What training wins back: python -m benchmarks.quality_adapt [--model NAME] [--only TEXT] [--json].
+
+Each form (few bits, shared keys and values, both) is adapted by ``edgec adapt`` on the same text, in the same order,
+for equally many steps, and compared with the float model that was trained as long: perplexity on text that neither
+saw. ``before`` is the form without training, rounded as the recipe's algorithm does. Teacher of all is the float model
+that was trained as long; half of the loss is the text's own. Every run leaves its curve in ``training.json``; one that
+was stopped goes on when the script is called again. All figures are measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = ROOT.parent / "shared" / "data"
+RECIPES = ROOT / "benchmarks" / "recipes"
+BASELINE = "float"
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a model is adapted to. ``goal``: the most by which perplexity may exceed the float model's, as a share."""
+
+    name: str
+    recipe: str
+    goal: float | None = None
+
+
+FORMS = (
+    Form(BASELINE, "float"),
+    Form("8-bit", "8bit"),
+    Form("4-bit", "4bit", 0.01),
+    Form("3-bit", str(RECIPES / "three-bit.toml")),
+    Form("2-bit", "balanced2", 0.10),
+    Form("ternary", str(RECIPES / "ternary.toml")),
+    Form("shared KV, reuse", str(RECIPES / "shared-reuse.toml"), 0.05),
+    Form("shared KV, project", str(RECIPES / "shared-project.toml"), 0.03),
+    Form("2-bit, shared KV", str(ROOT / "examples/two_bit_shared_kv/two-bit-shared.toml"), 0.12),
+)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A trained model, its text, and how long it is trained."""
+
+    name: str
+    model: Path
+    texts: tuple[Path, ...]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+SUBJECTS = {
+    "stories260K": Subject(
+        "stories260K",
+        DATA / "models" / "stories260K",
+        (DATA / "text" / "tinystories_1000.json",),
+        {"steps": 1500, "batch": 8, "length": 128, "learning_rate": 1e-3, "scale_rate": 1e-3},
+    ),
+    "tiny-llama": Subject(
+        "tiny-llama",
+        ROOT / "examples" / "tiny-llama",
+        (DATA / "text" / "tinyshakespeare.txt", DATA / "text" / "war-and-peace.txt"),
+        {"steps": 300, "batch": 4, "length": 256, "learning_rate": 7e-4, "scale_rate": 1e-3},
+    ),
+}
+TEXT_LOSS = 0.5
+EVALUATIONS = 12
+
+
+@dataclass(frozen=True)
+class Row:
+    """One form of one model.
+
+    Attributes:
+        before: nats per token of held-out text without training.
+        after: with it.
+        baseline: of the float model, trained as long.
+        tokens: of text trained on.
+        curve: (tokens, nats) on the way.
+    """
+
+    model: str
+    form: str
+    before: float
+    after: float
+    baseline: float
+    tokens: int
+    goal: float | None
+    curve: tuple[tuple[int, float], ...]
+
+    @property
+    def excess(self) -> float:
+        """By how much perplexity exceeds the float model's, as a share."""
+        return math.exp(self.after - self.baseline) - 1
+
+    @property
+    def tokens_to_goal(self) -> int | None:
+        """The tokens after which the goal was met for good, or None."""
+        if self.goal is None:
+            return None
+        met = [nats <= self.baseline + math.log1p(self.goal) for _, nats in self.curve]
+        first = len(met) - next((i for i, good in enumerate(reversed(met)) if not good), len(met))
+        return self.curve[first][0] if first < len(met) else None
+
+
+def measure(subject: Subject, build: Path, only: str = "", steps: int | None = None) -> Iterator[Row]:
+    """A row for the float model and for every form whose name contains ``only``."""
+    folder = build / subject.name
+    texts = [_plain(text, folder) for text in subject.texts]
+    baseline = _trained(subject, FORMS[0], folder, texts, None, steps)
+    for form in FORMS:
+        if form.name == BASELINE or only in form.name:
+            run = baseline if form.name == BASELINE else folder / _slug(form.name)
+            run = run if run is baseline else _trained(subject, form, folder, texts, baseline, steps)
+            yield _row(subject, form, run, baseline)
+
+
+def _trained(
+    subject: Subject, form: Form, folder: Path, texts: Sequence[Path], teacher: Path | None, steps: int | None
+) -> Path:
+    """The adapted model's folder; trained now if it is not there."""
+    from edgec.exporter.adapt.adapt import adapt
+    from edgec.exporter.adapt.settings import Settings
+
+    out = folder / _slug(form.name)
+    given = {**subject.settings, **({"steps": steps} if steps else {})}
+    settings = Settings(
+        text_loss=TEXT_LOSS if teacher else 1.0,
+        evaluate_every=max(1, given["steps"] // EVALUATIONS),
+        held_out_tokens=8192,
+        checkpoint_every=25,
+        **given,
+    )
+    if not out.is_dir():
+        adapt(subject.model, recipe=form.recipe, text=texts, teacher=teacher, out=out, settings=settings)
+    return out
+
+
+def _row(subject: Subject, form: Form, run: Path, baseline: Path) -> Row:
+    curve, plain = (json.loads((each / "training.json").read_text())["curve"] for each in (run, baseline))
+    points = tuple((point["tokens"], point["held_out"]) for point in curve)
+    last = curve[-1]
+    found = (curve[0]["held_out"], last["held_out"], plain[-1]["held_out"], last["tokens"])
+    return Row(subject.name, form.name, *found, form.goal, points)
+
+
+def _slug(name: str) -> str:
+    return name.replace(",", "").replace(" ", "-").lower()
+
+
+def _plain(text: Path, folder: Path) -> Path:
+    """Stories come as one JSON list; ``adapt`` reads plain text."""
+    if text.suffix != ".json":
+        return text
+    folder.mkdir(parents=True, exist_ok=True)
+    plain = folder / f"{text.stem}.txt"
+    plain.write_text("\n\n".join(json.loads(text.read_text())))
+    return plain
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows as a Markdown table."""
+    heads = ("model", "form", "before, nats/token", "adapted", "float, as long", "perplexity over float's", "goal")
+    heads = (*heads, "tokens to the goal", "tokens")
+    return "\n".join([f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *map(_line, rows)])
+
+
+def _line(row: Row) -> str:
+    goal = "" if row.goal is None else f"{row.goal:.0%}"
+    reached = "" if row.goal is None else "not reached" if row.tokens_to_goal is None else f"{row.tokens_to_goal:,}"
+    cells = (row.model, row.form, f"{row.before:.4f}", f"{row.after:.4f}", f"{row.baseline:.4f}", f"{row.excess:+.1%}")
+    return f"| {' | '.join((*cells, goal, reached, f'{row.tokens:,}'))} |"
+
+
+def plot(rows: Sequence[Row]) -> str:
+    """The learning curves as SVG, a chart for each model."""
+    from edgec.runtime_py.svg import Series, line_chart, stack
+
+    charts = []
+    for model in dict.fromkeys(row.model for row in rows):
+        lines = [
+            Series(row.form, tuple(float(x) for x, _ in row.curve[1:]), tuple(y for _, y in row.curve[1:]))
+            for row in rows
+            if row.model == model
+        ]
+        charts.append(line_chart(f"{model}: held-out loss (measured)", "tokens", "nats per token", lines))
+    return stack(charts)
+
+
+def main(write: Callable[[str], None] = print) -> None:
+    """Train what is missing, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--model", choices=tuple(SUBJECTS), action="append", help="repeatable; default: all")
+    parser.add_argument("--only", default="", help="forms whose name contains this text")
+    parser.add_argument("--steps", type=int, help="updates, in place of the model's own")
+    parser.add_argument("--build", type=Path, default=Path("build/bench/adapt"))
+    parser.add_argument("--plot", type=Path, help="write the learning curves as SVG")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    chosen = [SUBJECTS[name] for name in options.model or SUBJECTS]
+    rows = [row for subject in chosen for row in measure(subject, options.build, options.only, options.steps)]
+    if options.plot:
+        options.plot.write_text(plot(rows))
+    found = [{**asdict(row), "excess": row.excess, "tokens_to_goal": row.tokens_to_goal} for row in rows]
+    write(json.dumps({"obtained": "measured", "rows": found}) if options.json else table(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""The benchmarks of shared KV and of training on little: what they must find whatever the speed."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from benchmarks import quality_adapt, shared_kv
+from benchmarks.harness.models import TINY
+from edgec.exporter.recipes import load_recipe
+
+
+def row(kv: int, ttft: float, planned: int) -> shared_kv.Row:
+    plain = shared_kv.Way(1000, 1000, 8000, (99.0, 100.0, 101.0))
+    return shared_kv.Row("m", 8, 5, 512, 1, plain, shared_kv.Way(1000, planned, kv, (ttft,) * 3))
+
+
+@pytest.mark.parametrize(
+    ("kv", "ttft", "planned", "missed"),
+    [(5000, 65.0, 1020, set()), (5001, 65.0, 1020, {"kv"}), (5000, 66.0, 1020, {"ttft"}), (5000, 65.0, 960, {"size"})],
+)
+def test_goals_of_shared_kv(kv: int, ttft: float, planned: int, missed: set[str]) -> None:
+    found = row(kv, ttft, planned)
+    assert {name for name, met in found.goals.items() if not met} == missed
+    assert ("met" in shared_kv.table([found])) is not missed
+
+
+@pytest.mark.slow
+def test_a_tiny_model_is_measured_both_ways(tmp_path: Path) -> None:
+    found = shared_kv.measure(TINY, tmp_path, prompt=32, threads=1, rounds=1)
+    assert found.kept == 1 and found.layers == 2 and found.goals["kv"]
+    assert len(found.plain.ttft_ms) == len(found.shared.ttft_ms) >= 5
+    assert found.shared.file_bytes < found.plain.file_bytes
+
+
+def trained(*nats: float) -> quality_adapt.Row:
+    curve = tuple((1000 * step, value) for step, value in enumerate(nats))
+    return quality_adapt.Row("m", "f", nats[0], nats[-1], 1.0, curve[-1][0], 0.10, curve)
+
+
+def test_the_goal_is_reached_where_it_is_kept() -> None:
+    just = 1.0 + math.log1p(0.0999)
+    assert trained(3.0, 1.2, just, just).tokens_to_goal == 2000
+    assert trained(3.0, just, 1.2, just).tokens_to_goal == 3000
+    assert trained(3.0, just, just, 1.2).tokens_to_goal is None
+    assert trained(3.0, 1.0 + math.log1p(0.25)).excess == pytest.approx(0.25)
+    assert "not reached" in quality_adapt.table([trained(3.0, 2.0)])
+
+
+def test_every_form_has_its_recipe() -> None:
+    for form in quality_adapt.FORMS:
+        assert load_recipe(form.recipe).name

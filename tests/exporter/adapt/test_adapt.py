@@ -1,0 +1,185 @@
+"""``edgec adapt`` as a whole: trains, writes a folder, and what is exported from it is what was trained."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+import edgec
+from edgec.errors import InputError
+from edgec.exporter.adapt import adapt as module
+from edgec.exporter.adapt import result
+from edgec.exporter.adapt.adapt import adapt
+from edgec.exporter.adapt.loop import Event
+from edgec.exporter.adapt.record import as_recorded, record_of, recorded_grids, recorded_recipe
+from edgec.exporter.adapt.settings import Settings
+from edgec.exporter.adapt.student import Traced
+from edgec.exporter.bundle.folder import read_manifest
+from edgec.exporter.capture.decoder import attribute
+from edgec.exporter.recipes import Recipe, load_recipe, passes_for
+from edgec.exporter.sources.resolve import resolve
+from edgec.exporter.spec import model_spec
+from edgec.exporter.stages.decoder import capture, limits_of
+from edgec.passes.contract import run_passes
+from edgec.passes.fake_quantize import learned_grids
+from edgec.passes.quantized_form import decisions_of
+from edgec.passes.remove_noops import RemoveNoops
+from edgec.passes.shared_kv import SharedKv
+
+SETTINGS = Settings(steps=4, batch=2, length=32, held_out_tokens=128, evaluate_every=2, checkpoint_every=2)
+LENGTH = 24
+
+
+class Killed(Exception):
+    """Stands for a process that ends where it is."""
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[Traced]:
+    """The trained graphs, as they are handed over to be written."""
+    found: list[Traced] = []
+    written = result.write_result
+
+    def spy(out: Path, source: object, learner: Traced, *rest: object) -> None:
+        found.append(learner)
+        written(out, source, learner, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(result, "write_result", spy)
+    return found
+
+
+def logits(graph: torch.fx.GraphModule) -> Tensor:
+    with torch.no_grad():
+        output = graph(torch.arange(10, 10 + LENGTH)[None], torch.arange(LENGTH))
+    first: Tensor = output[0] if isinstance(output, (tuple, list)) else output
+    return first
+
+
+def test_what_is_exported_is_what_was_trained(
+    tiny_folder: Path, story: Path, recipe: Path, tmp_path: Path, seen: list[Traced]
+) -> None:
+    done = adapt(tiny_folder, recipe=recipe, text=[story], out=tmp_path / "healed", settings=SETTINGS)
+    source = resolve(str(done.path))
+    how = as_recorded(load_recipe(recorded_recipe(done.path) or ""), source.config)
+    spec = model_spec(source.config)
+    assert source.weights is not None
+    program = capture(source, source.weights, spec, limits_of(spec, how, None))
+    sharing = SharedKv(how.boundary, how.shared_kv or "")
+    exported = run_passes(program, [RemoveNoops(), sharing, *passes_for(how)])
+    trained = seen[0].program
+    for grid in learned_grids(trained.graph):
+        decision = next(d for d in decisions_of(exported.graph) if d.name == grid.parameter)
+        assert decision.algorithm == "learned"
+        assert torch.equal(attribute(exported.graph, decision.buffers[1]), grid.scale)
+    # The trained graph rounds keys and values as well, and its attention is torch's: sums in another order, and an
+    # activation on the edge between two of its 256 steps may fall to the other side.
+    apart = (logits(exported.graph) - logits(trained.graph)).abs()
+    assert float(apart.mean()) < 0.02 * float(logits(trained.graph).std())
+
+
+def test_the_folder_is_exported_unchanged(tiny_folder: Path, story: Path, recipe: Path, tmp_path: Path) -> None:
+    done = adapt(tiny_folder, recipe=recipe, text=[story], out=tmp_path / "healed", settings=SETTINGS)
+    manifest = read_manifest(edgec.export(done.path, out=tmp_path / "healed.edgec"))
+    assert all(rung.passed for rung in manifest.parity if rung.gated)
+    mode = load_recipe(recipe).shared_kv
+    layers = {state.layer for state in manifest.states}
+    assert layers == ({0} if mode == "reuse" else {0, 1})
+    names = {file.name for file in done.path.iterdir()}
+    assert names >= {"README.md", "config.json", "everything.toml", "model.safetensors", "report.html", "training.json"}
+    report = (done.path / "report.html").read_text()
+    assert "<svg" in report and "http" not in report.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_a_float_recipe_goes_on_training_on_the_text(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
+    settings = replace(SETTINGS, steps=20, text_loss=1.0, learning_rate=3e-3, evaluate_every=10)
+    done = adapt(tiny_folder, recipe="float", text=[story], out=tmp_path / "longer", settings=settings)
+    assert done.curve[-1].held_out < done.curve[0].held_out - 0.2
+    assert done.curve[-1].divergence is None and done.curve[0].tokens == 0
+    source = resolve(str(done.path))
+    assert record_of(source.config) is not None and recorded_grids(source) == []
+    table = json.loads((done.path / "training.json").read_text())
+    assert table["obtained"] == "measured" and len(table["curve"]) == 3
+
+
+def test_the_stored_model_is_the_rounded_one(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
+    done = adapt(tiny_folder, recipe="balanced2", text=[story], out=tmp_path / "two", settings=SETTINGS)
+    source = resolve(str(done.path))
+    assert source.weights is not None
+    weight = source.weights.tensor("model.layers.0.mlp.up_proj.weight")
+    assert all(len(row.unique()) <= 4 for row in weight)
+
+
+@pytest.mark.parametrize("more", [{"low_rank": 4}, {"recompute": True}, {"hidden_loss": 0.5}, {"accumulation": 2}])
+def test_every_way_of_training_trains(tiny_folder: Path, story: Path, tmp_path: Path, more: dict[str, int]) -> None:
+    settings = replace(SETTINGS, **more, ema=0.5)
+    done = adapt(tiny_folder, recipe="balanced2", text=[story], out=tmp_path / "way", settings=settings)
+    assert all(math.isfinite(point.held_out) for point in done.curve)
+    assert done.curve[-1].held_out != done.curve[0].held_out
+
+
+def test_a_stopped_run_ends_as_if_it_had_not_been(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
+    def stop(event: Event) -> None:
+        if event.step == 3:
+            raise Killed
+
+    settings = replace(SETTINGS, steps=6, ema=0.9)
+    arguments = {"recipe": "balanced2", "text": [story], "settings": settings}
+    whole = adapt(tiny_folder, out=tmp_path / "whole", **arguments)  # type: ignore[arg-type]
+    with pytest.raises(Killed):
+        adapt(tiny_folder, out=tmp_path / "parts", progress=stop, **arguments)  # type: ignore[arg-type]
+    assert not (tmp_path / "parts").exists() and (tmp_path / ".parts.adapt" / "checkpoint.pt").is_file()
+    steps: list[int] = []
+    parts = adapt(tiny_folder, out=tmp_path / "parts", progress=lambda e: steps.append(e.step), **arguments)  # type: ignore[arg-type]
+    assert steps == [3, 4, 5, 6]
+    # the same float32 operations in the same order
+    assert parts.curve[-1].held_out == pytest.approx(whole.curve[-1].held_out, abs=1e-6)
+    assert [p.loss for p in parts.curve] == pytest.approx([p.loss for p in whole.curve], abs=1e-6)
+    assert not (tmp_path / ".parts.adapt").exists()
+
+
+def test_what_cannot_be_trained_is_refused(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    cases = [
+        ({"recipe": "float"}, "E506"),
+        ({"recipe": "4bit", "out": tmp_path / "taken"}, "E508"),
+        ({"recipe": "lut4", "target": "iphone"}, "E509"),
+        ({"recipe": "4bit", "settings": replace(SETTINGS, length=100_000)}, "E501"),
+    ]
+    for arguments, code in cases:
+        given = {"out": tmp_path / "new", "settings": SETTINGS, "text": [story], **arguments}
+        with pytest.raises(InputError) as caught:
+            adapt(tiny_folder, **given)  # type: ignore[arg-type]
+        assert caught.value.code == code
+
+
+def test_a_recipe_against_the_record_is_refused() -> None:
+    config = {"num_hidden_layers": 8, "edgec": {"mode": "reuse", "boundary": 5}}
+    assert as_recorded(Recipe("plain"), config).shared_kv == "reuse"
+    assert as_recorded(Recipe("same", shared_kv="reuse", boundary=0.625), config).boundary == 5
+    with pytest.raises(InputError) as caught:
+        as_recorded(Recipe("other", shared_kv="project", boundary=0.625), config)
+    assert caught.value.code == "E505"
+
+
+def test_a_damaged_record_is_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        record_of({"edgec": {"grids": {"x": {"bits": 2}}}})
+    assert caught.value.code == "E505"
+
+
+def test_the_checkpoint_knows_its_run(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
+    def stop(event: Event) -> None:
+        raise Killed
+
+    settings = replace(SETTINGS, checkpoint_every=1)
+    for again in (settings, replace(settings, seed=1)):
+        with pytest.raises((Killed, InputError)) as caught:
+            adapt(tiny_folder, recipe="4bit", text=[story], out=tmp_path / "a", settings=again, progress=stop)
+    assert isinstance(caught.value, InputError) and caught.value.code == "E507"
+    assert module._aside(tmp_path / "a").is_dir()

@@ -1,0 +1,120 @@
+"""Text from wherever it lies, and a split that depends on nothing but the text."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from edgec.errors import EdgecError, InputError
+from edgec.exporter.adapt.batches import Batches, tokenized
+from edgec.exporter.adapt.texts import CHUNK_BYTES, read_texts
+from tests.runtime_py.tiny_decoder import tiny_tokenizer
+
+PARAGRAPH = "x" * (CHUNK_BYTES - 2)
+
+
+def numbered(count: int) -> str:
+    return "\n\n".join(f"{number:05d}{PARAGRAPH}" for number in range(count))
+
+
+def test_every_fiftieth_chunk_is_held_out(tmp_path: Path) -> None:
+    file = tmp_path / "long.txt"
+    file.write_text(numbered(120))
+    found = read_texts([file])
+    assert [held[:5] for held in found.held_out] == ["00049", "00099"]
+    assert len(found.train) == 3 and not any(held in "".join(found.train) for held in found.held_out)
+    assert read_texts([file]) == found
+
+
+def test_the_last_chunk_of_a_short_text_is_held_out(tmp_path: Path) -> None:
+    file = tmp_path / "short.txt"
+    file.write_text(numbered(3))
+    assert [held[:5] for held in read_texts([file]).held_out] == ["00002"]
+
+
+def trainer() -> Any:
+    """The script that trained the example model."""
+    file = Path(__file__).parents[3] / "examples" / "train_example.py"
+    spec = importlib.util.spec_from_file_location("edgec_train_example", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_example_model_was_trained_by_the_same_split(tmp_path: Path) -> None:
+    example = trainer()
+    file = tmp_path / "book.txt"
+    file.write_text("\n\n".join(f"{number} " + "words and words. " * 30 for number in range(700)))
+    found = read_texts([file])
+    assert list(found.held_out) == example.held_out_passages([file])
+    assert list(found.train) == example.training_passages([file])
+
+
+def test_lines_of_jsonl_and_folders(tmp_path: Path) -> None:
+    lines = [json.dumps({"text": f"{number:05d}{PARAGRAPH}"}) for number in range(3)]
+    (tmp_path / "a.jsonl").write_text("\n".join(lines))
+    (tmp_path / "b.txt").write_text(numbered(2))
+    (tmp_path / "ignored.bin").write_bytes(b"\xff")
+    found = read_texts([tmp_path])
+    assert len(found.held_out) == 2 and found.train[0].startswith("00000")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code"),
+    [
+        ("bad.txt", b"\xff\xfe\xff", "E502"),
+        ("bad.jsonl", b'{"title": "no text"}', "E502"),
+        ("bad2.jsonl", b"not json", "E502"),
+        ("tiny.txt", b"too little", "E503"),
+    ],
+)
+def test_unusable_text_is_refused(tmp_path: Path, name: str, content: bytes, code: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read_texts([tmp_path / name])
+    assert caught.value.code == code
+
+
+def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for place in ("nowhere.txt", "empty"):
+        with pytest.raises(InputError) as caught:
+            read_texts([tmp_path / place])
+        assert caught.value.code == "E502"
+
+
+def test_a_data_set_needs_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgec.exporter.adapt.texts.find_spec", lambda name: None)
+    with pytest.raises(EdgecError) as caught:
+        read_texts(["hf:roneneldan/TinyStories"])
+    assert caught.value.code == "E504" and caught.value.exit_code == 3
+
+
+def test_a_batch_depends_on_seed_and_number_alone(story: Path) -> None:
+    batches = tokenized(read_texts([story]), tiny_tokenizer(), 32, 200, seed=7)
+    one, other = batches.at(5, 3, 32), batches.at(5, 3, 32)
+    assert torch.equal(one, other) and one.shape == (3, 33)
+    assert not torch.equal(one, batches.at(6, 3, 32))
+    # the tiny tokenizer begins texts with <s>
+    assert one[:, 0].tolist() == [1, 1, 1] and batches.held_out[:, 0].unique().tolist() == [1]
+    assert batches.held_out.shape[1] == 33
+
+
+def test_the_last_token_of_the_text_is_reached() -> None:
+    batches = Batches(torch.arange(10), torch.zeros(1, 5, dtype=torch.int64), None, 0)
+    seen = torch.cat([batches.at(number, 8, 4).flatten() for number in range(20)])
+    assert set(seen.tolist()) == set(range(10))
+
+
+def test_a_text_shorter_than_a_sequence_is_refused(story: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        tokenized(read_texts([story]), tiny_tokenizer(), 100_000, 200_000, seed=0)
+    assert caught.value.code == "E503"
