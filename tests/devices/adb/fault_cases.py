@@ -11,6 +11,7 @@ import pytest
 
 from edgec.devices.adb import heat, link, workspace
 from edgec.devices.transport import Conditions
+from edgec.runtime_py import bench_run
 from tests.devices.phone.faults import Faults
 from tests.devices.phone.phone import LoopbackPhone
 
@@ -53,7 +54,8 @@ CASES = {
 
 
 def be_impatient(patch: pytest.MonkeyPatch) -> None:
-    """Wait seconds, not minutes; push in small chunks."""
+    """Wait seconds, not minutes; push in small chunks; load twice only."""
     patch.setattr(link, "BACK_S", 8.0)
     patch.setattr(heat, "POLL_S", 0.1)
     patch.setattr(workspace, "CHUNK", 200_000)
+    patch.setattr(bench_run, "LOADS", 1)

@@ -31,7 +31,7 @@ def test_a_fault_is_survived_or_said(
     case.prepare(phone)
     if case.code is None:
         result = bench(phone_bundle, f"adb:{phone.serial}", conditions=case.conditions, **SHORT)
-        assert len(result.records) == 13
+        assert len(result.records) == 9
     else:
         with pytest.raises(EdgecError) as caught:
             bench(phone_bundle, f"adb:{phone.serial}", conditions=case.conditions, **SHORT)
