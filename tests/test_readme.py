@@ -108,6 +108,9 @@ def workplace(tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples" / "tiny-llama").symlink_to(tiny_folder)
     (tmp_path / "held-out.txt").write_text(HELD_OUT)
+    (tmp_path / "book.txt").write_text(HELD_OUT * 10)
+    (tmp_path / "books").mkdir()
+    (tmp_path / "books" / "one.txt").write_text((HELD_OUT + "\n\n") * 100)
     (tmp_path / "my_package").mkdir()
     (tmp_path / "my_package" / "vision.py").write_text(FACTORY)
     monkeypatch.chdir(tmp_path)
@@ -135,11 +138,20 @@ def test_the_first_export_runs(workplace: Path, capsys: pytest.CaptureFixture[st
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "words", [words for words in edgec_lines("export")[1:] if "Qwen" not in words[1]], ids=" ".join
+    "words", [words for words in local(edgec_lines("export"))[1:] if "balanced2" not in words[1]], ids=" ".join
 )
 def test_the_other_local_exports_run(words: Words, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli([*words, *RANDOM]) == 0, capsys.readouterr().err
     assert len(list(workplace.glob("*.edgec"))) == 1
+
+
+@pytest.mark.slow
+def test_an_adapted_model_is_exported(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (words,) = edgec_lines("adapt")
+    assert run_cli([*words, "--steps", "4", "--length", "32"]) == 0, capsys.readouterr().err
+    export = next(words for words in edgec_lines("export") if "balanced2" in words[1])
+    assert run_cli([*export, *RANDOM]) == 0, capsys.readouterr().err
+    assert (workplace / f"{export[1]}-host.edgec" / "manifest.json").is_file()
 
 
 @pytest.mark.slow
