@@ -166,16 +166,16 @@ def _plain(text: Path, folder: Path) -> Path:
 
 def table(rows: Sequence[Row]) -> str:
     """The rows as a Markdown table."""
-    heads = ("model", "form", "before, nats/token", "adapted", "float, as long", "perplexity over float's", "goal")
-    heads = (*heads, "tokens to the goal", "tokens")
+    heads = ["model", "form", "before, nats/token", "adapted", "float, as long", "perplexity over float's", "goal"]
+    heads += ["tokens to the goal", "tokens"]
     return "\n".join([f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *map(_line, rows)])
 
 
 def _line(row: Row) -> str:
     goal = "" if row.goal is None else f"{row.goal:.0%}"
     reached = "" if row.goal is None else "not reached" if row.tokens_to_goal is None else f"{row.tokens_to_goal:,}"
-    cells = (row.model, row.form, f"{row.before:.4f}", f"{row.after:.4f}", f"{row.baseline:.4f}", f"{row.excess:+.1%}")
-    return f"| {' | '.join((*cells, goal, reached, f'{row.tokens:,}'))} |"
+    cells = [row.model, row.form, f"{row.before:.4f}", f"{row.after:.4f}", f"{row.baseline:.4f}", f"{row.excess:+.1%}"]
+    return f"| {' | '.join([*cells, goal, reached, f'{row.tokens:,}'])} |"
 
 
 def plot(rows: Sequence[Row]) -> str:

@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -116,7 +117,7 @@ def test_the_stored_model_is_the_rounded_one(tiny_folder: Path, story: Path, tmp
 
 
 @pytest.mark.parametrize("more", [{"low_rank": 4}, {"recompute": True}, {"hidden_loss": 0.5}, {"accumulation": 2}])
-def test_every_way_of_training_trains(tiny_folder: Path, story: Path, tmp_path: Path, more: dict[str, int]) -> None:
+def test_every_way_of_training_trains(tiny_folder: Path, story: Path, tmp_path: Path, more: dict[str, Any]) -> None:
     settings = replace(SETTINGS, **more, ema=0.5)
     done = adapt(tiny_folder, recipe="balanced2", text=[story], out=tmp_path / "way", settings=settings)
     assert all(math.isfinite(point.held_out) for point in done.curve)
@@ -145,16 +146,16 @@ def test_a_stopped_run_ends_as_if_it_had_not_been(tiny_folder: Path, story: Path
 
 def test_what_cannot_be_trained_is_refused(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
-    cases = [
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"recipe": "float"}, "E506"),
         ({"recipe": "4bit", "out": tmp_path / "taken"}, "E508"),
         ({"recipe": "lut4", "target": "iphone"}, "E509"),
         ({"recipe": "4bit", "settings": replace(SETTINGS, length=100_000)}, "E501"),
     ]
     for arguments, code in cases:
-        given = {"out": tmp_path / "new", "settings": SETTINGS, "text": [story], **arguments}
+        given: dict[str, Any] = {"out": tmp_path / "new", "settings": SETTINGS, "text": [story], **arguments}
         with pytest.raises(InputError) as caught:
-            adapt(tiny_folder, **given)  # type: ignore[arg-type]
+            adapt(tiny_folder, **given)
         assert caught.value.code == code
 
 

@@ -90,7 +90,9 @@ def test_an_average_stands_in_for_the_weights_and_steps_back() -> None:
 def gradients(module: Any, names: nn.Module) -> dict[str, torch.Tensor]:
     batch = torch.randint(0, 128, (2, LENGTH), generator=torch.Generator().manual_seed(0))
     names.zero_grad()
-    module(batch, torch.arange(LENGTH))[0].logsumexp(-1).square().mean().backward()
+    output = module(batch, torch.arange(LENGTH))
+    logits = output[0] if isinstance(output, (tuple, list)) else output
+    logits.logsumexp(-1).square().mean().backward()
     return {name: p.grad.clone() for name, p in names.named_parameters() if p.grad is not None}
 
 
