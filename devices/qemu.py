@@ -22,8 +22,8 @@ from edgec.devices.runner_build import Build, start_line
 from edgec.errors import ToolError
 
 EMULATOR = "qemu-aarch64"
-# A phone's core with dotprod and fp16. Not qemu's own choice: its "max" has SME, and with it XNNPACK's kernels for 8-bit
-# weights give other products than on any core without (qemu 7.2, logits up to 16 off).
+# A phone's core with dotprod and fp16. Not qemu's own "max", which has SME: with it XNNPACK's kernels for 8-bit weights
+# give other products than on any core without (qemu 7.2, logits up to 16 off).
 CPU = "cortex-a76"
 
 

@@ -37,6 +37,8 @@ class Target:
         core_clocks_hz: (cores, clock) per cluster, fastest first.
         released: year and month of its launch.
         newest_os: the newest system that it is known to run.
+        hexagon: generation of Qualcomm's NPU, e.g. ``V79``.
+        soc_model: Qualcomm's number of the chip.
         sources: field name -> where its figure was published.
         alias_of: the full name behind an alias.
     """
@@ -64,6 +66,8 @@ class Target:
     gpu_cores: int | None = None
     gpu_fp32_flops_per_s: float | None = None
     npu_ops_per_s: float | None = None
+    hexagon: str | None = None
+    soc_model: int | None = None
     released: str | None = None
     newest_os: str | None = None
     sources: tuple[tuple[str, str], ...] = ()
@@ -169,6 +173,8 @@ _FIGURES = (
     "gpu_cores",
     "gpu_fp32_flops_per_s",
     "npu_ops_per_s",
+    "hexagon",
+    "soc_model",
     "released",
     "newest_os",
 )

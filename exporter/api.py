@@ -63,7 +63,7 @@ def export(
         context: positions the artifact serves; the recipe's or the model's own by default.
         kernels: ``edgec`` or ``standard`` (those of every ExecuTorch app); the recipe's by default, and ExecuTorch's
             where edgec's cannot be compiled.
-        format: ``pte``, ``mlpackage`` or ``aimodel``, where the target has several; its first by default.
+        format: ``pte``, ``mlpackage``, ``aimodel``, ``onnx`` or ``qnn``, where the target has several; else its first.
         max_fallback: largest share of the arithmetic outside the accelerator, 0..1.
         budgets: parity budgets that replace the recipe's (``kl_mean`` nats, ``top1_agreement`` 0..1).
         text: a file with text for the parity ladder; a built-in text by default.
@@ -85,6 +85,8 @@ def export(
     from edgec.exporter.bundle.assemble import bundle_contents
     from edgec.exporter.bundle.prefix import read_system_prompt
     from edgec.exporter.pipeline import Request, compile_model
+    from edgec.backends.qnn.legality import check_chip
+    from edgec.exporter.bit_search.stage import with_bits
     from edgec.exporter.stage_cache import StageCache
     from edgec.exporter.stages.forms import form_of
     from edgec.exporter.stages.prefix import check_prompt
@@ -102,6 +104,7 @@ def export(
     if form_of(chosen).static:
         check_static(how, form_of(chosen), draft_heads=draft_heads is not None, system_prompt=system_prompt is not None)
     else:
+    check_chip(chosen, how)
         how = with_kernels(how, kernels)
     source = resolve(
         str(model),

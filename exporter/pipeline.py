@@ -40,6 +40,7 @@ from edgec.exporter.stages.compiled import (
     save_rewrite,
 )
 from edgec.exporter.stages.forms import Form, form_of
+from edgec.exporter.stages.static_choice import static_decoder_stages
 from edgec.exporter.stages.static_decoder import limits_of as static_limits
 from edgec.exporter.stages.static_module import StaticModuleStages
 from edgec.exporter.stages.static_stages import StaticDecoderStages
@@ -257,7 +258,7 @@ class _DecoderStages:
 # By whether the model is a decoder, and whether its methods have fixed shapes.
 _STAGES: Mapping[tuple[bool, bool], Callable[[Request], Any]] = {
     (True, False): _DecoderStages,
-    (True, True): StaticDecoderStages,
+    (True, True): static_decoder_stages,
     (False, False): module.ModuleStages,
     (False, True): StaticModuleStages,
 }

@@ -39,10 +39,14 @@ class Executor(Protocol):
 
 
 def engine_for(bundle: Bundle, wanted: EngineName | None = None) -> EngineName:
-    """Decide what executes a bundle, and load its libraries. Raises as ``choose_engine``."""
+    """Decide what executes a bundle, and load its libraries. Raises as ``choose_engine``, and E597 for Vulkan."""
     from edgec.runtime_py.simulated import simulator_of
 
     manifest = bundle.manifest
+    if "VulkanBackend" in manifest.runtime.backends:
+        from edgec.backends.vulkan.pte import not_here
+
+        raise not_here(bundle.path)
     return "simulated" if simulator_of(manifest) else choose_engine(manifest.runtime.operators, wanted)
 
 

@@ -22,8 +22,16 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Call = Callable[[Sequence["Tensor"]], Sequence["Tensor"]]
 _COREML, _COREAI = "edgec's interpreter of Core ML programs", "Apple's Core AI runtime for Linux"
+_ONNX = "ONNX Runtime's kernels for this CPU"
+_HEXAGON = "Qualcomm's emulation of the Hexagon processor"
 # By what the artifact's own runtime must have.
-SIMULATORS: Mapping[str, str] = {"CoreMLBackend": _COREML, "CoreML": _COREML, "CoreAI": _COREAI}
+SIMULATORS: Mapping[str, str] = {
+    "CoreMLBackend": _COREML,
+    "CoreML": _COREML,
+    "CoreAI": _COREAI,
+    "ONNXRuntime": _ONNX,
+    "QNNExecutionProvider": _HEXAGON,
+}
 
 
 def simulator_of(manifest: Manifest) -> str:

@@ -181,6 +181,8 @@ def _golden(request: Request, compiled: Compiled) -> Golden:
 def _greedy_vector(request: Request, artifact: Path, limits: Limits) -> OutputVector:
     """A short greedy continuation by the artifact itself."""
     prompt = list(request.probe.tokens[: min(_GOLDEN_PROMPT, limits.prefill_chunk, limits.context - _GOLDEN_TOKENS)])
+    if not request.form.executed:
+        return Golden(texts=texts, chat=chat)
     step, rows, tokens = step_of(artifact, request.form), [], list(prompt)
     fed = 0
     for _ in range(_GOLDEN_TOKENS):

@@ -250,7 +250,7 @@ class Manifest(Part):
     model: ModelInfo
     target: str
     target_choice: str = ""
-    format: Literal["pte", "mlpackage", "aimodel"] = "pte"
+    format: Literal["pte", "mlpackage", "aimodel", "onnx", "qnn"] = "pte"
     recipe: dict[str, Any]
     passes: list[PassInfo]
     methods: list[MethodInfo]

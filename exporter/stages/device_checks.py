@@ -19,6 +19,7 @@ from edgec.exporter.parity.static_run import Methods, run_static, static_plan
 
 _NAMES = ("compile", "predict", "placement")
 _BACKENDS = ("coreml", "coreai")
+_ELSEWHERE = {"vulkan": "Vulkan delegates run on a phone's GPU only: this artifact was lowered, never executed"}
 _EPSILON_SHARE = 0.02
 """The Neural Engine sums in float16: a token may differ where its lead is within 2 % of the largest logit."""
 
@@ -43,6 +44,8 @@ def artifact_checks(
     Raises:
         BudgetError: E468.
     """
+    if target.backend in _ELSEWHERE:
+        return [DeviceCheck(name="predict", status="not run", note=_ELSEWHERE[target.backend])]
     if target.backend not in _BACKENDS:
         return []
     if target.format != "mlpackage":

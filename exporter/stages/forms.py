@@ -31,6 +31,11 @@ class Form:
         state_multiple: a state's last dimension is a multiple of it.
         convolutions: linear layers are 1x1 convolutions.
         updates: who writes the states: the methods ``in_place``, or the ``caller``.
+        calibrated: lowered to fixed point, with ranges that are measured on a text.
+        executed: something here can execute the artifact; without it the ladder ends with its graphs.
+        half: static methods compute and hold floats in float16; without it in float32.
+        caches: what a recipe may ask of static states.
+        neural_engine: Apple's rules are checked before lowering.
     """
 
     artifact: str
@@ -46,6 +51,11 @@ class Form:
     state_multiple: int = 32
     convolutions: bool = True
     updates: str = "in_place"
+    calibrated: bool = False
+    executed: bool = True
+    half: bool = True
+    caches: tuple[str, ...] = ("float16", "float32")
+    neural_engine: bool = True
 
 
 _COREML, _BACKENDS = ("coremltools",), "edgec.backends"
@@ -58,9 +68,46 @@ FORMS: Mapping[tuple[str, str], Form] = {
     ("coreml", "mlpackage"): Form(
         *("model.mlpackage", True, "coremltools", f"{_BACKENDS}.coreml.mlpackage", ("CoreML",), _COREML)
     ),
+    ("qnn", "qnn"): Form(
+        *("model.qnn", True, "onnxruntime-qnn", f"{_BACKENDS}.qnn.context", ("QNNExecutionProvider",)),
+        ("onnx", "onnxscript", "onnxruntime", "onnxruntime-qnn"),
+        chunk=128,
+        context=2048,
+        linear_width=0,
+        state_multiple=1,
+        convolutions=False,
+        updates="caller",
+        half=False,
+        caches=("int8",),
+        neural_engine=False,
+        calibrated=True,
+    ),
+    ("vulkan", "pte"): Form(
+        *("model.pte", True, "executorch", f"{_BACKENDS}.vulkan.pte", ("VulkanBackend",)),
+        chunk=128,
+        linear_width=0,
+        state_multiple=4,
+        convolutions=False,
+        updates="caller",
+        half=False,
+        neural_engine=False,
+        executed=False,
+    ),
     ("coreai", "aimodel"): Form(
         *("model.aimodel", True, "coreai-core", f"{_BACKENDS}.coreai.aimodel", ("CoreAI",)),
         ("coreai-torch", "coreai-core"),
+    ),
+    ("onnx", "onnx"): Form(
+        *("model.onnx", True, "onnxruntime", f"{_BACKENDS}.onnx.folder", ("ONNXRuntime",)),
+        ("onnx", "onnxscript", "onnxruntime"),
+        chunk=128,
+        linear_width=0,
+        logits_width=1 << 31,
+        state_multiple=1,
+        convolutions=False,
+        updates="caller",
+        half=False,
+        neural_engine=False,
     ),
 }
 

@@ -61,8 +61,8 @@ def check_static(recipe: Recipe, form: Form, *, draft_heads: bool, system_prompt
     refusals = {
         "--draft-heads": draft_heads and "static methods return the logits of one row, and heads need more",
         "--system-prompt": system_prompt and "the states of this format cannot be read out here",
-        f"recipe {recipe.name}, cache.dtype": recipe.kv_dtype not in ("float16", "float32")
-        and f"its states hold float16, not {recipe.kv_dtype}",
+        f"recipe {recipe.name}, cache.dtype": recipe.kv_dtype not in form.caches
+        and f"its states hold {form.caches[0]}, not {recipe.kv_dtype}",
     }
     for where, why in refusals.items():
         if why:
@@ -99,8 +99,8 @@ def method_passes(name: str, tokens: int, limits: Limits, form: Form) -> list[Pa
         StaticMethod(name, tokens),
         PositionTables(slots(limits)),
         StaticCache(form.state_multiple, form.updates),
-        Fp16SafeNorm(),
-        SplitLinear(form.linear_width, form.logits_width),
+        *([Fp16SafeNorm()] if form.half else []),
+        *([SplitLinear(form.linear_width, form.logits_width)] if form.linear_width else []),
         *([LinearToConv2d()] if form.convolutions else []),
         FiniteMask(),
     ]

@@ -68,9 +68,9 @@ class StaticDecoderStages:
         """Lower the methods; leaves the artifact and its facts."""
         methods = self.methods or self._again(progress)
         progress.enter("lower")
-        weights = static_weight_facts(methods)
+        weights = static_weight_facts(methods, self.form.half)
         chunk = first_chunk(methods[PREFILL], self.request.probe.tokens)
-        found = findings(methods, weights, {PREFILL: [chunk]})
+        found = findings(methods, weights, {PREFILL: [chunk]}) if self.form.neural_engine else []
         path = folder / self.form.artifact
         lowered = self.backend.lower(methods, path, lambda name, done, total: progress.step(done / total, name))
         save_facts(folder, static_facts(methods, lowered, self.request.limits, weights, found))
@@ -87,6 +87,8 @@ class StaticDecoderStages:
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Any]) -> list[Rung]:
         """Execute the artifact and compare it with the graphs it was made from, and with the float model."""
         request, backend = self.request, self.backend
+        if not self.form.executed:
+            return []
         final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
         how = (request.probe, request.recipe, request.source.trained, backend.EXECUTED_BY)
         return static_decoder.artifact_rungs(backend.execute(artifact), final, reference, *how)

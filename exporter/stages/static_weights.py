@@ -16,11 +16,11 @@ from edgec.passes.lut_form import DEQUANTIZE_LUT
 from edgec.passes.quantized_form import DEQUANTIZE
 
 _VIEWS = re.compile(r"(_part\d+|_conv|_channels)+$")
-_HALF_BITS = 16
+_HALF_BITS, _FLOAT_BITS = 16, 32
 
 
-def static_weight_facts(methods: Mapping[str, Program]) -> list[WeightFact]:
-    """Every constant of the methods once, in the float16 and packed integers that phones get.
+def static_weight_facts(methods: Mapping[str, Program], half: bool = True) -> list[WeightFact]:
+    """Every constant of the methods once, in the floats and packed integers that phones get; ``half``: float16.
 
     Pieces and views of a matrix count as what they are taken from: a matrix that two methods cut in the same way is
     stored once.
@@ -30,7 +30,7 @@ def static_weight_facts(methods: Mapping[str, Program]) -> list[WeightFact]:
         states = {state.buffer for state in program.interface.states}
         for node in _leaves(program):
             if str(node.target) not in states:
-                fact = _fact(program, node)
+                fact = _fact(program, node, _HALF_BITS if half else _FLOAT_BITS)
                 held.setdefault(original(fact.name), {})[fact.name] = fact
     return [_joined(name, list(parts.values())) for name, parts in sorted(held.items())]
 
@@ -44,14 +44,14 @@ def _leaves(program: Program) -> Iterator[Node]:
     yield from (n for n in program.graph.graph.nodes if n.op == "get_attr" and n.users)
 
 
-def _fact(program: Program, node: Node) -> WeightFact:
+def _fact(program: Program, node: Node, float_bits: int) -> WeightFact:
     value: Tensor = attribute(program.graph, str(node.target))
-    bits = min((_bits(user, node, program) for user in node.users), default=None) or _plain_bits(value)
+    bits = min((_bits(user, node, program) for user in node.users), default=None) or _plain_bits(value, float_bits)
     size = -(-value.numel() * bits // 8)
     dtype = f"{'u' if value.dtype.itemsize == 1 and not value.dtype.is_signed else ''}int{bits}"
     return WeightFact(
         name=str(node.target),
-        dtype="float16" if value.is_floating_point() else dtype,
+        dtype=f"float{float_bits}" if value.is_floating_point() else dtype,
         shape=list(value.shape),
         container_bits=bits,
         information_bits=bits,
@@ -59,8 +59,8 @@ def _fact(program: Program, node: Node) -> WeightFact:
     )
 
 
-def _plain_bits(value: Tensor) -> int:
-    return _HALF_BITS if value.is_floating_point() else value.dtype.itemsize * 8
+def _plain_bits(value: Tensor, float_bits: int) -> int:
+    return float_bits if value.is_floating_point() else value.dtype.itemsize * 8
 
 
 def _bits(user: Node, leaf: Node, program: Program) -> int:

@@ -24,6 +24,8 @@ FIGURES = {
     "npu_ops_per_s",
     "released",
     "newest_os",
+    "hexagon",
+    "soc_model",
 }
 TABLES = [*chips().items(), *phones().items()]
 

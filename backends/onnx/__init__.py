@@ -1,0 +1,1 @@
+"""ONNX: static methods of a decoder, or one function, for ONNX Runtime."""

@@ -1,0 +1,55 @@
+"""The format ``onnx``: prefill.onnx and decode.onnx over one file of weights, for ONNX Runtime on a CPU.
+
+graph -> ONNX's forms (onnx_form.py) -> torch.onnx -> constants packed and shared -> folder
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from edgec.backends.onnx.methods import OnnxMethods, open_sessions
+from edgec.backends.onnx.translate import translated
+from edgec.backends.onnx.weight_file import folder_layout, write_models
+from edgec.backends.static_artifact import Progress, StaticArtifact
+from edgec.exporter.bundle.manifest import Delegation
+from edgec.exporter.bundle.pte_layout import Layout
+from edgec.exporter.parity.static_run import DECODE, PREFILL
+from edgec.exporter.program import Program
+
+EXECUTED_BY = "executed by ONNX Runtime on this machine's CPU"
+
+
+def lower(methods: Mapping[str, Program], path: Path, progress: Progress) -> StaticArtifact:
+    """Write the folder.
+
+    Raises:
+        InputError: E581, ONNX has no form for something.
+        ToolError: E582, the ONNX libraries are not installed.
+    """
+    models = {}
+    for index, (name, program) in enumerate(methods.items()):
+        progress("convert", index, len(methods) + 1)
+        models[name] = translated(program, name)
+    progress("write", len(methods), len(methods) + 1)
+    write_models(models, path)
+    operators = sum(len(model.graph) for model in models.values())
+    delegation = Delegation(
+        backend="onnx", delegates=len(models), delegated_operators=operators, delegated_share=1.0, fallbacks=[]
+    )
+    return StaticArtifact({name: program.interface for name, program in methods.items()}, delegation)
+
+
+def execute(path: Path) -> OnnxMethods:
+    """Load both methods.
+
+    Raises:
+        InputError: E583, ONNX Runtime refuses them.
+        ToolError: E582, there is no ONNX Runtime.
+    """
+    return OnnxMethods(open_sessions(path, (PREFILL, DECODE)))
+
+
+def layout(path: Path) -> Layout:
+    """Where the artifact's bytes lie."""
+    return folder_layout(path)

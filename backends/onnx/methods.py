@@ -1,0 +1,94 @@
+"""Static methods as ONNX models, executed by ONNX Runtime; keys and values are the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from edgec.backends.onnx.translate import missing
+from edgec.errors import InputError
+from edgec.exporter.parity.static_run import PREFILL, joined_logits, write_new_rows
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+_TYPES = {"tensor(float)": torch.float32, "tensor(float16)": torch.float16, "tensor(uint8)": torch.uint8}
+
+
+@dataclass
+class OnnxMethods:
+    """The methods of one model over one set of states.
+
+    Attributes:
+        sessions: by method.
+        states: what lies in them now, by name; filled at the first call.
+    """
+
+    sessions: Mapping[str, InferenceSession]
+    states: dict[str, Tensor] = field(default_factory=dict)
+
+    @property
+    def chunk(self) -> int:
+        """Tokens that one call of ``prefill`` takes."""
+        return next(int(given.shape[1]) for given in self.sessions[PREFILL].get_inputs() if given.name == "tokens")
+
+    def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Execute a method and write the rows that it returns."""
+        return joined_logits(self.outputs(method, inputs))
+
+    def outputs(self, method: str, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The same with all outputs by name; inputs that the method does not take are left out."""
+        session = self.sessions[method]
+        features = {feature.name: feature for feature in session.get_inputs()}
+        for name, feature in features.items():
+            if name not in inputs and name not in self.states:
+                self.states[name] = torch.zeros(feature.shape, dtype=_TYPES[feature.type])
+        given = {**self.states, **inputs}
+        names = [feature.name for feature in session.get_outputs()]
+        results = session.run(names, {name: given[name].numpy() for name in features})
+        outputs = dict(zip(names, map(torch.from_numpy, results), strict=True))
+        write_new_rows(self.states, outputs, int(inputs["start"]))
+        return outputs
+
+
+def cpu_session(model: Path) -> InferenceSession:
+    """A model on ONNX Runtime's CPU kernels, with torch's number of threads.
+
+    Raises:
+        InputError: E583, the runtime refuses it.
+        ToolError: E582, there is no ONNX Runtime.
+    """
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise missing("onnxruntime", error) from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    options.log_severity_level = 3
+    # Left to itself ONNX Runtime rounds the activations of 4-bit layers to 8 bits.
+    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
+    try:
+        return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime's exceptions have no common class.
+        raise refused_by_runtime(model, error) from error
+
+
+def refused_by_runtime(model: Path, error: Exception) -> InputError:
+    """E583: ONNX Runtime cannot load a model."""
+    return InputError(
+        what="ONNX Runtime refuses the model",
+        where=model.name,
+        why=" ".join(str(error).split())[:300],
+        fix="export again; report it if it happens again",
+        code="E583",
+    )
+
+
+def open_sessions(folder: Path, names: tuple[str, ...], open_one: Any = cpu_session) -> dict[str, InferenceSession]:
+    """The models NAME.onnx of a folder. Raises as ``cpu_session``."""
+    return {name: open_one(folder / f"{name}.onnx") for name in names}

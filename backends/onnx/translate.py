@@ -1,0 +1,113 @@
+"""One static method to an ONNX model in memory, by torch's own exporter."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from edgec.backends.onnx.onnx_form import DEQUANTIZE_BLOCKS, OnnxForm
+from edgec.errors import InputError, ToolError
+from edgec.exporter.capture.reexport import reexport
+from edgec.exporter.program import Program
+from edgec.passes.contract import run_pass
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+OPSET = 21
+FOUR_BITS = 22  # ONNX's number of the type INT4.
+
+
+def translated(program: Program, name: str) -> ir.Model:
+    """The method as ONNX (opset 21); names of inputs and outputs are the program's.
+
+    Raises:
+        InputError: E581, ONNX has no form for something.
+        ToolError: E582, onnx or onnxscript is not installed.
+    """
+    import torch
+
+    _check_tools()
+    written = run_pass(program, OnnxForm())
+    interface = written.interface
+    with _quiet():
+        exported = reexport(written.graph, interface)
+        try:
+            made = torch.onnx.export(
+                exported,
+                dynamo=True,
+                opset_version=OPSET,
+                input_names=[tensor.name for tensor in interface.inputs],
+                output_names=[tensor.name for tensor in interface.outputs],
+                custom_translation_table=_translations(),
+                optimize=True,
+                verbose=False,
+            )
+        except (torch.onnx.errors.OnnxExporterError, RuntimeError, NotImplementedError) as error:
+            raise _refused(name, error) from error
+    assert made is not None
+    return made.model
+
+
+def _check_tools() -> None:
+    try:
+        import onnx_ir  # noqa: F401
+        import onnxscript  # noqa: F401
+    except ImportError as error:
+        raise missing("onnxscript", error) from error
+
+
+def missing(package: str, error: ImportError) -> ToolError:
+    """E582: an ONNX library is not there."""
+    return ToolError(
+        "The ONNX libraries are not installed.",
+        where=package,
+        why=str(error),
+        fix='pip install "edgec[onnx]"',
+        code="E582",
+    )
+
+
+def _translations() -> Mapping[Any, Callable[..., Any]]:
+    """How torch's exporter writes edgec's own operators."""
+    from onnxscript import opset21
+
+    def dequantize(integers: Any, scale: Any, bits: int) -> Any:
+        rank, depth, rows = len(scale.shape), integers.shape[0], scale.shape[0]
+        # The cast is folded into the constant (``packed``).
+        held = opset21.Cast(integers, to=FOUR_BITS) if bits == 4 else integers
+        if rank == 1:
+            return opset21.DequantizeLinear(held, scale, axis=1)
+        return opset21.DequantizeLinear(held, scale, axis=0, block_size=depth // rows)
+
+    return {DEQUANTIZE_BLOCKS: dequantize}
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the exporter's remarks on packages that it does not need."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _refused(method: str, error: Exception) -> InputError:
+    cause: BaseException = error
+    while cause.__cause__ is not None:
+        cause = cause.__cause__
+    lines = [line for line in str(cause).splitlines() if line.strip()]
+    return InputError(
+        what="torch could not convert the model to ONNX",
+        where=f"method {method}",
+        why=(lines[0] if lines else type(cause).__name__)[:300],
+        fix="export without --format onnx, or report the model",
+        code="E581",
+    )

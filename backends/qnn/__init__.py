@@ -1,0 +1,1 @@
+"""Snapdragon: static methods as context binaries for the Hexagon processor, executed here in its emulation."""

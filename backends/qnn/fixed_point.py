@@ -1,0 +1,138 @@
+"""A float ONNX model in fixed point: 16-bit activations, integer weights on given grids, 8-bit keys and values.
+
+    x -> QuantizeLinear -> DequantizeLinear -> Conv(DequantizeLinear(w int4 or int8)) -> QuantizeLinear -> ...
+    key_cache uint8 -> DequantizeLinear -> ...            ... -> QuantizeLinear -> new_key_cache uint8
+
+ONNX Runtime's quantiser chooses the ranges of activations from what a text makes of them. States go in and out as
+bytes: what a call writes and what later calls read is on one grid, so that a caller only copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from edgec.backends.qnn.float_weights import Grid
+
+Range = tuple[float, float]
+_STEPS = 255
+_SMALLEST = 1e-6
+
+
+def write_fixed_point(
+    source: Path,
+    target: Path,
+    feeds: Sequence[Mapping[str, Tensor]],
+    weights: Mapping[str, Grid],
+    states: Mapping[str, Range],
+) -> None:
+    """Quantise a model.
+
+    Args:
+        source: float ONNX.
+        target: what is written, with its constants beside it where there are many.
+        feeds: the inputs of some calls, by name.
+        weights: grids of initializers, by name.
+        states: smallest and largest value of each state, by name; bytes hold them.
+    """
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize
+    from onnxruntime.quantization.execution_providers.qnn import get_qnn_qdq_config
+
+    model = onnx.load(str(source))
+    present = {tensor.name for tensor in model.graph.initializer}
+    overrides = {name: _channels(grid) for name, grid in weights.items() if name in present}
+    inputs = {given.name for given in model.graph.input}
+    for name, bounds in states.items():
+        if name in inputs:
+            # What is new is computed in 16 bits and rounded once.
+            new = {"quant_type": QuantType.QUInt16, "convert": _bytes(bounds)}
+            overrides |= {name: [_bytes(bounds)], f"new_{name}": [new]}
+    config = get_qnn_qdq_config(
+        model,
+        _reader(feeds),
+        activation_type=QuantType.QUInt16,
+        weight_type=QuantType.QInt8,
+        per_channel=True,
+        init_overrides=overrides,
+        add_qtype_converts=False,
+    )
+    # Otherwise what only moves values in front of the first layer, such as a state's transposition, stays float.
+    config.extra_options["ForceQuantizeNoInputCheck"] = True
+    quantize(model, str(target), config)
+    _states_as_bytes(target, [name for name in states if name in inputs])
+
+
+def _channels(grid: Grid) -> list[dict[str, Any]]:
+    """A grid in the quantiser's words."""
+    import numpy as np
+    from onnxruntime.quantization import QuantType
+
+    kind = {4: QuantType.QInt4, 8: QuantType.QInt8}[grid.bits]
+    common = {"quant_type": kind, "zero_point": np.array(0, np.int8)}
+    scales = [{**common, "scale": np.array(scale, np.float32)} for scale in grid.scale.tolist()]
+    return [{**scales[0], "axis": 0}, *scales[1:]]
+
+
+def _bytes(bounds: Range) -> dict[str, Any]:
+    """A state's grid: 256 steps over its range, 0 on one of them."""
+    import numpy as np
+    from onnxruntime.quantization import QuantType
+
+    low, high = min(bounds[0], 0.0), max(bounds[1], 0.0)
+    scale = max((high - low) / _STEPS, _SMALLEST)
+    zero = np.array(round(-low / scale), np.uint8)
+    return {"quant_type": QuantType.QUInt8, "scale": np.array(scale, np.float32), "zero_point": zero}
+
+
+def _reader(feeds: Sequence[Mapping[str, Tensor]]) -> Any:
+    from onnxruntime.quantization import CalibrationDataReader
+
+    class Feeds(CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.rest = iter(feeds)
+
+        def get_next(self) -> Any:
+            feed = next(self.rest, None)
+            return None if feed is None else {name: value.numpy() for name, value in feed.items()}
+
+    return Feeds()
+
+
+def _states_as_bytes(path: Path, states: Sequence[str]) -> None:
+    """States and new rows as the integers that the graph holds anyway."""
+    import onnx
+
+    model = onnx.load(str(path))
+    for name in states:
+        _input_as_bytes(model.graph, name)
+        _output_as_bytes(model.graph, f"new_{name}")
+    onnx.save(model, str(path))
+
+
+def _input_as_bytes(graph: Any, name: str) -> None:
+    import onnx
+
+    quantize = next(node for node in graph.node if node.op_type == "QuantizeLinear" and node.input[0] == name)
+    for node in graph.node:
+        if quantize.output[0] in node.input:
+            node.input[0] = name
+    graph.node.remove(quantize)
+    given = next(value for value in graph.input if value.name == name)
+    given.type.tensor_type.elem_type = onnx.TensorProto.UINT8
+
+
+def _output_as_bytes(graph: Any, name: str) -> None:
+    """What is quantised gets the output's name, and what is dequantised from it another, for readers inside."""
+    import onnx
+
+    dequantize = next(node for node in graph.node if name in node.output)
+    renamed = {name: f"{name}_dequantized", dequantize.input[0]: name}
+    for node in graph.node:
+        node.input[:] = [renamed.get(value, value) for value in node.input]
+        node.output[:] = [renamed.get(value, value) for value in node.output]
+    given = next(value for value in graph.output if value.name == name)
+    given.type.tensor_type.elem_type = onnx.TensorProto.UINT8

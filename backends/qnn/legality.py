@@ -1,0 +1,53 @@
+"""Which chips can be compiled for, and with what recipes, decided before any work: a table in ``hexagon.toml``."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgec.errors import InputError
+
+if TYPE_CHECKING:
+    from edgec.devices.targets import Target
+    from edgec.exporter.recipes import Recipe
+
+_TABLE = Path(__file__).with_name("hexagon.toml")
+
+
+def check_chip(target: Target, recipe: Recipe) -> None:
+    """Refuse a chip whose Hexagon processor lacks what every artifact needs, and floats; other formats pass.
+
+    Raises:
+        InputError: E594 for the chip, E595 for the recipe.
+    """
+    if target.format != "qnn":
+        return
+    if target.hexagon is None or target.soc_model is None:
+        raise _refused(target, "which Hexagon processor it has is not known here")
+    needs = tomllib.loads(_TABLE.read_text())["needs"]
+    lacking = [f"{feature} ({least})" for feature, least in needs.items() if _number(target.hexagon) < _number(least)]
+    if lacking:
+        raise _refused(target, f"its Hexagon {target.hexagon} lacks {', '.join(lacking)}")
+    if recipe.weights is None or recipe.lm_head is None or any(scheme is None for _, scheme in recipe.rules):
+        raise InputError(
+            what=f"{target.name} gets integer weights in every layer",
+            where=f"recipe {recipe.name}",
+            why="edgec computes in fixed point on Hexagon, and this recipe leaves weights in float",
+            fix="use --recipe 8bit, 4bit or int4-channel",
+            code="E595",
+        )
+
+
+def _number(generation: str) -> int:
+    return int(generation.removeprefix("V"))
+
+
+def _refused(target: Target, why: str) -> InputError:
+    return InputError(
+        what=f"{target.chip_name or target.phone_name} cannot be compiled for",
+        where=target.name,
+        why=why,
+        fix="use a phone with Snapdragon 8 Gen 2 or later, or the CPU (--target android-cpu)",
+        code="E594",
+    )

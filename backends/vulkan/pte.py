@@ -1,0 +1,123 @@
+"""Static methods to a .pte with Vulkan delegates; what the partitioner leaves outside runs on the phone's CPU.
+
+graph -> norms written out -> torch.export -> ExecuTorch's Vulkan partitioner -> .pte of two methods
+
+No Vulkan driver is at hand where exports are made, so nothing here executes the result: the graphs are compared up to
+the last pass, the lowering is reported on, and the manifest says that the artifact itself was never run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from edgec.backends.static_artifact import Progress, StaticArtifact
+from edgec.backends.xnnpack.norms import write_out_norms
+from edgec.errors import InputError, ToolError
+from edgec.exporter.bundle.manifest import Delegation, Fallback
+from edgec.exporter.bundle.pte_layout import Layout, read_layout
+from edgec.exporter.capture.reexport import reexport
+from edgec.exporter.parity.static_run import Methods
+from edgec.exporter.program import Program
+from edgec.passes.contract import clean, clone
+
+EXECUTED_BY = "not executed: a Vulkan delegate runs on the phone only"
+_RESULT = "getitem"
+_OUTSIDE = "Vulkan's partitioner does not take it; ExecuTorch's CPU kernel runs it, and the values cross the bus"
+
+
+def lower(methods: Mapping[str, Program], path: Path, progress: Progress) -> StaticArtifact:
+    """Write a program of all methods.
+
+    Raises:
+        InputError: E596, ExecuTorch's Vulkan backend has no form for the model.
+    """
+    exported = {}
+    for index, (name, program) in enumerate(methods.items()):
+        progress("convert", index, len(methods) + 1)
+        graph = clone(program.graph)
+        write_out_norms(graph, every=True)
+        clean(graph)
+        exported[name] = reexport(graph, program.interface)
+    progress("delegate", len(methods), len(methods) + 1)
+    try:
+        lowered = _delegated(exported)
+        with path.open("wb") as stream:
+            lowered.to_executorch().write_to_file(stream)
+    except (NotImplementedError, RuntimeError, ValueError, AssertionError, KeyError) as error:
+        raise _refused(error) from error
+    delegation, operators = _report(lowered)
+    return StaticArtifact({name: program.interface for name, program in methods.items()}, delegation, operators)
+
+
+def _delegated(exported: Mapping[str, Any]) -> Any:
+    # Registers the operators that the partitioner fuses patterns into.
+    import executorch.backends.vulkan.custom_ops_lib  # noqa: F401
+    from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
+    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
+
+    config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True)
+    partitioner = {name: [VulkanPartitioner()] for name in exported}
+    return to_edge_transform_and_lower(dict(exported), partitioner=partitioner, compile_config=config)
+
+
+def _report(lowered: Any) -> tuple[Delegation, tuple[str, ...]]:
+    """What is inside and outside Vulkan; shares count operators, not their work."""
+    from executorch.devtools.backend_debug import get_delegation_info
+
+    found = [get_delegation_info(lowered.exported_program(name).graph_module) for name in sorted(lowered.methods)]
+    outside: Counter[str] = Counter()
+    for info in found:
+        counts = {name: each.non_delegated for name, each in info.delegation_by_operator.items() if name != _RESULT}
+        outside.update({name: count for name, count in counts.items() if count})
+    within = sum(info.num_delegated_nodes for info in found)
+    total = (within + sum(outside.values())) or 1
+    delegation = Delegation(
+        backend="vulkan",
+        delegates=sum(info.num_delegated_subgraphs for info in found),
+        delegated_operators=within,
+        delegated_share=within / total,
+        fallbacks=[
+            Fallback(operator=name, count=count, reason=_OUTSIDE, share=count / total)
+            for name, count in outside.most_common()
+        ],
+    )
+    return delegation, tuple(sorted(outside))
+
+
+def execute(path: Path) -> Methods:
+    """Refuse: there is no Vulkan driver here.
+
+    Raises:
+        ToolError: E597.
+    """
+    raise not_here(path)
+
+
+def not_here(path: Path) -> ToolError:
+    """E597: what only a phone's GPU executes."""
+    return ToolError(
+        "A Vulkan artifact cannot be executed on this machine.",
+        where=str(path),
+        why="its delegates run on a phone's GPU only",
+        fix="edgec embed --platform android makes an app that runs it; export with --target android-cpu to run here",
+        code="E597",
+    )
+
+
+def layout(path: Path) -> Layout:
+    """Where the artifact's bytes lie."""
+    return read_layout(path)
+
+
+def _refused(error: Exception) -> InputError:
+    lines = [line for line in str(error).strip().splitlines() if line.strip()]
+    return InputError(
+        what="ExecuTorch's Vulkan backend could not lower the model",
+        where="vulkan",
+        why=(lines[0] if lines else type(error).__name__)[:300],
+        fix="export for the CPU (--target android-cpu), or report the model",
+        code="E596",
+    )

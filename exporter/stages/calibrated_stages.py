@@ -1,0 +1,61 @@
+"""The stages of a decoder in fixed point: ranges from a text, and one rung more in the parity ladder.
+
+graphs -> fixed point on this CPU           how much the numbers lose: reported
+fixed point on this CPU -> artifact         what the vendor's compiler makes of it: gated
+float model -> artifact                     the whole: gated for trained models
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgec.backends.qnn.context import Chip, execute_on_cpu, lower_for
+from edgec.exporter.bundle.manifest import Rung
+from edgec.exporter.parity.ladder import ROUNDED_LOWERING, Stage, lowering_rung, quality_rung
+from edgec.exporter.parity.static_run import Methods, run_static
+from edgec.exporter.program import Effect
+from edgec.exporter.progress import Progress
+from edgec.exporter.stages.compiled import Rewrite, save_facts
+from edgec.exporter.stages.decoder import quality_budget
+from edgec.exporter.stages.static_facts import static_facts
+from edgec.exporter.stages.static_stages import StaticDecoderStages
+from edgec.exporter.stages.static_weights import static_weight_facts
+
+FIXED, ARTIFACT = "fixed point", "artifact"
+
+
+@dataclass
+class CalibratedDecoderStages(StaticDecoderStages):
+    """Lower and verify for one request; the rewriting is that of all static methods."""
+
+    def lower(self, folder: Path, progress: Progress) -> None:
+        """Lower the methods; leaves the artifact, its facts, and the fixed-point models beside it."""
+        request, methods = self.request, self.methods or self._again(progress)
+        assert request.target.soc_model is not None  # refused before any work otherwise
+        progress.enter("lower")
+        weights = static_weight_facts(methods, self.form.half)
+        chip = Chip(request.target.soc_model, request.calibration or request.probe.tokens)
+        path = folder / self.form.artifact
+        lowered = lower_for(methods, path, lambda name, done, total: progress.step(done / total, name), chip)
+        save_facts(folder, static_facts(methods, lowered, request.limits, weights, []))
+        self.methods = {}
+
+    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Any]) -> list[Rung]:
+        """The graphs, the fixed-point models on this CPU, and the artifact in the vendor's emulation."""
+        request = self.request
+        final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
+        fixed = self._run(FIXED, execute_on_cpu(artifact), Effect.APPROXIMATE)
+        after = self._run(ARTIFACT, self.backend.execute(artifact), Effect.EXACT)
+        budget, trained = quality_budget(request.recipe), request.source.trained
+        text = "the same text" if not request.calibration else "a text of its own"
+        return [
+            quality_rung(final, fixed, budget, gated=False, note=f"ranges calibrated on {text}"),
+            lowering_rung(fixed, after, ROUNDED_LOWERING, rounded=True, note=self.backend.EXECUTED_BY),
+            quality_rung(reference, after, budget, gated=trained),
+        ]
+
+    def _run(self, name: str, methods: Methods, effect: Effect) -> Stage:
+        probe = self.request.probe
+        return Stage(name, run_static(methods, probe.tokens, probe.plan), effect)

@@ -1,0 +1,93 @@
+"""Static methods as ONNX say what their graphs say, with every constant stored once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+import torch
+
+import edgec
+from edgec.exporter.bundle.folder import open_bundle
+from edgec.exporter.parity.static_run import run_static
+from edgec.exporter.program import Program
+from edgec.passes.contract import Pass
+from edgec.passes.finite_mask import FiniteMask
+from edgec.passes.position_tables import PositionTables
+from edgec.passes.quantize import Quantize
+from edgec.passes.quantize_embedding import QuantizeEmbedding
+from edgec.passes.static_cache import StaticCache
+from edgec.passes.weight_scheme import WeightScheme
+from edgec.runtime_py.verify import verify
+from tests.passes.static_methods import CONTEXT, PLAN, applied, cached, methods, run, tokens
+
+pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxscript")
+
+FOUR = WeightScheme(bits=4, group_size=32, activation_bits=0)
+CHANNEL = WeightScheme(bits=4, group_size=0, activation_bits=0)
+EIGHT = WeightScheme(bits=8, group_size=0, activation_bits=0)
+ROUNDING: Mapping[str, tuple[Pass, ...]] = {
+    "float": (),
+    "4-bit groups": (Quantize((), FOUR, EIGHT), QuantizeEmbedding(8, 0)),
+    "4-bit channels": (Quantize((), CHANNEL, EIGHT), QuantizeEmbedding(8, 32)),
+}
+
+
+@lru_cache(maxsize=1)
+def programs(family: str, rounding: str) -> dict[str, Program]:
+    """Static methods whose caches are the caller's."""
+    how = [PositionTables(CONTEXT), StaticCache(1, "caller"), FiniteMask()]
+    return methods(applied(cached(family), ROUNDING[rounding]), how)
+
+
+def written(family: str, rounding: str, folder: Path) -> Path:
+    from edgec.backends.onnx.folder import lower
+
+    lower(programs(family, rounding), folder / "model.onnx", lambda name, done, total: None)
+    return folder / "model.onnx"
+
+
+@pytest.mark.parametrize(
+    ("family", "rounding"),
+    [("llama", "float"), ("llama", "4-bit groups"), ("llama", "4-bit channels"), ("gemma3_text", "float")],
+)
+def test_the_folder_says_what_the_graphs_say(family: str, rounding: str, tmp_path: Path) -> None:
+    from edgec.backends.onnx.folder import execute
+
+    wanted = run(programs(family, rounding))
+    found = run_static(execute(written(family, rounding, tmp_path)), tokens(), PLAN)
+    # Float32 on both sides, other kernels: sums in another order.
+    assert float((found - wanted).abs().max()) <= 1e-5 * float(wanted.abs().max())
+
+
+def test_methods_share_one_copy_of_each_constant_in_its_own_bits(tmp_path: Path) -> None:
+    from edgec.backends.onnx.folder import layout
+
+    folder = written("llama", "4-bit groups", tmp_path)
+    found = layout(folder)
+    assert found.artifact_bytes == sum(path.stat().st_size for path in folder.iterdir())
+    assert len({run.sha256 for run in found.stored}) == len(found.stored)
+    packed = [run for run in found.stored if run.dtype == "int4"]
+    assert packed and all(run.bytes * 2 == torch.Size(run.shape).numel() for run in packed)
+
+
+@pytest.fixture(scope="module")
+def bundle(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("onnx") / "tiny.edgec"
+    return edgec.export(tiny_folder, target="android-cpu", format="onnx", recipe="float", context=128, out=out)
+
+
+def test_an_export_ends_with_the_executed_model(bundle: Path) -> None:
+    manifest = open_bundle(bundle).manifest
+    assert (manifest.format, manifest.runtime.name) == ("onnx", "onnxruntime")
+    assert [method.name for method in manifest.methods] == ["prefill", "decode"]
+    assert manifest.parity[-1].stage == "artifact" and manifest.parity[-1].top1_agreement == 1.0
+    assert "ONNX Runtime" in manifest.parity[-1].note
+
+
+def test_the_bundle_verifies_and_generates(bundle: Path) -> None:
+    assert verify(bundle).passed
+    assert len(edgec.load(bundle).generate([3, 4, 5], max_new_tokens=4).tokens) == 4
