@@ -9,10 +9,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("cli", "exporter", "passes", "backends", "runtime_py", "devices", "src/edgec")
-CODE = re.compile(r"E[1234]\d\d")
+CODE = re.compile(r"E[12345]\d\d")
 ROW = re.compile(r"^\| (E\d{3}) \| (.+) \| (.+) \|$", re.MULTILINE)
-# E4xx: the formats of phones; such a code may be of any class.
-CLASSES = {"InputError": ("E1", "E4"), "BudgetError": ("E2", "E4"), "ToolError": ("E3", "E4")}
+# E4xx: the formats of phones, E5xx: training, calibration and devices; such a code may be of any class.
+CLASSES = {"InputError": ("E1", "E4", "E5"), "BudgetError": ("E2", "E4", "E5"), "ToolError": ("E3", "E4", "E5")}
 
 
 def _trees() -> Iterator[tuple[Path, ast.Module]]:
