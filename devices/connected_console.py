@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -33,14 +34,18 @@ def _print_faults(console: Console, faults: Sequence[EdgecError]) -> None:
 
 
 def device_table(found: Sequence[Connected]) -> Table:
-    """One row for each device."""
-    table = Table()
-    for column in ("device", "model", "chip", "system", "state", "battery", "temperature"):
-        table.add_column(column, overflow="fold", no_wrap=column in ("state", "battery", "temperature"))
+    """One row for each device; addresses are never broken, so that they can be pasted."""
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
+    for column in ("device", "model", "chip", "system", "state", "condition"):
+        table.add_column(column, overflow="fold", no_wrap=column in ("device", "condition"))
     for device in found:
-        battery = "unavailable" if device.battery_percent is None else f"{device.battery_percent:.0f} %"
-        temperature = "unavailable" if device.temperature_c is None else f"{device.temperature_c:.1f} °C"
         state = f"{device.state}, simulated" if device.simulated else device.state
-        row = (device.address, device.product, device.chip, device.system, state, battery, temperature)
+        row = (device.address, device.product, device.chip, device.system, state, _condition(device))
         table.add_row(*(text or "unavailable" for text in row))
     return table
+
+
+def _condition(device: Connected) -> str:
+    battery = None if device.battery_percent is None else f"{device.battery_percent:.0f} %"
+    temperature = None if device.temperature_c is None else f"{device.temperature_c:.1f} °C"
+    return "\n".join(filter(None, (battery, temperature)))

@@ -104,7 +104,7 @@ class Link:
         except AdbError as cause:
             raise refusal(str(cause), self.where) from cause
         except (OSError, EOFError) as cause:
-            raise lost(self.where, str(cause)) from cause
+            raise lost(self.where, "" if isinstance(cause, EOFError) else str(cause)) from cause
 
     def shell(
         self, script: str, silence_s: float = ANSWER_S, on_output: Callable[[bytes], None] = lambda data: None
