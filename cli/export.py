@@ -22,6 +22,7 @@ def export(
     revision: Annotated[str | None, typer.Option(help="Hub branch, tag or commit.")] = None,
     text: Annotated[Path | None, typer.Option(help="Text for the parity ladder.")] = None,
     calibrate: Annotated[Path | None, typer.Option(help="Text that weights are calibrated on.")] = None,
+    target_bits: Annotated[float | None, typer.Option(help="Average bits per weight, to be searched for.")] = None,
     system_prompt: Annotated[Path | None, typer.Option(help="Text to compute now and ship as KV state.")] = None,
     kernels: Annotated[str | None, typer.Option(help="edgec (fast) or standard (any ExecuTorch app).")] = None,
     draft_heads: Annotated[Path | None, typer.Option(help="Heads for speculation (safetensors).")] = None,
@@ -42,11 +43,14 @@ def export(
     edgec export Qwen/Qwen3-0.6B --target android-cpu --recipe 4bit --context 2048
 
     edgec export examples/tiny-llama --target iphone --format mlpackage --recipe float
+
+    edgec export examples/tiny-llama --target iphone --recipe lut4 --calibrate text.txt --target-bits 3.2
     """
     from edgec.exporter.command import ExportOptions, run_export
 
     source = {"random_weights": random_weights, "task": task, "revision": revision, "seed": seed}
     safety = {"allow_pickle": allow_pickle, "trust_remote_code": trust_remote_code, "force": force}
     how = {"context": context, "format": format, "kernels": kernels, "text": text, "max_fallback": max_fallback}
-    how |= {"system_prompt": system_prompt, "draft_heads": draft_heads, "calibrate": calibrate}
+    how |= {"system_prompt": system_prompt, "draft_heads": draft_heads}
+    how |= {"calibrate": calibrate, "target_bits": target_bits}
     run_export(ExportOptions(model, target, recipe, out, tuple(budget or ()), json, {**source, **safety, **how}))

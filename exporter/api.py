@@ -41,6 +41,7 @@ def export(
     budgets: Mapping[str, float] | None = None,
     text: str | Path | None = None,
     calibrate: str | Path | None = None,
+    target_bits: float | None = None,
     system_prompt: str | Path | None = None,
     draft_heads: str | Path | None = None,
     seed: int = 0,
@@ -69,6 +70,8 @@ def export(
         text: a file with text for the parity ladder; a built-in text by default.
         calibrate: a file with text like what the model will see: errors of look-up tables then count as its inputs are
             large on that text; recipes that fit whole layers (``4bit-gptq``) need it.
+        target_bits: average bits per weight of the linear layers; how many each gets is searched for on the text of
+            ``calibrate``, and written into the recipe as rules.
         system_prompt: a file with a text whose KV state the bundle ships, so that no conversation that begins with it
             computes it again.
         draft_heads: safetensors of heads (``examples/train_heads.py``) that guess tokens for speculative decoding.
@@ -82,6 +85,7 @@ def export(
         InputError: the model, an option or the output is at fault; nothing was written.
         BudgetError: E201 parity, E210 size, E220 fallback; nothing was written.
     """
+    from edgec.exporter.bit_search.stage import with_bits
     from edgec.exporter.bundle.assemble import bundle_contents
     from edgec.exporter.bundle.prefix import read_system_prompt
     from edgec.exporter.pipeline import Request, compile_model
@@ -124,13 +128,14 @@ def export(
     tokenizer = _tokenizer(source)
     prompt = read_system_prompt(Path(system_prompt), tokenizer) if system_prompt is not None else None
     heads = _heads(draft_heads)
-    known = calibration_tokens(calibrate, how, tokenizer)
+    known = calibration_tokens(calibrate, how, tokenizer, searched=target_bits is not None)
     request = Request(
         source, chosen, how, _context(source, context), _text(text), tokenizer, max_fallback, prompt, heads, known
     )
     if prompt is not None:
         check_prompt(prompt, request.limits.context)
     with StageCache() as cache:
+        request = with_bits(request, target_bits, cache, stages)
         compiled = compile_model(request, cache, stages)
         stages.enter("bundle", str(path))
         name = path.name.removesuffix(".edgec")

@@ -15,20 +15,23 @@ LAYERWISE_TOKENS = 16384
 _OPTION = "--calibrate"
 
 
-def calibration_tokens(file: str | Path | None, recipe: Recipe, tokenizer: Any) -> tuple[int, ...]:
+def calibration_tokens(
+    file: str | Path | None, recipe: Recipe, tokenizer: Any, *, searched: bool = False
+) -> tuple[int, ...]:
     """The first tokens of a calibration text; none without a file.
 
     Args:
         file: UTF-8 text like what the model will see.
         recipe: resolved for its backend; look-up tables are calibrated, and weights by the algorithms that want it.
         tokenizer: transformers' tokenizer of the model, or None.
+        searched: whether bits per layer are searched for, which looks at the text whatever the recipe is.
 
     Raises:
         InputError: E119, the file cannot be read; E442, nothing would be calibrated.
     """
     if file is None:
         return ()
-    _require_effect(recipe, tokenizer)
+    _require_effect(recipe, tokenizer, searched)
     try:
         text = Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -39,7 +42,7 @@ def calibration_tokens(file: str | Path | None, recipe: Recipe, tokenizer: Any) 
             fix=f"give a UTF-8 text file with {_OPTION}",
             code="E119",
         ) from error
-    count = LAYERWISE_TOKENS if is_layerwise(recipe) else TOKENS
+    count = LAYERWISE_TOKENS if searched or is_layerwise(recipe) else TOKENS
     return tuple(int(token) for token in tokenizer(text)["input_ids"][:count])
 
 
@@ -48,11 +51,12 @@ def is_layerwise(recipe: Recipe) -> bool:
     return recipe.algorithm == "gptq" or not {"awq", "smooth"}.isdisjoint(recipe.prepare)
 
 
-def _require_effect(recipe: Recipe, tokenizer: Any) -> None:
+def _require_effect(recipe: Recipe, tokenizer: Any, searched: bool) -> None:
     schemes = (recipe.weights, recipe.lm_head, *(scheme for _, scheme in recipe.rules))
     reasons = {
         "the model has no tokenizer that text could be read with": tokenizer is None,
-        f"recipe {recipe.name} has no calibrated algorithm, and makes no look-up tables here": not is_layerwise(recipe)
+        f"recipe {recipe.name} has no calibrated algorithm, and makes no look-up tables here": not searched
+        and not is_layerwise(recipe)
         and not any(scheme and scheme.is_table for scheme in schemes),
     }
     for why, so in reasons.items():

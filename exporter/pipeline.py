@@ -16,7 +16,7 @@ from typing import Any
 
 from edgec.devices.targets import Target
 from edgec.errors import BudgetError
-from edgec.exporter.bundle.manifest import Limits, Rung
+from edgec.exporter.bundle.manifest import BitSearch, Limits, Rung
 from edgec.exporter.bundle.prefix import SystemPrompt
 from edgec.exporter.free_memory import return_free_memory
 from edgec.exporter.parity import ladder
@@ -62,6 +62,7 @@ class Request:
         max_fallback: largest share of the arithmetic outside the accelerator, 0..1, or None.
         prompt: the system prompt to ship, or None.
         calibration: tokens of the text that weights are calibrated on; may be empty.
+        bit_search: how the bits of layers were chosen, if they were searched for.
     """
 
     source: ModelSource
@@ -74,6 +75,7 @@ class Request:
     prompt: SystemPrompt | None = None
     draft_heads: Path | None = None
     calibration: tuple[int, ...] = ()
+    bit_search: BitSearch | None = None
 
     @property
     def form(self) -> Form:

@@ -27,6 +27,7 @@ from edgec.exporter.bundle.golden import (
 from edgec.exporter.bundle.ledger import WeightRecord, check_ledger, ledger_of
 from edgec.exporter.bundle.manifest import Build, DeviceCheck, Ledger, Limits, Manifest, ModelInfo, Runtime
 from edgec.exporter.pipeline import Compiled, Request
+from edgec.exporter.recipe_text import recipe_text
 from edgec.exporter.report.page import render_report
 from edgec.exporter.sources.resolve import ModelSource
 from edgec.exporter.stage_cache import StageCache
@@ -57,13 +58,15 @@ def bundle_contents(
     ledger = size_ledger(compiled, request.form)
     manifest = _manifest(request, compiled, name, ledger, seconds)
     checks = _device_checks(request, compiled)
-    manifest = manifest.model_copy(update={"target_choice": target_choice, "device_checks": checks})
+    facts = {"target_choice": target_choice, "device_checks": checks, "bit_search": request.bit_search}
+    manifest = manifest.model_copy(update=facts)
     golden = _golden(request, compiled)
     files: Files = {
         **artifact_files(compiled.artifact),
         "golden.json": golden_bytes(golden),
         **{f"tokenizer/{file.name}": file for file in request.source.tokenizer_files},
         **_generation_config(request),
+        **_searched_recipe(request),
     }
     manifest, files = with_prefix(manifest, files, request, cache)
     return manifest, {**files, "report.html": render_report(manifest).encode()}
@@ -169,10 +172,17 @@ def _generation_config(request: Request) -> Files:
     return {"generation_config.json": json.dumps(config, indent=2, sort_keys=True).encode()} if config else {}
 
 
+def _searched_recipe(request: Request) -> Files:
+    """What a search found, as a recipe file: the same export without searching."""
+    return {"recipe.toml": recipe_text(request.recipe).encode()} if request.bit_search else {}
+
+
 def _golden(request: Request, compiled: Compiled) -> Golden:
     tokenizer = request.tokenizer
     texts = text_vectors(tokenizer) if tokenizer is not None else ()
     chat = chat_vector(tokenizer) if tokenizer is not None else None
+    if not request.form.executed:
+        return Golden(texts=texts, chat=chat)
     if compiled.facts.limits is None:
         return Golden(texts=texts, chat=chat, functions=(_function_vector(compiled, request.form),))
     return Golden(texts=texts, chat=chat, outputs=(_greedy_vector(request, compiled.artifact, compiled.facts.limits),))
@@ -181,8 +191,6 @@ def _golden(request: Request, compiled: Compiled) -> Golden:
 def _greedy_vector(request: Request, artifact: Path, limits: Limits) -> OutputVector:
     """A short greedy continuation by the artifact itself."""
     prompt = list(request.probe.tokens[: min(_GOLDEN_PROMPT, limits.prefill_chunk, limits.context - _GOLDEN_TOKENS)])
-    if not request.form.executed:
-        return Golden(texts=texts, chat=chat)
     step, rows, tokens = step_of(artifact, request.form), [], list(prompt)
     fed = 0
     for _ in range(_GOLDEN_TOKENS):

@@ -230,6 +230,31 @@ class FileInfo(Part):
     sha256: str
 
 
+class TradeOffPoint(Part):
+    """Bits per weight of the linear layers, and the divergence that goes with them, nats per token.
+
+    ``expected_kl``: from the layers' sensitivities, as if they added up; ``measured_kl``: on held-out calibration text.
+    """
+
+    bits: float
+    expected_kl: float
+    measured_kl: float
+
+
+class BitSearch(Part):
+    """How the bits of the linear layers were chosen; the recipe's rules hold the result.
+
+    ``bits``: reached, scales and tables included; ``tokens``: looked at to choose, ``held_out_tokens``: to measure.
+    """
+
+    target_bits: float
+    bits: float
+    tokens: int
+    held_out_tokens: int
+    curve: list[TradeOffPoint]
+    layers: dict[str, str]
+
+
 class Build(Part):
     """The only part that may differ between two otherwise identical exports."""
 
@@ -261,6 +286,7 @@ class Manifest(Part):
     delegation: Delegation | None = None
     device_checks: list[DeviceCheck] = []
     lint: list[LintFinding] = []
+    bit_search: BitSearch | None = None
     ledger: Ledger | None = None
     runtime: Runtime
     tools: dict[str, str]

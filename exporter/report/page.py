@@ -7,6 +7,7 @@ from html import escape
 
 from edgec.exporter.bundle.manifest import Manifest
 from edgec.exporter.report import sections
+from edgec.exporter.report.bits import bit_search
 from edgec.exporter.report.device import device_checks, lint
 from edgec.exporter.report.memory import kv_memory, ledger
 from edgec.exporter.report.parity import parity
@@ -26,6 +27,7 @@ def render_report(manifest: Manifest, bench: Sequence[Samples] = ()) -> str:
             sections.summary(manifest),
             parity(manifest),
             sections.bench(bench),
+            bit_search(manifest),
             ledger(manifest),
             sections.delegation(manifest),
             lint(manifest),

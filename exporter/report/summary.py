@@ -11,6 +11,7 @@ from rich.table import Table
 
 from edgec.exporter.bundle.golden import read_golden
 from edgec.exporter.bundle.manifest import Manifest, Rung
+from edgec.exporter.report.bits import bit_search_table
 from edgec.exporter.sources.tokenizer_check import round_trips
 
 
@@ -25,6 +26,7 @@ def summary_json(manifest: Manifest) -> dict[str, Any]:
         "delegated_share": manifest.delegation.delegated_share if manifest.delegation else None,
         "limits": manifest.limits.model_dump() if manifest.limits else None,
         "prefix": manifest.prefix.model_dump() if manifest.prefix else None,
+        "bit_search": manifest.bit_search.model_dump() if manifest.bit_search else None,
         "seconds": manifest.build.seconds,
         "peak_bytes": manifest.build.peak_bytes,
     }
@@ -34,6 +36,8 @@ def print_summary(path: Path, manifest: Manifest, console: Console | None = None
     """The same for people."""
     console = console or Console()
     console.print(ladder_table(manifest.parity))
+    if manifest.bit_search:
+        console.print(bit_search_table(manifest.bit_search))
     for line in _lines(manifest):
         console.print(line, highlight=False, soft_wrap=True)
     if (golden := path / "golden.json").is_file() and (texts := read_golden(golden).texts):

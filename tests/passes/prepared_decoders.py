@@ -7,12 +7,15 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from edgec.exporter.capture.decoder import capture_decoder, skeleton
 from edgec.exporter.parity.execution import call_plan, run_program
 from edgec.exporter.program import Program
+from edgec.exporter.spec import model_spec
 from edgec.passes.calibration import Calibration
 from edgec.passes.contract import run_pass
 from edgec.passes.fuse_rms_norm import FuseRmsNorm
-from tests.families import FAMILIES
+from tests.families import FAMILIES, build, empty_model
+from tests.passes.decoders import StateDict
 from tests.passes.deep_decoders import CHUNK, CONTEXT, ROWS, captured, tokens
 
 NAMES = ("llama", "qwen2", "qwen3", "gemma3_text", "phi3")
@@ -30,6 +33,14 @@ def uneven(name: str, seed: int = 0) -> Program:
             if parameter.dim() == 1:
                 parameter.copy_(torch.rand(parameter.shape, generator=random) * 2 - 0.5)
     return run_pass(program, FuseRmsNorm())
+
+
+def every_position(name: str) -> Program:
+    """A family's program as it is captured: logits of every position, operators that have gradients."""
+    family = next(each for each in FAMILIES if each.name == name)
+    bones = skeleton(empty_model(family.config()))
+    weights = StateDict(build(family, "eager"))
+    return capture_decoder(bones, model_spec(family.config().to_dict()), weights, CONTEXT)
 
 
 def logits(program: Program) -> Tensor:

@@ -1,0 +1,74 @@
+"""Logits of a GGUF on given tokens, after llama.cpp quantised it; runs in the peers' environment.
+
+A job says ``source`` (a float16 GGUF), ``type`` (F16, Q4_K_M, ...), ``windows`` (token ids) and ``out`` (a path
+without suffix). Vocabulary matrix and embedding stay in float16. Logits: ``out``.f32, float32 [tokens, vocabulary].
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gguf  # type: ignore[import-not-found]
+import llama_cpp as lib  # type: ignore[import-not-found]
+import numpy as np
+
+from benchmarks.peers.llama_cpp import LlamaCpp
+
+_LAST = ("token_embd.weight", "output.weight")
+
+
+def quantize(source: Path, out: Path, name: str) -> None:
+    """Quantise every matrix but the embedding.
+
+    Raises:
+        RuntimeError: llama.cpp refused.
+    """
+    chosen = lib.llama_model_quantize_default_params()
+    chosen.ftype = getattr(lib, f"LLAMA_FTYPE_MOSTLY_{name}")
+    chosen.token_embedding_type = chosen.output_tensor_type = lib.GGML_TYPE_F16
+    status = lib.llama_model_quantize(str(source).encode(), str(out).encode(), chosen)
+    if status != 0:
+        raise RuntimeError(f"llama_model_quantize returned {status} for {name}")
+
+
+def sizes(path: Path) -> tuple[float, str]:
+    """Bits per weight of the matrices but the embedding, and how many tensors have which type."""
+    tensors = [t for t in gguf.GGUFReader(path).tensors if len(t.shape) == 2 and t.name not in _LAST]
+    counts: dict[str, int] = {}
+    for tensor in tensors:
+        counts[tensor.tensor_type.name] = counts.get(tensor.tensor_type.name, 0) + 1
+    bits = 8.0 * sum(int(t.n_bytes) for t in tensors) / sum(int(t.n_elements) for t in tensors)
+    return bits, ", ".join(f"{name} x{count}" for name, count in sorted(counts.items()))
+
+
+def write_logits(model: Path, windows: Sequence[Sequence[int]], out: Path) -> int:
+    """Run every window from position 0; returns the vocabulary's size."""
+    engine = LlamaCpp(str(model), 1, max(map(len, windows)))
+    with out.open("wb") as stream:
+        for window in windows:
+            engine.feed(window, 0, len(window))
+            stream.write(np.asarray(engine.logits(), np.float32).tobytes())
+    return engine.vocab_size
+
+
+def _work(job: Mapping[str, Any]) -> dict[str, Any]:
+    source, out = Path(job["source"]), Path(job["out"])
+    model = source if job["type"] == "F16" else out.with_suffix(".gguf")
+    if job["type"] != "F16":
+        quantize(source, model, job["type"])
+    bits, types = sizes(model)
+    logits = out.with_suffix(".f32")
+    return {
+        "vocabulary": write_logits(model, job["windows"], logits),
+        "bits": bits,
+        "types": types,
+        "logits": str(logits),
+    }
+
+
+if __name__ == "__main__":
+    print("\n" + json.dumps(_work(json.load(sys.stdin))))

@@ -1,0 +1,1 @@
+"""What compression costs, measured: the parts of ``benchmarks/quality.py``."""

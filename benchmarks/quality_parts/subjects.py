@@ -1,0 +1,157 @@
+"""The two trained models, text that neither was calibrated on, and text for calibration that is never evaluated.
+
+- ``tiny-llama`` (examples/, 5 M parameters): evaluated on the passages that its training held out, calibrated on
+  windows spread over the passages that it was trained on.
+- ``stories260K`` (../shared/data): evaluated on every 25th of 1,000 TinyStories, calibrated on others of them. Whether
+  its training saw any of these stories is not recorded.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from edgec.exporter.program import Program
+    from edgec.passes.calibration import Calibration
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXTS = ROOT.parent / "shared" / "data" / "text"
+WINDOW = 256
+Call = list["Tensor"]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A trained model with its texts as tokens.
+
+    Attributes:
+        name: as the tables call it.
+        folder: config, weights, tokenizer.
+        held_out: token ids of each evaluated window, int64 [1, S].
+        known: the same for calibration; disjoint.
+        texts: one line about them.
+        joined: all of the held-out text that there is, int64 [T], for sequences longer than a window.
+    """
+
+    name: str
+    folder: Path
+    held_out: Sequence[Tensor]
+    known: Sequence[Tensor]
+    texts: str
+    joined: Tensor
+
+    @cached_property
+    def program(self) -> Program:
+        """The captured model in float32, norms fused."""
+        return float_program(self.folder, WINDOW)
+
+    @property
+    def calibration(self) -> Calibration:
+        """The known windows, each a call of its own."""
+        from edgec.passes.calibration import Calibration
+
+        return Calibration(calls=calls(self.known))
+
+    @property
+    def evaluated(self) -> int:
+        """Predicted tokens; the first one of a window follows nothing."""
+        return sum(ids.shape[1] - 1 for ids in self.held_out)
+
+    @property
+    def calibrated(self) -> int:
+        """Tokens for calibration."""
+        return sum(ids.shape[1] for ids in self.known)
+
+
+def calls(windows: Sequence[Tensor]) -> list[Call]:
+    """Tokens and positions of each window."""
+    import torch
+
+    return [[ids, torch.arange(ids.shape[1])] for ids in windows]
+
+
+def float_program(folder: Path, length: int) -> Program:
+    """A model's captured graph over float32 weights, norms fused."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from edgec.exporter.capture.decoder import capture_decoder, skeleton
+    from edgec.exporter.spec import model_spec
+    from edgec.passes.contract import run_passes
+    from edgec.passes.fuse_rms_norm import FuseRmsNorm
+    from edgec.passes.remove_noops import RemoveNoops
+
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    bones = skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
+    captured = capture_decoder(bones, model_spec(model.config.to_dict()), _StateDict(model.state_dict()), length)
+    return run_passes(captured, [RemoveNoops(), FuseRmsNorm()])
+
+
+@dataclass(frozen=True)
+class _StateDict:
+    state: dict[str, Any]
+
+    def tensor(self, name: str) -> Tensor:
+        found: Tensor = self.state[name]
+        return found
+
+
+def _windows(tokenizer: Any, text: str, count: int, length: int = WINDOW) -> list[Tensor]:
+    """Whole windows, spread evenly over a text."""
+    import torch
+
+    ids = torch.tensor(tokenizer(text).input_ids)
+    whole = ids[: len(ids) // length * length].view(-1, 1, length)
+    wanted = min(count, len(whole))
+    return [whole[i * len(whole) // wanted] for i in range(wanted)]
+
+
+def example_model(tokens: int, known: int) -> Subject:
+    """examples/tiny-llama."""
+    import torch
+    from transformers import AutoTokenizer
+
+    from examples.train_example import held_out_text, training_passages
+
+    folder = ROOT / "examples" / "tiny-llama"
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    files = [TEXTS / "tinyshakespeare.txt", TEXTS / "war-and-peace.txt"]
+    held_out = _windows(tokenizer, held_out_text(files), tokens // WINDOW)
+    joined = torch.tensor(tokenizer(held_out_text(files)).input_ids)
+    trained = _windows(tokenizer, "\n\n".join(training_passages(files)), known // WINDOW)
+    return Subject(
+        "tiny-llama", folder, held_out, trained, "held-out passages of Shakespeare and War and Peace", joined
+    )
+
+
+def stories(tokens: int, known: int) -> Subject:
+    """stories260K."""
+    import torch
+    from transformers import AutoTokenizer
+
+    folder = ROOT.parent / "shared" / "data" / "models" / "stories260K"
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    texts = json.loads((TEXTS / "tinystories_1000.json").read_text())
+
+    def read(wanted: Callable[[int], bool], total: int) -> list[Tensor]:
+        found: list[Tensor] = []
+        for index in (i for i in range(len(texts)) if wanted(i)):
+            if sum(ids.shape[1] for ids in found) >= total:
+                break
+            found.append(torch.tensor([tokenizer(texts[index]).input_ids[:WINDOW]]))
+        return found
+
+    held_out = read(lambda i: i % 25 == 0, tokens)
+    known_ones = read(lambda i: i % 25 != 0 and i % 7 == 1, known)
+    joined = torch.cat([ids[0] for ids in held_out])
+    return Subject("stories260K", folder, held_out, known_ones, "every 25th of 1,000 TinyStories", joined)
+
+
+SUBJECTS: Mapping[str, Callable[[int, int], Subject]] = {"tiny-llama": example_model, "stories260K": stories}

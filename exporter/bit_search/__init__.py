@@ -1,0 +1,1 @@
+"""Bits per layer under a budget: what each width would cost the model, and the cheapest choice."""

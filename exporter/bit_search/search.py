@@ -1,0 +1,177 @@
+"""``--target-bits``: bits for each layer under a budget, found once and written into the recipe as rules.
+
+calibration text -> 3/4: gradients and second moments -> what every width of every layer would cost -> path
+                 -> 1/4: the divergence measured at points of that path, and at the point chosen
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from edgec.errors import InputError
+from edgec.exporter.bit_search.allocation import Choice, Chosen, allocate, path, total_bits, total_loss
+from edgec.exporter.bit_search.candidates import candidates, for_layer
+from edgec.exporter.bit_search.sensitivity import choices, gradients
+from edgec.exporter.bundle.manifest import BitSearch, TradeOffPoint
+from edgec.exporter.parity.graph_run import run_calls
+from edgec.exporter.program import Program
+from edgec.exporter.progress import Progress
+from edgec.exporter.recipes import Recipe, passes_for
+from edgec.passes.calibration import Calibration
+from edgec.passes.contract import nodes_of, run_passes
+from edgec.passes.last_logits import vocabulary_linear
+from edgec.passes.quantized_form import parameter_name, parameter_of
+from edgec.passes.weight_scheme import WeightScheme
+
+_WINDOW, _WINDOWS = 256, 32
+_MEASURED = 5
+"""Points of the path, besides the chosen one, at which the divergence is measured."""
+
+
+def search_bits(
+    program: Program, recipe: Recipe, tokens: Sequence[int], target_bits: float, window: int, progress: Progress
+) -> tuple[Recipe, BitSearch]:
+    """Choose the bits of each linear layer that no rule names; the vocabulary matrix and embeddings keep theirs.
+
+    Args:
+        program: the captured decoder as it will be stored, unfused, in float.
+        recipe: resolved for its backend.
+        tokens: calibration text.
+        target_bits: average per weight of those layers, scales and tables included.
+        window: the most positions of a sequence.
+        progress: told of what is going on.
+
+    Returns:
+        the recipe with a rule for each layer, and what was found.
+
+    Raises:
+        InputError: E530, too little text; E531, the backend stores nothing so small.
+    """
+    text = _Text.split(tokens, min(_WINDOW, window))
+    layers, weights = _layers(program, recipe, text.known, progress)
+    points = list(path(layers))
+    chosen = allocate(layers, target_bits * weights)
+    if chosen is None:
+        raise _too_small(target_bits, total_bits(points[0]) / weights, recipe)
+    progress.step(0.6, "measured points")
+    shown = _spread(points, chosen)
+    measured = _measured(program, recipe, shown, text)
+    curve = [_point(point, kl, weights) for point, kl in zip(shown, measured, strict=True)]
+    schemes = {name: str(choice.scheme) for name, choice in chosen.items()}
+    bits = total_bits(chosen) / weights
+    sizes = {"tokens": _count(text.known), "held_out_tokens": _count(text.held_out)}
+    found = BitSearch(target_bits=target_bits, bits=bits, **sizes, curve=curve, layers=schemes)
+    return with_choice(recipe, chosen, bits), found
+
+
+def _layers(
+    program: Program, recipe: Recipe, known: Calibration, progress: Progress
+) -> tuple[dict[str, list[Choice]], int]:
+    """What every width of every open layer costs, and how many weights these layers have."""
+    progress.step(0.0, "gradients")
+    fisher = gradients(program, known)
+    wanted, names = candidates(recipe), _free(program, recipe)
+
+    def schemes(name: str, shape: tuple[int, int]) -> Sequence[WeightScheme]:
+        return for_layer(shape, wanted, recipe) if name in names else ()
+
+    progress.step(0.3, "widths")
+    found = choices(program, known, fisher, schemes, recipe.algorithm)
+    return found, sum(names[name] for name in found)
+
+
+@dataclass(frozen=True)
+class _Text:
+    """Windows to choose by, and others to measure on."""
+
+    known: Calibration
+    held_out: Calibration
+
+    @classmethod
+    def split(cls, tokens: Sequence[int], size: int) -> _Text:
+        """Every fourth window is held out.
+
+        Raises:
+            InputError: E530.
+        """
+        windows = [tokens[start : start + size] for start in range(0, len(tokens) - size + 1, size)][:_WINDOWS]
+        if len(windows) < 4:
+            raise InputError(
+                what=f"{len(tokens)} tokens are too few to tell layers apart",
+                where="--calibrate",
+                fix=f"give a text of at least {4 * size} tokens; {_WINDOWS * size} are used",
+                code="E530",
+            )
+        calls = [[torch.tensor([list(window)]), torch.arange(len(window))] for window in windows]
+        known = [call for i, call in enumerate(calls) if i % 4 != 3]
+        return cls(Calibration(calls=known), Calibration(calls=calls[3::4]))
+
+
+def _count(calibration: Calibration) -> int:
+    return sum(int(call[0].shape[1]) for call in calibration.given)
+
+
+def with_choice(recipe: Recipe, chosen: Chosen, bits: float) -> Recipe:
+    """The recipe with a rule for each layer; its own rules stand above them."""
+    rules = tuple((name, choice.scheme) for name, choice in chosen.items())
+    return replace(recipe, name=f"{recipe.name}, {bits:.2f} bits", rules=(*recipe.rules, *rules))
+
+
+def _free(program: Program, recipe: Recipe) -> dict[str, int]:
+    """Layers whose bits are open, with their number of weights."""
+    vocabulary, found = vocabulary_linear(program.graph), dict[str, int]()
+    for layer in nodes_of(program.graph, torch.ops.aten.linear.default):
+        parameter = parameter_of(layer.args[1])
+        if parameter is None or layer is vocabulary:
+            continue
+        name = parameter_name(parameter)
+        if not any(fnmatchcase(name, pattern) for pattern, _ in recipe.rules):
+            found[name] = program.graph.get_parameter(str(parameter.target)).numel()
+    return found
+
+
+def _spread(points: Sequence[Chosen], chosen: Chosen) -> list[Chosen]:
+    """The ends of the path, the chosen point, and some between them at even distances in bits."""
+    low, high = total_bits(points[0]), total_bits(points[-1])
+    marks = [low + (high - low) * i / (_MEASURED - 1) for i in range(_MEASURED)]
+    near = [min(points, key=lambda point: abs(total_bits(point) - mark)) for mark in marks]
+    unique = {total_bits(point): point for point in [*near, chosen]}
+    return [unique[bits] for bits in sorted(unique)]
+
+
+def _measured(program: Program, recipe: Recipe, points: Sequence[Chosen], text: _Text) -> list[float]:
+    """The divergence from the float model on held-out windows, nats per token, with nothing else compressed."""
+    plain = replace(recipe, weights=None, lm_head=None, embedding=None)
+    reference = _log_probabilities(program, text.held_out)
+    found = []
+    for point in points:
+        changed = run_passes(program, passes_for(with_choice(plain, point, 0.0), text.known))
+        pairs = zip(reference, _log_probabilities(changed, text.held_out), strict=True)
+        found.append(float(torch.cat([(a.exp() * (a - b)).sum(-1) for a, b in pairs]).mean()))
+    return found
+
+
+def _log_probabilities(program: Program, calibration: Calibration) -> list[Tensor]:
+    with torch.no_grad():
+        outputs: list[Any] = run_calls(program, list(calibration.given))
+    return [(out[0] if isinstance(out, (tuple, list)) else out)[0].log_softmax(-1) for out in outputs]
+
+
+def _point(point: Chosen, kl: float, weights: int) -> TradeOffPoint:
+    return TradeOffPoint(bits=total_bits(point) / weights, expected_kl=total_loss(point), measured_kl=kl)
+
+
+def _too_small(target_bits: float, least: float, recipe: Recipe) -> InputError:
+    return InputError(
+        what=f"no choice of widths has {target_bits:g} bits per weight",
+        where="--target-bits",
+        why=f"the smallest that {recipe.backend} stores is {least:.2f}, scales and tables included",
+        fix=f"ask for {least + 0.01:.2f} or more, or export for a target with look-up tables (iphone)",
+        code="E531",
+    )

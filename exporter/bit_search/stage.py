@@ -1,0 +1,92 @@
+"""The search as a stage of an export: kept in the stage cache, so that an interrupted export does not search again."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgec.errors import InputError
+from edgec.exporter.bundle.manifest import BitSearch
+from edgec.exporter.progress import Progress
+from edgec.exporter.recipe_text import recipe_text
+from edgec.exporter.recipes import check_recipe
+
+if TYPE_CHECKING:
+    from edgec.exporter.pipeline import Request
+    from edgec.exporter.program import Program
+    from edgec.exporter.stage_cache import StageCache
+
+_RECIPE, _FOUND = "recipe.toml", "search.json"
+
+
+def with_bits(request: Request, target_bits: float | None, cache: StageCache, progress: Progress) -> Request:
+    """The request with a rule for each layer, where an average of bits was asked for.
+
+    Raises:
+        InputError: E530, E531 as ``search_bits``; E532, the model is no decoder or there is no calibration text.
+    """
+    from edgec.exporter.pipeline import stage_inputs
+    from edgec.exporter.stage_cache import stage_key
+
+    if target_bits is None:
+        return request
+    _check(request)
+    key = stage_key({**stage_inputs(request, cache), "stage": "bits", "target_bits": target_bits})
+    progress.enter("search", cached=(known := cache.get(key)) is not None)
+    folder = known or cache.put(key, lambda place: _search(request, target_bits, place, progress))
+    return _read(request, folder)
+
+
+def _search(request: Request, target_bits: float, folder: Path, progress: Progress) -> None:
+    from edgec.exporter.bit_search.search import search_bits
+
+    program, window = _program(request), request.limits.context
+    recipe, found = search_bits(program, request.recipe, request.calibration, target_bits, window, progress)
+    (folder / _RECIPE).write_text(recipe_text(recipe))
+    (folder / _FOUND).write_text(found.model_dump_json())
+
+
+def _read(request: Request, folder: Path) -> Request:
+    from edgec.exporter.recipe_file import parse_recipe
+
+    found = BitSearch.model_validate_json((folder / _FOUND).read_text())
+    name = f"{request.recipe.name}, {found.bits:.2f} bits"
+    rules = parse_recipe(tomllib.loads((folder / _RECIPE).read_text()), name, str(folder)).rules
+    recipe = replace(request.recipe, name=name, rules=rules)
+    check_recipe(recipe, request.target.backend)
+    return replace(request, recipe=recipe, bit_search=found)
+
+
+def _program(request: Request) -> Program:
+    """The decoder as it will be stored, with plain operators that have gradients."""
+    from edgec.exporter.sources.weights import HeldWeights
+    from edgec.exporter.stages.decoder import capture
+    from edgec.passes.contract import run_passes
+    from edgec.passes.early_exit import EarlyExit
+    from edgec.passes.remove_noops import RemoveNoops
+    from edgec.passes.shared_kv import SharedKv
+
+    assert request.source.weights is not None
+    recipe = request.recipe
+    program = capture(request.source, HeldWeights(request.source.weights), request.spec, request.limits)
+    early = [EarlyExit(recipe.early_exit)] if recipe.early_exit else []
+    shared = [SharedKv(recipe.boundary, recipe.shared_kv)] if recipe.shared_kv else []
+    return run_passes(program, [RemoveNoops(), *early, *shared], in_place=True)
+
+
+def _check(request: Request) -> None:
+    reasons = {
+        "the model is no decoder": request.source.kind != "decoder",
+        "there is no --calibrate text to measure layers on": not request.calibration,
+    }
+    for why, so in reasons.items():
+        if so:
+            raise InputError(
+                what="bits per layer cannot be searched for",
+                where="--target-bits",
+                why=why,
+                fix="pass --calibrate FILE with text like what the model will see, or write rules into a recipe",
+                code="E532",
+            )

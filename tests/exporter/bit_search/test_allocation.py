@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgec.exporter.bit_search.allocation import Choice, allocate, hull, path, total_bits, total_loss
+from edgec.passes.weight_scheme import lut
+
+LAYERS = st.lists(
+    st.lists(st.tuples(st.integers(1, 40), st.integers(0, 1000)), min_size=1, max_size=5), min_size=1, max_size=4
+)
+
+
+def _choices(pairs: list[tuple[int, int]]) -> list[Choice]:
+    return [Choice(lut(4), float(bits), loss / 1000) for bits, loss in pairs]
+
+
+@given(LAYERS)
+@settings(max_examples=100, deadline=None)
+def test_no_choice_of_hull_points_within_the_bits_of_a_path_point_loses_less(
+    layers: list[list[tuple[int, int]]],
+) -> None:
+    named = {str(i): _choices(pairs) for i, pairs in enumerate(layers)}
+    everything = [dict(zip(named, found, strict=True)) for found in product(*named.values())]
+    for point in path(named):
+        rivals = [other for other in everything if total_bits(other) <= total_bits(point)]
+        assert min(total_loss(other) for other in rivals) >= total_loss(point) - 1e-12
+
+
+@given(LAYERS, st.floats(0, 160))
+@settings(max_examples=100, deadline=None)
+def test_budgets_hold(layers: list[list[tuple[int, int]]], budget: float) -> None:
+    named = {str(i): _choices(pairs) for i, pairs in enumerate(layers)}
+    found, least = allocate(named, budget), sum(min(c.bits for c in choices) for choices in named.values())
+    assert (found is None) == (least > budget)
+    if found is not None:
+        assert set(found) == set(named) and total_bits(found) <= budget
+
+
+def test_a_hull_leaves_out_what_saves_too_little() -> None:
+    found = hull(_choices([(2, 100), (3, 90), (4, 10), (6, 10), (8, 0)]))
+    assert [choice.bits for choice in found] == [2, 4, 8]
+
+
+def test_the_layer_that_matters_gets_the_bits() -> None:
+    layers = {"much": _choices([(2, 900), (4, 10)]), "little": _choices([(2, 20), (4, 10)])}
+    found = allocate(layers, 6)
+    assert found is not None and (found["much"].bits, found["little"].bits) == (4, 2)
+
+
+@pytest.mark.parametrize("budget", [4, 1e9])
+def test_ends_of_the_path(budget: float) -> None:
+    layers = {"a": _choices([(2, 900), (4, 10)]), "b": _choices([(2, 20), (4, 10)])}
+    found = allocate(layers, budget)
+    assert found is not None and total_bits(found) == min(budget, 8)

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+
+import pytest
+import torch
+
+from edgec.errors import InputError
+from edgec.exporter.bit_search.search import search_bits
+from edgec.exporter.bit_search.sensitivity import choices, gradients
+from edgec.exporter.progress import Progress
+from edgec.exporter.recipe_file import parse_recipe
+from edgec.exporter.recipe_text import recipe_text
+from edgec.exporter.recipes import Recipe, for_backend, load_recipe, passes_for, recipe_names
+from edgec.passes.calibration import Calibration
+from edgec.passes.contract import run_passes
+from edgec.passes.quantized_form import decisions_of
+from edgec.passes.weight_scheme import WeightScheme, lut
+from tests.passes.deep_decoders import tokens
+from tests.passes.prepared_decoders import every_position
+
+CPU = for_backend(load_recipe("4bit"), "xnnpack")
+COREML = for_backend(load_recipe("lut4"), "coreml")
+
+
+def test_the_search_keeps_its_budget_and_its_result_can_be_repeated() -> None:
+    recipe, found = search_bits(every_position("llama"), COREML, tokens(1024), 3.5, 64, Progress())
+    assert found.bits <= 3.5 and len(found.layers) == 21
+    assert len({scheme for _, scheme in recipe.rules}) > 1
+    bits = [point.bits for point in found.curve]
+    assert bits == sorted(bits) and found.bits in bits
+    assert found.curve[0].measured_kl > found.curve[-1].measured_kl
+    program = run_passes(every_position("llama"), passes_for(recipe))
+    linear = [d for d in decisions_of(program.graph) if d.role == "linear"]
+    stored = 8 * sum(d.bytes for d in linear) / sum(d.shape[0] * d.shape[1] for d in linear)
+    assert stored == pytest.approx(found.bits)
+    again = parse_recipe(tomllib.loads(recipe_text(recipe)), recipe.name, "")
+    assert again.rules == recipe.rules
+
+
+def test_the_same_text_gives_the_same_bits() -> None:
+    found = [search_bits(every_position("llama"), COREML, tokens(512), 3.5, 64, Progress())[1] for _ in range(2)]
+    assert found[0] == found[1]
+
+
+def test_own_rules_stand() -> None:
+    ruled = replace(COREML, rules=(("model.layers.0.*", lut(8, 8)),))
+    recipe, found = search_bits(every_position("llama"), ruled, tokens(512), 4.5, 64, Progress())
+    assert recipe.rules[0] == ruled.rules[0] and not any(name.startswith("model.layers.0.") for name in found.layers)
+
+
+@pytest.mark.parametrize("name", ["qwen3", "gemma3_text", "phi3"])
+def test_a_layers_expected_loss_is_near_the_measured_one(name: str) -> None:
+    program = every_position(name)
+    calls = [[torch.tensor([tokens(2048)[i : i + 64]]), torch.arange(64)] for i in range(0, 2048, 64)]
+    known = Calibration(calls=calls)
+    fisher = gradients(program, known)
+    scheme = WeightScheme(4, 32, activation_bits=0)
+    layer = "model.layers.1.mlp.down_proj.weight"
+    found = choices(program, known, fisher, lambda each, _: [scheme] if each == layer else (), "rtn")
+    rounded = run_passes(program, passes_for(Recipe("", weights=None, rules=((layer, scheme),), algorithm="rtn")))
+    with torch.no_grad():
+        pairs = [(program.graph(*call)[0].log_softmax(-1), rounded.graph(*call)[0].log_softmax(-1)) for call in calls]
+    measured = float(torch.cat([(a.exp() * (a - b)).sum(-1) for a, b in pairs]).mean())
+    # Second order, one draw per token, inputs and gradients taken apart: the right size, not the digits.
+    assert 0.3 < found[layer][0].loss / measured < 3
+
+
+def test_what_cannot_be_reached_is_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        search_bits(
+            every_position("llama"), for_backend(load_recipe("4bit"), "xnnpack"), tokens(512), 3.2, 64, Progress()
+        )
+    assert caught.value.code == "E531" and "iphone" in caught.value.fix
+    with pytest.raises(InputError) as caught:
+        search_bits(every_position("llama"), COREML, tokens(100), 3.2, 64, Progress())
+    assert caught.value.code == "E530"
+
+
+@pytest.mark.parametrize("name", recipe_names())
+@pytest.mark.parametrize("backend", ["xnnpack", "coreml"])
+def test_recipes_are_written_as_they_are_read(name: str, backend: str) -> None:
+    recipe = for_backend(load_recipe(name), backend)
+    again = for_backend(parse_recipe(tomllib.loads(recipe_text(recipe)), name, ""), backend)
+    assert again == recipe
