@@ -47,7 +47,7 @@ class RayEngine:
         try:
             import ray
         except ImportError as cause:
-            fix = 'pip install "edgec[ray]"'
+            fix = 'pip install "edgec[sweep]"'
             raise ToolError("Ray is not installed.", "--engine ray", str(cause), fix, "E562") from cause
         self._ray: Any = ray
         if not ray.is_initialized():

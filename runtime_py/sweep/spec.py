@@ -101,7 +101,8 @@ def read_spec(path: Path) -> SweepSpec:
     tables = {name: _options(path, name, fields.get(name, {})) for name in TABLES}
     for device in lists["devices"]:
         parse_address(device)
-    return SweepSpec(*(lists[name] for name in LISTS), *(tables[name] for name in TABLES))
+    models, recipes, targets, devices = (lists[name] for name in LISTS)
+    return SweepSpec(models, recipes, targets, devices, *(tables[name] for name in TABLES))
 
 
 def _strings(path: Path, name: str, value: Any) -> tuple[str, ...]:

@@ -197,7 +197,7 @@ def test_the_pool_gives_every_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_ray_on_two_nodes(tmp_path: Path) -> None:
-    ray = pytest.importorskip("ray", reason="pip install ray")
+    ray = pytest.importorskip("ray", reason="pip install edgec[sweep]")
     from ray.cluster_utils import Cluster
 
     from edgec.runtime_py.sweep.engines import RayEngine
