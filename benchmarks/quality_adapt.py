@@ -193,7 +193,7 @@ def plot(rows: Sequence[Row]) -> str:
     return stack(charts)
 
 
-def main(write: Callable[[str], None] = print) -> None:
+def main(arguments: Sequence[str] | None = None, write: Callable[[str], None] = print) -> None:
     """Train what is missing, print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--model", choices=tuple(SUBJECTS), action="append", help="repeatable; default: all")
@@ -202,7 +202,7 @@ def main(write: Callable[[str], None] = print) -> None:
     parser.add_argument("--build", type=Path, default=Path("build/bench/adapt"))
     parser.add_argument("--plot", type=Path, help="write the learning curves as SVG")
     parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     chosen = [SUBJECTS[name] for name in options.model or SUBJECTS]
     rows = [row for subject in chosen for row in measure(subject, options.build, options.only, options.steps)]
     if options.plot:

