@@ -33,6 +33,7 @@ class Comparability(Part):
         model: name and revision.
         model_parameters: of the source model.
         threads: size of the runtime's thread pool.
+        cores: the CPU cores that were asked for; None: all.
         runtime: name and version.
     """
 
@@ -45,6 +46,7 @@ class Comparability(Part):
     new_tokens: int
     threads: int
     runtime: str
+    cores: str | None = None
 
 
 class Subject(Part):

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import edgec
-from edgec.devices.transport import Transport
+from edgec.devices.transport import DeviceFacts, Transport
 from edgec.exporter.bundle.folder import Bundle
 from edgec.runtime_py.bench_job import Job
 from edgec.runtime_py.bench_record import (
@@ -49,7 +49,7 @@ def measure(
     Raises:
         EdgecError: a job's own.
     """
-    started, before = datetime.now(UTC).isoformat(timespec="seconds"), transport.facts()
+    started, before = datetime.now(UTC).isoformat(timespec="seconds"), _facts(transport, job)
     say(f"speed: {job.warmups} warm-ups and {job.repetitions} repetitions")
     speed = transport.run(job.to_json())
     common = _common(transport, bundle, job, int(speed["threads"]), speed["engine"])
@@ -68,11 +68,15 @@ def measure(
         repetitions=job.repetitions,
         ignore_eos=True,
         before=before,
-        after=transport.facts(),
+        after=_facts(transport, job),
         energy_j=None,
         cool_down_s=job.cool_down_s,
     )
     return [head, *loaded, peak, *repetitions, *profiles, *sustained]
+
+
+def _facts(transport: Transport, job: Job) -> DeviceFacts:
+    return replace(transport.facts(), affinity=job.cores)
 
 
 def planned_jobs(job: Job) -> list[Job]:
@@ -93,6 +97,7 @@ def _common(transport: Transport, bundle: Bundle, job: Job, threads: int, engine
         prompt_tokens=job.prompt_tokens,
         new_tokens=job.new_tokens,
         threads=threads,
+        cores=job.cores,
         runtime=f"{manifest.runtime.name} {_runtime_version()}, {ENGINES[engine]}",
     )
     subject = Subject(

@@ -74,7 +74,7 @@ class PhoneState:
         found = self.number("thermal", r"^Thermal Status: (\d)")
         return None if found is None else int(found)
 
-    def facts(self, affinity: str | None = None) -> DeviceFacts:
+    def facts(self) -> DeviceFacts:
         """The record of it."""
         cores = self.number("cores", r"^0-(\d+)$")
         memory_kib = self.number("memory", r"MemTotal:\s*(\d+)")
@@ -98,7 +98,6 @@ class PhoneState:
             battery_percent=self.number("battery", r"^\s*level:\s*(\d+)"),
             charging=self._charging(),
             screen_on=_flag(self.text("power"), "mWakefulness=", "Awake"),
-            affinity=affinity,
             simulated=self.simulated,
         )
 

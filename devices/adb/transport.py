@@ -44,11 +44,10 @@ class AdbTransport:
         self.simulated = False
         self._workspace: Workspace | None = None
         self._command: tuple[str, ...] = ()
-        self._cores: str | None = None
 
     def facts(self) -> DeviceFacts:
         """Ask the phone now."""
-        return read_state(self._link).facts(self._cores)
+        return read_state(self._link).facts()
 
     def check(self, bundle: Bundle) -> None:
         """Refuse a bundle that needs an app, then a phone that cannot be used."""
@@ -65,7 +64,6 @@ class AdbTransport:
         from edgec.runtime_py.bench_job import vocab_size
 
         bundle = open_bundle(Path(job["bundle"]), check_files=False)
-        self._cores = job["cores"]
         workspace = self._filled(bundle)
         workspace.write(_REQUESTS, requests(job, vocab_size(bundle)))
         wait_cool(self._state, self._conditions, self._say, str(self.address))
