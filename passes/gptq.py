@@ -6,7 +6,7 @@ Cholesky factor of the inverse of X^T X. Columns that matter most (the largest d
 chosen before (``static groups``), so that the order needs no trace in the artifact.
 
 Where the grid comes from is no concern of this file: integers with scales and indices into tables are rounded alike.
-Measured on stories260K, 4 bits in groups of 32: the KL divergence from the float model is 0.38 of round-to-nearest's.
+Measured on stories260K, 4 bits in groups of 32: perplexity +6.5 % against +13.8 % of round-to-nearest.
 """
 
 from __future__ import annotations

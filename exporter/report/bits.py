@@ -20,7 +20,7 @@ def bit_search(manifest: Manifest) -> str:
     if found is None:
         return ""
     about = (
-        f"<p>{found.target_bits:g} bits per weight were asked for, {found.bits:.2f} are used (scales and tables included). "
+        f"<p>{found.target_bits:g} bits per weight were asked for, {found.bits:.2f} are used, scales included. "
         f"Chosen on {found.tokens:,} tokens; divergence measured on {found.held_out_tokens:,} others, with the linear "
         "layers compressed and nothing else. Expected: from each layer's sensitivity, as if losses added up.</p>"
     )
