@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
@@ -19,7 +20,7 @@ COLUMNS: Mapping[str, Callable[[Row], float | None]] = {
     "size, MB": lambda row: None if row.artifact_bytes is None else row.artifact_bytes / 1e6,
     "KL, nats": lambda row: row.kl_mean_nats,
     "TTFT, ms": lambda row: row.ttft_ms,
-    "decode, tokens/s": lambda row: row.decode_tokens_per_s,
+    "tokens/s": lambda row: row.decode_tokens_per_s,
     "peak, MB": lambda row: row.peak_rss_mb,
 }
 
@@ -53,13 +54,15 @@ def _print(result: SweepResult) -> None:
 
 def sweep_table(rows: Sequence[Row]) -> Table:
     """One line for each row."""
-    table = Table()
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     for name in ("model", "recipe", "target", "device", "status", *COLUMNS):
-        table.add_column(name, justify="right" if name in COLUMNS else "left", overflow="fold")
+        table.add_column(
+            name, justify="right" if name in COLUMNS else "left", overflow="fold", no_wrap=name == "status"
+        )
     for row in rows:
         figures = (value(row) for value in COLUMNS.values())
         texts = ("unavailable" if figure is None else shown(figure) for figure in figures)
-        table.add_row(row.model, row.recipe, row.target, row.device or "none", row.status, *texts)
+        table.add_row(Path(row.model).name, Path(row.recipe).stem, row.target, row.device or "none", row.status, *texts)
     return table
 
 

@@ -56,9 +56,9 @@ def _chart(rows: Sequence[Row], axis: Axis) -> str:
     for row in rows:
         x, y = axis.value(row), QUALITY.value(row)
         if x is not None and y is not None:
-            name = f"{row.recipe} {row.target}" + (f" on {row.device}" if row.device and axis is not SIZE else "")
+            name = f"{row.recipe} {row.target}" + (f" {row.device}" if row.device and axis is not SIZE else "")
             groups.setdefault(name, []).append((x, y))
     best = front([point for points in groups.values() for point in points], axis.higher_is_better)
     line = Series("no other is better", tuple(x for x, _ in best), tuple(y for _, y in best))
     points = [Points(name, tuple(dict.fromkeys(found))) for name, found in groups.items()]
-    return point_chart(f"Quality and {axis.label}", axis.label, QUALITY.label, points, line)
+    return point_chart(f"Quality over {axis.label}", axis.label, QUALITY.label, points, line)

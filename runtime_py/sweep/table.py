@@ -103,7 +103,8 @@ def _facts(bundle: Path, model: str) -> dict[str, Any]:
         opened = open_bundle(bundle, check_files=False)
     except EdgecError:
         return {"bundle": None, "artifact_bytes": None, "kl_mean_nats": None, "top1_agreement": None}
-    rungs = [rung for rung in opened.manifest.parity if rung.half == "quality"]
+    # Where no pass rounds anything there is no rung against the float model: the artifact's own stands for it.
+    rungs = [rung for rung in opened.manifest.parity if rung.half == "quality"] or opened.manifest.parity
     last = rungs[-1] if rungs and opened.manifest.model.trained else None
     artifact = opened.manifest.artifact
     inside = [file for file in opened.manifest.files if file.path == artifact or file.path.startswith(f"{artifact}/")]
