@@ -85,12 +85,11 @@ def export(
         InputError: the model, an option or the output is at fault; nothing was written.
         BudgetError: E201 parity, E210 size, E220 fallback; nothing was written.
     """
+    from edgec.backends.qnn.legality import check_chip
     from edgec.exporter.bit_search.stage import with_bits
     from edgec.exporter.bundle.assemble import bundle_contents
     from edgec.exporter.bundle.prefix import read_system_prompt
     from edgec.exporter.pipeline import Request, compile_model
-    from edgec.backends.qnn.legality import check_chip
-    from edgec.exporter.bit_search.stage import with_bits
     from edgec.exporter.stage_cache import StageCache
     from edgec.exporter.stages.forms import form_of
     from edgec.exporter.stages.prefix import check_prompt
@@ -105,10 +104,10 @@ def export(
     chosen = _target(target, format)
     how = _recipe(recipe or recorded_recipe(model) or "4bit", chosen.backend, budgets)
     check_recipe(how, chosen.backend)
+    check_chip(chosen, how)
     if form_of(chosen).static:
         check_static(how, form_of(chosen), draft_heads=draft_heads is not None, system_prompt=system_prompt is not None)
     else:
-    check_chip(chosen, how)
         how = with_kernels(how, kernels)
     source = resolve(
         str(model),

@@ -13,7 +13,7 @@ from typing import Any
 
 from edgec.backends.qnn.context import Chip, execute_on_cpu, lower_for
 from edgec.exporter.bundle.manifest import Rung
-from edgec.exporter.parity.ladder import ROUNDED_LOWERING, Stage, lowering_rung, quality_rung
+from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.parity.static_run import Methods, run_static
 from edgec.exporter.program import Effect
 from edgec.exporter.progress import Progress
@@ -24,6 +24,9 @@ from edgec.exporter.stages.static_stages import StaticDecoderStages
 from edgec.exporter.stages.static_weights import static_weight_facts
 
 FIXED, ARTIFACT = "fixed point", "artifact"
+# Hexagon rounds sums to 16 bits in its own way. Measured on examples/tiny-llama: KL 0.0016 nats at 8 bits and 0.0023 at
+# 4; none and one of 33 tokens changed.
+EMULATED = {"kl_mean": 1e-2, "top1_agreement": 0.95}
 
 
 @dataclass
@@ -52,7 +55,7 @@ class CalibratedDecoderStages(StaticDecoderStages):
         text = "the same text" if not request.calibration else "a text of its own"
         return [
             quality_rung(final, fixed, budget, gated=False, note=f"ranges calibrated on {text}"),
-            lowering_rung(fixed, after, ROUNDED_LOWERING, rounded=True, note=self.backend.EXECUTED_BY),
+            lowering_rung(fixed, after, EMULATED, rounded=True, note=self.backend.EXECUTED_BY),
             quality_rung(reference, after, budget, gated=trained),
         ]
 

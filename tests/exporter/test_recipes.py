@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,8 @@ REFUSED = {
     ("lut6", "xnnpack"),
     ("sparse-lut4", "xnnpack"),
     ("sparse-lut4", "coreai"),
+    ("4bit-gptq", "qnn"),
+    *product(("4bit-small", "balanced2", "lut2", "lut4", "lut6", "sparse-lut4"), ("onnx", "qnn", "vulkan")),
 }
 
 
