@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from edgec.errors import InputError
 from edgec.exporter.bundle.folder import write_bundle
 from edgec.runtime_py.bench import bench
+from edgec.runtime_py.bench_console import report
 from edgec.runtime_py.bench_devices import bench_devices
 from edgec.runtime_py.bench_record import LoadRecord, MemoryRecord, RepetitionRecord, RunRecord, read_records
 from edgec.runtime_py.compare import compare
@@ -56,7 +58,9 @@ def test_ctrl_c_leaves_nothing_behind(plug: Plug, phone_bundle: Path) -> None:
     assert phone.left_behind() == []
 
 
-def test_several_phones_at_once_and_one_failing(plug: Plug, phone_bundle: Path, tmp_path: Path) -> None:
+def test_several_phones_at_once_and_one_failing(
+    plug: Plug, phone_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     first, broken, second = plug(), plug(), plug()
     broken.set_properties(ro_product_cpu_abi="x86")
     devices = [f"adb:{phone.serial}" for phone in (first, broken, second)]
@@ -66,6 +70,14 @@ def test_several_phones_at_once_and_one_failing(plug: Plug, phone_bundle: Path, 
     paths = [outcome.result.out for outcome in found if outcome.result]
     assert len(paths) == 2 and all(path and read_records(path) for path in paths) and len(set(paths)) == 2
     assert [phone.left_behind() for phone in (first, broken, second)] == [[], [], []]
+    with pytest.raises(InputError, match="E546"):
+        report(found, as_json=True)
+    told = json.loads(capsys.readouterr().out)["devices"]
+    assert [("error" in device, device.get("simulated")) for device in told] == [
+        (False, True),
+        (True, None),
+        (False, True),
+    ]
 
 
 def test_an_interruption_ends_all_phones(plug: Plug, phone_bundle: Path) -> None:
