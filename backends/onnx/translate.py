@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -71,9 +71,11 @@ def missing(package: str, error: ImportError) -> ToolError:
     )
 
 
-def _translations() -> Mapping[Any, Callable[..., Any]]:
+def _translations() -> dict[Callable[..., Any], Callable[..., Any]]:
     """How torch's exporter writes edgec's own operators."""
-    from onnxscript import opset21
+    import onnxscript
+
+    opset21: Any = onnxscript.opset21
 
     def dequantize(integers: Any, scale: Any, bits: int) -> Any:
         rank, depth, rows = len(scale.shape), integers.shape[0], scale.shape[0]

@@ -53,7 +53,7 @@ def write_fixed_point(
             overrides |= {name: [_bytes(bounds)], f"new_{name}": [new]}
     config = get_qnn_qdq_config(
         model,
-        _reader(feeds),
+        _Feeds(feeds),
         activation_type=QuantType.QUInt16,
         weight_type=QuantType.QInt8,
         per_channel=True,
@@ -88,18 +88,16 @@ def _bytes(bounds: Range) -> dict[str, Any]:
     return {"quant_type": QuantType.QUInt8, "scale": np.array(scale, np.float32), "zero_point": zero}
 
 
-def _reader(feeds: Sequence[Mapping[str, Tensor]]) -> Any:
-    from onnxruntime.quantization import CalibrationDataReader
+class _Feeds:
+    """Calls, as the quantiser asks for them one by one."""
 
-    class Feeds(CalibrationDataReader):  # type: ignore[misc]
-        def __init__(self) -> None:
-            self.rest = iter(feeds)
+    def __init__(self, feeds: Sequence[Mapping[str, Tensor]]) -> None:
+        self._rest = iter(feeds)
 
-        def get_next(self) -> Any:
-            feed = next(self.rest, None)
-            return None if feed is None else {name: value.numpy() for name, value in feed.items()}
-
-    return Feeds()
+    def get_next(self) -> dict[str, Any] | None:
+        """The next call's inputs as arrays, or None."""
+        feed = next(self._rest, None)
+        return None if feed is None else {name: value.numpy() for name, value in feed.items()}
 
 
 def _states_as_bytes(path: Path, states: Sequence[str]) -> None:

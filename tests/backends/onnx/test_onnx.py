@@ -39,7 +39,7 @@ ROUNDING: Mapping[str, tuple[Pass, ...]] = {
 @lru_cache(maxsize=1)
 def programs(family: str, rounding: str) -> dict[str, Program]:
     """Static methods whose caches are the caller's."""
-    how = [PositionTables(CONTEXT), StaticCache(1, "caller"), FiniteMask()]
+    how: list[Pass] = [PositionTables(CONTEXT), StaticCache(1, "caller"), FiniteMask()]
     return methods(applied(cached(family), ROUNDING[rounding]), how)
 
 
