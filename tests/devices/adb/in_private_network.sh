@@ -13,6 +13,6 @@ daemon="$ADBD_ROOT/usr/lib/android-sdk/platform-tools/adbd"
 "$PYTHON" -m tests.devices.adb.on_real_adbd says
 "$loader" --library-path "$libraries" "$daemon" > "$WORK/adbd.log" 2>&1 &
 adbd=$!
-trap 'kill $adbd; "$ADBUTILS_ADB_PATH" kill-server' EXIT
+trap 'kill $adbd || true; "$ADBUTILS_ADB_PATH" kill-server || true' EXIT
 sleep 2
 "$PYTHON" -m tests.devices.adb.on_real_adbd bench
