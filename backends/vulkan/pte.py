@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from edgec.backends.static_artifact import Progress, StaticArtifact
 from edgec.backends.xnnpack.norms import write_out_norms
 from edgec.errors import InputError, ToolError
 from edgec.exporter.bundle.manifest import Delegation, Fallback
-from edgec.exporter.bundle.pte_layout import Layout, read_layout
+from edgec.exporter.bundle.pte_layout import DELEGATE, Layout, read_layout
 from edgec.exporter.capture.reexport import reexport
 from edgec.exporter.parity.static_run import Methods
 from edgec.exporter.program import Program
@@ -108,8 +109,11 @@ def not_here(path: Path) -> ToolError:
 
 
 def layout(path: Path) -> Layout:
-    """Where the artifact's bytes lie."""
-    return read_layout(path)
+    """Where the artifact's bytes lie: a delegate's blob is its graph, as weights are named data beside it."""
+    whole = read_layout(path)
+    blobs = [run for run in whole.stored if run.place == DELEGATE]
+    graphs = whole.graph_bytes + sum(run.bytes for run in blobs)
+    return replace(whole, graph_bytes=graphs, stored=tuple(run for run in whole.stored if run not in blobs))
 
 
 def _refused(error: Exception) -> InputError:
