@@ -70,18 +70,23 @@ def test_short_and_long_names_are_one_target() -> None:
 
 
 def test_aliases_keep_their_name_and_point_to_a_target() -> None:
-    assert set(aliases()) == {"iphone", "android-cpu", "host"}
+    chips = {"snapdragon-8-gen-2", "snapdragon-8-gen-3", "snapdragon-8-elite", "snapdragon-8-elite-gen-5"}
+    assert set(aliases()) == {"iphone", "android-cpu", "android-gpu", "host", *chips}
     for alias, full in aliases().items():
         assert load_target(alias).name == alias
         assert load_target(alias).alias_of == full
         assert load_target(alias).phone == load_target(full).phone
 
 
-def test_export_supports_cpus_and_the_neural_engine() -> None:
+def test_what_export_supports() -> None:
     supported = [target for target in all_targets() if target.export_supported]
     assert {(target.os, target.backend, target.unit) for target in supported} == {
         ("linux", "xnnpack", "cpu"),
         ("android", "xnnpack", "cpu"),
+        ("linux", "onnx", "cpu"),
+        ("android", "onnx", "cpu"),
+        ("android", "qnn", "npu"),
+        ("android", "vulkan", "gpu"),
         ("ios", "xnnpack", "cpu"),
         ("ios", "coreml", "npu"),
         ("ios", "coreai", "npu"),
