@@ -183,7 +183,7 @@ def _run(job: Job, progress: Listener | None) -> Adapted:
 def _accelerator() -> Any:
     """Devices and processes as ``accelerate launch`` set them; bfloat16 arithmetic where there is a GPU."""
     import torch
-    from accelerate import Accelerator  # type: ignore[import-untyped]
+    from accelerate import Accelerator
 
     return Accelerator(mixed_precision="bf16") if torch.cuda.is_available() else Accelerator(cpu=True)
 

@@ -64,7 +64,7 @@ def run_adapt(options: AdaptOptions) -> None:
 
 
 def _first_process() -> bool:
-    from accelerate import PartialState  # type: ignore[import-untyped]
+    from accelerate import PartialState
 
     return bool(PartialState().is_main_process)
 
