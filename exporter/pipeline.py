@@ -43,7 +43,6 @@ from edgec.exporter.stages.forms import Form, form_of
 from edgec.exporter.stages.static_choice import static_decoder_stages
 from edgec.exporter.stages.static_decoder import limits_of as static_limits
 from edgec.exporter.stages.static_module import StaticModuleStages
-from edgec.exporter.stages.static_stages import StaticDecoderStages
 from edgec.exporter.tool_versions import tool_versions
 
 

@@ -96,7 +96,7 @@ def _data_set(name: str) -> str:
             fix="pip install datasets, or give text files",
             code="E504",
         )
-    from datasets import load_dataset  # type: ignore[import-not-found]
+    from datasets import load_dataset
 
     name, _, split = name.partition(":")
     rows = load_dataset(name, split=split or "train")
