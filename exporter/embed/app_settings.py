@@ -11,7 +11,7 @@ from edgec.devices.targets import phones
 from edgec.exporter.embed.app_facts import AppFacts
 from edgec.exporter.embed.glue import Glue
 from edgec.exporter.embed.manifest_values import module_name
-from edgec.exporter.embed.swift_values import BUNDLE_FOLDER
+from edgec.exporter.embed.swift_values import bundle_folder
 
 _MEMORY = "com.apple.developer.kernel.increased-memory-limit"
 _GROUPS = "com.apple.security.application-groups"
@@ -40,6 +40,11 @@ def entitlements(facts: AppFacts) -> bytes | None:
     if facts.in_asset_pack:
         found[_GROUPS] = [app_group(facts)]
     return plistlib.dumps(found) if found else None
+
+
+def bench_entitlements(facts: AppFacts) -> bytes | None:
+    """The bench app's: it carries the bundle itself, so it needs no group to share with a downloader."""
+    return plistlib.dumps({_MEMORY: True}) if needs_more_memory(facts) else None
 
 
 def app_group(facts: AppFacts) -> str:
@@ -73,7 +78,7 @@ def asset_pack_manifest(facts: AppFacts) -> bytes:
     manifest = {
         "assetPackID": f"{module_name(facts)}-model",
         "downloadPolicy": {"essential": {"installationEventTypes": ["firstInstallation", "subsequentUpdate"]}},
-        "fileSelectors": [{"directory": BUNDLE_FOLDER}],
+        "fileSelectors": [{"directory": bundle_folder(facts)}],
         "platforms": ["iOS"],
     }
     return (json.dumps(manifest, indent=2) + "\n").encode()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from edgec.exporter.embed.embed import Embedded
 
 _CHECKED = {
-    "ios": "the sources were parsed, no Mac has compiled them",
+    "ios": "edgec's tests parse such sources, no Mac has compiled them",
     "android": "the Kotlin was compiled without Android, no Gradle build was run",
 }
 

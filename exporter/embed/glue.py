@@ -56,6 +56,7 @@ def glue_for(facts: AppFacts) -> Glue:
     row = _table().get(str(manifest.format), {}).get(backend)
     if row is None:
         raise _unfit(manifest, f"there is no Swift glue for {manifest.format} made by {backend}")
+    _check_whole(facts)
     glue = Glue(
         minimum_os=_system(str(manifest.format), backend),
         runtime=row["runtime"],
@@ -66,6 +67,18 @@ def glue_for(facts: AppFacts) -> Glue:
     if glue.static and manifest.limits is not None:
         _check_static(manifest)
     return glue
+
+
+def _check_whole(facts: AppFacts) -> None:
+    """A model above the file limit is a folder of packages, to be called one behind the other."""
+    manifest = facts.manifest
+    top = f"{manifest.artifact.rstrip('/')}/Manifest.json"
+    if manifest.format == "mlpackage" and top not in {file.path for file in facts.files}:
+        raise _unfit(
+            manifest,
+            f"{manifest.artifact} is no package of its own but a folder of several, and the glue runs one",
+            "export it with fewer bits, so that it is one package, or with --format pte",
+        )
 
 
 def _system(form: str, backend: str) -> tuple[int, int]:

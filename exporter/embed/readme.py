@@ -7,8 +7,10 @@ from edgec.exporter.embed.app_facts import AppFacts
 from edgec.exporter.embed.app_settings import entitlements, needs_more_memory
 from edgec.exporter.embed.glue import Glue
 from edgec.exporter.embed.manifest_values import module_name
-from edgec.exporter.embed.swift_values import BUNDLE_FOLDER, TOKENIZERS_VERSION
+from edgec.exporter.embed.swift_values import TOKENIZERS_VERSION, bundle_folder
 from edgec.exporter.embed.template_text import fill, load
+
+_BENCH_FOLDER = " The bundle is a folder of this app: nothing is downloaded to measure."
 
 
 def readme(facts: AppFacts, glue: Glue) -> str:
@@ -97,7 +99,7 @@ def _delivery(facts: AppFacts) -> str:
         "   that both share.\n"
         "3. Merge `Config/BackgroundAssets-Info.plist` into the app's Info.plist; replace the group's name there and\n"
         "   in the entitlements.\n\n"
-        f"While developing, or below iOS 26, give `LoadOptions(bundle:)` the folder `{BUNDLE_FOLDER}`.\n"
+        f"While developing, or below iOS 26, give `LoadOptions(bundle:)` the folder `{bundle_folder(facts)}`.\n"
     )
 
 
@@ -111,7 +113,8 @@ def _bench(facts: AppFacts) -> str:
         "    xcrun devicectl device copy to --device UDID --domain-type appDataContainer \\\n"
         f"        --domain-identifier org.example.{module_name(facts)}.bench \\\n"
         "        --source Bench/job.json --destination Documents/job.json\n\n"
-        "Without a job the app writes `Documents/error.txt`.\n"
+        "Without a job the app writes `Documents/error.txt`."
+        f"{_BENCH_FOLDER if facts.in_asset_pack else ''}\n"
     )
 
 
@@ -122,7 +125,7 @@ def _open(facts: AppFacts, glue: Glue) -> list[str]:
     if glue.products:
         lines.append(f"that ExecuTorch's branch `swiftpm-{plain(facts.manifest.runtime.version)}` resolves")
     if facts.texts is not None:
-        lines.append(f"that swift-transformers {TOKENIZERS_VERSION} gives every golden text its ids")
+        lines.append(f"that swift-transformers ({TOKENIZERS_VERSION} or a later 1.x) gives every golden text its ids")
     if glue.static and not glue.methods_share_state and facts.texts is not None:
         lines.append(
             "whether ExecuTorch lets prefill and decode share a state: it gives each method's delegate one of its\n"

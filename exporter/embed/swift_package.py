@@ -10,19 +10,20 @@ from edgec.exporter.embed.app_facts import AppFacts, app_facts
 from edgec.exporter.embed.app_settings import (
     asset_pack_manifest,
     background_assets_plist,
+    bench_entitlements,
     entitlements,
     xcconfig,
 )
 from edgec.exporter.embed.glue import Glue, glue_for
 from edgec.exporter.embed.manifest_values import module_name
 from edgec.exporter.embed.readme import readme
-from edgec.exporter.embed.swift_values import BUNDLE_FOLDER, swift_values
+from edgec.exporter.embed.swift_values import bundle_folder, swift_values
 from edgec.exporter.embed.template_text import fill, load
 from edgec.exporter.embed.written_package import AppPackage, Files
 from edgec.exporter.embed.xcode_project import APP, xcode_project
 
 _TEMPLATES = "edgec.exporter.embed.swift"
-_SHARED = ("Errors", "ModelFacts", "BundleCheck", "MemoryCheck", "Runtime")
+_SHARED = ("Errors", "ModelFacts", "BundleCheck", "FirstStart", "MemoryCheck", "CallGate", "Runtime")
 _DECODER = ("DecoderFacts", "Session", "Sampling", "TextStream", "Tokenization", "GoldenReplay", "EdgecModel")
 _MODULE = ("EdgecModule", "GoldenFunctions")
 _BENCH = ("BenchApp", "BenchJob", "BenchRun", "BenchRecords", "BenchDevice")
@@ -79,7 +80,7 @@ def _source(name: str, facts: AppFacts, glue: Glue) -> bytes:
 
 def _resource_folder(facts: AppFacts) -> str:
     place = "AssetPack" if facts.in_asset_pack else f"Sources/{module_name(facts)}/Resources"
-    return f"{place}/{BUNDLE_FOLDER}"
+    return f"{place}/{bundle_folder(facts)}"
 
 
 def _shipped(facts: AppFacts) -> tuple[str, ...]:
@@ -98,13 +99,20 @@ def _settings(facts: AppFacts, glue: Glue) -> Files:
 
 
 def _bench(facts: AppFacts, glue: Glue) -> Files:
-    module = module_name(facts)
-    rights = f"../Config/{module}.entitlements" if entitlements(facts) is not None else None
+    module, rights = module_name(facts), bench_entitlements(facts)
     sources = [f"{name}.swift" for name in _BENCH]
-    project = xcode_project(module, sources, f"../Config/{module}.xcconfig", glue.minimum_os, rights)
+    project = xcode_project(
+        module,
+        sources,
+        f"../Config/{module}.xcconfig",
+        glue.minimum_os,
+        entitlements=f"{APP}.entitlements" if rights is not None else None,
+        folder=f"../{_resource_folder(facts)}" if facts.in_asset_pack else None,
+    )
     job = json.dumps({**_JOB, "edgec_version": __version__}, indent=2) + "\n"
     return {
         f"Bench/{APP}.xcodeproj/project.pbxproj": project,
         "Bench/job.json": job.encode(),
+        **({f"Bench/{APP}.entitlements": rights} if rights is not None else {}),
         **{f"Bench/{APP}/{name}": _source(name, facts, glue) for name in sources},
     }

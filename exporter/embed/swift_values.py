@@ -12,12 +12,16 @@ from edgec.exporter.embed.manifest_values import manifest_values, module_name
 from edgec.exporter.embed.swift_text import array, boolean, numbers, optional, string
 from edgec.exporter.embed.typed_predictions import predictions
 
-BUNDLE_FOLDER = "Model.edgec"
 _SWIFT_TYPES = {"float16": "Float16", "float32": "Float", "int32": "Int32", "int8": "Int8"}
 _COMPUTE_UNITS = {"npu": ".cpuAndNeuralEngine", "gpu": ".cpuAndGPU", "cpu": ".cpuOnly"}
 _EXECUTORCH = "https://github.com/pytorch/executorch.git"
 _TOKENIZERS = "https://github.com/huggingface/swift-transformers.git"
 TOKENIZERS_VERSION = "1.3.0"
+
+
+def bundle_folder(facts: AppFacts) -> str:
+    """The bundle's folder: all asset packs of an app share one root, while a resource lies in its package's own."""
+    return f"{module_name(facts)}.edgec" if facts.in_asset_pack else "Model.edgec"
 
 
 def swift_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
@@ -34,9 +38,9 @@ def swift_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
 def _manifest_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
     manifest = facts.manifest
     return {
-        **manifest_values(facts, BUNDLE_FOLDER, string),
+        **manifest_values(facts, bundle_folder(facts), string),
         "banner": f"// Made by edgec {__version__} from a bundle; run `edgec embed` again instead of editing.\n"
-        "// No Mac has compiled this source: it was parsed, not built.",
+        "// No Mac has compiled this source; edgec's tests parse it, filled from sample bundles.",
         "runtime_version_text": _comment(manifest.runtime.version),
         "os_major": str(glue.minimum_os[0]),
         "os_minor": str(glue.minimum_os[1]),
@@ -126,7 +130,7 @@ def _package_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
     if facts.texts is not None:
         packages.append(f'        .package(url: "{_TOKENIZERS}", from: "{TOKENIZERS_VERSION}"),')
         products.append('                .product(name: "Transformers", package: "swift-transformers"),')
-    resources = f',\n            resources: [.copy("Resources/{BUNDLE_FOLDER}")]'
+    resources = f',\n            resources: [.copy("Resources/{bundle_folder(facts)}")]'
     return {
         "platforms": f'.iOS("{major}.{minor}")',
         "dependencies": "\n".join(packages),

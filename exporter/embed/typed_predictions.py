@@ -29,7 +29,7 @@ def predictions(methods: Sequence[MethodInfo]) -> str:
 
 
 def _prediction(index: int, method: MethodInfo, type_: str) -> str:
-    taken = ("method", "outputs", "runtime")
+    taken = ("method", "outputs", "runtime", "gate", "exclusively")
     inputs = unique([*taken, *(identifier(tensor.name, "input") for tensor in method.inputs)])[len(taken) :]
     outputs = unique([identifier(tensor.name, "output") for tensor in method.outputs])
     function = "predict" if type_ in ("Forward", "Main") else f"predict{type_}"
@@ -49,12 +49,14 @@ def _prediction(index: int, method: MethodInfo, type_: str) -> str:
         ),
         f"    public func {function}({parameters}) async throws -> {type_}Result {{",
         f"        let method = ModelFacts.methods[{index}]",
-        "        let outputs = try await runtime.run(method, [",
+        "        let outputs = try await exclusively {",
+        "            try await runtime.run(method, [",
         *(
-            f"            InputTensor(method.inputs[{i}], .{_kind(tensor)[1]}({name})),"
+            f"                InputTensor(method.inputs[{i}], .{_kind(tensor)[1]}({name})),"
             for i, (name, tensor) in enumerate(_named(inputs, method.inputs))
         ),
-        "        ])",
+        "            ])",
+        "        }",
         f"        return {type_}Result({', '.join(f'{name}: outputs[{i}]' for i, name in enumerate(outputs))})",
         "    }",
     ]

@@ -26,7 +26,12 @@ _SETTINGS = {
 
 
 def xcode_project(
-    module: str, sources: Sequence[str], xcconfig: str, minimum_os: tuple[int, int], entitlements: str | None
+    module: str,
+    sources: Sequence[str],
+    xcconfig: str,
+    minimum_os: tuple[int, int],
+    entitlements: str | None,
+    folder: str | None = None,
 ) -> bytes:
     """The content of ``project.pbxproj`` for an app that links the package beside it.
 
@@ -36,6 +41,7 @@ def xcode_project(
         xcconfig: path of the settings from the project's folder.
         minimum_os: deployment target.
         entitlements: path of the entitlements from the project's folder, or None.
+        folder: path of a folder that the app carries as it is, from the project's folder, or None.
     """
     settings = {
         **_SETTINGS,
@@ -44,8 +50,9 @@ def xcode_project(
         **({"CODE_SIGN_ENTITLEMENTS": entitlements} if entitlements else {}),
     }
     objects = {
-        **_files(module, sources, xcconfig),
-        **_target(module, sources),
+        **_files(module, sources),
+        **_groups(sources, xcconfig, folder),
+        **_target(module, sources, folder),
         **_configurations(settings),
         **_root(),
     }
@@ -72,7 +79,7 @@ def _file(path: str, kind: str) -> dict[str, Any]:
     return _object("PBXFileReference", lastKnownFileType=kind, path=path, sourceTree="<group>")
 
 
-def _files(module: str, sources: Sequence[str], xcconfig: str) -> Mapping[str, Any]:
+def _files(module: str, sources: Sequence[str]) -> Mapping[str, Any]:
     references = {_id(f"file {name}"): _file(name, "sourcecode.swift") for name in sources}
     builds = {_id(f"build {name}"): _object("PBXBuildFile", fileRef=_id(f"file {name}")) for name in sources}
     product = _object(
@@ -85,18 +92,24 @@ def _files(module: str, sources: Sequence[str], xcconfig: str) -> Mapping[str, A
     return {
         **references,
         **builds,
-        _id("settings"): _file(xcconfig, "text.xcconfig"),
         _id("app"): product,
         _id("link"): _object("PBXBuildFile", productRef=_id("library")),
         _id("library"): _object("XCSwiftPackageProductDependency", productName=module),
         _id("package"): _object("XCLocalSwiftPackageReference", relativePath=".."),
+    }
+
+
+def _groups(sources: Sequence[str], xcconfig: str, folder: str | None) -> Mapping[str, Any]:
+    carried = {_id("folder"): _file(folder, "folder")} if folder is not None else {}
+    top = [_id("source group"), _id("settings"), *carried, _id("products")]
+    return {
+        **carried,
+        _id("settings"): _file(xcconfig, "text.xcconfig"),
         _id("source group"): _object(
             "PBXGroup", children=[_id(f"file {name}") for name in sources], path=APP, sourceTree="<group>"
         ),
         _id("products"): _object("PBXGroup", children=[_id("app")], name="Products", sourceTree="<group>"),
-        _id("main group"): _object(
-            "PBXGroup", children=[_id("source group"), _id("settings"), _id("products")], sourceTree="<group>"
-        ),
+        _id("main group"): _object("PBXGroup", children=top, sourceTree="<group>"),
     }
 
 
@@ -104,11 +117,12 @@ def _phase(kind: str, files: Sequence[str]) -> dict[str, Any]:
     return _object(kind, buildActionMask="2147483647", files=list(files), runOnlyForDeploymentPostprocessing="0")
 
 
-def _target(module: str, sources: Sequence[str]) -> Mapping[str, Any]:
+def _target(module: str, sources: Sequence[str], folder: str | None) -> Mapping[str, Any]:
+    carried = {_id("carry"): _object("PBXBuildFile", fileRef=_id("folder"))} if folder is not None else {}
     phases = {
         _id("sources"): _phase("PBXSourcesBuildPhase", [_id(f"build {name}") for name in sources]),
         _id("frameworks"): _phase("PBXFrameworksBuildPhase", [_id("link")]),
-        _id("resources"): _phase("PBXResourcesBuildPhase", []),
+        _id("resources"): _phase("PBXResourcesBuildPhase", list(carried)),
     }
     target = _object(
         "PBXNativeTarget",
@@ -122,7 +136,7 @@ def _target(module: str, sources: Sequence[str]) -> Mapping[str, Any]:
         productReference=_id("app"),
         productType="com.apple.product-type.application",
     )
-    return {**phases, _id("target"): target}
+    return {**carried, **phases, _id("target"): target}
 
 
 def _configurations(settings: Mapping[str, str]) -> Mapping[str, Any]:

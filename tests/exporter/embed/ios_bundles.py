@@ -74,6 +74,15 @@ GOLDEN = Golden(
 )
 
 
+MODULE = [
+    MethodInfo(
+        name="forward",
+        inputs=[TensorInfo(name="pixel values", dtype="float32", shape=[1, 3, 8, 8])],
+        outputs=[TensorInfo(name="class", dtype="float32", shape=[1, 4])],
+    )
+]
+
+
 def decoder_manifest(kind: str, **fields: Any) -> Manifest:
     """The manifest of a decoder in one of FORMATS."""
     target, form, backend = FORMATS[kind]
@@ -105,7 +114,7 @@ def bundle_of(manifest: Manifest, folder: Path, extra: dict[str, bytes] | None =
         **(
             {manifest.artifact: b"weights"}
             if manifest.format == "pte"
-            else {f"{manifest.artifact}/weights": b"weights"}
+            else {f"{manifest.artifact}/Manifest.json": b"{}", f"{manifest.artifact}/weights": b"weights"}
         ),
         **(extra or {}),
     }

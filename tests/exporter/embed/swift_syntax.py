@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import tree_sitter_swift
 from tree_sitter import Language, Node, Parser
 
+from edgec.exporter.embed import app_facts
+from edgec.exporter.embed.written_package import AppPackage
+
+TEMPLATES = Path(app_facts.__file__).parent / "swift"
 _PARSER = Parser(Language(tree_sitter_swift.language()))
 
 
@@ -39,3 +44,18 @@ def nodes(node: Node, kind: str) -> Iterator[Node]:
 def text(node: Node) -> str:
     """A node's source."""
     return (node.text or b"").decode()
+
+
+def sources(package: AppPackage) -> dict[str, str]:
+    """The package's Swift files by their paths."""
+    return {
+        name: content.decode()
+        for name, content in package.files.items()
+        if name.endswith(".swift") and isinstance(content, bytes)
+    }
+
+
+def assert_sound(package: AppPackage) -> None:
+    """Every Swift file of the package parses."""
+    found = {name: faults(source) for name, source in sources(package).items()}
+    assert not {name: what for name, what in found.items() if what}
