@@ -75,18 +75,32 @@ def open_simulated(bundle: Bundle) -> Executor:
     """Load a bundle's artifact: a decoder's static methods, or its one function.
 
     Raises:
-        InputError: E42x, the artifact cannot be executed here.
+        InputError: E42x, the artifact cannot be executed here; E428, its backends are unknown.
         ToolError: E43x, what executes it is not installed.
     """
     manifest = bundle.manifest
     if manifest.limits is None:
+        if manifest.runtime.backends[0] not in _FUNCTIONS:
+            raise _unknown(manifest)
         return FunctionExecutor(open_function(manifest.runtime.backends[0], bundle.artifact_path), manifest.methods[0])
     from edgec.backends.static_artifact import backend_of
     from edgec.exporter.stages.forms import FORMS
     from edgec.runtime_py.static_decoder import StaticDecoder
 
-    form = next(form for form in FORMS.values() if set(form.backends) == set(manifest.runtime.backends))
+    form = next((form for form in FORMS.values() if set(form.backends) == set(manifest.runtime.backends)), None)
+    if form is None:
+        raise _unknown(manifest)
     return StaticDecoder(backend_of(form.module).execute(bundle.artifact_path), manifest.limits)
+
+
+def _unknown(manifest: Manifest) -> InputError:
+    return InputError(
+        "Nothing here executes this artifact.",
+        where=manifest.name,
+        why=f"it is made for {', '.join(manifest.runtime.backends)}, together or in this form unknown to this edgec",
+        fix="use the edgec that exported it, or export again",
+        code="E428",
+    )
 
 
 class FunctionExecutor:

@@ -115,7 +115,7 @@ def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[Check]:
         Check("artifact", "passed", _accepted(model)),
         _outcome("tokenizer", "text", golden.texts, lambda vector: text_fault(model, vector)),
         _outcome("chat template", "conversation", _listed(golden.chat), lambda vector: chat_fault(model, vector)),
-        _outcome("output vectors", "vector", golden.outputs, lambda vector: output_fault(model.session, vector)),
+        _outcome("output vectors", "vector", golden.outputs, lambda vector: output_fault(model, vector)),
         _outcome("function vectors", "vector", golden.functions, lambda vector: function_fault(model, vector)),
     ]
 
@@ -195,9 +195,15 @@ def _first_difference(wanted: Sequence[int], found: Sequence[int]) -> str:
     return f"ids {list(found[index : index + 4])} from the {index}. on instead of {list(wanted[index : index + 4])}"
 
 
-def output_fault(session: Session, vector: OutputVector) -> str | None:
+def output_fault(model: Model, vector: OutputVector) -> str | None:
     """How the artifact's output differs on this machine, or None."""
-    return rows_fault(_rows(session, vector), vector)
+    allowed = vector.tolerance * _share(model, vector)
+    return rows_fault(_rows(model.session, vector), vector.model_copy(update={"tolerance": allowed}))
+
+
+def _share(model: Model, vector: OutputVector | FunctionVector) -> float:
+    """The share of a vector's tolerance that is allowed here."""
+    return vector.simulated_share if simulator_of(model.bundle.manifest) else 1.0
 
 
 def rows_fault(rows: Iterable[Any], vector: OutputVector) -> str | None:
@@ -238,8 +244,9 @@ def function_fault(model: Model, vector: FunctionVector) -> str | None:
     outputs = model.run(**inputs)
     for name, indices in vector.indices.items():
         moved = float(np.abs(outputs[name].ravel()[indices] - vector.values[name]).max())
-        if not moved <= vector.tolerance:
-            return f"a value of {name!r} moved by {moved:.3g}, allowed are {vector.tolerance:.3g}"
+        allowed = vector.tolerances.get(name, vector.tolerance) * _share(model, vector)
+        if not moved <= allowed:
+            return f"a value of {name!r} moved by {moved:.3g}, allowed are {allowed:.3g}"
     return None
 
 

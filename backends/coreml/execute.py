@@ -83,4 +83,4 @@ def package_methods(path: Path) -> PackageMethods:
     Raises:
         InputError: E420 an operator that the interpreter does not know, E421 a damaged package.
     """
-    return PackageMethods(load_package(path, "float32").functions)
+    return PackageMethods(load_package(path).functions)

@@ -136,13 +136,7 @@ class MacMethods:
         found = self.models[method].predict(given, self.inside)
         outputs = {name: torch.from_numpy(np.asarray(value)) for name, value in found.items()}
         write_new_rows(self.held, outputs, int(inputs["start"]))
-        return joined_logits(dict(sorted(outputs.items(), key=lambda item: _part(item[0]))))
-
-
-def _part(name: str) -> tuple[str, int]:
-    """Core ML returns outputs in no order; ``logits_10`` comes behind ``logits_9``."""
-    head, _, number = name.rpartition("_")
-    return (head, int(number)) if number.isdigit() else (name, 0)
+        return joined_logits(outputs)
 
 
 def mac_methods(tools: Tools, compiled: Path, methods: Sequence[MethodInfo], states: Sequence[str]) -> MacMethods:

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 
 from edgec.exporter.bundle.golden import (
+    HALF_TOLERANCE,
+    SIMULATED_SHARE,
     FunctionVector,
     Golden,
     OutputVector,
@@ -199,7 +201,7 @@ def _greedy_vector(request: Request, artifact: Path, limits: Limits) -> OutputVe
         fed = len(tokens)
         rows.append(logits.numpy().copy())
         tokens.append(int(logits.argmax()))
-    return output_vector(prompt, tokens[len(prompt) :], np.stack(rows))
+    return output_vector(prompt, tokens[len(prompt) :], np.stack(rows), **_tolerances(request.form))
 
 
 def _function_vector(compiled: Compiled, form: Form) -> FunctionVector:
@@ -211,4 +213,11 @@ def _function_vector(compiled: Compiled, form: Form) -> FunctionVector:
     ]
     outputs = function_of(compiled.artifact, form)(values)
     named: dict[str, Any] = {info.name: out.float().numpy() for info, out in zip(method.outputs, outputs, strict=True)}
-    return function_vector(bounds, named)
+    return function_vector(bounds, named, **_tolerances(form))
+
+
+def _tolerances(form: Form) -> dict[str, float]:
+    """How far values may move: on a phone, and where an interpreter stands in for its Neural Engine."""
+    if not form.neural_engine:
+        return {}
+    return {"relative_tolerance": HALF_TOLERANCE, "simulated_share": SIMULATED_SHARE}

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from edgec.errors import InputError
 from edgec.exporter.parity.execution import Call, call_plan, compared_positions
 from edgec.exporter.parity.static_run import static_plan
 
 TEXT = Path(__file__).parent / "probe_text.txt"
 _MAX_TOKENS = 256
+# A chunk of two tokens and eight single ones.
+_LEAST_STATIC = 10
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,28 @@ def make_probe(
         rows: positions with logits per call.
         text: the user's own text; the built-in one when None.
         static: the artifact has methods of fixed shape, which take whole chunks and single tokens.
+
+    Raises:
+        InputError: E409, the text has too few tokens for both methods of a static artifact.
     """
     length = min(context, max(_MAX_TOKENS, chunk + 40))
     ids = _encode(tokenizer, text or TEXT.read_text(), vocab_size) if tokenizer is not None else []
     source = "text" if ids else "seeded random tokens"
+    if static and text and 0 < len(ids) < min(_LEAST_STATIC, length):
+        raise _too_short(len(ids))
     ids = (ids or _seeded(vocab_size, length))[:length]
     plan = static_plan(len(ids), chunk) if static else call_plan(len(ids), chunk, rows)
     return Probe(tuple(ids), plan, source)
+
+
+def _too_short(tokens: int) -> InputError:
+    return InputError(
+        what=f"a text of {tokens} tokens is too short",
+        where="--text",
+        why="the parity ladder executes a padded chunk of prefill and then decode, token by token",
+        fix=f"give a text of {_LEAST_STATIC} tokens or more, or leave --text out",
+        code="E409",
+    )
 
 
 def _encode(tokenizer: object, text: str, vocab_size: int) -> list[int]:

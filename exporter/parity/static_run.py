@@ -42,9 +42,13 @@ class Methods(Protocol):
 
 
 def static_plan(length: int, chunk: int) -> tuple[Call, ...]:
-    """Three chunks, the last one not full, and 32 single tokens; where there are fewer tokens, fewer full chunks."""
-    full = next((n for n in (2, 1, 0) if (n + 1) * chunk + _SINGLE <= length), None)
-    chunks = [] if full is None else [chunk] * full + [max(1, chunk * _LAST_CHUNK // 8)]
+    """Three chunks, the last one not full, and 32 single tokens; where there are fewer tokens, fewer full chunks.
+
+    Two tokens are enough for a chunk: states hold whole chunks, so that its padding has a place.
+    """
+    full = next((n for n in (2, 1) if (n + 1) * chunk + _SINGLE <= length), 0)
+    left = min(chunk * _LAST_CHUNK // 8, length - full * chunk - _SINGLE)
+    chunks = [chunk] * full + [max(2, left)] if min(chunk, length) > 1 else []
     sizes = [*chunks, *[1] * min(_DECODED, length - sum(chunks))]
     starts = [sum(sizes[:index]) for index in range(len(sizes))]
     return tuple(Call(start, size, 1) for start, size in zip(starts, sizes, strict=True))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from torch import Tensor
 
-from edgec.backends.coreml.execute import package_methods
 from edgec.backends.coreml.mac import MacMethods, Tools, mac_methods, mac_tools, placements
+from edgec.backends.coreml.mlpackage import execute, packages
 from edgec.devices.targets import Target
-from edgec.errors import BudgetError
-from edgec.exporter.bundle.manifest import DeviceCheck, MethodInfo
+from edgec.errors import BudgetError, EdgecError
+from edgec.exporter.bundle.manifest import DeviceCheck, MethodInfo, Placement
 from edgec.exporter.parity.metrics import difference
 from edgec.exporter.parity.static_run import Methods, run_static, static_plan
 
@@ -52,21 +53,21 @@ def artifact_checks(
         return not_run(
             f"only a .mlpackage can be checked by itself; export with --format mlpackage, not {target.format}"
         )
-    return device_checks(artifact, methods, states, lambda: package_methods(artifact), tokens)
+    return device_checks(packages(artifact), methods, states, lambda: execute(artifact), tokens)
 
 
 def device_checks(
-    package: Path,
+    found: Sequence[Path],
     methods: Sequence[MethodInfo],
     states: Sequence[str],
     reference: Callable[[], Methods],
     tokens: Sequence[int],
     tools: Tools | None = None,
 ) -> list[DeviceCheck]:
-    """Compile a Core ML package, run it against edgec's interpreter, and ask where its operators run.
+    """Compile Core ML packages, run them against edgec's interpreter, and ask where their operators run.
 
     Args:
-        package: NAME.mlpackage.
+        found: NAME.mlpackage, or the parts of a model in several packages, which are not run.
         methods: prefill and decode; of a model that is no decoder its own, which are not run then.
         states: names of all states.
         reference: makes the same methods, executed by edgec's interpreter.
@@ -76,25 +77,47 @@ def device_checks(
     Raises:
         BudgetError: E468, Core ML refuses the package or computes something else.
     """
-    found = tools or mac_tools()
-    if found is None:
+    mac = tools or mac_tools()
+    if mac is None:
         return not_run(f"there is no Mac here: {sys.platform}")
     with TemporaryDirectory() as folder:
-        compiled = _compiled(found, package, Path(folder) / "model.mlmodelc")
-        predicted = _predicted(found, compiled, package, mac_methods_of(methods, states), reference, tokens)
-        placed = placements(found, compiled)
+        compiled = [_compiled(mac, package, Path(folder) / f"model_{i}.mlmodelc") for i, package in enumerate(found)]
+        load = mac_methods_of(methods, states)
+        if len(compiled) == 1:
+            predicted = _predicted(mac, compiled[0], found[0], load, reference, tokens)
+        else:
+            predicted = _not_predicted(mac, "the model is in several packages, which are compiled and placed only")
+        placed = [row for package, each in zip(found, compiled, strict=True) for row in _placed(mac, each, package)]
     return [
-        DeviceCheck(name="compile", status="passed", machine=found.machine),
+        DeviceCheck(name="compile", status="passed", machine=mac.machine),
         predicted,
-        DeviceCheck(name="placement", status="passed", machine=found.machine, placement=placed),
+        DeviceCheck(name="placement", status="passed", machine=mac.machine, placement=placed),
     ]
 
 
 def _compiled(tools: Tools, package: Path, destination: Path) -> Path:
-    try:
+    with _refusals("Core ML's compiler refuses the package", package):
         return tools.compile(package, destination)
-    except RuntimeError as error:
-        raise _failed("Core ML's compiler refuses the package", package, str(error)) from error
+
+
+def _placed(tools: Tools, compiled: Path, package: Path) -> list[Placement]:
+    with _refusals("Core ML has no compute plan for the package", package):
+        return placements(tools, compiled)
+
+
+def _not_predicted(tools: Tools, why: str) -> DeviceCheck:
+    return DeviceCheck(name="predict", status="not run", machine=tools.machine, note=why)
+
+
+@contextmanager
+def _refusals(what: str, package: Path) -> Iterator[None]:
+    """Whatever coremltools and the frameworks behind it raise, as E468: they have no common error."""
+    try:
+        yield
+    except EdgecError:
+        raise
+    except Exception as error:
+        raise _failed(what, package, f"{type(error).__name__}: {error}") from error
 
 
 def _predicted(
@@ -106,10 +129,12 @@ def _predicted(
     tokens: Sequence[int],
 ) -> DeviceCheck:
     if load is None:
-        return DeviceCheck(name="predict", status="not run", machine=tools.machine, note="the model is no decoder")
+        return _not_predicted(tools, "the model is no decoder")
     expected = reference()
     plan = static_plan(len(tokens), expected.chunk)
-    wanted, found = (run_static(methods, tokens, plan) for methods in (expected, load(tools, compiled)))
+    wanted = run_static(expected, tokens, plan)
+    with _refusals("Core ML does not execute the package", package):
+        found = run_static(load(tools, compiled), tokens, plan)
     return DeviceCheck(name="predict", status="passed", machine=tools.machine, note=_agreement(wanted, found, package))
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +50,7 @@ class ModuleStages:
     request: Request
     program: Program | None = None
     inputs: tuple[Tensor, ...] = ()
+    sizes: Sequence[int] = ()
 
     def passes(self) -> list[Pass]:
         """The passes of a module on a CPU, in order."""
@@ -57,14 +61,15 @@ class ModuleStages:
         progress.enter("capture")
         model, program = self._capture()
         with torch.no_grad():
-            eager = Stage("eager module", flat(model(*self.inputs)))
+            outputs = model(*self.inputs)
+        eager, self.sizes = Stage("eager module", flat(outputs)), sizes_of(outputs)
         before = reference = Stage("captured", self._run(program))
-        rungs = [by_size(lowering_rung(eager, before))]
+        rungs = [by_output(eager, before, self.sizes, lowering_rung)]
         progress.enter("rewrite")
         for rewrite in self.passes():
             program = run_pass(program, rewrite)
             after = Stage(rewrite.name, self._run(program), rewrite.effect)
-            rungs.append(by_size(self._rung(before, reference, after)))
+            rungs.append(self._rung(before, reference, after))
             ladder.gate(rungs)
             before = after
         self.program = program
@@ -84,9 +89,9 @@ class ModuleStages:
 
     def _rung(self, before: Stage, reference: Stage, after: Stage) -> Rung:
         if after.effect is Effect.EXACT:
-            return lowering_rung(before, after)
-        trained = self.request.source.trained
-        return quality_rung(reference, after, _quality_budget(self.request), gated=trained)
+            return by_output(before, after, self.sizes, lowering_rung)
+        how = partial(quality_rung, budget=_quality_budget(self.request), gated=self.request.source.trained)
+        return by_output(reference, after, self.sizes, how)
 
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower the last graph; leaves the artifact and its facts."""
@@ -111,12 +116,13 @@ class ModuleStages:
         if not self.inputs:
             assert self.request.source.factory is not None
             _, self.inputs = self.request.source.factory()
-        executed = Stage("artifact", flat(Method(artifact)(self.inputs)))
+        outputs = Method(artifact)(self.inputs)
+        executed = Stage("artifact", flat(outputs))
         loose = rounds_weights(self.request.recipe)
         budget = {"max_relative": 0.1} if loose else ladder.FLOAT_LOWERING
         note = "executed by ExecuTorch on this machine"
-        rung = lowering_rung(Stage(rewrite.final, logits["final"]), executed, budget, rounded=loose, note=note)
-        return [by_size(rung)]
+        how = partial(lowering_rung, budget=budget, rounded=loose, note=note)
+        return [by_output(Stage(rewrite.final, logits["final"]), executed, sizes_of(outputs), how)]
 
 
 def _quality_budget(request: Request) -> dict[str, float]:
@@ -124,15 +130,48 @@ def _quality_budget(request: Request) -> dict[str, float]:
     return {"max_relative": request.recipe.budgets.get("max_relative", 0.25)}
 
 
-def by_size(rung: Rung) -> Rung:
-    """Without the figures that only a distribution over tokens has."""
-    return rung.model_copy(update={"kl_mean": None, "kl_max": None, "top1_agreement": None})
+def by_output(before: Stage, after: Stage, sizes: Sequence[int], how: Callable[[Stage, Stage], Rung]) -> Rung:
+    """The rung of the output that differs most for its own size: a small output does not hide behind a large one.
+
+    Args:
+        before: all outputs as rows, see ``flat``.
+        after: the same.
+        sizes: values of each output, in order.
+        how: makes a rung of two stages.
+
+    Returns:
+        without the figures that only a distribution over tokens has.
+    """
+    one, other = (stage.logits.split(list(sizes), 1) for stage in (before, after))
+    rungs = [
+        how(replace(before, logits=a), replace(after, logits=b)) for a, b in zip(one, other, strict=True) if a.numel()
+    ]
+    place = max(range(len(rungs)), key=lambda index: _relative(rungs[index]))
+    worst = rungs[place]
+    told = f"output {place + 1} of {len(rungs)}, which differs most" if len(rungs) > 1 else ""
+    note = "; ".join(filter(None, (worst.note, told)))
+    return worst.model_copy(update={"kl_mean": None, "kl_max": None, "top1_agreement": None, "note": note})
+
+
+def _relative(rung: Rung) -> float:
+    """The largest difference for the reference's size; infinite where a value is not finite."""
+    if rung.max_abs is None or rung.reference_max_abs is None:
+        return math.inf
+    return rung.max_abs / max(rung.reference_max_abs, 1e-12)
 
 
 def flat(outputs: Any) -> Tensor:
     """All output tensors as rows [1, N] of float32."""
-    values = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
-    return torch.cat([value.detach().float().reshape(1, -1) for value in values], 1)
+    return torch.cat([value.detach().float().reshape(1, -1) for value in _tensors(outputs)], 1)
+
+
+def sizes_of(outputs: Any) -> list[int]:
+    """Values of each output tensor."""
+    return [value.numel() for value in _tensors(outputs)]
+
+
+def _tensors(outputs: Any) -> Sequence[Tensor]:
+    return outputs if isinstance(outputs, (tuple, list)) else (outputs,)
 
 
 def _facts(program: Program, lowered: StaticLowered) -> Facts:

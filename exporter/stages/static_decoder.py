@@ -9,7 +9,14 @@ from collections.abc import Mapping, Sequence
 
 from edgec.errors import InputError
 from edgec.exporter.bundle.manifest import Limits, Rung
-from edgec.exporter.parity.ladder import HALF_LOWERING, ROUNDED_LOWERING, Stage, lowering_rung, quality_rung
+from edgec.exporter.parity.ladder import (
+    COMPRESSED_HALF_LOWERING,
+    HALF_LOWERING,
+    ROUNDED_LOWERING,
+    Stage,
+    lowering_rung,
+    quality_rung,
+)
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.parity.static_run import DECODE, PREFILL, GraphMethods, Methods, run_static
 from edgec.exporter.program import Effect, Program
@@ -117,14 +124,27 @@ def graph_stage(methods: Mapping[str, Program], probe: Probe) -> Stage:
     return Stage(STAGE, run_static(GraphMethods(methods), probe.tokens, probe.plan))
 
 
+def lowering_budget(recipe: Recipe, *, half: bool) -> dict[str, float]:
+    """How far an artifact may lie from its graph; ``half``: it computes in float16 and rounds no activations."""
+    if not rounds_weights(recipe):
+        return {**HALF_LOWERING, **recipe.budgets}
+    return COMPRESSED_HALF_LOWERING if half else ROUNDED_LOWERING
+
+
 def artifact_rungs(
-    executed: Methods, final: Stage, reference: Stage, probe: Probe, recipe: Recipe, trained: bool, note: str
+    executed: Methods,
+    final: Stage,
+    reference: Stage,
+    probe: Probe,
+    recipe: Recipe,
+    trained: bool,
+    note: str,
+    *,
+    half: bool,
 ) -> list[Rung]:
     """The executed artifact against its own graph in float32, and against the float model."""
     after = Stage("artifact", run_static(executed, probe.tokens, probe.plan), Effect.EXACT)
-    loose = rounds_weights(recipe)
-    budget = ROUNDED_LOWERING if loose else {**HALF_LOWERING, **recipe.budgets}
-    rungs = [lowering_rung(final, after, budget, rounded=True, note=note)]
-    if loose:
+    rungs = [lowering_rung(final, after, lowering_budget(recipe, half=half), rounded=True, note=note)]
+    if rounds_weights(recipe):
         rungs.append(quality_rung(reference, after, quality_budget(recipe), gated=trained))
     return rungs

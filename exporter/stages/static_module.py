@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from torch import Tensor
@@ -15,7 +16,7 @@ from edgec.exporter.recipes import passes_for, rounds_weights
 from edgec.exporter.stages.artifact import function_of
 from edgec.exporter.stages.compiled import Rewrite, save_facts
 from edgec.exporter.stages.lint import findings
-from edgec.exporter.stages.module import ModuleStages, by_size, flat
+from edgec.exporter.stages.module import ModuleStages, by_output, flat, sizes_of
 from edgec.exporter.stages.static_facts import static_facts
 from edgec.exporter.stages.static_weights import static_weight_facts
 from edgec.passes.contract import Pass
@@ -54,11 +55,12 @@ class StaticModuleStages(ModuleStages):
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower the last graph; leaves the artifact and its facts."""
         program = self.program or self._again(progress)
-        weights = static_weight_facts({METHOD: program})
+        form = self.request.form
+        weights = static_weight_facts({METHOD: program}, form.half)
+        found = findings({METHOD: program}, weights, {METHOD: [self._given()]}) if form.neural_engine else []
         progress.enter("lower")
-        path = folder / self.request.form.artifact
+        path = folder / form.artifact
         lowered = self.backend.lower({METHOD: program}, path, lambda step, i, n: progress.step(i / n, step))
-        found = findings({METHOD: program}, weights, {METHOD: [self._given()]})
         save_facts(folder, static_facts({METHOD: program}, lowered, None, weights, found))
 
     def _given(self) -> tuple[Tensor, ...]:
@@ -70,8 +72,9 @@ class StaticModuleStages(ModuleStages):
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
         """Execute the artifact on the example inputs and compare."""
-        executed = Stage("artifact", flat(tuple(function_of(artifact, self.request.form)(self._given()))))
+        outputs = tuple(function_of(artifact, self.request.form)(self._given()))
         loose = rounds_weights(self.request.recipe)
         budget = ROUNDED_MODULE if loose else HALF_MODULE
-        final = Stage(rewrite.final, logits["final"])
-        return [by_size(lowering_rung(final, executed, budget, rounded=True, note=self.backend.EXECUTED_BY))]
+        how = partial(lowering_rung, budget=budget, rounded=True, note=self.backend.EXECUTED_BY)
+        stages = Stage(rewrite.final, logits["final"]), Stage("artifact", flat(outputs))
+        return [by_output(*stages, sizes_of(outputs), how)]

@@ -91,4 +91,4 @@ class StaticDecoderStages:
             return []
         final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
         how = (request.probe, request.recipe, request.source.trained, backend.EXECUTED_BY)
-        return static_decoder.artifact_rungs(backend.execute(artifact), final, reference, *how)
+        return static_decoder.artifact_rungs(backend.execute(artifact), final, reference, *how, half=self.form.half)

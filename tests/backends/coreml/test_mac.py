@@ -19,7 +19,7 @@ TOKENS = [(7 * i + i * i) % VOCABULARY for i in range(50)]
 
 
 def _checks(tools: ToyTools | None, held: bool = False) -> list[DeviceCheck]:
-    return device_checks(Path("model.mlpackage"), toy_methods(held), [STATE], ToyReference, TOKENS, tools)
+    return device_checks([Path("model.mlpackage")], toy_methods(held), [STATE], ToyReference, TOKENS, tools)
 
 
 @pytest.mark.parametrize("held", [False, True])
@@ -88,7 +88,7 @@ def test_coremltools_has_what_the_mac_will_call() -> None:
 
 def test_a_model_that_is_no_decoder_is_compiled_and_placed() -> None:
     methods = [toy_methods(False)[0].model_copy(update={"name": "forward"})]
-    checks = device_checks(Path("model.mlpackage"), methods, [], ToyReference, [], ToyTools())
+    checks = device_checks([Path("model.mlpackage")], methods, [], ToyReference, [], ToyTools())
     assert [check.status for check in checks] == ["passed", "not run", "passed"]
 
 
@@ -99,6 +99,22 @@ def test_only_apples_formats_have_these_checks() -> None:
     assert {check.status for check in inside} == {"not run"} and "--format mlpackage" in inside[0].note
 
 
-def test_outputs_are_put_in_the_order_of_their_numbers() -> None:
-    names = ["logits_10", "logits_2", "new_key_cache_0", "logits_0"]
-    assert sorted(names, key=mac._part) == ["logits_0", "logits_2", "logits_10", "new_key_cache_0"]
+def test_every_package_of_a_model_in_parts_is_compiled_and_placed() -> None:
+    tools, parts = ToyTools(), [Path("part_0.mlpackage"), Path("part_1.mlpackage")]
+    checks = device_checks(parts, toy_methods(False), [STATE], ToyReference, TOKENS, tools)
+    assert [check.status for check in checks] == ["passed", "not run", "passed"]
+    assert "several packages" in checks[1].note and tools.loaded == []
+    assert sum(row.count for row in checks[2].placement) == 2 * sum(
+        row.count for row in _checks(ToyTools())[2].placement
+    )
+
+
+@pytest.mark.parametrize("call", ["compile", "load", "operators"])
+def test_whatever_a_tool_raises_is_a_failed_check(call: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise ValueError("no such function")
+
+    monkeypatch.setattr(ToyTools, call, refuse)
+    with pytest.raises(BudgetError, match="E468") as caught:
+        _checks(ToyTools())
+    assert "ValueError: no such function" in caught.value.why

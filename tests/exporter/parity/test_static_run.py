@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from edgec.errors import InputError
+from edgec.exporter.parity.probe import make_probe
 from edgec.exporter.parity.static_run import joined_logits, methods_step, run_static, static_plan, write_new_rows
 
 
@@ -31,10 +33,20 @@ def test_a_plan_has_three_chunks_of_which_the_last_is_padded_and_32_tokens() -> 
     assert [call.start for call in plan[:4]] == [0, 64, 128, 168]
 
 
-@pytest.mark.parametrize("length", [1, 7, 8, 20, 40])
-def test_a_plan_never_writes_behind_the_context(length: int) -> None:
+@pytest.mark.parametrize("length", [1, 2, 7, 8, 15, 20, 40])
+def test_a_plan_never_writes_behind_the_slots(length: int) -> None:
+    slots = -(-length // 8) * 8
     for call in static_plan(length, 8):
-        assert call.start + (8 if call.size > 1 else 1) <= length
+        assert call.start + (8 if call.size > 1 else 1) <= slots
+        assert call.start + call.size <= length
+
+
+@pytest.mark.parametrize("length", [2, 3, 9, 40, 64, 65, 71, 72])
+def test_a_plan_executes_prefill_however_short_it_is(length: int) -> None:
+    sizes = [call.size for call in static_plan(length, min(64, length))]
+    assert sizes[0] > 1
+    assert sizes[1:] == [1] * (len(sizes) - 1)
+    assert len(sizes) > 1 or length == 2
 
 
 def test_padding_lies_behind_the_last_row() -> None:
@@ -69,3 +81,18 @@ def test_new_rows_go_to_their_slots_and_logits_come_together() -> None:
     write_new_rows(states, outputs, 3)
     assert states["key_cache_0"][0, 0, :, 0].tolist() == [0, 0, 0, 1, 1, 0]
     assert joined_logits(outputs).tolist() == [1, 1, 0]
+
+
+class Words:
+    """A token for each word."""
+
+    def __call__(self, text: str) -> dict[str, list[int]]:
+        return {"input_ids": [len(word) for word in text.split()]}
+
+
+def test_a_text_too_short_for_both_methods_is_refused() -> None:
+    with pytest.raises(InputError, match="E409"):
+        make_probe(Words(), 50, 128, 64, 1, "one two", static=True)
+    probe = make_probe(Words(), 50, 128, 64, 1, "a b c d e f g h i j", static=True)
+    assert [call.size for call in probe.plan] == [2] + [1] * 8
+    assert make_probe(Words(), 50, 128, 64, 1, "one two").tokens == (3, 3)

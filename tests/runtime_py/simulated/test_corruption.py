@@ -11,15 +11,20 @@ import numpy as np
 import pytest
 
 from edgec.backends.coreml.interpreter import load_package
+from edgec.backends.coreml.interpreter.blob import WeightFile
 from edgec.backends.coreml.interpreter.graph import Stored
 from edgec.backends.coreml.interpreter.proto import SPEC_FILE, messages
 from edgec.backends.coreml.mlpackage import execute
-from edgec.errors import InputError
+from edgec.backends.coreml.stored import package_layout
+from edgec.errors import BudgetError, InputError
 from edgec.exporter.bundle.folder import open_bundle, write_bundle
+from edgec.exporter.parity import ladder
 from edgec.exporter.parity.static_run import run_static, static_plan
+from edgec.exporter.recipes import load_recipe
+from edgec.exporter.stages.static_decoder import lowering_budget
 from edgec.runtime_py.verify import verify
 
-Bundles = Callable[[str], Path]
+Bundles = Callable[..., Path]
 WEIGHTS = "model.mlpackage/Data/com.apple.CoreML/weights/weight.bin"
 PROGRAM = f"model.mlpackage/{SPEC_FILE}"
 
@@ -104,3 +109,41 @@ def test_without_a_new_seal_the_checksum_catches_it(phone_bundle: Bundles, tmp_p
     with pytest.raises(InputError) as error:
         verify(copy, threads=1)
     assert error.value.code == "E135"
+
+
+_BLOCK = 512
+
+
+def _two_blocks_swapped(bundle: Path) -> bytes:
+    """The weight file with the first two 512-byte blocks of a layer's packed 4-bit matrix exchanged."""
+    runs = [run for run in package_layout(bundle / "model.mlpackage").stored if run.dtype in ("uint4", "int4")]
+    layer = next(run for run in runs if run.bytes >= 8 * _BLOCK and "logits" not in run.key and "embed" not in run.key)
+    old = WeightFile(bundle / WEIGHTS).bytes_at(int(layer.key.rpartition("@")[2])).tobytes()
+    raw = bytearray((bundle / WEIGHTS).read_bytes())
+    at = raw.index(old)
+    raw[at : at + 2 * _BLOCK] = old[_BLOCK : 2 * _BLOCK] + old[:_BLOCK]
+    return bytes(raw)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["lut4", "int4-channel"])
+def test_swapped_blocks_of_packed_weights_are_caught_by_the_shipped_budgets(
+    recipe: str, phone_bundle: Bundles, tmp_path: Path
+) -> None:
+    intact = phone_bundle("mlpackage", recipe)
+    (passed,) = [r for r in open_bundle(intact).manifest.parity if (r.stage, r.half) == ("artifact", "lowering")]
+    assert passed.gated and passed.budget == lowering_budget(load_recipe(recipe), half=True)
+    damaged = _sealed(intact, tmp_path / "damaged.edgec", WEIGHTS, _two_blocks_swapped(intact))
+    stages = [ladder.Stage(name, _logits(bundle)) for name, bundle in (("intact", intact), ("damaged", damaged))]
+    with pytest.raises(BudgetError, match="E201"):
+        ladder.gate([ladder.lowering_rung(stages[0], stages[1], passed.budget, rounded=True)])
+    assert [check.name for check in verify(damaged, threads=1).checks if check.status == "failed"] == ["output vectors"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["lut4", "int4-channel"])
+@pytest.mark.parametrize("kind", ["mlpackage", "pte", "aimodel"])
+def test_intact_artifacts_of_packed_random_weights_keep_the_budget(
+    kind: str, recipe: str, phone_bundle: Bundles
+) -> None:
+    assert verify(phone_bundle(kind, recipe), threads=1).passed
