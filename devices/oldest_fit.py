@@ -81,7 +81,7 @@ def _fit(target: Target, needed: int, older: Sequence[Target], minimum: str | No
     limit = plain if without else entitled
     assert limit is not None  # _fault found one that is large enough
     right = "" if without else ", with the increased-memory-limit entitlement"
-    where = "" if limit.phone_name == target.phone_name else f", as on the {limit.phone_name}"
+    where = "" if limit.phone_name == target.phone_name else f", taken from the {limit.phone_name} as a lower bound"
     grants = f"grants an app at least {_size(limit.bytes)}{right}{where}"
     before = f"; the {older[-1].phone_name} does not fit: {_fault(older[-1], needed, minimum)}" if older else ""
     what = f"the oldest known iPhone that fits: it needs {_size(needed)} (estimated), and the system {grants}"

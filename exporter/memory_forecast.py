@@ -21,14 +21,16 @@ def forecast_peak_bytes(source: ModelSource, recipe: Recipe) -> int:
     return _TOOLS_BYTES + _ARTIFACT_COPIES * expected_artifact_bytes(source, recipe) + 3 * 4 * largest
 
 
-def expected_artifact_bytes(source: ModelSource, recipe: Recipe) -> int:
-    """Bytes of the artifact's weights (estimated): every weight at the recipe's bits."""
-    return int(sum(_sizes(source)) * recipe.weight_bits / 8)
+def expected_artifact_bytes(source: ModelSource, recipe: Recipe, float_bits: int = 32) -> int:
+    """Bytes of the artifact's weights (estimated): every weight at the recipe's bits, floats at ``float_bits``."""
+    return int(sum(_sizes(source)) * min(recipe.weight_bits, float_bits) / 8)
 
 
 def _sizes(source: ModelSource) -> list[int]:
-    """Elements of each weight; none for a factory, whose module owns its weights."""
-    return [torch.Size(e.shape).numel() for e in source.weights.names().values()] if source.weights else []
+    """Elements of each weight; a factory's module, which is made already, owns its weights."""
+    if source.weights:
+        return [torch.Size(entry.shape).numel() for entry in source.weights.names().values()]
+    return [parameter.numel() for parameter in source.factory()[0].parameters()] if source.factory else []
 
 
 def check_memory(source: ModelSource, recipe: Recipe) -> None:

@@ -10,7 +10,7 @@ from edgec.devices.targets import Target
 from edgec.exporter.plan.footprint import Widths, kv_bytes
 from edgec.exporter.plan.forecast import Plan, plan
 from edgec.exporter.spec import model_spec
-from edgec.exporter.stages.forms import default_context
+from edgec.exporter.stages.forms import default_context, form_of
 
 if TYPE_CHECKING:
     from edgec.exporter.recipes import Recipe
@@ -53,16 +53,20 @@ def chosen_target(asked: Target, source: ModelSource, recipe: Recipe, context: i
     """
     if asked.name != FAMILY:
         return asked, ""
-    needed = needed_bytes(source, recipe, context or recipe.context or default_context(asked, source))
+    positions = context or recipe.context or default_context(asked, source)
+    needed = needed_bytes(source, recipe, positions, 16 if form_of(asked).half else 32)
     fit = oldest_fit(needed, asked.format, unit=asked.unit)
     return fit.target, fit.reason
 
 
-def needed_bytes(source: ModelSource, recipe: Recipe, context: int | None) -> int:
-    """Weights and caches in memory (estimated): every weight at the recipe's bits, keys and values in float16."""
+def needed_bytes(source: ModelSource, recipe: Recipe, context: int | None, float_bits: int = 32) -> int:
+    """Weights and caches in memory (estimated): every weight at the recipe's bits, keys and values in float16.
+
+    ``float_bits``: what the artifact stores a float weight in.
+    """
     from edgec.exporter.memory_forecast import expected_artifact_bytes
 
-    weights = expected_artifact_bytes(source, recipe)
+    weights = expected_artifact_bytes(source, recipe, float_bits)
     if source.kind != "decoder":
         return weights
     spec = model_spec(source.config)

@@ -73,6 +73,13 @@ def _number(value: float | None) -> str:
 
 # The rest is in the report.
 _LINTED = 3
+# Their partitioners say which operators they took, not how much each computes.
+_COUNTED = ("coreml", "vulkan")
+
+
+def _shared(backend: str) -> str:
+    """What a backend's delegated share is a share of."""
+    return "operators" if backend in _COUNTED else "arithmetic"
 
 
 def _lines(manifest: Manifest) -> list[str]:
@@ -84,7 +91,8 @@ def _lines(manifest: Manifest) -> list[str]:
         where = manifest.delegation
         outside = ", ".join(f"{f.operator} x{f.count} {f.share:.1%}" for f in where.fallbacks[:3])
         lines.append(
-            f"inside  {where.delegated_share:.1%} of the arithmetic in {where.delegates} {where.backend} delegates"
+            f"inside  {where.delegated_share:.1%} of the {_shared(where.backend)} in {where.delegates} {where.backend} "
+            "delegates"
         )
         lines.append(f"outside {outside or 'nothing'}")
     lines += [f"lint    {found.rule}: {found.place}: {found.found}" for found in manifest.lint[:_LINTED]]
