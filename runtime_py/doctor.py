@@ -23,6 +23,8 @@ KERNELS = (
 )
 BACKENDS = ("XnnpackBackend",)
 LOW_MEMORY, LOW_DISK = 4e9, 5e9
+# A package of several extras counts as the first one's.
+EXTRAS = ("optimum", "tasks", "coreai", "onnx", "qnn", "sweep", "dev")
 # Name, what it is for, how to get it.
 TOOLS = (
     ("adb", "Android phones", "install platform-tools (Debian: apt install adb)"),
@@ -75,7 +77,7 @@ def _extra(requirement: Requirement) -> str | None:
     """The extra that a requirement belongs to, or None for a required one."""
     if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
         return None
-    names = [name for name in ("optimum", "tasks", "coreai", "dev") if requirement.marker.evaluate({"extra": name})]
+    names = [name for name in EXTRAS if requirement.marker.evaluate({"extra": name})]
     return names[0] if names else "another platform"
 
 
