@@ -23,8 +23,10 @@ from torch.fx import Graph, GraphModule, Node
 from edgec.errors import InputError
 from edgec.exporter.capture.decoder import attribute
 from edgec.exporter.program import Interface, Program, TensorType
+from edgec.passes.stored_bits import stored_bits
 
 HIDDEN, NEXT = "hidden", "next_hidden"
+_HALF_BITS = 16
 
 
 def cut_model(program: Program, sizes: Mapping[str, int], limit: int) -> list[Program]:
@@ -195,12 +197,23 @@ def _hidden(node: Any, name: str) -> TensorType:
     return TensorType(name, value.dtype, tuple(int(size) for size in value.shape))
 
 
-def stored_sizes(program: Program) -> dict[str, int]:
-    """Bytes of each tensor of a graph, floats at 16 bits, by name; states are no part of the artifact."""
+def stored_sizes(program: Program, *, packed: bool = False) -> dict[str, int]:
+    """Bytes of each tensor of a graph, floats at 16 bits, by name; states are no part of the artifact.
+
+    ``packed``: integers and indices of fewer than 8 bits lie densely; otherwise each takes whole bytes.
+    """
     states = {state.buffer for state in program.interface.states}
-    names = {str(node.target) for node in program.graph.graph.nodes if node.op == "get_attr"} - states
-    return {name: _bytes(attribute(program.graph, name)) for name in names}
+    leaves = {str(n.target): n for n in program.graph.graph.nodes if n.op == "get_attr" and str(n.target) not in states}
+    return {name: _bytes(program, leaf, packed) for name, leaf in leaves.items()}
 
 
-def _bytes(value: Tensor) -> int:
-    return value.numel() * (2 if value.is_floating_point() else value.element_size())
+def _bytes(program: Program, leaf: Node, packed: bool) -> int:
+    value: Tensor = attribute(program.graph, str(leaf.target))
+    whole = value.dtype.itemsize * 8
+    bits = _HALF_BITS if value.is_floating_point() else stored_bits(program, leaf, _HALF_BITS) if packed else whole
+    return -(-value.numel() * bits // 8)
+
+
+def held_names(part: Program) -> set[str]:
+    """The tensors that a part reads, by name."""
+    return {str(node.target) for node in part.graph.graph.nodes if node.op == "get_attr"}

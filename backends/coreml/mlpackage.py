@@ -18,23 +18,31 @@ from edgec.backends.static_artifact import Progress, StaticArtifact
 from edgec.errors import InputError
 from edgec.exporter.bundle.pte_layout import Layout
 from edgec.exporter.program import Interface, Program
-from edgec.passes.cut_model import cut_model, stored_sizes
+from edgec.passes.cut_model import cut_model, held_names, stored_sizes
 from edgec.passes.half_precision import half_interface
 
 EXECUTED_BY = "executed by edgec's interpreter of Core ML programs (simulated)"
 # The Neural Engine's compiler fails on larger files (Anemll/Anemll#28).
 PART_BYTES = 1_000_000_000
+# Position tables come on top of a part's weights; methods cut at different layers exceed it by a layer or more.
+_UNEVEN = 1.1
 
 
 def lower(
-    methods: Mapping[str, Program], path: Path, progress: Progress, part_bytes: int = PART_BYTES
+    methods: Mapping[str, Program], path: Path, progress: Progress, part_bytes: int | None = None
 ) -> StaticArtifact:
     """Write a package with a function for each method, or several packages that hold a part of each.
+
+    Args:
+        methods: by name.
+        path: of the artifact.
+        progress: told of every step.
+        part_bytes: the most bytes of weights in a package; None for ``PART_BYTES``.
 
     Raises:
         InputError: E404, coremltools has no form for an operator; E408, a part cannot be made small enough.
     """
-    parts = _parts(methods, part_bytes)
+    parts = _parts(methods, part_bytes or PART_BYTES)
     if len(parts) == 1:
         write_package(methods, path, progress)
     else:
@@ -49,17 +57,28 @@ def _parts(methods: Mapping[str, Program], part_bytes: int) -> list[dict[str, Pr
     """The methods' parts, side by side; a part of every method is in one package and shares its weights."""
     if not all("tokens" in {tensor.name for tensor in p.interface.inputs} for p in methods.values()):
         return [dict(methods)]
-    cut = {name: cut_model(program, stored_sizes(program), part_bytes) for name, program in methods.items()}
-    counts = {len(parts) for parts in cut.values()}
-    if len(counts) > 1:
-        raise InputError(
-            what="the methods of this model cannot be cut at the same places",
-            where=", ".join(f"{name}: {len(parts)} parts" for name, parts in cut.items()),
-            why="each package must hold a part of every method, or weights would be stored twice",
-            fix="use fewer bits, so that one package holds all",
-            code="E408",
-        )
-    return [{name: parts[index] for name, parts in cut.items()} for index in range(counts.pop())]
+    sizes = {name: stored_sizes(program, packed=True) for name, program in methods.items()}
+    cut = {name: cut_model(program, sizes[name], part_bytes) for name, program in methods.items()}
+    counts = [len(parts) for parts in cut.values()]
+    if len(set(counts)) > 1:
+        raise _apart(", ".join(f"{name}: {len(parts)} parts" for name, parts in cut.items()))
+    parts = [{name: parts[index] for name, parts in cut.items()} for index in range(counts[0])]
+    known = {name: size for each in sizes.values() for name, size in each.items()}
+    for index, part in enumerate(parts if len(parts) > 1 else ()):
+        held = sum(known.get(name, 0) for name in set().union(*map(held_names, part.values())))
+        if held > part_bytes * _UNEVEN:
+            raise _apart(f"part {index}: {held:,} bytes, of {part_bytes:,}")
+    return parts
+
+
+def _apart(where: str) -> InputError:
+    return InputError(
+        what="the methods of this model cannot be cut at the same places",
+        where=where,
+        why="each package must hold the same part of every method, or weights would be stored twice",
+        fix="use fewer bits, so that one package holds all",
+        code="E408",
+    )
 
 
 def packages(path: Path) -> list[Path]:
@@ -76,14 +95,14 @@ def execute(path: Path) -> PackageMethods | PartedMethods:
 
 
 def layout(path: Path) -> Layout:
-    """Where the artifact's bytes lie."""
+    """Where the artifact's bytes lie; packages cannot share bytes, so that each is a place of its own."""
     first, *others = (package_layout(package) for package in packages(path))
-    for other in others:
+    for index, other in enumerate(others, 1):
         first = replace(
             first,
             artifact_bytes=first.artifact_bytes + other.artifact_bytes,
             program_bytes=first.program_bytes + other.program_bytes,
             padding_bytes=first.padding_bytes + other.padding_bytes,
-            stored=(*first.stored, *(replace(run, key=f"{run.key} of a later part") for run in other.stored)),
+            stored=(*first.stored, *(replace(run, place=f"{run.place} of part {index}") for run in other.stored)),
         )
     return first

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from torch import Tensor
 from torch.fx import Node
@@ -12,8 +11,7 @@ from torch.fx import Node
 from edgec.exporter.capture.decoder import attribute
 from edgec.exporter.program import Program
 from edgec.exporter.stages.compiled import WeightFact
-from edgec.passes.lut_form import DEQUANTIZE_LUT
-from edgec.passes.quantized_form import DEQUANTIZE
+from edgec.passes.stored_bits import stored_bits
 
 _VIEWS = re.compile(r"(_part\d+|_conv|_channels)+$")
 _HALF_BITS, _FLOAT_BITS = 16, 32
@@ -46,7 +44,7 @@ def _leaves(program: Program) -> Iterator[Node]:
 
 def _fact(program: Program, node: Node, float_bits: int) -> WeightFact:
     value: Tensor = attribute(program.graph, str(node.target))
-    bits = min((_bits(user, node, program) for user in node.users), default=None) or _plain_bits(value, float_bits)
+    bits = stored_bits(program, node, float_bits)
     size = -(-value.numel() * bits // 8)
     dtype = f"{'u' if value.dtype.itemsize == 1 and not value.dtype.is_signed else ''}int{bits}"
     return WeightFact(
@@ -57,21 +55,6 @@ def _fact(program: Program, node: Node, float_bits: int) -> WeightFact:
         information_bits=bits,
         bytes=size,
     )
-
-
-def _plain_bits(value: Tensor, float_bits: int) -> int:
-    return float_bits if value.is_floating_point() else value.dtype.itemsize * 8
-
-
-def _bits(user: Node, leaf: Node, program: Program) -> int:
-    """Bits of a value as its reader packs it; 0 where it stands as it is."""
-    given: Any = user.args
-    if user.target is DEQUANTIZE and given[0] is leaf:
-        return int(given[6] - given[5] + 1).bit_length() - 1
-    if user.target is DEQUANTIZE_LUT and given[0] is leaf:
-        table: Tensor = attribute(program.graph, str(given[1].target))
-        return table.shape[1].bit_length() - 1
-    return 0
 
 
 def _joined(name: str, parts: list[WeightFact]) -> WeightFact:

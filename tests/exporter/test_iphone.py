@@ -109,3 +109,29 @@ def test_a_format_that_the_unit_lacks_is_refused(tiny_folder: Path, tmp_path: Pa
     with pytest.raises(InputError, match="E403") as caught:
         edgec.export(tiny_folder, target="host", format="aimodel", out=tmp_path / "x.edgec")
     assert json.dumps(caught.value.to_json())
+
+
+@pytest.mark.slow
+def test_a_model_with_tied_tables_in_several_packages(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The embedding's table serves the logits too: it lies in the first package and in the last one."""
+    from edgec.backends.coreml import mlpackage
+    from tests.runtime_py.tiny_decoder import tiny_tokenizer
+    from tests.tiny_llama import tiny_llama
+
+    model = tiny_llama()
+    model.config.tie_word_embeddings = True
+    model.tie_weights()
+    folder = tmp_path_factory.mktemp("tied")
+    model.save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    monkeypatch.setattr(mlpackage, "PART_BYTES", 48_000)
+    bundle = edgec.export(
+        folder, target="iphone", format="mlpackage", recipe="float", context=128, out=tmp_path / "x.edgec"
+    )
+    parts = mlpackage.packages(bundle / "model.mlpackage")
+    assert len(parts) > 1
+    rung = open_bundle(bundle).manifest.parity[-1]
+    assert rung.stage == "artifact" and rung.passed and rung.top1_agreement == 1.0
+    assert verify(bundle).passed

@@ -13,7 +13,7 @@ from edgec.errors import InputError
 from edgec.exporter.plan.forecast import default_widths
 from edgec.exporter.plan.parameters import read_config
 from edgec.exporter.recipes import load_recipe
-from edgec.exporter.sources.resolve import resolve
+from edgec.exporter.sources.resolve import ModelSource, resolve
 from edgec.exporter.target_choice import chosen_target, needed_bytes, planned
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tiny-llama"
@@ -66,3 +66,14 @@ def test_a_long_context_that_nobody_asked_for_does_not_count(tmp_path: Path) -> 
     with pytest.raises(InputError) as caught:
         chosen_target(asked, source, recipe, 4_000_000)
     assert caught.value.code == "E467"
+
+
+def test_a_factory_needs_its_modules_weights_in_the_artifacts_floats() -> None:
+    import torch
+
+    from edgec.exporter.recipes import load_recipe
+
+    layer = torch.nn.Linear(100, 50, bias=False)
+    source = ModelSource(name="layer", kind="module", source="layer", factory=lambda: (layer, (torch.ones(1, 100),)))
+    assert needed_bytes(source, load_recipe("float"), None, 16) == 100 * 50 * 2
+    assert needed_bytes(source, load_recipe("float"), None) == 100 * 50 * 4

@@ -154,7 +154,7 @@ def test_the_same_in_several_methods_is_said_once() -> None:
     assert "prefill: " in finding.place and "decode: " in finding.place
 
 
-def test_findings_as_table_and_json() -> None:
+def test_findings_are_ordered_and_plain_data() -> None:
     findings = lint(_with_state(_state(torch.int8, 1, 2, 64, 40)), method="decode")
     assert [finding.severity for finding in findings] == ["refused", "warning"]
     assert json.loads(json.dumps(findings[0].to_json()))["rule"] == "state_type"
