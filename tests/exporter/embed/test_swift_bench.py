@@ -98,7 +98,7 @@ def test_the_bench_app_shares_no_group(tmp_path: Path, monkeypatch: pytest.Monke
     assert "Bench/EdgecBench.entitlements" not in files
     states = [decoder_manifest("pte").states[0].model_copy(update={"bytes": 2_000_000_000})]
     objects, files = _project(tmp_path, states=states)
-    rights = plistlib.loads(files["Bench/EdgecBench.entitlements"])  # type: ignore[arg-type]
+    rights = plistlib.loads(files["Bench/EdgecBench.entitlements"])
     assert rights == {"com.apple.developer.kernel.increased-memory-limit": True}
     settings = [o["buildSettings"] for o in objects.values() if o["isa"] == "XCBuildConfiguration"]
     assert {s["CODE_SIGN_ENTITLEMENTS"] for s in settings if s} == {"EdgecBench.entitlements"}
