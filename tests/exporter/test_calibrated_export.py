@@ -54,6 +54,7 @@ def test_text_is_asked_for(tiny_folder: Path, tmp_path: Path) -> None:
     assert caught.value.code == "E521" and not (tmp_path / "a.edgec").exists()
 
 
+@pytest.mark.slow
 def test_a_search_is_repeated_by_the_bundles_recipe(tiny_folder: Path, text: Path, tmp_path: Path) -> None:
     searched = edgec.export(
         tiny_folder,
