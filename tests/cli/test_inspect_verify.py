@@ -60,7 +60,7 @@ def test_verify_exits_with_2_only_when_something_differs(
     monkeypatch: pytest.MonkeyPatch, status: Any, exit_code: int
 ) -> None:
     report = VerifyReport(Path("a.edgec"), (Check("output vectors", status, "detail [with brackets]"),))
-    monkeypatch.setattr("edgec.runtime_py.verify.verify", lambda bundle, threads: report)
+    monkeypatch.setattr("edgec.runtime_py.verify.verify", lambda bundle, threads, device: report)
     table = _run(verify, "a.edgec")
     assert table.exit_code == exit_code and "detail [with brackets]" in table.output and status in table.output
     answer = _run(verify, "a.edgec", "--json")
