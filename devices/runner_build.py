@@ -35,6 +35,8 @@ SOURCES: Final = Path(__file__).resolve().parent / "runner"
 LIBRARY, RUNNER, FACTS = "libedgec.so", "edgec-runner", "build.json"
 FLAGS = (
     *("-std=c++17", "-O3", "-fPIC", "-pthread", "-Wall"),
+    # Fused only where the source says so: a compiler's choice may differ between one row and several.
+    "-ffp-contract=off",
     *("-fvisibility=hidden", "-fvisibility-inlines-hidden"),
     # What ExecuTorch's own CMake package asks its users to define.
     *("-DC10_USING_CUSTOM_GENERATED_MACROS", "-DET_EVENT_TRACER_ENABLED", "-DET_USE_THREADPOOL"),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -78,6 +78,8 @@ class Case:
         return self.ring_slots + self.sink if self.ring_slots else self.total + 3
 
 
+# On arm64 a compiler that fuses products and sums on its own made this token's bits depend on the rows beside it.
+FUSED = Case(torch.int8, 8, 16, 1, 1, 2, 6, 0, False, 0, 1, 0.0, False, 0)
 CASES = st.builds(
     Case,
     dtype=st.sampled_from(list(KINDS)),
@@ -142,6 +144,7 @@ def test_caches_have_the_references_bits_and_attention_its_values(
 
 @PROPERTY
 @given(case=CASES, alone=st.integers(0, 15))
+@example(case=FUSED, alone=0)
 def test_a_token_is_computed_exactly_as_it_would_be_alone(
     kernel: Kernels | EmulatedKernels, case: Case, alone: int
 ) -> None:
