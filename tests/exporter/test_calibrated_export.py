@@ -35,7 +35,11 @@ def _recipe(folder: Path, head: str) -> Path:
 
 @pytest.mark.parametrize(
     "head",
-    ['algorithm = "gptq"', 'prepare = ["rotate", "awq"]\nalgorithm = "gptq"', 'prepare = ["smooth"]'],
+    [
+        'prepare = ["rotate", "awq"]\nalgorithm = "gptq"',
+        pytest.param('algorithm = "gptq"', marks=pytest.mark.slow),
+        pytest.param('prepare = ["smooth"]', marks=pytest.mark.slow),
+    ],
 )
 def test_every_way_ends_in_a_verified_bundle(head: str, tiny_folder: Path, text: Path, tmp_path: Path) -> None:
     recipe = _recipe(tmp_path, head)
