@@ -50,7 +50,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@pytest.fixture(params=["reuse", "project"])
+@pytest.fixture(params=["reuse", pytest.param("project", marks=pytest.mark.slow)])
 def recipe(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """The recipe's file."""
     file = tmp_path / "everything.toml"
