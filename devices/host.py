@@ -68,15 +68,16 @@ class HostTransport:
         try:
             answer = json.loads(done.stdout.splitlines()[-1])
         except (IndexError, ValueError) as cause:
-            raise _died(job, done) from cause
+            raise died("measuring process", job, done) from cause
         if "error" in answer:
             raise _as_error(answer["error"])
         return dict(answer["result"])
 
 
-def _died(job: Mapping[str, Any], done: subprocess.CompletedProcess[str]) -> EdgecError:
+def died(process: str, job: Mapping[str, Any], done: subprocess.CompletedProcess[str]) -> ToolError:
+    """E321: a process ended and left no answer to its job."""
     return ToolError(
-        "The measuring process ended without a result.",
+        f"The {process} ended without a result.",
         where=f"job {job.get('kind')!r}",
         why=f"exit status {done.returncode}: {' '.join(done.stderr.splitlines()[-2:])}"[:400],
         fix="a negative status is a signal: -9 usually means that memory ran out",

@@ -10,12 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from edgec.devices.host import HostTransport
+from edgec.devices.host import HostTransport, died
 from edgec.devices.qemu import find_emulator, qemu_line
 from edgec.devices.runner_job import arguments, job_result, requests
 from edgec.devices.shell_artifacts import check_shell_artifact
 from edgec.devices.transport import Address, Conditions, DeviceFacts, Say
-from edgec.errors import InputError, ToolError
+from edgec.errors import InputError
 
 if TYPE_CHECKING:
     from edgec.devices.runner_build import Build
@@ -58,7 +58,7 @@ class QemuTransport:
         self._say(f"{job['kind']} under qemu")
         done = self._called(line, asked)
         if done.returncode != 0:
-            raise _failed(job, done)
+            raise died("emulated runner", job, done)
         return job_result(job, done.stdout, str(self.address))
 
     def close(self) -> None:
@@ -82,13 +82,3 @@ class QemuTransport:
             why = f"the emulated runner did not end within {limit_s:g} s"
             fix = "measure a smaller model, or fewer tokens, under qemu"
             raise InputError("The emulator does not answer.", str(self.address), why, fix, "E544") from cause
-
-
-def _failed(job: Mapping[str, Any], done: subprocess.CompletedProcess[str]) -> ToolError:
-    return ToolError(
-        "The emulated runner ended without a result.",
-        where=f"job {job['kind']!r}",
-        why=f"exit status {done.returncode}: {' '.join(done.stderr.splitlines()[-2:])}"[:400],
-        fix="a negative status is a signal: -9 usually means that memory ran out",
-        code="E321",
-    )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from edgec.backends.coreml.interpreter.graph import read_graph
 from edgec.backends.coreml.interpreter.proto import read_spec
-from edgec.exporter.bundle.manifest import Delegation, Fallback
+from edgec.backends.delegated_operators import delegated_operators
+from edgec.exporter.bundle.manifest import Delegation
 
-# How a delegate's results are told apart: no operator of its own.
-_RESULT = "getitem"
 _OUTSIDE = "coremltools has no form for it; ExecuTorch's CPU kernel runs it, and Core ML is left and entered again"
 
 
@@ -38,20 +36,4 @@ def outside(lowered: Any) -> tuple[Delegation, tuple[str, ...]]:
     Args:
         lowered: ExecuTorch's edge program manager after lowering; the share counts operators, not their work.
     """
-    from executorch.devtools.backend_debug import get_delegation_info
-
-    found = [get_delegation_info(lowered.exported_program(name).graph_module) for name in sorted(lowered.methods)]
-    counts: Counter[str] = Counter()
-    for info in found:
-        found_outside = {k: v.non_delegated for k, v in info.delegation_by_operator.items() if k != _RESULT}
-        counts.update({name: count for name, count in found_outside.items() if count})
-    within = sum(info.num_delegated_nodes for info in found)
-    total = (within + sum(counts.values())) or 1
-    delegation = Delegation(
-        backend="coreml",
-        delegates=sum(info.num_delegated_subgraphs for info in found),
-        delegated_operators=within,
-        delegated_share=within / total,
-        fallbacks=[Fallback(operator=k, count=v, reason=_OUTSIDE, share=v / total) for k, v in counts.most_common()],
-    )
-    return delegation, tuple(sorted(counts))
+    return delegated_operators(lowered, "coreml", _OUTSIDE)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from edgec.exporter.parity.execution import Call
-from edgec.exporter.parity.static_run import PREFILL, joined_logits, run_static, write_new_rows
+from edgec.exporter.parity.static_run import PREFILL, joined_logits, named_results, run_static, write_new_rows
 from edgec.exporter.program import Program
 from edgec.passes.cut_model import HIDDEN, NEXT
 
@@ -62,12 +61,6 @@ class Calibration:
                 state = name.removeprefix("new_")
                 low, high = self.ranges.get(state, (0.0, 0.0))
                 self.ranges[state] = (min(low, float(value.min())), max(high, float(value.max())))
-
-
-def named_results(program: Program, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A graph's outputs by name."""
-    results: Any = program.graph(*(given[tensor.name] for tensor in program.interface.inputs))
-    return {tensor.name: value for tensor, value in zip(program.interface.outputs, results, strict=True)}
 
 
 def calibrated(parts: Parts, tokens: Sequence[int]) -> Calibration:

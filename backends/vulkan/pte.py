@@ -8,16 +8,15 @@ the last pass, the lowering is reported on, and the manifest says that the artif
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from edgec.backends.delegated_operators import delegated_operators
 from edgec.backends.static_artifact import Progress, StaticArtifact
 from edgec.backends.xnnpack.norms import write_out_norms
 from edgec.errors import InputError, ToolError
-from edgec.exporter.bundle.manifest import Delegation, Fallback
 from edgec.exporter.bundle.pte_layout import DELEGATE, Layout, read_layout
 from edgec.exporter.capture.reexport import reexport
 from edgec.exporter.parity.static_run import Methods
@@ -25,7 +24,6 @@ from edgec.exporter.program import Program
 from edgec.passes.contract import clean, clone
 
 EXECUTED_BY = "not executed: a Vulkan delegate runs on the phone only"
-_RESULT = "getitem"
 _OUTSIDE = "Vulkan's partitioner does not take it; ExecuTorch's CPU kernel runs it, and the values cross the bus"
 
 
@@ -49,7 +47,7 @@ def lower(methods: Mapping[str, Program], path: Path, progress: Progress) -> Sta
             lowered.to_executorch().write_to_file(stream)
     except (NotImplementedError, RuntimeError, ValueError, AssertionError, KeyError) as error:
         raise _refused(error) from error
-    delegation, operators = _report(lowered)
+    delegation, operators = delegated_operators(lowered, "vulkan", _OUTSIDE)
     return StaticArtifact({name: program.interface for name, program in methods.items()}, delegation, operators)
 
 
@@ -62,30 +60,6 @@ def _delegated(exported: Mapping[str, Any]) -> Any:
     config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True)
     partitioner = {name: [VulkanPartitioner()] for name in exported}
     return to_edge_transform_and_lower(dict(exported), partitioner=partitioner, compile_config=config)
-
-
-def _report(lowered: Any) -> tuple[Delegation, tuple[str, ...]]:
-    """What is inside and outside Vulkan; shares count operators, not their work."""
-    from executorch.devtools.backend_debug import get_delegation_info
-
-    found = [get_delegation_info(lowered.exported_program(name).graph_module) for name in sorted(lowered.methods)]
-    outside: Counter[str] = Counter()
-    for info in found:
-        counts = {name: each.non_delegated for name, each in info.delegation_by_operator.items() if name != _RESULT}
-        outside.update({name: count for name, count in counts.items() if count})
-    within = sum(info.num_delegated_nodes for info in found)
-    total = (within + sum(outside.values())) or 1
-    delegation = Delegation(
-        backend="vulkan",
-        delegates=sum(info.num_delegated_subgraphs for info in found),
-        delegated_operators=within,
-        delegated_share=within / total,
-        fallbacks=[
-            Fallback(operator=name, count=count, reason=_OUTSIDE, share=count / total)
-            for name, count in outside.most_common()
-        ],
-    )
-    return delegation, tuple(sorted(outside))
 
 
 def execute(path: Path) -> Methods:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from edgec.devices.apple.refusals import developer_mode, too_old, unpaired
+from edgec.devices.apple.refusals import absent, developer_mode, too_old, unpaired
 from edgec.devices.transport import DeviceFacts
 from edgec.errors import InputError
 
@@ -88,6 +88,18 @@ def fault(device: AppleDevice, where: str) -> InputError | None:
     if device.developer_mode is False:
         return developer_mode(where, "developerModeStatus is not enabled")
     return None
+
+
+def chosen(devices: Iterable[AppleDevice], udid: str, where: str, lister: str) -> AppleDevice:
+    """The device of a UDID, or of devicectl's identifier.
+
+    Raises:
+        InputError: E541, ``lister`` does not list it.
+    """
+    found = next((device for device in devices if udid in (device.udid, device.identifier)), None)
+    if found is None:
+        raise absent(where, f"{lister} does not list it")
+    return found
 
 
 def check_ready(device: AppleDevice, where: str, minimum_os: str) -> None:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from edgec.devices.apple.connected import AppleDevice, apple_device, check_ready
-from edgec.devices.apple.refusals import absent
+from edgec.devices.apple.connected import AppleDevice, apple_device, check_ready, chosen
+from edgec.devices.apple.phone import copied_text
 from edgec.devices.apple.xcrun import devicectl
 from edgec.devices.transport import DeviceFacts
-from edgec.errors import EdgecError
-
-# What devicectl says of a file that is not there has no code of its own.
-NO_FILE = ("E541", "E557")
 
 
 def listed() -> list[AppleDevice]:
@@ -62,16 +57,8 @@ class Iphone:
 
     def read(self, app_id: str, name: str) -> str:
         """See ``Phone``."""
-        with TemporaryDirectory() as folder:
-            target = Path(folder) / name
-            words = ["copy", "from", *_documents(app_id), "--source", f"Documents/{name}", "--destination", str(target)]
-            try:
-                self._do(words, f"Reading {name}")
-            except EdgecError as error:
-                if error.code in NO_FILE:
-                    return ""
-                raise
-            return target.read_text(errors="replace") if target.is_file() else ""
+        words = ["copy", "from", *_documents(app_id), "--source", f"Documents/{name}", "--destination"]
+        return copied_text(name, lambda target: self._do([*words, str(target)], f"Reading {name}"))
 
     def uninstall(self, app_id: str) -> None:
         """See ``Phone``."""
@@ -81,10 +68,7 @@ class Iphone:
         return devicectl(["device", *words[:2], "--device", self.udid, *words[2:]], self.where, doing)
 
     def _device(self) -> AppleDevice:
-        for device in listed():
-            if self.udid in (device.udid, device.identifier):
-                return device
-        raise absent(self.where, "devicectl does not list it")
+        return chosen(listed(), self.udid, self.where, "devicectl")
 
 
 def _documents(app_id: str) -> list[str]:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Protocol
 
 from edgec.devices.transport import DeviceFacts
+from edgec.errors import EdgecError
+
+# What devicectl says of a file that is not there has no code of its own.
+NO_FILE = ("E541", "E557")
 
 
 class Phone(Protocol):
@@ -51,3 +57,16 @@ class Phone(Protocol):
 
     def uninstall(self, app_id: str) -> None:
         """Remove the app and its files."""
+
+
+def copied_text(name: str, copy: Callable[[Path], object]) -> str:
+    """The text of a file that ``copy`` brings from the app to a path of that name; empty when there is none yet."""
+    with TemporaryDirectory() as folder:
+        target = Path(folder) / name
+        try:
+            copy(target)
+        except EdgecError as error:
+            if error.code in NO_FILE:
+                return ""
+            raise
+        return target.read_text(errors="replace") if target.is_file() else ""

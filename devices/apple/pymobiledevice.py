@@ -11,15 +11,14 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from edgec.devices.apple.connected import AppleDevice, check_ready
-from edgec.devices.apple.iphone import NO_FILE
-from edgec.devices.apple.refusals import Link, absent, refusal
+from edgec.devices.apple.connected import AppleDevice, check_ready, chosen
+from edgec.devices.apple.phone import copied_text
+from edgec.devices.apple.refusals import Link, refusal
 from edgec.devices.apple.xcrun import CALL_S, no_xcode
 from edgec.devices.transport import DeviceFacts
-from edgec.errors import EdgecError, InputError, ToolError
+from edgec.errors import InputError, ToolError
 
 PROGRAM = "pymobiledevice3"
 
@@ -91,15 +90,8 @@ class PyMobileDevicePhone:
 
     def read(self, app_id: str, name: str) -> str:
         """See ``Phone``."""
-        with TemporaryDirectory() as folder:
-            target = Path(folder) / name
-            try:
-                self._do(["apps", "pull", app_id, f"Documents/{name}", str(target)], f"Reading {name}")
-            except EdgecError as error:
-                if error.code in NO_FILE:
-                    return ""
-                raise
-            return target.read_text(errors="replace") if target.is_file() else ""
+        words = ["apps", "pull", app_id, f"Documents/{name}"]
+        return copied_text(name, lambda target: self._do([*words, str(target)], f"Reading {name}"))
 
     def uninstall(self, app_id: str) -> None:
         """See ``Phone``."""
@@ -110,10 +102,7 @@ class PyMobileDevicePhone:
         return _called([*words, *own], self.where, doing)
 
     def _listed(self) -> AppleDevice:
-        found = next((device for device in listed() if device.udid == self.udid), None)
-        if found is None:
-            raise absent(self.where, "pymobiledevice3 does not list it")
-        return found
+        return chosen(listed(), self.udid, self.where, PROGRAM)
 
 
 def _called(words: Sequence[str], where: str, doing: str) -> str:

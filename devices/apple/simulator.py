@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from edgec.devices.apple.connected import AppleDevice, check_ready
-from edgec.devices.apple.refusals import absent
+from edgec.devices.apple.connected import AppleDevice, check_ready, chosen
 from edgec.devices.apple.xcrun import json_object, simctl
 from edgec.devices.transport import DeviceFacts
 from edgec.errors import InputError
@@ -94,10 +93,7 @@ class Simulator:
         return Path(simctl(words, self.where, "Finding the app's files").strip()) / "Documents"
 
     def _device(self) -> AppleDevice:
-        found = next((device for device in listed() if device.udid == self.udid), None)
-        if found is None:
-            raise absent(self.where, "simctl does not list it")
-        return found
+        return chosen(listed(), self.udid, self.where, "simctl")
 
 
 def flagged(line: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -125,13 +125,16 @@ class GraphMethods:
 
     def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
         """Execute a graph; new rows that it returns are written here, as a caller would."""
-        program = self.programs[method]
-        names = [tensor.name for tensor in program.interface.inputs]
-        results = program.graph(*({**self.states, **inputs}[name] for name in names))
-        results = results if isinstance(results, tuple | list) else (results,)
-        named = dict(zip((tensor.name for tensor in program.interface.outputs), results, strict=True))
+        named = named_results(self.programs[method], {**self.states, **inputs})
         write_new_rows(self.states, named, int(inputs["start"]))
         return joined_logits(named)
+
+
+def named_results(program: Program, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A graph's outputs by name, from its inputs by name."""
+    results: Any = program.graph(*(given[tensor.name] for tensor in program.interface.inputs))
+    results = results if isinstance(results, tuple | list) else (results,)
+    return dict(zip((tensor.name for tensor in program.interface.outputs), results, strict=True))
 
 
 def write_new_rows(states: Mapping[str, Tensor], outputs: Mapping[str, Tensor], start: int) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import edgec
-from edgec.backends.qnn.calibrate import Calibration, calibrated, named_results
+from edgec.backends.qnn.calibrate import Calibration, calibrated
 from edgec.backends.qnn.float_weights import FloatWeights, grids
 from edgec.backends.qnn.host_part import split_host
 from edgec.backends.qnn.legality import check_chip
@@ -18,7 +18,7 @@ from edgec.backends.qnn.narrow_mask import NarrowMask
 from edgec.devices.targets import load_target
 from edgec.errors import InputError
 from edgec.exporter.bundle.folder import open_bundle
-from edgec.exporter.parity.static_run import run_static
+from edgec.exporter.parity.static_run import named_results, run_static
 from edgec.exporter.program import Program
 from edgec.exporter.recipes import for_backend, load_recipe
 from edgec.passes.contract import run_pass
