@@ -31,11 +31,12 @@ demo: $(STAMP)
 	$(BIN)/edgec bench $(BUNDLE) --device host --out $(DEMO)/bench.jsonl
 	@echo "The report lies in $(BUNDLE)/report.html"
 
+# A process for each core, each with one thread: torch's own threads gain little on models this small.
 test: $(STAMP)
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
 
 test-all: $(STAMP)
-	$(BIN)/pytest -m "slow or not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal -m "slow or not slow"
 
 check: $(STAMP)
 	$(BIN)/ruff check .

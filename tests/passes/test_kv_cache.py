@@ -86,7 +86,8 @@ def test_sink_tokens_stay_visible_beyond_the_window(kernels: str) -> None:
     # Two layers of window 8 reach back 14 tokens: without sinks the first two cannot reach the last positions.
     moved = run_program(with_sinks, tokens(), plan)[-1] - run_program(with_sinks, changed, plan)[-1]
     still = run_program(plain, tokens(), plan)[-1] - run_program(plain, changed, plan)[-1]
-    assert float(still.abs().max()) == 0.0 < float(moved.abs().max())
+    # What is masked adds 0; torch's sums still depend on the alignment of memory (2.4e-6 seen on logits of about 1).
+    assert float(still.abs().max()) < 1e-5 < float(moved.abs().max())
     assert KvCache(CONTEXT, 12, sink_tokens=2).effect is Effect.SEMANTIC
 
 
