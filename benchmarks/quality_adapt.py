@@ -1,10 +1,10 @@
 """What training wins back: python -m benchmarks.quality_adapt [--model NAME] [--only TEXT] [--json].
 
-Each form (few bits, shared keys and values, both) is adapted by ``edgec adapt`` on the same text, in the same order,
-for equally many steps, and compared with the float model that was trained as long: perplexity on text that neither
-saw. ``before`` is the form without training, rounded as the recipe's algorithm does. Teacher of all is the float model
-that was trained as long; half of the loss is the text's own. Every run leaves its curve in ``training.json``; one that
-was stopped goes on when the script is called again. All figures are measured.
+Each form (few bits, shared keys and values, both) is adapted by ``edgec adapt`` and compared with the float model that
+was trained as long, on the same text in the same order: perplexity on text that neither saw. The teacher is that float
+model. Two bits need more text than the rest: they and their float model are trained a multiple (``longer``) of
+the model's steps. ``before`` is the form without training, rounded as the recipe's algorithm does. Every run leaves its
+curve in ``training.json``; one that was stopped goes on when the script is called again. All figures are measured.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,34 +25,46 @@ BASELINE = "float"
 
 @dataclass(frozen=True)
 class Form:
-    """What a model is adapted to. ``goal``: the most by which perplexity may exceed the float model's, as a share."""
+    """What a model is adapted to.
+
+    Attributes:
+        name: as the table calls it.
+        recipe: name or file.
+        goal: the most by which perplexity may exceed the float model's, as a share.
+        long: trained ``Subject.longer`` times as long as the others.
+        settings: of training, in place of the subject's.
+    """
 
     name: str
     recipe: str
     goal: float | None = None
+    long: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 FORMS = (
-    Form(BASELINE, "float"),
+    Form("float", BASELINE),
+    Form("float, longer", BASELINE, long=True),
     Form("8-bit", "8bit"),
     Form("4-bit", "4bit", 0.01),
     Form("3-bit", str(RECIPES / "three-bit.toml")),
-    Form("2-bit", "balanced2", 0.10),
+    Form("2-bit", "balanced2", 0.10, long=True),
     Form("ternary", str(RECIPES / "ternary.toml")),
     Form("shared KV, reuse", str(RECIPES / "shared-reuse.toml"), 0.05),
     Form("shared KV, project", str(RECIPES / "shared-project.toml"), 0.03),
-    Form("2-bit, shared KV", str(ROOT / "examples/two_bit_shared_kv/two-bit-shared.toml"), 0.12),
+    Form("2-bit, shared KV", str(ROOT / "examples/two_bit_shared_kv/two-bit-shared.toml"), 0.12, long=True),
 )
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A trained model, its text, and how long it is trained."""
+    """A trained model, its text, and how long it is trained; ``longer``: how many times that for two bits."""
 
     name: str
     model: Path
     texts: tuple[Path, ...]
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any]
+    longer: int = 1
 
 
 SUBJECTS = {
@@ -60,7 +72,8 @@ SUBJECTS = {
         "stories260K",
         DATA / "models" / "stories260K",
         (DATA / "text" / "tinystories_1000.json",),
-        {"steps": 1500, "batch": 8, "length": 128, "learning_rate": 1e-3, "scale_rate": 1e-3},
+        {"steps": 500, "batch": 8, "length": 128, "learning_rate": 1e-3, "scale_rate": 1e-3, "text_loss": 0.0},
+        longer=3,
     ),
     "tiny-llama": Subject(
         "tiny-llama",
@@ -111,41 +124,51 @@ class Row:
 
 def measure(subject: Subject, build: Path, only: str = "", steps: int | None = None) -> Iterator[Row]:
     """A row for the float model and for every form whose name contains ``only``."""
-    folder = build / subject.name
-    texts = [_plain(text, folder) for text in subject.texts]
-    baseline = _trained(subject, FORMS[0], folder, texts, None, steps)
     for form in FORMS:
-        if form.name == BASELINE or only in form.name:
-            run = baseline if form.name == BASELINE else folder / _slug(form.name)
-            run = run if run is baseline else _trained(subject, form, folder, texts, baseline, steps)
-            yield _row(subject, form, run, baseline)
+        if _wanted(form, subject, only):
+            baseline = trained(subject, replace(FORMS[0], long=form.long), build, None, steps)
+            run = baseline if form.recipe == BASELINE else trained(subject, form, build, baseline, steps)
+            yield compared(subject, form, run, baseline)
 
 
-def _trained(
-    subject: Subject, form: Form, folder: Path, texts: Sequence[Path], teacher: Path | None, steps: int | None
-) -> Path:
+def _wanted(form: Form, subject: Subject, only: str) -> bool:
+    """Float models come with the forms that are compared with them."""
+    if form.recipe != BASELINE:
+        return only in form.name
+    others = (other for other in FORMS if other.recipe != BASELINE and only in other.name)
+    return not form.long or (subject.longer > 1 and any(other.long for other in others))
+
+
+def trained(subject: Subject, form: Form, build: Path, teacher: Path | None, steps: int | None = None) -> Path:
     """The adapted model's folder; trained now if it is not there."""
     from edgec.exporter.adapt.adapt import adapt
     from edgec.exporter.adapt.settings import Settings
 
-    out = folder / _slug(form.name)
-    given = {**subject.settings, **({"steps": steps} if steps else {})}
+    folder = build / subject.name
+    times = subject.longer if form.long else 1
+    out = folder / (_slug(form.name) + (f"-x{times}" if times > 1 else ""))
+    given = {"text_loss": TEXT_LOSS, **subject.settings, **form.settings}
+    given["steps"] = times * (steps or given["steps"])
     settings = Settings(
-        text_loss=TEXT_LOSS if teacher else 1.0,
         evaluate_every=max(1, given["steps"] // EVALUATIONS),
         held_out_tokens=8192,
         checkpoint_every=25,
-        **given,
+        **{**given, **({} if teacher else {"text_loss": 1.0})},
     )
     if not out.is_dir():
+        texts = [_plain(text, folder) for text in subject.texts]
         adapt(subject.model, recipe=form.recipe, text=texts, teacher=teacher, out=out, settings=settings)
     return out
 
 
-def _row(subject: Subject, form: Form, run: Path, baseline: Path) -> Row:
+def compared(subject: Subject, form: Form, run: Path, baseline: Path) -> Row:
+    """What a run came to, against the float model that saw as many tokens."""
     curve, plain = (json.loads((each / "training.json").read_text())["curve"] for each in (run, baseline))
     points = tuple((point["tokens"], point["held_out"]) for point in curve)
     last = curve[-1]
+    if last["tokens"] != plain[-1]["tokens"]:
+        seen = f"{run.name} saw {last['tokens']:,} tokens, {baseline.name} {plain[-1]['tokens']:,}"
+        raise SystemExit(f"{seen}: not comparable; remove one of the folders to train it anew")
     found = (curve[0]["held_out"], last["held_out"], plain[-1]["held_out"], last["tokens"])
     return Row(subject.name, form.name, *found, form.goal, points)
 

@@ -21,7 +21,9 @@ def plan(
     model: Annotated[str, typer.Argument(help="A model folder, a config.json or a hub id.")],
     target: Annotated[str, typer.Option("--target", "-t", help="A phone, see `edgec targets`.")],
     *,
-    recipe: Annotated[str | None, typer.Option(help="A recipe's name or file; its rules are not counted.")] = None,
+    recipe: Annotated[
+        str | None, typer.Option(help="A recipe's name or file (an adapted model's own); rules are not counted.")
+    ] = None,
     weight_bits: Annotated[int | None, typer.Option(help="Bits of linear layers (16, 32: floats).")] = None,
     group_size: Annotated[int | None, typer.Option(help="Weights that share a scale; 0: one scale per row.")] = None,
     embedding_bits: Annotated[int | None, typer.Option(help="Bits of the embedding.")] = None,
@@ -43,15 +45,14 @@ def plan(
     edgec plan Qwen/Qwen3-0.6B --target galaxy-s24-ultra-cpu --recipe 8bit --context 8192
     """
     from edgec.devices.targets import load_target
-    from edgec.exporter.plan.forecast import default_widths
     from edgec.exporter.plan.parameters import read_config
-    from edgec.exporter.plan.widths import named_widths, overridden
+    from edgec.exporter.plan.widths import model_widths, overridden
     from edgec.exporter.target_choice import planned
 
     phone = load_target(target)
     names = ("weight_bits", "group_size", "embedding_bits", "lm_head_bits", "kv_bits")
     given = dict(zip(names, (weight_bits, group_size, embedding_bits, lm_head_bits, kv_bits), strict=True))
-    widths = overridden(named_widths(recipe, phone.backend) if recipe else default_widths(phone), **given)
+    widths = overridden(model_widths(model, recipe, phone), **given)
     found, choice = planned(read_config(model), phone, widths, context=context, prompt_tokens=prompt_tokens)
     show(found, json, choice)
 

@@ -86,6 +86,7 @@ def export(
         BudgetError: E201 parity, E210 size, E220 fallback; nothing was written.
     """
     from edgec.backends.qnn.legality import check_chip
+    from edgec.exporter.adapt.boundary import with_boundary
     from edgec.exporter.bit_search.stage import with_bits
     from edgec.exporter.bundle.assemble import bundle_contents
     from edgec.exporter.bundle.prefix import read_system_prompt
@@ -134,7 +135,7 @@ def export(
     if prompt is not None:
         check_prompt(prompt, request.limits.context)
     with StageCache() as cache:
-        request = with_bits(request, target_bits, cache, stages)
+        request = with_bits(with_boundary(request, stages), target_bits, cache, stages)
         compiled = compile_model(request, cache, stages)
         stages.enter("bundle", str(path))
         name = path.name.removesuffix(".edgec")

@@ -7,6 +7,7 @@ from typing import Any
 
 from edgec.errors import InputError
 from edgec.exporter.recipes import Recipe
+from edgec.passes.kv_donors import AUTO
 
 TOKENS = 4096
 """Tokens that are looked at: second moments change little with more."""
@@ -57,6 +58,7 @@ def _require_effect(recipe: Recipe, tokenizer: Any, searched: bool) -> None:
         "the model has no tokenizer that text could be read with": tokenizer is None,
         f"recipe {recipe.name} has no calibrated algorithm, and makes no look-up tables here": not searched
         and not is_layerwise(recipe)
+        and not (recipe.shared_kv and recipe.boundary == AUTO)
         and not any(scheme and scheme.is_table for scheme in schemes),
     }
     for why, so in reasons.items():

@@ -11,6 +11,7 @@ from typing import Any
 from edgec.errors import InputError
 from edgec.exporter.recipe_support import SUPPORT
 from edgec.exporter.recipes import Recipe, Rule
+from edgec.passes.kv_donors import AUTO
 from edgec.passes.weight_scheme import KINDS, WeightScheme, require_supported
 
 _FOLDER = Path(__file__).parent / "recipe_data"
@@ -26,7 +27,7 @@ def _whole(low: int) -> Check:
 
 
 def _is_boundary(value: Any) -> bool:
-    return (type(value) is int and value >= 1) or (type(value) is float and 0.0 < value < 1.0)
+    return value == AUTO or (type(value) is int and value >= 1) or (type(value) is float and 0.0 < value < 1.0)
 
 
 _TEXT: Check = ("a text", lambda value: isinstance(value, str))
@@ -58,7 +59,8 @@ _TABLES: dict[str, dict[str, Check]] = {
     "cache": {"dtype": _one_of("float32", "float16", "int8", "int4"), "sink_tokens": _whole(0)},
     "shared_kv": {
         "mode": _one_of("reuse", "project"),
-        "boundary": ("a count of layers or a share of them", _is_boundary),
+        "boundary": (f"a count of layers, a share of them or {AUTO}", _is_boundary),
+        "max_kl": ("a number above 0", lambda value: type(value) in (int, float) and value > 0),
     },
     "limits": {"context": _whole(2), "prefill_chunk": _whole(1), "logit_rows": _whole(1)},
     "budgets": dict.fromkeys(("kl_mean", "kl_max", "top1_agreement", "max_abs", "mean_abs", "max_relative"), _NUMBER),
@@ -159,7 +161,9 @@ def _shared_kv(values: Mapping[str, Any] | None) -> dict[str, Any]:
     """The table's presence asks for sharing; its keys have defaults."""
     if values is None:
         return {}
-    return {"shared_kv": values.get("mode", "reuse"), **{k: v for k, v in values.items() if k == "boundary"}}
+    fields = {"boundary": "boundary", "max_kl": "boundary_kl"}
+    given = {field: values[key] for key, field in fields.items() if key in values}
+    return {"shared_kv": values.get("mode", "reuse"), **given}
 
 
 def _scheme(table: Mapping[str, Any], key: str, where: str, **fixed: Any) -> WeightScheme | None:

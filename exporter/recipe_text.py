@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from edgec.exporter.recipes import Recipe
+from edgec.passes.kv_donors import AUTO
 from edgec.passes.weight_scheme import WeightScheme
 
 _INT = ("bits", "group_size", "symmetric", "activation_bits", "scale_bits")
@@ -33,7 +34,8 @@ def _lines(recipe: Recipe) -> Iterator[str]:
             yield from _table(name, _scheme(scheme, _LOOKUP if name == "embedding" else frozenset()))
     yield from _table("cache", {"dtype": recipe.kv_dtype, "sink_tokens": recipe.sink_tokens})
     if recipe.shared_kv:
-        yield from _table("shared_kv", {"mode": recipe.shared_kv, "boundary": recipe.boundary})
+        limit = recipe.boundary_kl if recipe.boundary == AUTO else None
+        yield from _table("shared_kv", {"mode": recipe.shared_kv, "boundary": recipe.boundary, "max_kl": limit})
     limits = {"context": recipe.context, "prefill_chunk": recipe.prefill_chunk, "logit_rows": recipe.logit_rows}
     yield from _table("limits", limits)
     if recipe.budgets:

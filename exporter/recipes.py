@@ -44,7 +44,8 @@ class Recipe:
         logit_rows: positions with logits per call.
         shared_kv: ``reuse``: layers behind the boundary read an earlier layer's keys and values; ``project``: they
             project the boundary's hidden state; None: each its own.
-        boundary: first layers that keep their own: a count, or a share of all (0..1).
+        boundary: first layers that keep their own: a count, a share of all (0..1), or ``auto``: chosen on text.
+        boundary_kl: the most that ``auto`` may cost before training, nats per token.
         early_exit: keep the first layers only: a draft model for speculation; None keeps all.
         kernels: ``edgec`` for its own operators, ``standard`` for those that every ExecuTorch app has.
         budgets: limits of the quality check: ``kl_mean`` (nats), ``top1_agreement`` (0..1); empty for the defaults.
@@ -66,7 +67,8 @@ class Recipe:
     prefill_chunk: int = 128
     logit_rows: int = 16
     shared_kv: str | None = None
-    boundary: float | int = 0.625
+    boundary: float | int | str = 0.625
+    boundary_kl: float = 1.0
     early_exit: int | None = None
     kernels: str = "edgec"
     budgets: Mapping[str, float] = field(default_factory=dict)

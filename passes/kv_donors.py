@@ -16,9 +16,11 @@ from edgec.errors import InputError
 from edgec.exporter.spec import LayerSpec, ModelSpec
 
 BOUNDARY = 5 / 8
+AUTO = "auto"
+"""The boundary is chosen on text (``exporter/adapt/boundary.py``)."""
 
 
-def kept_layers(boundary: float | int, layers: int) -> int:
+def kept_layers(boundary: float | int | str, layers: int) -> int:
     """How many first layers keep keys and values of their own.
 
     Args:
@@ -26,8 +28,10 @@ def kept_layers(boundary: float | int, layers: int) -> int:
         layers: of the model.
 
     Raises:
-        InputError: E186, no layer would be left to lend, or none to read.
+        InputError: E186, no layer would be left to lend, or none to read; E510, the boundary is not chosen yet.
     """
+    if isinstance(boundary, str):
+        raise not_chosen()
     kept = boundary if isinstance(boundary, int) else int(boundary * layers + 0.5)
     if isinstance(boundary, bool) or not 0 < kept < layers:
         raise InputError(
@@ -38,6 +42,17 @@ def kept_layers(boundary: float | int, layers: int) -> int:
             code="E186",
         )
     return kept
+
+
+def not_chosen() -> InputError:
+    """How a boundary is refused that only a text could tell."""
+    return InputError(
+        what="shared_kv: the boundary is to be chosen, and there is no text to choose it on",
+        where=f'[shared_kv] boundary = "{AUTO}"',
+        why="how many layers may share is measured on text; a config does not tell",
+        fix="run edgec adapt (its folder records the boundary), pass --calibrate FILE to export, or give a number",
+        code="E510",
+    )
 
 
 def donors(kinds: Mapping[int, Hashable], kept: int) -> dict[int, int]:
@@ -69,11 +84,11 @@ def with_donors(spec: ModelSpec, lenders: Mapping[int, int]) -> ModelSpec:
     return replace(spec, layers=layers)
 
 
-def shared_spec(spec: ModelSpec, boundary: float | int = BOUNDARY) -> ModelSpec:
+def shared_spec(spec: ModelSpec, boundary: float | int | str = BOUNDARY) -> ModelSpec:
     """A model's shape after ``shared_kv``, from its config alone.
 
     Raises:
-        InputError: E185, E186.
+        InputError: E185, E186, E510.
     """
     kinds = {layer.index: _kind(layer) for layer in spec.layers}
     found = donors(kinds, kept_layers(boundary, len(spec.layers)))

@@ -44,7 +44,7 @@ class SharedKv:
             at the boundary (``projected_kv.py``).
     """
 
-    boundary: float | int = BOUNDARY
+    boundary: float | int | str = BOUNDARY
     mode: str = "reuse"
     name: str = "shared_kv"
     effect: Effect = Effect.SEMANTIC

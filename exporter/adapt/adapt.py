@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgec.devices.targets import load_target
 from edgec.errors import InputError
+from edgec.exporter.adapt.record import as_recorded
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.recipes import Recipe, check_recipe, for_backend, load_recipe
 from edgec.exporter.spec import model_spec
 
 if TYPE_CHECKING:
+    from edgec.exporter.adapt.batches import Batches
+    from edgec.exporter.adapt.boundary import Boundary
     from edgec.exporter.adapt.checkpoint import Point
     from edgec.exporter.adapt.loop import Listener
     from edgec.exporter.adapt.student import Traced
@@ -43,6 +46,7 @@ class Job:
         places: the text.
         settings: of training.
         out: the result's folder.
+        boundary: how it was chosen, where the recipe left it open.
     """
 
     source: ModelSource
@@ -52,6 +56,7 @@ class Job:
     places: tuple[str, ...]
     settings: Settings
     out: Path
+    boundary: Boundary | None = None
 
 
 def adapt(
@@ -159,6 +164,7 @@ def _run(job: Job, progress: Listener | None) -> Adapted:
     tokenizer = load_tokenizer(job.source.path, trust_remote_code=job.source.trust_remote_code)
     texts = read_texts(job.places)
     batches = tokenized(texts, tokenizer, settings.length, settings.held_out_tokens, settings.seed)
+    job = _with_boundary(job, batches)
     accelerator = _accelerator()
     traced = student(job.source, job.recipe, settings)
     place(traced.program.graph, accelerator.device)
@@ -178,6 +184,22 @@ def _run(job: Job, progress: Listener | None) -> Adapted:
         _write(job, traced, curve, run.state.seconds)
     accelerator.wait_for_everyone()
     return Adapted(job.out, tuple(curve))
+
+
+def _with_boundary(job: Job, batches: Batches) -> Job:
+    """The job with a boundary that is a number, chosen on the text it trains on if the recipe leaves it open."""
+    from edgec.exporter.adapt.boundary import TOKENS, choose_boundary, is_open
+    from edgec.exporter.adapt.student import captured
+    from edgec.passes.contract import run_pass
+    from edgec.passes.remove_noops import RemoveNoops
+
+    recipe = as_recorded(job.recipe, job.source.config)
+    if not is_open(recipe):
+        return job
+    program = run_pass(captured(job.source, job.settings).program, RemoveNoops(), in_place=True)
+    rows = batches.at(0, max(1, TOKENS // job.settings.length), job.settings.length)[:, :-1]
+    found = choose_boundary(program, recipe, list(rows))
+    return replace(job, recipe=replace(recipe, boundary=found.kept), boundary=found)
 
 
 def _accelerator() -> Any:
@@ -228,7 +250,6 @@ def _aside(out: Path) -> Path:
 
 
 def _write(job: Job, traced: Traced, curve: Sequence[Point], seconds: float) -> None:
-    from edgec.exporter.adapt.record import as_recorded
     from edgec.exporter.adapt.report import curve_json, model_card, report
     from edgec.exporter.adapt.result import write_result
 
@@ -238,6 +259,7 @@ def _write(job: Job, traced: Traced, curve: Sequence[Point], seconds: float) -> 
         "recipe": f"{job.recipe.name}: {job.recipe.description}" if job.recipe.description else job.recipe.name,
         "text": ", ".join(Path(place).name for place in job.places),
         "training": f"{seconds:.0f} s (measured)",
+        **({"boundary": str(job.boundary)} if job.boundary else {}),
     }
     title = f"{job.source.name} adapted to {job.recipe.name}"
     pages = {

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgec.errors import InputError
 from edgec.exporter.recipes import Recipe
-from edgec.passes.kv_donors import kept_layers
+from edgec.passes.kv_donors import AUTO, kept_layers
 from edgec.passes.weight_scheme import WeightScheme
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def as_recorded(recipe: Recipe, config: Mapping[str, Any]) -> Recipe:
         return recipe
     layers = int(config.get("num_hidden_layers", 0))
     trained = (record.mode, record.boundary)
-    if recipe.shared_kv and (recipe.shared_kv, kept_layers(recipe.boundary, layers)) != trained:
+    if recipe.shared_kv and not _agrees(recipe, trained, layers):
         raise InputError(
             what="the recipe shares keys and values otherwise than the model was trained to",
             where=f"recipe {recipe.name}",
@@ -97,6 +97,12 @@ def as_recorded(recipe: Recipe, config: Mapping[str, Any]) -> Recipe:
             code="E505",
         )
     return replace(recipe, shared_kv=record.mode, boundary=record.boundary)
+
+
+def _agrees(recipe: Recipe, trained: tuple[str, int], layers: int) -> bool:
+    """Whether a recipe shares as a model was trained to; an open boundary was chosen in training."""
+    mode, kept = trained
+    return recipe.shared_kv == mode and (recipe.boundary == AUTO or kept_layers(recipe.boundary, layers) == kept)
 
 
 def recorded_recipe(model: str | Path) -> Path | None:

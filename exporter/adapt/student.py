@@ -57,7 +57,7 @@ def student(source: ModelSource, recipe: Recipe, settings: Settings) -> Traced:
     Raises:
         InputError: E500 or E509, the recipe asks for what cannot be trained; a pass is not legal on the model.
     """
-    traced = _captured(source, settings)
+    traced = captured(source, settings)
     recipe = as_recorded(recipe, source.config)
     program = run_passes(traced.program, reshaping_passes(recipe))
     make_trainable(program.graph)
@@ -70,7 +70,7 @@ def student(source: ModelSource, recipe: Recipe, settings: Settings) -> Traced:
 
 def teacher(source: ModelSource, settings: Settings) -> Program:
     """The original graph, as it was trained."""
-    traced = _captured(source, settings)
+    traced = captured(source, settings)
     shared = as_recorded(Recipe("teacher"), source.config)
     program = run_passes(traced.program, reshaping_passes(shared))
     fuse_attention(program.graph)
@@ -106,7 +106,8 @@ def rounding_passes(recipe: Recipe, low_rank: int = 0) -> list[Pass]:
     ]
 
 
-def _captured(source: ModelSource, settings: Settings) -> Traced:
+def captured(source: ModelSource, settings: Settings) -> Traced:
+    """A decoder as it is, its weights bound; batches up to ``MAX_BATCH``."""
     spec = model_spec(source.config)
     assert source.weights is not None
     bones = skeleton(lambda: source.build_on(None, attn_implementation="edgec"))

@@ -45,7 +45,7 @@ class Widths:
     embedding_bits: int = 8
     lm_head_bits: int = 8
     kv_bits: int = 32
-    kv_boundary: float | int | None = None
+    kv_boundary: float | int | str | None = None
     tables: WeightScheme | None = None
 
     def __str__(self) -> str:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from edgec.devices.targets import Target
+from edgec.exporter.adapt.record import as_recorded, recorded_recipe
 from edgec.exporter.plan.footprint import Widths
+from edgec.exporter.plan.forecast import default_widths
+from edgec.exporter.plan.parameters import read_config
 from edgec.exporter.recipe_support import SUPPORT, Support
 from edgec.exporter.recipes import Recipe, check_recipe, for_backend, load_recipe
 from edgec.passes.weight_scheme import CONTAINER, WeightScheme
@@ -27,9 +33,14 @@ def recipe_widths(recipe: Recipe) -> Widths:
         embedding_bits=_bits(recipe.embedding, support),
         lm_head_bits=_bits(_container(recipe.lm_head, support), support),
         kv_bits=_KV_BITS[recipe.kv_dtype],
-        kv_boundary=recipe.boundary if recipe.shared_kv == "reuse" else None,
+        kv_boundary=_boundary(recipe),
         tables=held if held and held.is_table else None,
     )
+
+
+def _boundary(recipe: Recipe) -> float | int | str | None:
+    """Where layers begin to hold no cache of their own; projecting layers hold one."""
+    return recipe.boundary if recipe.shared_kv == "reuse" else None
 
 
 def _container(scheme: WeightScheme | None, support: Support | None) -> WeightScheme | None:
@@ -37,15 +48,41 @@ def _container(scheme: WeightScheme | None, support: Support | None) -> WeightSc
     return CONTAINER if scheme and scheme.is_table and support and not support.table_bits else scheme
 
 
-def named_widths(name: str, backend: str) -> Widths:
+def named_widths(name: str | Path, backend: str, config: Mapping[str, Any] | None = None) -> Widths:
     """The widths of a named recipe or a file as a backend expresses it.
 
+    Args:
+        name: of the recipe, or its file.
+        backend: a target's.
+        config: of the model; one that was adapted shares keys and values as it was trained to.
+
     Raises:
-        InputError: E175 or E171, there is no such recipe; E172, the backend does not execute it.
+        InputError: E175 or E171, there is no such recipe; E172, the backend does not execute it; E505, the recipe
+            shares otherwise than the model.
     """
     recipe = load_recipe(name)
     check_recipe(recipe, backend)
-    return recipe_widths(for_backend(recipe, backend))
+    return recipe_widths(as_recorded(for_backend(recipe, backend), config or {}))
+
+
+def model_widths(model: str | Path, recipe: str | None, target: Target) -> Widths:
+    """The widths of a model: those of the recipe, else of the one it was adapted to, else a target's usual ones.
+
+    Args:
+        model: a folder, a config.json or a hub id.
+        recipe: a name or a file, or None.
+        target: what is planned for.
+
+    Raises:
+        InputError: as ``named_widths``; E111, the config cannot be read.
+    """
+    config = read_config(model)
+    folder = Path(model) if Path(model).is_dir() else Path(model).parent
+    name = recipe or recorded_recipe(folder)
+    if name is None:
+        shared = as_recorded(Recipe("adapted"), config)
+        return replace(default_widths(target), kv_boundary=_boundary(shared))
+    return named_widths(name, target.backend, config)
 
 
 def overridden(widths: Widths, **given: int | None) -> Widths:

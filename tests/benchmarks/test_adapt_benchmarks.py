@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
 import pytest
 
-from benchmarks import quality_adapt, shared_kv
+from benchmarks import quality_ablation, quality_adapt, shared_kv
 from benchmarks.harness.models import TINY
 from edgec.exporter.recipes import load_recipe
 
@@ -50,5 +51,21 @@ def test_the_goal_is_reached_where_it_is_kept() -> None:
 
 
 def test_every_form_has_its_recipe() -> None:
-    for form in quality_adapt.FORMS:
+    for form in (*quality_adapt.FORMS, *quality_ablation.VARIATIONS):
         assert load_recipe(form.recipe).name
+
+
+def test_runs_of_unequal_length_are_not_compared(tmp_path: Path) -> None:
+    for name, tokens in (("float", 2000), ("form", 1000)):
+        (tmp_path / name).mkdir()
+        curve = [{"tokens": seen, "held_out": 2.0} for seen in (0, tokens)]
+        (tmp_path / name / "training.json").write_text(json.dumps({"curve": curve}))
+    subject, form = quality_adapt.SUBJECTS["tiny-llama"], quality_adapt.Form("form", "4bit")
+    with pytest.raises(SystemExit, match="not comparable"):
+        quality_adapt.compared(subject, form, tmp_path / "form", tmp_path / "float")
+
+
+def test_an_ablation_is_read_against_its_first_row() -> None:
+    rows = [quality_ablation.Row("m", name, 5.0, nats, 1000) for name, nats in (("first", 2.0), ("worse", 2.1))]
+    first, second = quality_ablation.table(rows).splitlines()[2:]
+    assert "+0.0%" in first and f"{math.expm1(0.1):+.1%}" in second

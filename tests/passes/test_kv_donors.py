@@ -49,3 +49,9 @@ def test_a_spec_after_sharing_counts_fewer_values() -> None:
 def test_a_donor_that_reads_itself_from_another_passes_it_on() -> None:
     shared = shared_spec(_spec([8, None] * 3, {3: 1, 4: 0, 5: 1}), 4)
     assert [layer.kv_donor for layer in shared.layers] == [None, None, None, 1, 2, 1]
+
+
+def test_an_open_boundary_is_asked_for() -> None:
+    with pytest.raises(InputError) as refused:
+        kept_layers("auto", 8)
+    assert refused.value.code == "E510"

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from edgec.passes.learned_grids import Levels, stored_scale
+from edgec.passes.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE
 from edgec.passes.straight_through import fake_cache, fake_input, fake_weight
 from edgec.passes.weight_scheme import balanced
 from edgec.passes.weight_tables import balanced_integers
@@ -51,3 +52,13 @@ def test_inputs_and_caches_pass_gradients_on() -> None:
         (gradient,) = torch.autograd.grad(rounded.sum(), value)
         assert torch.equal(gradient, torch.ones_like(value))
         assert 0 < float((rounded - value).abs().max()) < 0.5
+
+
+def test_inputs_are_rounded_as_the_exported_graph_rounds_them() -> None:
+    values = torch.randn(6, 5, 48, generator=torch.Generator().manual_seed(1)) * torch.logspace(-4, 3, 6)[:, None, None]
+    values[0, 0], values[1, 1] = 0.0, values[1, 1].abs()
+    values[2, 2] = -values[2, 2].abs()
+    block, grid = [1, 1, 48], (torch.int8, -128, 127)
+    scale, zero_point = CHOOSE(values, "ASYMMETRIC", block, *grid, None, None, torch.int8)
+    integers = QUANTIZE(values, block, scale, zero_point, *grid)
+    assert torch.equal(fake_input(values), DEQUANTIZE(integers, block, scale, zero_point, *grid))

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from edgec.devices.targets import load_target
+from edgec.errors import InputError
 from edgec.exporter.plan.footprint import Widths, kv_bytes
-from edgec.exporter.plan.forecast import Plan, plan
+from edgec.exporter.plan.forecast import Plan, default_widths, plan
 from edgec.exporter.plan.parameters import parameters
 from edgec.exporter.plan.shared_layers import prompt_share, without_shared
+from edgec.exporter.plan.widths import model_widths, named_widths
 from edgec.exporter.spec import model_spec
 from edgec.passes.kv_donors import shared_spec
 
@@ -66,3 +71,34 @@ def test_integers_of_a_cache_carry_their_grids() -> None:
     assert kv_bytes(spec, 16, 10) == 10 * values * head * 2
     assert kv_bytes(spec, 8, 10) == 10 * values * (head + 4)
     assert kv_bytes(spec, 4, 10) == 10 * values * (head // 2 + 4)
+
+
+def folder_of(path: Path, record: dict[str, Any] | None, recipe: str | None = None) -> Path:
+    path.mkdir()
+    (path / "config.json").write_text(json.dumps(LLAMA | ({"edgec": record} if record else {})))
+    if recipe is not None:
+        (path / "adapted.toml").write_text(recipe)
+    return path
+
+
+def test_an_adapted_folder_is_planned_as_it_was_trained(tmp_path: Path) -> None:
+    target = load_target("oneplus-12-cpu")
+    record = {"mode": "reuse", "boundary": 5, "recipe": "adapted.toml"}
+    own = '[weights]\nbits = 8\ngroup_size = 0\n[cache]\ndtype = "int8"\n[shared_kv]\nboundary = "auto"\n'
+    plain = model_widths(folder_of(tmp_path / "plain", None), None, target)
+    bare = model_widths(folder_of(tmp_path / "bare", {"mode": "reuse", "boundary": 5}), None, target)
+    adapted = model_widths(folder_of(tmp_path / "adapted", record, own), None, target)
+    assert plain == default_widths(target) and bare == replace(plain, kv_boundary=5)
+    assert (adapted.weight_bits, adapted.kv_bits, adapted.kv_boundary) == (8, 8, 5)
+    assert model_widths(tmp_path / "adapted", "4bit", target) == replace(named_widths("4bit", "xnnpack"), kv_boundary=5)
+    projecting = model_widths(folder_of(tmp_path / "project", {"mode": "project", "boundary": 5}), None, target)
+    assert projecting.kv_boundary is None
+
+
+def test_an_open_boundary_cannot_be_planned(tmp_path: Path) -> None:
+    file = tmp_path / "open.toml"
+    file.write_text('[shared_kv]\nboundary = "auto"\n')
+    widths = model_widths(folder_of(tmp_path / "model", None), str(file), load_target("oneplus-12-cpu"))
+    with pytest.raises(InputError) as caught:
+        plan(LLAMA, load_target("oneplus-12-cpu"), widths)
+    assert caught.value.code == "E510"
