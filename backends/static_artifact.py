@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol, cast
+
+from torch import Tensor
 
 from edgec.exporter.bundle.manifest import Delegation
 from edgec.exporter.bundle.pte_layout import Layout
@@ -53,3 +55,38 @@ def backend_of(module: str) -> StaticBackend:
     """The module of that name, imported now."""
     found: Any = import_module(module)
     return cast(StaticBackend, found)
+
+
+CONTEXT_BYTES = 2_000_000_000
+"""What one context of Qualcomm's holds; published limits are 2 to 4 GB."""
+
+
+@dataclass(frozen=True)
+class Chip:
+    """What an artifact for one chip is made for, and from.
+
+    Attributes:
+        soc_model: Qualcomm's number of the chip.
+        tokens: of a text that ranges are measured on; for decoders.
+        examples: inputs of other models, one tuple a call; ranges are measured on them.
+        context_bytes: the most bytes of weights in one context; more are cut into several.
+    """
+
+    soc_model: int
+    tokens: tuple[int, ...] = ()
+    examples: tuple[Sequence[Tensor], ...] = ()
+    context_bytes: int = CONTEXT_BYTES
+
+
+class ChipBackend(Protocol):
+    """A static backend whose artifact fits one chip only."""
+
+    def lower_for(self, methods: Mapping[str, Program], path: Path, progress: Progress, chip: Chip) -> StaticArtifact:
+        """Write the artifact; ``path`` does not exist yet."""
+        ...
+
+
+def chip_backend_of(module: str) -> ChipBackend:
+    """The module of that name, imported now."""
+    found: Any = import_module(module)
+    return cast(ChipBackend, found)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgec.errors import InputError
+from edgec.exporter.recipe_support import SUPPORT
 from edgec.exporter.recipes import Recipe
 from edgec.passes.kv_donors import AUTO
 
@@ -23,7 +24,8 @@ def calibration_tokens(
 
     Args:
         file: UTF-8 text like what the model will see.
-        recipe: resolved for its backend; look-up tables are calibrated, and weights by the algorithms that want it.
+        recipe: resolved for its backend; look-up tables are calibrated, weights by the algorithms that want it, and
+            activations where a backend computes in fixed point.
         tokenizer: transformers' tokenizer of the model, or None.
         searched: whether bits per layer are searched for, which looks at the text whatever the recipe is.
 
@@ -54,14 +56,19 @@ def is_layerwise(recipe: Recipe) -> bool:
 
 def _require_effect(recipe: Recipe, tokenizer: Any, searched: bool) -> None:
     schemes = (recipe.weights, recipe.lm_head, *(scheme for _, scheme in recipe.rules))
+    support = SUPPORT.get(recipe.backend)
+    ranged = support is not None and support.ranged
     reasons = {
         "the model has no tokenizer that text could be read with": tokenizer is None,
         f"recipe {recipe.name} has no calibrated algorithm, and makes no look-up tables here": not searched
         and not is_layerwise(recipe)
+        and not ranged
         and not (recipe.shared_kv and recipe.boundary == AUTO)
         and not any(scheme and scheme.is_table for scheme in schemes),
     }
     for why, so in reasons.items():
         if so:
-            fix = f"leave {_OPTION} out, or use a recipe that calibrates (4bit-gptq; lut4 for iphone)"
+            fix = (
+                f"leave {_OPTION} out, or use a recipe that calibrates (4bit-gptq; lut4 for iphone; any for Snapdragon)"
+            )
             raise InputError("there is nothing to calibrate", _OPTION, why, fix, code="E442")

@@ -42,7 +42,7 @@ from edgec.exporter.stages.compiled import (
 from edgec.exporter.stages.forms import Form, form_of
 from edgec.exporter.stages.static_choice import static_decoder_stages
 from edgec.exporter.stages.static_decoder import limits_of as static_limits
-from edgec.exporter.stages.static_module import StaticModuleStages
+from edgec.exporter.stages.static_module import static_module_stages
 from edgec.exporter.tool_versions import tool_versions
 
 
@@ -161,6 +161,7 @@ def stage_inputs(request: Request, cache: StageCache) -> dict[str, Any]:
         "task": source.task,
         "backend": request.target.backend,
         "format": request.target.format,
+        "chip": request.target.soc_model if request.form.one_chip else None,
         "recipe": request.recipe.to_json(),
         "context": request.context,
         "text": request.text,
@@ -261,5 +262,5 @@ _STAGES: Mapping[tuple[bool, bool], Callable[[Request], Any]] = {
     (True, False): _DecoderStages,
     (True, True): static_decoder_stages,
     (False, False): module.ModuleStages,
-    (False, True): StaticModuleStages,
+    (False, True): static_module_stages,
 }

@@ -23,6 +23,7 @@ class Support:
         balanced: whether it holds the balanced 2-bit set, in whatever container.
         sparse: whether it leaves zeros out.
         cache: what a KV cache may hold; the first is its float.
+        ranged: activations have fixed ranges, measured on a text.
     """
 
     kernels: tuple[KernelGrid, ...]
@@ -34,6 +35,7 @@ class Support:
     balanced: bool = True
     sparse: bool = False
     cache: tuple[str, ...] = ("float32", "float16", "int8", "int4")
+    ranged: bool = False
 
 
 _APPLE = KernelGrid(4, _GROUPS, 1), KernelGrid(8, _GROUPS, 1)
@@ -72,6 +74,7 @@ SUPPORT = {
         dynamic_activations=False,
         balanced=False,
         cache=("int8",),
+        ranged=True,
     ),
     "vulkan": Support(
         kernels=(KernelGrid(4, (128, 64, 32), 1), KernelGrid(8, (), 1)),

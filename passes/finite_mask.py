@@ -25,7 +25,7 @@ from edgec.passes.contract import nodes_of
 
 aten = torch.ops.aten
 HIDDEN = -40000.0
-_LITERAL_AT = {
+LITERAL_AT = {
     aten.masked_fill.Scalar: 2,
     aten.scalar_tensor.default: 0,
     aten.full.default: 1,
@@ -49,7 +49,7 @@ class FiniteMask:
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Rewrite literals and constants."""
-        for node in nodes_of(graph, *_LITERAL_AT):
+        for node in nodes_of(graph, *LITERAL_AT):
             _rewrite_literal(node)
         for node in graph.graph.nodes:
             if node.op == "get_attr":
@@ -58,8 +58,8 @@ class FiniteMask:
 
     def ensures(self, program: Program) -> None:
         """No literal below the bound is left."""
-        for node in nodes_of(program.graph, *_LITERAL_AT):
-            assert not _too_low(node.args[_LITERAL_AT[node.target]])  # type: ignore[index]
+        for node in nodes_of(program.graph, *LITERAL_AT):
+            assert not _too_low(node.args[LITERAL_AT[node.target]])  # type: ignore[index]
 
 
 def _too_low(value: Any) -> bool:
@@ -67,7 +67,7 @@ def _too_low(value: Any) -> bool:
 
 
 def _rewrite_literal(node: Node) -> None:
-    place = _LITERAL_AT[node.target]  # type: ignore[index]
+    place = LITERAL_AT[node.target]  # type: ignore[index]
     dtype = node.meta["val"].dtype if "val" in node.meta else torch.float32
     if dtype.is_floating_point and _too_low(node.args[place]):
         node.update_arg(place, HIDDEN)

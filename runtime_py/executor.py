@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 EngineName = Literal["edgec", "executorch", "simulated"]
 OWN, STANDARD = "edgec::", "llama::"
+# Delegates that only a phone executes: the backend that says so.
+_NOWHERE = {"VulkanBackend": "edgec.backends.vulkan.pte", "QnnBackend": "edgec.backends.qnn_delegate.pte"}
 
 
 class Executor(Protocol):
@@ -39,14 +41,15 @@ class Executor(Protocol):
 
 
 def engine_for(bundle: Bundle, wanted: EngineName | None = None) -> EngineName:
-    """Decide what executes a bundle, and load its libraries. Raises as ``choose_engine``, and E597 for Vulkan."""
+    """Decide what executes a bundle, and load its libraries. Raises as ``choose_engine``; E588 or E597: phones only."""
     from edgec.runtime_py.simulated import simulator_of
 
     manifest = bundle.manifest
-    if "VulkanBackend" in manifest.runtime.backends:
-        from edgec.backends.vulkan.pte import not_here
+    nowhere = next((_NOWHERE[name] for name in manifest.runtime.backends if name in _NOWHERE), None)
+    if nowhere is not None:
+        from edgec.backends.static_artifact import backend_of
 
-        raise not_here(bundle.path)
+        backend_of(nowhere).execute(bundle.path)
     return "simulated" if simulator_of(manifest) else choose_engine(manifest.runtime.operators, wanted)
 
 

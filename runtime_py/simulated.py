@@ -143,6 +143,18 @@ def _aimodel(path: Path) -> Call:
     return _by_order(next(iter(load_model(path).functions.values())))
 
 
+def _onnx(path: Path) -> Call:
+    from edgec.backends.onnx.function import open_function
+
+    return open_function(path)
+
+
+def _qnn(path: Path) -> Call:
+    from edgec.backends.qnn.function import open_function
+
+    return open_function(path)
+
+
 def _by_order(function: Any) -> Call:
     def call(inputs: Sequence[Tensor]) -> Sequence[Tensor]:
         names = [feature.name for feature in function.inputs]
@@ -157,4 +169,10 @@ def open_function(backend: str, artifact: Path) -> Call:
     return _FUNCTIONS[backend](artifact)
 
 
-_FUNCTIONS: Mapping[str, Callable[[Path], Call]] = {"CoreMLBackend": _pte, "CoreML": _package, "CoreAI": _aimodel}
+_FUNCTIONS: Mapping[str, Callable[[Path], Call]] = {
+    "CoreMLBackend": _pte,
+    "CoreML": _package,
+    "CoreAI": _aimodel,
+    "ONNXRuntime": _onnx,
+    "QNNExecutionProvider": _qnn,
+}

@@ -17,7 +17,15 @@ from edgec.exporter.parity.static_run import PREFILL, joined_logits, write_new_r
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
-_TYPES = {"tensor(float)": torch.float32, "tensor(float16)": torch.float16, "tensor(uint8)": torch.uint8}
+TYPES = {
+    "tensor(float)": torch.float32,
+    "tensor(float16)": torch.float16,
+    "tensor(uint8)": torch.uint8,
+    "tensor(int32)": torch.int32,
+    "tensor(int64)": torch.int64,
+    "tensor(bool)": torch.bool,
+}
+"""ONNX Runtime's names of types."""
 
 
 @dataclass
@@ -47,7 +55,7 @@ class OnnxMethods:
         features = {feature.name: feature for feature in session.get_inputs()}
         for name, feature in features.items():
             if name not in inputs and name not in self.states:
-                self.states[name] = torch.zeros(feature.shape, dtype=_TYPES[feature.type])
+                self.states[name] = torch.zeros(feature.shape, dtype=TYPES[feature.type])
         given = {**self.states, **inputs}
         names = [feature.name for feature in session.get_outputs()]
         results = session.run(names, {name: given[name].numpy() for name in features})

@@ -13,7 +13,7 @@ Measured on examples/tiny-llama at 4 bits: 57 constants are laid out anew, 41 no
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from edgec.passes.quantized_form import DEQUANTIZE
 
 aten = torch.ops.aten
 RMS_NORM = torch.ops.edgec.rms_norm.default
+LAYER_NORM = aten.layer_norm.default
 
 
 def dequantize_blocks(integers: Tensor, scale: Tensor, bits: int) -> Tensor:
@@ -70,7 +71,7 @@ class OnnxForm:
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Rewrite every such node."""
-        _rewrite(graph, _REWRITES)
+        _rewrite(graph, _ONNX)
         return program.interface
 
     def ensures(self, program: Program) -> None:
@@ -92,12 +93,12 @@ class WrittenNorms:
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Rewrite every norm."""
-        _rewrite(graph, (RMS_NORM,))
+        _rewrite(graph, (RMS_NORM, LAYER_NORM))
         return program.interface
 
     def ensures(self, program: Program) -> None:
         """No norm is left whole."""
-        assert not nodes_of(program.graph, RMS_NORM)
+        assert not nodes_of(program.graph, RMS_NORM, LAYER_NORM)
 
 
 def _rewrite(graph: GraphModule, targets: Iterable[Any]) -> None:
@@ -175,6 +176,22 @@ def _rms_norm(graph: GraphModule, emit: Emitter, node: Node) -> Node:
     return scaled if weight is None else emit(aten.mul.Tensor, scaled, weight)
 
 
+def _layer_norm(graph: GraphModule, emit: Emitter, node: Node) -> Node:
+    given: Any = node.args
+    x, dims = given[0], list(range(-len(given[1]), 0))
+    weight, bias, eps = _optional(given[2:], (None, None, 1e-5))
+    centred = emit(aten.sub.Tensor, x, emit(aten.mean.dim, x, dims, True))
+    variance = emit(aten.mean.dim, emit(aten.mul.Tensor, centred, centred), dims, True)
+    scaled = emit(aten.div.Tensor, centred, emit(aten.sqrt.default, emit(aten.add.Tensor, variance, eps)))
+    scaled = scaled if weight is None else emit(aten.mul.Tensor, scaled, weight)
+    return scaled if bias is None else emit(aten.add.Tensor, scaled, bias)
+
+
+def _optional(given: Sequence[Any], defaults: Sequence[Any]) -> tuple[Any, ...]:
+    """Arguments with what stands for those left out; further ones are not looked at."""
+    return (*given[: len(defaults)], *defaults[len(given) :])
+
+
 def _constant(graph: GraphModule, source: Node, name: str, value: Tensor) -> Node:
     """A constant laid out anew; made once for all who read it."""
     owner, _, leaf = name.rpartition(".")
@@ -182,8 +199,16 @@ def _constant(graph: GraphModule, source: Node, name: str, value: Tensor) -> Nod
     if not hasattr(module, leaf):
         module.register_buffer(leaf, value.detach().contiguous())
     held = graph.graph.get_attr(name)
-    held.meta["val"] = source.meta["val"].fake_mode.from_tensor(attribute(graph, name), static_shapes=True)
+    # Constants that passes brought along know no fake tensor; inputs do.
+    mode = next(node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder").fake_mode
+    held.meta["val"] = mode.from_tensor(attribute(graph, name), static_shapes=True)
     return held
 
 
-_REWRITES: dict[Any, Any] = {aten.linear.default: _linear, aten.embedding.default: _embedding, RMS_NORM: _rms_norm}
+_REWRITES: dict[Any, Any] = {
+    aten.linear.default: _linear,
+    aten.embedding.default: _embedding,
+    RMS_NORM: _rms_norm,
+    LAYER_NORM: _layer_norm,
+}
+_ONNX = (aten.linear.default, aten.embedding.default, RMS_NORM)

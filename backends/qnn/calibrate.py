@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -17,19 +17,28 @@ Parts = Mapping[str, Sequence[tuple[Program, Program]]]
 _SINGLE = 24
 
 
+@dataclass(frozen=True)
+class Fed:
+    """What one call of a part was given: states as they are behind the text, up to the position ``start``."""
+
+    start: int
+    given: Mapping[str, Tensor]
+    states: tuple[str, ...]
+
+
 @dataclass
 class Calibration:
     """The float graphs, run over a text.
 
     Attributes:
         parts: by method, in order: the CPU's and the Hexagon processor's half of each part.
-        feeds: the inputs of each call of the second half, by METHOD_PART and name.
-        states: keys and values so far.
+        calls: the calls of the second half, by METHOD_PART.
+        states: keys and values so far; held once, whatever the number of calls.
         ranges: smallest and largest value written to each state.
     """
 
     parts: Parts
-    feeds: dict[str, list[dict[str, Tensor]]] = field(default_factory=dict)
+    calls: dict[str, list[Fed]] = field(default_factory=dict)
     states: dict[str, Tensor] = field(default_factory=dict)
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -39,21 +48,36 @@ class Calibration:
         tokens = next(t for t in self.parts[PREFILL][0][0].interface.inputs if t.name == "tokens")
         return int(tokens.shape[1])  # type: ignore[arg-type]
 
+    def feeds(self, part: str) -> Iterator[dict[str, Tensor]]:
+        """The inputs of each call of a part, by name; slots that no token had reached are empty."""
+        for fed in self.calls[part]:
+            yield {**fed.given, **{name: _until(self.states[name], fed.start) for name in fed.states}}
+
     def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
-        """Run all parts and note what goes in and out."""
+        """Run all parts of a decoder's method and note what goes in and out."""
+        return joined_logits(self.outputs(method, inputs))
+
+    def outputs(self, method: str, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The same with all outputs of the last part, by name."""
         given = dict(inputs)
         for index, (host, npu) in enumerate(self.parts[method]):
             for state in npu.interface.states:
                 self.states.setdefault(state.buffer, torch.zeros(state.shape))
             given |= named_results(host, given)
-            fed = {**given, **self.states}
-            feed = {tensor.name: fed[tensor.name].clone() for tensor in npu.interface.inputs}
-            self.feeds.setdefault(f"{method}_{index}", []).append(feed)
-            outputs = named_results(npu, feed)
+            outputs = self._fed(f"{method}_{index}", npu, given)
             self._note(outputs)
-            write_new_rows(self.states, outputs, int(inputs["start"]))
+            if npu.interface.states:
+                write_new_rows(self.states, outputs, int(inputs["start"]))
             given |= {HIDDEN: outputs[NEXT]} if NEXT in outputs else {}
-        return joined_logits(outputs)
+        return outputs
+
+    def _fed(self, part: str, npu: Program, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        names = [tensor.name for tensor in npu.interface.inputs]
+        own = {name: given[name].clone() for name in names if name not in self.states}
+        held = tuple(name for name in names if name in self.states)
+        start = int(given["start"]) if held else 0
+        self.calls.setdefault(part, []).append(Fed(start, own, held))
+        return named_results(npu, {**own, **{name: self.states[name] for name in held}})
 
     def _note(self, outputs: Mapping[str, Tensor]) -> None:
         for name, value in outputs.items():
@@ -61,6 +85,13 @@ class Calibration:
                 state = name.removeprefix("new_")
                 low, high = self.ranges.get(state, (0.0, 0.0))
                 self.ranges[state] = (min(low, float(value.min())), max(high, float(value.max())))
+
+
+def _until(state: Tensor, start: int) -> Tensor:
+    """A state [1, G, slots, D] as it was before position ``start`` was written; earlier rows never change."""
+    before = torch.zeros_like(state)
+    before[:, :, :start] = state[:, :, :start]
+    return before
 
 
 def calibrated(parts: Parts, tokens: Sequence[int]) -> Calibration:
@@ -72,4 +103,14 @@ def calibrated(parts: Parts, tokens: Sequence[int]) -> Calibration:
     sizes += [1] * single
     starts = [sum(sizes[:index]) for index in range(len(sizes))]
     run_static(found, tokens, [Call(start, size, 1) for start, size in zip(starts, sizes, strict=True)])
+    return found
+
+
+def exemplified(parts: Parts, names: Sequence[str], examples: Sequence[Sequence[Tensor]]) -> Calibration:
+    """Run a model that is no decoder over examples: its inputs in the order of ``names``."""
+    found = Calibration(parts)
+    for method in parts:
+        for example in examples:
+            with torch.no_grad():
+                found.outputs(method, dict(zip(names, example, strict=True)))
     return found

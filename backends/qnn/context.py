@@ -3,9 +3,11 @@
     model.qnn/part_0/
       host_prefill.onnx, host_decode.onnx, weights.bin     embedding, masks, rotary rows: ONNX Runtime's CPU kernels
       prefill.onnx, decode.onnx, ..._qnn.bin               wrappers, and the context with the weights of both
-    soc_model.txt                                          Qualcomm's number of the chip
+    soc_model.txt, inputs.txt                              Qualcomm's number of the chip; names of the inputs in order
 
 graph -> parts below the context's limit -> host and Hexagon -> 1x1 convolutions -> fixed point -> compiler
+
+A model that is no decoder has one method, ``main``, in one part, and often nothing for the CPU (``function.py``).
 """
 
 from __future__ import annotations
@@ -22,13 +24,13 @@ from edgec.backends.onnx.methods import OnnxMethods, cpu_session, open_sessions
 from edgec.backends.onnx.onnx_form import WrittenNorms
 from edgec.backends.onnx.translate import translated
 from edgec.backends.onnx.weight_file import WEIGHTS, folder_layout, write_models
-from edgec.backends.qnn.calibrate import Calibration, calibrated
+from edgec.backends.qnn.calibrate import Calibration, calibrated, exemplified
 from edgec.backends.qnn.fixed_point import write_fixed_point
 from edgec.backends.qnn.float_weights import FloatWeights, grids
 from edgec.backends.qnn.host_part import split_host
 from edgec.backends.qnn.htp import compile_contexts
 from edgec.backends.qnn.narrow_mask import NarrowMask
-from edgec.backends.static_artifact import Progress, StaticArtifact
+from edgec.backends.static_artifact import Chip, Progress, StaticArtifact
 from edgec.errors import ToolError
 from edgec.exporter.bundle.manifest import Delegation
 from edgec.exporter.bundle.pte_layout import Layout
@@ -39,19 +41,9 @@ from edgec.passes.cut_model import HIDDEN, NEXT, cut_model, stored_sizes
 from edgec.passes.linear_to_conv2d import LinearToConv2d
 
 EXECUTED_BY = "executed by Qualcomm's emulation of the Hexagon processor (simulated)"
-CONTEXT_BYTES = 2_000_000_000
-SOC, FIXED_POINT = "soc_model.txt", "fixed_point"
+SOC, INPUTS, FIXED_POINT = "soc_model.txt", "inputs.txt", "fixed_point"
 _PARTS = "part_"
 _METHODS = (PREFILL, DECODE)
-
-
-@dataclass(frozen=True)
-class Chip:
-    """What is compiled for: Qualcomm's number of the chip, and the tokens that ranges are measured on."""
-
-    soc_model: int
-    tokens: tuple[int, ...]
-    context_bytes: int = CONTEXT_BYTES
 
 
 def lower_for(methods: Mapping[str, Program], path: Path, progress: Progress, chip: Chip) -> StaticArtifact:
@@ -63,38 +55,41 @@ def lower_for(methods: Mapping[str, Program], path: Path, progress: Progress, ch
     """
     path.mkdir()
     (path / SOC).write_text(f"{chip.soc_model}\n")
+    names = [tensor.name for tensor in next(iter(methods.values())).interface.inputs]
+    (path / INPUTS).write_text("".join(f"{name}\n" for name in names))
     cut = {name: cut_model(program, stored_sizes(program), chip.context_bytes) for name, program in methods.items()}
     pairs = {name: [_divided(part) for part in parts] for name, parts in cut.items()}
     progress("calibrate", 0, 3)
-    found = calibrated(pairs, chip.tokens)
+    found = exemplified(pairs, names, chip.examples) if chip.examples else calibrated(pairs, chip.tokens)
     for index in range(len(next(iter(pairs.values())))):
         here = {name: parts[index] for name, parts in pairs.items()}
         progress("quantise", 1, 3)
         _write_part(here, index, path, found)
         progress("compile", 2, 3)
-        folders = (path.parent / FIXED_POINT / f"{_PARTS}{index}", path / f"{_PARTS}{index}")
-        compile_contexts({folders[0] / f"{name}.onnx": folders[1] / f"{name}.onnx" for name in here}, chip.soc_model)
+        both = (path.parent / FIXED_POINT / f"{_PARTS}{index}", path / f"{_PARTS}{index}")
+        compile_contexts({both[0] / f"{name}.onnx": both[1] / f"{name}.onnx" for name in here}, chip.soc_model)
     interfaces = {name: _byte_states(program.interface) for name, program in methods.items()}
     return StaticArtifact(interfaces, _delegation(pairs))
 
 
 def _divided(program: Program) -> tuple[Program, Program]:
     """A part's two halves, ready for ONNX; the second one's weights still lie on their grids."""
-    host, npu = split_host(program)
-    return run_pass(host, NarrowMask()), run_pass(run_pass(npu, WrittenNorms()), LinearToConv2d())
+    host, npu = split_host(run_pass(program, NarrowMask()))
+    return host, run_pass(run_pass(npu, WrittenNorms()), LinearToConv2d())
 
 
 def _write_part(here: Mapping[str, tuple[Program, Program]], index: int, path: Path, found: Calibration) -> None:
     """The CPU's models into the artifact, the fixed-point ones beside it."""
     folder = path / f"{_PARTS}{index}"
-    write_models({f"host_{name}": translated(host, name) for name, (host, _) in here.items()}, folder)
+    hosts = {name: host for name, (host, _) in here.items() if host.interface.outputs}
+    write_models({f"host_{name}": translated(host, name) for name, host in hosts.items()}, folder)
     quantised = path.parent / FIXED_POINT / folder.name
     quantised.mkdir(parents=True, exist_ok=True)
     for name, (_, npu) in here.items():
         with TemporaryDirectory(dir=quantised) as scratch:
             source = Path(scratch) / "float"
             write_models({name: translated(run_pass(npu, FloatWeights()), name)}, source)
-            feeds, weights = found.feeds[f"{name}_{index}"], grids(npu)
+            feeds, weights = found.feeds(f"{name}_{index}"), grids(npu)
             write_fixed_point(source / f"{name}.onnx", quantised / f"{name}.onnx", feeds, weights, found.ranges)
 
 
@@ -148,11 +143,10 @@ def execute(path: Path) -> PartedOnnx:
     Raises:
         ToolError: E598, they are not there, as in a bundle; E592, the emulation is not installed.
     """
-    if not (path.parent / FIXED_POINT).is_dir():
-        raise _only_contexts(path)
+    check_beside(path)
     soc = int((path / SOC).read_text())
     contexts = []
-    for folder in _folders(path.parent / FIXED_POINT):
+    for folder in folders(path.parent / FIXED_POINT):
         with TemporaryDirectory() as scratch:
             models = {folder / f"{name}.onnx": Path(scratch) / f"{name}.onnx" for name in _METHODS}
             sessions = compile_contexts(models, soc)
@@ -160,8 +154,15 @@ def execute(path: Path) -> PartedOnnx:
     return PartedOnnx(_hosts(path), contexts)
 
 
-def _only_contexts(path: Path) -> ToolError:
-    return ToolError(
+def check_beside(path: Path) -> None:
+    """Refuse to execute contexts alone.
+
+    Raises:
+        ToolError: E598, the models that they were compiled from are not beside them.
+    """
+    if (path.parent / FIXED_POINT).is_dir():
+        return
+    raise ToolError(
         "This machine cannot execute a Snapdragon's context.",
         where=str(path),
         why="Qualcomm's emulation does not load contexts with shared weights; the export executed what it compiled",
@@ -172,23 +173,24 @@ def _only_contexts(path: Path) -> ToolError:
 
 def execute_on_cpu(path: Path) -> PartedOnnx:
     """The fixed-point models from which the artifact beside them was compiled, on ONNX Runtime's CPU kernels."""
-    beside = _folders(path.parent / FIXED_POINT)
+    beside = folders(path.parent / FIXED_POINT)
     return PartedOnnx(_hosts(path), [OnnxMethods(open_sessions(folder, _METHODS)) for folder in beside])
 
 
 def _hosts(path: Path) -> list[OnnxMethods]:
     return [
-        OnnxMethods({name: cpu_session(folder / f"host_{name}.onnx") for name in _METHODS}) for folder in _folders(path)
+        OnnxMethods({name: cpu_session(folder / f"host_{name}.onnx") for name in _METHODS}) for folder in folders(path)
     ]
 
 
-def _folders(path: Path) -> list[Path]:
+def folders(path: Path) -> list[Path]:
+    """The parts' folders in order."""
     return sorted(path.glob(f"{_PARTS}*"), key=lambda folder: int(folder.name.removeprefix(_PARTS)))
 
 
 def layout(path: Path) -> Layout:
     """Where the artifact's bytes lie; a context is opaque and counts as a delegate's own bytes."""
-    parts = [folder_layout(folder) for folder in _folders(path)]
+    parts = [folder_layout(folder) for folder in folders(path)]
     total = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     stored = tuple(replace(run, place=f"{WEIGHTS} of part {i}") for i, part in enumerate(parts) for run in part.stored)
     program, padding = sum(p.program_bytes for p in parts), sum(p.padding_bytes for p in parts)

@@ -9,7 +9,7 @@ bytes: what a call writes and what later calls read is on one grid, so that a ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ _SMALLEST = 1e-6
 def write_fixed_point(
     source: Path,
     target: Path,
-    feeds: Sequence[Mapping[str, Tensor]],
+    feeds: Iterable[Mapping[str, Tensor]],
     weights: Mapping[str, Grid],
     states: Mapping[str, Range],
 ) -> None:
@@ -91,7 +91,7 @@ def _bytes(bounds: Range) -> dict[str, Any]:
 class _Feeds:
     """Calls, as the quantiser asks for them one by one."""
 
-    def __init__(self, feeds: Sequence[Mapping[str, Tensor]]) -> None:
+    def __init__(self, feeds: Iterable[Mapping[str, Tensor]]) -> None:
         self._rest = iter(feeds)
 
     def get_next(self) -> dict[str, Any] | None:

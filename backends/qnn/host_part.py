@@ -26,7 +26,7 @@ _FROM_HOST = "host_"
 
 
 def split_host(program: Program) -> tuple[Program, Program]:
-    """Both parts of a static method: the CPU's and the Hexagon processor's.
+    """Both parts of a method: the CPU's and the Hexagon processor's; the first may be empty.
 
     Raises:
         InputError: E590, an integer crosses.
@@ -48,7 +48,13 @@ def split_host(program: Program) -> tuple[Program, Program]:
 
 
 def _host_nodes(program: Program) -> dict[Node, None]:
-    """What follows from the position alone, and rows of tables; in order, without the inputs."""
+    """The CPU's nodes, in order, without the inputs."""
+    static = any(tensor.name == "start" for tensor in program.interface.inputs)
+    return _of_positions(program) if static else _of_integers(program)
+
+
+def _of_positions(program: Program) -> dict[Node, None]:
+    """Of a decoder's method: what follows from the position alone, and rows of tables."""
     sources: dict[Node, frozenset[str]] = {}
     found: dict[Node, None] = {}
     for node in program.graph.graph.nodes:
@@ -60,6 +66,21 @@ def _host_nodes(program: Program) -> dict[Node, None]:
             positions or (sources[node] == {"tokens"} and node.target is aten.embedding.default)
         ):
             found[node] = None
+    return found
+
+
+def _of_integers(program: Program) -> dict[Node, None]:
+    """Of any other model: what follows from integer inputs, masks among it, up to the rows of tables."""
+    open_ends: set[Node] = set()
+    found: dict[Node, None] = {}
+    for node in program.graph.graph.nodes:
+        sources = [source for source in node.all_input_nodes if source.op != "get_attr" and not _constant(source)]
+        if node.op == "placeholder" and not node.meta["val"].is_floating_point():
+            open_ends.add(node)
+        elif node.op == "call_function" and sources and open_ends.issuperset(sources):
+            found[node] = None
+            if node.target is not aten.embedding.default:
+                open_ends.add(node)
     return found
 
 

@@ -13,28 +13,58 @@ if TYPE_CHECKING:
     from edgec.exporter.recipes import Recipe
 
 _TABLE = Path(__file__).with_name("hexagon.toml")
+CONTEXTS, DELEGATE = "qnn", "qnn_delegate"
 
 
 def check_chip(target: Target, recipe: Recipe) -> None:
-    """Refuse a chip whose Hexagon processor lacks what every artifact needs, and floats; other formats pass.
+    """Refuse a chip whose Hexagon processor lacks what every artifact needs, and recipes without a form there.
+
+    Other backends pass.
 
     Raises:
         InputError: E594 for the chip, E595 for the recipe.
+        ToolError: E584, E585 or E586: ExecuTorch's delegate is asked for, and what makes it is not here.
     """
-    if target.format != "qnn":
+    if target.backend not in (CONTEXTS, DELEGATE):
         return
+    _check_generation(target)
+    if target.backend == CONTEXTS:
+        _check_integers(target, recipe)
+        return
+    _check_floats(target, recipe)
+    from edgec.backends.qnn_delegate.sdk import fitting_sdk
+
+    fitting_sdk()
+
+
+def _check_generation(target: Target) -> None:
     if target.hexagon is None or target.soc_model is None:
         raise _refused(target, "which Hexagon processor it has is not known here")
     needs = tomllib.loads(_TABLE.read_text())["needs"]
     lacking = [f"{feature} ({least})" for feature, least in needs.items() if _number(target.hexagon) < _number(least)]
     if lacking:
         raise _refused(target, f"its Hexagon {target.hexagon} lacks {', '.join(lacking)}")
+
+
+def _check_integers(target: Target, recipe: Recipe) -> None:
     if recipe.weights is None or recipe.lm_head is None or any(scheme is None for _, scheme in recipe.rules):
         raise InputError(
             what=f"{target.name} gets integer weights in every layer",
             where=f"recipe {recipe.name}",
             why="edgec computes in fixed point on Hexagon, and this recipe leaves weights in float",
             fix="use --recipe 8bit, 4bit or int4-channel",
+            code="E595",
+        )
+
+
+def _check_floats(target: Target, recipe: Recipe) -> None:
+    schemes = (recipe.weights, recipe.lm_head, recipe.embedding, *(scheme for _, scheme in recipe.rules))
+    if any(scheme is not None for scheme in schemes):
+        raise InputError(
+            what=f"{target.name} gets float weights with --format pte",
+            where=f"recipe {recipe.name}",
+            why="edgec gives ExecuTorch's QNN delegate float16; integer weights go the way of --format qnn",
+            fix="use --recipe float, or leave --format pte out",
             code="E595",
         )
 

@@ -10,16 +10,15 @@ ladder shows it. Exact in float32 then.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-import torch
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from edgec.exporter.program import Effect, Interface, Program
 from edgec.passes.contract import nodes_of
-from edgec.passes.finite_mask import HIDDEN
-
-aten = torch.ops.aten
+from edgec.passes.finite_mask import HIDDEN, LITERAL_AT
 
 
 @dataclass(frozen=True)
@@ -38,12 +37,21 @@ class NarrowMask:
         """Nothing: a graph without masks stays as it is."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Replace the factor that makes a mask of ones and zeros."""
-        for node in nodes_of(graph, aten.mul.Tensor):
-            if node.args[1] == -HIDDEN:
-                node.update_arg(1, -self.hidden)
+        """Replace the factor that makes a mask of ones and zeros, and literals of masks."""
+        for node, place in _masks(graph):
+            value: Any = node.args[place]
+            node.update_arg(place, value * self.hidden / HIDDEN)
         return program.interface
 
     def ensures(self, program: Program) -> None:
         """No wide mask is left."""
-        assert not [node for node in nodes_of(program.graph, aten.mul.Tensor) if node.args[1] == -HIDDEN]
+        assert not list(_masks(program.graph))
+
+
+def _masks(graph: GraphModule) -> Iterator[tuple[Node, int]]:
+    """Nodes with the number that hides a score, or its opposite, and the argument's place."""
+    for node in nodes_of(graph, *LITERAL_AT):
+        place = LITERAL_AT[node.target]  # type: ignore[index]
+        value = node.args[place]
+        if isinstance(value, int | float) and abs(value) == -HIDDEN:
+            yield node, place

@@ -9,19 +9,20 @@ the last pass, the lowering is reported on, and the manifest says that the artif
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from edgec.backends.delegated_layout import delegated_layout as layout
 from edgec.backends.delegated_operators import delegated_operators
 from edgec.backends.static_artifact import Progress, StaticArtifact
 from edgec.backends.xnnpack.norms import write_out_norms
 from edgec.errors import InputError, ToolError
-from edgec.exporter.bundle.pte_layout import DELEGATE, Layout, read_layout
 from edgec.exporter.capture.reexport import reexport
 from edgec.exporter.parity.static_run import Methods
 from edgec.exporter.program import Program
 from edgec.passes.contract import clean, clone
+
+__all__ = ["EXECUTED_BY", "execute", "layout", "lower"]
 
 EXECUTED_BY = "not executed: a Vulkan delegate runs on the phone only"
 _OUTSIDE = "Vulkan's partitioner does not take it; ExecuTorch's CPU kernel runs it, and the values cross the bus"
@@ -68,26 +69,13 @@ def execute(path: Path) -> Methods:
     Raises:
         ToolError: E597.
     """
-    raise not_here(path)
-
-
-def not_here(path: Path) -> ToolError:
-    """E597: what only a phone's GPU executes."""
-    return ToolError(
+    raise ToolError(
         "A Vulkan artifact cannot be executed on this machine.",
         where=str(path),
         why="its delegates run on a phone's GPU only",
         fix="edgec embed --platform android makes an app that runs it; export with --target android-cpu to run here",
         code="E597",
     )
-
-
-def layout(path: Path) -> Layout:
-    """Where the artifact's bytes lie: a delegate's blob is its graph, as weights are named data beside it."""
-    whole = read_layout(path)
-    blobs = [run for run in whole.stored if run.place == DELEGATE]
-    graphs = whole.graph_bytes + sum(run.bytes for run in blobs)
-    return replace(whole, graph_bytes=graphs, stored=tuple(run for run in whole.stored if run not in blobs))
 
 
 def _refused(error: Exception) -> InputError:

@@ -60,7 +60,7 @@ def forecast(
     """
     work = _workload(listed, target, read_bytes)
     if work is None:
-        return Speeds(None, None, None, ("speeds are unavailable: this target's memory bandwidth is unknown",))
+        return Speeds(None, None, None, (f"speeds are unavailable: {_lacking(target)}",))
     beyond = {quantity: _beyond(quantity, work) for quantity in ("prefill", "decode")}
     prefill = None if beyond["prefill"] else prefill_tokens_per_s(work).scaled(1 / prompt_share)
     # The cache is read like weights, once per token.
@@ -71,6 +71,13 @@ def forecast(
         decode_tokens_per_s=None if beyond["decode"] else decode_tokens_per_s(work).scaled(share),
         notes=(*filter(None, beyond.values()), *_assumptions(target)),
     )
+
+
+def _lacking(target: Target) -> str:
+    """What an estimate would need."""
+    if target.bandwidth_bytes_per_s is None or target.chip is None:
+        return "this target's memory bandwidth is unknown"
+    return f"nothing that was measured with the {target.backend} backend is known"
 
 
 def _beyond(quantity: str, work: Workload) -> str:

@@ -74,7 +74,7 @@ def _number(value: float | None) -> str:
 # The rest is in the report.
 _LINTED = 3
 # Their partitioners say which operators they took, not how much each computes.
-_COUNTED = ("coreml", "vulkan")
+_COUNTED = ("coreml", "vulkan", "qnn")
 
 
 def _shared(backend: str) -> str:

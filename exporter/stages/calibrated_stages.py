@@ -11,17 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgec.backends.qnn.context import Chip, execute_on_cpu, lower_for
+from edgec.backends.qnn.context import execute_on_cpu
 from edgec.exporter.bundle.manifest import Rung
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.parity.static_run import Methods, run_static
 from edgec.exporter.program import Effect
-from edgec.exporter.progress import Progress
-from edgec.exporter.stages.compiled import Rewrite, save_facts
+from edgec.exporter.stages.compiled import Rewrite
 from edgec.exporter.stages.decoder import quality_budget
-from edgec.exporter.stages.static_facts import static_facts
 from edgec.exporter.stages.static_stages import StaticDecoderStages
-from edgec.exporter.stages.static_weights import static_weight_facts
 
 FIXED, ARTIFACT = "fixed point", "artifact"
 # Hexagon rounds sums to 16 bits in its own way. Measured on examples/tiny-llama: KL 0.0016 nats at 8 bits and 0.0023 at
@@ -31,19 +28,7 @@ EMULATED = {"kl_mean": 1e-2, "top1_agreement": 0.95}
 
 @dataclass
 class CalibratedDecoderStages(StaticDecoderStages):
-    """Lower and verify for one request; the rewriting is that of all static methods."""
-
-    def lower(self, folder: Path, progress: Progress) -> None:
-        """Lower the methods; leaves the artifact, its facts, and the fixed-point models beside it."""
-        request, methods = self.request, self.methods or self._again(progress)
-        assert request.target.soc_model is not None  # refused before any work otherwise
-        progress.enter("lower")
-        weights = static_weight_facts(methods, self.form.half)
-        chip = Chip(request.target.soc_model, request.calibration or request.probe.tokens)
-        path = folder / self.form.artifact
-        lowered = lower_for(methods, path, lambda name, done, total: progress.step(done / total, name), chip)
-        save_facts(folder, static_facts(methods, lowered, request.limits, weights, []))
-        self.methods = {}
+    """Those of static methods, with the rungs of fixed point."""
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Any]) -> list[Rung]:
         """The graphs, the fixed-point models on this CPU, and the artifact in the vendor's emulation."""

@@ -20,7 +20,10 @@ from edgec.exporter.parity.static_run import Methods, run_static, static_plan
 
 _NAMES = ("compile", "predict", "placement")
 _BACKENDS = ("coreml", "coreai")
-_ELSEWHERE = {"vulkan": "Vulkan delegates run on a phone's GPU only: this artifact was lowered, never executed"}
+_ELSEWHERE = {
+    "vulkan": "Vulkan delegates run on a phone's GPU only: this artifact was lowered, never executed",
+    "qnn_delegate": "QNN delegates run on a Snapdragon only: this artifact was lowered, never executed",
+}
 _EPSILON_SHARE = 0.02
 """The Neural Engine sums in float16: a token may differ where its lead is within 2 % of the largest logit."""
 

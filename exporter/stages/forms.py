@@ -36,6 +36,7 @@ class Form:
         half: static methods compute and hold floats in float16; without it in float32.
         caches: what a recipe may ask of static states.
         neural_engine: Apple's rules are checked before lowering.
+        one_chip: lowered for one chip, so that another one's artifact is another artifact.
     """
 
     artifact: str
@@ -56,6 +57,7 @@ class Form:
     half: bool = True
     caches: tuple[str, ...] = ("float16", "float32")
     neural_engine: bool = True
+    one_chip: bool = False
 
 
 _COREML, _BACKENDS = ("coremltools",), "edgec.backends"
@@ -81,6 +83,20 @@ FORMS: Mapping[tuple[str, str], Form] = {
         caches=("int8",),
         neural_engine=False,
         calibrated=True,
+        one_chip=True,
+    ),
+    ("qnn_delegate", "pte"): Form(
+        *("model.pte", True, "executorch", f"{_BACKENDS}.qnn_delegate.pte", ("QnnBackend",)),
+        chunk=128,
+        context=2048,
+        linear_width=0,
+        state_multiple=1,
+        convolutions=False,
+        updates="caller",
+        half=False,
+        neural_engine=False,
+        executed=False,
+        one_chip=True,
     ),
     ("vulkan", "pte"): Form(
         *("model.pte", True, "executorch", f"{_BACKENDS}.vulkan.pte", ("VulkanBackend",)),

@@ -90,7 +90,7 @@ class ModuleStages:
     def _rung(self, before: Stage, reference: Stage, after: Stage) -> Rung:
         if after.effect is Effect.EXACT:
             return by_output(before, after, self.sizes, lowering_rung)
-        how = partial(quality_rung, budget=_quality_budget(self.request), gated=self.request.source.trained)
+        how = partial(quality_rung, budget=quality_budget(self.request), gated=self.request.source.trained)
         return by_output(reference, after, self.sizes, how)
 
     def lower(self, folder: Path, progress: Progress) -> None:
@@ -125,7 +125,7 @@ class ModuleStages:
         return [by_output(Stage(rewrite.final, logits["final"]), executed, sizes_of(outputs), how)]
 
 
-def _quality_budget(request: Request) -> dict[str, float]:
+def quality_budget(request: Request) -> dict[str, float]:
     """Outputs of a module are no distribution over tokens: they are compared by size, not by KL."""
     return {"max_relative": request.recipe.budgets.get("max_relative", 0.25)}
 

@@ -1,21 +1,23 @@
-"""Models that are not decoders, for NPUs: the module's stages with a backend of static methods."""
+"""Models that are not decoders, for NPUs, GPUs and ONNX Runtime: their stages with a backend of static methods."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from edgec.backends.static_artifact import StaticBackend, backend_of
 from edgec.exporter.bundle.manifest import Rung
-from edgec.exporter.parity.ladder import HALF_MODULE, ROUNDED_MODULE, Stage, lowering_rung
+from edgec.exporter.parity.ladder import FLOAT_LOWERING, HALF_MODULE, ROUNDED_MODULE, Stage, lowering_rung
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes import passes_for, rounds_weights
 from edgec.exporter.stages.artifact import function_of
 from edgec.exporter.stages.compiled import Rewrite, save_facts
 from edgec.exporter.stages.lint import findings
+from edgec.exporter.stages.lowering import lowered
 from edgec.exporter.stages.module import ModuleStages, by_output, flat, sizes_of
 from edgec.exporter.stages.static_facts import static_facts
 from edgec.exporter.stages.static_weights import static_weight_facts
@@ -31,7 +33,19 @@ from edgec.passes.narrow_inputs import NarrowInputs
 from edgec.passes.remove_noops import RemoveNoops
 from edgec.passes.split_linear import SplitLinear
 
+if TYPE_CHECKING:
+    from edgec.exporter.pipeline import Request
+
 METHOD = "main"
+
+
+def static_module_stages(request: Request) -> StaticModuleStages:
+    """Those of its form: in fixed point there is one rung more to check."""
+    if not request.form.calibrated:
+        return StaticModuleStages(request)
+    from edgec.exporter.stages.calibrated_module import CalibratedModuleStages
+
+    return CalibratedModuleStages(request)
 
 
 @dataclass
@@ -44,13 +58,14 @@ class StaticModuleStages(ModuleStages):
         return backend_of(self.request.form.module)
 
     def passes(self) -> list[Pass]:
-        """The passes of a module on a Neural Engine, in order."""
+        """The passes of a module on this form, in order."""
         form = self.request.form
         weights = passes_for(self.request.recipe)
         before: list[Pass] = [RemoveNoops(), FuseSdpa(), FuseRmsNorm(), *weights, DecomposeAttention()]
-        after: list[Pass] = [Fp16SafeNorm(), FoldConstants(), SplitLinear(form.linear_width, form.logits_width)]
+        half: list[Pass] = [Fp16SafeNorm()] if form.half else []
+        split: list[Pass] = [SplitLinear(form.linear_width, form.logits_width)] if form.linear_width else []
         conv: list[Pass] = [LinearToConv2d()] if form.convolutions else []
-        return [*before, *after, *conv, FiniteMask(), NarrowInputs()]
+        return [*before, *half, FoldConstants(), *split, *conv, FiniteMask(), NarrowInputs()]
 
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower the last graph; leaves the artifact and its facts."""
@@ -60,8 +75,14 @@ class StaticModuleStages(ModuleStages):
         found = findings({METHOD: program}, weights, {METHOD: [self._given()]}) if form.neural_engine else []
         progress.enter("lower")
         path = folder / form.artifact
-        lowered = self.backend.lower({METHOD: program}, path, lambda step, i, n: progress.step(i / n, step))
-        save_facts(folder, static_facts({METHOD: program}, lowered, None, weights, found))
+        done = lowered(
+            self.request,
+            {METHOD: program},
+            path,
+            lambda name, part, total: progress.step(part / total, name),
+            [self._given()],
+        )
+        save_facts(folder, static_facts({METHOD: program}, done, None, weights, found))
 
     def _given(self) -> tuple[Tensor, ...]:
         """The example inputs."""
@@ -72,9 +93,11 @@ class StaticModuleStages(ModuleStages):
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
         """Execute the artifact on the example inputs and compare."""
-        outputs = tuple(function_of(artifact, self.request.form)(self._given()))
-        loose = rounds_weights(self.request.recipe)
-        budget = ROUNDED_MODULE if loose else HALF_MODULE
-        how = partial(lowering_rung, budget=budget, rounded=True, note=self.backend.EXECUTED_BY)
-        stages = Stage(rewrite.final, logits["final"]), Stage("artifact", flat(outputs))
-        return [by_output(*stages, sizes_of(outputs), how)]
+        form, loose = self.request.form, rounds_weights(self.request.recipe)
+        if not form.executed:
+            return []
+        outputs = tuple(function_of(artifact, form)(self._given()))
+        budget = ROUNDED_MODULE if loose else HALF_MODULE if form.half else FLOAT_LOWERING
+        how = partial(lowering_rung, budget=budget, rounded=loose or form.half, note=self.backend.EXECUTED_BY)
+        after = Stage("artifact", flat(outputs))
+        return [by_output(Stage(rewrite.final, logits["final"]), after, sizes_of(outputs), how)]

@@ -20,6 +20,7 @@ from edgec.exporter.stages import decoder, static_decoder
 from edgec.exporter.stages.compiled import Rewrite, save_facts, save_rewrite
 from edgec.exporter.stages.forms import Form
 from edgec.exporter.stages.lint import findings
+from edgec.exporter.stages.lowering import lowered
 from edgec.exporter.stages.static_decoder import graph_stage, shared_passes, static_methods
 from edgec.exporter.stages.static_facts import static_facts
 from edgec.exporter.stages.static_weights import static_weight_facts
@@ -72,8 +73,8 @@ class StaticDecoderStages:
         chunk = first_chunk(methods[PREFILL], self.request.probe.tokens)
         found = findings(methods, weights, {PREFILL: [chunk]}) if self.form.neural_engine else []
         path = folder / self.form.artifact
-        lowered = self.backend.lower(methods, path, lambda name, done, total: progress.step(done / total, name))
-        save_facts(folder, static_facts(methods, lowered, self.request.limits, weights, found))
+        done = lowered(self.request, methods, path, lambda name, part, total: progress.step(part / total, name))
+        save_facts(folder, static_facts(methods, done, self.request.limits, weights, found))
         self.methods = {}
 
     def _again(self, progress: Progress) -> Mapping[str, Program]:

@@ -86,6 +86,7 @@ def test_what_export_supports() -> None:
         ("linux", "onnx", "cpu"),
         ("android", "onnx", "cpu"),
         ("android", "qnn", "npu"),
+        ("android", "qnn_delegate", "npu"),
         ("android", "vulkan", "gpu"),
         ("ios", "xnnpack", "cpu"),
         ("ios", "coreml", "npu"),

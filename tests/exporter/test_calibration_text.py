@@ -56,3 +56,10 @@ def test_static_methods_hand_the_tokens_to_the_tables() -> None:
     assert tables.calibration.tokens == (1, 2, 3) and tables.calibration.context == 64
     (plain,) = [each for each in shared_passes(recipe, limits) if isinstance(each, Palettize)]
     assert not plain.calibration
+
+
+@pytest.mark.parametrize("name", ["8bit", "4bit", "int4-channel"])
+def test_fixed_point_measures_ranges_on_the_text_whatever_the_weights(name: str, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("abc" * 10)
+    recipe = for_backend(load_recipe(name), "qnn")
+    assert len(calibration_tokens(tmp_path / "text.txt", recipe, _tokenizer)) == 30
