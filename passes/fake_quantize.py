@@ -26,7 +26,7 @@ from edgec.exporter.capture.attention import OPERATOR, AttentionCall
 from edgec.exporter.program import Effect, Interface, Program
 from edgec.passes.contract import nodes_of
 from edgec.passes.last_logits import vocabulary_linear
-from edgec.passes.learned_grids import LearnedGrid, grid_scheme, levels_of, needs_half, stored_scale
+from edgec.passes.learned_grids import SMALLEST_SCALE, LearnedGrid, grid_scheme, levels_of, needs_half, stored_scale
 from edgec.passes.low_rank import corrected
 from edgec.passes.operators import grid_group
 from edgec.passes.quantize import Quantize
@@ -195,7 +195,7 @@ def _log_scale(graph: GraphModule, parameter: Node, decision: Decision, algorith
     name = f"{parameter.target}{'_embedding' if decision.role == 'embedding' else ''}_log_scale"
     scale = _first_scale(matrix(graph, parameter), decision, algorithm)
     owner, _, leaf = name.rpartition(".")
-    graph.get_submodule(owner).register_parameter(leaf, nn.Parameter(scale.log()))
+    graph.get_submodule(owner).register_parameter(leaf, nn.Parameter(scale.clamp_min(SMALLEST_SCALE).log()))
     return name
 
 

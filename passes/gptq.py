@@ -17,6 +17,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from edgec.errors import InputError
 from edgec.passes.weight_grid import QuantizedWeight, quantize_weight
 from edgec.passes.weight_scheme import WeightScheme
 from edgec.passes.weight_tables import WeightTable, balanced_integers, tabulate
@@ -46,14 +47,35 @@ class Curvature:
 
         Args:
             inputs: what the layer reads, float32 [rows, K].
-            damping: share of the mean diagonal that is added to it.
+            damping: share of the mean diagonal that is added to it; ten times as much where float32 needs it.
+
+        Raises:
+            InputError: E525, no damping makes the moment invertible: the inputs are not finite.
         """
         moment = inputs.T @ inputs / len(inputs)
         moments = moment.diagonal().clone()
         order = moments.argsort(descending=True, stable=True)
-        moment.diagonal().add_(damping * float(moments.mean()) + 1e-12)
-        inverse = torch.cholesky_inverse(torch.linalg.cholesky(moment[order][:, order]))
-        return cls(moments, order, torch.linalg.cholesky(inverse, upper=True))
+        for share in (damping, 10 * damping, 100 * damping):
+            moment.diagonal().copy_(moments + share * float(moments.mean()) + 1e-12)
+            factor = _inverse_factor(moment[order][:, order])
+            if factor is not None:
+                return cls(moments, order, factor)
+        raise InputError(
+            what="the inputs of a layer on the calibration text cannot be used",
+            where="gptq",
+            why="their second moment has no inverse: values are infinite or not numbers",
+            fix='check the model with --recipe float, or use algorithm = "mse"',
+            code="E525",
+        )
+
+
+def _inverse_factor(moment: Tensor) -> Tensor | None:
+    """The upper Cholesky factor of the inverse, or None where rounding leaves no positive definite matrix."""
+    lower, failed = torch.linalg.cholesky_ex(moment)
+    if failed:
+        return None
+    upper, failed = torch.linalg.cholesky_ex(torch.cholesky_inverse(lower), upper=True)
+    return None if failed or not bool(upper.isfinite().all()) else upper
 
 
 class Grid(Protocol):

@@ -21,6 +21,8 @@ from edgec.passes.weight_tables import WeightTable
 GRIDS = "edgec_grids"
 LEARNED = "learned"
 _BALANCED_LEVELS = (-3, 3, 2)
+# The smallest number that float16 holds: a row of zeros has no scale of its own, and 0 would make NaN of it.
+SMALLEST_SCALE = 2.0**-24
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def needs_half(decision: Decision) -> bool:
 
 def stored_scale(log_scale: Tensor, half: bool) -> Tensor:
     """The scale that a file holds, float32."""
-    scale = log_scale.exp()
+    scale = log_scale.exp().clamp_min(SMALLEST_SCALE)
     return scale.to(torch.bfloat16).float() if half else scale
 
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
+from edgec.exporter.capture.decoder import attribute
 from edgec.exporter.program import Effect, Interface, Program
 from edgec.passes.calibration import Calibration, require_calibration
 from edgec.passes.contract import nodes_of
@@ -59,6 +60,16 @@ class Prune:
                 fix=f"use one of {', '.join(METHODS)}, a share between 0 and 1, and a block of 0 or more",
                 code="E524",
             )
+        widths = [_width(program.graph, layer) for layer in _layers(program.graph)]
+        dropped = [round(self.sparsity * (self.block or width)) for width in widths if width % (self.block or 1) == 0]
+        if not any(dropped):
+            raise InputError(
+                what=f"nothing would be pruned by {self.sparsity} of blocks of {self.block}",
+                where=self.name,
+                why=f"a share of a block rounds to no weight, or no width is a multiple ({sorted(set(widths))})",
+                fix="use a larger share, or a block that divides the widths",
+                code="E524",
+            )
         require_calibration(self.calibration, self.name)
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
@@ -84,6 +95,12 @@ class Prune:
         """Linear layers hold zeros."""
         weights = [constant(program.graph, n.args[1]) for n in _layers(program.graph)]  # type: ignore[arg-type]
         assert not weights or max(float((w == 0).float().mean()) for w in weights) >= 0.9 * self.sparsity
+
+
+def _width(graph: GraphModule, layer: Node) -> int:
+    parameter = parameter_of(layer.args[1])
+    assert parameter is not None
+    return int(attribute(graph, str(parameter.target)).shape[1])
 
 
 def _layers(graph: GraphModule) -> list[Node]:

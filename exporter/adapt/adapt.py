@@ -141,6 +141,9 @@ def _check(job: Job, force: bool, has_teacher: bool) -> None:
     if how.prepare:
         why = "training moves weights itself, and finds their scales where they are"
         raise InputError(f"{how.name} rewrites weights first", "--recipe", why, "leave prepare out", "E509")
+    if how.early_exit:
+        why = "the layers that an export leaves out would be trained all the same"
+        raise InputError(f"{how.name} ends the model early", "--recipe", why, "leave early_exit out", "E509")
     asked = (how.shared_kv, how.weights, how.lm_head, how.embedding, how.rules, how.kv_dtype != "float32")
     if not any(asked) and not has_teacher and not job.settings.text_loss:
         raise InputError(

@@ -51,15 +51,15 @@ def tokenized(texts: Texts, tokenizer: Any, length: int, held_out_tokens: int, s
         texts: what to train on, and what not.
         tokenizer: transformers' tokenizer of the model.
         length: tokens of a sequence.
-        held_out_tokens: how many to measure on at most.
+        held_out_tokens: how many to measure on at most, but a sequence at least.
         seed: of the order.
 
     Raises:
         InputError: E503, the text is shorter than a sequence.
     """
     lead = tokenizer.bos_token_id if _begins_with_lead(tokenizer) else None
-    train, held_out = _ids(tokenizer, texts.train), _ids(tokenizer, texts.held_out)[:held_out_tokens]
     body = length + 1 - (lead is not None)
+    train, held_out = _ids(tokenizer, texts.train), _ids(tokenizer, texts.held_out)[: max(held_out_tokens, body)]
     if min(len(train), len(held_out)) < body:
         raise InputError(
             what="there is too little text to train on",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from edgec.errors import InputError
 from edgec.exporter.adapt.batches import Batches
 from edgec.exporter.adapt.checkpoint import Point, restore, save
 from edgec.exporter.adapt.ema import MovingAverage
@@ -79,7 +81,11 @@ class Run:
             self.teacher.to(self.accelerator.device).requires_grad_(False)
 
     def train(self) -> list[Point]:
-        """Train to the last step; the learner then has the weights that are to be written."""
+        """Train to the last step; the learner then has the weights that are to be written.
+
+        Raises:
+            InputError: E512, a gradient is not finite; the last checkpoint stays as it was.
+        """
         started, first = time.perf_counter(), self.state.step
         before = self.state.seconds
         if not self.state.curve:
@@ -111,7 +117,9 @@ class Run:
                 loss = self._loss(self._rows(micro)) / settings.accumulation
                 self.accelerator.backward(loss)
             total += float(loss.detach())
-        self.accelerator.clip_grad_norm_(self.model.parameters(), settings.clip)
+        norm = self.accelerator.clip_grad_norm_(self.model.parameters(), settings.clip)
+        if not math.isfinite(float(norm)):
+            raise _diverged(self.state.step)
         self.optimizer.step()
         self.average.update(self.state.step)
         return float(self.accelerator.reduce(torch.tensor(total, device=self.accelerator.device), "mean"))
@@ -163,6 +171,16 @@ class Run:
         )
         if self.accelerator.is_main_process:
             self.listener(event)
+
+
+def _diverged(step: int) -> InputError:
+    return InputError(
+        what="training diverged; nothing was written",
+        where=f"step {step + 1}",
+        why="the gradient is not finite: the rates are too high, or the text or the model holds extremes",
+        fix="give lower --learning-rate and --scale-rate, with --restart",
+        code="E512",
+    )
 
 
 def _syncing(accelerator: Any, model: nn.Module, last: bool) -> Any:

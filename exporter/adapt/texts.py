@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -29,17 +29,18 @@ def read_texts(places: Sequence[str | Path]) -> Texts:
     """Read everything and hold out every fiftieth chunk.
 
     A text is cut at paragraph ends into chunks of at least 4 KiB; of fewer than fifty, the last is held out. The split
-    depends on the text alone. Short documents (lines of a JSONL file, rows of a data set) are joined first, a blank
-    line between them.
+    depends on the text alone. Short documents (lines of a JSONL file, rows of a data set, files of fewer than fifty
+    chunks) are joined first, a blank line between them.
 
     Args:
-        places: text files, JSONL files with a ``text`` in each line, folders of both, or ``hf:NAME`` for a data set.
+        places: text files, JSONL files with a ``text`` in each line, folders of both, or a data set: ``hf:NAME``,
+            ``hf:NAME:SPLIT``, ``hf:NAME:CONFIGURATION:SPLIT``.
 
     Raises:
         InputError: E502, a place cannot be read; E503, there is too little text.
         ToolError: E504, a data set without the library that loads it.
     """
-    split = [_split(document) for place in places for document in _documents(str(place))]
+    split = [_split(document) for document in _long_ones(d for place in places for d in _documents(str(place)))]
     found = Texts(tuple(p for train, _ in split for p in train), tuple(p for _, held in split for p in held))
     if not found.train or not found.held_out:
         raise InputError(
@@ -50,6 +51,14 @@ def read_texts(places: Sequence[str | Path]) -> Texts:
             code="E503",
         )
     return found
+
+
+def _long_ones(documents: Iterable[str]) -> list[str]:
+    """Documents of which a fiftieth can be held out, and the others as one."""
+    long, short = [], []
+    for document in documents:
+        (long if len(document.encode()) >= HELD_OUT_EVERY * CHUNK_BYTES else short).append(document)
+    return [*long, "\n\n".join(short)] if short else long
 
 
 def _documents(place: str) -> Iterator[str]:
@@ -71,7 +80,7 @@ def _read(file: Path) -> str:
         content = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise _unreadable(file, str(error)) from error
-    return _joined(file, content.splitlines()) if file.suffix == ".jsonl" else content
+    return _joined(file, content.split("\n")) if file.suffix == ".jsonl" else content
 
 
 def _joined(file: Path, lines: Sequence[str]) -> str:
@@ -79,15 +88,15 @@ def _joined(file: Path, lines: Sequence[str]) -> str:
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line) if line.strip() else {"text": ""}
-            texts.append(next(str(row[name]) for name in _FIELDS if name in row))
+            texts.append(next(row[name] for name in _FIELDS if name in row))
         except (ValueError, TypeError, StopIteration) as error:
             why = f"line {number} is no JSON object with one of {', '.join(_FIELDS)}"
             raise _unreadable(file, why) from error
-    return "\n\n".join(text for text in texts if text)
+    return "\n\n".join(str(text) for text in texts if text)
 
 
 def _data_set(name: str) -> str:
-    """``NAME`` or ``NAME:SPLIT``; the split ``train`` by default."""
+    """``NAME``, ``NAME:SPLIT`` or ``NAME:CONFIGURATION:SPLIT``; the split ``train`` by default."""
     if find_spec("datasets") is None:
         raise ToolError(
             what=f"the data set {name} cannot be loaded",
@@ -98,8 +107,12 @@ def _data_set(name: str) -> str:
         )
     from datasets import load_dataset
 
-    name, _, split = name.partition(":")
-    rows = load_dataset(name, split=split or "train")
+    name, *rest = name.split(":", 2)
+    configuration, split = rest if len(rest) == 2 else (None, *rest) if rest else (None, "train")
+    try:
+        rows = load_dataset(name, configuration, split=split)
+    except Exception as error:  # the library raises what the hub, the network and pyarrow raise
+        raise _unreadable(Path(name), str(error)) from error
     column = next((field for field in _FIELDS if field in rows.column_names), None)
     if column is None:
         raise _unreadable(Path(name), f"the data set has no column {' or '.join(_FIELDS)}")

@@ -145,3 +145,15 @@ def test_text_is_needed(rewrite: Quantize | Palettize) -> None:
 def test_calibrations_are_compared_by_their_tokens() -> None:
     assert Calibration([1, 2]) == Calibration([1, 2]) != Calibration([1, 3])
     assert Calibration() == Calibration() and hash(Calibration([1])) == hash(Calibration([1]))
+
+
+def test_inputs_that_float32_cannot_invert_are_damped_more() -> None:
+    inputs = torch.randn(512, 1) @ torch.ones(1, 64)
+    assert bool(Curvature.of(inputs, damping=1e-6).factor.isfinite().all())
+
+
+def test_inputs_without_an_end_are_refused() -> None:
+    inputs = torch.full((8, 4), float("nan"))
+    with pytest.raises(InputError) as caught:
+        Curvature.of(inputs)
+    assert caught.value.code == "E525"

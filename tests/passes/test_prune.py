@@ -60,7 +60,9 @@ def test_rounding_to_the_nearest_keeps_zeros() -> None:
     assert bool((integers[attribute(pruned.graph, UP) == 0] == 0).all())
 
 
-@pytest.mark.parametrize("wrong", [{"method": "luck"}, {"sparsity": 1.0}, {"block": -1}])
+@pytest.mark.parametrize(
+    "wrong", [{"method": "luck"}, {"sparsity": 1.0}, {"block": -1}, {"block": 7}, {"sparsity": 0.1, "block": 4}]
+)
 def test_what_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(InputError) as caught:
         run_pass(uneven("llama"), Prune(**{"calibration": calibration(), **wrong}))  # type: ignore[arg-type]

@@ -46,6 +46,15 @@ def test_stored_scales_are_what_the_file_holds() -> None:
     torch.testing.assert_close(scale, log_scale.exp(), rtol=2**-8, atol=0)
 
 
+@pytest.mark.parametrize("half", [True, False])
+def test_a_row_of_zeros_stays_finite(half: bool) -> None:
+    weight, log_scale = torch.zeros(1, 8, requires_grad=True), torch.full((1, 1), -200.0, requires_grad=True)
+    rounded = fake_weight(weight, log_scale, BALANCED.low, BALANCED.high, BALANCED.step, half)
+    rounded.sum().backward()
+    assert float(rounded.detach().abs().max()) < 1e-6 and weight.grad is not None and log_scale.grad is not None
+    assert bool(weight.grad.isfinite().all()) and bool(log_scale.grad.isfinite().all())
+
+
 def test_inputs_and_caches_pass_gradients_on() -> None:
     value = torch.randn(1, 2, 5, 8, requires_grad=True)
     for rounded in (fake_input(value), fake_cache(value, "int4", 8)):

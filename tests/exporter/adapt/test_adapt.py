@@ -62,6 +62,13 @@ def logits(graph: torch.fx.GraphModule) -> Tensor:
     return first
 
 
+def test_training_that_diverges_writes_nothing(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
+    wild = replace(SETTINGS, steps=20, learning_rate=1e30, text_loss=1.0)
+    with pytest.raises(InputError) as caught:
+        adapt(tiny_folder, recipe="float", text=[story], out=tmp_path / "wild", settings=wild)
+    assert caught.value.code == "E512" and not (tmp_path / "wild").exists()
+
+
 def test_what_is_exported_is_what_was_trained(
     tiny_folder: Path, story: Path, recipe: Path, tmp_path: Path, seen: list[Traced]
 ) -> None:

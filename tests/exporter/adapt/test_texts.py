@@ -6,7 +6,8 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -64,7 +65,62 @@ def test_lines_of_jsonl_and_folders(tmp_path: Path) -> None:
     (tmp_path / "b.txt").write_text(numbered(2))
     (tmp_path / "ignored.bin").write_bytes(b"\xff")
     found = read_texts([tmp_path])
-    assert len(found.held_out) == 2 and found.train[0].startswith("00000")
+    assert [held[:5] for held in found.held_out] == ["00001"] and found.train[0].startswith("00000")
+
+
+def test_many_short_files_are_one_text(tmp_path: Path) -> None:
+    for number in range(8):
+        (tmp_path / f"{number}.txt").write_text(f"{number:05d} " + "words " * 400)
+    found = read_texts([tmp_path])
+    assert len(found.held_out) == 1 and found.train[0].startswith("00000")
+
+
+def test_lines_end_where_json_says(tmp_path: Path) -> None:
+    rows = [{"text": f"{number}\u2028{PARAGRAPH}"} for number in range(3)] + [{"text": None}]
+    (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
+    found = read_texts([tmp_path / "a.jsonl"])
+    assert found.held_out[0].startswith("2\u2028") and "None" not in "".join(found.train + found.held_out)
+
+
+class Rows(dict[str, list[str]]):
+    """Stands for a data set."""
+
+    column_names: ClassVar = ["text"]
+
+
+@pytest.mark.parametrize(
+    ("place", "asked"),
+    [
+        ("hf:who/what", ("who/what", None, "train")),
+        ("hf:who/what:test", ("who/what", None, "test")),
+        ("hf:who/what:small:test", ("who/what", "small", "test")),
+    ],
+)
+def test_a_data_set_is_read_by_its_library(monkeypatch: pytest.MonkeyPatch, place: str, asked: tuple[str, ...]) -> None:
+    calls = []
+
+    def load_dataset(name: str, configuration: str | None, split: str) -> Rows:
+        calls.append((name, configuration, split))
+        return Rows(text=[numbered(3)])
+
+    library = ModuleType("datasets")
+    monkeypatch.setattr(library, "load_dataset", load_dataset, raising=False)
+    monkeypatch.setitem(sys.modules, "datasets", library)
+    monkeypatch.setattr("edgec.exporter.adapt.texts.find_spec", lambda name: True)
+    assert read_texts([place]).held_out and calls == [asked]
+
+
+def test_a_data_set_that_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_dataset(*asked: object, **more: object) -> None:
+        raise ConnectionError("no network")
+
+    library = ModuleType("datasets")
+    monkeypatch.setattr(library, "load_dataset", load_dataset, raising=False)
+    monkeypatch.setitem(sys.modules, "datasets", library)
+    monkeypatch.setattr("edgec.exporter.adapt.texts.find_spec", lambda name: True)
+    with pytest.raises(InputError) as caught:
+        read_texts(["hf:who/what"])
+    assert caught.value.code == "E502" and "no network" in str(caught.value.why)
 
 
 @pytest.mark.parametrize(
