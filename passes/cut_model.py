@@ -5,9 +5,10 @@
     tokens -> embedding -> layer 0 ... 13 -> hidden        hidden -> layer 14 ... 27 -> logits
 
 A cut is legal where a single computed value crosses it: behind a layer that is the residual stream, within one it is
-not, and neither between a layer and one that reads its cache. What follows from positions alone (masks, rotary rows) is
-computed in every part again. Cuts are chosen by themselves: each part takes as many legal steps as its limit allows.
-Exact: the parts hold the same operators.
+not, and neither between a layer and one that reads its cache. New rows of the caller's states cross nothing: the part
+that computes them returns them. What follows from positions alone (masks, rotary rows) is computed in every part again.
+Cuts are chosen by themselves: each part takes as many legal steps as its limit allows. Exact: the parts hold the same
+operators.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
@@ -25,7 +25,7 @@ from edgec.exporter.capture.decoder import attribute
 from edgec.exporter.program import Interface, Program, TensorType
 from edgec.passes.stored_bits import stored_bits
 
-HIDDEN, NEXT = "hidden", "next_hidden"
+HIDDEN, NEXT, NEW = "hidden", "next_hidden", "new_"
 _HALF_BITS = 16
 
 
@@ -44,14 +44,15 @@ def cut_model(program: Program, sizes: Mapping[str, int], limit: int) -> list[Pr
         InputError: E408, a part between two legal cuts is larger than the limit.
     """
     steps = _steps(program)
-    crossing = _crossing(steps)
+    rows = _new_rows(program)
+    crossing = _crossing(steps, rows)
     cuts = _cuts(steps, crossing, sizes, limit)
     if not cuts:
         return [program]
     bounds = [0, *(cut + 1 for cut in cuts), len(steps)]
     ends: list[Node | None] = [None, *(next(iter(crossing[cut])) for cut in cuts), None]
     return [
-        _Part(program, set(steps[bounds[i] : bounds[i + 1]]), ends[i], ends[i + 1]).built()
+        _Part(program, set(steps[bounds[i] : bounds[i + 1]]), ends[i], ends[i + 1], rows).built()
         for i in range(len(bounds) - 1)
     ]
 
@@ -66,10 +67,23 @@ def _steps(program: Program) -> list[Node]:
     return list(found)
 
 
-def _crossing(steps: Sequence[Node]) -> list[set[Node]]:
+def _new_rows(program: Program) -> dict[Node, TensorType]:
+    """Outputs that the caller writes to its states: the part that computes them returns them."""
+    returned = zip(_results(program), program.interface.outputs, strict=True)
+    return {node: tensor for node, tensor in returned if tensor.name.startswith(NEW)}
+
+
+def _results(program: Program) -> list[Node]:
+    output = next(node for node in reversed(program.graph.graph.nodes) if node.op == "output")
+    given: Any = output.args[0]
+    return list(given) if isinstance(given, tuple | list) else [given]
+
+
+def _crossing(steps: Sequence[Node], rows: Mapping[Node, TensorType]) -> list[set[Node]]:
     """For the place behind each step: the steps whose values are read later."""
     place = {node: index for index, node in enumerate(steps)}
-    last = {node: max((place[user] for user in node.users), default=-1) for node in steps}
+    readers = {node: [user for user in node.users if node not in rows or user.op != "output"] for node in steps}
+    last = {node: max((place[user] for user in readers[node]), default=-1) for node in steps}
     alive: set[Node] = set()
     found = []
     for index, node in enumerate(steps):
@@ -135,12 +149,14 @@ class _Part:
         steps: what depends on tokens and belongs here.
         begin: the value that comes in, None in the first part.
         end: the value that goes out, None in the last part.
+        rows: what goes to the caller's states.
     """
 
     whole: Program
     steps: set[Node]
     begin: Node | None
     end: Node | None
+    rows: Mapping[Node, TensorType]
     graph: Graph = field(default_factory=Graph)
     made: dict[Node, Node] = field(default_factory=dict)
 
@@ -174,11 +190,13 @@ class _Part:
         self.made[node].meta = dict(node.meta)
 
     def _output(self) -> None:
+        rows = [node for node in self.rows if node in self.steps]
         if self.end is not None:
-            self.graph.output(self.made[self.end])
+            values = [self.made[node] for node in (self.end, *rows)]
+            self.graph.output(tuple(values) if rows else values[0])
             return
-        output = next(node for node in reversed(self.whole.graph.graph.nodes) if node.op == "output")
-        self.graph.output(torch.fx.map_arg(output.args[0], lambda source: self.made[source]))
+        results = [node for node in _results(self.whole) if node in self.steps or node not in self.rows]
+        self.graph.output(tuple(self.made[node] for node in results))
 
     def _interface(self, module: GraphModule) -> Interface:
         before = self.whole.interface
@@ -187,9 +205,16 @@ class _Part:
         read = {str(node.target) for node in module.graph.nodes if node.op == "get_attr"} | set(names)
         return Interface(
             inputs=tuple(known.get(name) or _hidden(self.begin, HIDDEN) for name in names),
-            outputs=before.outputs if self.end is None else (_hidden(self.end, NEXT),),
+            outputs=self._outputs(),
             states=tuple(state for state in before.states if state.buffer in read),
         )
+
+    def _outputs(self) -> tuple[TensorType, ...]:
+        elsewhere = {tensor.name for node, tensor in self.rows.items() if node not in self.steps}
+        if self.end is None:
+            return tuple(tensor for tensor in self.whole.interface.outputs if tensor.name not in elsewhere)
+        own = (tensor for node, tensor in self.rows.items() if node in self.steps)
+        return (_hidden(self.end, NEXT), *own)
 
 
 def _hidden(node: Any, name: str) -> TensorType:

@@ -22,6 +22,7 @@ from edgec.exporter.parity.static_run import named_results, run_static
 from edgec.exporter.program import Program
 from edgec.exporter.recipes import for_backend, load_recipe
 from edgec.passes.contract import run_pass
+from edgec.passes.cut_model import cut_model, stored_sizes
 from edgec.passes.finite_mask import FiniteMask
 from edgec.passes.linear_to_conv2d import LinearToConv2d
 from edgec.passes.position_tables import PositionTables
@@ -49,6 +50,17 @@ def test_both_halves_say_together_what_the_method_says(family: str) -> None:
     host, npu = halves["prefill"][0]
     assert {tensor.name for tensor in host.interface.inputs} == {"tokens", "start", "last"}
     assert not {"tokens", "start"} & {tensor.name for tensor in npu.interface.inputs}
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3_text"])
+def test_parts_below_a_limit_say_together_what_the_method_says(family: str) -> None:
+    """Rows for the caller's states are outputs of every part; they are no reason against a cut."""
+    halves = {}
+    for name, program in programs(family).items():
+        sizes = stored_sizes(program)
+        halves[name] = [split_host(part) for part in cut_model(program, sizes, sum(sizes.values()) * 6 // 10)]
+    assert len(halves["prefill"]) == len(halves["decode"]) >= 2
+    assert torch.equal(run_static(Calibration(halves), tokens(), PLAN), run(programs(family)))
 
 
 def test_a_narrow_mask_hides_as_well() -> None:
