@@ -55,7 +55,8 @@ def read_texts(places: Sequence[str | Path]) -> Texts:
 
 def _long_ones(documents: Iterable[str]) -> list[str]:
     """Documents of which a fiftieth can be held out, and the others as one."""
-    long, short = [], []
+    long: list[str] = []
+    short: list[str] = []
     for document in documents:
         (long if len(document.encode()) >= HELD_OUT_EVERY * CHUNK_BYTES else short).append(document)
     return [*long, "\n\n".join(short)] if short else long
