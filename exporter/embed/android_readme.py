@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from edgec import __version__
+from edgec.exporter.embed.android_runtimes import RUNTIMES, dependencies
 from edgec.exporter.embed.app_facts import AppFacts
 from edgec.exporter.embed.kotlin_text import package_name
 from edgec.exporter.embed.manifest_values import module_name
@@ -19,6 +20,7 @@ def android_readme(facts: AppFacts, has_chat: bool) -> str:
     """README.md of the modules; ``has_chat``: conversations can be rendered."""
     manifest, pack = facts.manifest, facts.in_asset_pack
     assert manifest.limits is not None  # gradle_modules refuses models without
+    runtime = RUNTIMES[str(manifest.format), facts.target.backend]
     call = 'chat(listOf(ChatMessage(ChatMessage.Role.user, "Hello")))' if has_chat else 'generate("Once upon a time")'
     values = {
         "module": module_name(facts),
@@ -34,6 +36,8 @@ def android_readme(facts: AppFacts, has_chat: bool) -> str:
         "context": f"{manifest.limits.context:,}",
         "chat": "" if has_chat else "The model has no chat template that an app can render: `chat()` throws.",
         "pack": _PACK.format(size=facts.shipped_bytes / 1e6) if pack else "",
-        "version": plain(manifest.runtime.version),
+        "format_text": plain(str(manifest.format)),
+        "runtime_names": ", ".join(f"`{each}`" for each in dependencies(runtime, manifest)),
+        "never_run": runtime.note,
     }
     return fill(load("edgec.exporter.embed.kotlin", "README.md"), values)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from edgec.devices.targets import Target, load_target
+from edgec.devices.targets import Target, all_targets, load_target
 from edgec.errors import InputError
 from edgec.exporter.bundle.folder import MANIFEST, REPORT, Bundle
 from edgec.exporter.bundle.golden import read_golden
@@ -97,8 +97,14 @@ def app_facts(bundle: Bundle, system: str) -> AppFacts:
     return AppFacts(manifest, target, shipped, texts, _needed_bytes(facts))
 
 
+def _in_its_format(target: Target, form: str) -> Target:
+    """The target with the backend of the bundle's format: a name without a format means the unit's first one."""
+    same = (each for each in all_targets() if (each.phone, each.unit, each.format) == (target.phone, target.unit, form))
+    return target if target.format == form else next(same, target)
+
+
 def _target(manifest: Manifest, system: str) -> Target:
-    target = load_target(manifest.target)
+    target = _in_its_format(load_target(manifest.target), str(manifest.format))
     if target.os != system:
         raise InputError(
             f"the bundle was not made for {system}",

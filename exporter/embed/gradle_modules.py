@@ -9,6 +9,7 @@ from edgec.errors import InputError
 from edgec.exporter.bundle.folder import MANIFEST, Bundle
 from edgec.exporter.bundle.manifest import Manifest
 from edgec.exporter.embed.android_readme import android_readme
+from edgec.exporter.embed.android_runtimes import RUNTIMES
 from edgec.exporter.embed.app_facts import AppFacts, app_facts
 from edgec.exporter.embed.chat_pieces import chat_pieces
 from edgec.exporter.embed.kotlin_text import package_name
@@ -26,7 +27,6 @@ _MODEL = (
     "GoldenReplay",
     "MemoryCheck",
     "ModelFacts",
-    "ModelRuntime",
     "Sampling",
     "Session",
     "TextStream",
@@ -80,8 +80,8 @@ def gradle_modules(bundle: Bundle) -> AppPackage:
 def _check(manifest: Manifest, backend: str) -> None:
     own = next((name for name in manifest.runtime.operators if name.startswith("edgec::")), None)
     if manifest.limits is None:
-        raise _unfit(manifest, "the Kotlin wrapper is for language models", "call ExecuTorch's Module yourself")
-    if (str(manifest.format), backend) != ("pte", "xnnpack"):
+        raise _unfit(manifest, "the Kotlin wrapper is for language models", "call the runtime's own classes yourself")
+    if (str(manifest.format), backend) not in RUNTIMES:
         raise _unfit(
             manifest, f"there is no Kotlin glue for {manifest.format} made by {backend}", "use --target android-cpu"
         )
@@ -93,6 +93,8 @@ def _check(manifest: Manifest, backend: str) -> None:
 def _places(facts: AppFacts) -> dict[str, str]:
     """Templates by the path of what they become."""
     folder = package_name(facts.manifest.name).replace(".", "/")
+    model = f"model/src/main/kotlin/{folder}"
+    runtime = RUNTIMES[str(facts.manifest.format), facts.target.backend]
     places = {
         "settings.gradle.kts": "settings.gradle.kts",
         "build.gradle.kts": "build.gradle.kts",
@@ -100,7 +102,8 @@ def _places(facts: AppFacts) -> dict[str, str]:
         "model/src/main/AndroidManifest.xml": "model.AndroidManifest.xml",
         "bench/build.gradle.kts": "bench.gradle.kts",
         "bench/src/main/AndroidManifest.xml": "bench.AndroidManifest.xml",
-        **{f"model/src/main/kotlin/{folder}/{name}.kt": f"{name}.kt" for name in _MODEL},
+        **{f"{model}/{name}.kt": f"{name}.kt" for name in _MODEL},
+        **{f"{model}/{name}.kt": f"{source}.kt" for name, source in runtime.templates.items()},
         **{f"bench/src/main/kotlin/{folder}/bench/{name}.kt": f"{name}.kt" for name in _BENCH},
     }
     return {**places, "model_pack/build.gradle.kts": "pack.gradle.kts"} if facts.in_asset_pack else places
