@@ -2,8 +2,7 @@
 
 Each form (few bits, shared keys and values, both) is adapted by ``edgec adapt`` and compared with the float model that
 was trained as long, on the same text in the same order: perplexity on text that neither saw. The teacher is that float
-model. Two bits need more text than the rest: they and their float model are trained a multiple (``longer``) of
-the model's steps. ``before`` is the form without training, rounded as the recipe's algorithm does. Every run leaves its
+model. ``before`` is the form without training, rounded as the recipe's algorithm does. Every run leaves its
 curve in ``training.json``; one that was stopped goes on when the script is called again. All figures are measured.
 """
 
@@ -13,7 +12,7 @@ import argparse
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,40 +30,37 @@ class Form:
         name: as the table calls it.
         recipe: name or file.
         goal: the most by which perplexity may exceed the float model's, as a share.
-        long: trained ``Subject.longer`` times as long as the others.
         settings: of training, in place of the subject's.
     """
 
     name: str
     recipe: str
     goal: float | None = None
-    long: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
+_TWO_BITS = {"learning_rate": 1e-3}
 FORMS = (
     Form("float", BASELINE),
-    Form("float, longer", BASELINE, long=True),
     Form("8-bit", "8bit"),
-    Form("4-bit", "4bit", 0.01),
+    Form("4-bit", "4bit", 0.01, settings={"learning_rate": 3e-4}),
     Form("3-bit", str(RECIPES / "three-bit.toml")),
-    Form("2-bit", "balanced2", 0.10, long=True),
+    Form("2-bit", "balanced2", 0.10, settings=_TWO_BITS),
     Form("ternary", str(RECIPES / "ternary.toml")),
     Form("shared KV, reuse", str(RECIPES / "shared-reuse.toml"), 0.05),
     Form("shared KV, project", str(RECIPES / "shared-project.toml"), 0.03),
-    Form("2-bit, shared KV", str(ROOT / "examples/two_bit_shared_kv/two-bit-shared.toml"), 0.12, long=True),
+    Form("2-bit, shared KV", str(ROOT / "examples/two_bit_shared_kv/two-bit-shared.toml"), 0.12, _TWO_BITS),
 )
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A trained model, its text, and how long it is trained; ``longer``: how many times that for two bits."""
+    """A trained model, its text, and how long it is trained."""
 
     name: str
     model: Path
     texts: tuple[Path, ...]
     settings: Mapping[str, Any]
-    longer: int = 1
 
 
 SUBJECTS = {
@@ -73,13 +69,12 @@ SUBJECTS = {
         DATA / "models" / "stories260K",
         (DATA / "text" / "tinystories_1000.json",),
         {"steps": 500, "batch": 8, "length": 128, "learning_rate": 1e-3, "scale_rate": 1e-3, "text_loss": 0.0},
-        longer=3,
     ),
     "tiny-llama": Subject(
         "tiny-llama",
         ROOT / "examples" / "tiny-llama",
         (DATA / "text" / "tinyshakespeare.txt", DATA / "text" / "war-and-peace.txt"),
-        {"steps": 300, "batch": 4, "length": 256, "learning_rate": 7e-4, "scale_rate": 1e-3},
+        {"steps": 200, "batch": 4, "length": 256, "learning_rate": 2e-4, "scale_rate": 1e-3},
     ),
 }
 TEXT_LOSS = 0.5
@@ -125,18 +120,10 @@ class Row:
 def measure(subject: Subject, build: Path, only: str = "", steps: int | None = None) -> Iterator[Row]:
     """A row for the float model and for every form whose name contains ``only``."""
     for form in FORMS:
-        if _wanted(form, subject, only):
-            baseline = trained(subject, replace(FORMS[0], long=form.long), build, None, steps)
+        if form.recipe == BASELINE or only in form.name:
+            baseline = trained(subject, FORMS[0], build, None, steps)
             run = baseline if form.recipe == BASELINE else trained(subject, form, build, baseline, steps)
             yield compared(subject, form, run, baseline)
-
-
-def _wanted(form: Form, subject: Subject, only: str) -> bool:
-    """Float models come with the forms that are compared with them."""
-    if form.recipe != BASELINE:
-        return only in form.name
-    others = (other for other in FORMS if other.recipe != BASELINE and only in other.name)
-    return not form.long or (subject.longer > 1 and any(other.long for other in others))
 
 
 def trained(subject: Subject, form: Form, build: Path, teacher: Path | None, steps: int | None = None) -> Path:
@@ -145,10 +132,9 @@ def trained(subject: Subject, form: Form, build: Path, teacher: Path | None, ste
     from edgec.exporter.adapt.settings import Settings
 
     folder = build / subject.name
-    times = subject.longer if form.long else 1
-    out = folder / (_slug(form.name) + (f"-x{times}" if times > 1 else ""))
+    out = folder / _slug(form.name)
     given = {"text_loss": TEXT_LOSS, **subject.settings, **form.settings}
-    given["steps"] = times * (steps or given["steps"])
+    given["steps"] = steps or given["steps"]
     settings = Settings(
         evaluate_every=max(1, given["steps"] // EVALUATIONS),
         held_out_tokens=8192,

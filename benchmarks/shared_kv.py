@@ -75,6 +75,11 @@ class Row:
         return median(self.shared.ttft_ms) / median(self.plain.ttft_ms)
 
     @property
+    def least_ttft_ratio(self) -> float:
+        """The same of the fastest repetitions: what is left of it where others use the machine."""
+        return min(self.shared.ttft_ms) / min(self.plain.ttft_ms)
+
+    @property
     def goals(self) -> dict[str, bool]:
         """What was to be reached."""
         return {
@@ -139,6 +144,7 @@ def table(rows: Sequence[Row]) -> str:
         "KV ratio (goal b/L)",
         "TTFT, ms",
         f"TTFT ratio (goal b/L + {SLACK:g})",
+        "of the fastest repetitions",
         f"plan against file (goal {SIZE_TOLERANCE:.0%})",
         "goals",
     )
@@ -155,6 +161,7 @@ def _line(row: Row) -> str:
         f"{row.kv_ratio:.4f} ({kept:.4f})",
         f"{median(row.plain.ttft_ms):.1f} -> {median(row.shared.ttft_ms):.1f}",
         f"{row.ttft_ratio:.3f} ({kept + SLACK:.3f})",
+        f"{min(row.plain.ttft_ms):.1f} -> {min(row.shared.ttft_ms):.1f}: {row.least_ttft_ratio:.3f}",
         f"{row.plain.size_error:+.1%}, {row.shared.size_error:+.1%}",
         f"missed: {', '.join(missed)}" if missed else "met",
     )
@@ -173,7 +180,16 @@ def main(write: Callable[[str], None] = print) -> None:
     options = parser.parse_args()
     chosen = [MODELS[name] for name in options.model or (SMOL.name, QWEN3.name)]
     rows = [measure(model, options.build, options.prompt, options.threads, options.rounds) for model in chosen]
-    found = [{**asdict(row), "kv_ratio": row.kv_ratio, "ttft_ratio": row.ttft_ratio, **row.goals} for row in rows]
+    found = [
+        {
+            **asdict(row),
+            "kv_ratio": row.kv_ratio,
+            "ttft_ratio": row.ttft_ratio,
+            "least_ttft_ratio": row.least_ttft_ratio,
+            **row.goals,
+        }
+        for row in rows
+    ]
     write(json.dumps({"obtained": "measured; planned_bytes estimated", "rows": found}) if options.json else table(rows))
 
 

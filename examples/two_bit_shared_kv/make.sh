@@ -1,19 +1,20 @@
 #!/bin/sh
-# Usage: make.sh TEXT...   Writes build/two-bit-shared/; STEPS (300) sets the length of both trainings.
+# Usage: make.sh TEXT...   Writes build/two-bit-shared/; STEPS (200) sets the length of both trainings.
 # A run that was stopped goes on where it was.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 model=$here/../tiny-llama
 out=${OUT:-build/two-bit-shared}
-rates="--learning-rate 7e-4 --scale-rate 1e-3 --steps ${STEPS:-300} --evaluate-every 25 --checkpoint-every 25"
+steps="--steps ${STEPS:-200} --scale-rate 1e-3 --evaluate-every 16 --checkpoint-every 25"
 texts=""
 for file in "$@"; do texts="$texts --text $file"; done
 mkdir -p "$out"
 
 # shellcheck disable=SC2086  # one option for each file and number
-[ -d "$out/teacher" ] || edgec adapt "$model" --recipe float --text-loss 1 $texts $rates --out "$out/teacher"
+[ -d "$out/teacher" ] || edgec adapt "$model" --recipe float --text-loss 1 $texts $steps --learning-rate 2e-4 \
+    --out "$out/teacher"
 # shellcheck disable=SC2086
 [ -d "$out/model" ] || edgec adapt "$model" --recipe "$here/two-bit-shared.toml" --teacher "$out/teacher" \
-    --text-loss 0.5 $texts $rates --out "$out/model"
+    --text-loss 0.5 $texts $steps --learning-rate 1e-3 --out "$out/model"
 edgec export "$out/model" --out "$out/tiny-llama-two-bit.edgec" --force
 edgec run "$out/tiny-llama-two-bit.edgec" --raw -p "Prince Andrew looked at" --temperature 0.8 --top-p 0.8 --max-new-tokens 60
