@@ -24,6 +24,8 @@ def adapt(
     scale_rate: Annotated[float | None, typer.Option(help="Peak, of scales (5e-4, relative).")] = None,
     weight_decay: Annotated[float | None, typer.Option(help="Of matrices (0.01).")] = None,
     warm_up: Annotated[float | None, typer.Option(help="Share of the steps, 0..1 (0.05).")] = None,
+    final_rate: Annotated[float | None, typer.Option(help="Where the cosine ends, share of the peak (0.02).")] = None,
+    clip: Annotated[float | None, typer.Option(help="Largest norm of the gradient (1).")] = None,
     text_loss: Annotated[float | None, typer.Option(help="Weight of the text against the teacher, 0..1 (0).")] = None,
     hidden_loss: Annotated[float | None, typer.Option(help="Weight of the match inside the layers (0).")] = None,
     temperature: Annotated[float | None, typer.Option(help="Of the distillation (1).")] = None,
@@ -53,6 +55,7 @@ def adapt(
 
     numbers = {"steps": steps, "batch": batch, "accumulation": accumulation, "length": length, "seed": seed}
     rates = {"learning_rate": learning_rate, "scale_rate": scale_rate, "weight_decay": weight_decay, "warm_up": warm_up}
+    rates |= {"final_rate": final_rate, "clip": clip}
     losses = {"text_loss": text_loss, "hidden_loss": hidden_loss, "temperature": temperature, "ema": ema}
     ways = {"low_rank": low_rank, "recompute": recompute or None}
     ways |= {"checkpoint_every": checkpoint_every, "evaluate_every": evaluate_every}
