@@ -17,6 +17,7 @@ from edgec.exporter.stages.module import by_output, flat, quality_budget, sizes_
 from edgec.exporter.stages.static_module import StaticModuleStages
 
 FIXED, ARTIFACT = "fixed point", "artifact"
+# Measured at 8 bits: 1.6 % of the largest output on a two-layer ViT, 0.14 % on a two-layer BERT.
 EMULATED_MODULE = {"max_relative": 0.05}
 
 

@@ -23,6 +23,7 @@ from edgec.exporter.stages.static_facts import static_facts
 from edgec.exporter.stages.static_weights import static_weight_facts
 from edgec.passes.contract import Pass
 from edgec.passes.decompose_attention import DecomposeAttention
+from edgec.passes.fake_values import FakeValues
 from edgec.passes.finite_mask import FiniteMask
 from edgec.passes.fold_constants import FoldConstants
 from edgec.passes.fp16_safe_norm import Fp16SafeNorm
@@ -61,7 +62,8 @@ class StaticModuleStages(ModuleStages):
         """The passes of a module on this form, in order."""
         form = self.request.form
         weights = passes_for(self.request.recipe)
-        before: list[Pass] = [RemoveNoops(), FuseSdpa(), FuseRmsNorm(), *weights, DecomposeAttention()]
+        known: list[Pass] = [FakeValues()] if weights else []
+        before: list[Pass] = [RemoveNoops(), FuseSdpa(), FuseRmsNorm(), *weights, *known, DecomposeAttention()]
         half: list[Pass] = [Fp16SafeNorm()] if form.half else []
         split: list[Pass] = [SplitLinear(form.linear_width, form.logits_width)] if form.linear_width else []
         conv: list[Pass] = [LinearToConv2d()] if form.convolutions else []
