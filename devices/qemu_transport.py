@@ -56,7 +56,7 @@ class QemuTransport:
         line = qemu_line(self._build, arguments(job, str(bundle.path.resolve())))
         asked = requests(job, vocab_size(bundle))
         self._say(f"{job['kind']} under qemu")
-        done = self._called(line, asked)
+        done = self._called(line, asked, self._conditions.whole_job_s(job))
         if done.returncode != 0:
             raise died("emulated runner", job, done)
         return job_result(job, done.stdout, str(self.address))
@@ -72,8 +72,7 @@ class QemuTransport:
 
         return build_runner(announce=self._say, abi=ARM64)
 
-    def _called(self, line: list[str], asked: str) -> subprocess.CompletedProcess[str]:
-        limit_s = self._conditions.silence_s
+    def _called(self, line: list[str], asked: str, limit_s: float) -> subprocess.CompletedProcess[str]:
         try:
             return subprocess.run(
                 line, input=asked, capture_output=True, text=True, check=False, cwd=self._folder.name, timeout=limit_s

@@ -87,7 +87,8 @@ class Conditions:
     Attributes:
         max_temperature_c: a job begins at or below it, or where Android's thermal status is 0.
         heat_timeout_s: how long to wait for that.
-        silence_s: a running job that prints nothing for so long counts as hung.
+        silence_s: a running job that prints nothing for so long, beside the pauses and minutes it was asked for, counts
+            as hung.
         keep: leave the pushed files on the device, for the next run.
     """
 
@@ -95,6 +96,15 @@ class Conditions:
     heat_timeout_s: float = 900.0
     silence_s: float = 600.0
     keep: bool = False
+
+    def between_outputs_s(self, job: Mapping[str, Any]) -> float:
+        """The longest time without output while a job runs: its pauses are none of its silence."""
+        return self.silence_s + float(job["cool_down_s"])
+
+    def whole_job_s(self, job: Mapping[str, Any]) -> float:
+        """The longest a job may take where only its end is seen."""
+        pauses_s = job["cool_down_s"] * (job["warmups"] + job["repetitions"])
+        return float(self.silence_s + job["seconds"] + pauses_s)
 
 
 class Transport(Protocol):
@@ -126,11 +136,12 @@ class Transport(Protocol):
         """Run one job of ``edgec.runtime_py.bench_job`` in a process of its own; returns its result.
 
         Raises:
-            EdgecError: the one the job ended with, E321 when the process died without one, E540 to E559 for devices.
+            EdgecError: the one the job ended with, E321 when the process died without one, E540 to E559 for devices,
+                E566, it was closed meanwhile.
         """
 
     def close(self) -> None:
-        """Remove what was put on the device; never raises."""
+        """End a job that runs in another thread, and remove what was put on the device; never raises."""
 
 
 Say = Callable[[str], None]

@@ -74,12 +74,12 @@ def _connected(device: str, conditions: Conditions | None, say: Say) -> Transpor
 def _in_parallel(
     phones: Mapping[str, Transport | EdgecError], measure: Any, paths: Mapping[str, Path | None]
 ) -> dict[str, Outcome]:
-    """One thread for each phone. An interruption closes them all, which ends what runs on them."""
+    """A thread for each phone. An interruption reaches this thread only, which then closes them all: theirs end."""
     with ThreadPoolExecutor(max(1, len(phones))) as pool:
-        futures: dict[str, Future[Outcome]] = {
-            device: pool.submit(measure, device, phone, paths[device]) for device, phone in phones.items()
-        }
         try:
+            futures: dict[str, Future[Outcome]] = {
+                device: pool.submit(measure, device, phone, paths[device]) for device, phone in phones.items()
+            }
             return {device: future.result() for device, future in futures.items()}
         except BaseException:
             for phone in phones.values():

@@ -34,6 +34,9 @@ _PARTS = {
 }
 SCRIPT = "\n".join(f"echo '{_MARK}{name}'; {command}" for name, command in _PARTS.items()) + "\ntrue"
 _BATTERY_TENTHS = 10
+# `dumpsys thermalservice` prints what was cached at the last change first; cooling devices have types and values, too.
+_NOW = "Current temperatures from HAL:"
+_SKIN = re.compile(r"Temperature\{mValue=([\d.]+), mType=3,")
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,10 @@ class PhoneState:
 
     @property
     def temperature_c(self) -> float | None:
-        """The skin's, as Android sees it (type 3), else the battery's."""
-        skin = self.number("thermal", r"mValue=([\d.]+), mType=3,")
+        """The skin's, as Android sees it (type 3): read now, else the last one it kept; else the battery's."""
+        _, _, current = self.text("thermal").partition(_NOW)
+        found = _SKIN.search(current) or _SKIN.search(self.text("thermal"))
+        skin = float(found[1]) if found else None
         tenths = self.number("battery", r"^\s*temperature:\s*(\d+)")
         return skin if skin is not None else None if tenths is None else tenths / _BATTERY_TENTHS
 

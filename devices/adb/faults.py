@@ -5,8 +5,12 @@ from __future__ import annotations
 from edgec.errors import EdgecError, InputError, ToolError
 
 CABLE = "check the cable (or the network), unlock the phone, then run the command again"
-KILLED = 137
-SIGNALS = {KILLED: "killed, usually because memory ran out", 139: "it crashed", 132: "an unknown instruction"}
+OUT_OF_MEMORY = 137
+SIGNALS = {
+    OUT_OF_MEMORY: "killed (signal 9): usually memory ran out",
+    139: "it crashed (signal 11)",
+    132: "illegal instruction",
+}
 # What adb's server says, by a part of it: code, what, fix.
 REFUSALS = (
     (
@@ -76,13 +80,12 @@ def differs(where: str, name: str) -> EdgecError:
 def failed(where: str, status: int, stderr: str, doing: str) -> EdgecError:
     """E547: a program on the phone failed or was killed."""
     last = " ".join(stderr.strip().splitlines()[-2:])[:300]
-    killed = {
-        137: "killed (signal 9): usually memory ran out",
-        139: "it crashed (signal 11)",
-        132: "illegal instruction",
-    }
-    why = f"exit status {status}" + (f", {killed[status]}" if status in killed else "") + (f": {last}" if last else "")
+    why = (
+        f"exit status {status}" + (f", {SIGNALS[status]}" if status in SIGNALS else "") + (f": {last}" if last else "")
+    )
     fix = (
-        "close apps on the phone, or use a smaller model or context" if status == 137 else "report it with what it said"
+        "close apps on the phone, or use a smaller model or context"
+        if status == OUT_OF_MEMORY
+        else "report it with what it said"
     )
     return ToolError(f"{doing} failed on the phone.", where, why, fix, "E547")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import sleep as pause
 
 from edgec.devices.adb.facts import PhoneState
+from edgec.devices.stopping import Stop
 from edgec.devices.transport import Conditions, Say
 from edgec.errors import InputError
 
@@ -17,20 +17,21 @@ def wait_cool(
     conditions: Conditions,
     say: Say,
     where: str,
+    stopping: Stop,
 ) -> None:
     """Return when the phone is at most ``max_temperature_c`` warm, or Android calls its thermal status 0.
 
     A phone that tells neither is not waited for: its record holds None.
 
     Raises:
-        InputError: E550, it stayed hot for ``heat_timeout_s``.
+        InputError: E550, it stayed hot for ``heat_timeout_s``; E566, it was stopped meanwhile.
     """
     waited = 0.0
     while not cool(state := read(), conditions.max_temperature_c):
         if waited >= conditions.heat_timeout_s:
             raise _too_hot(state, conditions, where)
         say(f"waiting for {where} to cool: {_shown(state)}, {waited:.0f} s so far")
-        pause(POLL_S)
+        stopping.pause(POLL_S, where)
         waited += POLL_S
 
 

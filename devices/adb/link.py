@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgec.devices.adb.faults import ConnectionLost, hung, lost, no_adb, refusal
+from edgec.devices.stopping import Stop, stopped
 from edgec.errors import EdgecError
 
 if TYPE_CHECKING:
@@ -71,7 +72,19 @@ class Link:
             ToolError: E540.
         """
         self.serial, self.where = serial, f"adb:{serial}"
+        self.stopping, self._open = Stop(), set[socket.socket]()
         self._client = client()
+
+    def stop(self) -> None:
+        """End what runs over this link, in whatever thread: it ends with E566, and so does all that would begin."""
+        self.stopping.set()
+        for opened in list(self._open):
+            with suppress(OSError):
+                opened.shutdown(socket.SHUT_RDWR)
+
+    def afresh(self) -> Link:
+        """Another link to the same phone, which is not stopped."""
+        return Link(self.serial)
 
     @contextmanager
     def service(self, name: str, silence_s: float = ANSWER_S) -> Iterator[Any]:
@@ -82,29 +95,46 @@ class Link:
             silence_s: the longest wait for the next bytes.
 
         Raises:
-            InputError: E541 to E544.
+            InputError: E541 to E544, E566.
         """
-        with self._typed(silence_s):
-            connection = self._client.device(self.serial).open_transport(timeout=silence_s)
-            try:
-                connection.send_command(name)
-                connection.check_okay()
-                yield connection
-            finally:
-                connection.close()
+        with self._typed(silence_s), self._connection(silence_s) as connection:
+            connection.send_command(name)
+            connection.check_okay()
+            yield connection
+
+    @contextmanager
+    def _connection(self, silence_s: float) -> Iterator[Any]:
+        """One that ``stop`` knows. It is asked behind the registration: a stop comes before or finds it."""
+        self.stopping.check(self.where)
+        connection = self._client.device(self.serial).open_transport(timeout=silence_s)
+        opened: socket.socket = connection.conn
+        self._open.add(opened)
+        try:
+            self.stopping.check(self.where)
+            yield connection
+        finally:
+            self._open.discard(opened)
+            connection.close()
 
     @contextmanager
     def _typed(self, silence_s: float) -> Iterator[None]:
-        from adbutils.errors import AdbError, AdbTimeout
+        from adbutils.errors import AdbError
 
         try:
             yield
-        except (AdbTimeout, TimeoutError) as cause:
-            raise hung(self.where, silence_s) from cause
-        except AdbError as cause:
-            raise refusal(str(cause), self.where) from cause
-        except (OSError, EOFError) as cause:
-            raise lost(self.where, "" if isinstance(cause, EOFError) else str(cause)) from cause
+        except (AdbError, OSError, EOFError) as cause:
+            raise self._fault(cause, silence_s) from cause
+
+    def _fault(self, cause: Exception, silence_s: float) -> EdgecError:
+        from adbutils.errors import AdbError, AdbTimeout
+
+        if self.stopping:
+            return stopped(self.where)
+        if isinstance(cause, AdbTimeout | TimeoutError):
+            return hung(self.where, silence_s)
+        if isinstance(cause, AdbError):
+            return refusal(str(cause), self.where)
+        return lost(self.where, "" if isinstance(cause, EOFError) else str(cause))
 
     def shell(
         self, script: str, silence_s: float = ANSWER_S, on_output: Callable[[bytes], None] = lambda data: None
@@ -146,7 +176,7 @@ class Link:
                 self._reconnect()
                 if self.shell("echo back", ANSWER_S).stdout.strip() == "back":
                     return True
-            time.sleep(_POLL_S)
+            self.stopping.pause(_POLL_S, self.where)
         return False
 
     def ready(self) -> None:

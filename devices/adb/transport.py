@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from edgec.devices.adb.facts import PhoneState, read_state
 from edgec.devices.adb.faults import failed, wrong_abi
 from edgec.devices.adb.heat import wait_cool
-from edgec.devices.adb.link import Link
+from edgec.devices.adb.link import ANSWER_S, Link
 from edgec.devices.adb.workspace import Workspace
 from edgec.devices.runner_files import RunnerPackage, arm64_runner, bundle_files
 from edgec.devices.runner_job import PACKED, arguments, job_result, read_events, requests
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 ABIS = ("arm64-v8a",)
 UNKNOWN = 255
 _REQUESTS, _RESULTS, _ERRORS = "requests", "results.jsonl", "errors"
-# The runner's exit status, as the last event of its output.
-_ENDED = r'''s=$?; echo; echo "{\"event\":\"ended\",\"status\":$s}"'''
+# The runner's exit status, as the last event of its output. Its number goes: another process may get it.
+_ENDED = r'''s=$?; rm -f pid; echo; echo "{\"event\":\"ended\",\"status\":$s}"'''
 
 
 class AdbTransport:
@@ -64,11 +64,15 @@ class AdbTransport:
         from edgec.runtime_py.bench_job import vocab_size
 
         bundle = open_bundle(Path(job["bundle"]), check_files=False)
-        workspace = self._filled(bundle)
-        workspace.write(_REQUESTS, requests(job, vocab_size(bundle)))
-        wait_cool(self._state, self._conditions, self._say, str(self.address))
+        with self._link.stopping.working(str(self.address)):
+            return self._measured(job, self._filled(bundle), requests(job, vocab_size(bundle)))
+
+    def _measured(self, job: Mapping[str, Any], workspace: Workspace, asked: str) -> dict[str, Any]:
+        workspace.write(_REQUESTS, asked)
+        wait_cool(self._state, self._conditions, self._say, str(self.address), self._link.stopping)
         self._say(f"{job['kind']} on {self.address}")
-        workspace.shell(self._script(job), self._conditions.silence_s, _Counter(job, self._say, str(self.address)))
+        silence_s = self._conditions.between_outputs_s(job)
+        workspace.shell(self._script(job), silence_s, _Counter(job, self._say, str(self.address)))
         output = workspace.read(_RESULTS)
         status = next((event["status"] for event in read_events(output) if event["event"] == "ended"), UNKNOWN)
         if status != 0:
@@ -76,23 +80,31 @@ class AdbTransport:
         return job_result(job, output, str(self.address))
 
     def close(self) -> None:
-        """Stop the runner and remove the folder; the phone may be gone, nothing is raised."""
-        if self._workspace is not None:
-            with suppress(Exception):
-                self._workspace.remove(self._conditions.keep)
-            self._workspace = None
+        """Stop what another thread does, then the runner, and remove the folder; nothing is raised.
+
+        The phone may be gone. A push that is under way ends first: the daemon makes a removed folder anew to write into it.
+        """
+        self._link.stop()
+        with self._link.stopping.idle(ANSWER_S):
+            if self._workspace is not None:
+                with suppress(Exception):
+                    self._workspace.remove(self._link.afresh(), self._conditions.keep)
+                self._workspace = None
 
     def _state(self) -> PhoneState:
         return read_state(self._link)
 
     def _filled(self, bundle: Bundle) -> Workspace:
-        if self._workspace is None:
-            runner = self._runner()
-            self._workspace = Workspace(self._link, self._say)
-            self._workspace.fill({**runner.files, **bundle_files(bundle)})
-            self._workspace.shell(f"mkdir -p {PACKED}")
-            self._command = runner.command
-        return self._workspace
+        if self._workspace is not None:
+            return self._workspace
+        runner = self._runner()
+        # Known to ``close`` before it is made, so that none is left behind half made.
+        workspace = self._workspace = Workspace(self._link, self._say)
+        workspace.make()
+        workspace.fill({**runner.files, **bundle_files(bundle)})
+        workspace.shell(f"mkdir -p {PACKED}")
+        self._command = runner.command
+        return workspace
 
     def _runner(self) -> RunnerPackage:
         return arm64_runner(self._say)

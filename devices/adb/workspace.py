@@ -12,7 +12,7 @@ import re
 import secrets
 import shlex
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -37,14 +37,17 @@ class Workspace:
     """The folder of this run."""
 
     def __init__(self, link: Link, say: Say) -> None:
+        """Nothing is made yet."""
+        self.link, self._say = link, say
+        self.path = f"{BASE}/{_own_name()}"
+
+    def make(self) -> None:
         """Take over what an earlier run left, or make a new folder.
 
         Raises:
-            EdgecError: E541 to E544, E547.
+            EdgecError: E541 to E544, E547, E566.
         """
-        self.link, self._say = link, say
-        self.path = f"{BASE}/{_own_name()}"
-        retried(link, ATTEMPTS, self._make)
+        retried(self.link, ATTEMPTS, self._make)
 
     def shell(
         self, script: str, silence_s: float = HASH_S, on_output: Callable[[bytes], None] = lambda data: None
@@ -56,14 +59,14 @@ class Workspace:
         """Put files into the folder, under their names; what is there already with the same sha256 stays.
 
         Raises:
-            EdgecError: E541 to E545, E547, E549.
+            EdgecError: E541 to E545, E547, E549, E566.
         """
         present = self._hashes([*files, *map(_partial, files)])
         wanted = {name: _sha256(path) for name, path in files.items()}
         missing = [name for name in files if present.get(name) != wanted[name]]
+        self._remove_others([*(set(files) - set(missing)), *map(_partial, missing)])
+        self._check_space([self._left(name, files[name], _partial(name) in present) for name in missing])
         sizes = {name: files[name].stat().st_size for name in missing}
-        self._check_space(sum(sizes.values()) + min(CHUNK, max(sizes.values(), default=0)))
-        self._remove_others(files)
         done = 0
         for name in missing:
             self._put(name, files[name], wanted[name], partial(self._report, done, sum(sizes.values())))
@@ -95,30 +98,33 @@ class Workspace:
                 return bytes(found).decode(errors="replace")
         raise differs(self.link.where, name)
 
-    def remove(self, keep: bool = False) -> None:
+    def remove(self, link: Link, keep: bool = False) -> None:
         """Stop what still runs in the folder and remove it (or, to ``keep`` it, rename it); a lost phone is waited for.
 
         Where the phone does not come back, the folder is left for the next run to take over.
+
+        Args:
+            link: to the phone; the folder's own may have been stopped.
+            keep: for the next run.
         """
         quoted, kept = shlex.quote(self.path), shlex.quote(f"{BASE}/edgec-{_KEPT}-{secrets.token_hex(4)}")
-        # What was just killed may still close its files, so the folder is not always empty at the first attempt.
-        gone = f"mv {quoted} {kept}" if keep else f"for i in 1 2 3 4 5; do rm -rf {quoted} && break; sleep 0.2; done"
-        script = f"cd {quoted} && {{ kill -9 $(cat pid 2>/dev/null) 2>/dev/null; {gone}\n}}"
+        # What was just killed may still close its files, and a broken push make its folder anew: look again.
+        removed = f"for i in 1 2 3 4 5; do rm -rf {quoted}; sleep 0.1; [ -e {quoted} ] || break; done"
+        script = _ended(self.path) + (f"mv {quoted} {kept}" if keep else removed)
         with suppress(EdgecError):
-            retried(self.link, 2, lambda: self._quietly(script))
-
-    def _quietly(self, script: str) -> None:
-        self.link.shell(script)
+            retried(link, 2, lambda: _quietly(link, script))
 
     def _make(self) -> None:
         for name in _abandoned(self.link):
-            if self.link.shell(f"mv {shlex.quote(f'{BASE}/{name}')} {shlex.quote(self.path)}").status == 0:
+            left = f"{BASE}/{name}"
+            if self.link.shell(f"{_ended(left)}mv {shlex.quote(left)} {shlex.quote(self.path)}").status == 0:
                 break
         made = self.link.shell(f"mkdir -p {shlex.quote(self.path)}")
         if made.status != 0:
             raise failed(self.link.where, made.status, made.stderr, f"Making a folder in {BASE}")
         for name in _abandoned(self.link):
-            self.link.shell(f"rm -rf {shlex.quote(f'{BASE}/{name}')}")
+            left = f"{BASE}/{name}"
+            self.link.shell(f"{_ended(left)}rm -rf {shlex.quote(left)}")
 
     def _at(self, name: str) -> str:
         return f"{self.path}/{name}"
@@ -130,12 +136,18 @@ class Workspace:
         lines = [line.split(maxsplit=1) for line in said.splitlines()]
         return {line[1].strip(): line[0] for line in lines if len(line) == 2}
 
-    def _remove_others(self, files: Mapping[str, Path]) -> None:
-        """An earlier run's files that this one does not need; its packed weights are the exception."""
-        kept = "|".join(map(shlex.quote, [*files, *map(_partial, files), "packed"]))
+    def _remove_others(self, wanted: Sequence[str]) -> None:
+        """An earlier run's files that this one does not need, also those of another content; not its packed weights."""
+        kept = "|".join(map(shlex.quote, [*wanted, "packed"]))
         self.shell(f'for f in *; do case "$f" in {kept}) ;; *) rm -rf "$f" ;; esac; done')
 
-    def _check_space(self, needed: int) -> None:
+    def _left(self, name: str, path: Path, begun: bool) -> int:
+        """Bytes of a file that are still to be sent."""
+        return path.stat().st_size - (self._verified_start(name, path) if begun else 0)
+
+    def _check_space(self, left: Sequence[int]) -> None:
+        """All that is to be sent, and the chunk that lies beside its file until it is appended."""
+        needed = sum(left) + min(CHUNK, max(left, default=0))
         words = self.shell("df -k . | tail -n 1").stdout.split()
         free = 1024 * int(words[3]) if len(words) > 3 and words[3].isdigit() else None
         if free is not None and free < needed:
@@ -145,11 +157,17 @@ class Workspace:
         for _ in range(2):
             retried(self.link, ATTEMPTS, lambda: self._send_rest(name, path, report))
             if self._hashes([_partial(name)]).get(_partial(name)) == sha256:
-                quoted = shlex.quote(_partial(name)), shlex.quote(name)
-                self.shell(f"mv {quoted[0]} {quoted[1]} && chmod 755 {quoted[1]}")
+                retried(self.link, ATTEMPTS, lambda: self._put_in_place(name))
                 return
             self.shell(f"rm -f {shlex.quote(_partial(name))}")
         raise differs(self.link.where, name)
+
+    def _put_in_place(self, name: str) -> None:
+        whole, final = shlex.quote(_partial(name)), shlex.quote(name)
+        # Where the phone was lost behind it, it is done already.
+        done = self.shell(f"{{ [ ! -e {whole} ] || mv {whole} {final}; }} && chmod 755 {final}")
+        if done.status != 0:
+            raise failed(self.link.where, done.status, done.stderr, f"Putting {name} in place")
 
     def _send_rest(self, name: str, path: Path, report: Callable[[int], None]) -> None:
         """Append to the partial file on the phone, chunk by chunk, what it lacks."""
@@ -212,6 +230,16 @@ def _sha256(path: Path, size: int | None = None) -> str:
             digest.update(data)
             left -= len(data)
     return digest.hexdigest()
+
+
+def _ended(folder: str) -> str:
+    """Script that ends a folder's runner; by now its number may be that of a process that works elsewhere."""
+    quoted = shlex.quote(folder)
+    return f'p=$(cat {quoted}/pid 2>/dev/null); [ -n "$p" ] && [ /proc/$p/cwd -ef {quoted} ] && kill -9 $p; '
+
+
+def _quietly(link: Link, script: str) -> None:
+    link.shell(script)
 
 
 def _own_name() -> str:

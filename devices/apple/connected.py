@@ -108,12 +108,25 @@ def check_ready(device: AppleDevice, where: str, minimum_os: str) -> None:
     Raises:
         InputError: E543, E554, E555, E556.
     """
-    found = fault(device, where)
-    if found is not None:
-        raise found
-    if device.version and _numbers(device.version) < _numbers(minimum_os):
+    check_reachable(device, where)
+    if device.version and _older(device.version, minimum_os):
         raise too_old(where, f"{device.system} {device.version}", minimum_os)
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version))
+def check_reachable(device: AppleDevice, where: str) -> None:
+    """Refuse a device that cannot be used.
+
+    Raises:
+        InputError: E543, E554, E555.
+    """
+    found = fault(device, where)
+    if found is not None:
+        raise found
+
+
+def _older(version: str, minimum: str) -> bool:
+    """Whether a version comes before another; ``17`` is ``17.0``."""
+    numbers = [[int(part) for part in re.findall(r"\d+", text)] for text in (version, minimum)]
+    length = max(map(len, numbers))
+    has, needs = (parts + [0] * (length - len(parts)) for parts in numbers)
+    return has < needs

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from edgec.devices.apple.connected import AppleDevice, apple_device, check_ready, chosen
+from edgec.devices.apple.connected import AppleDevice, apple_device, check_reachable, check_ready, chosen
 from edgec.devices.apple.phone import copied_text
 from edgec.devices.apple.xcrun import devicectl
 from edgec.devices.transport import DeviceFacts
@@ -58,11 +58,14 @@ class Iphone:
     def read(self, app_id: str, name: str) -> str:
         """See ``Phone``."""
         words = ["copy", "from", *_documents(app_id), "--source", f"Documents/{name}", "--destination"]
-        return copied_text(name, lambda target: self._do([*words, str(target)], f"Reading {name}"))
+        return copied_text(name, lambda target: self._do([*words, str(target)], f"Reading {name}"), self._check_there)
 
     def uninstall(self, app_id: str) -> None:
         """See ``Phone``."""
         self._do(["uninstall", "app", app_id], "Removing the bench app")
+
+    def _check_there(self) -> None:
+        check_reachable(self._device(), self.where)
 
     def _do(self, words: list[str], doing: str) -> dict[str, Any]:
         return devicectl(["device", *words[:2], "--device", self.udid, *words[2:]], self.where, doing)

@@ -53,20 +53,31 @@ class Phone(Protocol):
         """
 
     def read(self, app_id: str, name: str) -> str:
-        """A file of the app's Documents; empty when there is none yet."""
+        """A file of the app's Documents; empty when there is none yet.
+
+        Raises:
+            EdgecError: E541, E543 the device is gone; E553 to E555.
+        """
 
     def uninstall(self, app_id: str) -> None:
         """Remove the app and its files."""
 
 
-def copied_text(name: str, copy: Callable[[Path], object]) -> str:
-    """The text of a file that ``copy`` brings from the app to a path of that name; empty when there is none yet."""
+def copied_text(name: str, copy: Callable[[Path], object], check_there: Callable[[], None]) -> str:
+    """The text of a file of the app; empty when there is none yet.
+
+    Args:
+        name: of the file.
+        copy: brings it to a path.
+        check_there: raises where the device itself is gone, which the tools do not tell from a file that is not there.
+    """
     with TemporaryDirectory() as folder:
         target = Path(folder) / name
         try:
             copy(target)
         except EdgecError as error:
-            if error.code in NO_FILE:
-                return ""
-            raise
+            if error.code not in NO_FILE:
+                raise
+            check_there()
+            return ""
         return target.read_text(errors="replace") if target.is_file() else ""

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgec.devices.apple.connected import AppleDevice, check_ready, chosen
+from edgec.devices.apple.connected import AppleDevice, check_reachable, check_ready, chosen
 from edgec.devices.apple.phone import copied_text
 from edgec.devices.apple.refusals import Link, refusal
 from edgec.devices.apple.xcrun import CALL_S, no_xcode
@@ -91,11 +91,14 @@ class PyMobileDevicePhone:
     def read(self, app_id: str, name: str) -> str:
         """See ``Phone``."""
         words = ["apps", "pull", app_id, f"Documents/{name}"]
-        return copied_text(name, lambda target: self._do([*words, str(target)], f"Reading {name}"))
+        return copied_text(name, lambda target: self._do([*words, str(target)], f"Reading {name}"), self._check_there)
 
     def uninstall(self, app_id: str) -> None:
         """See ``Phone``."""
         self._do(["apps", "uninstall", app_id], "Removing the bench app")
+
+    def _check_there(self) -> None:
+        check_reachable(self._listed(), self.where)
 
     def _do(self, words: Sequence[str], doing: str) -> str:
         own = [] if "--tunnel" in words else ["--udid", self.udid]

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import sleep as pause
 from typing import TYPE_CHECKING, Any
 
 from edgec.devices.apple.bench_app import BenchApp, bench_app, package_of
@@ -16,7 +15,8 @@ from edgec.devices.apple.iphone import Iphone
 from edgec.devices.apple.phone import Phone
 from edgec.devices.apple.pymobiledevice import PyMobileDevicePhone
 from edgec.devices.apple.simulator import Simulator, flagged
-from edgec.devices.apple.xcrun import has_xcode
+from edgec.devices.apple.xcrun import CALL_S, has_xcode
+from edgec.devices.stopping import Stop
 from edgec.devices.transport import Address, Conditions, DeviceFacts, Say
 from edgec.errors import EdgecError, InputError
 
@@ -39,6 +39,7 @@ class AppTransport:
         self.simulated = phone.simulated
         self._folder = TemporaryDirectory(prefix="edgec-app-")
         self._app: BenchApp | None = None
+        self._stopping = Stop()
 
     def facts(self) -> DeviceFacts:
         """See ``Phone``."""
@@ -60,24 +61,32 @@ class AppTransport:
         package = package_of(open_bundle(Path(job["bundle"]), check_files=False))
         self._say(f"building the bench app for {self.address}")
         app = bench_app(package, self._phone.sdk, Path(self._folder.name), str(self.address))
+        with self._stopping.working(str(self.address)):
+            lines = self._measured(job, app).splitlines()
+        return {"records": [flagged(line) if self.simulated else line for line in lines if line.strip()]}
+
+    def _measured(self, job: Mapping[str, Any], app: BenchApp) -> str:
         self._say(f"installing it on {self.address}")
-        self._phone.install(app.path)
+        # Known to ``close`` before it is there: an installation that fails may leave the app.
         self._app = app
+        self._phone.install(app.path)
         for name, text in ((RESULT, "\n"), (ERROR, "\n"), (JOB, json.dumps(self._job(job)))):
             source = Path(self._folder.name) / name
             source.write_text(text)
+            self._stopping.check(str(self.address))
             self._phone.write(app.app_id, name, source)
         self._phone.launch(app.app_id)
-        lines = self._awaited(app.app_id).splitlines()
-        return {"records": [flagged(line) if self.simulated else line for line in lines if line.strip()]}
+        return self._awaited(app.app_id, self._conditions.whole_job_s(job))
 
     def close(self) -> None:
-        """Remove the app and its files."""
-        with suppress(EdgecError):
-            if self._app is not None and not self._conditions.keep:
-                self._phone.uninstall(self._app.app_id)
-        self._app = None
-        self._folder.cleanup()
+        """End the waiting of another thread, and remove the app and its files; a call that is under way ends first."""
+        self._stopping.set()
+        with self._stopping.idle(CALL_S):
+            with suppress(EdgecError):
+                if self._app is not None and not self._conditions.keep:
+                    self._phone.uninstall(self._app.app_id)
+            self._app = None
+            self._folder.cleanup()
 
     def _job(self, job: Mapping[str, Any]) -> dict[str, Any]:
         from edgec import __version__
@@ -86,17 +95,16 @@ class AppTransport:
         own = {"device": str(self.address), "loads": LOADS, "sustained_seconds": job["seconds"]}
         return {**own, **{name: job[name] for name in names}, "edgec_version": __version__}
 
-    def _awaited(self, app_id: str) -> str:
+    def _awaited(self, app_id: str, limit_s: float) -> str:
         """The result file once the app has written it; the app writes it whole or not at all."""
         start = time.monotonic()
-        limit_s = self._conditions.silence_s
         while (waited := time.monotonic() - start) <= limit_s:
             if (result := self._phone.read(app_id, RESULT)).strip():
                 return result
             if (said := self._phone.read(app_id, ERROR)).strip():
                 raise _failed(str(self.address), said.strip()[:300])
             self._say(f"the app on {self.address}, {waited:.0f} s so far")
-            pause(POLL_S)
+            self._stopping.pause(POLL_S, str(self.address))
         raise _failed(str(self.address), f"no result came within {limit_s:g} s; the screen may have turned off")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from edgec.devices import host
 from edgec.devices.host import HostTransport
-from edgec.devices.transport import Address, parse_address
+from edgec.devices.transport import Address, Conditions, parse_address
 from edgec.errors import InputError, ToolError
 
 
@@ -30,6 +30,13 @@ def test_addresses_are_read_and_written(text: str, address: Address) -> None:
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(InputError, match="E170"):
         parse_address(text)
+
+
+def test_what_a_job_is_meant_to_take_does_not_count_as_silence() -> None:
+    job = {"seconds": 1200.0, "cool_down_s": 60.0, "warmups": 1, "repetitions": 5}
+    conditions = Conditions(silence_s=600.0)
+    assert conditions.whole_job_s(job) == 600.0 + 1200.0 + 6 * 60.0
+    assert conditions.between_outputs_s(job) == 660.0
 
 
 def test_facts_of_this_machine_are_plausible() -> None:

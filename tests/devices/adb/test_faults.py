@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgec.devices.adb import heat
+from edgec.devices.stopping import Stop
 from edgec.devices.transport import Conditions
 from edgec.errors import EdgecError
 from edgec.runtime_py.bench import bench
@@ -71,10 +72,16 @@ def test_a_hot_phone_is_waited_for(plug: Plug, phone_bundle: Path, monkeypatch: 
     phone.set_heat(41.0, 1)
     waits: list[float] = []
 
-    def cooled(seconds: float) -> None:
+    def cooled(stopping: Stop, seconds: float, where: str) -> None:
         waits.append(seconds)
         phone.set_heat(36.5, 1)
 
-    monkeypatch.setattr(heat, "pause", cooled)
+    monkeypatch.setattr(Stop, "pause", cooled)
     bench(phone_bundle, f"adb:{phone.serial}", **SHORT)
     assert waits == [heat.POLL_S]
+
+
+def test_a_long_pause_is_no_silence(plug: Plug, phone_bundle: Path) -> None:
+    phone = plug()
+    result = bench(phone_bundle, f"adb:{phone.serial}", conditions=Conditions(silence_s=1.5), cool_down_s=1.6, **SHORT)
+    assert len(result.records) == 9

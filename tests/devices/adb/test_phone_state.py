@@ -43,6 +43,29 @@ def test_a_phone_that_tells_everything() -> None:
     assert (facts.screen_on, facts.governor, facts.clock_mhz, facts.simulated) == (False, "sched_pixel", 2850.0, False)
 
 
+CACHED = "Cached temperatures:\n\tTemperature{mValue=29.0, mType=3, mName=VIRTUAL-SKIN, mStatus=0}\n"
+COOLING = "Current cooling devices from HAL:\n\tCoolingDevice{mValue=2, mType=3, mName=thermal-cpufreq-2}\n"
+
+
+def hal(*sensors: tuple[float, int]) -> str:
+    lines = [f"\tTemperature{{mValue={value}, mType={kind}, mName=x, mStatus=0}}\n" for value, kind in sensors]
+    return "Current temperatures from HAL:\n" + "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (CACHED + hal((61.0, 0), (38.5, 3)) + COOLING, 38.5),
+        (hal((38.5, 3)) + COOLING + CACHED, 38.5),
+        (CACHED + hal((61.0, 0)) + COOLING, 29.0),
+        (CACHED + COOLING, 29.0),
+        (COOLING, None),
+    ],
+)
+def test_the_skin_s_temperature_is_the_current_one(said: str, expected: float | None) -> None:
+    assert PhoneState({"thermal": f"Thermal Status: 0\n{said}"}).temperature_c == expected
+
+
 def test_a_phone_that_tells_little() -> None:
     facts = PhoneState({"battery": PIXEL["battery"], "ro.board.platform": "kalama"}).facts()
     assert (facts.cpu, facts.temperature_c, facts.thermal_status) == ("kalama", 31.5, None)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +15,13 @@ import pytest
 from edgec.devices import connected
 from edgec.devices.apple import transport as apple_transport
 from edgec.devices.apple.bench_app import GIVEN
+from edgec.devices.apple.connected import apple_device, check_ready
+from edgec.devices.apple.iphone import Iphone
+from edgec.devices.apple.pymobiledevice import PyMobileDevicePhone
 from edgec.devices.apple.xcrun import json_object
 from edgec.devices.connected import connected_devices
-from edgec.devices.transport import Conditions
-from edgec.errors import EdgecError
+from edgec.devices.transport import Conditions, connect
+from edgec.errors import EdgecError, InputError
 from edgec.exporter.bundle.folder import write_bundle
 from edgec.exporter.bundle.golden import golden_bytes
 from edgec.runtime_py.bench import bench
@@ -121,12 +127,23 @@ def test_the_object_among_junk(text: str, expected: dict[str, Any]) -> None:
         ({"mode": "disabled"}, "E555"),
         ({"tunnel": "unavailable"}, "E543"),
         ({"version": "16.7"}, "E556"),
+        ({"version": "16"}, "E556"),
     ],
 )
 def test_a_phone_that_is_not_ready(tools: Tools, ios_bundle: Path, changes: dict[str, str], code: str) -> None:
     tools.answer("list-devices", answers.devices(answers.phone(**changes)))
     assert refused(ios_bundle).code == code
     assert not any(call[1:3] == ["device", "install"] for call in tools.calls())
+
+
+@pytest.mark.parametrize(
+    ("has", "needs", "refused"), [("17", "17.0", False), ("17.0.1", "17", False), ("17", "17.0.1", True)]
+)
+def test_versions_of_different_lengths(has: str, needs: str, refused: bool) -> None:
+    device = apple_device(answers.phone(version=has))
+    assert device is not None
+    with pytest.raises(InputError, match="E556") if refused else nullcontext():
+        check_ready(device, IOS, needs)
 
 
 def test_a_phone_that_is_not_there(tools: Tools, ios_bundle: Path) -> None:
@@ -146,6 +163,63 @@ def test_a_phone_that_is_not_there(tools: Tools, ios_bundle: Path) -> None:
 def test_what_the_tool_refuses(tools: Tools, ios_bundle: Path, command: str, answer: dict[str, Any], code: str) -> None:
     tools.answer(command, answer)
     assert refused(ios_bundle).code == code
+    # An installation that failed may have come far enough to leave the app.
+    assert tools.calls()[-1][1:4] == ["device", "uninstall", "app"]
+
+
+def test_an_interrupted_installation_leaves_no_app(
+    tools: Tools, ios_bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(phone: Iphone, app: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Iphone, "install", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        bench(ios_bundle, IOS, **SHORT)
+    assert tools.calls()[-1][1:4] == ["device", "uninstall", "app"]
+
+
+@pytest.mark.parametrize("left", [(), (answers.phone(tunnel="unavailable"),)])
+def test_a_phone_that_is_unplugged_meanwhile_is_told(
+    tools: Tools, ios_bundle: Path, left: tuple[dict[str, Any], ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = Iphone.launch
+
+    def unplugged(phone: Iphone, app_id: str) -> None:
+        launch(phone, app_id)
+        tools.answer("list-devices", answers.devices(*left))
+        (tools.folder / "container" / "Documents" / "result.jsonl").unlink()
+
+    monkeypatch.setattr(Iphone, "launch", unplugged)
+    error = refused(ios_bundle, silence_s=3.0)
+    assert error.code == ("E543" if left else "E541")
+
+
+def test_a_file_that_is_not_there_yet_is_waited_for(tools: Tools, ios_bundle: Path) -> None:
+    assert Iphone(answers.UDID).read("app", "nothing.txt") == ""
+
+
+def test_a_phone_without_a_mac_that_is_unplugged(tools: Tools) -> None:
+    phone = PyMobileDevicePhone(answers.UDID)
+    assert phone.read("app", "nothing.txt") == ""
+    (tools.folder / "usbmux-list.json").write_text("[]")
+    with pytest.raises(InputError, match="E541"):
+        phone.read("app", "nothing.txt")
+
+
+def test_an_interruption_ends_the_waiting(tools: Tools, ios_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apple_transport, "POLL_S", 600.0)
+    tools.app_writes("result.jsonl", "\n")
+    transport = connect(IOS)
+    job = {"kind": "app", "bundle": str(ios_bundle), "seconds": 0.0, "cool_down_s": 0.0, "warmups": 1, "repetitions": 5}
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(transport.run, job | SHORT)
+        while not (tools.folder / "container" / "Documents" / "result.jsonl").exists():
+            time.sleep(0.02)
+        transport.close()
+        with pytest.raises(InputError, match="E566"):
+            running.result(timeout=60)
+    assert tools.calls()[-1][1:4] == ["device", "uninstall", "app"]
 
 
 def test_the_app_s_own_failure_is_told(tools: Tools, ios_bundle: Path) -> None:
@@ -159,6 +233,13 @@ def test_the_app_s_own_failure_is_told(tools: Tools, ios_bundle: Path) -> None:
 def test_an_app_that_never_ends(tools: Tools, ios_bundle: Path) -> None:
     tools.app_writes("result.jsonl", "\n")
     assert refused(ios_bundle, silence_s=0.3).code == "E558"
+
+
+def test_an_app_may_take_as_long_as_its_job(tools: Tools, ios_bundle: Path) -> None:
+    tools.app_writes("result.jsonl", "\n")
+    with pytest.raises(InputError, match="E558") as caught:
+        bench(ios_bundle, IOS, conditions=Conditions(silence_s=0.2), sustained_minutes=0.005, **SHORT)
+    assert "0.5 s" in caught.value.why
 
 
 def test_a_result_that_is_no_record(tools: Tools, ios_bundle: Path) -> None:

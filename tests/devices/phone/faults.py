@@ -18,6 +18,7 @@ class Faults:
         gone: once pulled, the cable stays out.
         hang: commands that contain this text never answer.
         corrupt: so many pushed files arrive with one byte changed.
+        push_pause_s: how long the phone takes over each piece of a push.
         full_after: pushes beyond so many bytes find no space.
         pushed: bytes that came so far.
     """
@@ -30,6 +31,7 @@ class Faults:
     gone: bool = False
     hang: str | None = None
     corrupt: int = 0
+    push_pause_s: float = 0.0
     full_after: int | None = None
     pushed: int = 0
 

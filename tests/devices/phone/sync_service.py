@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,8 @@ class SyncService:
     async def _send(self, request: str) -> None:
         path, mode = request.rsplit(",", 1)
         target, fault = self._local(path), ""
+        # As adbd does, also where somebody has just removed the folder.
+        target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("wb") as file:
             while True:
                 kind, length = struct.unpack("<4sI", await self._stream.exactly(8))
@@ -42,6 +45,7 @@ class SyncService:
                     break
                 file.write(self._spoiled(await self._stream.exactly(length)))
                 file.flush()
+                await asyncio.sleep(self._faults.push_pause_s)
                 fault = self._after(length)
                 if fault:
                     break

@@ -1,0 +1,113 @@
+"""What an earlier run left on the phone: its runner is ended, its files are used or make room."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from edgec.devices.adb import workspace
+from edgec.devices.adb.link import Link, Output
+from edgec.errors import EdgecError
+from edgec.runtime_py.bench import bench
+from tests.devices.adb.conftest import Plug
+from tests.devices.adb.fault_cases import SHORT, be_impatient
+from tests.devices.phone.phone import LoopbackPhone
+
+KEPT = "edgec-kept-0123abcd"
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    be_impatient(monkeypatch)
+
+
+def left(phone: LoopbackPhone) -> Path:
+    folder = phone.storage / KEPT
+    folder.mkdir()
+    return folder
+
+
+@contextmanager
+def sleeper(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that works in a folder."""
+    process = subprocess.Popen(["sleep", "300"], cwd=folder)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("others", [(), ("edgec-kept-89abcdef",)])
+def test_an_orphaned_runner_is_ended(plug: Plug, phone_bundle: Path, others: tuple[str, ...]) -> None:
+    phone = plug()
+    for name in others:
+        (phone.storage / name).mkdir()
+    folder = left(phone)
+    with sleeper(folder) as orphan:
+        (folder / "pid").write_text(f"{orphan.pid}\n")
+        bench(phone_bundle, f"adb:{phone.serial}", **SHORT)
+        assert orphan.poll() == -9
+    assert phone.left_behind() == []
+
+
+def test_a_process_that_got_the_orphan_s_number_lives(plug: Plug, phone_bundle: Path, tmp_path: Path) -> None:
+    phone = plug()
+    folder = left(phone)
+    with sleeper(tmp_path) as other:
+        (folder / "pid").write_text(f"{other.pid}\n")
+        bench(phone_bundle, f"adb:{phone.serial}", **SHORT)
+        assert other.poll() is None
+
+
+def test_the_number_goes_with_the_runner(plug: Plug, phone_bundle: Path) -> None:
+    phone = plug()
+    seen: list[list[str]] = []
+
+    def look(text: str) -> None:
+        if text == "memory":
+            seen.append(sorted(path.name for path in phone.storage.glob("*/*")))
+
+    bench(phone_bundle, f"adb:{phone.serial}", **SHORT, say=look)
+    assert "results.jsonl" in seen[0] and "pid" not in seen[0]
+
+
+def needed_kib(bundle: Path) -> int:
+    """What the pushed files, a chunk and the small files of a run take."""
+    return (sum(path.stat().st_size for path in bundle.iterdir()) + 300_000 + workspace.CHUNK) // 1024 + 60
+
+
+def test_another_bundle_makes_room(plug: Plug, phone_bundle: Path) -> None:
+    phone = plug()
+    folder = left(phone)
+    (folder / "other.pte").write_bytes(bytes(1_000_000))
+    (folder / "model.pte").write_bytes(bytes(1_000_000))
+    (phone.says / "capacity").write_text(str(needed_kib(phone_bundle)))
+    bench(phone_bundle, f"adb:{phone.serial}", **SHORT)
+    assert phone.left_behind() == []
+
+
+def test_what_is_there_in_part_needs_no_more_room(plug: Plug, phone_bundle: Path) -> None:
+    phone = plug()
+    folder, whole = left(phone), (phone_bundle / "model.pte").read_bytes()
+    (folder / "model.pte.partial").write_bytes(whole[:-200_000])
+    (phone.says / "capacity").write_text(str(needed_kib(phone_bundle)))
+    bench(phone_bundle, f"adb:{phone.serial}", **SHORT)
+    assert phone.faults.pushed < len(whole)
+
+
+def test_a_file_that_cannot_be_put_in_place(plug: Plug, phone_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    phone, whole = plug(), Link.shell
+
+    def unmovable(link: Link, script: str, *others: object) -> Output:
+        refused = script.replace("mv model.pte.partial", "echo 'mv: Operation not permitted' >&2; false")
+        return whole(link, refused, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Link, "shell", unmovable)
+    with pytest.raises(EdgecError, match="E547") as caught:
+        bench(phone_bundle, f"adb:{phone.serial}", **SHORT)
+    assert "not permitted" in caught.value.why and phone.left_behind() == []
