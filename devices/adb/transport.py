@@ -82,7 +82,7 @@ class AdbTransport:
     def close(self) -> None:
         """Stop what another thread does, then the runner, and remove the folder; nothing is raised.
 
-        The phone may be gone. A push that is under way ends first: the daemon makes a removed folder anew to write into it.
+        The phone may be gone. A push that is under way ends first: the daemon makes a removed folder anew for it.
         """
         self._link.stop()
         with self._link.stopping.idle(ANSWER_S):

@@ -42,7 +42,7 @@ class RayEngine:
         """Join the cluster of ``RAY_ADDRESS``, or start one on this machine.
 
         Raises:
-            ToolError: E562, Ray is not installed.
+            ToolError: E562, Ray is not installed, or the cluster cannot be joined.
         """
         try:
             import ray
@@ -50,9 +50,17 @@ class RayEngine:
             fix = 'pip install "edgec[sweep]"'
             raise ToolError("Ray is not installed.", "--engine ray", str(cause), fix, "E562") from cause
         self._ray: Any = ray
-        if not ray.is_initialized():
-            ray.init(log_to_driver=False, configure_logging=False)
         self._workers = workers
+        if not ray.is_initialized():
+            self._join()
+
+    def _join(self) -> None:
+        try:
+            self._ray.init(log_to_driver=False, configure_logging=False)
+        except Exception as cause:  # ConnectionError, ValueError, RuntimeError and Ray's own.
+            why = f"{type(cause).__name__}: {cause}"[:400]
+            fix = "correct RAY_ADDRESS (unset: one is started here), or use --engine pool"
+            raise ToolError("The Ray cluster cannot be joined.", "--engine ray", why, fix, "E562") from cause
 
     def run(self, steps: Sequence[Step]) -> Iterator[Done]:
         """See ``Engine``. A node that dies takes its task along: Ray runs it again elsewhere."""

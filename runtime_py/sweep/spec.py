@@ -19,11 +19,13 @@ import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from edgec.errors import InputError
+from edgec.runtime_py.sweep.inputs import export_inputs
 
 LISTS, TABLES = ("models", "recipes", "targets", "devices"), ("export", "bench")
 FORBIDDEN = {"export": ("out", "target", "recipe", "json", "force"), "bench": ("out", "device", "json")}
@@ -32,17 +34,22 @@ _KEY_LETTERS = 12
 
 @dataclass(frozen=True)
 class Artifact:
-    """One export."""
+    """One export.
+
+    Attributes:
+        inputs: what its files held when the specification was read, and edgec's version (``export_inputs``).
+    """
 
     model: str
     recipe: str
     target: str
     options: tuple[tuple[str, Any], ...]
+    inputs: str = ""
 
     @property
     def key(self) -> str:
         """Names its files; equal for equal exports."""
-        return _digest([self.model, self.recipe, self.target, self.options])
+        return _digest([self.model, self.recipe, self.target, self.options, self.inputs])
 
 
 @dataclass(frozen=True)
@@ -70,11 +77,12 @@ class SweepSpec:
     export: tuple[tuple[str, Any], ...]
     bench: tuple[tuple[str, Any], ...]
 
-    @property
+    @cached_property
     def artifacts(self) -> tuple[Artifact, ...]:
-        """Every export once."""
+        """Every export once. Files are looked at once: what changes while the sweep runs changes no key under way."""
+        inputs = {pair: export_inputs(*pair, self.export) for pair in product(self.models, self.recipes)}
         grid = product(self.models, self.recipes, self.targets)
-        return tuple(Artifact(model, recipe, target, self.export) for model, recipe, target in grid)
+        return tuple(Artifact(m, r, target, self.export, inputs[m, r]) for m, r, target in grid)
 
     @property
     def cells(self) -> tuple[Cell, ...]:

@@ -38,6 +38,8 @@ def run_step(step: Step) -> Done:
         done = subprocess.run(line, capture_output=True, text=True, errors="replace", check=False, timeout=step.limit_s)
     except subprocess.TimeoutExpired:
         return Done(step.key, {}, _error("E561", f"it did not end within {step.limit_s:g} s"))
+    except OSError as cause:
+        return Done(step.key, {}, _error("E561", f"it cannot be started: {cause}"))
     answer = _last_object(done.stdout.splitlines())
     if "error" in answer and "figures" not in answer:
         return Done(step.key, {}, answer["error"])

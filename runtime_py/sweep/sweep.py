@@ -14,12 +14,14 @@ from pathlib import Path
 
 from edgec.exporter.bundle.atomic import typed_os_errors, write_file
 from edgec.runtime_py.sweep.engines import Engine, engine_named
+from edgec.runtime_py.sweep.inputs import whole_model, whole_path, whole_recipe
 from edgec.runtime_py.sweep.pareto import save_pareto
 from edgec.runtime_py.sweep.spec import Artifact, Cell, SweepSpec, command_options, read_spec
 from edgec.runtime_py.sweep.step import Done, Step
 from edgec.runtime_py.sweep.table import Row, make_row, write_table
 
 STEP_S = 4 * 3600.0
+HERE = ("host", "qemu")
 Say = Callable[[str], None]
 
 
@@ -51,21 +53,24 @@ def sweep(
 
     Raises:
         InputError: E560 no such specification, E156 a bad option, E121 or E122 the folder cannot be written.
-        ToolError: E562, Ray is not installed.
+        ToolError: E562, Ray is not installed, or its cluster cannot be joined.
     """
-    grid, folder, runs_on = read_spec(Path(spec)), Path(out), engine_named(engine, workers)
+    grid, folder, runs_on = read_spec(Path(spec)), Path(out).resolve(), engine_named(engine, workers)
     with typed_os_errors(folder):
         for name in ("bundles", "done", "runs"):
             (folder / name).mkdir(parents=True, exist_ok=True)
-    _run(runs_on, folder, [_export_step(folder, artifact) for artifact in grid.artifacts], say)
+    exports = [artifact for artifact in grid.artifacts if not _exported(folder, artifact)]
+    _run(runs_on, folder, [_export_step(folder, artifact) for artifact in exports], say)
     measurable = [cell for cell in grid.cells if cell.device and _bundle(folder, cell.artifact).exists()]
-    for batch in _batches(measurable):
-        _run(runs_on, folder, [_bench_step(folder, cell) for cell in batch], say)
+    for batch in _batches([cell for cell in measurable if not _ended_well(folder, cell.key)]):
+        # This machine is the one in front of the user, whatever nodes a cluster has.
+        engine_of = engine_named("pool", 1) if batch[0].device in HERE else runs_on
+        _run(engine_of, folder, [_bench_step(folder, cell) for cell in batch], say)
     return _table(grid, folder)
 
 
 def _run(engine: Engine, folder: Path, steps: Sequence[Step], say: Say) -> None:
-    for done in engine.run([step for step in steps if not _ended_well(folder, step.key)]):
+    for done in engine.run(steps):
         write_file(_note(folder, done.key), json.dumps(asdict(done)).encode())
         say(f"{done.key}: {'done' if done.error is None else done.error['code'] + ' ' + done.error['why']}")
 
@@ -86,13 +91,20 @@ def _ended_well(folder: Path, key: str) -> bool:
     return done is not None and done.error is None
 
 
+def _exported(folder: Path, artifact: Artifact) -> bool:
+    return _ended_well(folder, artifact.key) and _bundle(folder, artifact).exists()
+
+
 def _bundle(folder: Path, artifact: Artifact) -> Path:
     return folder / "bundles" / f"{artifact.key}.edgec"
 
 
 def _export_step(folder: Path, artifact: Artifact) -> Step:
-    words = ["export", artifact.model, "--recipe", artifact.recipe, "--target", artifact.target]
-    words += ["--out", str(_bundle(folder, artifact)), "--force", *command_options(artifact.options)]
+    """With absolute paths: another node of a cluster works in another folder."""
+    model, recipe = whole_model(artifact.model), whole_recipe(artifact.recipe)
+    options = tuple((name, whole_path(value)) for name, value in artifact.options)
+    words = ["export", model, "--recipe", recipe, "--target", artifact.target]
+    words += ["--out", str(_bundle(folder, artifact)), "--force", *command_options(options)]
     return Step(artifact.key, tuple(words), STEP_S)
 
 
@@ -104,7 +116,7 @@ def _bench_step(folder: Path, cell: Cell) -> Step:
 
 def _batches(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
     """Cells that may run at once: each phone is measured by one at a time, and this machine by one alone."""
-    here = [cell for cell in cells if cell.device in ("host", "qemu")]
+    here = [cell for cell in cells if cell.device in HERE]
     by_phone: dict[str, list[Cell]] = {}
     for cell in cells:
         if cell not in here:
