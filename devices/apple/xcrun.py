@@ -98,6 +98,6 @@ def no_xcode(where: str) -> ToolError:
         "Xcode's command line tools are not here.",
         where=where,
         why="there is no xcrun on the path",
-        fix="use a Mac with Xcode, or pymobiledevice3 and an app built on one: EDGEC_BENCH_APP=APP.ipa",
+        fix='use a Mac with Xcode, or pip install "edgec[ios]" and an app built on one: EDGEC_BENCH_APP=APP.ipa',
         code="E552",
     )

@@ -1,8 +1,8 @@
 """Qualcomm AI Hub: profile an artifact on a hosted Snapdragon. The client is the module ``qai_hub``.
 
-    import qai_hub
-    job = submit_profile(qai_hub, Path("decode.onnx"), "Samsung Galaxy S25 (Family)")
-    figures = profile_figures(qai_hub, job)
+    hub = hub_client()                                               # pip install "edgec[aihub]"
+    job = submit_profile(hub, Path("decode.onnx"), "Samsung Galaxy S25 (Family)")
+    figures = profile_figures(hub, job)
 
 AI Hub times single calls of a model, no generation: its figures are kept as what they are. No account has run this; it
 is tested against answers in the shape of the client's own tests.
@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from edgec.devices.cloud.client_library import not_installed
 from edgec.errors import InputError
 
 _US_PER_MS = 1e3
@@ -46,6 +47,19 @@ class ProfileFigures:
     def to_json(self) -> dict[str, Any]:
         """For machines."""
         return {**asdict(self), "operators": dict(self.operators), "obtained": "measured: Qualcomm AI Hub profile job"}
+
+
+def hub_client() -> Any:
+    """The module ``qai_hub``; ``qai-hub configure`` tells it the account.
+
+    Raises:
+        ToolError: E567, it is not installed.
+    """
+    try:
+        import qai_hub
+    except ImportError as cause:
+        raise not_installed("qai-hub", "Qualcomm AI Hub", "aihub", cause) from cause
+    return qai_hub
 
 
 def submit_profile(hub: Any, artifact: Path, device: str, options: str = "") -> str:

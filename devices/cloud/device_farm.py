@@ -1,6 +1,6 @@
 """AWS Device Farm: submit a prepared run, wait for it, fetch its outputs. The client is boto3's, or stands in for it.
 
-    client = boto3.client("devicefarm", region_name="us-west-2")     # the only region it has
+    client = farm_client()                                           # pip install "edgec[aws]"
     jobs = planned_jobs(bundle, plan)
     package = write_farm_package(bundle, runner, jobs, vocab_size, folder)
     run = submit(client, package, Farm(project, pool, app))
@@ -14,14 +14,18 @@ from __future__ import annotations
 import time
 import urllib.request
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from edgec.devices.cloud.client_library import not_installed
 from edgec.devices.cloud.farm_package import FACTS_AFTER, FACTS_BEFORE, FarmPackage, output_name
 from edgec.devices.transport import Say
 from edgec.errors import InputError
+
+REGION = "us-west-2"
+"""The only one it has."""
 
 POLL_S = 10.0
 LIMIT_S = 2 * 3600.0
@@ -58,6 +62,24 @@ class FarmOutputs:
 
 Put = Callable[[str, Path], None]
 Get = Callable[[str, Path], None]
+
+
+def farm_client() -> FarmClient:
+    """The service's own client, for the account that boto3 finds.
+
+    Raises:
+        ToolError: E567, boto3 is not installed.
+        InputError: E564, it finds no usable configuration.
+    """
+    try:
+        import boto3
+    except ImportError as cause:
+        raise not_installed("boto3", "AWS Device Farm", "aws", cause) from cause
+    try:
+        made: FarmClient = boto3.client("devicefarm", region_name=REGION)
+    except Exception as cause:  # botocore's errors share no base with anything here.
+        raise _failed(REGION, f"{type(cause).__name__}: {cause}") from cause
+    return made
 
 
 def submit(
@@ -105,13 +127,22 @@ def collect(
         InputError: E564, the run did not end well, or its outputs are not there.
     """
     state = _awaited(lambda: client.get_run(arn=run)["run"], ("COMPLETED",), run, say)
-    found = client.list_artifacts(arn=run, type="FILE").get("artifacts", [])
-    archive = next((item for item in found if item.get("name") == _OUTPUTS), None)
+    archive = next((item for item in _artifacts(client, run) if item.get("name") == _OUTPUTS), None)
     if archive is None:
         raise _failed(run, f"it ended as {state.get('result')}: {state.get('message') or 'there are no outputs'}")
     target = folder / "outputs.zip"
     (get or _get)(str(archive["url"]), target)
     return _read(target, jobs, run)
+
+
+def _artifacts(client: FarmClient, run: str) -> Iterator[Mapping[str, Any]]:
+    """All of a run, page by page."""
+    asked = {"arn": run, "type": "FILE"}
+    page = client.list_artifacts(**asked)
+    yield from page.get("artifacts", [])
+    while token := page.get("nextToken"):
+        page = client.list_artifacts(**asked, nextToken=token)
+        yield from page.get("artifacts", [])
 
 
 def _uploaded(client: FarmClient, farm: Farm, kind: str, path: Path, put: Put, say: Say) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from edgec.devices.cloud.ai_hub import profile_figures, submit_profile
-from edgec.errors import InputError
+from edgec.devices.cloud.ai_hub import hub_client, profile_figures, submit_profile
+from edgec.errors import InputError, ToolError
 
 PHONE = "Samsung Galaxy S25 (Family)"
 PROFILE: dict[str, Any] = {
@@ -60,6 +61,13 @@ def test_a_profile_is_submitted_and_read(tmp_path: Path) -> None:
     assert (figures.call_ms, figures.calls, figures.peak_bytes) == (3.7, 3, 166711296)
     assert figures.first_load_ms == 1374.293 and figures.warm_load_ms is None
     assert figures.operators == {"NPU": 3, "CPU": 1} and "measured" in figures.to_json()["obtained"]
+
+
+def test_a_client_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "qai_hub", None)
+    with pytest.raises(ToolError, match="E567") as caught:
+        hub_client()
+    assert "edgec[aihub]" in caught.value.fix
 
 
 def test_what_ends_without_a_profile(tmp_path: Path) -> None:

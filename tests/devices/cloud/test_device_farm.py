@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +19,7 @@ from edgec.devices.cloud.farm_package import REMOTE, FarmPackage, write_farm_pac
 from edgec.devices.cloud.recorded import RecordedTransport
 from edgec.devices.runner_files import RunnerPackage
 from edgec.devices.transport import Address
-from edgec.errors import InputError
+from edgec.errors import InputError, ToolError
 from edgec.exporter.bundle.folder import open_bundle, write_bundle
 from edgec.runtime_py.bench import BenchPlan, bench_on
 from edgec.runtime_py.bench_run import planned_jobs
@@ -56,8 +58,10 @@ class Client:
         }
 
     def list_artifacts(self, **fields: Any) -> dict[str, Any]:
-        found = [{"name": "Logcat", "url": "https://x/logcat"}, {"name": "Customer Artifacts", "url": "https://x/out"}]
-        return {"artifacts": found if self.artifacts else found[:1]}
+        if fields.get("nextToken") is None:
+            return {"artifacts": [{"name": "Logcat", "url": "https://x/logcat"}], "nextToken": "2"}
+        assert (fields["nextToken"], fields["arn"], fields["type"]) == ("2", "arn:run", "FILE")
+        return {"artifacts": [{"name": "Customer Artifacts", "url": "https://x/out"}] if self.artifacts else []}
 
     def _state(self, arn: str, states: list[str]) -> str:
         self.asked[arn] = self.asked.get(arn, -1) + 1
@@ -131,6 +135,23 @@ def test_what_the_service_refuses(tmp_path: Path) -> None:
     assert "ERRORED" in caught.value.why
     with pytest.raises(InputError, match="E564"):
         collect(Client(), "arn:run", 1, tmp_path, fetched(b"no zip"))
+
+
+def test_a_client_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(ToolError, match="E567") as caught:
+        device_farm.farm_client()
+    assert "edgec[aws]" in caught.value.fix
+
+
+def test_a_client_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unconfigured(service: str, region_name: str) -> None:
+        raise ValueError(f"no profile for {service} in {region_name}")
+
+    monkeypatch.setitem(sys.modules, "boto3", SimpleNamespace(client=unconfigured))
+    with pytest.raises(InputError, match="E564") as caught:
+        device_farm.farm_client()
+    assert "devicefarm in us-west-2" in caught.value.why
 
 
 def test_a_run_is_collected_with_its_own_options() -> None:
