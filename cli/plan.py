@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from json import dumps
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from edgec.devices.estimate import Range
     from edgec.exporter.plan.forecast import Plan
+    from edgec.exporter.plan.unit_choice import PhaseUnit
 
 _UNAVAILABLE = "unavailable"
 
@@ -46,6 +48,7 @@ def plan(
     """
     from edgec.devices.targets import load_target
     from edgec.exporter.plan.parameters import read_config
+    from edgec.exporter.plan.unit_choice import unit_choice
     from edgec.exporter.plan.widths import model_widths, overridden
     from edgec.exporter.target_choice import planned
 
@@ -53,16 +56,25 @@ def plan(
     names = ("weight_bits", "group_size", "embedding_bits", "lm_head_bits", "kv_bits")
     given = dict(zip(names, (weight_bits, group_size, embedding_bits, lm_head_bits, kv_bits), strict=True))
     widths = overridden(model_widths(model, recipe, phone), **given)
-    found, choice = planned(read_config(model), phone, widths, context=context, prompt_tokens=prompt_tokens)
-    show(found, json, choice)
+    config = read_config(model)
+    found, choice = planned(config, phone, widths, context=context, prompt_tokens=prompt_tokens)
+    show(found, json, choice, unit_choice(config, found))
 
 
-def show(found: Plan, as_json: bool, choice: str = "") -> None:
-    """Print a plan as tables or as one JSON object; ``choice``: why this phone, where a family was named."""
+def show(found: Plan, as_json: bool, choice: str, phases: Sequence[PhaseUnit]) -> None:
+    """Print a plan as tables or as one JSON object.
+
+    Args:
+        found: the plan.
+        as_json: for machines.
+        choice: why this phone, where a family was named.
+        phases: the units proposed for prefill and decode.
+    """
     from rich.console import Console
 
     if as_json:
-        typer.echo(dumps({**found.to_json(), "target_choice": choice}, indent=2))
+        units = [asdict(phase) for phase in phases]
+        typer.echo(dumps({**found.to_json(), "target_choice": choice, "phase_units": units}, indent=2))
         return
     console = Console(highlight=False)
     console.print(
@@ -71,6 +83,7 @@ def show(found: Plan, as_json: bool, choice: str = "") -> None:
         summary_table(found),
         str(found.widths),
         parts_table(found),
+        *map(_phase_line, phases),
         sep="\n",
     )
     console.print(*closing_lines(found), sep="\n")
@@ -106,6 +119,14 @@ def _cells(estimate: Range | None, divisor: float) -> tuple[str, str, str, str]:
     low, mid, high = (f"{value / divisor:,.4g}" for value in (estimate.low, estimate.mid, estimate.high))
     trust = "bounds" if estimate.confidence is None else f"{estimate.confidence:.0%} range"
     return low, mid, high, f"{estimate.how}, {trust}"
+
+
+def _phase_line(phase: PhaseUnit) -> str:
+    """The unit of a phase, what each is estimated at, and why."""
+    known = [(speed.unit, speed.tokens_per_s) for speed in phase.speeds if speed.tokens_per_s]
+    speeds = ", ".join(f"{unit} {found.mid:,.0f} ({found.low:,.0f} to {found.high:,.0f})" for unit, found in known)
+    told = f"{phase.unit}, estimated tokens/s: {speeds}" if phase.unit else _UNAVAILABLE
+    return f"{phase.phase} on: {told}; {phase.reason}"
 
 
 def parts_table(found: Plan) -> Table:

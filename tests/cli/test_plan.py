@@ -54,6 +54,16 @@ def test_the_tables_say_what_is_estimated_and_how(folder: Path) -> None:
     assert "with the increased-memory-limit entitlement 4,200 MB" in text
 
 
+def test_each_phase_gets_a_unit_and_a_reason(folder: Path) -> None:
+    lines = output(folder, "--target", "iphone-17-pro").splitlines()
+    text = " ".join(lines)
+    for expected in ("prefill on: ", "decode on: ", "bound by operations", "bound by bandwidth", "GB/s"):
+        assert expected in text
+    phases = json.loads(output(folder, "--target", "iphone-17-pro", "--json"))["phase_units"]
+    assert [phase["phase"] for phase in phases] == ["prefill", "decode"]
+    assert {speed["unit"] for speed in phases[0]["speeds"]} == {"npu", "gpu", "cpu"}
+
+
 def test_unknown_is_said_and_never_zero(folder: Path) -> None:
     text = output(folder / "config.json", "--target", "host")
     assert "unavailable" in text
