@@ -131,7 +131,8 @@ class PartedOnnx:
         """Execute a method's parts one after the other."""
         given = dict(inputs)
         for host, accelerated in zip(self.host, self.accelerated, strict=True):
-            given |= host.outputs(method, given)
+            # A part behind the last layer has nothing for the CPU.
+            given |= host.outputs(method, given) if method in host.sessions else {}
             outputs = accelerated.outputs(method, given)
             given |= {HIDDEN: outputs[NEXT]} if NEXT in outputs else {}
         return joined_logits(outputs)
@@ -178,9 +179,12 @@ def execute_on_cpu(path: Path) -> PartedOnnx:
 
 
 def _hosts(path: Path) -> list[OnnxMethods]:
-    return [
-        OnnxMethods({name: cpu_session(folder / f"host_{name}.onnx") for name in _METHODS}) for folder in folders(path)
-    ]
+    return [OnnxMethods({name: cpu_session(model) for name, model in _host_models(folder)}) for folder in folders(path)]
+
+
+def _host_models(folder: Path) -> list[tuple[str, Path]]:
+    models = [(name, folder / f"host_{name}.onnx") for name in _METHODS]
+    return [(name, model) for name, model in models if model.exists()]
 
 
 def folders(path: Path) -> list[Path]:

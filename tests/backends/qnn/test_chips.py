@@ -16,7 +16,7 @@ from edgec.exporter.parity.metrics import difference
 from edgec.exporter.parity.static_run import run_static
 from edgec.exporter.stages import lowering
 from edgec.passes.cut_model import stored_sizes
-from tests.backends.qnn.test_context import CHANNEL, programs
+from tests.backends.qnn.test_context import CHANNEL, RANDOM, programs
 from tests.passes.static_methods import PLAN, run, tokens
 
 CHIPS = ("snapdragon-8-gen-2", "snapdragon-8-gen-3", "snapdragon-8-elite", "snapdragon-8-elite-gen-5")
@@ -65,10 +65,11 @@ def test_a_model_above_the_limit_is_several_contexts(tmp_path: Path) -> None:
 def test_an_export_above_the_limit_passes_its_ladder(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The whole way with a limit of 100 kB, and two chips one after the other: neither is given the other's context."""
-    monkeypatch.setattr(lowering, "Chip", partial(Chip, context_bytes=100_000))
+    """The whole way with a limit of 40 kB, and two chips one after the other: neither is given the other's context."""
+    monkeypatch.setattr(lowering, "Chip", partial(Chip, context_bytes=40_000))
     for name in ("snapdragon-8-elite", "snapdragon-8-gen-3"):
-        out = edgec.export(tiny_folder, target=name, recipe="8bit", context=128, out=tmp_path / f"{name}.edgec")
+        out = tmp_path / f"{name}.edgec"
+        edgec.export(tiny_folder, target=name, recipe="8bit", context=96, budgets=RANDOM, out=out)
         manifest = open_bundle(out).manifest
         assert manifest.parity[-2].stage == "artifact" and manifest.parity[-2].passed
         parts = {file.path.split("/")[1] for file in manifest.files if "/part_" in file.path}
