@@ -39,17 +39,16 @@ class Form:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-_TWO_BITS = {"learning_rate": 1e-3}
 FORMS = (
     Form("float", BASELINE),
     Form("8-bit", "8bit"),
     Form("4-bit", "4bit", 0.01, settings={"learning_rate": 3e-4}),
     Form("3-bit", str(RECIPES / "three-bit.toml")),
-    Form("2-bit", "balanced2", 0.10, settings=_TWO_BITS),
+    Form("2-bit", "balanced2", 0.10),
     Form("ternary", str(RECIPES / "ternary.toml")),
     Form("shared KV, reuse", str(RECIPES / "shared-reuse.toml"), 0.05),
     Form("shared KV, project", str(RECIPES / "shared-project.toml"), 0.03),
-    Form("2-bit, shared KV", str(ROOT / "examples/two_bit_shared_kv/two-bit-shared.toml"), 0.12, _TWO_BITS),
+    Form("2-bit, shared KV", str(ROOT / "examples/two_bit_shared_kv/two-bit-shared.toml"), 0.12),
 )
 
 
