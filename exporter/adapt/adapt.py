@@ -179,7 +179,7 @@ def _run(job: Job, progress: Listener | None) -> Adapted:
         batches=batches,
         settings=settings,
         file=_aside(job.out) / _CHECKPOINT,
-        key=_key(job, batches.train),
+        key=_key(job, batches.train, accelerator.num_processes),
         listener=progress or (lambda _: None),
     )
     curve = run.train()
@@ -232,7 +232,8 @@ def _teacher(job: Job, device: Any) -> Any:
     return Decoder(program, layers=job.settings.hidden_loss > 0)
 
 
-def _key(job: Job, train: Any) -> str:
+def _key(job: Job, train: Any, processes: int) -> str:
+    """What a checkpoint must agree in; a model that was trained anew in place has other times."""
     import hashlib
 
     from edgec.exporter.adapt.checkpoint import fingerprint
@@ -241,10 +242,16 @@ def _key(job: Job, train: Any) -> str:
         {
             "settings": job.settings.to_json(),
             "recipe": job.recipe.to_json(),
-            "models": [[str(file), file.stat().st_size] for s in (job.source, job.teacher) for file in s.files],
+            "models": [_state(file) for source in (job.source, job.teacher) for file in source.files],
+            "processes": processes,
             "text": hashlib.sha256(train.numpy().tobytes()).hexdigest(),
         }
     )
+
+
+def _state(file: Path) -> tuple[str, int, int]:
+    status = file.stat()
+    return str(file), status.st_size, status.st_mtime_ns
 
 
 def _aside(out: Path) -> Path:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -191,3 +193,23 @@ def test_the_checkpoint_knows_its_run(tiny_folder: Path, story: Path, tmp_path: 
             adapt(tiny_folder, recipe="4bit", text=[story], out=tmp_path / "a", settings=again, progress=stop)
     assert isinstance(caught.value, InputError) and caught.value.code == "E507"
     assert module._aside(tmp_path / "a").is_dir()
+
+
+def test_the_checkpoint_knows_its_models(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
+    def stop(event: Event) -> None:
+        raise Killed
+
+    model = tmp_path / "model"
+    shutil.copytree(tiny_folder, model)
+    for _ in range(2):
+        with pytest.raises((Killed, InputError)) as caught:
+            adapt(
+                model,
+                recipe="4bit",
+                text=[story],
+                out=tmp_path / "a",
+                settings=replace(SETTINGS, checkpoint_every=1),
+                progress=stop,
+            )
+        os.utime(model / "model.safetensors", (1, 1))
+    assert isinstance(caught.value, InputError) and caught.value.code == "E507"
