@@ -1,27 +1,15 @@
-"""ONNX models as functions of named tensors, and a model that is no decoder as a function of tensors in order."""
+"""A model that is no decoder as a function of tensors in order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
-from edgec.backends.onnx.methods import TYPES, cpu_session
-
-if TYPE_CHECKING:
-    from onnxruntime import InferenceSession
+from edgec.backends.onnx.methods import cpu_session, named_outputs
 
 Function = Callable[[Sequence[Tensor]], Sequence[Tensor]]
-
-
-def named_outputs(session: InferenceSession, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Execute a model once; what it does not take is left out, and integers get the width that it takes."""
-    feeds = {each.name: given[each.name].to(TYPES[each.type]).contiguous().numpy() for each in session.get_inputs()}
-    names = [each.name for each in session.get_outputs()]
-    return dict(zip(names, map(torch.from_numpy, session.run(names, feeds)), strict=True))
 
 
 def open_function(path: Path) -> Function:

@@ -17,7 +17,7 @@ from edgec.exporter.parity.static_run import PREFILL, joined_logits, write_new_r
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
-TYPES = {
+_TYPES = {
     "tensor(float)": torch.float32,
     "tensor(float16)": torch.float16,
     "tensor(uint8)": torch.uint8,
@@ -25,7 +25,6 @@ TYPES = {
     "tensor(int64)": torch.int64,
     "tensor(bool)": torch.bool,
 }
-"""ONNX Runtime's names of types."""
 
 
 @dataclass
@@ -52,16 +51,19 @@ class OnnxMethods:
     def outputs(self, method: str, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The same with all outputs by name; inputs that the method does not take are left out."""
         session = self.sessions[method]
-        features = {feature.name: feature for feature in session.get_inputs()}
-        for name, feature in features.items():
-            if name not in inputs and name not in self.states:
-                self.states[name] = torch.zeros(feature.shape, dtype=TYPES[feature.type])
-        given = {**self.states, **inputs}
-        names = [feature.name for feature in session.get_outputs()]
-        results = session.run(names, {name: given[name].numpy() for name in features})
-        outputs = dict(zip(names, map(torch.from_numpy, results), strict=True))
+        for feature in session.get_inputs():
+            if feature.name not in inputs and feature.name not in self.states:
+                self.states[feature.name] = torch.zeros(feature.shape, dtype=_TYPES[feature.type])
+        outputs = named_outputs(session, {**self.states, **inputs})
         write_new_rows(self.states, outputs, int(inputs["start"]))
         return outputs
+
+
+def named_outputs(session: InferenceSession, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Execute a model once; what it does not take is left out, and integers get the width that it takes."""
+    feeds = {each.name: given[each.name].to(_TYPES[each.type]).contiguous().numpy() for each in session.get_inputs()}
+    names = [each.name for each in session.get_outputs()]
+    return dict(zip(names, map(torch.from_numpy, session.run(names, feeds)), strict=True))
 
 
 def cpu_session(model: Path) -> InferenceSession:

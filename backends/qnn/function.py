@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from edgec.backends.onnx.function import Function, named_outputs
-from edgec.backends.onnx.methods import cpu_session
+from edgec.backends.onnx.function import Function
+from edgec.backends.onnx.methods import cpu_session, named_outputs
 from edgec.backends.qnn.context import FIXED_POINT, INPUTS, SOC, check_beside, folders
 from edgec.backends.qnn.htp import compile_contexts
 

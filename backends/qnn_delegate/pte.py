@@ -17,17 +17,15 @@ from tempfile import TemporaryDirectory
 
 import torch
 
+from edgec.backends.delegated_export import delegated_export
 from edgec.backends.delegated_layout import delegated_layout as layout
 from edgec.backends.qnn_delegate.hand_over import ANSWER, JOB, RESULT
 from edgec.backends.qnn_delegate.sdk import environment, fitting_sdk, last_words
 from edgec.backends.static_artifact import Chip, Progress, StaticArtifact
-from edgec.backends.xnnpack.norms import write_out_norms
 from edgec.errors import InputError, ToolError
 from edgec.exporter.bundle.manifest import Delegation
-from edgec.exporter.capture.reexport import reexport
 from edgec.exporter.parity.static_run import Methods
 from edgec.exporter.program import Program
-from edgec.passes.contract import clean, clone
 
 __all__ = ["EXECUTED_BY", "execute", "layout", "lower_for"]
 
@@ -52,20 +50,13 @@ def lower_for(methods: Mapping[str, Program], path: Path, progress: Progress, ch
         folder = Path(scratch)
         for index, (name, program) in enumerate(methods.items()):
             progress("convert", index, len(methods) + 1)
-            _save(program, folder / f"{name}.pt2")
+            torch.export.save(delegated_export(program), folder / f"{name}.pt2")
         (folder / JOB).write_text(json.dumps({"soc_model": chip.soc_model, "methods": list(methods)}))
         progress("delegate", len(methods), len(methods) + 1)
         answer = _handed_over(folder, root)
         (folder / RESULT).rename(path)
     interfaces = {name: program.interface for name, program in methods.items()}
     return StaticArtifact(interfaces, Delegation.model_validate(answer["delegation"]), tuple(answer["operators"]))
-
-
-def _save(program: Program, path: Path) -> None:
-    graph = clone(program.graph)
-    write_out_norms(graph, every=True)
-    clean(graph)
-    torch.export.save(reexport(graph, program.interface), path)
 
 
 def _handed_over(folder: Path, root: Path) -> dict[str, list[str]]:

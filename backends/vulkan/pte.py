@@ -12,15 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from edgec.backends.delegated_export import delegated_export
 from edgec.backends.delegated_layout import delegated_layout as layout
 from edgec.backends.delegated_operators import delegated_operators
 from edgec.backends.static_artifact import Progress, StaticArtifact
-from edgec.backends.xnnpack.norms import write_out_norms
 from edgec.errors import InputError, ToolError
-from edgec.exporter.capture.reexport import reexport
 from edgec.exporter.parity.static_run import Methods
 from edgec.exporter.program import Program
-from edgec.passes.contract import clean, clone
 
 __all__ = ["EXECUTED_BY", "execute", "layout", "lower"]
 
@@ -37,10 +35,7 @@ def lower(methods: Mapping[str, Program], path: Path, progress: Progress) -> Sta
     exported = {}
     for index, (name, program) in enumerate(methods.items()):
         progress("convert", index, len(methods) + 1)
-        graph = clone(program.graph)
-        write_out_norms(graph, every=True)
-        clean(graph)
-        exported[name] = reexport(graph, program.interface)
+        exported[name] = delegated_export(program)
     progress("delegate", len(methods), len(methods) + 1)
     try:
         lowered = _delegated(exported)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from edgec.devices.targets import Target
@@ -60,6 +61,10 @@ class Form:
     one_chip: bool = False
 
 
+# Off Apple's chips: plain linear layers in float32, caches that the app holds.
+_caller_form = partial(
+    Form, chunk=128, linear_width=0, convolutions=False, updates="caller", half=False, neural_engine=False
+)
 _COREML, _BACKENDS = ("coremltools",), "edgec.backends"
 # ExecuTorch gives each method's delegate a state of its own, so that prefill and decode cannot share one inside it.
 FORMS: Mapping[tuple[str, str], Form] = {
@@ -70,60 +75,36 @@ FORMS: Mapping[tuple[str, str], Form] = {
     ("coreml", "mlpackage"): Form(
         *("model.mlpackage", True, "coremltools", f"{_BACKENDS}.coreml.mlpackage", ("CoreML",), _COREML)
     ),
-    ("qnn", "qnn"): Form(
+    ("qnn", "qnn"): _caller_form(
         *("model.qnn", True, "onnxruntime-qnn", f"{_BACKENDS}.qnn.context", ("QNNExecutionProvider",)),
         ("onnx", "onnxscript", "onnxruntime", "onnxruntime-qnn"),
-        chunk=128,
         context=2048,
-        linear_width=0,
         state_multiple=1,
-        convolutions=False,
-        updates="caller",
-        half=False,
         caches=("int8",),
-        neural_engine=False,
         calibrated=True,
         one_chip=True,
     ),
-    ("qnn_delegate", "pte"): Form(
+    ("qnn_delegate", "pte"): _caller_form(
         *("model.pte", True, "executorch", f"{_BACKENDS}.qnn_delegate.pte", ("QnnBackend",)),
-        chunk=128,
         context=2048,
-        linear_width=0,
         state_multiple=1,
-        convolutions=False,
-        updates="caller",
-        half=False,
-        neural_engine=False,
         executed=False,
         one_chip=True,
     ),
-    ("vulkan", "pte"): Form(
+    ("vulkan", "pte"): _caller_form(
         *("model.pte", True, "executorch", f"{_BACKENDS}.vulkan.pte", ("VulkanBackend",)),
-        chunk=128,
-        linear_width=0,
         state_multiple=4,
-        convolutions=False,
-        updates="caller",
-        half=False,
-        neural_engine=False,
         executed=False,
     ),
     ("coreai", "aimodel"): Form(
         *("model.aimodel", True, "coreai-core", f"{_BACKENDS}.coreai.aimodel", ("CoreAI",)),
         ("coreai-torch", "coreai-core"),
     ),
-    ("onnx", "onnx"): Form(
+    ("onnx", "onnx"): _caller_form(
         *("model.onnx", True, "onnxruntime", f"{_BACKENDS}.onnx.folder", ("ONNXRuntime",)),
         ("onnx", "onnxscript", "onnxruntime"),
-        chunk=128,
-        linear_width=0,
         logits_width=1 << 31,
         state_multiple=1,
-        convolutions=False,
-        updates="caller",
-        half=False,
-        neural_engine=False,
     ),
 }
 
