@@ -1,7 +1,7 @@
 """What decides how much training wins back at two bits: python -m benchmarks.quality_ablation [--model NAME] [--json].
 
 The 2-bit form of ``benchmarks.quality_adapt``, trained for few steps, one setting changed at a time. The teacher is
-that benchmark's float model, trained now if it is not there. Held-out loss, measured; the others change the first row.
+that benchmark's teacher, trained now if it is not there. Held-out loss, measured; the others change the first row.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from benchmarks.quality_adapt import FORMS, RECIPES, SUBJECTS, Form, Subject, trained
+from benchmarks.quality_adapt import RECIPES, SUBJECTS, Form, Subject, teacher, trained
 
 STEPS = 200
 _TWO_BITS = "balanced2"
@@ -48,11 +48,11 @@ class Row:
 
 def measure(subject: Subject, build: Path, only: str = "") -> Iterator[Row]:
     """A row for every variation whose name contains ``only``."""
-    teacher = trained(subject, FORMS[0], build, None)
+    guide = teacher(subject, build)
     changed = (replace(form, settings={**_FIRST, **form.settings}) for form in VARIATIONS)
     for form in changed:
         if only in form.name:
-            folder = trained(subject, form, build / "ablation", teacher, form.settings.get("steps", STEPS))
+            folder = trained(subject, form, build / "ablation", guide, form.settings.get("steps", STEPS))
             curve = json.loads((folder / "training.json").read_text())["curve"]
             yield Row(subject.name, form.name, curve[0]["held_out"], curve[-1]["held_out"], curve[-1]["tokens"])
 

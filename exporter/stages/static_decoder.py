@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from edgec.errors import InputError
 from edgec.exporter.bundle.manifest import Limits, Rung
+from edgec.exporter.parity.held_matrices import held
 from edgec.exporter.parity.ladder import (
     COMPRESSED_HALF_LOWERING,
     HALF_LOWERING,
@@ -121,7 +122,7 @@ def static_methods(program: Program, limits: Limits, form: Form) -> dict[str, Pr
 
 def graph_stage(methods: Mapping[str, Program], probe: Probe) -> Stage:
     """The logits of static methods as graphs, in float32."""
-    return Stage(STAGE, run_static(GraphMethods(methods), probe.tokens, probe.plan))
+    return Stage(STAGE, run_static(GraphMethods(held(methods)), probe.tokens, probe.plan))
 
 
 def lowering_budget(recipe: Recipe, *, half: bool) -> dict[str, float]:

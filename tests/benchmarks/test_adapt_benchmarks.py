@@ -38,7 +38,7 @@ def test_a_tiny_model_is_measured_both_ways(tmp_path: Path) -> None:
 
 def trained(*nats: float) -> quality_adapt.Row:
     curve = tuple((1000 * step, value) for step, value in enumerate(nats))
-    return quality_adapt.Row("m", "f", nats[0], nats[-1], 1.0, curve[-1][0], 0.10, curve)
+    return quality_adapt.Row("m", "f", nats[0], nats[-1], 1.0, 0.9, curve[-1][0], 0.10, curve)
 
 
 def test_the_goal_is_reached_where_it_is_kept() -> None:
@@ -47,6 +47,7 @@ def test_the_goal_is_reached_where_it_is_kept() -> None:
     assert trained(3.0, just, 1.2, just).tokens_to_goal == 3000
     assert trained(3.0, just, just, 1.2).tokens_to_goal is None
     assert trained(3.0, 1.0 + math.log1p(0.25)).excess == pytest.approx(0.25)
+    assert trained(3.0, 0.9 + math.log1p(0.25)).excess_over_best == pytest.approx(0.25)
     assert "not reached" in quality_adapt.table([trained(3.0, 2.0)])
 
 
@@ -62,7 +63,17 @@ def test_runs_of_unequal_length_are_not_compared(tmp_path: Path) -> None:
         (tmp_path / name / "training.json").write_text(json.dumps({"curve": curve}))
     subject, form = quality_adapt.SUBJECTS["tiny-llama"], quality_adapt.Form("form", "4bit")
     with pytest.raises(SystemExit, match="not comparable"):
-        quality_adapt.compared(subject, form, tmp_path / "form", tmp_path / "float")
+        quality_adapt.compared(subject, form, tmp_path / "form", tmp_path / "float", tmp_path / "float")
+
+
+def test_the_best_float_model_is_the_one_that_learned_best(tmp_path: Path) -> None:
+    for name, nats in (("float", (2.0, 1.5, 1.7)), ("teacher", (2.0, 1.6, 1.6)), ("form", (4.0, 3.0, 1.8))):
+        (tmp_path / name).mkdir()
+        curve = [{"tokens": 1000 * step, "held_out": value} for step, value in enumerate(nats)]
+        (tmp_path / name / "training.json").write_text(json.dumps({"curve": curve}))
+    subject, form = quality_adapt.SUBJECTS["stories260K"], quality_adapt.Form("form", "4bit")
+    found = quality_adapt.compared(subject, form, *(tmp_path / name for name in ("form", "float", "teacher")))
+    assert (found.before, found.after, found.baseline, found.best) == (4.0, 1.8, 1.7, 1.5)
 
 
 def test_an_ablation_is_read_against_its_first_row() -> None:
