@@ -2,10 +2,10 @@
 
     w_int, scale -> dequantize -> linear        ==>        w (held) -> linear
 
-A static method reads every matrix in each of its calls, a ladder makes some 35, and all methods read the same ones. What
-is held is what the graph computes, so results are equal bit for bit. Matrices are held in the graph's order, as many as
-fit into ``share`` of the free memory; the others are computed in each call as before. Measured on Qwen3-0.6B cut to 6
-layers (4-bit tables, 8-bit vocabulary matrix): 35 calls take 10 s where they took 109, on a busy core.
+A static method reads every matrix in each of its calls, a ladder makes some 35, and all methods read the same ones.
+What is held is what the graph computes, so results are equal bit for bit. Matrices are held in the graph's order, as
+many as fit into ``share`` of the free memory; the others are computed in each call as before. Measured on Qwen3-0.6B
+cut to 6 layers (4-bit tables, 8-bit vocabulary matrix): 35 calls take 10 s where they took 109, on a busy core.
 """
 
 from __future__ import annotations
