@@ -15,7 +15,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgec.runtime_py.svg import Series
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data"
@@ -93,6 +96,7 @@ TINY_LLAMA = Subject(
 SUBJECTS = {subject.name: subject for subject in (STORIES, STORIES_LONG, TINY_LLAMA)}
 TEXT_LOSS = 0.5
 EVALUATIONS = 20
+_LEAST = 0.1
 
 
 @dataclass(frozen=True)
@@ -218,18 +222,23 @@ def _line(row: Row) -> str:
 
 
 def plot(rows: Sequence[Row]) -> str:
-    """The learning curves as SVG, a chart for each model."""
-    from edgec.runtime_py.svg import Series, line_chart, stack
+    """How far each form is from the best float model over the tokens it learned from: an SVG chart for each model."""
+    from edgec.runtime_py.svg import log_chart, stack
 
     charts = []
     for model in dict.fromkeys(row.model for row in rows):
-        lines = [
-            Series(row.form, tuple(float(x) for x, _ in row.curve[1:]), tuple(y for _, y in row.curve[1:]))
-            for row in rows
-            if row.model == model
-        ]
-        charts.append(line_chart(f"{model}: held-out loss (measured)", "tokens", "nats per token", lines))
+        lines = [_distance(row) for row in rows if row.model == model and row.form != FORMS[0].name]
+        title = f"{model}: perplexity over the best float model's (measured)"
+        charts.append(log_chart(title, "tokens", f"per cent; {_LEAST:g} where it is less", lines))
     return stack(charts)
+
+
+def _distance(row: Row) -> Series:
+    from edgec.runtime_py.svg import Series
+
+    points = row.curve[1:]
+    excess = (100 * math.expm1(nats - row.best) for _, nats in points)
+    return Series(row.form, tuple(float(tokens) for tokens, _ in points), tuple(max(_LEAST, each) for each in excess))
 
 
 def main(arguments: Sequence[str] | None = None, write: Callable[[str], None] = print) -> None:

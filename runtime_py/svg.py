@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -31,19 +32,24 @@ class Points:
 
 @dataclass(frozen=True)
 class Axes:
-    """The ranges shown, and their labels with units."""
+    """The ranges shown, and their labels with units; ``log``: both axes are logarithmic."""
 
     title: str
     x_label: str
     y_label: str
     x_range: tuple[float, float]
     y_range: tuple[float, float]
+    log: bool = False
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         """Data to pixels."""
-        (x0, x1), (y0, y1) = self.x_range, self.y_range
-        across, up = (x - x0) / (x1 - x0), (y - y0) / (y1 - y0)
+        across, up = self._share(x, *self.x_range), self._share(y, *self.y_range)
         return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
+
+    def _share(self, value: float, low: float, high: float) -> float:
+        if self.log:
+            value, low, high = math.log(value), math.log(low), math.log(high)
+        return (value - low) / (high - low)
 
 
 def line_chart(
@@ -54,6 +60,19 @@ def line_chart(
     axes = Axes(title, x_label, y_label, x_range, (0.0, _top([y for s in series for y in s.y])))
     ticks = np.linspace(*x_range, 5).tolist() if x_ticks is None else x_ticks
     return _chart(axes, [*_lines(axes, series), *_legend([s.name for s in series])], ticks)
+
+
+def log_chart(title: str, x_label: str, y_label: str, series: Sequence[Series]) -> str:
+    """Lines with a legend on logarithmic axes, all values above 0: a power law is a straight line."""
+    x_range, y_range = (_range([v for s in series for v in values(s)]) for values in (lambda s: s.x, lambda s: s.y))
+    axes = Axes(title, x_label, y_label, x_range, y_range, log=True)
+    return _chart(axes, [*_lines(axes, series), *_legend([s.name for s in series])], _decades(*x_range))
+
+
+def _decades(low: float, high: float) -> list[float]:
+    """1, 2 and 5 times the powers of ten of a range."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [m * 10.0**p for p in powers for m in (1, 2, 5) if low <= m * 10.0**p <= high]
 
 
 def box_chart(title: str, x_label: str, y_label: str, groups: Sequence[Series]) -> str:
@@ -104,7 +123,7 @@ def _chart(axes: Axes, parts: Sequence[str], x_ticks: Sequence[float]) -> str:
 
 
 def _y_ticks(axes: Axes) -> list[str]:
-    values = np.linspace(*axes.y_range, 5)
+    values = _decades(*axes.y_range) if axes.log else np.linspace(*axes.y_range, 5)
     return [_label(LEFT - 6, axes.at(axes.x_range[0], v)[1] + 4, _tick(v), "end") for v in values]
 
 
