@@ -50,7 +50,7 @@ FORMS = (
     Form("3-bit", str(RECIPES / "three-bit.toml")),
     Form("2-bit", "balanced2", 0.10),
     Form("ternary", str(RECIPES / "ternary.toml")),
-    Form("shared KV, reuse", str(RECIPES / "shared-reuse.toml"), 0.05),
+    Form("shared KV, reuse", str(RECIPES / "shared-reuse.toml"), 0.05, settings={"learning_rate": 1e-3}),
     Form("shared KV, project", str(RECIPES / "shared-project.toml"), 0.03),
     Form("2-bit, shared KV", str(ROOT / "examples/two_bit_shared_kv/two-bit-shared.toml"), 0.12),
 )
@@ -226,8 +226,9 @@ def plot(rows: Sequence[Row]) -> str:
     from edgec.runtime_py.svg import log_chart, stack
 
     charts = []
-    for model in dict.fromkeys(row.model for row in rows):
-        lines = [_distance(row) for row in rows if row.model == model and row.form != FORMS[0].name]
+    forms = [row for row in rows if row.form != FORMS[0].name]
+    for model in dict.fromkeys(row.model for row in forms):
+        lines = [_distance(row) for row in forms if row.model == model]
         title = f"{model}: perplexity over the best float model's (measured)"
         charts.append(log_chart(title, "tokens", f"per cent; {_LEAST:g} where it is less", lines))
     return stack(charts)

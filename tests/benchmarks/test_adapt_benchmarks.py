@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,9 @@ def test_an_ablation_is_read_against_its_first_row() -> None:
     rows = [quality_ablation.Row("m", name, 5.0, nats, 1000) for name, nats in (("first", 2.0), ("worse", 2.1))]
     first, second = quality_ablation.table(rows).splitlines()[2:]
     assert "+0.0%" in first and f"{math.expm1(0.1):+.1%}" in second
+
+
+def test_a_form_better_than_the_float_model_is_drawn_at_the_edge() -> None:
+    better, only_float = trained(3.0, 1.2, 0.8), replace(trained(3.0, 1.0), model="other", form="float")
+    chart = quality_adapt.plot([better, only_float])
+    assert chart.count("<polyline") == 1 and ">0.1<" in chart and "other" not in chart
