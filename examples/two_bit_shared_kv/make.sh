@@ -1,20 +1,20 @@
 #!/bin/sh
-# Usage: make.sh TEXT...   Writes build/two-bit-shared/; STEPS (200) sets the length of both trainings.
+# Usage: make.sh TEXT...   Writes build/two-bit-shared/; STEPS (500) sets the length of both trainings.
 # A run that was stopped goes on where it was.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 model=$here/../tiny-llama
 out=${OUT:-build/two-bit-shared}
-steps="--steps ${STEPS:-200} --scale-rate 1e-3 --evaluate-every 16 --checkpoint-every 25"
+steps="--steps ${STEPS:-500} --learning-rate 3e-4 --scale-rate 1e-3 --evaluate-every 25"
 texts=""
 for file in "$@"; do texts="$texts --text $file"; done
 mkdir -p "$out"
 
 # shellcheck disable=SC2086  # one option for each file and number
-[ -d "$out/teacher" ] || edgec adapt "$model" --recipe float --text-loss 1 $texts $steps --learning-rate 2e-4 \
+[ -d "$out/teacher" ] || edgec adapt "$model" --recipe float --text-loss 1 $texts $steps \
     --out "$out/teacher"
 # shellcheck disable=SC2086
 [ -d "$out/model" ] || edgec adapt "$model" --recipe "$here/two-bit-shared.toml" --teacher "$out/teacher" \
-    --text-loss 0.5 $texts $steps --learning-rate 1e-3 --out "$out/model"
+    --text-loss 0.5 $texts $steps --out "$out/model"
 edgec export "$out/model" --out "$out/tiny-llama-two-bit.edgec" --force
 edgec run "$out/tiny-llama-two-bit.edgec" --raw -p "Prince Andrew looked at" --temperature 0.8 --top-p 0.8 --max-new-tokens 60
