@@ -76,7 +76,8 @@ def k_quants(reference: Reference, build: Path) -> Iterator[Row]:
     python, plain = peers_python(build), folder / "float16.gguf"
     config = folder / "config.json"
     config.write_text(json.dumps(_config(subject.folder)))
-    job = {"config": str(config), "weights": str(subject.folder / "model.safetensors"), "out": str(plain)}
+    weights = _float32(subject.folder / "model.safetensors", folder / "float32.safetensors")
+    job = {"config": str(config), "weights": str(weights), "out": str(plain)}
     run_worker("benchmarks.peers.gguf_model", job, python=python)
     windows = [ids[0].tolist() for ids in subject.held_out]
     for name in ("F16", *TYPES):
@@ -87,6 +88,14 @@ def k_quants(reference: Reference, build: Path) -> Iterator[Row]:
         found = [each.log_softmax(-1) for each in parts]
         Path(answer["logits"]).unlink()
         yield reference.compare(found, f"llama.cpp {name}", answer["types"], answer["bits"])
+
+
+def _float32(weights: Path, out: Path) -> Path:
+    """A copy of the weights in float32: the peers' environment reads by numpy, which knows no bfloat16."""
+    from safetensors.torch import load_file, save_file
+
+    save_file({name: tensor.float() for name, tensor in load_file(weights).items()}, out)
+    return out
 
 
 def _config(folder: Path) -> dict[str, object]:

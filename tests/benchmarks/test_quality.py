@@ -5,10 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import safetensors.numpy as numpy_format
+import safetensors.torch as torch_format
 import torch
 from torch import Tensor
 
-from benchmarks.quality_parts.formats import _fp8, _outliers
+from benchmarks.quality_parts.formats import _float32, _fp8, _outliers
 from benchmarks.quality_parts.measure import HEADER, Reference, Row, line
 from benchmarks.quality_parts.rounding import Stored, Way, integers, rounded, tables, ternary
 from benchmarks.quality_parts.subjects import Subject
@@ -95,3 +97,10 @@ def test_every_form_has_nearest_values_and_gptq() -> None:
     for form in forms:
         algorithms = [case.algorithm for case in cases() if case.form == form]
         assert len(algorithms) == len(set(algorithms)) and any("GPTQ" in name for name in algorithms)
+
+
+def test_weights_for_the_peers_are_read_without_torch(tmp_path: Path) -> None:
+    held = {"a": torch.arange(4).bfloat16() / 3}
+    torch_format.save_file(held, tmp_path / "model.safetensors")
+    found = numpy_format.load_file(_float32(tmp_path / "model.safetensors", tmp_path / "float32.safetensors"))
+    assert found["a"].dtype.name == "float32" and found["a"].tolist() == held["a"].tolist()
