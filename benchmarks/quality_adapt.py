@@ -93,15 +93,7 @@ TINY_LLAMA = Subject(
     (DATA / "text" / "tinyshakespeare.txt", DATA / "text" / "war-and-peace.txt"),
     {"steps": 500, "batch": 4, "length": 256, "learning_rate": 3e-4, "scale_rate": 1e-3},
 )
-# What shares keys and values has more to learn than what is rounded.
-TINY_LLAMA_LONG = replace(
-    TINY_LLAMA,
-    name="tiny-llama-long",
-    settings={**TINY_LLAMA.settings, "steps": 2000},
-    taught_by=TINY_LLAMA.name,
-    only=("shared KV, reuse",),
-)
-SUBJECTS = {subject.name: subject for subject in (STORIES, STORIES_LONG, TINY_LLAMA, TINY_LLAMA_LONG)}
+SUBJECTS = {subject.name: subject for subject in (STORIES, STORIES_LONG, TINY_LLAMA)}
 TEXT_LOSS = 0.5
 EVALUATIONS = 20
 _LEAST = 0.1
