@@ -1,8 +1,9 @@
 """The engine and the runner, compiled from ``devices/runner`` on first use and kept in the cache folder.
 
 A build lies in ``runner/SOURCES-COMPILER/`` of the cache: SOURCES stands for the sources, the flags, ExecuTorch's
-version and, for this machine's own build, its CPU (``-march=native``); COMPILER for the compiler. So a machine that
-lost its compiler still finds its build. A build for phones holds every library it needs and may be copied anywhere.
+version and, for this machine's own build, its CPU (``-march=native``) and the folder of the ExecuTorch package that it
+is linked with, since a build of another environment is lost when that is deleted. COMPILER stands for the compiler, so
+that a machine that lost it still finds its build. A build for phones holds every library it needs and may be copied.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ def find_build(root: Path | None = None, abi: Abi = NATIVE) -> Build | None:
         abi: what it shall run on.
     """
     with suppress(ToolError):
-        found = sorted(_folder(root).glob(f"{_source_key(_executorch()[1], abi)}-*/{LIBRARY}"))
+        found = sorted(_folder(root).glob(f"{_source_key(*_executorch(), abi)}-*/{LIBRARY}"))
         return Build(found[0].parent, abi=abi) if found else None
     return None
 
@@ -139,7 +140,7 @@ def build_runner(
     if (known := find_build(root, abi)) is not None:
         return known
     compiler, (installed, version) = find_compiler(abi), _executorch()
-    target = _folder(root) / f"{_source_key(version, abi)}-{_compiler_key(compiler)}"
+    target = _folder(root) / f"{_source_key(installed, version, abi)}-{_compiler_key(compiler)}"
     with _turn(target):
         if (known := find_build(root, abi)) is not None:
             return known
@@ -178,9 +179,9 @@ def _executorch() -> tuple[Path, str]:
 
 
 @cache
-def _source_key(executorch_version: str, abi: Abi = NATIVE) -> str:
-    cpu = [] if abi.travels else _cpu()
-    digest = hashlib.sha256(repr((FLAGS, abi, LINKED, executorch_version, cpu)).encode())
+def _source_key(executorch: Path, executorch_version: str, abi: Abi = NATIVE) -> str:
+    machine = [] if abi.travels else [*_cpu(), str(executorch.resolve())]
+    digest = hashlib.sha256(repr((FLAGS, abi, LINKED, executorch_version, machine)).encode())
     for path in sorted(path for path in SOURCES.rglob("*") if path.suffix in (".cpp", ".h")):
         digest.update(path.relative_to(SOURCES).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:_KEY_LETTERS]

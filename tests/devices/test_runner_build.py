@@ -54,6 +54,22 @@ def test_other_sources_are_another_build(sources: Path, tmp_path: Path, change: 
     assert build_runner(tmp_path).folder != first.folder
 
 
+def test_a_deleted_environment_takes_no_other_ones_build_along(
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package, version = runner_build._executorch()
+    other = tmp_path / "other" / "executorch"
+    other.mkdir(parents=True)
+    for name in ("lib", "include"):
+        (other / name).symlink_to(package / name)
+    with monkeypatch.context() as there:
+        there.setattr(runner_build, "_executorch", lambda: (other, version))
+        build_runner(tmp_path)
+    shutil.rmtree(other)
+    assert find_build(tmp_path) is None
+    assert subprocess.run([build_runner(tmp_path).runner], capture_output=True, check=True).stdout == b"42\n"
+
+
 def test_a_build_outlives_its_compiler(sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = build_runner(tmp_path)
     monkeypatch.setenv("CXX", "/nowhere/c++")
