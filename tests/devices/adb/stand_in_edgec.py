@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -17,5 +18,7 @@ STAND_IN = Path(__file__).parents[1] / "phone" / "stand_in_runner.py"
 FILES = {"runner": STAND_IN, "library.so": Path(os.environ["STAND_IN_LIBRARY"])}
 
 if __name__ == "__main__":
+    # A shell's background job ignores SIGINT, and so would every process under it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     vars(transport)["arm64_runner"] = lambda say: RunnerPackage(FILES, ("./runner",))
     sys.exit(run_cli(sys.argv[1:]))

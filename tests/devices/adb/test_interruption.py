@@ -35,8 +35,6 @@ def interrupted(phone: LoopbackPhone, bundle: Path, library: Path, now: Callable
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        # A shell's background job ignores SIGINT, and so would every process under it.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         wait(now, child)
