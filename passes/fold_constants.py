@@ -146,23 +146,15 @@ class _Memo:
     graph: GraphModule
     names: dict[str, str] = field(default_factory=dict)
 
-    def key(self, node: Node) -> str:
-        """Equal for nodes that compute the same from the same memory."""
-        if node.op == "get_attr":
-            tensor = attribute(self.graph, str(node.target))
-            return f"{tensor.data_ptr()}/{tuple(tensor.shape)}/{tensor.stride()}/{tensor.dtype}"
-        arguments = torch.fx.map_arg((node.args, node.kwargs), lambda source: _Key(self.key(source)))
-        return f"{node.target}{arguments}"
-
     def value(self, node: Node) -> Tensor:
         """Evaluate, or return what an equal node gave."""
-        known = self.names.get(self.key(node))
-        result: Tensor = attribute(self.graph, known) if known else _evaluate(self.graph, node)
+        known = self.names.get(computation_key(self.graph, node))
+        result: Tensor = attribute(self.graph, known) if known else evaluate(self.graph, node)
         return result
 
     def register(self, node: Node, leaf: Node, value: Tensor) -> str:
         """The name of the buffer that holds the value; made beside the first parameter it came from."""
-        key = self.key(node)
+        key = computation_key(self.graph, node)
         if key not in self.names:
             owner, _, stem = str(leaf.target).rpartition(".")
             module = self.graph.get_submodule(owner)
@@ -170,6 +162,15 @@ class _Memo:
             module.register_buffer(name, value.detach().contiguous())
             self.names[key] = f"{owner}.{name}" if owner else name
         return self.names[key]
+
+
+def computation_key(graph: GraphModule, node: Node) -> str:
+    """Equal for constant nodes that compute the same from the same memory, in whatever graph."""
+    if node.op == "get_attr":
+        tensor = attribute(graph, str(node.target))
+        return f"{tensor.data_ptr()}/{tuple(tensor.shape)}/{tensor.stride()}/{tensor.dtype}"
+    arguments = torch.fx.map_arg((node.args, node.kwargs), lambda source: _Key(computation_key(graph, source)))
+    return f"{node.target}{arguments}"
 
 
 class _Key(str):
@@ -187,11 +188,12 @@ def _free_name(module: torch.nn.Module, stem: str) -> str:
     return name
 
 
-def _evaluate(graph: GraphModule, node: Node) -> Tensor:
+def evaluate(graph: GraphModule, node: Node) -> Tensor:
+    """What a constant node computes."""
     if node.op == "get_attr":
         value: Tensor = attribute(graph, str(node.target))
         return value.detach()
-    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda source: _evaluate(graph, source))
+    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda source: evaluate(graph, source))
     with torch.no_grad():
         result: Tensor = node.target(*args, **kwargs)  # type: ignore[operator]
     return result

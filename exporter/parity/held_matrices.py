@@ -12,23 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import psutil
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
-from torch.fx.node import map_arg
 
 from edgec.exporter.capture.decoder import attribute
 from edgec.exporter.program import Program
 from edgec.passes.contract import clean, clone, nodes_of
+from edgec.passes.fold_constants import computation_key, evaluate
 from edgec.passes.lut_form import DEQUANTIZE_LUT
 from edgec.passes.quantized_form import DEQUANTIZE
 
 _READS = (DEQUANTIZE, DEQUANTIZE_LUT, torch.ops.aten.to.dtype)
 _FLOAT_BYTES = 4
-Key = tuple[object, ...]
 
 
 def held(methods: Mapping[str, Program], share: float = 0.5) -> dict[str, Program]:
@@ -39,35 +37,25 @@ def held(methods: Mapping[str, Program], share: float = 0.5) -> dict[str, Progra
         share: of the memory that is free now.
     """
     room = share * psutil.virtual_memory().available
-    values: dict[Key, Tensor] = {}
+    values: dict[str, Tensor] = {}
     return {name: replace(program, graph=_held(program, values, room)) for name, program in methods.items()}
 
 
-def _held(program: Program, values: dict[Key, Tensor], room: float) -> GraphModule:
+def _held(program: Program, values: dict[str, Tensor], room: float) -> GraphModule:
     graph = clone(program.graph)
     states = {state.buffer for state in program.interface.states}
     for index, node in enumerate(nodes_of(graph, *_READS)):
         sources = node.all_input_nodes
         if any(source.op != "get_attr" or source.target in states for source in sources):
             continue
-        key = _key(graph, node)
+        key = computation_key(graph, node)
         if key not in values:
             if _bytes(values.values()) + _FLOAT_BYTES * _largest(graph, sources) > room:
                 continue
-            values[key] = _computed(graph, node)
+            values[key] = evaluate(graph, node)
         _replace(graph, node, f"held_{index}", values[key])
     clean(graph)
     return graph
-
-
-def _key(graph: GraphModule, node: Node) -> Key:
-    """What a node computes: its operator, where its tensors lie and all other arguments."""
-
-    def place(source: Node) -> Any:
-        tensor = attribute(graph, str(source.target))
-        return tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), str(tensor.dtype)
-
-    return node.target, str(map_arg((node.args, node.kwargs), place))
 
 
 def _bytes(tensors: Iterable[Tensor]) -> int:
@@ -76,13 +64,6 @@ def _bytes(tensors: Iterable[Tensor]) -> int:
 
 def _largest(graph: GraphModule, sources: list[Node]) -> int:
     return max(attribute(graph, str(source.target)).numel() for source in sources)
-
-
-@torch.no_grad()
-def _computed(graph: GraphModule, node: Node) -> Tensor:
-    args, kwargs = map_arg((node.args, node.kwargs), lambda source: attribute(graph, str(source.target)))
-    result: Tensor = node.target(*args, **kwargs)  # type: ignore[operator]
-    return result
 
 
 def _replace(graph: GraphModule, node: Node, name: str, value: Tensor) -> None:
