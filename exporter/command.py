@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from edgec.errors import InputError
-from edgec.exporter.progress import Event, Listener
+from edgec.exporter.progress import Event, Listener, ProgressLines
 from edgec.exporter.sources.project_file import Project, find_project, overlay, require_model
 
 
@@ -86,15 +86,22 @@ def _export(options: ExportOptions, project: Project, model: str, target: str, o
 
 @contextmanager
 def _listener(as_json: bool) -> Iterator[Listener]:
-    """A progress bar on stderr, or one JSON object per event; the noise of native libraries is held back meanwhile."""
+    """A progress bar on stderr, lines where it is no terminal, or one JSON object per event.
+
+    The noise of native libraries is held back meanwhile.
+    """
     from edgec.runtime_py.native import captured_stderr
 
     with os.fdopen(os.dup(2), "w") as terminal, captured_stderr():
         if as_json:
             yield lambda event: _json_event(event, terminal)
             return
-        columns = (TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
         console = Console(file=terminal)
+        if not console.is_terminal:
+            lines = ProgressLines(lambda line: print(line, file=terminal, flush=True))
+            yield lambda event: lines.tell(event.stage, _told(event))
+            return
+        columns = (TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
         with Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[eta]}"), console=console) as bar:
             task = bar.add_task("resolve", total=1.0, eta="")
             yield lambda event: _show(bar, task, event)
@@ -104,6 +111,15 @@ def _show(bar: Progress, task: TaskID, event: Event) -> None:
     eta = f"about {event.eta_s:.0f} s to go" if event.eta_s is not None and event.stage != "done" else ""
     detail = "from the cache" if event.cached else event.detail
     bar.update(task, completed=event.overall, description=event.stage, eta=f"{eta}  {detail}")
+
+
+def _told(event: Event) -> str:
+    """Where an export stands, for a line of a log."""
+    if event.stage == "done":
+        return ""
+    eta = f"about {event.eta_s:.0f} s to go (estimated)" if event.eta_s is not None else ""
+    detail = "from the cache" if event.cached else event.detail
+    return "  ".join(filter(None, [f"{event.overall:4.0%}", eta, detail]))
 
 
 def _json_event(event: Event, terminal: TextIO) -> None:

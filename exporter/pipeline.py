@@ -98,7 +98,9 @@ class Request:
         """The ladder's tokens."""
         limits = self.limits
         sizes = (self.spec.vocab_size, limits.context, limits.prefill_chunk, limits.logit_rows)
-        return make_probe(self.tokenizer, *sizes, self.text, static=self.form.static)
+        windows = [layer.window for layer in self.spec.layers if layer.window and layer.window < limits.context]
+        window = max(windows) + self.recipe.sink_tokens if windows else 0
+        return make_probe(self.tokenizer, *sizes, self.text, window=window, static=self.form.static)
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,36 @@ def silent(_: Event) -> None:
 
 
 @dataclass
+class ProgressLines:
+    """Progress where no terminal is: a line at the beginning of each stage, then one a minute, with the time so far.
+
+    Attributes:
+        write: takes a line.
+        every_s: seconds between two lines of one stage.
+        clock: seconds since any moment.
+    """
+
+    write: Callable[[str], None]
+    every_s: float = 60.0
+    clock: Callable[[], float] = time.monotonic
+    _started: float | None = None
+    _last: tuple[str, float] = ("", 0.0)
+
+    def tell(self, stage: str, text: str) -> None:
+        """Write a line if the stage is another one, or the last line is old."""
+        now = self.clock()
+        self._started = now if self._started is None else self._started
+        if (stage, now - self._last[1] >= self.every_s) != (self._last[0], False):
+            self.write(f"{_clock_time(now - self._started)}  {stage:<10} {text}".rstrip())
+            self._last = (stage, now)
+
+
+def _clock_time(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
+
+
+@dataclass
 class Progress:
     """Turns stages into events and measures each stage's seconds."""
 

@@ -20,9 +20,10 @@ class States:
     described: list[State] = field(default_factory=list)
 
     def add(self, call: AttentionCall, role: str, where: Layout, width: int, dtype: torch.dtype) -> Node:
-        """A new state of the layer that ``call`` belongs to; returns the node that reads it."""
+        """A new state of one attention node, of which a layer may have several; returns the node that reads it."""
         shape = (1, where.slots, int(call.k.meta["val"].shape[1]), width)
-        name = f"{role}_cache_{call.layer}"
+        before = sum((state.layer, state.role) == (call.layer, role) for state in self.described)
+        name = f"{role}_cache_{call.layer}" + (f"_{before}" if before else "")
         value = torch.zeros(shape, dtype=dtype)
         self.graph.register_buffer(name, value)
         geometry = (where.kind, where.slots, where.window, where.sink)

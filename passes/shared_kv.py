@@ -57,6 +57,9 @@ class SharedKv:
         if program.spec is None or not calls or not all(call.causal for call in calls.values()):
             why = "the model is no decoder, or its attention reads a cache already"
             raise _refused("E188", "no causal attention to share", self.name, why, "leave shared_kv out of the recipe")
+        if len(calls) < len(nodes_of(program.graph, OPERATOR)):
+            why = "a layer attends several times, so that it has no one pair of keys and values to lend"
+            raise _refused("E188", "no layer's keys and values to share", self.name, why, "leave shared_kv out")
         if self.mode == "project":
             hidden_states(program.graph)
         self._donors(program.graph, program.spec)

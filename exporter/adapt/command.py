@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 from edgec.exporter.adapt.adapt import Adapted, adapt
 from edgec.exporter.adapt.settings import settings_from
+from edgec.exporter.progress import ProgressLines
 
 if TYPE_CHECKING:
     from edgec.exporter.adapt.loop import Event, Listener
@@ -98,12 +99,18 @@ def _told(done: Adapted) -> str:
 
 @contextmanager
 def _listener(as_json: bool) -> Iterator[Listener]:
-    """A progress bar on stderr, or one JSON object per step."""
+    """A progress bar on stderr, lines where it is no terminal, or one JSON object per step."""
     if as_json:
         yield lambda event: print(json.dumps({"progress": vars(event)}), file=sys.stderr, flush=True)
         return
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        lines = ProgressLines(lambda line: print(line, file=sys.stderr, flush=True))
+        lines.tell("adapt", "preparing")
+        yield lambda event: lines.tell("train", _line(event))
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=console) as bar:
         task = bar.add_task("adapt", total=1.0, told="preparing")
         yield lambda event: bar.update(task, completed=event.step / event.steps, told=_line(event))
 

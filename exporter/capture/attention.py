@@ -24,6 +24,8 @@ from torch.fx import Node
 
 _POSITIONS: ContextVar[Tensor | None] = ContextVar("edgec_positions", default=None)
 NAME = "edgec"
+# Scores held at a time, 256 MB in float32: a long sequence is taken in blocks of queries.
+_BLOCK_SCORES = 1 << 26
 
 
 def reference_attention(
@@ -41,15 +43,20 @@ def reference_attention(
 ) -> Tensor:
     """The operator's meaning in plain torch; keys are those of the same tokens (no cache), T = S."""
     groups = q.shape[1] // k.shape[1]
-    scores = q @ k.repeat_interleave(groups, 1).transpose(-1, -2) * scale
-    if softcap:
-        scores = softcap * torch.tanh(scores / softcap)
-    if causal or window:
-        scores = scores.masked_fill(~visible(positions, positions, causal, window), -math.inf)
-    if mask is not None:
-        scores = scores + mask
-    weights = _softmax(scores, sink_logits)
-    return (weights @ v.repeat_interleave(groups, 1)).transpose(1, 2).contiguous()
+    keys, values = k.repeat_interleave(groups, 1).transpose(-1, -2), v.repeat_interleave(groups, 1)
+    rows = max(1, _BLOCK_SCORES // max(1, q.shape[0] * q.shape[1] * k.shape[2]))
+    parts = []
+    for start in range(0, q.shape[2], rows):
+        block = slice(start, start + rows)
+        scores = q[:, :, block] @ keys * scale
+        if softcap:
+            scores = softcap * torch.tanh(scores / softcap)
+        if causal or window:
+            scores = scores.masked_fill(~visible(positions[block], positions, causal, window), -math.inf)
+        if mask is not None:
+            scores = scores + (mask[..., block, :] if mask.shape[-2] > 1 else mask)
+        parts.append(_softmax(scores, sink_logits) @ values)
+    return torch.cat(parts, 2).transpose(1, 2).contiguous()
 
 
 def visible(queries: Tensor, keys: Tensor, causal: bool, window: int) -> Tensor:

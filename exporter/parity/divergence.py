@@ -65,6 +65,7 @@ def artifact_layers(artifact: Path, exposed: Program, tokens: Tokens, plan: Sequ
     parts: dict[int, list[Tensor]] = {layer: [] for layer in layers}
     for call in plan:
         outputs = method(_inputs(exposed.interface, tokens, call))
-        for layer, value in zip(layers, outputs[1:], strict=True):
+        # Of a layer that attends several times the last one counts, as in `record_layers`.
+        for layer, value in dict(zip(layers, outputs[1:], strict=True)).items():
             parts[layer].append(value[:, -call.rows :].clone())
     return {layer: torch.cat(values, 1) for layer, values in parts.items()}

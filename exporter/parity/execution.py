@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from inspect import signature
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,15 @@ from torch.fx import GraphModule
 from edgec.exporter.parity.float32_mode import InFloat32
 from edgec.exporter.parity.graph_run import run_calls
 from edgec.exporter.program import Interface, Program
+from edgec.passes.contract import run_pass
+from edgec.passes.last_logits import LastLogits, vocabulary_linear
 
 Tokens = Sequence[int]
 Step = Callable[[Tensor, Tensor, Tensor], Tensor]
+# Single tokens that every plan ends with: what a call leaves behind shows in the calls after it.
+_LAST_SINGLE = 4
+# 1 GiB in float32.
+_MOST_LOGITS = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -29,18 +37,31 @@ class Call:
 
 
 def call_plan(length: int, chunk: int, rows: int) -> tuple[Call, ...]:
-    """Cover ``length`` tokens: a full chunk, an odd one, calls of ``rows`` and single tokens, over again.
+    """Cover ``length`` tokens with every shape a caller may use, and end with single tokens.
 
-    Every shape a caller may use occurs: the longest call, one in between, one token.
+    A whole chunk, a part of one, single tokens and calls of ``rows`` follow each other, over again. Where a chunk would
+    leave too few tokens for that, the first call takes half of them, and the longest call that fits comes last, from
+    the start of the sequence.
     """
+    room = max(1, length - min(_LAST_SINGLE, length - 1))
+    largest = chunk if chunk + 2 * rows < room else max(1, min(chunk, length // 2))
     calls: list[Call] = []
-    start = 0
-    sizes = [chunk, max(1, chunk // 3), rows, 1, 1, 1, rows, rows]
-    while start < length:
-        size = min(sizes[len(calls) % len(sizes)], length - start)
+    for size in _sizes(room, (largest, max(1, largest // 3), 1, 1, 1, rows, rows), length):
+        start = calls[-1].start + calls[-1].size if calls else 0
         calls.append(Call(start, size, min(size, rows)))
-        start += size
-    return tuple(calls)
+    again = min(chunk, length)
+    return (*calls, Call(0, again, min(again, rows))) if largest < again else tuple(calls)
+
+
+def _sizes(room: int, pattern: Sequence[int], length: int) -> Iterator[int]:
+    """Sizes of calls: the pattern over and over until ``room`` tokens are covered, then single tokens."""
+    left = room
+    for size in cycle(pattern):
+        if left <= 0:
+            break
+        yield min(size, left)
+        left -= size
+    yield from [1] * (length - room)
 
 
 def compared_positions(plan: Sequence[Call]) -> list[int]:
@@ -60,7 +81,9 @@ def feed(step: Step, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
 
 def run_program(program: Program, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
     """A decoder Program's logits, float32 [P, V], at the plan's compared positions."""
-    whole = (0, len(tokens), torch.tensor(compared_positions(plan)))
+    wanted = compared_positions(plan)
+    program = _bounded(program, len(tokens), len(wanted))
+    whole = (0, len(tokens), torch.tensor(wanted))
     parts = [(call.start, call.size, last_rows(call)) for call in plan] if program.interface.states else [whole]
     with torch.no_grad():
         outputs = run_calls(program, [call_inputs(program.interface, tokens, *part) for part in parts])
@@ -70,6 +93,16 @@ def run_program(program: Program, tokens: Tokens, plan: Sequence[Call]) -> Tenso
         for output, (*_, rows) in zip(outputs, parts, strict=True)
     ]
     return torch.cat(logits).float()
+
+
+def _bounded(program: Program, length: int, rows: int) -> Program:
+    """The program, with logits of chosen positions only where those of all would take too much memory."""
+    if program.interface.states or any(tensor.name == "logit_index" for tensor in program.interface.inputs):
+        return program
+    vocabulary: Any = program.interface.outputs[0].shape[-1]
+    if length * vocabulary <= _MOST_LOGITS or vocabulary_linear(program.graph) is None:
+        return program
+    return run_pass(program, LastLogits(rows))
 
 
 def last_rows(call: Call) -> Tensor:
@@ -112,9 +145,12 @@ def artifact_step(artifact: Path) -> Step:
 
 def run_eager(model: torch.nn.Module, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
     """Transformers' own model in float32, without any cache: float32 [P, V] at the plan's compared positions."""
+    rows = torch.tensor(compared_positions(plan))
+    chooses = "logits_to_keep" in signature(model.forward).parameters
     with torch.no_grad(), InFloat32():
-        logits: Tensor = model(input_ids=torch.tensor([list(tokens)]), use_cache=False).logits
-    return logits[0, compared_positions(plan)].float()
+        chosen = {"logits_to_keep": rows} if chooses else {}
+        logits: Tensor = model(input_ids=torch.tensor([list(tokens)]), use_cache=False, **chosen).logits
+    return (logits[0] if chooses else logits[0, rows]).float()
 
 
 def record_layers(graph: GraphModule, inputs: Sequence[Tensor]) -> dict[int, Tensor]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from edgec.errors import BudgetError
 from edgec.exporter.bundle.manifest import Rung
-from edgec.exporter.parity.metrics import Difference, difference
+from edgec.exporter.parity.metrics import Difference, difference, tie_margin
 from edgec.exporter.program import Effect
 
 # Float32 sums in another order: measured 1e-6 of the largest logit, ten layers deep; 1e-4 leaves room for 100 layers.
@@ -49,9 +49,15 @@ class Stage:
 def lowering_rung(
     before: Stage, after: Stage, budget: Mapping[str, float] = EXACT, *, note: str = "", rounded: bool = False
 ) -> Rung:
-    """Two executions of the same arithmetic; always gated."""
+    """Two executions of the same arithmetic; always gated.
+
+    Near-ties are those of the model's own logits: a flip counts where the margin is wider than the noise that the
+    divergence of the middle position stands for, and than that of the budget.
+    """
     epsilon = _EPSILON["rounded" if rounded else "exact"]
-    gap = difference(before.logits, after.logits, epsilon)
+    gap = difference(before.logits, after.logits, epsilon, tie_margin(budget.get("kl_mean", 0.0)))
+    if "top1_agreement" in budget:
+        note = "; ".join(filter(None, [note, f"top-1 counts at {gap.decided} of {gap.positions} positions"]))
     return _rung("lowering", before, after, gap, budget, gated=True, note=note)
 
 

@@ -25,6 +25,7 @@ class Difference:
         top1_agreement: share of positions with the same most likely token; a difference counts only where the
             reference's two best logits lie further apart than ``epsilon``.
         epsilon: logits.
+        decided: positions whose two best logits lie further apart than that in the reference.
     """
 
     positions: int
@@ -35,6 +36,7 @@ class Difference:
     kl_max: float
     top1_agreement: float
     epsilon: float
+    decided: int
 
     @property
     def max_relative(self) -> float:
@@ -43,13 +45,23 @@ class Difference:
         return ratio if math.isfinite(ratio) else math.inf
 
 
-def difference(reference: Tensor, candidate: Tensor, epsilon: float) -> Difference:
-    """Compare logits, float [P, V] each; a candidate that is not finite differs infinitely."""
+def difference(reference: Tensor, candidate: Tensor, epsilon: float, widest: float = 0.0) -> Difference:
+    """Compare logits, float [P, V] each; a candidate that is not finite differs infinitely.
+
+    Args:
+        reference: what is right.
+        candidate: what is judged.
+        epsilon: a margin of the reference's two best logits at which they are as good as equal.
+        widest: where the candidate's own noise explains flips at larger margins, ``epsilon`` grows up to this.
+    """
     reference, candidate = reference.float(), candidate.float()
     if not bool(torch.isfinite(candidate).all()):
         return _infinite(reference, epsilon)
     gap = (reference - candidate).abs()
     kl = _kl(reference, candidate)
+    epsilon = max(epsilon, min(widest, tie_margin(float(kl.median()))))
+    margin = _margins(reference)
+    same = (candidate.argmax(-1) == reference.argmax(-1)) | (margin <= epsilon)
     return Difference(
         positions=reference.shape[0],
         max_abs=float(gap.max()),
@@ -57,14 +69,30 @@ def difference(reference: Tensor, candidate: Tensor, epsilon: float) -> Differen
         reference_max_abs=float(reference.abs().max()),
         kl_mean=float(kl.mean()),
         kl_max=float(kl.max()),
-        top1_agreement=_top1_agreement(reference, candidate, epsilon),
+        top1_agreement=float(same.double().mean()),
         epsilon=epsilon,
+        decided=int((margin > epsilon).sum()),
     )
+
+
+def tie_margin(kl: float) -> float:
+    """The margin up to which noise of that KL divergence, in nats, may swap two logits.
+
+    Noise of standard deviation s on every logit makes KL(reference || candidate) = s^2 / 2 to second order. The
+    difference of two logits then varies by sqrt(2) s, and three standard deviations of that are 6 sqrt(KL).
+    """
+    return 6 * math.sqrt(max(kl, 0.0))
 
 
 def _infinite(reference: Tensor, epsilon: float) -> Difference:
     scale = float(reference.abs().max())
-    return Difference(reference.shape[0], math.inf, math.inf, scale, math.inf, math.inf, 0.0, epsilon)
+    return Difference(reference.shape[0], math.inf, math.inf, scale, math.inf, math.inf, 0.0, epsilon, 0)
+
+
+def _margins(logits: Tensor) -> Tensor:
+    """How far the best logit of each position lies above the next one, [P]."""
+    best = logits.topk(min(2, logits.shape[-1]), -1).values
+    return best[:, 0] - best[:, -1]
 
 
 def _kl(reference: Tensor, candidate: Tensor) -> Tensor:
@@ -78,10 +106,3 @@ def _kl_of_rows(reference: Tensor, candidate: Tensor) -> Tensor:
     p = torch.log_softmax(reference.double(), -1)
     q = torch.log_softmax(candidate.double(), -1)
     return (p.exp() * (p - q)).sum(-1).clamp_min(0)
-
-
-def _top1_agreement(reference: Tensor, candidate: Tensor, epsilon: float) -> float:
-    best = reference.topk(min(2, reference.shape[-1]), -1)
-    margin = best.values[:, 0] - best.values[:, -1]
-    same = (candidate.argmax(-1) == best.indices[:, 0]) | (margin <= epsilon)
-    return float(same.double().mean())

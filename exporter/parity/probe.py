@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from pathlib import Path
 
 from edgec.errors import InputError
@@ -12,9 +13,11 @@ from edgec.exporter.parity.execution import Call, call_plan, compared_positions
 from edgec.exporter.parity.static_run import static_plan
 
 TEXT = Path(__file__).parent / "probe_text.txt"
-_MAX_TOKENS = 256
+_TOKENS = 256
 # A chunk of two tokens and eight single ones.
-_LEAST_STATIC = 10
+_LEAST = 10
+# Tokens after a chunk or a window's end: calls of every size follow.
+_AFTER = 40
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ def make_probe(
     rows: int,
     text: str | None,
     *,
+    window: int = 0,
     static: bool = False,
 ) -> Probe:
     """Tokens for the ladder.
@@ -56,18 +60,25 @@ def make_probe(
         chunk: tokens per call; the probe spans more than one chunk where the context allows.
         rows: positions with logits per call.
         text: the user's own text; the built-in one when None.
+        window: tokens that the widest sliding window shows, sinks included; the probe goes on after its end.
         static: the artifact has methods of fixed shape, which take whole chunks and single tokens.
 
     Raises:
-        InputError: E409, the text has too few tokens for both methods of a static artifact.
+        InputError: E409, the text has too few tokens to execute prefill and decode.
     """
-    length = min(context, max(_MAX_TOKENS, chunk + 40))
+    beyond_window = window + 2 * chunk + _AFTER if window else 0
+    length = min(
+        context,
+        max(_TOKENS, chunk + chunk // 3 + 2 * rows + _AFTER, 3 * chunk + _AFTER if static else 0, beyond_window),
+    )
     ids = _encode(tokenizer, text or TEXT.read_text(), vocab_size) if tokenizer is not None else []
     source = "text" if ids else "seeded random tokens"
-    if static and text and 0 < len(ids) < min(_LEAST_STATIC, length):
+    if text and 0 < len(ids) < min(_LEAST, length):
         raise _too_short(len(ids))
-    ids = (ids or _seeded(vocab_size, length))[:length]
-    plan = static_plan(len(ids), chunk) if static else call_plan(len(ids), chunk, rows)
+    ids = ids or _seeded(vocab_size, length)
+    wanted = max(len(ids), beyond_window) if text else length
+    ids = list(islice(cycle(ids), min(length, wanted)))
+    plan = static_plan(len(ids), chunk, window) if static else call_plan(len(ids), chunk, rows)
     return Probe(tuple(ids), plan, source)
 
 
@@ -75,8 +86,8 @@ def _too_short(tokens: int) -> InputError:
     return InputError(
         what=f"a text of {tokens} tokens is too short",
         where="--text",
-        why="the parity ladder executes a padded chunk of prefill and then decode, token by token",
-        fix=f"give a text of {_LEAST_STATIC} tokens or more, or leave --text out",
+        why="the parity ladder executes a chunk of prefill and then decode, token by token",
+        fix=f"give a text of {_LEAST} tokens or more, or leave --text out",
         code="E409",
     )
 

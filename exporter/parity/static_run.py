@@ -41,17 +41,21 @@ class Methods(Protocol):
         ...
 
 
-def static_plan(length: int, chunk: int) -> tuple[Call, ...]:
-    """Three chunks, the last one not full, and 32 single tokens; where there are fewer tokens, fewer full chunks.
+def static_plan(length: int, chunk: int, beyond: int = 0) -> tuple[Call, ...]:
+    """Whole chunks, two or as many as ``beyond`` tokens take, one that is not full, and at most 32 single tokens.
 
-    Two tokens are enough for a chunk: states hold whole chunks, so that its padding has a place.
+    Where there is no room for a whole chunk before the others, it comes last, from the start of the sequence. Two
+    tokens are enough for a chunk: states hold whole chunks, so that its padding has a place.
     """
-    full = next((n for n in (2, 1) if (n + 1) * chunk + _SINGLE <= length), 0)
+    full = max(0, min((length - _SINGLE) // chunk - 1, max(2, -(-beyond // chunk))))
     left = min(chunk * _LAST_CHUNK // 8, length - full * chunk - _SINGLE)
     chunks = [chunk] * full + [max(2, left)] if min(chunk, length) > 1 else []
-    sizes = [*chunks, *[1] * min(_DECODED, length - sum(chunks))]
+    single = max(_DECODED, beyond + _SINGLE - sum(chunks))
+    sizes = [*chunks, *[1] * min(single, length - sum(chunks))]
     starts = [sum(sizes[:index]) for index in range(len(sizes))]
-    return tuple(Call(start, size, 1) for start, size in zip(starts, sizes, strict=True))
+    calls = tuple(Call(start, size, 1) for start, size in zip(starts, sizes, strict=True))
+    again = min(chunk, length)
+    return calls if full or again == calls[0].size else (*calls, Call(0, again, 1))
 
 
 def run_static(methods: Methods, tokens: Sequence[int], plan: Sequence[Call]) -> Tensor:

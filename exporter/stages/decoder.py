@@ -18,6 +18,7 @@ from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import artifact_layers, expose_layers, first_diverging_layer, program_layers
 from edgec.exporter.parity.execution import run_artifact, run_eager, run_program
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
+from edgec.exporter.parity.position_mixing import refuse_mixed_positions
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.program import Effect, Program
 from edgec.exporter.progress import Progress
@@ -141,8 +142,10 @@ def rewrite(
 
     Raises:
         BudgetError: E201 as soon as a gated rung fails.
+        InputError: E526, something besides attention mixes positions.
     """
     program = captured()
+    refuse_mixed_positions(program)
     progress.enter("rewrite")
     reference = before = Stage("captured", run_program(program, probe.tokens, probe.plan))
     rungs = [lowering_rung(eager, before)]

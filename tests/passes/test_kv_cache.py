@@ -74,7 +74,9 @@ def test_a_new_sequence_needs_no_reset(kernels: str) -> None:
     program, plan = cached("float32", kernels=kernels, **WINDOWED), call_plan(30, 12, ROWS)
     first = run_program(program, tokens(30), plan)
     run_program(program, list(reversed(tokens(40))), call_plan(40, 12, ROWS))
-    assert torch.equal(first, run_program(program, tokens(30), plan))
+    again = run_program(program, tokens(30), plan)
+    # What is masked adds 0; torch's sums still depend on the alignment of memory.
+    assert float((first - again).abs().max()) < 1e-5
 
 
 @pytest.mark.parametrize("kernels", ["edgec", "standard"])
@@ -142,3 +144,15 @@ def test_the_plan_covers_every_token_once() -> None:
     assert {1, 4, 12} <= {call.size for call in plan}
     collected = feed(lambda ids, positions, rows: positions[rows].float().reshape(1, -1, 1), list(range(37)), plan)
     assert collected.flatten().tolist()[-1] == 36
+
+
+@pytest.mark.parametrize("family", ["diffllama", "hrm_text"])
+def test_two_attentions_of_one_layer_have_a_cache_each(family: str) -> None:
+    program, plan = captured(family), call_plan(40, 12, ROWS)
+    attentions = len(nodes_of(program.graph, OPERATOR))
+    result = run_pass(program, KvCache(CONTEXT, 12))
+    names = [state.buffer for state in result.interface.states]
+    assert len(set(names)) == len(names) == 2 * attentions > 2 * len({s.layer for s in result.interface.states})
+    wanted = run_program(program, tokens(), plan)
+    # Float32 sums in another order.
+    assert difference(wanted, run_program(result, tokens(), plan), 0.0).max_relative < 1e-4

@@ -17,7 +17,7 @@ from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import first_diverging_layer, program_layers
 from edgec.exporter.parity.execution import call_plan, run_artifact, run_program
 from edgec.exporter.parity.ladder import Stage, gate, lowering_rung, quality_rung
-from edgec.exporter.parity.metrics import difference
+from edgec.exporter.parity.metrics import difference, tie_margin
 from edgec.exporter.program import Effect, Interface, Program
 from edgec.passes.contract import clone, nodes_of, run_pass
 from edgec.passes.kv_cache import KvCache
@@ -138,6 +138,40 @@ def test_kl_is_that_of_the_formula() -> None:
     p, q = torch.tensor([0.7, 0.2, 0.1]), torch.tensor([0.5, 0.3, 0.2])
     gap = difference(p.log()[None], q.log()[None], 0.0)
     assert gap.kl_mean == pytest.approx(float((p * (p / q).log()).sum()), abs=1e-6)
+
+
+def near_ties(noise: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """Logits as random weights give them, close together, and the same with noise."""
+    generator = torch.Generator().manual_seed(3)
+    reference = torch.randn(64, 20_000, generator=generator)
+    return reference, reference + noise * torch.randn(reference.shape, generator=generator)
+
+
+def test_a_flip_counts_where_the_margin_is_wider_than_the_noise() -> None:
+    reference, candidate = near_ties(0.11)
+    fixed, scaled = (difference(reference, candidate, 0.1, widest) for widest in (0.0, tie_margin(0.01)))
+    # Noise of 0.11 on each logit is 0.006 nats: half of the margins are narrower than what it may swap.
+    assert scaled.kl_mean == pytest.approx(0.11**2 / 2, rel=0.1)
+    assert fixed.top1_agreement < 0.97 <= scaled.top1_agreement
+    assert 0.3 < scaled.epsilon < tie_margin(0.01)
+    assert 0 < scaled.decided < 64
+
+
+def test_noise_excuses_no_flip_beyond_the_budget() -> None:
+    reference, candidate = near_ties(1.0)
+    gap = difference(reference, candidate, 0.1, tie_margin(0.01))
+    assert gap.epsilon == tie_margin(0.01)
+    assert gap.top1_agreement < 0.97
+
+
+def test_noise_at_few_positions_excuses_no_flip_at_others() -> None:
+    reference = torch.zeros(40, 50)
+    reference[:, 0] = 0.4
+    candidate = reference.clone()
+    candidate[:5, 1] = 1.0
+    gap = difference(reference, candidate, 0.1, tie_margin(0.01))
+    assert gap.epsilon == 0.1
+    assert gap.top1_agreement == 35 / 40
 
 
 def test_a_flip_within_epsilon_is_no_disagreement() -> None:

@@ -43,9 +43,13 @@ def test_a_plan_never_writes_behind_the_slots(length: int) -> None:
 
 @pytest.mark.parametrize("length", [2, 3, 9, 40, 64, 65, 71, 72])
 def test_a_plan_executes_prefill_however_short_it_is(length: int) -> None:
-    sizes = [call.size for call in static_plan(length, min(64, length))]
+    chunk = min(64, length)
+    calls = static_plan(length, chunk)
+    sizes = [call.size for call in calls]
+    whole = [call for call in calls if call.size == chunk]
+    assert whole == calls[-1:] and whole[0].start == 0
     assert sizes[0] > 1
-    assert sizes[1:] == [1] * (len(sizes) - 1)
+    assert sizes[1:-1] == [1] * (len(sizes) - 2)
     assert len(sizes) > 1 or length == 2
 
 
@@ -59,7 +63,7 @@ def test_padding_lies_behind_the_last_row() -> None:
 
 
 def test_a_short_context_still_has_a_padded_chunk_and_single_tokens() -> None:
-    assert [call.size for call in static_plan(128, 64)] == [40] + [1] * 32
+    assert [call.size for call in static_plan(128, 64)] == [40] + [1] * 32 + [64]
 
 
 def test_tokens_at_any_position_become_calls() -> None:
@@ -94,5 +98,15 @@ def test_a_text_too_short_for_both_methods_is_refused() -> None:
     with pytest.raises(InputError, match="E409"):
         make_probe(Words(), 50, 128, 64, 1, "one two", static=True)
     probe = make_probe(Words(), 50, 128, 64, 1, "a b c d e f g h i j", static=True)
-    assert [call.size for call in probe.plan] == [2] + [1] * 8
-    assert make_probe(Words(), 50, 128, 64, 1, "one two").tokens == (3, 3)
+    assert [call.size for call in probe.plan] == [2] + [1] * 8 + [10]
+    with pytest.raises(InputError, match="E409"):
+        make_probe(Words(), 50, 128, 64, 1, "one two")
+
+
+@pytest.mark.parametrize("window", [100, 130, 1000])
+def test_single_tokens_come_after_the_end_of_a_window(window: int) -> None:
+    for chunk in (1, 64, 128):
+        plan = make_probe(None, 50, 2048, chunk, 1, None, window=window, static=True).plan
+        after = [call for call in plan if call.start >= window]
+        assert sum(call.size == 1 for call in after) >= 8
+        assert any(call.start < window < call.start + call.size or call.start == window for call in plan)
