@@ -47,7 +47,7 @@ def test_a_plan_executes_prefill_however_short_it_is(length: int) -> None:
     calls = static_plan(length, chunk)
     sizes = [call.size for call in calls]
     whole = [call for call in calls if call.size == chunk]
-    assert whole == calls[-1:] and whole[0].start == 0
+    assert whole == [calls[-1]] and whole[0].start == 0
     assert sizes[0] > 1
     assert sizes[1:-1] == [1] * (len(sizes) - 2)
     assert len(sizes) > 1 or length == 2
