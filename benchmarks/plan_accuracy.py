@@ -16,7 +16,7 @@ from math import exp, log
 
 from edgec.devices.calibration import observations
 from edgec.devices.held_out import UNITS, Miss, nested_misses, speed
-from edgec.devices.roofline import roof
+from edgec.devices.roof import roof
 
 GOALS = {"decode cpu": 0.25, "decode gpu": 0.25, "decode npu": 0.50, "prefill": 0.35}
 
@@ -48,7 +48,7 @@ def accuracy(leave_out: str = "chip") -> dict[str, Score]:
     groups += [("decode", decode), *((f"prefill {unit}", _of_unit(prefill, unit)) for unit in UNITS)]
     groups.append(("prefill", prefill))
     plain = dict(_plain_errors("decode", decode, leave_out)) | dict(_plain_errors("prefill", prefill, leave_out))
-    phones = [(f"{name}, phones", [m for m in found if not m.observation.laptop]) for name, found in groups]
+    phones = [(f"{name}, phones", [m for m in found if not m.observation.workload.laptop]) for name, found in groups]
     return {name: _score(name, found, plain) for name, found in [*groups, *phones]}
 
 
