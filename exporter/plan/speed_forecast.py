@@ -13,7 +13,7 @@ from edgec.devices.workload import Workload, fastest_four_hz
 from edgec.exporter.plan.footprint import kv_bytes
 from edgec.exporter.plan.parameters import Kind, Parameter
 from edgec.exporter.plan.shared_layers import prompt_layers, prompt_share
-from edgec.exporter.spec import ModelSpec
+from edgec.exporter.spec import LayerSpec, ModelSpec
 
 _SOFTWARE = {
     "xnnpack": ("executorch", "xnnpack"),
@@ -28,7 +28,7 @@ _STATIC = ("coreml", "coreai", "qnn", "qnn_delegate")
 """Backends whose artifacts have static shapes: every call goes over the whole cache."""
 
 _ATTENTION_COST = {"xnnpack": 1.0}
-"""edgec's own kernel on CPUs: 512 tokens take 4.0 times as long as 128 (docs/kernels.md); the usual cost elsewhere."""
+"""edgec's own kernel on CPUs, where 512 tokens were measured to take 4.0 times as long as 128; else the usual cost."""
 
 _REACH = 2.0
 """How far, as a factor, a model may lie outside the sizes that were measured and still get an estimate."""
@@ -139,11 +139,16 @@ def _workload(task: Task, target: Target) -> Workload | None:
 
 def _attention_operations(task: Task, backend: str) -> float:
     """Of one token of the prompt: scores and values against every token that it attends to."""
-    whole = task.context if backend in _STATIC else task.prompt_tokens / 2
-    attended = (
-        layer.heads * layer.head_dim * min(whole, layer.window or whole) for layer in prompt_layers(task.spec)
-    )
+    attended = (layer.heads * layer.head_dim * _attended(task, backend, layer) for layer in prompt_layers(task.spec))
     return 4 * sum(attended) * _ATTENTION_COST.get(backend, USUAL_ATTENTION_COST)
+
+
+def _attended(task: Task, backend: str, layer: LayerSpec) -> float:
+    """Tokens, on average; in static shapes a window is a mask over the whole cache."""
+    if backend in _STATIC:
+        return task.context
+    half = task.prompt_tokens / 2
+    return min(half, layer.window or half)
 
 
 def _limits(work: Workload, target: Target) -> Iterator[str]:
