@@ -90,6 +90,7 @@ def _workload(row: Mapping[str, str]) -> Workload:
         chip=row["chip"],
         npu=chip.get("hexagon", chip["family"]),
         device=row["device"],
+        driver=row["chip"] if row["unit"] in chip.get("driver_limited", ()) else "",
         laptop=chip["kind"] == "laptop",
         model=row["decoder"],
         layers=int(shape["layers"]),

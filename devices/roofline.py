@@ -57,9 +57,13 @@ GROUPS: dict[str, tuple[tuple[str, ...], ...]] = {
     "software": (("kernels",), ("runtime",), ("vendor", "kernels"), ("chip", "kernels")),
     "hardware": (("vendor",), ("family",), ("chip",), ("npu",), ("device",)),
     "model": (("model",), ("model", "chip")),
+    "driver": (("driver",),),
 }
 
 _LEVEL_VARIANCE = 4.0
+
+_DRIVER_SPREAD = 0.5
+"""Of a chip whose driver limits the unit: nothing else says by how much, so its own rows decide."""
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,12 @@ _SLOPES: dict[tuple[str, str], tuple[Feature, ...]] = {
 def prior_covariance(quantity: str, unit: str, left: Sequence[Workload], right: Sequence[Workload]) -> Floats:
     """How alike the shares of two lists of workloads are expected to be, [len(left), len(right)]."""
     spread = SPREADS[quantity, unit]
-    kinds = {"software": spread.software, "hardware": spread.hardware, "model": spread.model}
+    kinds = {
+        "software": spread.software,
+        "hardware": spread.hardware,
+        "model": spread.model,
+        "driver": _DRIVER_SPREAD,
+    }
     same = sum(width**2 * _same(group, left, right) for kind, width in kinds.items() for group in GROUPS[kind])
     lines = sum(np.outer([slope(a) for a in left], [slope(b) for b in right]) for slope in _SLOPES[quantity, unit])
     return np.asarray(_LEVEL_VARIANCE + same + spread.slope**2 * lines, dtype=np.float64)

@@ -16,6 +16,7 @@ class Workload:
         runtime: the software (``executorch``, ``litert``, ``llama.cpp``, ...).
         kernels: the kernel library under it; ExecuTorch and LiteRT share ``xnnpack`` on the CPU.
         npu: generation of the NPU, or the chip's family where it is unknown.
+        driver: the chip, where its driver and not the memory limits the unit; empty elsewhere.
         laptop: the machine is a laptop or desktop; its ranges are those of laptops.
         model: the decoder, whatever its weights are rounded to.
         layers: its layers.
@@ -40,6 +41,7 @@ class Workload:
     chip: str
     npu: str
     device: str
+    driver: str
     laptop: bool
     model: str
     layers: int

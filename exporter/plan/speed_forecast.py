@@ -120,6 +120,7 @@ def _workload(task: Task, target: Target) -> Workload | None:
         chip=target.chip,
         npu=target.hexagon or family,
         device=target.phone,
+        driver=target.chip if target.unit in target.driver_limited else "",
         laptop=target.kind == "laptop",
         model="the planned model",
         layers=len(task.spec.layers),

@@ -29,6 +29,7 @@ PHONE = Workload(
     chip="snapdragon-8-gen-3",
     npu="V75",
     device="oneplus-12",
+    driver="",
     laptop=False,
     model="a model",
     layers=16,
