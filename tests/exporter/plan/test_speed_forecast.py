@@ -25,7 +25,7 @@ BILLION: dict[str, Any] = {
 TINY = BILLION | {"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128, "vocab_size": 320}
 
 
-def planned(config: dict[str, Any], target: str | Target, **lengths: int) -> Plan:
+def planned(config: dict[str, Any], target: str | Target, **lengths: Any) -> Plan:
     return plan(config, load_target(target) if isinstance(target, str) else target, **lengths)
 
 
