@@ -1,8 +1,8 @@
 """How well `edgec plan` predicts speeds on devices it has not seen: python benchmarks/plan_accuracy.py.
 
-Leaves one chip out at a time (every phone with that chip, so that no twin informs the prediction), predicts its
-published speeds from all others, and prints median errors and how often the stated 80 % range held. `--leave-out
-device` leaves out one phone instead and keeps its twins.
+Leaves one device out at a time, predicts its published speeds from all others, and prints median errors and how often
+the stated 80 % range held. `--leave-out chip` leaves out every device with that chip, so that no twin informs the
+prediction; `--leave-out model` one model on all devices.
 """
 
 from __future__ import annotations
@@ -16,9 +16,14 @@ from math import exp, log
 
 from edgec.devices.calibration import observations
 from edgec.devices.held_out import UNITS, Miss, nested_misses, speed
-from edgec.devices.roofline import roof
+from edgec.devices.roof import roof
 
-GOALS = {"decode cpu": 0.25, "decode gpu": 0.25, "decode npu": 0.50, "prefill": 0.35}
+GOALS = {"decode cpu": 0.25, "decode gpu": 0.25, "decode npu": 0.50, "prefill": 0.35, "prefill, phones": 0.30}
+QUANTITIES = ("decode", "prefill")
+LONG_PROMPT = 1000
+
+_ENOUGH = 3
+"""Rows of one device and its kernels from which a share of its own is computed."""
 
 
 @dataclass(frozen=True)
@@ -30,26 +35,35 @@ class Score:
         coverage: share of measurements inside the stated 80 % range.
         median_factor: the range's typical half width, as the factor from its middle to its ends.
         plain_error: median error of the plainest roofline, one share of the roof per unit (the others' median).
+        own_error: median error if each device's own median share were known for its kernels, which no prediction
+            without the device can be expected to beat; None where no device has enough rows.
     """
 
     name: str
     rows: int
-    chips: int
+    devices: int
     median_error: float
     coverage: float
     median_factor: float
     plain_error: float
+    own_error: float | None
 
 
-def accuracy(leave_out: str = "chip") -> dict[str, Score]:
-    """Scores by group name; "phones" leaves laptops out of the scoring, not of the fit."""
-    decode, prefill = (nested_misses(quantity, observations(), leave_out) for quantity in ("decode", "prefill"))
-    groups = [(f"decode {unit}", _of_unit(decode, unit)) for unit in UNITS]
-    groups += [("decode", decode), *((f"prefill {unit}", _of_unit(prefill, unit)) for unit in UNITS)]
-    groups.append(("prefill", prefill))
-    plain = dict(_plain_errors("decode", decode, leave_out)) | dict(_plain_errors("prefill", prefill, leave_out))
-    phones = [(f"{name}, phones", [m for m in found if not m.observation.laptop]) for name, found in groups]
-    return {name: _score(name, found, plain) for name, found in [*groups, *phones]}
+def accuracy(leave_out: str = "device") -> dict[str, Score]:
+    """Scores by group name; "phones" (and boards) leaves laptops out of the scoring, not of the fit."""
+    found = {quantity: nested_misses(quantity, observations(), leave_out) for quantity in QUANTITIES}
+    groups = [(f"{quantity} {unit}", _of_unit(found[quantity], unit)) for quantity in QUANTITIES for unit in UNITS]
+    every = [*found["decode"], *found["prefill"]]
+    groups += [*found.items(), *((unit, _of_unit(every, unit)) for unit in UNITS)]
+    phones = [(f"{name}, phones", [m for m in group if not m.observation.workload.laptop]) for name, group in groups]
+    long = [m for m in found["prefill"] if (m.observation.prompt_tokens or 0) >= LONG_PROMPT]
+    plain: dict[int, float] = {}
+    own: dict[int, float] = {}
+    for quantity in QUANTITIES:
+        plain |= dict(_plain_errors(quantity, found[quantity], leave_out))
+        own |= dict(_own_errors(quantity, found[quantity]))
+    named = [*groups, *phones, (f"prefill of {LONG_PROMPT:,} tokens or more", long)]
+    return {name: _score(name, misses, plain, own) for name, misses in named}
 
 
 def _of_unit(found: Sequence[Miss], unit: str) -> list[Miss]:
@@ -64,21 +78,35 @@ def _plain_errors(quantity: str, found: Sequence[Miss], leave_out: str) -> Itera
         yield id(miss), abs(exp(statistics.median(others) - share) - 1)
 
 
+def _own_errors(quantity: str, found: Sequence[Miss]) -> Iterator[tuple[int, float]]:
+    """The same where the prediction is the median share of the device itself with the same kernels."""
+    owners = {id(miss): (miss.observation.workload.device, miss.observation.workload.kernels) for miss in found}
+    shares: dict[tuple[str, str], list[float]] = {}
+    for miss in found:
+        shares.setdefault(owners[id(miss)], []).append(_log_share(quantity, miss))
+    for miss in found:
+        own = shares[owners[id(miss)]]
+        if len(own) >= _ENOUGH:
+            yield id(miss), abs(exp(statistics.median(own) - _log_share(quantity, miss)) - 1)
+
+
 def _log_share(quantity: str, miss: Miss) -> float:
     measured = speed(miss.observation, quantity)
     assert measured is not None  # misses are of rows that measured this quantity
     return log(measured / roof(quantity, miss.observation.workload))
 
 
-def _score(name: str, found: Sequence[Miss], plain: Mapping[int, float]) -> Score:
+def _score(name: str, found: Sequence[Miss], plain: Mapping[int, float], own: Mapping[int, float]) -> Score:
+    known = [own[id(miss)] for miss in found if id(miss) in own]
     return Score(
         name=name,
         rows=len(found),
-        chips=len({miss.observation.workload.chip for miss in found}),
+        devices=len({miss.observation.workload.device for miss in found}),
         median_error=statistics.median(miss.relative_error for miss in found),
         coverage=statistics.fmean(miss.covered for miss in found),
         median_factor=exp(statistics.median(miss.width * miss.deviation for miss in found)),
         plain_error=statistics.median(plain[id(miss)] for miss in found),
+        own_error=statistics.median(known) if known else None,
     )
 
 
@@ -87,35 +115,37 @@ def table(scores: dict[str, Score]) -> str:
     heads = (
         "held out",
         "rows",
-        "chips",
+        "devices",
         "median error",
         "goal",
         "80 % range held",
         "typical range",
         "one share per unit",
+        "its own share",
     )
     return "\n".join([f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *map(_line, scores.values())])
 
 
 def _line(score: Score) -> str:
-    goal = GOALS.get(score.name.split(",")[0])
+    goal = GOALS.get(score.name, GOALS.get(score.name.split(",")[0]))
     cells = (
         score.name,
         score.rows,
-        score.chips,
+        score.devices,
         f"{score.median_error:.1%}",
         f"{goal:.0%}" if goal else "",
         f"{score.coverage:.0%}",
         f"×/÷ {score.median_factor:.2f}",
         f"{score.plain_error:.1%}",
+        "" if score.own_error is None else f"{score.own_error:.1%}",
     )
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def by_chip(leave_out: str = "chip") -> str:
+def by_chip(leave_out: str = "device") -> str:
     """Median error and direction per chip, where the median hides the bad ones."""
     lines = ["| chip | quantity | rows | median error | predicted / measured |", "|---|---|---|---|---|"]
-    for quantity in ("decode", "prefill"):
+    for quantity in QUANTITIES:
         found = nested_misses(quantity, observations(), leave_out)
         for key in sorted({_chip_and_unit(miss) for miss in found}):
             lines.append(_chip_line(key, quantity, [miss for miss in found if _chip_and_unit(miss) == key]))
@@ -135,7 +165,7 @@ def _chip_and_unit(miss: Miss) -> tuple[str, str]:
 def main(write: Callable[[str], None] = print) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--leave-out", choices=("chip", "device", "model"), default="chip")
+    parser.add_argument("--leave-out", choices=("device", "chip", "model"), default="device")
     parser.add_argument("--by-chip", action="store_true", help="also the error of every chip")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

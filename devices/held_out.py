@@ -10,9 +10,16 @@ import numpy as np
 
 from edgec.devices.calibration import Observation
 from edgec.devices.roofline import Calibration, Floats, calibrate
+from edgec.devices.workload import Workload
 
 CONFIDENCE = 0.8
 UNITS = ("cpu", "gpu", "npu")
+
+OTHER_KIND_ROWS = 5.0
+"""What laptops count for phones on the same unit, all together, in rows; and phones for laptops."""
+
+OTHER_UNIT_ROWS = 5.0
+"""What the phones of another unit count, all together: they steady the width where a unit has few rows."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +43,14 @@ class Miss:
         return abs(math.exp(-self.log_error) - 1)
 
     @property
+    def score(self) -> float:
+        """The error in deviations."""
+        return abs(self.log_error) / self.deviation
+
+    @property
     def covered(self) -> bool:
         """Whether the stated range holds the measurement."""
-        return abs(self.log_error) <= self.width * self.deviation
+        return self.score <= self.width
 
 
 def speed(observation: Observation, quantity: str) -> float | None:
@@ -75,25 +87,41 @@ def _unit_misses(fit: Calibration, used: Sequence[Observation], leave_out: str) 
     return found
 
 
-def range_width(found: Sequence[Miss]) -> float:
-    """Deviations that hold the stated share of held-out measurements, every chip counting alike.
+def range_width(found: Sequence[Miss], work: Workload) -> float:
+    """Deviations that hold the stated share of the misses of chips, for a range about a workload.
 
-    Laptops are left out: they have many rows that are easy to predict, and a range is asked for phones.
+    A conformal quantile: rows of the same unit and kind of machine count in full, the others as a few rows together.
     """
-    counted = [miss for miss in found if not miss.observation.laptop]
-    names = [miss.observation.workload.chip for miss in counted]
-    weights = np.array([1 / names.count(name) for name in names])
-    scores = np.array([abs(miss.log_error) / miss.deviation for miss in counted])
+    shared = {key: sum(_alike(miss, *key) for miss in found) for key in {_kind(miss.observation) for miss in found}}
+    weights = np.array([_weight(_kind(miss.observation), work, shared) for miss in found])
+    scores = np.array([miss.score for miss in found])
     order = np.argsort(scores)
     reached = np.cumsum(weights[order]) / weights.sum()
     return float(scores[order][np.searchsorted(reached, CONFIDENCE)])
 
 
+def _kind(observation: Observation) -> tuple[str, bool]:
+    return observation.workload.unit, observation.workload.laptop
+
+
+def _alike(miss: Miss, unit: str, laptop: bool) -> bool:
+    return _kind(miss.observation) == (unit, laptop)
+
+
+def _weight(kind: tuple[str, bool], work: Workload, shared: dict[tuple[str, bool], int]) -> float:
+    unit, laptop = kind
+    if unit == work.unit:
+        return 1.0 if laptop == work.laptop else min(1.0, OTHER_KIND_ROWS / shared[kind])
+    return 0.0 if laptop else OTHER_UNIT_ROWS / shared[kind]
+
+
 def nested_misses(quantity: str, rows: Sequence[Observation], leave_out: str = "chip") -> list[Miss]:
-    """:func:`misses` with range widths that were found without the left-out device, too."""
-    widths: dict[str, float] = {}
-    for name in dict.fromkeys(getattr(row.workload, leave_out) for row in rows):
-        others = [row for row in rows if getattr(row.workload, leave_out) != name]
-        widths[name] = range_width(misses(quantity, others, leave_out))
+    """:func:`misses` with the range widths that would be stated without what is left out."""
     found = misses(quantity, rows, leave_out)
-    return [replace(miss, width=widths[getattr(miss.observation.workload, leave_out)]) for miss in found]
+    names = dict.fromkeys(getattr(miss.observation.workload, leave_out) for miss in found)
+    scored: list[Miss] = []
+    for name in names:
+        others = misses(quantity, [row for row in rows if getattr(row.workload, leave_out) != name])
+        own = [miss for miss in found if getattr(miss.observation.workload, leave_out) == name]
+        scored += [replace(miss, width=range_width(others, miss.observation.workload)) for miss in own]
+    return scored

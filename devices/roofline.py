@@ -1,10 +1,9 @@
 """Tokens per second from a roofline, calibrated on published speeds.
 
-The roof is physics: decode reads all weights once per token, prefill multiplies them once per token. What share of its
-roof a device reaches is learnt by Bayesian regression (a Gaussian process with a linear kernel): a constant, slopes in
-the logarithms of bits, size, bandwidth and clock, and one effect each for kernels, runtime, vendor, chip family, chip,
-device and model. Every effect has the same prior width per unit, so a group with few rows is shrunk towards its
-parents, and a chip nobody has measured is predicted from its family with the family's spread as uncertainty.
+The roof is physics (``roof.py``). What share of it a device reaches is learnt by Bayesian regression (a Gaussian
+process with a linear kernel): a constant, slopes in the logarithms of bits, size, bandwidth, clock and cores, and one
+effect each for what is in ``GROUPS``. Effects of one kind share a prior width, so a group with few rows is shrunk
+towards its parents, and a chip nobody has measured is predicted from its family, with the family's spread.
 """
 
 from __future__ import annotations
@@ -17,39 +16,54 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgec.devices.roof import REFERENCE_HZ, roof
 from edgec.devices.workload import Workload
 
 Floats = NDArray[np.float64]
 
-DISPATCH_S = 1e-3
-"""Seconds every decoded token costs beside reading weights (dispatch, synchronisation, sampling)."""
 
-NOISE = 0.2
-"""Standard deviation, in log units, of the same setup published twice (112 to 167 tokens/s on one iPhone 17 Pro)."""
+@dataclass(frozen=True)
+class Spread:
+    """Prior standard deviations, in log units.
 
-GROUPS: tuple[tuple[str, ...], ...] = (
-    ("kernels",),
-    ("runtime",),
-    ("vendor",),
-    ("family",),
-    ("chip",),
-    ("chip", "runtime"),
-    ("device",),
-    ("model",),
-    ("model", "chip"),
-)
+    Attributes:
+        software: of every effect of runtimes and kernels, also of kernels on a vendor's or on one chip.
+        hardware: of every effect of vendor, family, chip, NPU generation and device.
+        model: of every effect of the decoder, also on one chip.
+        slope: of every slope.
+    """
+
+    software: float
+    hardware: float
+    model: float
+    slope: float
+
 
 SPREADS = {
-    ("decode", "cpu"): 0.3,
-    ("decode", "gpu"): 0.2,
-    ("decode", "npu"): 0.4,
-    ("prefill", "cpu"): 0.3,
-    ("prefill", "gpu"): 0.5,
-    ("prefill", "npu"): 0.4,
+    ("decode", "cpu"): Spread(software=0.1, hardware=0.15, model=0.1, slope=0.1),
+    ("decode", "gpu"): Spread(software=0.1, hardware=0.1, model=0.1, slope=0.15),
+    ("decode", "npu"): Spread(software=0.15, hardware=0.15, model=0.3, slope=0.15),
+    ("prefill", "cpu"): Spread(software=0.15, hardware=0.2, model=0.1, slope=0.1),
+    ("prefill", "gpu"): Spread(software=0.3, hardware=0.1, model=0.4, slope=0.1),
+    ("prefill", "npu"): Spread(software=0.45, hardware=0.15, model=0.5, slope=0.25),
 }
-"""Prior standard deviation of every effect and slope, in log units: round numbers, not fitted."""
+"""Of greatest marginal likelihood over all rows, rounded to 0.05, at least 0.1; but models in prefill on NPUs: 0.5
+for 0.3, so that ranges hold for models nobody measured there, too."""
+
+NOISE = 0.2
+"""The same, of the same setup published twice (112 to 167 tokens/s on one iPhone 17 Pro)."""
+
+GROUPS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "software": (("kernels",), ("runtime",), ("vendor", "kernels"), ("chip", "kernels")),
+    "hardware": (("vendor",), ("family",), ("chip",), ("npu",), ("device",)),
+    "model": (("model",), ("model", "chip")),
+    "driver": (("driver",),),
+}
 
 _LEVEL_VARIANCE = 4.0
+
+_DRIVER_SPREAD = 0.5
+"""Of a chip whose driver limits the unit: nothing else says by how much, so its own rows decide."""
 
 
 @dataclass(frozen=True)
@@ -94,23 +108,6 @@ def predict(calibration: Calibration, work: Workload) -> tuple[float, float]:
     return math.log(roof(quantity, work)) + float(mean), math.sqrt(float(variance))
 
 
-def roof(quantity: str, work: Workload) -> float:
-    """Tokens per second at full use; for prefill in arbitrary units, since no trustworthy peak is published."""
-    if quantity == "decode":
-        return 1 / (work.weight_bytes / work.bandwidth_bytes_per_s + DISPATCH_S)
-    return _operations_per_s(work) / (2 * work.parameters)
-
-
-def _operations_per_s(work: Workload) -> float:
-    """CPU: clock times width of the integer dot product. GPU and NPU: one scale for all (see docs/plan.md)."""
-    if work.unit != "cpu":
-        return 1e12
-    return (work.core_hz or _REFERENCE_HZ) * 100 * (1 if work.int8_matmul else 0.5)
-
-
-_REFERENCE_HZ = 13e9
-"""Four fast cores of a 2024 phone; the centre of the clock feature, and the value of an unknown clock."""
-
 Feature = Callable[[Workload], float]
 
 
@@ -122,8 +119,8 @@ def _log_bytes(work: Workload) -> float:
     return math.log(work.weight_bytes / 1e9)
 
 
-def _log_parameters(work: Workload) -> float:
-    return math.log(work.parameters / 1e9)
+def _log_prompt_parameters(work: Workload) -> float:
+    return math.log(work.prompt_parameters / 1e9)
 
 
 def _log_bandwidth(work: Workload) -> float:
@@ -131,7 +128,7 @@ def _log_bandwidth(work: Workload) -> float:
 
 
 def _log_clock(work: Workload) -> float:
-    return math.log((work.core_hz or _REFERENCE_HZ) / _REFERENCE_HZ)
+    return math.log((work.core_hz or REFERENCE_HZ) / REFERENCE_HZ)
 
 
 def _log_gpu_cores(work: Workload) -> float:
@@ -142,17 +139,24 @@ _SLOPES: dict[tuple[str, str], tuple[Feature, ...]] = {
     ("decode", "cpu"): (_log_bits, _log_bytes, _log_bandwidth, _log_clock),
     ("decode", "gpu"): (_log_bits, _log_bytes, _log_bandwidth),
     ("decode", "npu"): (_log_bits, _log_bytes, _log_bandwidth),
-    ("prefill", "cpu"): (_log_bits, _log_parameters, _log_bandwidth, _log_clock),
-    ("prefill", "gpu"): (_log_bits, _log_parameters, _log_bandwidth, _log_gpu_cores),
-    ("prefill", "npu"): (_log_bits, _log_parameters, _log_bandwidth),
+    ("prefill", "cpu"): (_log_bits, _log_prompt_parameters, _log_bandwidth, _log_clock),
+    ("prefill", "gpu"): (_log_bits, _log_prompt_parameters, _log_bandwidth, _log_gpu_cores),
+    ("prefill", "npu"): (_log_bits, _log_prompt_parameters, _log_bandwidth),
 }
 
 
 def prior_covariance(quantity: str, unit: str, left: Sequence[Workload], right: Sequence[Workload]) -> Floats:
     """How alike the shares of two lists of workloads are expected to be, [len(left), len(right)]."""
-    same = sum(_same(group, left, right) for group in GROUPS)
+    spread = SPREADS[quantity, unit]
+    kinds = {
+        "software": spread.software,
+        "hardware": spread.hardware,
+        "model": spread.model,
+        "driver": _DRIVER_SPREAD,
+    }
+    same = sum(width**2 * _same(group, left, right) for kind, width in kinds.items() for group in GROUPS[kind])
     lines = sum(np.outer([slope(a) for a in left], [slope(b) for b in right]) for slope in _SLOPES[quantity, unit])
-    return np.asarray(_LEVEL_VARIANCE + SPREADS[quantity, unit] ** 2 * (same + lines), dtype=np.float64)
+    return np.asarray(_LEVEL_VARIANCE + same + spread.slope**2 * lines, dtype=np.float64)
 
 
 def _same(group: tuple[str, ...], left: Sequence[Workload], right: Sequence[Workload]) -> Floats:

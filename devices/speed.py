@@ -7,7 +7,7 @@ from functools import cache
 
 from edgec.devices.calibration import observations
 from edgec.devices.estimate import Range
-from edgec.devices.held_out import CONFIDENCE, calibrated, misses, range_width
+from edgec.devices.held_out import CONFIDENCE, Miss, calibrated, misses, range_width
 from edgec.devices.roofline import Calibration, predict
 from edgec.devices.workload import Workload
 
@@ -28,9 +28,19 @@ def calibrated_parameters(quantity: str, unit: str) -> tuple[float, float]:
     return min(sizes), max(sizes)
 
 
+def reading_bytes_per_s(chip: str, unit: str) -> tuple[float, float]:
+    """Least and most that published decoding on a unit of a chip read: weights and cache times tokens per second."""
+    rates = [
+        (row.workload.weight_bytes + row.workload.cache_bytes) * row.decode_tokens_per_s
+        for row in observations()
+        if row.decode_tokens_per_s is not None and (row.workload.chip, row.workload.unit) == (chip, unit)
+    ]
+    return min(rates), max(rates)
+
+
 def _speed(quantity: str, work: Workload) -> Range:
     mean, deviation = predict(_calibration(quantity, work.unit), work)
-    half = _width(quantity) * deviation
+    half = range_width(_misses(quantity), work) * deviation
     return Range(math.exp(mean - half), math.exp(mean), math.exp(mean + half), CONFIDENCE)
 
 
@@ -40,5 +50,5 @@ def _calibration(quantity: str, unit: str) -> Calibration:
 
 
 @cache
-def _width(quantity: str) -> float:
-    return range_width(misses(quantity, observations()))
+def _misses(quantity: str) -> tuple[Miss, ...]:
+    return tuple(misses(quantity, observations()))

@@ -34,7 +34,10 @@ class Target:
         export_supported: whether ``edgec export`` makes it today.
         app_limit_bytes: what the system grants one app, without an entitlement.
         app_limit_entitled_bytes: the same with the increased-memory-limit entitlement (iOS).
+        kind: ``phone``, ``board`` or ``laptop`` (also desktops); None where the chip is unknown.
         core_clocks_hz: (cores, clock) per cluster, fastest first.
+        gpu_matrix_units: each core of the GPU has matrix units.
+        driver_limited: units that read far less than the memory delivers, whatever the model.
         released: year and month of its launch.
         newest_os: the newest system that it is known to run.
         hexagon: generation of Qualcomm's NPU, e.g. ``V79``.
@@ -56,6 +59,7 @@ class Target:
     chip_name: str | None = None
     vendor: str | None = None
     family: str | None = None
+    kind: str | None = None
     memory_bytes: int | None = None
     app_limit_bytes: int | None = None
     app_limit_entitled_bytes: int | None = None
@@ -64,8 +68,10 @@ class Target:
     instruction_set: tuple[str, ...] | None = None
     gpu: str | None = None
     gpu_cores: int | None = None
+    gpu_matrix_units: bool = False
     gpu_fp32_flops_per_s: float | None = None
     npu_ops_per_s: float | None = None
+    driver_limited: tuple[str, ...] = ()
     hexagon: str | None = None
     soc_model: int | None = None
     released: str | None = None
@@ -163,6 +169,7 @@ def _build(name: str, phone: str, row: Mapping[str, Any]) -> Target:
 _FIGURES = (
     "vendor",
     "family",
+    "kind",
     "memory_bytes",
     "app_limit_bytes",
     "app_limit_entitled_bytes",
@@ -171,8 +178,10 @@ _FIGURES = (
     "instruction_set",
     "gpu",
     "gpu_cores",
+    "gpu_matrix_units",
     "gpu_fp32_flops_per_s",
     "npu_ops_per_s",
+    "driver_limited",
     "hexagon",
     "soc_model",
     "released",

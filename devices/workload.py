@@ -15,12 +15,22 @@ class Workload:
         unit: ``cpu``, ``gpu`` or ``npu``.
         runtime: the software (``executorch``, ``litert``, ``llama.cpp``, ...).
         kernels: the kernel library under it; ExecuTorch and LiteRT share ``xnnpack`` on the CPU.
+        npu: generation of the NPU, or the chip's family where it is unknown.
+        driver: the chip, where its driver and not the memory limits the unit; empty elsewhere.
+        laptop: the machine is a laptop or desktop; its ranges are those of laptops.
+        model: the decoder, whatever its weights are rounded to.
+        layers: its layers.
         parameters: all of the model's, tied ones once.
+        prompt_parameters: of the matrices that every token of a prompt is multiplied with.
         weight_bytes: bytes of weights that one decoded token reads.
+        cache_bytes: bytes of keys and values that one decoded token reads.
+        attention_operations: of attention, per token of the prompt, as many operations of a matrix as cost the same.
+        tokens_at_once: tokens of a prompt that one call takes, so that weights are read once for all of them.
         bandwidth_bytes_per_s: the memory's peak.
         core_hz: summed clock of the four fastest cores, or None when unknown.
         int8_matmul: whether the CPU has the i8mm instructions.
         gpu_cores: cores of an Apple GPU, or None.
+        gpu_matrix_units: whether each core of the GPU has matrix units.
     """
 
     unit: str
@@ -29,14 +39,23 @@ class Workload:
     vendor: str
     family: str
     chip: str
+    npu: str
     device: str
+    driver: str
+    laptop: bool
     model: str
+    layers: int
     parameters: float
+    prompt_parameters: float
     weight_bytes: float
+    cache_bytes: float
+    attention_operations: float
+    tokens_at_once: float
     bandwidth_bytes_per_s: float
     core_hz: float | None
     int8_matmul: bool
     gpu_cores: float | None
+    gpu_matrix_units: bool
 
 
 def fastest_four_hz(clusters: Sequence[Sequence[float]] | None) -> float | None:

@@ -14,11 +14,11 @@ from typing import Any
 from edgec.devices.estimate import Range
 from edgec.devices.targets import Target
 from edgec.errors import InputError
-from edgec.exporter.plan.footprint import Footprint, Widths, footprint, kv_bytes
+from edgec.exporter.plan.footprint import Footprint, Widths, footprint
 from edgec.exporter.plan.memory_fit import WORTH_SHRINKING, Proposal, Verdict, judge, smaller
 from edgec.exporter.plan.parameters import Parameter, effective_config, macs_per_token, parameters
-from edgec.exporter.plan.shared_layers import prompt_share, without_shared
-from edgec.exporter.plan.speed_forecast import Speeds, forecast
+from edgec.exporter.plan.shared_layers import without_shared
+from edgec.exporter.plan.speed_forecast import Speeds, Task, forecast
 from edgec.exporter.spec import ModelSpec, model_spec
 from edgec.passes.kv_donors import shared_spec
 
@@ -94,8 +94,8 @@ def plan(
     needs = partial(_footprint, listed, spec, target)
     found = needs(widths, context)
     verdict, entitled = _verdicts(found.peak_bytes, target)
-    cache = kv_bytes(spec, widths.kv_bits, prompt_tokens)
-    speeds = forecast(listed, target, found.read_bytes, cache, prompt_tokens, prompt_share(listed, spec))
+    at_once = min(PREFILL_CHUNK, prompt_tokens)
+    task = Task(spec, listed, found.read_bytes, widths.kv_bits, prompt_tokens, at_once, context)
     return Plan(
         target=target,
         widths=widths,
@@ -106,7 +106,7 @@ def plan(
         footprint=found,
         verdict=verdict,
         verdict_entitled=entitled,
-        speeds=speeds,
+        speeds=forecast(task, target),
         smaller=smaller(widths, target, context, needs) if verdict in WORTH_SHRINKING else None,
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from edgec.exporter.plan.parameters import Kind, Parameter
-from edgec.exporter.spec import ModelSpec
+from edgec.exporter.spec import LayerSpec, ModelSpec
 
 _LAYER = re.compile(r"\blayers\.(\d+)\.")
 _OWN_KEYS = re.compile(r"\.(k_proj|v_proj|k_norm|v_norm)\.")
@@ -42,13 +42,19 @@ def layer_of(parameter: Parameter) -> int | None:
     return int(found[1]) if found else None
 
 
+def prompt_layers(spec: ModelSpec) -> tuple[LayerSpec, ...]:
+    """The layers that every token of a prompt goes through: those up to the last one that holds a cache."""
+    last = max(layer.index for layer in spec.layers if layer.kv_donor is None)
+    return tuple(layer for layer in spec.layers if layer.index <= last)
+
+
 def prompt_share(listed: Sequence[Parameter], spec: ModelSpec) -> float:
     """The share (0..1) of the matrices' work that every token of a prompt needs; the rest runs for the last one only.
 
     Layers behind the last one that holds a cache serve no later token (``passes/prefill_skip.py``). The vocabulary
     matrix is in neither part.
     """
-    last = max(layer.index for layer in spec.layers if layer.kv_donor is None)
+    last = prompt_layers(spec)[-1].index
     work = [(layer_of(p), p.count * p.active) for p in listed if p.kind is Kind.LINEAR]
     whole = sum(count for _, count in work)
     return sum(count for layer, count in work if layer is None or layer <= last) / whole if whole else 1.0

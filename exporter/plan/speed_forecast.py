@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from edgec.devices.calibration import USUAL_ATTENTION_COST
 from edgec.devices.estimate import Range
-from edgec.devices.speed import calibrated_parameters, decode_tokens_per_s, prefill_tokens_per_s
+from edgec.devices.speed import calibrated_parameters, decode_tokens_per_s, prefill_tokens_per_s, reading_bytes_per_s
 from edgec.devices.targets import Target
 from edgec.devices.workload import Workload, fastest_four_hz
+from edgec.exporter.plan.footprint import kv_bytes
 from edgec.exporter.plan.parameters import Kind, Parameter
+from edgec.exporter.plan.shared_layers import prompt_layers, prompt_share
+from edgec.exporter.spec import LayerSpec, ModelSpec
 
 _SOFTWARE = {
     "xnnpack": ("executorch", "xnnpack"),
@@ -19,6 +23,12 @@ _SOFTWARE = {
     "qnn": ("qnn", "qnn"),
 }
 """backend -> runtime and kernels, as the calibration names them."""
+
+_STATIC = ("coreml", "coreai", "qnn", "qnn_delegate")
+"""Backends whose artifacts have static shapes: every call goes over the whole cache."""
+
+_ATTENTION_COST = {"xnnpack": 1.0}
+"""edgec's own kernel on CPUs, where 512 tokens were measured to take 4.0 times as long as 128; else the usual cost."""
 
 _REACH = 2.0
 """How far, as a factor, a model may lie outside the sizes that were measured and still get an estimate."""
@@ -40,36 +50,41 @@ class Speeds:
     notes: tuple[str, ...]
 
 
-def forecast(
-    listed: Sequence[Parameter],
-    target: Target,
-    read_bytes: int,
-    cache_bytes: int,
-    prompt_tokens: int,
-    prompt_share: float = 1.0,
-) -> Speeds:
-    """Estimate a decoder's speeds.
+@dataclass(frozen=True)
+class Task:
+    """What is asked of a decoder.
 
-    Args:
+    Attributes:
+        spec: its layers.
         listed: its parameters.
-        target: needs a known memory bandwidth.
         read_bytes: weights that one decoded token reads.
-        cache_bytes: KV cache that the token after the prompt reads.
+        kv_bits: of cached keys and values.
         prompt_tokens: length of the prompt.
-        prompt_share: share (0..1) of the matrices' work that a prompt's tokens need, all but the last.
+        call_tokens: tokens of it that one call takes.
+        context: tokens the cache has room for.
     """
-    work = _workload(listed, target, read_bytes)
+
+    spec: ModelSpec
+    listed: Sequence[Parameter]
+    read_bytes: int
+    kv_bits: int
+    prompt_tokens: int
+    call_tokens: int
+    context: int
+
+
+def forecast(task: Task, target: Target) -> Speeds:
+    """Estimate a decoder's speeds on a target, which needs a known memory bandwidth."""
+    work = _workload(task, target)
     if work is None:
         return Speeds(None, None, None, (f"speeds are unavailable: {_lacking(target)}",))
     beyond = {quantity: _beyond(quantity, work) for quantity in ("prefill", "decode")}
-    prefill = None if beyond["prefill"] else prefill_tokens_per_s(work).scaled(1 / prompt_share)
-    # The cache is read like weights, once per token.
-    share = read_bytes / (read_bytes + cache_bytes)
+    prefill = None if beyond["prefill"] else prefill_tokens_per_s(work)
     return Speeds(
         prefill_tokens_per_s=prefill,
-        ttft_ms=prefill.inverted(1000 * prompt_tokens) if prefill else None,
-        decode_tokens_per_s=None if beyond["decode"] else decode_tokens_per_s(work).scaled(share),
-        notes=(*filter(None, beyond.values()), *_assumptions(target)),
+        ttft_ms=prefill.inverted(1000 * task.prompt_tokens) if prefill else None,
+        decode_tokens_per_s=None if beyond["decode"] else decode_tokens_per_s(work),
+        notes=(*filter(None, beyond.values()), *_assumptions(target), *_limits(work, target)),
     )
 
 
@@ -89,26 +104,63 @@ def _beyond(quantity: str, work: Workload) -> str:
     return f"{quantity} speed is unavailable: on this kind of unit it was calibrated on {measured}"
 
 
-def _workload(listed: Sequence[Parameter], target: Target, read_bytes: int) -> Workload | None:
+def _workload(task: Task, target: Target) -> Workload | None:
     bandwidth, software = target.bandwidth_bytes_per_s, _SOFTWARE.get(target.backend)
     if bandwidth is None or target.chip is None or software is None:
         return None
+    matrices = sum(p.count * p.active for p in task.listed if p.kind is Kind.LINEAR)
+    family = target.family or "unknown"
+    static = target.backend in _STATIC
     return Workload(
         unit=target.unit,
         runtime=software[0],
         kernels=software[1],
         vendor=target.vendor or "unknown",
-        family=target.family or "unknown",
+        family=family,
         chip=target.chip,
+        npu=target.hexagon or family,
         device=target.phone,
+        driver=target.chip if target.unit in target.driver_limited else "",
+        laptop=target.kind == "laptop",
         model="the planned model",
-        parameters=sum(p.count * p.active for p in listed if p.kind is not Kind.EMBEDDING),
-        weight_bytes=read_bytes,
+        layers=len(task.spec.layers),
+        parameters=sum(p.count * p.active for p in task.listed if p.kind is not Kind.EMBEDDING),
+        prompt_parameters=matrices * prompt_share(task.listed, task.spec),
+        weight_bytes=task.read_bytes,
+        cache_bytes=kv_bytes(task.spec, task.kv_bits, task.context if static else task.prompt_tokens),
+        attention_operations=_attention_operations(task, target.backend),
+        tokens_at_once=task.call_tokens,
         bandwidth_bytes_per_s=bandwidth,
         core_hz=fastest_four_hz(target.core_clocks_hz),
         int8_matmul="i8mm" in (target.instruction_set or ()),
         gpu_cores=target.gpu_cores,
+        gpu_matrix_units=target.gpu_matrix_units,
     )
+
+
+def _attention_operations(task: Task, backend: str) -> float:
+    """Of one token of the prompt: scores and values against every token that it attends to."""
+    attended = (layer.heads * layer.head_dim * _attended(task, backend, layer) for layer in prompt_layers(task.spec))
+    return 4 * sum(attended) * _ATTENTION_COST.get(backend, USUAL_ATTENTION_COST)
+
+
+def _attended(task: Task, backend: str, layer: LayerSpec) -> float:
+    """Tokens, on average; in static shapes a window is a mask over the whole cache."""
+    if backend in _STATIC:
+        return task.context
+    half = task.prompt_tokens / 2
+    return min(half, layer.window or half)
+
+
+def _limits(work: Workload, target: Target) -> Iterator[str]:
+    """Where the driver holds the unit back, whatever the memory could deliver."""
+    if target.unit in target.driver_limited:
+        low, high = (value / 1e9 for value in reading_bytes_per_s(work.chip, work.unit))
+        peak = work.bandwidth_bytes_per_s / 1e9
+        yield (
+            f"the driver limits this chip's {work.unit}: where it was measured, it read {low:.0f} to {high:.0f} "
+            f"of the memory's {peak:.0f} GB/s, so more bandwidth does not make it faster"
+        )
 
 
 def _assumptions(target: Target) -> Iterator[str]:

@@ -22,6 +22,8 @@ FIGURES = {
     "gpu_cores",
     "gpu_fp32_flops_per_s",
     "npu_ops_per_s",
+    "gpu_matrix_units",
+    "driver_limited",
     "released",
     "newest_os",
     "hexagon",
@@ -48,7 +50,7 @@ def test_there_are_at_least_sixteen_phones_and_their_chips_are_known() -> None:
 def test_figures_are_plausible(target: Any) -> None:
     for value, low, high in (
         (target.memory_bytes, 2e9, 32e9),
-        (target.bandwidth_bytes_per_s, 10e9, 200e9),
+        (target.bandwidth_bytes_per_s, 10e9, 820e9 if target.kind == "laptop" else 200e9),
         (target.gpu_fp32_flops_per_s, 0.5e12, 10e12),
         (target.npu_ops_per_s, 5e12, 200e12),
     ):
@@ -116,3 +118,10 @@ def test_an_unknown_target_names_the_nearest_ones() -> None:
         load_target("iphone-16pro")
     assert caught.value.code == "E163"
     assert "iphone-16-pro" in caught.value.fix
+
+
+def test_a_machines_own_figures_replace_its_chips() -> None:
+    small, large = load_target("mac-m4-max-32-core"), load_target("mac-m4-max-40-core")
+    assert (small.chip, small.unit, small.gpu_cores, small.bandwidth_bytes_per_s) == ("m4-max", "gpu", 32, 410e9)
+    assert large.bandwidth_bytes_per_s == 546e9
+    assert load_target("raspberry-pi-5").kind == "board" and not small.export_supported

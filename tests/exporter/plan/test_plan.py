@@ -248,48 +248,6 @@ def test_nothing_is_proposed_where_it_fits_or_nothing_is_known() -> None:
     assert found.smaller is None
 
 
-def test_speeds_are_estimated_ranges() -> None:
-    speeds = planned(BILLION, "iphone-17-pro").speeds
-    for estimate in (speeds.prefill_tokens_per_s, speeds.ttft_ms, speeds.decode_tokens_per_s):
-        assert estimate is not None
-        assert (estimate.how, estimate.confidence) == ("estimated", 0.8)
-        assert 0 < estimate.low < estimate.mid < estimate.high
-    assert speeds.ttft_ms is not None
-    assert speeds.prefill_tokens_per_s is not None
-    assert speeds.ttft_ms.mid == pytest.approx(1000 * 512 / speeds.prefill_tokens_per_s.mid)
-
-
-def test_a_longer_prompt_decodes_slower_and_starts_later() -> None:
-    short, long = (planned(BILLION, "iphone-17-pro", prompt_tokens=n).speeds for n in (128, 4096))
-    assert short.decode_tokens_per_s is not None
-    assert long.decode_tokens_per_s is not None
-    assert long.decode_tokens_per_s.mid < short.decode_tokens_per_s.mid
-    assert short.ttft_ms is not None
-    assert long.ttft_ms is not None
-    assert long.ttft_ms.mid == pytest.approx(32 * short.ttft_ms.mid)
-
-
-@pytest.mark.parametrize("name", ["host", "pixel-8", "iphone-12-mini"])
-def test_unknown_bandwidth_means_unavailable_speeds(name: str) -> None:
-    found = planned(BILLION, name)
-    assert found.speeds.decode_tokens_per_s is None
-    assert found.speeds.ttft_ms is None
-    assert any("bandwidth is unknown" in note for note in found.notes)
-
-
-def test_a_model_far_smaller_than_any_measured_gets_no_speed() -> None:
-    found = planned(TINY, "oneplus-12-cpu", prompt_tokens=16)
-    assert found.speeds.decode_tokens_per_s is None
-    assert any("decode speed is unavailable" in note for note in found.notes)
-
-
-def test_unknown_clocks_and_instructions_are_said() -> None:
-    blank = replace(load_target("oneplus-12-cpu"), core_clocks_hz=None, instruction_set=None)
-    notes = " ".join(planned(BILLION, blank).notes)
-    assert "core clocks unknown" in notes
-    assert "instruction set unknown" in notes
-
-
 @pytest.mark.parametrize("field", ["weight_bits", "embedding_bits", "lm_head_bits"])
 def test_bits_the_format_cannot_hold_are_refused(field: str) -> None:
     with pytest.raises(InputError, match="cannot hold") as caught:
