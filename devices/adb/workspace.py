@@ -17,20 +17,19 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-import psutil
-
 from edgec.devices.adb.faults import differs, failed, no_space
 from edgec.devices.adb.link import Link, Output, retried
 from edgec.devices.adb.sync import receive, send
 from edgec.devices.transport import Say
 from edgec.errors import EdgecError
+from edgec.exporter.bundle.owner import OWNER, own_mark, owned_by_running
 
 BASE = "/data/local/tmp"
 CHUNK = 32 << 20
 ATTEMPTS = 4
 HASH_S = 300.0
 _KEPT = "kept"
-_NAME = re.compile(r"edgec-(?P<host>[0-9a-f]{8})-(?P<process>\d+)-(?P<started>\d+)-[0-9a-f]{8}|edgec-kept-[0-9a-f]{8}")
+_NAME = re.compile(rf"edgec-(?P<host>[0-9a-f]{{8}})-{OWNER}-[0-9a-f]{{8}}|edgec-kept-[0-9a-f]{{8}}")
 
 
 class Workspace:
@@ -243,8 +242,7 @@ def _quietly(link: Link, script: str) -> None:
 
 
 def _own_name() -> str:
-    process = psutil.Process()
-    return f"edgec-{_host()}-{process.pid}-{int(process.create_time())}-{secrets.token_hex(4)}"
+    return "-".join(("edgec", _host(), *own_mark(), secrets.token_hex(4)))
 
 
 def _host() -> str:
@@ -258,11 +256,4 @@ def _abandoned(link: Link) -> list[str]:
 
 
 def _free(name: re.Match[str]) -> bool:
-    if name["host"] is None:
-        return True
-    if name["host"] != _host():
-        return False
-    try:
-        return abs(psutil.Process(int(name["process"])).create_time() - int(name["started"])) >= 2
-    except psutil.Error:
-        return True
+    return name["host"] is None or (name["host"] == _host() and not owned_by_running(name))
