@@ -129,4 +129,5 @@ Load = Annotated[float, Field(ge=0, le=MOST_TASKS, allow_inf_nan=False)]
 # Android's scale, from none to shutdown.
 HOTTEST_STATUS = 6
 ThermalStatus = Annotated[int, Field(ge=0, le=HOTTEST_STATUS)]
+Energy = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 PlainText = Annotated[str, AfterValidator(plain)]

@@ -16,13 +16,14 @@ KINDS = ("run", "load", "memory", "repetition", "sustained")
 ROUNDING = 0.01
 
 
-def app_records(lines: Sequence[str], job: Mapping[str, Any], device: str) -> list[AnyRecord]:
+def app_records(lines: Sequence[str], job: Mapping[str, Any], device: str, simulated: bool) -> list[AnyRecord]:
     """The records of one run.
 
     Args:
         lines: one JSON object each.
         job: as the app was given it.
         device: its address.
+        simulated: it is an emulator, whatever the app says.
 
     Raises:
         InputError: E558, they are not the records of the run that was asked for.
@@ -35,9 +36,15 @@ def app_records(lines: Sequence[str], job: Mapping[str, Any], device: str) -> li
     except AnswerFault as cause:
         fault = str(cause)
     if fault is None:
-        return records
+        return [_simulated(record) for record in records] if simulated else records
     fix = "run again; if it happens again, build the app anew from this bundle"
     raise InputError("The app's result cannot be used.", device, plain(fault), fix, "E558")
+
+
+def _simulated(record: AnyRecord) -> AnyRecord:
+    return record.model_copy(
+        update={"simulated": True, "obtained": record.obtained.replace("measured", "simulated", 1)}
+    )
 
 
 def _faults(records: Sequence[AnyRecord], job: Mapping[str, Any], device: str) -> Iterator[str]:

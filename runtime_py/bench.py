@@ -127,7 +127,7 @@ def _records(transport: Transport, bundle: Bundle, plan: BenchPlan, say: Say) ->
     if not transport.whole_runs:
         return measure(transport, bundle, plan.job(bundle), seconds, kinds, say)
     asked = plan.job(bundle).to_json() | {"kind": "app", "seconds": seconds}
-    return app_records(transport.run(asked)["records"], asked, str(transport.address))
+    return app_records(transport.run(asked)["records"], asked, str(transport.address), transport.simulated)
 
 
 def _save(records: Sequence[AnyRecord], out: Path) -> Path | None:

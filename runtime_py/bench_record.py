@@ -18,6 +18,7 @@ from edgec.devices.answers import (
     Bytes,
     Celsius,
     Count,
+    Energy,
     Gap,
     Megahertz,
     Milliseconds,
@@ -58,7 +59,7 @@ class Comparability(Part):
     device: PlainText
     machine: PlainText
     model: PlainText
-    model_parameters: int
+    model_parameters: Annotated[int, Field(ge=0, le=1 << 50)]
     prompt_tokens: Count
     new_tokens: Count
     threads: Threads
@@ -110,8 +111,8 @@ class RunRecord(Record):
     ignore_eos: bool
     before: DeviceFacts
     after: DeviceFacts
-    energy_j: float | None
-    cool_down_s: float = 0.0
+    energy_j: Energy | None
+    cool_down_s: Seconds = 0.0
 
 
 class LoadRecord(Record):
@@ -163,7 +164,7 @@ class SustainedRecord(Record):
 class OperatorCost(Part):
     """One operator or kind of delegate, per prefill or per decoded token. ``share``: of the whole, 0..1."""
 
-    operator: str
+    operator: PlainText
     calls: float
     ms: float
     share: float

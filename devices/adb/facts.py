@@ -102,7 +102,9 @@ class PhoneState:
         _, _, current = text.partition(_NOW)
         found = chain(*(re.finditer(reading.pattern, place, re.MULTILINE) for place in (current, text)))
         said = [match[1] for match in islice(found, _MOST_SENSORS)]
-        return next((each for each in said if number(each, reading.low, reading.high) is not None), next(iter(said), None))
+        return next(
+            (each for each in said if number(each, reading.low, reading.high) is not None), next(iter(said), None)
+        )
 
     @property
     def abi(self) -> str:

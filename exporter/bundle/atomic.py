@@ -252,4 +252,3 @@ def _sibling(path: Path, kind: str) -> Path:
 
 def _host() -> str:
     return socket.gethostname().replace("~", "-").replace("/", "-")
-

@@ -117,7 +117,7 @@ def test_json_is_found_among_junk_on_stdout(tools: Tools, ios_bundle: Path, monk
     ],
 )
 def test_the_object_among_junk(text: str, expected: dict[str, Any]) -> None:
-    assert json_object(text) == expected
+    assert json_object(text, "ios", "Listing devices") == expected
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_an_app_may_take_as_long_as_its_job(tools: Tools, ios_bundle: Path) -> N
 
 def test_a_result_that_is_no_record(tools: Tools, ios_bundle: Path) -> None:
     tools.app_writes("result.jsonl", '{"half": \n')
-    assert refused(ios_bundle).code == "E161"
+    assert refused(ios_bundle).code == "E558"
 
 
 def test_xcode_cannot_build_the_app(tools: Tools, ios_bundle: Path) -> None:
@@ -254,6 +254,7 @@ def test_xcode_cannot_build_the_app(tools: Tools, ios_bundle: Path) -> None:
 
 
 def test_a_simulator_s_times_are_no_speed(tools: Tools, ios_bundle: Path) -> None:
+    tools.app_writes("result.jsonl", app_result(SIM))
     result = bench(ios_bundle, SIM, **SHORT)
     assert result.figures == () and all(record.simulated for record in result.records)
     assert all("measured" not in record.obtained for record in result.records)
