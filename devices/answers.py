@@ -1,7 +1,7 @@
 """What a device or a service answers, read as data of unknown origin: within limits, or refused by name.
 
-Text loses what a terminal would obey; numbers have ranges, each with its reason; JSON has a depth and a size. A fault is
-an ``AnswerFault``, from which each border makes its own typed error.
+Text loses what a terminal would obey; numbers have ranges, each with its reason; JSON has a depth and a size. A fault
+is an ``AnswerFault``, from which each border makes its own typed error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic_core import from_json
 MOST_JSON: Final = 16 << 20
 MOST_TEXT: Final = 200
 _MOST_STARTS = 200
-# C0 and C1 controls but tab and line feed; soft hyphens, zero widths, bidirectional marks; surrogates; private use; tags.
+# Controls but tab and line feed; soft hyphens, zero widths, bidirectional marks; surrogates, private use, tags.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff0-\ufffb"
     "\ud800-\uf8ff\U000e0000-\U0010ffff]"

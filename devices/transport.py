@@ -42,7 +42,7 @@ def parse_address(text: str) -> Address:
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """What the device says about itself at one moment; None is unavailable. The ranges count where it is read from JSON.
+    """What the device says about itself at one moment; None is unavailable. Ranges are checked where JSON is read.
 
     Attributes:
         governor: policy of the CPU's clock.

@@ -1,4 +1,4 @@
-"""The records that a bench app wrote on a device, believed only as far as they agree with themselves and what was asked."""
+"""The records that a bench app wrote on a device: believed where they agree with themselves and with what was asked."""
 
 from __future__ import annotations
 
@@ -42,9 +42,8 @@ def app_records(lines: Sequence[str], job: Mapping[str, Any], device: str, simul
 
 
 def _simulated(record: AnyRecord) -> AnyRecord:
-    return record.model_copy(
-        update={"simulated": True, "obtained": record.obtained.replace("measured", "simulated", 1)}
-    )
+    obtained = record.obtained.replace("measured", "simulated", 1)
+    return record.model_copy(update={"simulated": True, "obtained": obtained})
 
 
 def _faults(records: Sequence[AnyRecord], job: Mapping[str, Any], device: str) -> Iterator[str]:

@@ -102,9 +102,8 @@ class PhoneState:
         _, _, current = text.partition(_NOW)
         found = chain(*(re.finditer(reading.pattern, place, re.MULTILINE) for place in (current, text)))
         said = [match[1] for match in islice(found, _MOST_SENSORS)]
-        return next(
-            (each for each in said if number(each, reading.low, reading.high) is not None), next(iter(said), None)
-        )
+        good = (each for each in said if number(each, reading.low, reading.high) is not None)
+        return next(good, next(iter(said), None))
 
     @property
     def abi(self) -> str:

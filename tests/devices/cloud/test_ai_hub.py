@@ -48,7 +48,7 @@ class Hub:
     def get_job(self, job_id: str) -> Any:
         status = SimpleNamespace(success=self.success, message="out of memory", code="FAILED")
         return SimpleNamespace(
-            device=SimpleNamespace(name=PHONE), wait=lambda: status, download_profile=lambda: self.profile
+            device=SimpleNamespace(name=PHONE), wait=lambda timeout: status, download_profile=lambda: self.profile
         )
 
 
