@@ -54,7 +54,7 @@ def parsed(adapter: TypeAdapter[T], text: str) -> T:
     if len(text) > MOST_JSON:
         raise AnswerFault(f"it has {len(text):,} letters, more than {MOST_JSON:,}")
     try:
-        return adapter.validate_json(text)
+        return adapter.validate_json(text.encode(errors="replace"))
     except ValidationError as cause:
         raise AnswerFault(first_fault(cause)) from cause
 
@@ -97,7 +97,7 @@ def _end(decoder: json.JSONDecoder, text: str, start: int) -> int | None:
 
 def _strict(text: str) -> Any:
     try:
-        return from_json(text, allow_inf_nan=False)
+        return from_json(text.encode(errors="replace"), allow_inf_nan=False)
     except ValueError as cause:
         raise AnswerFault(plain(str(cause))) from cause
 

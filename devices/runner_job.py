@@ -94,7 +94,7 @@ def read_events(text: str) -> list[dict[str, Any]]:
 
 def _event(line: str) -> dict[str, Any] | None:
     try:
-        value = from_json(line, allow_inf_nan=False)
+        value = from_json(line.encode(errors="replace"), allow_inf_nan=False)
     except ValueError:
         return None
     return value if isinstance(value, dict) and "event" in value else None
