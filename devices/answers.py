@@ -112,7 +112,8 @@ Seconds = Annotated[float, Field(ge=0, le=30 * _DAY_MS / 1e3, allow_inf_nan=Fals
 MOST_TOKENS_PER_S: Final = 1e6
 Speed = Annotated[float, Field(gt=0, le=MOST_TOKENS_PER_S, allow_inf_nan=False)]
 # A prompt's tokens share their calls.
-PromptSpeed = Annotated[float, Field(gt=0, le=1e8, allow_inf_nan=False)]
+MOST_PROMPT_TOKENS_PER_S: Final = 1e8
+PromptSpeed = Annotated[float, Field(gt=0, le=MOST_PROMPT_TOKENS_PER_S, allow_inf_nan=False)]
 # 16 TiB: a hundred times the largest memory of a machine that runs edgec.
 Bytes = Annotated[int, Field(ge=0, le=1 << 44)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]

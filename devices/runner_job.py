@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from edgec.devices.answers import MOST_TOKENS_PER_S, first_fault, plain
+from edgec.devices.answers import MOST_PROMPT_TOKENS_PER_S, MOST_TOKENS_PER_S, first_fault, plain
 from edgec.devices.cores import core_numbers
 from edgec.devices.runner_events import Ended, Event, Generated, Loaded
 from edgec.errors import EdgecError, InputError, ToolError
@@ -164,6 +164,8 @@ def _speed(job: Mapping[str, Any], events: Events) -> dict[str, Any]:
         if not len(found.token_ms) + 1 == len(found.tokens) <= job["new_tokens"]:
             raise ValueError(f"{len(found.tokens)} tokens with {len(found.token_ms)} times between them")
     laps = [_lap(found) for found in generated]
+    if any(job["prompt_tokens"] > MOST_PROMPT_TOKENS_PER_S * lap["ttft_s"] for lap in laps):
+        raise ValueError(f"a prompt of {job['prompt_tokens']} tokens in {min(lap['ttft_s'] for lap in laps):g} s")
     return {"threads": threads, "engine": "edgec", "laps": laps[job["warmups"] :]}
 
 

@@ -29,8 +29,10 @@ from edgec.devices.connected import _doubted, _ready
 from edgec.devices.connected_console import device_table
 from edgec.devices.runner_job import exit_status, job_result
 from edgec.errors import EdgecError
+from edgec.runtime_py import bench_run
 from edgec.runtime_py.app_result import app_records
 from edgec.runtime_py.bench_job import Job
+from edgec.runtime_py.bench_record import LoadRecord, MemoryRecord, SustainedRecord
 from tests.devices.adb.test_phone_state import PIXEL, hal
 from tests.devices.apple import apple_answers
 from tests.devices.apple.app_result import app_result
@@ -43,6 +45,8 @@ TOLD |= {"ro.board.platform": "zuma"}
 FACTS = "".join(f"=edgec={name}\n{text}\n" for name, text in TOLD.items())
 APP_JOB = {"prompt_tokens": 20, "new_tokens": 4, "repetitions": 5}
 LOADED = {"event": "loaded", "load_ms": 5.0, "threads": 2, "resident_share": 0.5, "baseline_rss_bytes": 10}
+HEAD = json.loads(app_result("adb:A").splitlines()[0])
+COMMON = {**{name: HEAD[name] for name in ("run", "comparability", "subject")}, "simulated": False}
 QUIET = Console(file=open("/dev/null", "w"), width=100)  # noqa: SIM115
 
 
@@ -69,7 +73,19 @@ def runner_output(random: Random) -> Any:
     lines = [mutated_json(event, random) if i == chosen else json.dumps(event) for i, event in enumerate(events)]
     output = printable("\n".join([*lines, '{"event":"ended","status":0}', ""]))
     assert 0 <= exit_status(output, 255) <= 255
-    return job_result(job, output, "adb:A", wall_s=random.choice((None, 5.0)))
+    result = job_result(job, output, "adb:A", wall_s=random.choice((None, 5.0)))
+    return [result, *recorded(Job(**job), result)]
+
+
+def recorded(job: Job, result: dict[str, Any]) -> list[BaseModel]:
+    """The records that ``edgec bench`` makes of a result."""
+    if job.kind == "load":
+        return [LoadRecord(**COMMON, obtained="measured", **result)]
+    if job.kind == "memory":
+        return [MemoryRecord(**COMMON, **result)]
+    if job.kind == "sustained":
+        return [SustainedRecord(**COMMON, obtained="measured", **window) for window in result["windows"]]
+    return [bench_run._repetition(COMMON, job, index, lap) for index, lap in enumerate(result["laps"])]
 
 
 def app_lines(random: Random) -> Any:
