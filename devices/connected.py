@@ -55,7 +55,7 @@ STATES = {
 def connected_devices() -> tuple[tuple[Connected, ...], tuple[EdgecError, ...]]:
     """All devices that the installed tools know, and what kept a tool from answering. Nothing is changed on them."""
     found, faults = [_host()], list[EdgecError]()
-    parts: tuple[Callable[[], Iterator[Connected]], ...] = (_qemu, _android, _apple)
+    parts: tuple[Callable[[], Iterator[Connected]], ...] = (_qemu, _android, _iphones, _simulators)
     for part in parts:
         try:
             found += part()
@@ -103,8 +103,8 @@ def _phone(serial: str) -> Connected:
     return _doubted(_ready(link.where, facts), state.faults)
 
 
-def _apple() -> Iterator[Connected]:
-    from edgec.devices.apple import iphone, pymobiledevice, simulator
+def _iphones() -> Iterator[Connected]:
+    from edgec.devices.apple import iphone, pymobiledevice
     from edgec.devices.apple.connected import fault
     from edgec.devices.apple.xcrun import has_xcode
 
@@ -113,6 +113,12 @@ def _apple() -> Iterator[Connected]:
         where = f"ios:{phone.udid}"
         error = fault(phone, where)
         yield _faulty(where, phone.facts(), error) if error else _ready(where, phone.facts())
+
+
+def _simulators() -> Iterator[Connected]:
+    from edgec.devices.apple import simulator
+    from edgec.devices.apple.xcrun import has_xcode
+
     for device in simulator.listed() if has_xcode() else []:
         if device.connected:
             yield _ready(f"sim:{device.udid}", device.facts())

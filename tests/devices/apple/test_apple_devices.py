@@ -260,6 +260,27 @@ def test_a_simulator_s_times_are_no_speed(tools: Tools, ios_bundle: Path) -> Non
     assert all("measured" not in record.obtained for record in result.records)
 
 
+def test_an_odd_device_does_not_hide_the_others(tools: Tools) -> None:
+    hostile = answers.phone() | {
+        "identifier": "X",
+        "hardwareProperties": {"udid": "X", "marketingName": "\x1b[2J[/nope]"},
+    }
+    odd = [None, 5, {}, {"hardwareProperties": []}, answers.phone() | {"deviceProperties": "none"}, hostile]
+    tools.answer("list-devices", answers.devices(answers.phone(), *odd))  # type: ignore[arg-type]
+    groups = {"com.apple.CoreSimulator.SimRuntime.iOS-27-0": None, **answers.SIMULATORS["devices"]}
+    (tools.folder / "simctl-list.json").write_text(json.dumps({"devices": groups}))
+    found, faults = connected_devices()
+    listed = {device.address: device.product for device in found}
+    assert listed[IOS] == "iPhone 16 Pro" and listed["ios:X"] == "[2J[/nope]" and SIM in listed and faults == ()
+
+
+@pytest.mark.parametrize("said", ['{"result":' * 50_000, '{"result": {"devices": [1e999, NaN]}}', "{" * 50_000])
+def test_a_list_that_is_none_is_the_tool_s_fault_and_the_others_are_listed(tools: Tools, said: str) -> None:
+    (tools.folder / "simctl-list.json").write_text(said)
+    found, faults = connected_devices()
+    assert [fault.code for fault in faults] == ["E557"] and IOS in [device.address for device in found]
+
+
 def test_an_iphone_without_a_mac(
     tools: Tools, ios_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
