@@ -115,7 +115,8 @@ Speed = Annotated[float, Field(gt=0, le=MOST_TOKENS_PER_S, allow_inf_nan=False)]
 MOST_PROMPT_TOKENS_PER_S: Final = 1e8
 PromptSpeed = Annotated[float, Field(gt=0, le=MOST_PROMPT_TOKENS_PER_S, allow_inf_nan=False)]
 # 16 TiB: a hundred times the largest memory of a machine that runs edgec.
-Bytes = Annotated[int, Field(ge=0, le=1 << 44)]
+MOST_BYTES: Final = 1 << 44
+Bytes = Annotated[int, Field(ge=0, le=MOST_BYTES)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0, le=1 << 31)]
 Threads = Annotated[int, Field(ge=1, le=4096)]

@@ -6,7 +6,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from edgec.devices.answers import Bytes, Count, Gap, Milliseconds, Share, Threads
+from edgec.devices.answers import MOST_BYTES, Count, Gap, Milliseconds, Share, Threads
+
+# The runner writes -1 where the kernel does not tell it.
+_Memory = Annotated[int, Field(ge=-1, le=MOST_BYTES)]
 
 
 class Event(BaseModel):
@@ -27,7 +30,7 @@ class Loaded(Event):
     load_ms: Milliseconds
     threads: Threads
     resident_share: Share | None
-    baseline_rss_bytes: Bytes
+    baseline_rss_bytes: _Memory
 
     def told_ms(self) -> float:
         """The load."""
@@ -41,7 +44,7 @@ class Generated(Event):
     tokens: list[Count]
     ttft_ms: Milliseconds
     token_ms: list[Gap]
-    peak_rss_bytes: Bytes | None = None
+    peak_rss_bytes: _Memory | None = None
     elapsed_ms: Milliseconds | None = None
 
     def told_ms(self) -> float:

@@ -61,7 +61,7 @@ READINGS = {
         "battery", r"^[ \t]{0,40}temperature: {0,9}(\S{1,40})", 10 * answers.COLDEST_C, 10 * answers.HOTTEST_C
     ),
     "battery level": Reading("battery", r"^[ \t]{0,40}level: {0,9}(\S{1,40})", 0, 100),
-    "memory": Reading("memory", r"MemTotal:[ \t]{0,40}(\S{1,40})", 1, (1 << 44) / 1024),
+    "memory": Reading("memory", r"MemTotal:[ \t]{0,40}(\S{1,40})", 1, answers.MOST_BYTES / 1024),
     "load": Reading("load", r"^(\S{1,40})", 0, answers.MOST_TASKS),
     "clock": Reading("clock", r"^(\S{1,40})$", 1, 1e3 * answers.FASTEST_MHZ),
 }

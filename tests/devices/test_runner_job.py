@@ -45,6 +45,8 @@ def test_warm_ups_do_not_count_and_foreign_lines_are_nobody_s() -> None:
 
 def test_loads_memory_and_windows() -> None:
     assert job_result(job("load", state="cold"), output(LOADED), "x")["load_ms"] == 5.0
+    unknown = LOADED | {"baseline_rss_bytes": -1}
+    assert job_result(job("load", state="cold"), output(unknown), "x")["load_ms"] == 5.0
     peak = job_result(job("memory"), output(LOADED, generated(1.0)), "x")
     assert (peak["peak_rss_bytes"], peak["baseline_rss_bytes"]) == (30, 10)
     laps = [generated(1.0, elapsed_ms=elapsed) for elapsed in (600.0, 1200.0, 1800.0, 2500.0)]
@@ -75,6 +77,7 @@ def test_loads_memory_and_windows() -> None:
         ("load", output(LOADED).replace("5.0", "NaN")),
         ("load", '{"event":' * 100_000),
         ("memory", output(LOADED | {"baseline_rss_bytes": 31}, generated(1.0))),
+        ("memory", output(LOADED | {"baseline_rss_bytes": -1}, generated(1.0))),
         ("speed", output(LOADED, generated(-10.0))),
         ("speed", output(LOADED, generated(5e-324))),
         ("speed", output(LOADED, generated(1e9))),

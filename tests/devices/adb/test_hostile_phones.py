@@ -40,7 +40,7 @@ GENERATED: dict[str, Any] = {
     "peak_rss_bytes": 30,
 }
 # The first job is the one for speed: the model and five generations.
-SAID = {
+SAID: dict[str, dict[str, Any]] = {
     "negative times": {"ttft_ms": -10.0},
     "no time at all": {"token_ms": [0.0, 0.0, 0.0]},
     "a time beyond all numbers": {"ttft_ms": 10**400},

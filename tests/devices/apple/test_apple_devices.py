@@ -265,8 +265,8 @@ def test_an_odd_device_does_not_hide_the_others(tools: Tools) -> None:
         "identifier": "X",
         "hardwareProperties": {"udid": "X", "marketingName": "\x1b[2J[/nope]"},
     }
-    odd = [None, 5, {}, {"hardwareProperties": []}, answers.phone() | {"deviceProperties": "none"}, hostile]
-    tools.answer("list-devices", answers.devices(answers.phone(), *odd))  # type: ignore[arg-type]
+    odd: list[Any] = [None, 5, {}, {"hardwareProperties": []}, answers.phone() | {"deviceProperties": "none"}, hostile]
+    tools.answer("list-devices", answers.devices(answers.phone(), *odd))
     groups = {"com.apple.CoreSimulator.SimRuntime.iOS-27-0": None, **answers.SIMULATORS["devices"]}
     (tools.folder / "simctl-list.json").write_text(json.dumps({"devices": groups}))
     found, faults = connected_devices()
