@@ -160,7 +160,7 @@ class Link:
 
         try:
             yield
-        except (AdbError, OSError, EOFError, ValueError) as cause:
+        except (AdbError, OSError, EOFError, ValueError, subprocess.SubprocessError) as cause:
             raise self._fault(cause, silence_s) from cause
 
     def _fault(self, cause: Exception, silence_s: float) -> EdgecError:
