@@ -90,7 +90,7 @@ def test_figures_that_cannot_have_been_measured(changes: dict[str, Any]) -> None
 
 def test_a_client_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "m.onnx").write_bytes(b"x")
-    monkeypatch.setattr(Hub, "upload_model", lambda hub, path: {}["\x1b[2J"])
+    monkeypatch.setattr(Hub, "upload_model", lambda hub, path: dict[str, str]()["\x1b[2J"])
     with pytest.raises(InputError, match="E564") as caught:
         submit_profile(Hub(), tmp_path / "m.onnx", PHONE)
     assert "KeyError" in caught.value.why and "\x1b" not in caught.value.why
