@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from edgec.devices.transport import DeviceFacts
@@ -20,7 +20,7 @@ class Connected:
         address: as ``--device`` takes it.
         product: what it is sold as.
         state: ``ready``, or in a word what keeps it from being measured.
-        problem: the same in a sentence; empty when ready.
+        problem: the same in a sentence, or what a device that is ready tells wrongly; empty where all is well.
         fix: what to do about it.
     """
 
@@ -48,13 +48,14 @@ STATES = {
     "E546": "unsupported",
     "E554": "untrusted",
     "E555": "developer mode off",
+    "E575": "not understood",
 }
 
 
 def connected_devices() -> tuple[tuple[Connected, ...], tuple[EdgecError, ...]]:
     """All devices that the installed tools know, and what kept a tool from answering. Nothing is changed on them."""
     found, faults = [_host()], list[EdgecError]()
-    parts: tuple[Callable[[], Iterator[Connected]], ...] = (_qemu, _android, _apple)
+    parts: tuple[Callable[[], Iterator[Connected]], ...] = (_qemu, _android, _iphones, _simulators)
     for part in parts:
         try:
             found += part()
@@ -78,10 +79,10 @@ def _qemu() -> Iterator[Connected]:
 
 
 def _android() -> Iterator[Connected]:
-    from edgec.devices.adb.link import client
+    from edgec.devices.adb.link import serials
 
-    for device in client().list():
-        yield _phone(device.serial)
+    for serial in serials():
+        yield _phone(serial)
 
 
 def _phone(serial: str) -> Connected:
@@ -97,13 +98,13 @@ def _phone(serial: str) -> Connected:
     except EdgecError as error:
         return _faulty(link.where, None, error)
     facts = state.facts()
-    return (
-        _ready(link.where, facts) if state.abi in ABIS else _faulty(link.where, facts, wrong_abi(link.where, state.abi))
-    )
+    if state.abi not in ABIS:
+        return _faulty(link.where, facts, wrong_abi(link.where, state.abi))
+    return _doubted(_ready(link.where, facts), state.faults)
 
 
-def _apple() -> Iterator[Connected]:
-    from edgec.devices.apple import iphone, pymobiledevice, simulator
+def _iphones() -> Iterator[Connected]:
+    from edgec.devices.apple import iphone, pymobiledevice
     from edgec.devices.apple.connected import fault
     from edgec.devices.apple.xcrun import has_xcode
 
@@ -112,6 +113,12 @@ def _apple() -> Iterator[Connected]:
         where = f"ios:{phone.udid}"
         error = fault(phone, where)
         yield _faulty(where, phone.facts(), error) if error else _ready(where, phone.facts())
+
+
+def _simulators() -> Iterator[Connected]:
+    from edgec.devices.apple import simulator
+    from edgec.devices.apple.xcrun import has_xcode
+
     for device in simulator.listed() if has_xcode() else []:
         if device.connected:
             yield _ready(f"sim:{device.udid}", device.facts())
@@ -128,6 +135,14 @@ def _ready(where: str, facts: DeviceFacts) -> Connected:
         temperature_c=facts.temperature_c,
         simulated=facts.simulated,
     )
+
+
+def _doubted(device: Connected, faults: Sequence[str]) -> Connected:
+    """A device that can be measured although some of what it tells makes no sense."""
+    if not faults:
+        return device
+    fix = "these facts count as unavailable; restart the phone if it gave them right before"
+    return replace(device, problem=f"not understood: {'; '.join(faults)}", fix=fix)
 
 
 def _faulty(where: str, facts: DeviceFacts | None, error: EdgecError) -> Connected:

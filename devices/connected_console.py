@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from edgec.devices.connected import Connected, connected_devices
 from edgec.errors import EdgecError
@@ -24,13 +25,14 @@ def show_devices(as_json: bool) -> None:
     console.print(device_table(found))
     for device in found:
         if device.problem:
-            console.print(f"{device.address}: {device.problem}\n  fix: {device.fix}", soft_wrap=True, markup=False)
+            said = f"{device.address}: {device.problem}\n  fix: {device.fix}"
+            console.print(said, soft_wrap=True, markup=False, emoji=False)
     _print_faults(console, faults)
 
 
 def _print_faults(console: Console, faults: Sequence[EdgecError]) -> None:
     for fault in faults:
-        console.print(f"{fault.what} {fault.why}\n  fix: {fault.fix}", soft_wrap=True, markup=False)
+        console.print(f"{fault.what} {fault.why}\n  fix: {fault.fix}", soft_wrap=True, markup=False, emoji=False)
 
 
 def device_table(found: Sequence[Connected]) -> Table:
@@ -41,7 +43,8 @@ def device_table(found: Sequence[Connected]) -> Table:
     for device in found:
         state = f"{device.state}, simulated" if device.simulated else device.state
         row = (device.address, device.product, device.chip, device.system, state, _condition(device))
-        table.add_row(*(text or "unavailable" for text in row))
+        # Text, since a device may have brackets in its name.
+        table.add_row(*(Text(text or "unavailable") for text in row))
     return table
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from edgec.devices.answers import Bytes, Celsius, Count, Load, Megahertz, Percent, PlainText, ThermalStatus
 from edgec.errors import InputError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def parse_address(text: str) -> Address:
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """What the device says about itself at one moment; None is unavailable.
+    """What the device says about itself at one moment; None is unavailable. Ranges are checked where JSON is read.
 
     Attributes:
         governor: policy of the CPU's clock.
@@ -57,20 +58,20 @@ class DeviceFacts:
         simulated: an emulator; its times are no speed.
     """
 
-    system: str
-    cpu: str
-    cores: int
-    memory_bytes: int
-    governor: str | None
-    clock_mhz: float | None
-    load_average: float | None
-    temperature_c: float | None
-    product: str | None = None
-    thermal_status: int | None = None
-    battery_percent: float | None = None
+    system: PlainText
+    cpu: PlainText
+    cores: Count
+    memory_bytes: Bytes
+    governor: PlainText | None
+    clock_mhz: Megahertz | None
+    load_average: Load | None
+    temperature_c: Celsius | None
+    product: PlainText | None = None
+    thermal_status: ThermalStatus | None = None
+    battery_percent: Percent | None = None
     charging: bool | None = None
     screen_on: bool | None = None
-    affinity: str | None = None
+    affinity: PlainText | None = None
     executed_in: Literal["shell", "app"] = "shell"
     simulated: bool = False
 
@@ -87,7 +88,7 @@ class Conditions:
     Attributes:
         max_temperature_c: a job begins at or below it, or where Android's thermal status is 0.
         heat_timeout_s: how long to wait for that.
-        silence_s: a running job that prints nothing for so long, beside the pauses and minutes it was asked for, counts
+        silence_s: a running job that gives no event for so long, beside the pauses and minutes it was asked for, counts
             as hung.
         keep: leave the pushed files on the device, for the next run.
     """

@@ -16,9 +16,10 @@ from edgec.devices.cores import core_numbers
 from edgec.devices.transport import Conditions, Transport, connect
 from edgec.errors import InputError
 from edgec.exporter.bundle.folder import Bundle, open_bundle
+from edgec.runtime_py.app_result import app_records
 from edgec.runtime_py.bench_job import Job
 from edgec.runtime_py.bench_plot import save_plot
-from edgec.runtime_py.bench_record import AnyRecord, read_record, write_records
+from edgec.runtime_py.bench_record import AnyRecord, write_records
 from edgec.runtime_py.bench_run import Say, measure
 from edgec.runtime_py.bench_summary import Figure, summarise
 from edgec.runtime_py.session import decoder_limits
@@ -126,7 +127,7 @@ def _records(transport: Transport, bundle: Bundle, plan: BenchPlan, say: Say) ->
     if not transport.whole_runs:
         return measure(transport, bundle, plan.job(bundle), seconds, kinds, say)
     asked = plan.job(bundle).to_json() | {"kind": "app", "seconds": seconds}
-    return [read_record(line) for line in transport.run(asked)["records"]]
+    return app_records(transport.run(asked)["records"], asked, str(transport.address), transport.simulated)
 
 
 def _save(records: Sequence[AnyRecord], out: Path) -> Path | None:

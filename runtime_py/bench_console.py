@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from edgec.errors import EdgecError
 from edgec.runtime_py.bench import BenchResult
@@ -19,7 +20,7 @@ from edgec.runtime_py.bench_table import profile_tables, table
 def progress() -> Iterator[Callable[[str], None]]:
     """A status line on stderr that names the stage."""
     with Console(stderr=True).status("opening the bundle") as status:
-        yield lambda text: status.update(f"measuring {text}")
+        yield lambda text: status.update(Text(f"measuring {text}"))
 
 
 def report(found: Sequence[Outcome], as_json: bool) -> None:
@@ -64,7 +65,7 @@ def _print_result(result: BenchResult) -> None:
         console.print(profile)
     for what, path in (("records", result.out), ("plot", result.plot)):
         if path is not None:
-            console.print(f"{what}: {path}", soft_wrap=True)
+            console.print(f"{what}: {path}", soft_wrap=True, markup=False, emoji=False)
 
 
 def _several(errors: Sequence[EdgecError], count: int) -> EdgecError:

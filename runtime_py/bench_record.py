@@ -1,17 +1,35 @@
 """The record of a measurement: one JSON object per line, one schema for every device.
 
 A file holds the records of one run. Null is unavailable. Every record carries what it may be compared by, so a single
-line taken out of its file still says what it is.
+line taken out of its file still says what it is. Figures have ranges (``devices/answers.py``): what cannot have been
+measured is no record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
+from edgec.devices.answers import (
+    AnswerFault,
+    Bytes,
+    Celsius,
+    Count,
+    Energy,
+    Gap,
+    Megahertz,
+    Milliseconds,
+    PlainText,
+    PromptSpeed,
+    Seconds,
+    Share,
+    Speed,
+    Threads,
+    parsed,
+)
 from edgec.devices.transport import DeviceFacts
 from edgec.errors import InputError
 from edgec.exporter.bundle.atomic import typed_os_errors
@@ -38,26 +56,26 @@ class Comparability(Part):
     """
 
     schema_version: Literal[1] = 1
-    device: str
-    machine: str
-    model: str
-    model_parameters: int
-    prompt_tokens: int
-    new_tokens: int
-    threads: int
-    runtime: str
-    cores: str | None = None
+    device: PlainText
+    machine: PlainText
+    model: PlainText
+    model_parameters: Annotated[int, Field(ge=0, le=1 << 50)]
+    prompt_tokens: Count
+    new_tokens: Count
+    threads: Threads
+    runtime: PlainText
+    cores: PlainText | None = None
 
 
 class Subject(Part):
     """The bundle that was measured."""
 
-    name: str
-    digest: str
-    recipe: str
-    target: str
-    artifact_bytes: int
-    context: int
+    name: PlainText
+    digest: PlainText
+    recipe: PlainText
+    target: PlainText
+    artifact_bytes: Bytes
+    context: Count
 
 
 class Record(Part):
@@ -70,10 +88,10 @@ class Record(Part):
     """
 
     schema_version: Literal[1] = 1
-    run: str
+    run: PlainText
     comparability: Comparability
     subject: Subject
-    obtained: str
+    obtained: PlainText
     simulated: bool = False
 
 
@@ -86,15 +104,15 @@ class RunRecord(Record):
     """
 
     kind: Literal["run"] = "run"
-    started: str
-    edgec_version: str
-    warmups: int
-    repetitions: int
+    started: PlainText
+    edgec_version: PlainText
+    warmups: Count
+    repetitions: Count
     ignore_eos: bool
     before: DeviceFacts
     after: DeviceFacts
-    energy_j: float | None
-    cool_down_s: float = 0.0
+    energy_j: Energy | None
+    cool_down_s: Seconds = 0.0
 
 
 class LoadRecord(Record):
@@ -102,45 +120,51 @@ class LoadRecord(Record):
 
     kind: Literal["load"] = "load"
     state: Literal["cold", "warm"]
-    load_ms: float
-    resident_share: float | None
+    load_ms: Milliseconds
+    resident_share: Share | None
 
 
 class MemoryRecord(Record):
     """Peak resident set of a process that loads and generates; ``baseline``: the same process before the load."""
 
     kind: Literal["memory"] = "memory"
-    peak_rss_bytes: int
-    baseline_rss_bytes: int
+    peak_rss_bytes: Bytes
+    baseline_rss_bytes: Bytes
+
+    @model_validator(mode="after")
+    def _peak_is_one(self) -> Self:
+        if not 0 < self.baseline_rss_bytes <= self.peak_rss_bytes:
+            raise ValueError("the peak is below what was there before the load, or nothing was")
+        return self
 
 
 class RepetitionRecord(Record):
     """One measured generation. ``token_ms``: time from each new token to the next."""
 
     kind: Literal["repetition"] = "repetition"
-    index: int
-    ttft_ms: float
-    prefill_tokens_per_s: float
-    decode_tokens_per_s: float | None
-    token_ms: list[float]
-    tokens: int
-    finish_reason: str
+    index: Count
+    ttft_ms: Milliseconds
+    prefill_tokens_per_s: PromptSpeed
+    decode_tokens_per_s: Speed | None
+    token_ms: list[Gap]
+    tokens: Count
+    finish_reason: PlainText
 
 
 class SustainedRecord(Record):
     """One window of at least a second of a sustained run. ``elapsed_s``: from the run's start to the window's."""
 
     kind: Literal["sustained"] = "sustained"
-    elapsed_s: float
-    decode_tokens_per_s: float
-    clock_mhz: float | None
-    temperature_c: float | None
+    elapsed_s: Seconds
+    decode_tokens_per_s: Speed
+    clock_mhz: Megahertz | None
+    temperature_c: Celsius | None
 
 
 class OperatorCost(Part):
     """One operator or kind of delegate, per prefill or per decoded token. ``share``: of the whole, 0..1."""
 
-    operator: str
+    operator: PlainText
     calls: float
     ms: float
     share: float
@@ -181,12 +205,9 @@ def read_record(line: str) -> AnyRecord:
     """One line that an app on a device wrote.
 
     Raises:
-        InputError: E161.
+        AnswerFault: it is no record, or one of figures that cannot have been measured.
     """
-    try:
-        return _ADAPTER.validate_json(line)
-    except ValidationError as cause:
-        raise _unreadable(Path("the app's result"), _first_fault(cause)) from cause
+    return parsed(_ADAPTER, line)
 
 
 def read_records(path: Path) -> list[AnyRecord]:
@@ -197,19 +218,12 @@ def read_records(path: Path) -> list[AnyRecord]:
     """
     try:
         lines = path.read_text().splitlines()
-        records = [_ADAPTER.validate_json(line) for line in lines if line.strip()]
-    except (OSError, UnicodeDecodeError) as cause:
+        records = [read_record(line) for line in lines if line.strip()]
+    except (OSError, UnicodeDecodeError, AnswerFault) as cause:
         raise _unreadable(path, str(cause)) from cause
-    except ValidationError as cause:
-        raise _unreadable(path, _first_fault(cause)) from cause
     if len({(record.run, record.comparability) for record in records}) != 1:
         raise _unreadable(path, "it holds no run, or several")
     return records
-
-
-def _first_fault(cause: ValidationError) -> str:
-    fault = cause.errors(include_input=False, include_url=False)[0]
-    return f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
 
 
 def _unreadable(path: Path, why: str) -> InputError:

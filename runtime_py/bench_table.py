@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.table import Table
+from rich.text import Text
 
 from edgec.devices.transport import DeviceFacts
 from edgec.runtime_py.bench import BenchResult
@@ -16,9 +17,9 @@ def table(result: BenchResult) -> Table:
     """One row per figure; the title says on what and how. Of an emulator only what was computed is told."""
     head = next(r for r in result.records if isinstance(r, RunRecord))
     key = head.comparability
-    out = Table(
-        title=f"{head.subject.name} on {key.device}: {key.machine}, {key.threads} threads", caption=_caption(head)
-    )
+    # Text, since a device may have brackets in its name.
+    title = Text(f"{head.subject.name} on {key.device}: {key.machine}, {key.threads} threads")
+    out = Table(title=title, caption=Text(_caption(head)))
     for column in ("", "median", "min", "max", "unit", "n"):
         out.add_column(column, justify="left" if column in ("", "unit") else "right")
     if head.simulated:
@@ -37,11 +38,11 @@ def profile_tables(records: Sequence[AnyRecord]) -> list[Table]:
 def _profile_table(profile: ProfileRecord) -> Table:
     unit = {"prefill": f"prefill of {profile.tokens} tokens", "decode": "decoded token"}[profile.phase]
     title = f"Where the time goes, per {unit}: {shown(profile.ms)} ms"
-    out = Table(title=title, caption=f"{profile.obtained}; mean of {profile.repetitions}")
+    out = Table(title=title, caption=Text(f"{profile.obtained}; mean of {profile.repetitions}"))
     for column in ("operator", "calls", "ms", "share"):
         out.add_column(column, justify="left" if column == "operator" else "right")
     for row in profile.operators:
-        out.add_row(row.operator, shown(row.calls), shown(row.ms), f"{row.share:.1%}")
+        out.add_row(Text(row.operator), shown(row.calls), shown(row.ms), f"{row.share:.1%}")
     return out
 
 

@@ -63,7 +63,8 @@ def compare(a: Path, b: Path, allow: Sequence[str] = ()) -> Comparison:
     _refuse_emulators(runs)
     differences = _differences(runs[0][0].comparability, runs[1][0].comparability)
     _refuse_unlike(differences, allow, f"{a}, {b}")
-    pairs = [(x, y) for x in samples(runs[0]) for y in samples(runs[1]) if x.name == y.name]
+    # Memory over idle may be 0, of which nothing is a multiple.
+    pairs = [(x, y) for x in samples(runs[0]) if np.median(x.values) for y in samples(runs[1]) if x.name == y.name]
     return Comparison(_title(runs[0]), _title(runs[1]), tuple(differences), tuple(_ratio(x, y) for x, y in pairs))
 
 

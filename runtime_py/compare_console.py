@@ -20,9 +20,9 @@ def report(comparison: Comparison, as_json: bool) -> None:
         print(json.dumps(asdict(comparison)))
         return
     console = Console()
-    console.print(f"A: {comparison.a}\nB: {comparison.b}", soft_wrap=True)
+    console.print(f"A: {comparison.a}\nB: {comparison.b}", soft_wrap=True, markup=False)
     for name, a, b in comparison.differences:
-        console.print(f"allowed difference: {name}: {a} and {b}", soft_wrap=True)
+        console.print(f"allowed difference: {name}: {a} and {b}", soft_wrap=True, markup=False)
     console.print(_table(comparison))
 
 

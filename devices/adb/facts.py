@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import chain, islice
 
+from edgec.devices import answers
+from edgec.devices.adb.faults import unreadable
 from edgec.devices.adb.link import Link
+from edgec.devices.answers import number, plain
 from edgec.devices.transport import DeviceFacts
 
 _MARK = "=edgec="
@@ -33,10 +37,34 @@ _PARTS = {
     **{name: f"getprop {name}" for name in _PROPERTIES},
 }
 SCRIPT = "\n".join(f"echo '{_MARK}{name}'; {command}" for name, command in _PARTS.items()) + "\ntrue"
+_MOST_PART, _MOST_SENSORS = 64 * 1024, 64
 _BATTERY_TENTHS = 10
 # `dumpsys thermalservice` prints what was cached at the last change first; cooling devices have types and values, too.
 _NOW = "Current temperatures from HAL:"
-_SKIN = re.compile(r"Temperature\{mValue=([\d.]+), mType=3,")
+_SKIN = re.compile(r"Temperature\{mValue=([^,{}\s]{1,40}), mType=3,")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A number that a part of the answer holds: where, what stands around it, and the range that makes sense."""
+
+    part: str
+    pattern: str
+    low: float
+    high: float
+
+
+READINGS = {
+    "skin temperature": Reading("thermal", _SKIN.pattern, answers.COLDEST_C, answers.HOTTEST_C),
+    "thermal status": Reading("thermal", r"^Thermal Status: (\S{1,40})", 0, answers.HOTTEST_STATUS),
+    "battery temperature": Reading(
+        "battery", r"^[ \t]{0,40}temperature: {0,9}(\S{1,40})", 10 * answers.COLDEST_C, 10 * answers.HOTTEST_C
+    ),
+    "battery level": Reading("battery", r"^[ \t]{0,40}level: {0,9}(\S{1,40})", 0, 100),
+    "memory": Reading("memory", r"MemTotal:[ \t]{0,40}(\S{1,40})", 1, answers.MOST_BYTES / 1024),
+    "load": Reading("load", r"^(\S{1,40})", 0, answers.MOST_TASKS),
+    "clock": Reading("clock", r"^(\S{1,40})$", 1, 1e3 * answers.FASTEST_MHZ),
+}
 
 
 @dataclass(frozen=True)
@@ -47,17 +75,40 @@ class PhoneState:
 
     def text(self, part: str) -> str:
         """One answer."""
-        return self.parts.get(part, "").strip()
+        return self.parts.get(part, "")[:_MOST_PART].strip()
 
-    def number(self, part: str, pattern: str) -> float | None:
-        """The number behind a pattern's first group, or None."""
-        found = re.search(pattern, self.text(part), re.MULTILINE)
-        return float(found[1]) if found else None
+    def line(self, part: str) -> str:
+        """One answer as a printable line."""
+        return plain(self.text(part))
+
+    def number(self, name: str) -> float | None:
+        """One of ``READINGS``; None where the phone does not tell it, or tells what is none."""
+        reading, said = READINGS[name], self._said(name)
+        return None if said is None else number(said, reading.low, reading.high)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What it tells in a form that is no number, or as one that makes no sense."""
+        said = {name: self._said(name) for name in READINGS}
+        return tuple(
+            f"its {name} is given as {text!r}"
+            for name, text in said.items()
+            if text is not None and self.number(name) is None
+        )
+
+    def _said(self, name: str) -> str | None:
+        reading = READINGS[name]
+        text = self.text(reading.part)
+        _, _, current = text.partition(_NOW)
+        found = chain(*(re.finditer(reading.pattern, place, re.MULTILINE) for place in (current, text)))
+        said = [match[1] for match in islice(found, _MOST_SENSORS)]
+        good = (each for each in said if number(each, reading.low, reading.high) is not None)
+        return next(good, next(iter(said), None))
 
     @property
     def abi(self) -> str:
         """Like ``arm64-v8a``."""
-        return self.text("ro.product.cpu.abi")
+        return self.line("ro.product.cpu.abi")
 
     @property
     def simulated(self) -> bool:
@@ -67,47 +118,46 @@ class PhoneState:
     @property
     def temperature_c(self) -> float | None:
         """The skin's, as Android sees it (type 3): read now, else the last one it kept; else the battery's."""
-        _, _, current = self.text("thermal").partition(_NOW)
-        found = _SKIN.search(current) or _SKIN.search(self.text("thermal"))
-        skin = float(found[1]) if found else None
-        tenths = self.number("battery", r"^\s*temperature:\s*(\d+)")
+        skin, tenths = self.number("skin temperature"), self.number("battery temperature")
         return skin if skin is not None else None if tenths is None else tenths / _BATTERY_TENTHS
 
     @property
     def thermal_status(self) -> int | None:
         """0 (none) to 6 (shutdown)."""
-        found = self.number("thermal", r"^Thermal Status: (\d)")
+        found = self.number("thermal status")
         return None if found is None else int(found)
+
+    @property
+    def cores(self) -> int:
+        """Of a list like ``0-7``; 1 where it is another."""
+        found = re.fullmatch(r"0-(\d{1,3})", self.text("cores"))
+        return int(found[1]) + 1 if found else 1
 
     def facts(self) -> DeviceFacts:
         """The record of it."""
-        cores = self.number("cores", r"^0-(\d+)$")
-        memory_kib = self.number("memory", r"MemTotal:\s*(\d+)")
-        clock_khz = self.number("clock", r"^(\d+)$")
-        release, sdk = self.text("ro.build.version.release"), self.text("ro.build.version.sdk")
-        chip = f"{self.text('ro.soc.manufacturer')} {self.text('ro.soc.model')}".strip() or self.text(
-            "ro.board.platform"
-        )
-        product = f"{self.text('ro.product.manufacturer')} {self.text('ro.product.model')}".strip()
+        memory_kib, clock_khz = self.number("memory"), self.number("clock")
+        release, sdk = self.line("ro.build.version.release"), self.line("ro.build.version.sdk")
+        chip = f"{self.line('ro.soc.manufacturer')} {self.line('ro.soc.model')}".strip()
+        product = f"{self.line('ro.product.manufacturer')} {self.line('ro.product.model')}".strip()
         return DeviceFacts(
             system=f"Android {release or 'unknown'} (SDK {sdk or 'unknown'})",
-            cpu=chip or "unknown",
-            cores=1 if cores is None else int(cores) + 1,
+            cpu=chip or self.line("ro.board.platform") or "unknown",
+            cores=self.cores,
             memory_bytes=int((memory_kib or 0) * 1024),
-            governor=", ".join(self.text("governor").split()) or None,
+            governor=", ".join(self.line("governor").split()) or None,
             clock_mhz=None if clock_khz is None else clock_khz / 1e3,
-            load_average=self.number("load", r"^([\d.]+)"),
+            load_average=self.number("load"),
             temperature_c=self.temperature_c,
             product=product or None,
             thermal_status=self.thermal_status,
-            battery_percent=self.number("battery", r"^\s*level:\s*(\d+)"),
+            battery_percent=self.number("battery level"),
             charging=self._charging(),
             screen_on=_flag(self.text("power"), "mWakefulness=", "Awake"),
             simulated=self.simulated,
         )
 
     def _charging(self) -> bool | None:
-        found = re.findall(r"^\s*\w+ powered: (true|false)", self.text("battery"), re.MULTILINE)
+        found = re.findall(r"^[ \t]{0,40}\w{1,40} powered: (true|false)", self.text("battery"), re.MULTILINE)
         return "true" in found if found else None
 
 
@@ -119,9 +169,13 @@ def read_state(link: Link) -> PhoneState:
     """Ask the phone.
 
     Raises:
-        InputError: E541 to E544.
+        InputError: E541 to E544; E575, it answers something else.
     """
-    return PhoneState(read_parts(link.shell(SCRIPT).stdout))
+    parts = read_parts(link.shell(SCRIPT).stdout)
+    missing = [name for name in _PARTS if name not in parts]
+    if missing:
+        raise unreadable(link.where, f"it was asked for {len(_PARTS)} facts and gave nothing for {missing[0]!r}")
+    return PhoneState(parts)
 
 
 def read_parts(output: str) -> dict[str, str]:

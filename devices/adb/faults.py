@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edgec.devices.answers import plain
 from edgec.errors import EdgecError, InputError, ToolError
 
 CABLE = "check the cable (or the network), unlock the phone, then run the command again"
@@ -28,11 +29,12 @@ REFUSALS = (
 
 def refusal(said: str, where: str) -> EdgecError:
     """The error for what adb's server said; anything unknown counts as a lost connection."""
+    said = plain(said)
     for part, code, what, fix in REFUSALS:
         if part in said.lower():
             kind = ConnectionLost if code == "E543" else InputError
-            return kind(what, where, f"adb: {said.strip()}", fix, code)
-    return lost(where, said.strip())
+            return kind(what, where, f"adb: {said}", fix, code)
+    return lost(where, said)
 
 
 def lost(where: str, why: str) -> EdgecError:
@@ -47,9 +49,20 @@ class ConnectionLost(InputError):
 
 
 def hung(where: str, seconds: float) -> EdgecError:
-    """E544: nothing came for so long."""
-    why = f"nothing came from it for {seconds:g} s"
+    """E544: what was waited for did not come for so long."""
+    why = f"its answer did not come, or not to its end, within {seconds:g} s"
     return InputError("The phone does not answer.", where, why, "unlock it, or restart it, and run again", "E544")
+
+
+def too_much(where: str, most_bytes: int) -> EdgecError:
+    """E575: an answer of more bytes than any such answer has."""
+    return unreadable(where, f"it is larger than {most_bytes:,} bytes")
+
+
+def unreadable(where: str, why: str) -> EdgecError:
+    """E575: an answer that is none."""
+    fix = "restart the phone and run again; if it happens again, the phone cannot be used"
+    return InputError("The phone's answer cannot be used.", where, why, fix, "E575")
 
 
 def no_adb(why: str) -> EdgecError:
@@ -67,7 +80,7 @@ def no_space(where: str, needed: int, free: int | None) -> EdgecError:
 
 def wrong_abi(where: str, abi: str) -> EdgecError:
     """E546: the runner is not made for this processor."""
-    why = f"its processor runs {abi or 'an unknown ABI'}; the runner exists for arm64-v8a"
+    why = f"its processor runs {plain(abi) or 'an unknown ABI'}; the runner exists for arm64-v8a"
     return InputError("The runner cannot be executed on this phone.", where, why, "use a 64-bit Arm phone", "E546")
 
 
@@ -79,7 +92,7 @@ def differs(where: str, name: str) -> EdgecError:
 
 def failed(where: str, status: int, stderr: str, doing: str) -> EdgecError:
     """E547: a program on the phone failed or was killed."""
-    last = " ".join(stderr.strip().splitlines()[-2:])[:300]
+    last = plain(" ".join(stderr[-2000:].strip().splitlines()[-2:]), 300)
     why = (
         f"exit status {status}" + (f", {SIGNALS[status]}" if status in SIGNALS else "") + (f": {last}" if last else "")
     )

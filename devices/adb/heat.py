@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from edgec.devices.adb.facts import PhoneState
@@ -26,13 +27,13 @@ def wait_cool(
     Raises:
         InputError: E550, it stayed hot for ``heat_timeout_s``; E566, it was stopped meanwhile.
     """
-    waited = 0.0
+    start = time.monotonic()
     while not cool(state := read(), conditions.max_temperature_c):
+        waited = time.monotonic() - start
         if waited >= conditions.heat_timeout_s:
             raise _too_hot(state, conditions, where)
         say(f"waiting for {where} to cool: {_shown(state)}, {waited:.0f} s so far")
         stopping.pause(POLL_S, where)
-        waited += POLL_S
 
 
 def cool(state: PhoneState, limit_c: float) -> bool:

@@ -1,8 +1,9 @@
-"""One phone through adb's server: services opened with a time limit, failures as typed errors."""
+"""One phone through adb's server: answers within limits of time and size, failures as typed errors."""
 
 from __future__ import annotations
 
 import socket
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -10,23 +11,46 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from edgec.devices.adb.faults import ConnectionLost, hung, lost, no_adb, refusal
+from edgec.devices.adb.faults import ConnectionLost, hung, lost, no_adb, refusal, too_much
+from edgec.devices.answers import plain, printable
 from edgec.devices.stopping import Stop, stopped
 from edgec.errors import EdgecError
 
 if TYPE_CHECKING:
     from adbutils import AdbClient
 
-ANSWER_S = 30.0
+ANSWER_S = 45.0
+ANSWER_BYTES = 1 << 20
 CONNECT_S = 1.0
 BACK_S = 20.0
 _POLL_S = 0.5
+_PIECE = 64 * 1024
 _STDOUT, _STDERR, _EXIT = 1, 2, 3
 
 
 @dataclass(frozen=True)
+class Limits:
+    """How long and how large an answer may be.
+
+    Attributes:
+        silence_s: the longest time without progress; without anything that counts as progress, the whole time.
+        whole_s: the longest time in all; None: ``silence_s``.
+        most_bytes: of both its outputs.
+    """
+
+    silence_s: float
+    whole_s: float | None = None
+    most_bytes: int = ANSWER_BYTES
+
+    def next_deadline(self, start: float) -> float:
+        """The moment by which the next progress must come, of an answer that began at ``start``."""
+        whole_s = self.silence_s if self.whole_s is None else self.whole_s
+        return min(time.monotonic() + self.silence_s, start + whole_s)
+
+
+@dataclass(frozen=True)
 class Output:
-    """What a command on the phone wrote, and its exit status."""
+    """What a command on the phone wrote, without terminal escapes, and its exit status."""
 
     status: int
     stdout: str
@@ -62,6 +86,19 @@ def _start_server(host: str, port: int) -> None:
         subprocess.run([adb_path(), "start-server"], capture_output=True, timeout=ANSWER_S, check=False)
 
 
+def serials() -> list[str]:
+    """The phones that adb's server lists, whatever their state.
+
+    Raises:
+        ToolError: E540.
+    """
+    server = client()
+    try:
+        return [found.serial for found in server.list()]
+    except Exception as cause:
+        raise no_adb(plain(f"{type(cause).__name__}: {cause}")) from cause
+
+
 class Link:
     """A phone by its serial number."""
 
@@ -71,7 +108,7 @@ class Link:
         Raises:
             ToolError: E540.
         """
-        self.serial, self.where = serial, f"adb:{serial}"
+        self.serial, self.where = serial, f"adb:{plain(serial)}"
         self.stopping, self._open = Stop(), set[socket.socket]()
         self._client = client()
 
@@ -87,17 +124,18 @@ class Link:
         return Link(self.serial)
 
     @contextmanager
-    def service(self, name: str, silence_s: float = ANSWER_S) -> Iterator[Any]:
+    def service(self, name: str, limit_s: float | None = None) -> Iterator[Any]:
         """A connection to a service of the phone's adb daemon.
 
         Args:
             name: like ``sync:`` or ``shell,v2,raw:COMMAND``.
-            silence_s: the longest wait for the next bytes.
+            limit_s: the longest wait for the daemon to take it; None: ``ANSWER_S``.
 
         Raises:
             InputError: E541 to E544, E566.
         """
-        with self._typed(silence_s), self._connection(silence_s) as connection:
+        limit_s = ANSWER_S if limit_s is None else limit_s
+        with self._typed(limit_s), self._connection(limit_s) as connection:
             connection.send_command(name)
             connection.check_okay()
             yield connection
@@ -122,7 +160,7 @@ class Link:
 
         try:
             yield
-        except (AdbError, OSError, EOFError) as cause:
+        except (AdbError, OSError, EOFError, ValueError, subprocess.SubprocessError) as cause:
             raise self._fault(cause, silence_s) from cause
 
     def _fault(self, cause: Exception, silence_s: float) -> EdgecError:
@@ -137,30 +175,35 @@ class Link:
         return lost(self.where, "" if isinstance(cause, EOFError) else str(cause))
 
     def shell(
-        self, script: str, silence_s: float = ANSWER_S, on_output: Callable[[bytes], None] = lambda data: None
+        self, script: str, limits: Limits | None = None, progress: Callable[[bytes], bool] = lambda data: False
     ) -> Output:
         """Run a shell script on the phone.
 
         Args:
             script: already quoted.
-            silence_s: the longest time without output.
-            on_output: given each piece of stdout as it comes.
+            limits: None: ``ANSWER_S`` for all of the answer, ``ANSWER_BYTES``.
+            progress: given each piece of stdout as it comes; says whether it is what is waited for.
 
         Raises:
-            InputError: E541 to E544.
+            InputError: E541 to E544, E575.
         """
+        limits = limits or Limits(ANSWER_S)
         written = {_STDOUT: bytearray(), _STDERR: bytearray()}
-        with self.service(f"shell,v2,raw:{script}", silence_s) as connection:
+        with self.service(f"shell,v2,raw:{script}", limits.silence_s) as connection:
+            start = time.monotonic()
+            deadline = limits.next_deadline(start)
             while True:
-                kind, size = connection.read_exact(1)[0], int.from_bytes(connection.read_exact(4), "little")
-                data = connection.read_exact(size) if size else b""
+                kind, size = struct.unpack("<BI", exactly(connection, 5, deadline))
+                if sum(map(len, written.values())) + size > limits.most_bytes:
+                    raise too_much(self.where, limits.most_bytes)
+                data = exactly(connection, size, deadline)
                 if kind == _EXIT:
                     break
                 if kind in written:
                     written[kind] += data
-                if kind == _STDOUT:
-                    on_output(data)
-        stdout, stderr = (bytes(written[kind]).decode(errors="replace") for kind in (_STDOUT, _STDERR))
+                if kind == _STDOUT and progress(data):
+                    deadline = limits.next_deadline(start)
+        stdout, stderr = (printable(bytes(written[kind]).decode(errors="replace")) for kind in (_STDOUT, _STDERR))
         return Output(data[0] if data else 255, stdout, stderr)
 
     def state(self) -> str:
@@ -174,7 +217,7 @@ class Link:
         while time.monotonic() < deadline:
             with suppress(EdgecError):
                 self._reconnect()
-                if self.shell("echo back", ANSWER_S).stdout.strip() == "back":
+                if self.shell("echo back").stdout.strip() == "back":
                     return True
             self.stopping.pause(_POLL_S, self.where)
         return False
@@ -200,6 +243,26 @@ class Link:
             self._client.connect(self.serial, timeout=ANSWER_S)
             with suppress(Exception):
                 self._client.wait_for(self.serial, timeout=2.0)
+
+
+def exactly(connection: Any, count: int, deadline: float) -> bytes:
+    """The next ``count`` bytes of a connection.
+
+    Raises:
+        TimeoutError: they did not come before the deadline, however slowly they drip.
+        EOFError: it ended before them.
+    """
+    found = bytearray()
+    while len(found) < count:
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        connection.conn.settimeout(left_s)
+        piece = connection.conn.recv(min(_PIECE, count - len(found)))
+        if not piece:
+            raise EOFError
+        found += piece
+    return bytes(found)
 
 
 def retried(link: Link, attempts: int, work: Callable[[], None]) -> None:

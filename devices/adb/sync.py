@@ -7,11 +7,14 @@ import time
 from collections.abc import Callable
 from typing import IO
 
-from edgec.devices.adb.faults import no_space
-from edgec.devices.adb.link import Link
+from edgec.devices.adb.faults import no_space, too_much, unreadable
+from edgec.devices.adb.link import ANSWER_BYTES, ANSWER_S, Link, exactly
+from edgec.devices.answers import plain
 from edgec.errors import EdgecError, InputError
 
 FRAME = 64 * 1024
+SLOWEST_BYTES_PER_S = 128 * 1024
+"""USB 1.1 carries five times as much."""
 _MODE = 0o100755
 
 
@@ -19,44 +22,59 @@ def send(link: Link, source: IO[bytes], size: int, remote: str, on_bytes: Callab
     """Write ``size`` bytes of ``source``, from where it stands, to a file on the phone.
 
     Raises:
-        InputError: E541 to E545.
+        InputError: E541 to E545, E575.
     """
     with link.service("sync:") as connection:
+        deadline = time.monotonic() + _limit_s(size)
         path = f"{remote},{_MODE}".encode()
         connection.conn.sendall(b"SEND" + struct.pack("<I", len(path)) + path)
         left = size
         while left and (frame := source.read(min(FRAME, left))):
+            connection.conn.settimeout(max(0.001, deadline - time.monotonic()))
             # In one piece: a header apart from its data would wait for the receiver's delayed acknowledgement.
             connection.conn.sendall(b"DATA" + struct.pack("<I", len(frame)) + frame)
             left -= len(frame)
             on_bytes(len(frame))
         connection.conn.sendall(b"DONE" + struct.pack("<I", int(time.time())))
-        answer, length = struct.unpack("<4sI", connection.read_exact(8))
+        answer, length = struct.unpack("<4sI", exactly(connection, 8, deadline))
         if answer != b"OKAY":
-            raise _refused(link, connection.read_exact(length).decode(errors="replace"), remote, size)
+            raise _refused(link, exactly(connection, min(length, FRAME), deadline), remote, size)
 
 
-def receive(link: Link, remote: str, target: IO[bytes]) -> None:
-    """Copy a file of the phone to ``target``.
+def receive(link: Link, remote: str, target: IO[bytes], most_bytes: int = ANSWER_BYTES) -> None:
+    """Copy a file of the phone, of at most ``most_bytes``, to ``target``.
 
     Raises:
-        InputError: E541 to E544.
+        InputError: E541 to E544, E575.
     """
     with link.service("sync:") as connection:
+        start, come = time.monotonic(), 0
         path = remote.encode()
         connection.conn.sendall(b"RECV" + struct.pack("<I", len(path)) + path)
         while True:
-            kind, length = struct.unpack("<4sI", connection.read_exact(8))
+            deadline = start + _limit_s(come)
+            kind, length = struct.unpack("<4sI", exactly(connection, 8, deadline))
             if kind == b"DONE":
                 return
-            data = connection.read_exact(length)
-            if kind != b"DATA":
-                raise _refused(link, data.decode(errors="replace"), remote, 0)
+            if length > FRAME or kind not in (b"DATA", b"FAIL"):
+                raise unreadable(link.where, f"its adb sends {kind!r} of {length:,} bytes, which the protocol lacks")
+            data = exactly(connection, length, deadline)
+            if kind == b"FAIL":
+                raise _refused(link, data, remote, 0)
+            come += length
+            if come > most_bytes:
+                raise too_much(link.where, most_bytes)
             target.write(data)
 
 
-def _refused(link: Link, said: str, remote: str, size: int) -> EdgecError:
+def _limit_s(size: int) -> float:
+    """The longest that so many bytes may be on their way."""
+    return ANSWER_S + size / SLOWEST_BYTES_PER_S
+
+
+def _refused(link: Link, answer: bytes, remote: str, size: int) -> EdgecError:
+    said = plain(answer.decode(errors="replace"))
     if "No space" in said:
         return no_space(link.where, size, None)
     what, fix = "The phone refuses a file.", "free some space, or restart the phone"
-    return InputError(what, f"{link.where}:{remote}", said[:200], fix, "E547")
+    return InputError(what, f"{link.where}:{remote}", said, fix, "E547")

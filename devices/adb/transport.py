@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -11,10 +12,18 @@ from typing import TYPE_CHECKING, Any
 from edgec.devices.adb.facts import PhoneState, read_state
 from edgec.devices.adb.faults import failed, wrong_abi
 from edgec.devices.adb.heat import wait_cool
-from edgec.devices.adb.link import ANSWER_S, Link
+from edgec.devices.adb.link import ANSWER_S, Limits, Link
 from edgec.devices.adb.workspace import Workspace
 from edgec.devices.runner_files import RunnerPackage, arm64_runner, bundle_files
-from edgec.devices.runner_job import PACKED, arguments, job_result, read_events, requests
+from edgec.devices.runner_job import (
+    PACKED,
+    arguments,
+    exit_status,
+    expected_events,
+    job_result,
+    most_output_bytes,
+    requests,
+)
 from edgec.devices.shell_artifacts import check_shell_artifact
 from edgec.devices.transport import Address, Conditions, DeviceFacts, Say
 
@@ -23,6 +32,7 @@ if TYPE_CHECKING:
 
 ABIS = ("arm64-v8a",)
 UNKNOWN = 255
+_EVENT, _GENERATED = b'"event":', b'"event":"generated"'
 _REQUESTS, _RESULTS, _ERRORS = "requests", "results.jsonl", "errors"
 # The runner's exit status, as the last event of its output. Its number goes: another process may get it.
 _ENDED = r'''s=$?; rm -f pid; echo; echo "{\"event\":\"ended\",\"status\":$s}"'''
@@ -71,13 +81,21 @@ class AdbTransport:
         workspace.write(_REQUESTS, asked)
         wait_cool(self._state, self._conditions, self._say, str(self.address), self._link.stopping)
         self._say(f"{job['kind']} on {self.address}")
-        silence_s = self._conditions.between_outputs_s(job)
-        workspace.shell(self._script(job), silence_s, _Counter(job, self._say, str(self.address)))
-        output = workspace.read(_RESULTS)
-        status = next((event["status"] for event in read_events(output) if event["event"] == "ended"), UNKNOWN)
+        start, limits = time.monotonic(), self._limits(job)
+        workspace.shell(self._script(job), limits, _Counter(job, self._say, str(self.address)))
+        wall_s = time.monotonic() - start
+        output = workspace.read(_RESULTS, limits.most_bytes)
+        status = exit_status(output, UNKNOWN)
         if status != 0:
-            raise failed(str(self.address), status, workspace.read(_ERRORS), f"The job {job['kind']!r}")
-        return job_result(job, output, str(self.address))
+            said = workspace.shell(f"tail -c 4000 {_ERRORS}").stdout
+            raise failed(str(self.address), status, said, f"The job {job['kind']!r}")
+        return job_result(job, output, str(self.address), wall_s)
+
+    def _limits(self, job: Mapping[str, Any]) -> Limits:
+        """Each event may take its time; what is not one is no progress."""
+        between_s, count = self._conditions.between_outputs_s(job), expected_events(job)
+        whole_s = between_s + job["seconds"] if count is None else between_s * (count + 1)
+        return Limits(between_s, whole_s, most_output_bytes(job))
 
     def close(self) -> None:
         """Stop what another thread does, then the runner, and remove the folder; nothing is raised.
@@ -117,12 +135,18 @@ class AdbTransport:
 
 
 class _Counter:
-    """Tells how many generations have come."""
+    """Tells how many generations have come; an event is progress, anything else is not."""
 
     def __init__(self, job: Mapping[str, Any], say: Say, where: str) -> None:
         self._text = f"{job['kind']} on {where}"
-        self._say, self._seen = say, 0
+        self._say, self._seen, self._line = say, 0, bytearray()
 
-    def __call__(self, data: bytes) -> None:
-        self._seen += data.count(b'"event":"generated"')
+    def __call__(self, data: bytes) -> bool:
+        head, newline, rest = data.rpartition(b"\n")
+        if not newline:
+            self._line += data
+            return False
+        lines, self._line = bytes(self._line) + head, bytearray(rest)
+        self._seen += lines.count(_GENERATED)
         self._say(f"{self._text}: {self._seen} generations")
+        return _EVENT in lines

@@ -17,20 +17,23 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-import psutil
-
 from edgec.devices.adb.faults import differs, failed, no_space
-from edgec.devices.adb.link import Link, Output, retried
+from edgec.devices.adb.link import ANSWER_BYTES, Limits, Link, Output, retried
 from edgec.devices.adb.sync import receive, send
+from edgec.devices.answers import number, printable
 from edgec.devices.transport import Say
 from edgec.errors import EdgecError
+from edgec.exporter.bundle.owner import OWNER, own_mark, owned_by_running
 
 BASE = "/data/local/tmp"
 CHUNK = 32 << 20
 ATTEMPTS = 4
-HASH_S = 300.0
+FILES = Limits(600.0)
+"""Of an answer for which the phone reads or copies whole files."""
+MOST_LEFT = 32
+"""Earlier runs' folders that one run takes over or removes."""
 _KEPT = "kept"
-_NAME = re.compile(r"edgec-(?P<host>[0-9a-f]{8})-(?P<process>\d+)-(?P<started>\d+)-[0-9a-f]{8}|edgec-kept-[0-9a-f]{8}")
+_NAME = re.compile(rf"edgec-(?P<host>[0-9a-f]{{8}})-{OWNER}-[0-9a-f]{{8}}|edgec-kept-[0-9a-f]{{8}}")
 
 
 class Workspace:
@@ -50,10 +53,10 @@ class Workspace:
         retried(self.link, ATTEMPTS, self._make)
 
     def shell(
-        self, script: str, silence_s: float = HASH_S, on_output: Callable[[bytes], None] = lambda data: None
+        self, script: str, limits: Limits = FILES, progress: Callable[[bytes], bool] = lambda data: False
     ) -> Output:
         """Run a script inside the folder."""
-        return self.link.shell(f"cd {shlex.quote(self.path)} && {{ {script}\n}}", silence_s, on_output)
+        return self.link.shell(f"cd {shlex.quote(self.path)} && {{ {script}\n}}", limits, progress)
 
     def fill(self, files: Mapping[str, Path]) -> None:
         """Put files into the folder, under their names; what is there already with the same sha256 stays.
@@ -79,23 +82,23 @@ class Workspace:
             self.link, ATTEMPTS, lambda: send(self.link, io.BytesIO(data), len(data), self._at(name), lambda _: None)
         )
 
-    def read(self, name: str) -> str:
-        """A small file of the folder, checked against its sha256.
+    def read(self, name: str, most_bytes: int = ANSWER_BYTES) -> str:
+        """A small file of the folder, without terminal escapes, checked against its sha256.
 
         Raises:
-            EdgecError: E541 to E544, E547, E549.
+            EdgecError: E541 to E544, E547, E549, E575.
         """
         found = bytearray()
 
         def pull() -> None:
             target = io.BytesIO()
-            receive(self.link, self._at(name), target)
+            receive(self.link, self._at(name), target, most_bytes)
             found[:] = target.getvalue()
 
         for _ in range(2):
             retried(self.link, ATTEMPTS, pull)
             if self._hashes([name]).get(name) == hashlib.sha256(found).hexdigest():
-                return bytes(found).decode(errors="replace")
+                return printable(bytes(found).decode(errors="replace"))
         raise differs(self.link.where, name)
 
     def remove(self, link: Link, keep: bool = False) -> None:
@@ -149,9 +152,9 @@ class Workspace:
         """All that is to be sent, and the chunk that lies beside its file until it is appended."""
         needed = sum(left) + min(CHUNK, max(left, default=0))
         words = self.shell("df -k . | tail -n 1").stdout.split()
-        free = 1024 * int(words[3]) if len(words) > 3 and words[3].isdigit() else None
-        if free is not None and free < needed:
-            raise no_space(self.link.where, needed, free)
+        free_kib = number(words[3], 0, 1 << 40) if len(words) > 3 else None
+        if free_kib is not None and 1024 * int(free_kib) < needed:
+            raise no_space(self.link.where, needed, 1024 * int(free_kib))
 
     def _put(self, name: str, path: Path, sha256: str, report: Callable[[int], None]) -> None:
         for _ in range(2):
@@ -197,9 +200,9 @@ class Workspace:
         found = self._hashes([there]).get(there)
         if found is None:
             return 0
-        words = self.shell(f"wc -c < {shlex.quote(there)}").stdout.split()
-        size = int(words[0]) if words and words[0].isdigit() else 0
-        if size <= path.stat().st_size and _sha256(path, size) == found:
+        whole = path.stat().st_size
+        size = int(number(self.shell(f"wc -c < {shlex.quote(there)}").stdout.strip(), 0, whole) or 0)
+        if _sha256(path, size) == found:
             return size
         self.shell(f"rm -f {shlex.quote(there)}")
         return 0
@@ -243,8 +246,7 @@ def _quietly(link: Link, script: str) -> None:
 
 
 def _own_name() -> str:
-    process = psutil.Process()
-    return f"edgec-{_host()}-{process.pid}-{int(process.create_time())}-{secrets.token_hex(4)}"
+    return "-".join(("edgec", _host(), *own_mark(), secrets.token_hex(4)))
 
 
 def _host() -> str:
@@ -252,17 +254,10 @@ def _host() -> str:
 
 
 def _abandoned(link: Link) -> list[str]:
-    """Folders that were kept, or whose process on this computer is gone."""
-    names = link.shell(f"ls {BASE}").stdout.split()
-    return [name for name in names if (match := _NAME.fullmatch(name)) and _free(match)]
+    """Folders that were kept, or whose process on this computer is gone; ``MOST_LEFT`` at most."""
+    names = link.shell(f"cd {BASE} && ls -d edgec-* 2>/dev/null; true").stdout.split()
+    return [name for name in names if (match := _NAME.fullmatch(name)) and _free(match)][:MOST_LEFT]
 
 
 def _free(name: re.Match[str]) -> bool:
-    if name["host"] is None:
-        return True
-    if name["host"] != _host():
-        return False
-    try:
-        return abs(psutil.Process(int(name["process"])).create_time() - int(name["started"])) >= 2
-    except psutil.Error:
-        return True
+    return name["host"] is None or (name["host"] == _host() and not owned_by_running(name))

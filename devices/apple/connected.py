@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from edgec.devices.answers import plain
 from edgec.devices.apple.refusals import absent, developer_mode, too_old, unpaired
 from edgec.devices.transport import DeviceFacts
 from edgec.errors import InputError
@@ -53,20 +54,23 @@ class AppleDevice:
 
 
 def apple_device(fields: Mapping[str, Any]) -> AppleDevice | None:
-    """A device of ``devicectl list devices``; None for watches and the like."""
+    """A device of ``devicectl list devices``; None for watches and the like, and for what has no name to call it by."""
     hardware, device, connection = (_part(fields, f"{name}Properties") for name in ("hardware", "device", "connection"))
     if hardware.get("platform", "iOS") not in ("iOS", "iPadOS"):
         return None
     pairing, mode = connection.get("pairingState"), device.get("developerModeStatus")
-    identifier = str(fields.get("identifier", ""))
+    identifier = plain(fields.get("identifier"))
+    udid = plain(hardware.get("udid")) or identifier
+    if not udid:
+        return None
     return AppleDevice(
-        udid=str(hardware.get("udid") or identifier),
+        udid=udid,
         identifier=identifier,
-        name=str(device.get("name", "")),
-        marketing_name=str(hardware.get("marketingName", "")),
-        product=str(hardware.get("productType", "")),
-        system=str(hardware.get("platform", "iOS")),
-        version=str(device.get("osVersionNumber", "")),
+        name=plain(device.get("name")),
+        marketing_name=plain(hardware.get("marketingName")),
+        product=plain(hardware.get("productType")),
+        system=plain(hardware.get("platform", "iOS")),
+        version=plain(device.get("osVersionNumber")),
         paired=None if pairing is None else pairing == "paired",
         developer_mode=None if mode is None else mode == "enabled",
         connected=connection.get("tunnelState") != "unavailable",
@@ -126,7 +130,7 @@ def check_reachable(device: AppleDevice, where: str) -> None:
 
 def _older(version: str, minimum: str) -> bool:
     """Whether a version comes before another; ``17`` is ``17.0``."""
-    numbers = [[int(part) for part in re.findall(r"\d+", text)] for text in (version, minimum)]
+    numbers = [[int(part) for part in re.findall(r"\d{1,9}", text)] for text in (version, minimum)]
     length = max(map(len, numbers))
     has, needs = (parts + [0] * (length - len(parts)) for parts in numbers)
     return has < needs

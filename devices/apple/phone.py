@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
 
+from edgec.devices.apple.xcrun import file_text
 from edgec.devices.transport import DeviceFacts
 from edgec.errors import EdgecError
 
@@ -80,4 +81,4 @@ def copied_text(name: str, copy: Callable[[Path], object], check_there: Callable
                 raise
             check_there()
             return ""
-        return target.read_text(errors="replace") if target.is_file() else ""
+        return file_text(target)

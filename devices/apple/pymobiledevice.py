@@ -6,19 +6,18 @@ a developer tunnel, which iOS 17 and newer ask for: ``sudo pymobiledevice3 remot
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from edgec.devices.answers import AnswerFault, json_among, plain
 from edgec.devices.apple.connected import AppleDevice, check_reachable, check_ready, chosen
 from edgec.devices.apple.phone import copied_text
 from edgec.devices.apple.refusals import Link, refusal
-from edgec.devices.apple.xcrun import CALL_S, no_xcode
+from edgec.devices.apple.xcrun import called, no_xcode
 from edgec.devices.transport import DeviceFacts
-from edgec.errors import InputError, ToolError
+from edgec.errors import ToolError
 
 PROGRAM = "pymobiledevice3"
 
@@ -34,25 +33,24 @@ def listed() -> list[AppleDevice]:
     Raises:
         ToolError: E552, E557.
     """
-    answer = _called(["usbmux", "list"], "ios", "Listing devices")
-    start = answer.find("[")
     try:
-        rows = json.loads(answer[start : answer.rfind("]") + 1]) if start >= 0 else []
-    except ValueError as cause:
+        rows = json_among(_called(["usbmux", "list"], "ios", "Listing devices"), "[") or []
+    except AnswerFault as cause:
         raise ToolError("pymobiledevice3 cannot be understood.", "ios", str(cause), "update it", "E559") from cause
-    return [_device(row) for row in rows if isinstance(row, Mapping)]
+    found = [_device(row) for row in rows if isinstance(row, Mapping)]
+    return [device for device in found if device.udid]
 
 
 def _device(row: Mapping[str, Any]) -> AppleDevice:
-    udid = str(row.get("Identifier", ""))
+    udid = plain(row.get("Identifier"))
     return AppleDevice(
         udid=udid,
         identifier=udid,
-        name=str(row.get("DeviceName", "")),
+        name=plain(row.get("DeviceName")),
         marketing_name="",
-        product=str(row.get("ProductType", "")),
-        system=str(row.get("DeviceClass", "iPhone")).replace("iPhone", "iOS").replace("iPad", "iPadOS"),
-        version=str(row.get("ProductVersion", "")),
+        product=plain(row.get("ProductType")),
+        system=plain(row.get("DeviceClass", "iPhone")).replace("iPhone", "iOS").replace("iPad", "iPadOS"),
+        version=plain(row.get("ProductVersion")),
         paired=bool(row.get("ProductVersion")),
         developer_mode=None,
         connected=True,
@@ -111,13 +109,7 @@ class PyMobileDevicePhone:
 def _called(words: Sequence[str], where: str, doing: str) -> str:
     if not present():
         raise no_xcode(where)
-    try:
-        done = subprocess.run(
-            [PROGRAM, *words], capture_output=True, text=True, errors="replace", check=False, timeout=CALL_S
-        )
-    except subprocess.TimeoutExpired as cause:
-        why, fix = f"{PROGRAM} {words[0]} did not end within {CALL_S:g} s", "unlock the phone, reconnect it, run again"
-        raise InputError("The device does not answer.", where, why, fix, "E544") from cause
+    done = called([PROGRAM, *words], where)
     if done.returncode != 0:
-        raise refusal([Link("", 0, done.stderr.strip()[-400:])], where, doing)
+        raise refusal([Link("", 0, plain(done.stderr[-400:]))], where, doing)
     return done.stdout

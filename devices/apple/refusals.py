@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from edgec.devices.answers import plain
 from edgec.errors import EdgecError, InputError, ToolError
 
 
@@ -30,8 +31,8 @@ def chain(error: Mapping[str, Any]) -> Iterator[Link]:
     texts = [
         info.get(name) for name in ("NSLocalizedDescription", "NSLocalizedFailureReason", "BSErrorCodeDescription")
     ]
-    said = [str(text.get("string", "")) if isinstance(text, Mapping) else str(text) for text in texts if text]
-    yield Link(str(error.get("domain", "")), _number(error.get("code")), "; ".join(said))
+    said = [plain(text.get("string") if isinstance(text, Mapping) else text) for text in texts]
+    yield Link(plain(error.get("domain")), _number(error.get("code")), "; ".join(filter(None, said)))
     beneath = info.get("NSUnderlyingError")
     if isinstance(beneath, Mapping):
         inner = beneath.get("error", beneath)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from edgec.devices.answers import plain
 from edgec.devices.apple.connected import AppleDevice, check_ready, chosen
-from edgec.devices.apple.xcrun import json_object, simctl
+from edgec.devices.apple.xcrun import file_text, json_object, simctl
 from edgec.devices.transport import DeviceFacts
-from edgec.errors import InputError
 
 
 def listed() -> list[AppleDevice]:
@@ -21,15 +20,20 @@ def listed() -> list[AppleDevice]:
     Raises:
         ToolError: E552, E557.
     """
-    answer = json_object(simctl(["list", "devices", "available", "--json"], "sim", "Listing simulators"))
-    groups = answer.get("devices")
-    rows = groups.items() if isinstance(groups, Mapping) else ()
-    return [_device(runtime, row) for runtime, found in rows for row in found if "iOS" in runtime]
+    doing = "Listing simulators"
+    groups = json_object(simctl(["list", "devices", "available", "--json"], "sim", doing), "sim", doing).get("devices")
+    found = [
+        _device(runtime, row)
+        for runtime, rows in (groups.items() if isinstance(groups, Mapping) else ())
+        for row in (rows if isinstance(rows, list) else ())
+        if "iOS" in runtime and isinstance(row, Mapping)
+    ]
+    return [device for device in found if device.udid]
 
 
 def _device(runtime: str, row: Mapping[str, Any]) -> AppleDevice:
-    version = re.search(r"iOS-(\d+)-(\d+)", runtime)
-    udid, name = str(row.get("udid", "")), str(row.get("name", ""))
+    version = re.search(r"iOS-(\d{1,4})-(\d{1,4})", runtime)
+    udid, name = plain(row.get("udid")), plain(row.get("name"))
     return AppleDevice(
         udid=udid,
         identifier=udid,
@@ -81,8 +85,7 @@ class Simulator:
 
     def read(self, app_id: str, name: str) -> str:
         """See ``Phone``."""
-        path = self._documents(app_id) / name
-        return path.read_text(errors="replace") if path.is_file() else ""
+        return file_text(self._documents(app_id) / name)
 
     def uninstall(self, app_id: str) -> None:
         """See ``Phone``."""
@@ -94,17 +97,3 @@ class Simulator:
 
     def _device(self) -> AppleDevice:
         return chosen(listed(), self.udid, self.where, "simctl")
-
-
-def flagged(line: str) -> str:
-    """A record of the app, marked as simulated.
-
-    Raises:
-        InputError: E558, it is no record.
-    """
-    try:
-        fields = json.loads(line)
-        obtained = str(fields["obtained"]).replace("measured", "simulated", 1)
-        return json.dumps(fields | {"simulated": True, "obtained": obtained})
-    except (ValueError, TypeError, KeyError) as cause:
-        raise InputError("The app's result cannot be read.", "sim", str(cause), "run again", "E558") from cause

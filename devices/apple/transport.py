@@ -10,11 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from edgec.devices.answers import plain
 from edgec.devices.apple.bench_app import BenchApp, bench_app, package_of
 from edgec.devices.apple.iphone import Iphone
 from edgec.devices.apple.phone import Phone
 from edgec.devices.apple.pymobiledevice import PyMobileDevicePhone
-from edgec.devices.apple.simulator import Simulator, flagged
+from edgec.devices.apple.simulator import Simulator
 from edgec.devices.apple.xcrun import CALL_S, has_xcode
 from edgec.devices.stopping import Stop
 from edgec.devices.transport import Address, Conditions, DeviceFacts, Say
@@ -62,8 +63,8 @@ class AppTransport:
         self._say(f"building the bench app for {self.address}")
         app = bench_app(package, self._phone.sdk, Path(self._folder.name), str(self.address))
         with self._stopping.working(str(self.address)):
-            lines = self._measured(job, app).splitlines()
-        return {"records": [flagged(line) if self.simulated else line for line in lines if line.strip()]}
+            lines = self._measured(job, app).split("\n")
+        return {"records": [line for line in lines if line.strip()]}
 
     def _measured(self, job: Mapping[str, Any], app: BenchApp) -> str:
         self._say(f"installing it on {self.address}")
@@ -102,7 +103,7 @@ class AppTransport:
             if (result := self._phone.read(app_id, RESULT)).strip():
                 return result
             if (said := self._phone.read(app_id, ERROR)).strip():
-                raise _failed(str(self.address), said.strip()[:300])
+                raise _failed(str(self.address), plain(said, 300))
             self._say(f"the app on {self.address}, {waited:.0f} s so far")
             self._stopping.pause(POLL_S, str(self.address))
         raise _failed(str(self.address), f"no result came within {limit_s:g} s; the screen may have turned off")

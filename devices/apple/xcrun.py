@@ -1,15 +1,15 @@
-"""Apple's command line tools: calls with a time limit, JSON found among other text, refusals as typed errors."""
+"""Apple's command line tools: calls within limits of time and size, JSON among other text, refusals as typed errors."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO, Any
 
+from edgec.devices.answers import MOST_JSON, AnswerFault, json_among, plain, printable
 from edgec.devices.apple.refusals import Link, chain, refusal
 from edgec.errors import InputError, ToolError
 
@@ -22,18 +22,18 @@ def has_xcode() -> bool:
     return shutil.which(PROGRAM) is not None
 
 
-def json_object(text: str) -> dict[str, Any]:
-    """The JSON object among progress text: from a ``{`` that begins one to the end of it; empty when there is none."""
-    decoder, start = json.JSONDecoder(), text.find("{")
-    while start >= 0:
-        try:
-            value, _ = decoder.raw_decode(text, start)
-        except ValueError:
-            value = None
-        if isinstance(value, dict) and value:
-            return value
-        start = text.find("{", start + 1)
-    return {}
+def json_object(text: str, where: str, doing: str) -> dict[str, Any]:
+    """The JSON object among progress text; empty when there is none.
+
+    Raises:
+        ToolError: E557, it is outside the limits of an answer.
+    """
+    try:
+        found: dict[str, Any] = json_among(text, "{") or {}
+    except AnswerFault as cause:
+        fix = "update Xcode; disconnect the other devices to find the one that answers so"
+        raise ToolError(f"{doing} gave an answer that cannot be used.", where, str(cause), fix, "E557") from cause
+    return found
 
 
 def devicectl(words: Sequence[str], where: str, doing: str) -> dict[str, Any]:
@@ -51,12 +51,12 @@ def devicectl(words: Sequence[str], where: str, doing: str) -> dict[str, Any]:
     with TemporaryDirectory() as folder:
         target = Path(folder) / "answer.json"
         done = call(["devicectl", *words, "--quiet", "--json-output", str(target)], where)
-        answer = json_object(target.read_text(errors="replace") if target.exists() else "") or json_object(done.stdout)
+        answer = json_object(file_text(target), where, doing) or json_object(done.stdout, where, doing)
     error = answer.get("error")
     if isinstance(error, dict):
         raise refusal(list(chain(error)), where, doing)
     if done.returncode != 0 or not answer:
-        raise refusal([Link("", 0, (done.stderr or done.stdout).strip()[-400:])], where, doing)
+        raise refusal([Link("", 0, plain((done.stderr or done.stdout)[-400:]))], where, doing)
     result = answer.get("result")
     return result if isinstance(result, dict) else {}
 
@@ -70,7 +70,7 @@ def simctl(words: Sequence[str], where: str, doing: str) -> str:
     """
     done = call(["simctl", *words], where)
     if done.returncode != 0:
-        raise refusal([Link("", 0, done.stderr.strip()[-400:])], where, doing)
+        raise refusal([Link("", 0, plain(done.stderr[-400:]))], where, doing)
     return done.stdout
 
 
@@ -83,13 +83,36 @@ def call(words: Sequence[str], where: str, limit_s: float = CALL_S) -> subproces
     """
     if not has_xcode():
         raise no_xcode(where)
-    try:
-        return subprocess.run(
-            [PROGRAM, *words], capture_output=True, text=True, errors="replace", check=False, timeout=limit_s
-        )
-    except subprocess.TimeoutExpired as cause:
-        why, fix = f"xcrun {words[0]} did not end within {limit_s:g} s", "unlock the device, reconnect it, run again"
-        raise InputError("The device does not answer.", where, why, fix, "E544") from cause
+    return called([PROGRAM, *words], where, limit_s)
+
+
+def called(words: Sequence[str], where: str, limit_s: float = CALL_S) -> subprocess.CompletedProcess[str]:
+    """One call of a program; of each output the first ``MOST_JSON`` bytes, without terminal escapes.
+
+    Raises:
+        InputError: E544, it did not end.
+    """
+    with TemporaryFile() as stdout, TemporaryFile() as stderr:
+        try:
+            done = subprocess.run(words, stdout=stdout, stderr=stderr, check=False, timeout=limit_s)
+        except subprocess.TimeoutExpired as cause:
+            why = f"{' '.join(words[:2])} did not end within {limit_s:g} s"
+            fix = "unlock the device, reconnect it, run again"
+            raise InputError("The device does not answer.", where, why, fix, "E544") from cause
+        return subprocess.CompletedProcess(words, done.returncode, _text(stdout), _text(stderr))
+
+
+def file_text(path: Path) -> str:
+    """The first ``MOST_JSON`` bytes of a file without terminal escapes; empty where there is none."""
+    if not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        return _text(file)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return printable(file.read(MOST_JSON).decode(errors="replace"))
 
 
 def no_xcode(where: str) -> ToolError:

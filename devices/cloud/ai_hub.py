@@ -13,14 +13,45 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Annotated, Any
 
-from edgec.devices.cloud.client_library import not_installed
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from edgec.devices.answers import Bytes, first_fault, plain
+from edgec.devices.cloud.client_library import asked, not_installed
 from edgec.errors import InputError
 
 _US_PER_MS = 1e3
+WAIT_S = 2 * 3600
+_MOST_CALLS, _MOST_OPERATORS = 100_000, 1_000_000
+# The service writes 0 for what it did not measure; nothing that it times takes a day.
+_Microseconds = Annotated[float, Field(ge=0, le=8.64e10, allow_inf_nan=False)]
+
+
+class _Answer(BaseModel):
+    """Base of what is read of a profile: numbers are numbers, what is not needed is ignored."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
+
+
+class _Summary(_Answer):
+    all_inference_times: list[_Microseconds] | None = Field(None, max_length=_MOST_CALLS)
+    estimated_inference_time: _Microseconds | None = None
+    first_load_time: _Microseconds | None = None
+    warm_load_time: _Microseconds | None = None
+    estimated_inference_peak_memory: Bytes | None = None
+
+
+class _Operator(_Answer):
+    compute_unit: str
+
+
+class _Profile(_Answer):
+    execution_summary: _Summary
+    execution_detail: list[_Operator] = Field([], max_length=_MOST_OPERATORS)
 
 
 @dataclass(frozen=True)
@@ -79,12 +110,13 @@ def submit_profile(hub: Any, artifact: Path, device: str, options: str = "") -> 
     """
     if not artifact.exists():
         raise _failed(str(artifact), "there is no such file")
-    devices = [found.name for found in hub.get_devices()]
+    failed = partial(_failed, device)
+    devices = asked(lambda: [found.name for found in hub.get_devices()], failed)
     if device not in devices:
         raise _failed(device, f"it has {len(devices)} devices, none of that name")
-    model = hub.upload_model(str(artifact))
-    job = hub.submit_profile_job(model=model, device=hub.Device(device), name=artifact.name, options=options)
-    return str(job.job_id)
+    model = asked(lambda: hub.upload_model(str(artifact)), failed)
+    fields = {"name": artifact.name, "options": options}
+    return asked(lambda: str(hub.submit_profile_job(model=model, device=hub.Device(device), **fields).job_id), failed)
 
 
 def profile_figures(hub: Any, job_id: str) -> ProfileFigures:
@@ -93,30 +125,31 @@ def profile_figures(hub: Any, job_id: str) -> ProfileFigures:
     Raises:
         InputError: E564, the job failed, or its profile has another form.
     """
-    job = hub.get_job(job_id)
-    status = job.wait()
+    device, profile = asked(lambda: _downloaded(hub.get_job(job_id), job_id), partial(_failed, job_id))
+    try:
+        return _figures(plain(device), _Profile.model_validate(profile))
+    except ValidationError as cause:
+        raise _failed(job_id, f"its profile has another form: {first_fault(cause)}") from cause
+
+
+def _downloaded(job: Any, job_id: str) -> tuple[str, Any]:
+    status = job.wait(WAIT_S)
     if not status.success:
         raise _failed(job_id, str(status.message or status.code))
-    profile = job.download_profile()
-    try:
-        return _figures(str(job.device.name), profile)
-    except (KeyError, TypeError, ValueError, AttributeError) as cause:
-        raise _failed(job_id, f"its profile has another form: {cause}") from cause
+    return job.device.name, job.download_profile()
 
 
-def _figures(device: str, profile: Mapping[str, Any]) -> ProfileFigures:
-    summary = profile["execution_summary"]
-    calls = [float(us) for us in summary.get("all_inference_times") or ()]
-    call_us = median(calls) if calls else summary.get("estimated_inference_time")
-    peak = summary.get("estimated_inference_peak_memory")
+def _figures(device: str, profile: _Profile) -> ProfileFigures:
+    summary = profile.execution_summary
+    calls = summary.all_inference_times or []
     return ProfileFigures(
         device=device,
-        call_ms=_ms(call_us),
+        call_ms=_ms(median(calls) if calls else summary.estimated_inference_time),
         calls=len(calls),
-        first_load_ms=_ms(summary.get("first_load_time")),
-        warm_load_ms=_ms(summary.get("warm_load_time")),
-        peak_bytes=None if not peak else int(peak),
-        operators=dict(Counter(str(row["compute_unit"]) for row in profile.get("execution_detail", ()))),
+        first_load_ms=_ms(summary.first_load_time),
+        warm_load_ms=_ms(summary.warm_load_time),
+        peak_bytes=summary.estimated_inference_peak_memory or None,
+        operators=dict(Counter(plain(row.compute_unit) for row in profile.execution_detail)),
     )
 
 
@@ -126,4 +159,4 @@ def _ms(us: float | None) -> float | None:
 
 
 def _failed(where: str, why: str) -> InputError:
-    return InputError("AI Hub has no result.", where, why, "look at the job on aihub.qualcomm.com", "E564")
+    return InputError("AI Hub has no result.", where, plain(why), "look at the job on aihub.qualcomm.com", "E564")

@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
-from edgec.errors import ToolError
+from collections.abc import Callable
+from typing import TypeVar
+
+from edgec.errors import EdgecError, InputError, ToolError
+
+T = TypeVar("T")
+
+
+def asked(ask: Callable[[], T], failed: Callable[[str], InputError]) -> T:
+    """One call of a client, whose errors share no base with anything here.
+
+    Args:
+        ask: the call.
+        failed: the error for a reason.
+    """
+    try:
+        return ask()
+    except EdgecError:
+        raise
+    except Exception as cause:
+        raise failed(f"{type(cause).__name__}: {cause}") from cause
 
 
 def not_installed(library: str, service: str, extra: str, cause: ImportError) -> ToolError:

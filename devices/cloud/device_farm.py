@@ -14,12 +14,15 @@ from __future__ import annotations
 import time
 import urllib.request
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from edgec.devices.cloud.client_library import not_installed
+from edgec.devices.answers import plain
+from edgec.devices.cloud.client_library import asked, not_installed
 from edgec.devices.cloud.farm_package import FACTS_AFTER, FACTS_BEFORE, FarmPackage, output_name
 from edgec.devices.transport import Say
 from edgec.errors import InputError
@@ -30,7 +33,11 @@ REGION = "us-west-2"
 POLL_S = 10.0
 LIMIT_S = 2 * 3600.0
 _OUTPUTS = "Customer Artifacts"
-_MAX_BYTES = 1 << 28
+_MAX_BYTES = 1 << 26
+_MAX_ARCHIVE_BYTES = 1 << 30
+_MAX_PAGES = 100
+_ANSWER_S = 60.0
+_PIECE = 1 << 20
 
 
 class FarmClient(Protocol):
@@ -104,10 +111,10 @@ def submit(
         "testPackageArn": arns["APPIUM_NODE_TEST_PACKAGE"],
         "testSpecArn": arns["APPIUM_NODE_TEST_SPEC"],
     }
-    run = client.schedule_run(
-        projectArn=farm.project, appArn=arns["ANDROID_APP"], devicePoolArn=farm.pool, name="edgec bench", test=test
+    fields = {"projectArn": farm.project, "appArn": arns["ANDROID_APP"], "devicePoolArn": farm.pool, "test": test}
+    return asked(
+        lambda: str(client.schedule_run(name="edgec bench", **fields)["run"]["arn"]), partial(_failed, farm.project)
     )
-    return str(run["run"]["arn"])
 
 
 def collect(
@@ -127,43 +134,53 @@ def collect(
         InputError: E564, the run did not end well, or its outputs are not there.
     """
     state = _awaited(lambda: client.get_run(arn=run)["run"], ("COMPLETED",), run, say)
-    archive = next((item for item in _artifacts(client, run) if item.get("name") == _OUTPUTS), None)
-    if archive is None:
-        raise _failed(run, f"it ended as {state.get('result')}: {state.get('message') or 'there are no outputs'}")
+    failed = partial(_failed, run)
+    urls = asked(lambda: [item["url"] for item in _artifacts(client, run) if item.get("name") == _OUTPUTS], failed)
+    if not urls:
+        raise failed(f"it ended as {state.get('result')}: {state.get('message') or 'there are no outputs'}")
     target = folder / "outputs.zip"
-    (get or _get)(str(archive["url"]), target)
+    asked(lambda: (get or _get)(str(urls[0]), target), failed)
     return _read(target, jobs, run)
 
 
 def _artifacts(client: FarmClient, run: str) -> Iterator[Mapping[str, Any]]:
     """All of a run, page by page."""
-    asked = {"arn": run, "type": "FILE"}
-    page = client.list_artifacts(**asked)
+    wanted = {"arn": run, "type": "FILE"}
+    page = client.list_artifacts(**wanted)
     yield from page.get("artifacts", [])
-    while token := page.get("nextToken"):
-        page = client.list_artifacts(**asked, nextToken=token)
+    for _ in range(_MAX_PAGES):
+        if not (token := page.get("nextToken")):
+            return
+        page = client.list_artifacts(**wanted, nextToken=token)
         yield from page.get("artifacts", [])
 
 
 def _uploaded(client: FarmClient, farm: Farm, kind: str, path: Path, put: Put, say: Say) -> str:
-    upload = client.create_upload(projectArn=farm.project, name=path.name, type=kind)["upload"]
+    failed = partial(_failed, path.name)
+    upload = asked(lambda: client.create_upload(projectArn=farm.project, name=path.name, type=kind)["upload"], failed)
     say(f"uploading {path.name}")
-    put(str(upload["url"]), path)
-    arn = str(upload["arn"])
+    asked(lambda: put(str(upload["url"]), path), failed)
+    arn = asked(lambda: str(upload["arn"]), failed)
     state = _awaited(lambda: client.get_upload(arn=arn)["upload"], ("SUCCEEDED", "FAILED"), path.name, say)
     if state["status"] == "FAILED":
-        raise _failed(path.name, str(state.get("metadata") or state.get("message") or "the service refuses the file"))
+        raise failed(str(state.get("metadata") or state.get("message") or "the service refuses the file"))
     return arn
 
 
 def _awaited(ask: Callable[[], Mapping[str, Any]], ends: tuple[str, ...], where: str, say: Say) -> Mapping[str, Any]:
     deadline = time.monotonic() + LIMIT_S
-    while (state := ask())["status"] not in ends:
+    while True:
+        state, status = asked(lambda: _status(ask()), partial(_failed, where))
+        if status in ends:
+            return state
         if time.monotonic() > deadline:
-            raise _failed(where, f"it is still {state['status']} after {LIMIT_S / 3600:g} hours")
-        say(f"{where}: {state['status']}")
+            raise _failed(where, f"it is still {status} after {LIMIT_S / 3600:g} hours")
+        say(f"{where}: {status}")
         time.sleep(POLL_S)
-    return state
+
+
+def _status(state: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    return dict(state), plain(state["status"])
 
 
 def _read(archive: Path, jobs: int, run: str) -> FarmOutputs:
@@ -172,21 +189,38 @@ def _read(archive: Path, jobs: int, run: str) -> FarmOutputs:
         with zipfile.ZipFile(archive) as opened:
             by_name = {Path(info.filename).name: info for info in opened.infolist() if info.file_size <= _MAX_BYTES}
             texts = [opened.read(by_name[name]).decode(errors="replace") for name in wanted]
-    except (OSError, KeyError, zipfile.BadZipFile) as cause:
+    except (OSError, KeyError, ValueError, RuntimeError, EOFError, zlib.error, zipfile.BadZipFile) as cause:
         raise _failed(run, f"its outputs are incomplete: {cause}") from cause
     return FarmOutputs(tuple(texts[2:]), (texts[0], texts[1]))
 
 
 def _put(url: str, path: Path) -> None:
+    _check_https(url)
     with path.open("rb") as data:
         headers = {"Content-Type": "application/octet-stream", "Content-Length": str(path.stat().st_size)}
-        urllib.request.urlopen(urllib.request.Request(url, data=data, headers=headers, method="PUT")).close()
+        urllib.request.urlopen(
+            urllib.request.Request(url, data=data, headers=headers, method="PUT"), timeout=LIMIT_S
+        ).close()
 
 
 def _get(url: str, path: Path) -> None:
-    with urllib.request.urlopen(url) as answer, path.open("wb") as target:
-        target.write(answer.read())
+    _check_https(url)
+    deadline, left = time.monotonic() + LIMIT_S, _MAX_ARCHIVE_BYTES
+    with urllib.request.urlopen(url, timeout=_ANSWER_S) as answer, path.open("wb") as target:
+        while data := answer.read1(_PIECE):
+            left -= len(data)
+            if left < 0 or time.monotonic() > deadline:
+                raise OSError(f"more than {_MAX_ARCHIVE_BYTES:,} bytes, or longer than {LIMIT_S / 3600:g} hours")
+            target.write(data)
+
+
+def _check_https(url: str) -> None:
+    """The service's addresses are; another scheme would reach files of this machine."""
+    if not url.startswith("https://"):
+        raise OSError(f"an address that is none of the service's: {url}")
 
 
 def _failed(where: str, why: str) -> InputError:
-    return InputError("Device Farm has no result.", where, why, "look at the run in the service's console", "E564")
+    return InputError(
+        "Device Farm has no result.", where, plain(why), "look at the run in the service's console", "E564"
+    )

@@ -1,7 +1,7 @@
 """Files and folders that appear whole or not at all.
 
-Everything is written to a hidden sibling first, flushed to the disk, then renamed. A sibling's name carries the process
-that writes it, so that leftovers of a killed process are recognised and removed by the next one.
+Everything is written to a hidden sibling first, flushed to the disk, then renamed. A sibling is locked and its name
+carries the process that writes it, so that leftovers of a killed process are recognised and removed by the next one.
 """
 
 from __future__ import annotations
@@ -20,15 +20,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-import psutil
-
 from edgec.errors import InputError
+from edgec.exporter.bundle.owner import OWNER, held, is_held, own_mark, owned_by_running
 
 _NEW, _OLD = "new", "old"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_OWNER = re.compile(
-    r"\.(?P<final>.+)~edgec~(?P<kind>new|old)~(?P<host>[^~]*)~(?P<process>\d{1,9})~(?P<started>\d{1,12})~[0-9a-f]+"
-)
+_SIBLING = re.compile(rf"\.(?P<final>.+)~edgec~(?P<kind>new|old)~(?P<host>[^~]*)~{OWNER}~[0-9a-f]+")
 _AT_FDCWD = -100
 _EXCHANGE = 2
 
@@ -116,11 +113,11 @@ def write_file(path: Path, *pieces: bytes | memoryview) -> None:
         clean_siblings(path)
         aside = _sibling(path, _NEW)
         try:
-            with open(aside, "xb") as file:
+            with open(aside, "xb") as file, held(aside):
                 file.writelines(pieces)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(aside, path)
+                os.replace(aside, path)
         finally:
             aside.unlink(missing_ok=True)
         sync_folder(path.parent)
@@ -144,11 +141,12 @@ def new_folder(path: Path, replace: bool = False) -> Iterator[Path]:
         aside = _sibling(path, _NEW)
         aside.mkdir()
     try:
-        with typed_disk_full(path):
-            yield aside
-        with typed_os_errors(path):
-            sync_tree(aside)
-        _publish(aside, path, replace)
+        with held(aside):
+            with typed_disk_full(path):
+                yield aside
+            with typed_os_errors(path):
+                sync_tree(aside)
+            _publish(aside, path, replace)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -230,11 +228,11 @@ class _Leftover:
 
 
 def _leftovers(folder: Path) -> list[_Leftover]:
-    found = [(name, _OWNER.fullmatch(name)) for name in os.listdir(folder)]
+    found = [(folder / name, _SIBLING.fullmatch(name)) for name in sorted(os.listdir(folder))]
     return [
-        _Leftover(folder / name, folder / owner["final"], owner["kind"])
-        for name, owner in sorted(found)
-        if owner and owner["host"] == _host() and not _alive(int(owner["process"]), int(owner["started"]))
+        _Leftover(path, folder / name["final"], name["kind"])
+        for path, name in found
+        if name and name["host"] == _host() and not owned_by_running(name) and not is_held(path)
     ]
 
 
@@ -248,18 +246,9 @@ def _clean(leftover: _Leftover) -> None:
 
 
 def _sibling(path: Path, kind: str) -> Path:
-    process = psutil.Process()
-    parts = (kind, _host(), str(process.pid), str(int(process.create_time())), secrets.token_hex(4))
+    parts = (kind, _host(), *own_mark(), secrets.token_hex(4))
     return path.parent / f".{path.name}~edgec~{'~'.join(parts)}"
 
 
 def _host() -> str:
     return socket.gethostname().replace("~", "-").replace("/", "-")
-
-
-def _alive(process: int, started: int) -> bool:
-    """Whether the very process that made a sibling still runs; a second of slack for clock rounding."""
-    try:
-        return abs(psutil.Process(process).create_time() - started) < 2
-    except psutil.Error:
-        return False

@@ -10,6 +10,7 @@ from pathlib import Path
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from edgec.errors import InputError
 from edgec.runtime_py.bench_summary import shown
@@ -49,7 +50,7 @@ def _print(result: SweepResult) -> None:
         where = f"{row.model} {row.recipe} {row.target} {row.device}".strip()
         console.print(f"{where}: {row.error} [{row.error_code}]", markup=False, soft_wrap=True)
     for file in result.files:
-        console.print(str(file), soft_wrap=True)
+        console.print(str(file), soft_wrap=True, markup=False)
 
 
 def sweep_table(rows: Sequence[Row]) -> Table:
@@ -62,7 +63,8 @@ def sweep_table(rows: Sequence[Row]) -> Table:
     for row in rows:
         figures = (value(row) for value in COLUMNS.values())
         texts = ("unavailable" if figure is None else shown(figure) for figure in figures)
-        table.add_row(Path(row.model).name, Path(row.recipe).stem, row.target, row.device or "none", row.status, *texts)
+        names = (Path(row.model).name, Path(row.recipe).stem, row.target, row.device or "none", row.status)
+        table.add_row(*map(Text, names), *texts)
     return table
 
 

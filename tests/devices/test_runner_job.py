@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from edgec.devices.runner_job import arguments, job_result, read_events, requests
+from edgec.devices.runner_job import arguments, exit_status, job_result, read_events, requests
 from edgec.errors import EdgecError
 from edgec.runtime_py.bench_job import Job
 
@@ -45,6 +45,8 @@ def test_warm_ups_do_not_count_and_foreign_lines_are_nobody_s() -> None:
 
 def test_loads_memory_and_windows() -> None:
     assert job_result(job("load", state="cold"), output(LOADED), "x")["load_ms"] == 5.0
+    unknown = LOADED | {"baseline_rss_bytes": -1}
+    assert job_result(job("load", state="cold"), output(unknown), "x")["load_ms"] == 5.0
     peak = job_result(job("memory"), output(LOADED, generated(1.0)), "x")
     assert (peak["peak_rss_bytes"], peak["baseline_rss_bytes"]) == (30, 10)
     laps = [generated(1.0, elapsed_ms=elapsed) for elapsed in (600.0, 1200.0, 1800.0, 2500.0)]
@@ -65,11 +67,52 @@ def test_loads_memory_and_windows() -> None:
         ("memory", output(LOADED, {"event": "generated", "tokens": [1]})),
         ("load", output({"event": "loaded"})),
         ("sustained", output(LOADED)),
+        ("sustained", output(LOADED, generated(1.0, elapsed_ms=2000.0), generated(1.0, elapsed_ms=1000.0))),
+        ("sustained", output(LOADED, generated(1.0))),
+        ("load", output(LOADED | {"load_ms": -5.0})),
+        ("load", output(LOADED | {"resident_share": 1.5})),
+        ("load", output(LOADED | {"threads": True})),
+        ("load", output(LOADED, LOADED)),
+        ("load", output(LOADED).replace("5.0", "1e400")),
+        ("load", output(LOADED).replace("5.0", "NaN")),
+        ("load", '{"event":' * 100_000),
+        ("memory", output(LOADED | {"baseline_rss_bytes": 31}, generated(1.0))),
+        ("memory", output(LOADED | {"baseline_rss_bytes": -1}, generated(1.0))),
+        ("speed", output(LOADED, generated(-10.0))),
+        ("speed", output(LOADED, generated(5e-324))),
+        ("speed", output(LOADED, generated(1e9))),
+        ("speed", output(LOADED, generated(10**400))),
+        ("speed", output(LOADED, generated(1.0, token_ms=[-4.0]))),
+        ("speed", output(LOADED, generated(1.0, token_ms=[0.0]))),
+        ("speed", output(LOADED, generated(1.0, token_ms=[4.0, 4.0]))),
+        ("speed", output(LOADED, generated(1.0, tokens=list(range(9)), token_ms=[4.0] * 8))),
     ],
 )
 def test_output_that_does_not_hold_the_answer(kind: str, said: str) -> None:
     with pytest.raises(EdgecError, match="E548"):
         job_result(job(kind), said, "adb:A")
+
+
+def test_times_that_exceed_the_job_s_own_were_not_measured_in_it() -> None:
+    said = output(LOADED, generated(9000.0))
+    assert job_result(job("speed"), said, "adb:A", wall_s=9.1)["laps"]
+    with pytest.raises(EdgecError, match="whole job took 3 s"):
+        job_result(job("speed"), said, "adb:A", wall_s=3.0)
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ('{"event":"ended","status":0}', 0),
+        ('{"event":"ended"}\n{"event":"ended","status":137}', 137),
+        ('{"event":"ended","status":[]}', 255),
+        ('{"event":"ended","status":false}', 255),
+        ('{"event":["ended"]}', 255),
+        ("", 255),
+    ],
+)
+def test_the_exit_status_is_the_last_one_told(said: str, status: int) -> None:
+    assert exit_status(said, 255) == status
 
 
 def test_no_token_and_no_profile() -> None:

@@ -60,6 +60,14 @@ def test_two_recipes_are_compared_with_their_spread(tmp_path: Path) -> None:
     assert "int4" in result.b
 
 
+def test_memory_that_did_not_grow_has_no_ratio(tmp_path: Path) -> None:
+    flat = run(tmp_path / "a")
+    first, *others = flat.read_text().splitlines(keepends=True)
+    flat.write_text("".join([first.replace('_rss_bytes":1}', '_rss_bytes":100000000}'), *others]))
+    names = [ratio.name for ratio in compare(flat, run(tmp_path / "b")).ratios]
+    assert "peak RSS" in names and "RSS over idle" not in names
+
+
 def test_equal_runs_show_no_difference_and_slower_ones_are_worse(tmp_path: Path) -> None:
     same = compare(run(tmp_path / "a"), run(tmp_path / "b", recipe="other"))
     assert all(r.better is None for r in same.ratios)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from edgec.devices.adb import workspace
@@ -111,3 +114,41 @@ def test_a_file_that_cannot_be_put_in_place(plug: Plug, phone_bundle: Path, monk
     with pytest.raises(EdgecError, match="E547") as caught:
         bench(phone_bundle, f"adb:{phone.serial}", **SHORT)
     assert "not permitted" in caught.value.why and phone.left_behind() == []
+
+
+_WORK = """
+import sys, time
+from edgec.devices.adb.link import Link
+from edgec.devices.adb.workspace import Workspace
+link = Link(sys.argv[1])
+link.ready()
+Workspace(link, lambda text: None).make()
+print("ready", flush=True)
+time.sleep(300)
+"""
+
+
+def test_a_step_of_the_clock_takes_no_living_run_s_folder(
+    plug: Plug, phone_bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phone, real = plug(), psutil.Process.create_time
+    with subprocess.Popen([sys.executable, "-c", _WORK, phone.serial], stdout=subprocess.PIPE) as other:
+        try:
+            assert other.stdout is not None and other.stdout.readline() == b"ready\n"
+            work = phone.left_behind()
+            monkeypatch.setattr(psutil.Process, "create_time", lambda process: real(process) + 3600)
+            bench(phone_bundle, f"adb:{phone.serial}", **SHORT)
+            assert phone.left_behind() == work
+        finally:
+            other.kill()
+    bench(phone_bundle, f"adb:{phone.serial}", **SHORT)
+    assert phone.left_behind() == []
+
+
+def test_folders_of_older_versions_are_taken_once_no_process_has_the_number(plug: Plug, phone_bundle: Path) -> None:
+    phone, host = plug(), workspace._host()
+    living = f"edgec-{host}-{os.getpid()}-1700000000-0123abcd"
+    for name in (living, f"edgec-{host}-999999999-1700000000-0123abcd"):
+        (phone.storage / name).mkdir()
+    bench(phone_bundle, f"adb:{phone.serial}", **SHORT)
+    assert phone.left_behind() == [living]

@@ -117,7 +117,7 @@ def test_json_is_found_among_junk_on_stdout(tools: Tools, ios_bundle: Path, monk
     ],
 )
 def test_the_object_among_junk(text: str, expected: dict[str, Any]) -> None:
-    assert json_object(text) == expected
+    assert json_object(text, "ios", "Listing devices") == expected
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_an_app_may_take_as_long_as_its_job(tools: Tools, ios_bundle: Path) -> N
 
 def test_a_result_that_is_no_record(tools: Tools, ios_bundle: Path) -> None:
     tools.app_writes("result.jsonl", '{"half": \n')
-    assert refused(ios_bundle).code == "E161"
+    assert refused(ios_bundle).code == "E558"
 
 
 def test_xcode_cannot_build_the_app(tools: Tools, ios_bundle: Path) -> None:
@@ -254,9 +254,31 @@ def test_xcode_cannot_build_the_app(tools: Tools, ios_bundle: Path) -> None:
 
 
 def test_a_simulator_s_times_are_no_speed(tools: Tools, ios_bundle: Path) -> None:
+    tools.app_writes("result.jsonl", app_result(SIM))
     result = bench(ios_bundle, SIM, **SHORT)
     assert result.figures == () and all(record.simulated for record in result.records)
     assert all("measured" not in record.obtained for record in result.records)
+
+
+def test_an_odd_device_does_not_hide_the_others(tools: Tools) -> None:
+    hostile = answers.phone() | {
+        "identifier": "X",
+        "hardwareProperties": {"udid": "X", "marketingName": "\x1b[2J[/nope]"},
+    }
+    odd: list[Any] = [None, 5, {}, {"hardwareProperties": []}, answers.phone() | {"deviceProperties": "none"}, hostile]
+    tools.answer("list-devices", answers.devices(answers.phone(), *odd))
+    groups = {"com.apple.CoreSimulator.SimRuntime.iOS-27-0": None, **answers.SIMULATORS["devices"]}
+    (tools.folder / "simctl-list.json").write_text(json.dumps({"devices": groups}))
+    found, faults = connected_devices()
+    listed = {device.address: device.product for device in found}
+    assert listed[IOS] == "iPhone 16 Pro" and listed["ios:X"] == "[2J[/nope]" and SIM in listed and faults == ()
+
+
+@pytest.mark.parametrize("said", ['{"result":' * 50_000, '{"result": {"devices": [1e999, NaN]}}', "{" * 50_000])
+def test_a_list_that_is_none_is_the_tool_s_fault_and_the_others_are_listed(tools: Tools, said: str) -> None:
+    (tools.folder / "simctl-list.json").write_text(said)
+    found, faults = connected_devices()
+    assert [fault.code for fault in faults] == ["E557"] and IOS in [device.address for device in found]
 
 
 def test_an_iphone_without_a_mac(

@@ -48,7 +48,7 @@ class Hub:
     def get_job(self, job_id: str) -> Any:
         status = SimpleNamespace(success=self.success, message="out of memory", code="FAILED")
         return SimpleNamespace(
-            device=SimpleNamespace(name=PHONE), wait=lambda: status, download_profile=lambda: self.profile
+            device=SimpleNamespace(name=PHONE), wait=lambda timeout: status, download_profile=lambda: self.profile
         )
 
 
@@ -68,6 +68,32 @@ def test_a_client_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(ToolError, match="E567") as caught:
         hub_client()
     assert "edgec[aihub]" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"all_inference_times": [3700, -1]},
+        {"all_inference_times": [float("inf")]},
+        {"all_inference_times": ["3700"]},
+        {"estimated_inference_peak_memory": float("inf")},
+        {"estimated_inference_peak_memory": -5},
+        {"first_load_time": 1e12},
+    ],
+)
+def test_figures_that_cannot_have_been_measured(changes: dict[str, Any]) -> None:
+    odd = PROFILE | {"execution_summary": PROFILE["execution_summary"] | changes}
+    with pytest.raises(InputError, match="E564") as caught:
+        profile_figures(Hub(profile=odd), "j")
+    assert next(iter(changes)) in caught.value.why
+
+
+def test_a_client_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "m.onnx").write_bytes(b"x")
+    monkeypatch.setattr(Hub, "upload_model", lambda hub, path: dict[str, str]()["\x1b[2J"])
+    with pytest.raises(InputError, match="E564") as caught:
+        submit_profile(Hub(), tmp_path / "m.onnx", PHONE)
+    assert "KeyError" in caught.value.why and "\x1b" not in caught.value.why
 
 
 def test_what_ends_without_a_profile(tmp_path: Path) -> None:

@@ -137,6 +137,32 @@ def test_what_the_service_refuses(tmp_path: Path) -> None:
         collect(Client(), "arn:run", 1, tmp_path, fetched(b"no zip"))
 
 
+def test_an_address_of_this_machine_is_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "secret").write_text("secret")
+    artifact = {"name": "Customer Artifacts", "url": (tmp_path / "secret").as_uri()}
+    monkeypatch.setattr(Client, "list_artifacts", lambda client, **fields: {"artifacts": [artifact]})
+    with pytest.raises(InputError, match="E564"):
+        collect(Client(), "arn:run", 1, tmp_path)
+    assert not (tmp_path / "outputs.zip").exists()
+
+
+def test_pages_without_end_and_a_client_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def endless(client: Client, **fields: Any) -> dict[str, Any]:
+        asked.append(fields)
+        return {"artifacts": [], "nextToken": "again"}
+
+    monkeypatch.setattr(Client, "list_artifacts", endless)
+    with pytest.raises(InputError, match="E564"):
+        collect(Client(), "arn:run", 1, tmp_path, fetched(b""))
+    assert len(asked) <= 101
+    monkeypatch.setattr(Client, "get_run", lambda client, **fields: 1 / 0)
+    with pytest.raises(InputError, match="E564") as caught:
+        collect(Client(), "arn:run", 1, tmp_path, fetched(b""))
+    assert "ZeroDivisionError" in caught.value.why
+
+
 def test_a_client_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(ToolError, match="E567") as caught:

@@ -23,6 +23,9 @@ class ShellService:
     async def serve(self, folder: Path, environment: Mapping[str, str]) -> None:
         if self._faults.hang and self._faults.hang in self._script:
             await asyncio.sleep(3600)
+        while self._faults.drip and self._faults.drip in self._script:
+            await self._write(STDOUT, b" ")
+            await asyncio.sleep(0.05)
         process = await asyncio.create_subprocess_exec(
             *("/bin/sh", "-c", self._script),
             cwd=folder,

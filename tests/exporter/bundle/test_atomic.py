@@ -83,7 +83,7 @@ def test_a_killed_writer_leaves_the_old_folder_and_its_leftovers_go_with_the_nex
 
 def test_a_swap_cut_in_half_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _fill(tmp_path / "a", "old")
-    monkeypatch.setattr(atomic, "_alive", lambda process, started: False)
+    monkeypatch.setattr(atomic, "own_mark", lambda: ("999999999", "t1"))
     os.rename(tmp_path / "a", atomic._sibling(tmp_path / "a", "old"))
     clean_siblings(tmp_path / "a")
     assert (tmp_path / "a/file").read_text() == "old" and os.listdir(tmp_path) == ["a"]
