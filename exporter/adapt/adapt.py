@@ -83,7 +83,7 @@ def adapt(
     Args:
         model: Hugging Face id or local folder of a decoder.
         recipe: a recipe's name or TOML file: bits, caches, shared keys and values. ``float`` trains the plain model.
-        text: files, folders, JSONL or ``hf:NAME``; a fiftieth is held out and measured.
+        text: files, folders, JSONL or ``hf:NAME``; a part is held out and measured.
         teacher: the model to learn from; the original by default.
         target: what the recipe is resolved for.
         out: the folder to write; NAME-RECIPE in the current folder by default.
