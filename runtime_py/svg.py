@@ -20,14 +20,17 @@ class Series:
     name: str
     x: tuple[float, ...]
     y: tuple[float, ...]
+    dashed: bool = False
 
 
 @dataclass(frozen=True)
 class Points:
-    """A named set of (x, y)."""
+    """A named set of (x, y), what is written beside each, and the line among them."""
 
     name: str
     at: tuple[tuple[float, float], ...]
+    labels: tuple[str, ...]
+    line: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -53,11 +56,19 @@ class Axes:
 
 
 def line_chart(
-    title: str, x_label: str, y_label: str, series: Sequence[Series], x_ticks: Sequence[float] | None = None
+    title: str,
+    x_label: str,
+    y_label: str,
+    series: Sequence[Series],
+    x_ticks: Sequence[float] | None = None,
+    from_zero: bool = True,
 ) -> str:
-    """Lines with a legend; the y axis begins at 0. ``x_ticks``: values named on the x axis, None for five."""
-    x_range = _range([x for s in series for x in s.x])
-    axes = Axes(title, x_label, y_label, x_range, (0.0, _top([y for s in series for y in s.y])))
+    """Lines with a legend.
+
+    ``x_ticks``: values named on the x axis, None for five. ``from_zero``: the y axis begins at 0, not below the least value.
+    """
+    x_range, values = _range([x for s in series for x in s.x]), [y for s in series for y in s.y]
+    axes = Axes(title, x_label, y_label, x_range, (0.0, _top(values)) if from_zero else _around(values))
     ticks = np.linspace(*x_range, 5).tolist() if x_ticks is None else x_ticks
     return _chart(axes, [*_lines(axes, series), *_legend([s.name for s in series])], ticks)
 
@@ -82,14 +93,14 @@ def box_chart(title: str, x_label: str, y_label: str, groups: Sequence[Series]) 
     return _chart(axes, parts, ())
 
 
-def point_chart(title: str, x_label: str, y_label: str, groups: Sequence[Points], line: Series) -> str:
-    """Points with a legend, and one dashed line among them; both axes begin at 0."""
+def point_chart(title: str, x_label: str, y_label: str, groups: Sequence[Points]) -> str:
+    """Labelled points with a legend, and a dashed line for each group; both axes begin at 0."""
     places = [place for group in groups for place in group.at]
     axes = Axes(title, x_label, y_label, (0.0, _top([x for x, _ in places])), (0.0, _top([y for _, y in places])))
-    dots = [dot for i, group in enumerate(groups) for dot in _dots(axes, group, COLOURS[i % len(COLOURS)])]
-    dashed = [part.replace("<polyline", '<polyline stroke-dasharray="4 3"') for part in _lines(axes, [line])]
+    lines = [Series(g.name, tuple(x for x, _ in g.line), tuple(y for _, y in g.line), dashed=True) for g in groups]
+    dots = [dot for i, group in enumerate(groups) for dot in _dots(axes, group, _colour(i))]
     ticks = np.linspace(*axes.x_range, 5).tolist()
-    return _chart(axes, [*dashed, *dots, *_legend([group.name for group in groups])], ticks)
+    return _chart(axes, [*_lines(axes, lines), *dots, *_legend([group.name for group in groups])], ticks)
 
 
 def stack(charts: Sequence[str]) -> str:
@@ -103,6 +114,11 @@ def stack(charts: Sequence[str]) -> str:
 def _range(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values, default=0.0), max(values, default=1.0)
     return (low, high) if high > low else (low, low + 1.0)
+
+
+def _around(values: Sequence[float]) -> tuple[float, float]:
+    low, high = _range(values)
+    return low - 0.05 * (high - low), high + 0.05 * (high - low)
 
 
 def _top(values: Sequence[float]) -> float:
@@ -139,18 +155,27 @@ def _lines(axes: Axes, series: Sequence[Series]) -> list[str]:
     out = []
     for i, s in enumerate(series):
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in (axes.at(x, y) for x, y in zip(s.x, s.y, strict=True)))
-        out.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[i % len(COLOURS)]}"/>')
+        dashes = ' stroke-dasharray="4 3"' if s.dashed else ""
+        out.append(f'<polyline points="{points}" fill="none" stroke="{_colour(i)}"{dashes}/>')
     return out
 
 
 def _dots(axes: Axes, group: Points, colour: str) -> list[str]:
-    places = (axes.at(x, y) for x, y in group.at)
-    return [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>' for x, y in places]
+    out = []
+    for place, label in zip(group.at, group.labels, strict=True):
+        x, y = axes.at(*place)
+        out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>' + _label(x + 7, y - 5, label, "start"))
+    return out
 
 
 def _legend(names: Sequence[str]) -> list[str]:
-    rows = [(WIDTH - RIGHT + 12, TOP + 16 * i, COLOURS[i % len(COLOURS)], name) for i, name in enumerate(names[:16])]
+    rows = [(WIDTH - RIGHT + 12, TOP + 16 * i, _colour(i), name) for i, name in enumerate(names[:16])]
     return [f'<path d="M{x} {y}h16" stroke="{c}"/>' + _label(x + 20, y + 4, name, "start") for x, y, c, name in rows]
+
+
+def _colour(index: int) -> str:
+    """A colour for each index: those of the list, then hues that come near no other for long."""
+    return COLOURS[index] if index < len(COLOURS) else f"hsl({index * 137.508 % 360:.0f} 60% 45%)"
 
 
 def _box(axes: Axes, index: int, group: Series) -> list[str]:
