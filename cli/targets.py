@@ -86,7 +86,9 @@ def details(target: Target) -> Table:
     from rich.table import Table
 
     title = f"{target.name}: {target.phone_name}, {target.unit}, {target.format} through {target.backend}"
-    table = Table("", "value", "source", title=title, title_justify="left", caption=_note(target), caption_justify="left")
+    table = Table(
+        "", "value", "source", title=title, title_justify="left", caption=_note(target), caption_justify="left"
+    )
     for field, value in _figures(target):
         table.add_row(field, value, target.source(field) or "")
     bits = ", ".join(map(str, target.weight_bits))

@@ -28,9 +28,7 @@ class Baseline:
     held_out: float
 
 
-def report(
-    title: str, facts: Mapping[str, str], settings: Settings, curve: Sequence[Point], baseline: Baseline
-) -> str:
+def report(title: str, facts: Mapping[str, str], settings: Settings, curve: Sequence[Point], baseline: Baseline) -> str:
     """A self-contained document: the losses over the tokens, and every number behind them."""
     rows = [
         (

@@ -17,7 +17,8 @@ def sentences(count: int) -> list[str]:
     """Sentences of five to thirty words, each with a number of its own."""
     chance = random.Random(1)
     return [
-        f"Number {place} said " + " ".join(chance.choices(("river", "stone", "a", "house", "never"), k=chance.randint(5, 30)))
+        f"Number {place} said "
+        + " ".join(chance.choices(("river", "stone", "a", "house", "never"), k=chance.randint(5, 30)))
         for place in range(count)
     ]
 
