@@ -66,7 +66,7 @@ def _python() -> Iterator[Check]:
 
 
 def _packages() -> Iterator[Check]:
-    """Every package that edgec's metadata names for this platform, once; one of several extras counts as the first one's."""
+    """Every package that edgec's metadata names for this platform, once: as the first extra's that brings it."""
     offered = metadata("edgec").get_all("Provides-Extra") or []
     found: dict[tuple[str, str], tuple[Requirement, str]] = {}
     for requirement in map(Requirement, requires("edgec") or ()):

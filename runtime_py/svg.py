@@ -65,7 +65,13 @@ def line_chart(
 ) -> str:
     """Lines with a legend.
 
-    ``x_ticks``: values named on the x axis, None for five. ``from_zero``: the y axis begins at 0, not below the least value.
+    Args:
+        title: above the chart.
+        x_label: with its unit.
+        y_label: likewise.
+        series: the lines.
+        x_ticks: values named on the x axis; None for five.
+        from_zero: the y axis begins at 0; else below the least value.
     """
     x_range, values = _range([x for s in series for x in s.x]), [y for s in series for y in s.y]
     axes = Axes(title, x_label, y_label, x_range, (0.0, _top(values)) if from_zero else _around(values))

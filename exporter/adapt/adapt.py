@@ -14,6 +14,7 @@ from edgec.exporter.adapt.record import as_recorded
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.recipes import Recipe, check_recipe, for_backend, load_recipe
 from edgec.exporter.spec import model_spec
+from edgec.quiet import quiet
 
 if TYPE_CHECKING:
     from edgec.exporter.adapt.batches import Batches
@@ -61,6 +62,7 @@ class Job:
     boundary: Boundary | None = None
 
 
+@quiet()
 def adapt(
     model: str | Path,
     *,

@@ -72,7 +72,7 @@ def plot(settings: Settings, curve: Sequence[Point], baseline: Baseline) -> str:
 
 
 def _trained_on(settings: Settings) -> int:
-    """Where the training loss belongs: with the text's loss (0), with the distance from the teacher (1), or apart (2)."""
+    """Where the training loss belongs: with the text's loss (0), the distance from the teacher (1), or neither (2)."""
     if settings.hidden_loss or 0 < settings.text_loss < 1:
         return 2
     if settings.text_loss == 1:

@@ -51,7 +51,7 @@ def _held_out(chunks: int) -> range:
 
 
 def _chunks(text: str, size: int) -> list[Span]:
-    """Runs of pieces of at least ``size`` bytes; what is left over at the end of a short text belongs to its last one."""
+    """Runs of pieces of at least ``size`` bytes; what is left at the end of a short text belongs to its last one."""
     found: list[Span] = []
     start, filled = 0, 0
     pieces = list(_pieces(text, (0, len(text)), 2 * size, 0))
@@ -69,7 +69,7 @@ def _chunks(text: str, size: int) -> list[Span]:
 
 
 def _pieces(text: str, span: Span, most: int, level: int) -> Iterator[Span]:
-    """The parts of a span that its coarsest ends leave, and of those that are still too large the parts of finer ends."""
+    """The parts of a span that its coarsest ends leave; of those that are still too large, the parts of finer ends."""
     for begin, end in _parts(text, span, most, level):
         large = level < len(_ENDS) and len(text[begin:end].encode()) > most
         yield from _pieces(text, (begin, end), most, level + 1) if large else ((begin, end),)

@@ -27,8 +27,8 @@ class Texts:
 def read_texts(places: Sequence[str | Path]) -> Texts:
     """Read everything and hold out a part of it.
 
-    What ``edgec.exporter.adapt.split`` holds out depends on the text alone. Short documents (lines of a JSONL file, rows
-    of a data set, files of fewer than fifty chunks) are joined first, a blank line between them.
+    What ``edgec.exporter.adapt.split`` holds out depends on the text alone. Short documents (lines of a JSONL file,
+    rows of a data set, files of fewer than fifty chunks) are joined first, a blank line between them.
 
     Args:
         places: text files, JSONL files with a ``text`` in each line, folders of both, or a data set: ``hf:NAME``,
