@@ -78,6 +78,18 @@ def test_blocks_of_several_threads_end_with_the_last_one(caplog: pytest.LogCaptu
     assert state() == before
 
 
+def test_a_library_sets_up_no_logging_for_its_caller(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logging.root, "handlers", [])
+    with quiet():
+        logging.basicConfig(level=logging.DEBUG)
+        logging.getLogger("executorch.anything").info("for developers")
+        logging.getLogger("mine").warning("my own")
+    assert logging.root.handlers == [] and logging.root.level == logging.WARNING
+    assert capsys.readouterr().err == "my own\n"
+
+
 def test_every_row_says_why_and_is_narrow() -> None:
     import tomllib
 
@@ -125,7 +137,7 @@ def foreign(lines: Sequence[str]) -> list[str]:
 def test_python_prints_only_what_its_caller_says(tiny_folder: Path, tmp_path: Path) -> None:
     lines = stderr_of(["-c", API, str(tiny_folder), "out.edgec", "{'recipe': '8bit'}", "generate"], tmp_path)
     assert [line for line in lines if "mine" not in line] == []
-    assert [line[line.index("mine, ") :] for line in lines] == ["mine, before", "mine, logged", "mine, after"]
+    assert lines == ["<string>:4: UserWarning: mine, before", "mine, logged", "<string>:9: UserWarning: mine, after"]
 
 
 FORMATS = {

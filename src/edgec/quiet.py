@@ -58,6 +58,7 @@ class _Held:
     def __init__(self) -> None:
         self.lock, self.blocks = Lock(), 0
         self.added: list[tuple[Any, ...]] = []
+        self.resort: logging.Handler | None = None
 
     def enter(self) -> None:
         with self.lock:
@@ -67,6 +68,10 @@ class _Held:
                 warnings.filters[:0] = self.added
                 for each in noise().logs:
                     logging.getLogger(each.logger).addFilter(each)
+                # What Python does where no logging is set up, as a handler: a library's basicConfig then adds none.
+                self.resort = None if logging.root.handlers else logging.lastResort
+                if self.resort:
+                    logging.root.addHandler(self.resort)
 
     def leave(self) -> None:
         with self.lock:
@@ -75,6 +80,8 @@ class _Held:
                 warnings.filters[:] = [each for each in warnings.filters if each not in self.added]
                 for each in noise().logs:
                     logging.getLogger(each.logger).removeFilter(each)
+                if self.resort:
+                    logging.root.removeHandler(self.resort)
 
 
 _HELD = _Held()
