@@ -69,7 +69,7 @@ app = typer.Typer(cls=LazyGroup, add_completion=False, rich_markup_mode=None)
 
 @app.callback()
 def main(
-    debug: bool = typer.Option(False, "--debug", help="Show tracebacks."),
+    debug: bool = typer.Option(False, "--debug", help="Show tracebacks, and all that libraries print."),
     version: bool = typer.Option(
         False, "--version", callback=_print_version, is_eager=True, help="Print the version and leave."
     ),

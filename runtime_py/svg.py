@@ -10,6 +10,7 @@ from html import escape
 import numpy as np
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 300, 64, 150, 34, 46
+LETTER = 6  # pixels of a letter at this size, about
 COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#17becf")
 
 
@@ -31,6 +32,21 @@ class Points:
     at: tuple[tuple[float, float], ...]
     labels: tuple[str, ...]
     line: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle in pixels."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def meets(self, other: Box) -> bool:
+        """Whether the two overlap."""
+        across = self.left < other.right and other.left < self.right
+        return across and self.top < other.bottom and other.top < self.bottom
 
 
 @dataclass(frozen=True)
@@ -100,19 +116,23 @@ def box_chart(title: str, x_label: str, y_label: str, groups: Sequence[Series]) 
 
 
 def point_chart(title: str, x_label: str, y_label: str, groups: Sequence[Points]) -> str:
-    """Labelled points with a legend, and a dashed line for each group; both axes begin at 0."""
+    """Points with a legend, labels where there is room, and a dashed line for each group.
+
+    Both axes are logarithmic, all values above 0. Every point says its label where the mouse rests on it.
+    """
     places = [place for group in groups for place in group.at]
-    axes = Axes(title, x_label, y_label, (0.0, _top([x for x, _ in places])), (0.0, _top([y for _, y in places])))
+    x_range, y_range = (_wider([place[i] for place in places]) for i in (0, 1))
+    axes = Axes(title, x_label, y_label, x_range, y_range, log=True)
     lines = [Series(g.name, tuple(x for x, _ in g.line), tuple(y for _, y in g.line), dashed=True) for g in groups]
-    dots = [dot for i, group in enumerate(groups) for dot in _dots(axes, group, _colour(i))]
-    ticks = np.linspace(*axes.x_range, 5).tolist()
-    return _chart(axes, [*_lines(axes, lines), *dots, *_legend([group.name for group in groups])], ticks)
+    parts = [*_lines(axes, lines), *_dots(axes, groups), *_legend([group.name for group in groups])]
+    return _chart(axes, parts, _log_ticks(*x_range))
 
 
-def stack(charts: Sequence[str]) -> str:
-    """Charts below each other in one SVG document."""
+def stack(charts: Sequence[str], names: Sequence[str] = ()) -> str:
+    """Charts below each other in one SVG document; it is widened where the legend's ``names`` need it."""
+    width = max(WIDTH, WIDTH - RIGHT + 40 + max((LETTER * len(name) for name in names), default=0))
     body = "".join(f'<g transform="translate(0 {i * HEIGHT})">{chart}</g>' for i, chart in enumerate(charts))
-    size = f'width="{WIDTH}" height="{HEIGHT * len(charts)}"'
+    size = f'width="{width}" height="{HEIGHT * len(charts)}"'
     style = 'font-family="sans-serif" font-size="11"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}><rect {size} fill="white"/>{body}</svg>\n'
 
@@ -120,6 +140,19 @@ def stack(charts: Sequence[str]) -> str:
 def _range(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values, default=0.0), max(values, default=1.0)
     return (low, high) if high > low else (low, low + 1.0)
+
+
+def _wider(values: Sequence[float]) -> tuple[float, float]:
+    """A range of a logarithmic axis with room at both ends; for equal values half a decade."""
+    low, high = min(values, default=1.0), max(values, default=1.0)
+    room = max((high / low) ** 0.06, 1.05 if high > low else 1.8)
+    return low / room, high * room
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Round numbers, or where a range holds fewer than two of them, four at equal distances."""
+    found = _decades(low, high)
+    return found if len(found) > 1 else np.geomspace(low * 1.001, high * 0.999, 4).tolist()
 
 
 def _around(values: Sequence[float]) -> tuple[float, float]:
@@ -145,7 +178,7 @@ def _chart(axes: Axes, parts: Sequence[str], x_ticks: Sequence[float]) -> str:
 
 
 def _y_ticks(axes: Axes) -> list[str]:
-    values = _decades(*axes.y_range) if axes.log else np.linspace(*axes.y_range, 5)
+    values = _log_ticks(*axes.y_range) if axes.log else np.linspace(*axes.y_range, 5)
     return [_label(LEFT - 6, axes.at(axes.x_range[0], v)[1] + 4, _tick(v), "end") for v in values]
 
 
@@ -166,11 +199,26 @@ def _lines(axes: Axes, series: Sequence[Series]) -> list[str]:
     return out
 
 
-def _dots(axes: Axes, group: Points, colour: str) -> list[str]:
-    out = []
-    for place, label in zip(group.at, group.labels, strict=True):
-        x, y = axes.at(*place)
-        out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>' + _label(x + 7, y - 5, label, "start"))
+def _dots(axes: Axes, groups: Sequence[Points]) -> list[str]:
+    """Circles, then inside the axes the labels that hide no circle and no other label."""
+    found = [
+        (*axes.at(*at), label, f"{group.name}: {label}", _colour(i))
+        for i, group in enumerate(groups)
+        for at, label in zip(group.at, group.labels, strict=True)
+    ]
+    out = [
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"><title>{escape(told)}</title></circle>'
+        for x, y, _, told, colour in found
+    ]
+    taken = [Box(x - 4, y - 4, x + 4, y + 4) for x, y, *_ in found]
+    for x, y, label, _, colour in found:
+        width = LETTER * len(label)
+        for left, base in ((x + 6, y - 4), (x + 6, y + 12), (x - 6 - width, y - 4), (x - 6 - width, y + 12)):
+            box = Box(left, base - 9, left + width, base + 2)
+            if LEFT < left and box.right < WIDTH - RIGHT + 8 and not any(map(box.meets, taken)):
+                taken.append(box)
+                out.append(_label(left, base, label, "start", f' fill="{colour}"'))
+                break
     return out
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +30,8 @@ SIZE = Axis(
 )
 TTFT = Axis("TTFT, ms (measured)", lambda row: row.ttft_ms, lambda row: row.device)
 SPEED = Axis("decode, tokens/s (measured)", lambda row: row.decode_tokens_per_s, lambda row: row.device, True)
-QUALITY = "KL to float, nats"
+LEAST_NATS = 1e-4
+QUALITY = f"KL to float, nats; {LEAST_NATS:g} where less"
 
 
 def front(points: Sequence[tuple[float, float]], higher_is_better: bool = False) -> list[tuple[float, float]]:
@@ -54,28 +55,34 @@ def save_pareto(rows: Sequence[Row], path: Path) -> Path:
     Raises:
         InputError: E121 or E122.
     """
-    write_file(path, stack([_chart(rows, axis) for axis in (SIZE, TTFT, SPEED)]).encode())
+    charts = {axis: _groups(rows, axis) for axis in (SIZE, TTFT, SPEED)}
+    drawn = [point_chart(f"Quality over {axis.label}", axis.label, QUALITY, found) for axis, found in charts.items()]
+    write_file(path, stack(drawn, [group.name for found in charts.values() for group in found]).encode())
     return path
 
 
-def _chart(rows: Sequence[Row], axis: Axis) -> str:
+def _groups(rows: Sequence[Row], axis: Axis) -> list[Points]:
+    """What is drawn: a group for each model and place, points of equal figures as one, fronts by the true figures."""
     groups: dict[tuple[str, str], dict[tuple[float, float], list[str]]] = {}
     for row in rows:
         x, y = axis.value(row), row.kl_mean_nats
-        if x is not None and y is not None:
+        if x and y is not None:
             labels = groups.setdefault((row.model, axis.place(row)), {}).setdefault((x, y), [])
             labels.append(_label(row, axis, rows))
     names = _model_names(rows)
-    points = [
+    return [
         Points(
             f"{names[model]}, {place}",
-            tuple(found),
+            _shown(found),
             tuple(", ".join(dict.fromkeys(labels)) for labels in found.values()),
-            tuple(front(list(found), axis.higher_is_better)),
+            _shown(front(list(found), axis.higher_is_better)),
         )
         for (model, place), found in groups.items()
     ]
-    return point_chart(f"Quality over {axis.label}", axis.label, QUALITY, points)
+
+
+def _shown(points: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    return tuple((x, max(y, LEAST_NATS)) for x, y in points)
 
 
 def _model_names(rows: Sequence[Row]) -> dict[str, str]:
@@ -85,7 +92,8 @@ def _model_names(rows: Sequence[Row]) -> dict[str, str]:
 
 
 def _label(row: Row, axis: Axis, rows: Sequence[Row]) -> str:
-    """A row's recipe, and its target where the point may be of another one."""
+    """A row's recipe, and its target where its group has several."""
+    group = (row.model, axis.place(row))
+    targets = {each.target for each in rows if (each.model, axis.place(each)) == group}
     recipe = Path(row.recipe).stem
-    several = axis.place(row) != row.target and len({each.target for each in rows}) > 1
-    return f"{recipe} {row.target}" if several else recipe
+    return f"{recipe} {row.target}" if len(targets) > 1 else recipe
