@@ -215,7 +215,7 @@ def _dots(axes: Axes, groups: Sequence[Points]) -> list[str]:
         width = LETTER * len(label)
         for left, base in ((x + 6, y - 4), (x + 6, y + 12), (x - 6 - width, y - 4), (x - 6 - width, y + 12)):
             box = Box(left, base - 9, left + width, base + 2)
-            if LEFT < left and box.right < WIDTH - RIGHT + 8 and not any(map(box.meets, taken)):
+            if left > LEFT and box.right < WIDTH - RIGHT + 8 and not any(map(box.meets, taken)):
                 taken.append(box)
                 out.append(_label(left, base, label, "start", f' fill="{colour}"'))
                 break
