@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ def test_warnings_of_the_table_are_held_back_and_no_other() -> None:
     assert [str(each.message) for each in seen] == ["mine", "my own"]
 
 
-def state() -> tuple[list[object], dict[str, list[object]], int]:
+def state() -> tuple[list[Any], dict[str, list[Any]], int]:
     loggers = {each.logger: list(logging.getLogger(each.logger).filters) for each in noise().logs}
     return list(warnings.filters), loggers, logging.root.manager.disable
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,9 @@ class _Held:
         with self.lock:
             self.blocks += 1
             if self.blocks == 1:
-                self.added = [each for each in noise().warnings if each not in warnings.filters]
-                warnings.filters[:0] = self.added
+                filters = cast("list[tuple[Any, ...]]", warnings.filters)
+                self.added = [each for each in noise().warnings if each not in filters]
+                filters[:0] = self.added
                 for each in noise().logs:
                     logging.getLogger(each.logger).addFilter(each)
                 # What Python does where no logging is set up, as a handler: a library's basicConfig then adds none.
@@ -77,7 +78,8 @@ class _Held:
         with self.lock:
             self.blocks -= 1
             if self.blocks == 0:
-                warnings.filters[:] = [each for each in warnings.filters if each not in self.added]
+                filters = cast("list[tuple[Any, ...]]", warnings.filters)
+                filters[:] = [each for each in filters if each not in self.added]
                 for each in noise().logs:
                     logging.getLogger(each.logger).removeFilter(each)
                 if self.resort:
