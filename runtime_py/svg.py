@@ -191,11 +191,14 @@ def _tick(value: float) -> str:
 
 
 def _lines(axes: Axes, series: Sequence[Series]) -> list[str]:
+    """A line for each series; one of a single point is seen by its round ends."""
     out = []
     for i, s in enumerate(series):
-        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in (axes.at(x, y) for x, y in zip(s.x, s.y, strict=True)))
-        dashes = ' stroke-dasharray="4 3"' if s.dashed else ""
-        out.append(f'<polyline points="{points}" fill="none" stroke="{_colour(i)}"{dashes}/>')
+        places = [axes.at(x, y) for x, y in zip(s.x, s.y, strict=True)]
+        alone = len(places) == 1 and not s.dashed
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in (places * 2 if alone else places))
+        more = ' stroke-dasharray="4 3"' * s.dashed + ' stroke-width="6" stroke-linecap="round"' * alone
+        out.append(f'<polyline points="{points}" fill="none" stroke="{_colour(i)}"{more}/>')
     return out
 
 
