@@ -52,13 +52,30 @@ def _warning(row: dict[str, str]) -> tuple[Any, ...]:
     return ("ignore", message, getattr(builtins, row["category"]), module, 0)
 
 
+class _LastResort(logging.Handler):
+    """On the root logger of a program that has set up no logging: what Python does then, so that no library sets it up.
+
+    As without a handler, a record that a logger below handles itself is not printed twice.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print warnings and errors as Python's last resort does."""
+        logger: logging.Logger | None = logging.getLogger(record.name)
+        while logger is not None and logger is not logging.root:
+            if logger.handlers:
+                return
+            logger = logger.parent
+        if logging.lastResort is not None and record.levelno >= logging.lastResort.level:
+            logging.lastResort.handle(record)
+
+
 class _Held:
     """How many blocks are inside ``quiet``, over all threads, and what the first of them added."""
 
     def __init__(self) -> None:
         self.lock, self.blocks = Lock(), 0
         self.added: list[tuple[Any, ...]] = []
-        self.resort: logging.Handler | None = None
+        self.resort = _LastResort()
 
     def enter(self) -> None:
         with self.lock:
@@ -69,9 +86,7 @@ class _Held:
                 filters[:0] = self.added
                 for each in noise().logs:
                     logging.getLogger(each.logger).addFilter(each)
-                # What Python does where no logging is set up, as a handler: a library's basicConfig then adds none.
-                self.resort = None if logging.root.handlers else logging.lastResort
-                if self.resort:
+                if not logging.root.handlers:
                     logging.root.addHandler(self.resort)
 
     def leave(self) -> None:
@@ -82,8 +97,7 @@ class _Held:
                 filters[:] = [each for each in filters if each not in self.added]
                 for each in noise().logs:
                     logging.getLogger(each.logger).removeFilter(each)
-                if self.resort:
-                    logging.root.removeHandler(self.resort)
+                logging.root.removeHandler(self.resort)
 
 
 _HELD = _Held()
