@@ -182,7 +182,7 @@ def test_no_command_lets_a_library_talk(tiny_folder: Path, tiny_bundle: Path, tm
     text.write_text("Once upon a time there was a little girl called Lily. She had a red ball. " * 400)
     training = ["--steps", "2", "--batch", "1", "--length", "32"]
     commands = [
-        ["export", str(tiny_folder), "--recipe", "4bit", "--context", "64", "--out", "host.edgec"],
+        ["export", str(tiny_folder), "--recipe", "8bit", "--context", "64", "--out", "host.edgec"],
         ["run", str(tiny_bundle), "-p", "Once upon", "--raw", "--max-new-tokens", "2"],
         ["verify", str(tiny_bundle)],
         ["bench", str(tiny_bundle), "--out", "bench.jsonl"],
