@@ -69,7 +69,7 @@ app = typer.Typer(cls=LazyGroup, add_completion=False, rich_markup_mode=None)
 
 @app.callback()
 def main(
-    debug: bool = typer.Option(False, "--debug", help="Show tracebacks."),
+    debug: bool = typer.Option(False, "--debug", help="Show tracebacks, and all that libraries print."),
     version: bool = typer.Option(
         False, "--version", callback=_print_version, is_eager=True, help="Print the version and leave."
     ),
@@ -79,11 +79,14 @@ def main(
 
 def run_cli(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 ok, 1 user error, 2 budget missed, 3 tool missing, 70 bug."""
+    from contextlib import nullcontext
+
+    from edgec.quiet import quiet
+
     given = sys.argv[1:] if arguments is None else arguments
-    if "--debug" not in given:
-        _hush()
     try:
-        result: Any = app(given or ["--help"], standalone_mode=False)
+        with nullcontext() if "--debug" in given else quiet():
+            result: Any = app(given or ["--help"], standalone_mode=False)
         return result if isinstance(result, int) else 0
     except (typer.Abort, KeyboardInterrupt):
         typer.echo("interrupted; nothing was left behind", err=True)
@@ -101,15 +104,6 @@ def _usage_error(error: Any) -> Exception:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "edgec"
     return InputError(error.format_message(), where=command, fix=f"see {command} --help", code="E100")
-
-
-def _hush() -> None:
-    """Keep the warnings that libraries print on import away from the user; edgec's own errors are raised."""
-    import logging
-    import warnings
-
-    warnings.simplefilter("ignore")
-    logging.disable(logging.WARNING)
 
 
 def _report(error: Exception, given: list[str]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from json import dumps
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -37,18 +37,26 @@ def targets(
 
     chosen = all_targets() if name is None else (load_target(name),)
     if json:
-        typer.echo(dumps([{**asdict(target), "sources": dict(target.sources)} for target in chosen], indent=2))
+        typer.echo(dumps([_record(target) for target in chosen], indent=2))
         return
     Console(highlight=False).print(details(chosen[0]) if name else overview(chosen))
+
+
+def _record(target: Target) -> dict[str, Any]:
+    from edgec.devices.oldest_fit import stands_for
+
+    meaning = stands_for(target.name) if target.alias_of else None
+    return {**asdict(target), "sources": dict(target.sources), "stands_for": meaning}
 
 
 def overview(chosen: tuple[Target, ...]) -> Table:
     """One row per phone."""
     from rich.table import Table
 
+    from edgec.devices.oldest_fit import stands_for
     from edgec.devices.targets import aliases
 
-    short = ", ".join(f"{alias} = {full}" for alias, full in aliases().items())
+    short = ", ".join(f"{alias} = {stands_for(alias)}" for alias in aliases())
     caption = f"Units: the first is the default, * = `edgec export` makes it today. Limits: of one app. {short}"
     table = Table(caption=caption, caption_justify="left", box=None)
     table.add_column("phone", no_wrap=True)
@@ -78,13 +86,25 @@ def details(target: Target) -> Table:
     from rich.table import Table
 
     title = f"{target.name}: {target.phone_name}, {target.unit}, {target.format} through {target.backend}"
-    table = Table("", "value", "source", title=title, title_justify="left")
+    table = Table(
+        "", "value", "source", title=title, title_justify="left", caption=_note(target), caption_justify="left"
+    )
     for field, value in _figures(target):
         table.add_row(field, value, target.source(field) or "")
     bits = ", ".join(map(str, target.weight_bits))
     table.add_row("weight bits", bits, "")
     table.add_row("edgec export", "supported" if target.export_supported else "not yet: plan only", "")
     return table
+
+
+def _note(target: Target) -> str | None:
+    """For a short name, what it stands for."""
+    from edgec.devices.oldest_fit import stands_for
+
+    if target.alias_of is None:
+        return None
+    meaning = stands_for(target.name)
+    return f"{target.name} = {meaning}" + f"; the figures are those of {target.alias_of}" * (meaning != target.alias_of)
 
 
 def _figures(target: Target) -> Iterator[tuple[str, str]]:

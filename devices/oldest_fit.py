@@ -13,10 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from edgec.devices.targets import Target, all_targets
+from edgec.devices.targets import Target, aliases, all_targets
 from edgec.errors import InputError
 
 FAMILY = "iphone"
+CHOICE = "the oldest iPhone that the model fits"
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,15 @@ class Limit:
 
     bytes: int
     phone_name: str
+
+
+def stands_for(alias: str) -> str:
+    """What a short name means: a target's full name, or for a family's name how its phone is chosen.
+
+    Raises:
+        KeyError: no such alias.
+    """
+    return CHOICE if alias == FAMILY else aliases()[alias]
 
 
 def minimum_os(form: str, backend: str) -> str:

@@ -20,8 +20,10 @@ from edgec.exporter.recipe_preparation import check_preparation
 from edgec.exporter.recipes import Recipe, check_recipe, for_backend, load_recipe
 from edgec.exporter.sources.resolve import ModelSource, resolve
 from edgec.exporter.target_format import in_format
+from edgec.quiet import quiet
 
 
+@quiet()
 def export(
     model: str | Path,
     *,

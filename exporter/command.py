@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -86,25 +86,19 @@ def _export(options: ExportOptions, project: Project, model: str, target: str, o
 
 @contextmanager
 def _listener(as_json: bool) -> Iterator[Listener]:
-    """A progress bar on stderr, lines where it is no terminal, or one JSON object per event.
-
-    The noise of native libraries is held back meanwhile.
-    """
-    from edgec.runtime_py.native import captured_stderr
-
-    with os.fdopen(os.dup(2), "w") as terminal, captured_stderr():
-        if as_json:
-            yield lambda event: _json_event(event, terminal)
-            return
-        console = Console(file=terminal)
-        if not console.is_terminal:
-            lines = ProgressLines(lambda line: print(line, file=terminal, flush=True))
-            yield lambda event: lines.tell(event.stage, _told(event))
-            return
-        columns = (TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
-        with Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[eta]}"), console=console) as bar:
-            task = bar.add_task("resolve", total=1.0, eta="")
-            yield lambda event: _show(bar, task, event)
+    """A progress bar on stderr, lines where it is no terminal, or one JSON object per event."""
+    if as_json:
+        yield _json_event
+        return
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        lines = ProgressLines(lambda line: print(line, file=sys.stderr, flush=True))
+        yield lambda event: lines.tell(event.stage, _told(event))
+        return
+    columns = (TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
+    with Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[eta]}"), console=console) as bar:
+        task = bar.add_task("resolve", total=1.0, eta="")
+        yield lambda event: _show(bar, task, event)
 
 
 def _show(bar: Progress, task: TaskID, event: Event) -> None:
@@ -122,9 +116,9 @@ def _told(event: Event) -> str:
     return "  ".join(filter(None, [f"{event.overall:4.0%}", eta, detail]))
 
 
-def _json_event(event: Event, terminal: TextIO) -> None:
+def _json_event(event: Event) -> None:
     shown = {"stage": event.stage, "overall": round(event.overall, 3), "eta_s": event.eta_s, "cached": event.cached}
-    print(json.dumps({"progress": shown}), file=terminal, flush=True)
+    print(json.dumps({"progress": shown}), file=sys.stderr, flush=True)
 
 
 def _summary(path: Path, as_json: bool) -> None:

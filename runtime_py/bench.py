@@ -16,6 +16,7 @@ from edgec.devices.cores import core_numbers
 from edgec.devices.transport import Conditions, Transport, connect
 from edgec.errors import InputError
 from edgec.exporter.bundle.folder import Bundle, open_bundle
+from edgec.quiet import quiet
 from edgec.runtime_py.app_result import app_records
 from edgec.runtime_py.bench_job import Job
 from edgec.runtime_py.bench_plot import save_plot
@@ -83,6 +84,7 @@ class BenchPlan:
         )
 
 
+@quiet()
 def bench(
     bundle: Path | str,
     device: str = "host",

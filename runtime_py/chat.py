@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from edgec.errors import InputError
+from edgec.quiet import quiet
 from edgec.runtime_py.generate import Decode, Generation, Recall, Request, generate
 from edgec.runtime_py.speculation.speculator import Speculator
 from edgec.runtime_py.stepper import Stepper
@@ -92,6 +93,7 @@ class Conversation:
         self.messages = [*messages, {"role": "assistant", "content": generation.text}]
         return Reply(generation, dropped)
 
+    @quiet()
     def encode(self, messages: Sequence[Message]) -> list[int]:
         """Messages as token ids, up to where the assistant answers.
 

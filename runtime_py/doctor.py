@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, metadata, requires, version
 
 import psutil
 from packaging.requirements import Requirement
@@ -23,8 +23,8 @@ KERNELS = (
 )
 BACKENDS = ("XnnpackBackend",)
 LOW_MEMORY, LOW_DISK = 4e9, 5e9
-# A package of several extras counts as the first one's.
-EXTRAS = ("optimum", "tasks", "coreai", "onnx", "qnn", "sweep", "dev")
+# The extra of what is no concern of a user; packages of another platform are treated alike.
+DEVELOPMENT = "dev"
 # Name, what it is for, how to get it.
 TOOLS = (
     ("adb", "Android phones", "install platform-tools (Debian: apt install adb)"),
@@ -66,23 +66,21 @@ def _python() -> Iterator[Check]:
 
 
 def _packages() -> Iterator[Check]:
-    for text in requires("edgec") or ():
-        requirement = Requirement(text)
-        extra = _extra(requirement)
-        if extra != "dev":
-            yield package_check(requirement, extra)
+    """Every package that edgec's metadata names for this platform, once: as the first extra's that brings it."""
+    offered = metadata("edgec").get_all("Provides-Extra") or []
+    found: dict[tuple[str, str], tuple[Requirement, str]] = {}
+    for requirement in map(Requirement, requires("edgec") or ()):
+        extra = next((name for name in ("", *offered) if _applies(requirement, name)), DEVELOPMENT)
+        found.setdefault((requirement.name, str(requirement.specifier)), (requirement, extra))
+    yield from (package_check(requirement, extra) for requirement, extra in found.values() if extra != DEVELOPMENT)
 
 
-def _extra(requirement: Requirement) -> str | None:
-    """The extra that a requirement belongs to, or None for a required one."""
-    if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
-        return None
-    names = [name for name in EXTRAS if requirement.marker.evaluate({"extra": name})]
-    return names[0] if names else "another platform"
+def _applies(requirement: Requirement, extra: str) -> bool:
+    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
 
 
-def package_check(requirement: Requirement, extra: str | None = None) -> Check:
-    """The installed version of one package against its pin."""
+def package_check(requirement: Requirement, extra: str = "") -> Check:
+    """The installed version of one package against its pin; ``extra``: empty for a required one."""
     name, wanted = requirement.name, str(requirement.specifier) or "any version"
     lacking = "absent" if extra else "missing"
     install = f'pip install "edgec[{extra}]"' if extra else f'pip install "{requirement.name}{requirement.specifier}"'

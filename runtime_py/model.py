@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from edgec.errors import InputError
+from edgec.quiet import quiet
 from edgec.runtime_py.chat import Conversation, Message
 from edgec.runtime_py.executor import engine_for
 from edgec.runtime_py.function import Array, Function
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from edgec.exporter.bundle.folder import Bundle
 
 
+@quiet()
 def load(bundle: Path | str | Bundle, threads: int | None = None) -> Model:
     """Open a bundle (every file's checksum is verified) and load its artifact.
 
@@ -104,6 +106,7 @@ class Model:
         )
 
     @cached_property
+    @quiet()
     def tokenizer(self) -> Any:
         """The bundle's tokenizer (transformers).
 
@@ -138,6 +141,7 @@ class Model:
             ids = self.tokenizer.eos_token_id
         return frozenset([ids] if isinstance(ids, int) else ids or ())
 
+    @quiet()
     def encode(self, prompt: str, template: bool = False) -> list[int]:
         """Text to token ids, with the tokenizer's own leading tokens; as a user's first message when ``template``.
 
@@ -174,6 +178,7 @@ class Model:
         sampling = Sampling(temperature, top_k, top_p, min_p, penalty, seed)
         return Request(max_new_tokens, sampling, tuple([stop] if isinstance(stop, str) else stop), self.eos)
 
+    @quiet()
     def generate(
         self,
         prompt: str | Sequence[int],

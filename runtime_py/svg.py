@@ -10,6 +10,7 @@ from html import escape
 import numpy as np
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 300, 64, 150, 34, 46
+LETTER = 6  # pixels of a letter at this size, about
 COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#17becf")
 
 
@@ -20,14 +21,32 @@ class Series:
     name: str
     x: tuple[float, ...]
     y: tuple[float, ...]
+    dashed: bool = False
 
 
 @dataclass(frozen=True)
 class Points:
-    """A named set of (x, y)."""
+    """A named set of (x, y), what is written beside each, and the line among them."""
 
     name: str
     at: tuple[tuple[float, float], ...]
+    labels: tuple[str, ...]
+    line: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle in pixels."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def meets(self, other: Box) -> bool:
+        """Whether the two overlap."""
+        across = self.left < other.right and other.left < self.right
+        return across and self.top < other.bottom and other.top < self.bottom
 
 
 @dataclass(frozen=True)
@@ -53,11 +72,25 @@ class Axes:
 
 
 def line_chart(
-    title: str, x_label: str, y_label: str, series: Sequence[Series], x_ticks: Sequence[float] | None = None
+    title: str,
+    x_label: str,
+    y_label: str,
+    series: Sequence[Series],
+    x_ticks: Sequence[float] | None = None,
+    from_zero: bool = True,
 ) -> str:
-    """Lines with a legend; the y axis begins at 0. ``x_ticks``: values named on the x axis, None for five."""
-    x_range = _range([x for s in series for x in s.x])
-    axes = Axes(title, x_label, y_label, x_range, (0.0, _top([y for s in series for y in s.y])))
+    """Lines with a legend.
+
+    Args:
+        title: above the chart.
+        x_label: with its unit.
+        y_label: likewise.
+        series: the lines.
+        x_ticks: values named on the x axis; None for five.
+        from_zero: the y axis begins at 0; else below the least value.
+    """
+    x_range, values = _range([x for s in series for x in s.x]), [y for s in series for y in s.y]
+    axes = Axes(title, x_label, y_label, x_range, (0.0, _top(values)) if from_zero else _around(values))
     ticks = np.linspace(*x_range, 5).tolist() if x_ticks is None else x_ticks
     return _chart(axes, [*_lines(axes, series), *_legend([s.name for s in series])], ticks)
 
@@ -82,20 +115,24 @@ def box_chart(title: str, x_label: str, y_label: str, groups: Sequence[Series]) 
     return _chart(axes, parts, ())
 
 
-def point_chart(title: str, x_label: str, y_label: str, groups: Sequence[Points], line: Series) -> str:
-    """Points with a legend, and one dashed line among them; both axes begin at 0."""
+def point_chart(title: str, x_label: str, y_label: str, groups: Sequence[Points]) -> str:
+    """Points with a legend, labels where there is room, and a dashed line for each group.
+
+    Both axes are logarithmic, all values above 0. Every point says its label where the mouse rests on it.
+    """
     places = [place for group in groups for place in group.at]
-    axes = Axes(title, x_label, y_label, (0.0, _top([x for x, _ in places])), (0.0, _top([y for _, y in places])))
-    dots = [dot for i, group in enumerate(groups) for dot in _dots(axes, group, COLOURS[i % len(COLOURS)])]
-    dashed = [part.replace("<polyline", '<polyline stroke-dasharray="4 3"') for part in _lines(axes, [line])]
-    ticks = np.linspace(*axes.x_range, 5).tolist()
-    return _chart(axes, [*dashed, *dots, *_legend([group.name for group in groups])], ticks)
+    x_range, y_range = (_wider([place[i] for place in places]) for i in (0, 1))
+    axes = Axes(title, x_label, y_label, x_range, y_range, log=True)
+    lines = [Series(g.name, tuple(x for x, _ in g.line), tuple(y for _, y in g.line), dashed=True) for g in groups]
+    parts = [*_lines(axes, lines), *_dots(axes, groups), *_legend([group.name for group in groups])]
+    return _chart(axes, parts, _log_ticks(*x_range))
 
 
-def stack(charts: Sequence[str]) -> str:
-    """Charts below each other in one SVG document."""
+def stack(charts: Sequence[str], names: Sequence[str] = ()) -> str:
+    """Charts below each other in one SVG document; it is widened where the legend's ``names`` need it."""
+    width = max(WIDTH, WIDTH - RIGHT + 40 + max((LETTER * len(name) for name in names), default=0))
     body = "".join(f'<g transform="translate(0 {i * HEIGHT})">{chart}</g>' for i, chart in enumerate(charts))
-    size = f'width="{WIDTH}" height="{HEIGHT * len(charts)}"'
+    size = f'width="{width}" height="{HEIGHT * len(charts)}"'
     style = 'font-family="sans-serif" font-size="11"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}><rect {size} fill="white"/>{body}</svg>\n'
 
@@ -103,6 +140,24 @@ def stack(charts: Sequence[str]) -> str:
 def _range(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values, default=0.0), max(values, default=1.0)
     return (low, high) if high > low else (low, low + 1.0)
+
+
+def _wider(values: Sequence[float]) -> tuple[float, float]:
+    """A range of a logarithmic axis with room at both ends; for equal values half a decade."""
+    low, high = min(values, default=1.0), max(values, default=1.0)
+    room = max((high / low) ** 0.06, 1.05 if high > low else 1.8)
+    return low / room, high * room
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Round numbers, or where a range holds fewer than two of them, four at equal distances."""
+    found = _decades(low, high)
+    return found if len(found) > 1 else np.geomspace(low * 1.001, high * 0.999, 4).tolist()
+
+
+def _around(values: Sequence[float]) -> tuple[float, float]:
+    low, high = _range(values)
+    return low - 0.05 * (high - low), high + 0.05 * (high - low)
 
 
 def _top(values: Sequence[float]) -> float:
@@ -123,7 +178,7 @@ def _chart(axes: Axes, parts: Sequence[str], x_ticks: Sequence[float]) -> str:
 
 
 def _y_ticks(axes: Axes) -> list[str]:
-    values = _decades(*axes.y_range) if axes.log else np.linspace(*axes.y_range, 5)
+    values = _log_ticks(*axes.y_range) if axes.log else np.linspace(*axes.y_range, 5)
     return [_label(LEFT - 6, axes.at(axes.x_range[0], v)[1] + 4, _tick(v), "end") for v in values]
 
 
@@ -136,21 +191,48 @@ def _tick(value: float) -> str:
 
 
 def _lines(axes: Axes, series: Sequence[Series]) -> list[str]:
+    """A line for each series; one of a single point is seen by its round ends."""
     out = []
     for i, s in enumerate(series):
-        points = " ".join(f"{a:.1f},{b:.1f}" for a, b in (axes.at(x, y) for x, y in zip(s.x, s.y, strict=True)))
-        out.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[i % len(COLOURS)]}"/>')
+        places = [axes.at(x, y) for x, y in zip(s.x, s.y, strict=True)]
+        alone = len(places) == 1 and not s.dashed
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in (places * 2 if alone else places))
+        more = ' stroke-dasharray="4 3"' * s.dashed + ' stroke-width="6" stroke-linecap="round"' * alone
+        out.append(f'<polyline points="{points}" fill="none" stroke="{_colour(i)}"{more}/>')
     return out
 
 
-def _dots(axes: Axes, group: Points, colour: str) -> list[str]:
-    places = (axes.at(x, y) for x, y in group.at)
-    return [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"/>' for x, y in places]
+def _dots(axes: Axes, groups: Sequence[Points]) -> list[str]:
+    """Circles, then inside the axes the labels that hide no circle and no other label."""
+    found = [
+        (*axes.at(*at), label, f"{group.name}: {label}", _colour(i))
+        for i, group in enumerate(groups)
+        for at, label in zip(group.at, group.labels, strict=True)
+    ]
+    out = [
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"><title>{escape(told)}</title></circle>'
+        for x, y, _, told, colour in found
+    ]
+    taken = [Box(x - 4, y - 4, x + 4, y + 4) for x, y, *_ in found]
+    for x, y, label, _, colour in found:
+        width = LETTER * len(label)
+        for left, base in ((x + 6, y - 4), (x + 6, y + 12), (x - 6 - width, y - 4), (x - 6 - width, y + 12)):
+            box = Box(left, base - 9, left + width, base + 2)
+            if left > LEFT and box.right < WIDTH - RIGHT + 8 and not any(map(box.meets, taken)):
+                taken.append(box)
+                out.append(_label(left, base, label, "start", f' fill="{colour}"'))
+                break
+    return out
 
 
 def _legend(names: Sequence[str]) -> list[str]:
-    rows = [(WIDTH - RIGHT + 12, TOP + 16 * i, COLOURS[i % len(COLOURS)], name) for i, name in enumerate(names[:16])]
+    rows = [(WIDTH - RIGHT + 12, TOP + 16 * i, _colour(i), name) for i, name in enumerate(names[:16])]
     return [f'<path d="M{x} {y}h16" stroke="{c}"/>' + _label(x + 20, y + 4, name, "start") for x, y, c, name in rows]
+
+
+def _colour(index: int) -> str:
+    """A colour for each index: those of the list, then hues that come near no other for long."""
+    return COLOURS[index] if index < len(COLOURS) else f"hsl({index * 137.508 % 360:.0f} 60% 45%)"
 
 
 def _box(axes: Axes, index: int, group: Series) -> list[str]:

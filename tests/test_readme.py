@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import io
-import logging
 import re
 import shlex
 import shutil
 import sys
-import warnings
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -103,7 +101,7 @@ def test_files_named_for_contributors_exist() -> None:
 
 
 @pytest.fixture
-def workplace(tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def workplace(tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder where the README's relative paths lead to a tiny model."""
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples" / "tiny-llama").symlink_to(tiny_folder)
@@ -115,9 +113,7 @@ def workplace(tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "my_package" / "vision.py").write_text(FACTORY)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.StringIO("Hello\nGo on\n"))
-    with warnings.catch_warnings():
-        yield tmp_path
-    logging.disable(logging.NOTSET)  # A command line silences libraries for its process, which here is everybody's.
+    return tmp_path
 
 
 @pytest.mark.parametrize("words", local(edgec_lines(*QUICK)), ids=" ".join)

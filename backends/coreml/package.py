@@ -5,7 +5,6 @@ graph -> float16 -> torch.export -> coremltools -> one package a method -> one p
 
 from __future__ import annotations
 
-import logging
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -40,7 +39,7 @@ def write_package(
     from coremltools.models.utils import MultiFunctionDescriptor, save_multifunction
 
     steps = len(methods) + 1
-    with TemporaryDirectory(dir=path.parent) as folder, quiet():
+    with TemporaryDirectory(dir=path.parent) as folder, without_bars():
         parts = {}
         for index, (name, program) in enumerate(methods.items()):
             progress("convert", index, steps)
@@ -112,18 +111,16 @@ def refused(method: str, error: Exception) -> InputError:
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Without coremltools' progress bars and its remarks on versions."""
+def without_bars() -> Iterator[None]:
+    """Without coremltools' progress bars."""
     import tqdm  # type: ignore[import-untyped]
 
-    made, before = tqdm.tqdm.__init__, logging.root.manager.disable
-    logging.disable(logging.WARNING)
+    made = tqdm.tqdm.__init__
     tqdm.tqdm.__init__ = _silent(made)
     try:
         yield
     finally:
         tqdm.tqdm.__init__ = made
-        logging.disable(before)
 
 
 def _silent(made: Callable[..., None]) -> Callable[..., None]:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.export import ExportedProgram
 
-from edgec.backends.coreml.package import DEPLOYMENT_TARGET, quiet, refused
+from edgec.backends.coreml.package import DEPLOYMENT_TARGET, refused, without_bars
 from edgec.backends.coreml.placement import outside
 from edgec.backends.coreml.stored import package_layout
 from edgec.backends.static_artifact import Progress, StaticArtifact
@@ -47,7 +47,7 @@ def lower(methods: Mapping[str, Program], path: Path, progress: Progress) -> Sta
         half = run_pass(run_pass(program, SeparateBias()), HalfPrecision())
         exported[name] = reexport(half.graph, half.interface)
     progress("delegate", len(methods), len(methods) + 2)
-    with quiet():
+    with without_bars():
         lowered = _delegated(exported)
         delegation, operators = outside(lowered)
         progress("emit", len(methods) + 1, len(methods) + 2)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from edgec.backends.onnx.onnx_form import DEQUANTIZE_BLOCKS, OnnxForm
@@ -13,6 +10,7 @@ from edgec.errors import InputError, ToolError
 from edgec.exporter.capture.reexport import reexport
 from edgec.exporter.program import Program
 from edgec.passes.contract import run_pass
+from edgec.quiet import quiet
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -33,7 +31,7 @@ def translated(program: Program, name: str) -> ir.Model:
     _check_tools()
     written = run_pass(program, OnnxForm())
     interface = written.interface
-    with _quiet():
+    with quiet():
         exported = reexport(written.graph, interface)
         try:
             made = torch.onnx.export(
@@ -86,19 +84,6 @@ def _translations() -> dict[Callable[..., Any], Callable[..., Any]]:
         return opset21.DequantizeLinear(held, scale, axis=0, block_size=depth // rows)
 
     return {DEQUANTIZE_BLOCKS: dequantize}
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the exporter's remarks on packages that it does not need."""
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(before)
 
 
 def _refused(method: str, error: Exception) -> InputError:

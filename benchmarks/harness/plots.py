@@ -53,7 +53,10 @@ def _forward_lines(found: list[Speed], threads: int) -> list[Series]:
     for speed in found:
         if speed.threads == threads:
             lines.setdefault(speed.subject, []).append((speed.tokens, speed.wall_ms.median))
-    return [Series(_short(name), *map(tuple, zip(*points, strict=True))) for name, points in lines.items()]
+    return [
+        Series(_short(name), tuple(tokens for tokens, _ in points), tuple(ms for _, ms in points))
+        for name, points in lines.items()
+    ]
 
 
 def _threads(count: int) -> str:

@@ -14,12 +14,14 @@ from edgec.exporter.adapt.record import as_recorded
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.recipes import Recipe, check_recipe, for_backend, load_recipe
 from edgec.exporter.spec import model_spec
+from edgec.quiet import quiet
 
 if TYPE_CHECKING:
     from edgec.exporter.adapt.batches import Batches
     from edgec.exporter.adapt.boundary import Boundary
     from edgec.exporter.adapt.checkpoint import Point
     from edgec.exporter.adapt.loop import Listener
+    from edgec.exporter.adapt.report import Baseline
     from edgec.exporter.adapt.student import Traced
     from edgec.exporter.sources.resolve import ModelSource
 
@@ -28,10 +30,11 @@ _CHECKPOINT = "checkpoint.pt"
 
 @dataclass(frozen=True)
 class Adapted:
-    """What came out: the model's folder, and the points measured on the way."""
+    """What came out: the model's folder, the points measured on the way, and the float model's on the same text."""
 
     path: Path
     curve: tuple[Point, ...]
+    baseline: Baseline
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ class Job:
     boundary: Boundary | None = None
 
 
+@quiet()
 def adapt(
     model: str | Path,
     *,
@@ -83,7 +87,7 @@ def adapt(
     Args:
         model: Hugging Face id or local folder of a decoder.
         recipe: a recipe's name or TOML file: bits, caches, shared keys and values. ``float`` trains the plain model.
-        text: files, folders, JSONL or ``hf:NAME``; a fiftieth is held out and measured.
+        text: files, folders, JSONL or ``hf:NAME``; a part is held out and measured.
         teacher: the model to learn from; the original by default.
         target: what the recipe is resolved for.
         out: the folder to write; NAME-RECIPE in the current folder by default.
@@ -169,13 +173,14 @@ def _run(job: Job, progress: Listener | None) -> Adapted:
     batches = tokenized(texts, tokenizer, settings.length, settings.held_out_tokens, settings.seed)
     job = _with_boundary(job, batches)
     accelerator = _accelerator()
+    original, baseline = _teacher(job, batches, accelerator.device)
     traced = student(job.source, job.recipe, settings)
     place(traced.program.graph, accelerator.device)
     learner = Decoder(traced.program, layers=settings.hidden_loss > 0)
     run = Run(
         accelerator=accelerator,
         learner=_recomputed(learner, settings),
-        teacher=_teacher(job, accelerator.device),
+        teacher=original,
         batches=batches,
         settings=settings,
         file=_aside(job.out) / _CHECKPOINT,
@@ -184,9 +189,9 @@ def _run(job: Job, progress: Listener | None) -> Adapted:
     )
     curve = run.train()
     if accelerator.is_main_process:
-        _write(job, traced, curve, run.state.seconds)
+        _write(job, traced, curve, baseline, run.state.seconds)
     accelerator.wait_for_everyone()
-    return Adapted(job.out, tuple(curve))
+    return Adapted(job.out, tuple(curve), baseline)
 
 
 def _with_boundary(job: Job, batches: Batches) -> Job:
@@ -221,15 +226,19 @@ def _recomputed(learner: Any, settings: Settings) -> Any:
     return learner
 
 
-def _teacher(job: Job, device: Any) -> Any:
-    """The original as a module; None where only the text teaches."""
+def _teacher(job: Job, batches: Batches, device: Any) -> tuple[Any, Baseline]:
+    """The original as a module, None where only the text teaches; and its loss on the held-out text."""
+    from edgec.exporter.adapt.loop import measure
+    from edgec.exporter.adapt.report import Baseline
     from edgec.exporter.adapt.student import Decoder, place, teacher
 
-    if job.settings.text_loss == 1 and not job.settings.hidden_loss:
-        return None
-    program = teacher(job.teacher, job.settings)
+    settings = job.settings
+    program = teacher(job.teacher, settings)
     place(program.graph, device)
-    return Decoder(program, layers=job.settings.hidden_loss > 0)
+    found = Decoder(program, layers=settings.hidden_loss > 0).to(device)
+    name = "float model" if job.teacher is job.source else "teacher, float"
+    baseline = Baseline(name, measure(found, None, batches.held_out, settings.batch)[0])
+    return None if settings.text_loss == 1 and not settings.hidden_loss else found, baseline
 
 
 def _key(job: Job, train: Any, processes: int) -> str:
@@ -259,7 +268,7 @@ def _aside(out: Path) -> Path:
     return out.with_name(f".{out.name}.adapt")
 
 
-def _write(job: Job, traced: Traced, curve: Sequence[Point], seconds: float) -> None:
+def _write(job: Job, traced: Traced, curve: Sequence[Point], baseline: Baseline, seconds: float) -> None:
     from edgec.exporter.adapt.report import curve_json, model_card, report
     from edgec.exporter.adapt.result import write_result
 
@@ -269,12 +278,13 @@ def _write(job: Job, traced: Traced, curve: Sequence[Point], seconds: float) -> 
         "recipe": f"{job.recipe.name}: {job.recipe.description}" if job.recipe.description else job.recipe.name,
         "text": ", ".join(Path(place).name for place in job.places),
         "training": f"{seconds:.0f} s (measured)",
+        baseline.name: f"{baseline.held_out:.4f} nats per token of the held-out text (measured)",
         **({"boundary": str(job.boundary)} if job.boundary else {}),
     }
     title = f"{job.source.name} adapted to {job.recipe.name}"
     pages = {
-        "report.html": report(title, facts, job.settings, curve),
-        "training.json": curve_json(job.settings, facts, curve),
+        "report.html": report(title, facts, job.settings, curve, baseline),
+        "training.json": curve_json(job.settings, facts, curve, baseline),
         "README.md": model_card(title, job.source.licence, facts, curve),
     }
     write_result(job.out, job.source, traced, as_recorded(job.recipe, job.source.config), job.recipe_file, pages)

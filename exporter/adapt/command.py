@@ -78,6 +78,7 @@ def _summary(done: Adapted) -> dict[str, Any]:
         "tokens": last.tokens,
         "held_out_nats_before": first.held_out,
         "held_out_nats": last.held_out,
+        "baseline_nats": done.baseline.held_out,
         "teacher_kl_nats_before": first.divergence,
         "teacher_kl_nats": last.divergence,
     }
@@ -89,6 +90,7 @@ def _told(done: Adapted) -> str:
     lines = [
         f"{done.path}",
         f"  held-out loss  {change}, perplexity {math.exp(min(last.held_out, 700)):.2f} (measured)",
+        f"  {done.baseline.name:<15}{done.baseline.held_out:.{_DECIMALS}f} nats per token (measured)",
         f"  tokens seen    {last.tokens:,}",
     ]
     if first.divergence is not None and last.divergence is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -14,8 +15,21 @@ from edgec.exporter.report.style import STYLE
 from edgec.runtime_py.svg import Series, line_chart, stack
 
 
-def report(title: str, facts: Mapping[str, str], settings: Settings, curve: Sequence[Point]) -> str:
-    """A self-contained document: the loss over the tokens, and every number behind it."""
+@dataclass(frozen=True)
+class Baseline:
+    """The float model to come near to.
+
+    Attributes:
+        name: what it is called in the report.
+        held_out: its negative log-likelihood of the held-out text, nats per token.
+    """
+
+    name: str
+    held_out: float
+
+
+def report(title: str, facts: Mapping[str, str], settings: Settings, curve: Sequence[Point], baseline: Baseline) -> str:
+    """A self-contained document: the losses over the tokens, and every number behind them."""
     rows = [
         (
             f"{point.step:,}",
@@ -32,29 +46,60 @@ def report(title: str, facts: Mapping[str, str], settings: Settings, curve: Sequ
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n<main>\n"
         f"<h1>{escape(title)}</h1>\n{_table(('', ''), list(facts.items()))}\n<h2>Loss (measured)</h2>\n"
-        f"{plot(curve)}\n{_table(heads, rows)}\n<h2>Settings</h2>\n"
+        f"{plot(settings, curve, baseline)}\n{_table(heads, rows)}\n<h2>Settings</h2>\n"
         f"{_table(('', ''), [(name, str(value)) for name, value in settings.to_json().items()])}\n"
         "</main>\n</body>\n</html>\n"
     )
 
 
-def plot(curve: Sequence[Point]) -> str:
-    """The curves as SVG: losses, and the distance from the teacher where there is one."""
-    held_out = Series("held out", tuple(p.tokens for p in curve), tuple(p.held_out for p in curve))
-    loss = [(p.tokens, p.loss) for p in curve if p.loss is not None]
-    training = Series("training", tuple(float(x) for x, _ in loss), tuple(y for _, y in loss))
-    charts = [line_chart("Loss over the text seen", "tokens", "nats per token", [held_out, training])]
-    far = [(p.tokens, p.divergence) for p in curve if p.divergence is not None]
-    if far:
-        apart = Series("KL", tuple(float(x) for x, _ in far), tuple(y for _, y in far))
-        charts.append(line_chart("Distance from the teacher, held-out text", "tokens", "nats per token", [apart]))
+def plot(settings: Settings, curve: Sequence[Point], baseline: Baseline) -> str:
+    """The curves as SVG, each kind of loss on axes of its own: of the text, from the teacher, and a sum of both."""
+    seen = (float(curve[0].tokens), float(curve[-1].tokens))
+    goal = Series(baseline.name, seen, (baseline.held_out, baseline.held_out), dashed=True)
+    panels = {
+        "Loss on the text (negative log-likelihood)": [_series("held out", curve, "held_out"), goal],
+        "Distance from the teacher (KL divergence)": [_series("held out", curve, "divergence")],
+        f"Training loss ({_mixture(settings)})": [],
+    }
+    panels[list(panels)[_trained_on(settings)]].append(_series("training", curve, "loss"))
+    drawn = {title: [series for series in lines if series.x] for title, lines in panels.items()}
+    charts = [
+        line_chart(title, "tokens seen", "nats per token", lines, from_zero=goal not in lines)
+        for title, lines in drawn.items()
+        if lines
+    ]
     return stack(charts)
 
 
-def curve_json(settings: Settings, facts: Mapping[str, str], curve: Sequence[Point]) -> str:
+def _trained_on(settings: Settings) -> int:
+    """Where the training loss belongs: with the text's loss (0), the distance from the teacher (1), or neither (2)."""
+    if settings.hidden_loss or 0 < settings.text_loss < 1:
+        return 2
+    if settings.text_loss == 1:
+        return 0
+    return 1 if settings.temperature == 1 else 2
+
+
+def _mixture(settings: Settings) -> str:
+    parts = {
+        "of the text": settings.text_loss,
+        f"KL at temperature {settings.temperature:g}": 1 - settings.text_loss,
+        "of the layers": settings.hidden_loss,
+    }
+    return " + ".join(f"{weight:g} {name}" for name, weight in parts.items() if weight)
+
+
+def _series(name: str, curve: Sequence[Point], field: str) -> Series:
+    """One column of the curve where it was measured."""
+    found = [(float(point.tokens), value) for point in curve if (value := getattr(point, field)) is not None]
+    return Series(name, tuple(x for x, _ in found), tuple(y for _, y in found))
+
+
+def curve_json(settings: Settings, facts: Mapping[str, str], curve: Sequence[Point], baseline: Baseline) -> str:
     """The same for machines."""
     points: list[dict[str, Any]] = [vars(point) for point in curve]
     table = {"obtained": "measured", "facts": dict(facts), "settings": settings.to_json(), "curve": points}
+    table["baseline"] = vars(baseline)
     return json.dumps(table, indent=1) + "\n"
 
 

@@ -9,12 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from edgec.errors import InputError, ToolError
+from edgec.exporter.adapt.split import CHUNK_BYTES, HELD_OUT_EVERY, LEAST_CHUNK_BYTES, split
 
 _SUFFIXES = (".txt", ".md", ".jsonl")
 _FIELDS = ("text", "content")
 _DATA_SET = "hf:"
-HELD_OUT_EVERY = 50
-CHUNK_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -26,11 +25,10 @@ class Texts:
 
 
 def read_texts(places: Sequence[str | Path]) -> Texts:
-    """Read everything and hold out every fiftieth chunk.
+    """Read everything and hold out a part of it.
 
-    A text is cut at paragraph ends into chunks of at least 4 KiB; of fewer than fifty, the last is held out. The split
-    depends on the text alone. Short documents (lines of a JSONL file, rows of a data set, files of fewer than fifty
-    chunks) are joined first, a blank line between them.
+    What ``edgec.exporter.adapt.split`` holds out depends on the text alone. Short documents (lines of a JSONL file,
+    rows of a data set, files of fewer than fifty chunks) are joined first, a blank line between them.
 
     Args:
         places: text files, JSONL files with a ``text`` in each line, folders of both, or a data set: ``hf:NAME``,
@@ -40,14 +38,14 @@ def read_texts(places: Sequence[str | Path]) -> Texts:
         InputError: E502, a place cannot be read; E503, there is too little text.
         ToolError: E504, a data set without the library that loads it.
     """
-    split = [_split(document) for document in _long_ones(d for place in places for d in _documents(str(place)))]
-    found = Texts(tuple(p for train, _ in split for p in train), tuple(p for _, held in split for p in held))
+    parts = [split(document) for document in _long_ones(d for place in places for d in _documents(str(place)))]
+    found = Texts(tuple(p for train, _ in parts for p in train), tuple(p for _, held in parts for p in held))
     if not found.train or not found.held_out:
         raise InputError(
             what="there is too little text to train on",
             where=", ".join(map(str, places)),
-            why=f"a chunk of {CHUNK_BYTES} bytes is held out, and another one is needed to train on",
-            fix=f"give a text of at least {2 * CHUNK_BYTES // 1024} KiB, in paragraphs",
+            why=f"a chunk of at least {LEAST_CHUNK_BYTES} bytes is held out, and another one is needed to train on",
+            fix=f"give a text of at least {2 * LEAST_CHUNK_BYTES} bytes; a useful one has many thousands",
             code="E503",
         )
     return found
@@ -118,35 +116,6 @@ def _data_set(name: str) -> str:
     if column is None:
         raise _unreadable(Path(name), f"the data set has no column {' or '.join(_FIELDS)}")
     return "\n\n".join(str(text) for text in rows[column] if text)
-
-
-def _split(text: str) -> tuple[list[str], list[str]]:
-    """Passages to train on, which end where a held-out one begins, and the held-out ones."""
-    train: list[list[str]] = [[]]
-    held_out = []
-    chunks = list(_chunks(text))
-    last = min(len(chunks), HELD_OUT_EVERY) - 1
-    for index, chunk in enumerate(chunks):
-        if index % HELD_OUT_EVERY == last and len(chunks) > 1:
-            held_out.append(chunk)
-            train.append([])
-        else:
-            train[-1].append(chunk)
-    return ["\n\n".join(run) for run in train if run], held_out
-
-
-def _chunks(text: str) -> Iterator[str]:
-    """Runs of paragraphs of at least 4 KiB."""
-    pending: list[str] = []
-    size = 0
-    for paragraph in text.strip().split("\n\n"):
-        pending.append(paragraph)
-        size += len(paragraph.encode()) + 2
-        if size >= CHUNK_BYTES:
-            yield "\n\n".join(pending)
-            pending, size = [], 0
-    if pending:
-        yield "\n\n".join(pending)
 
 
 def _unreadable(path: Path, why: str) -> InputError:

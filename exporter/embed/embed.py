@@ -11,6 +11,7 @@ from edgec.exporter.bundle.folder import open_bundle
 from edgec.exporter.embed.gradle_modules import gradle_modules
 from edgec.exporter.embed.swift_package import swift_package
 from edgec.exporter.embed.written_package import AppPackage, write_package
+from edgec.quiet import quiet
 
 _PLATFORMS = {"ios": swift_package, "android": gradle_modules}
 
@@ -27,6 +28,7 @@ class Embedded:
         return {"package": str(self.path), **self.package.to_json()}
 
 
+@quiet()
 def embed(bundle: str | Path, platform: str, out: str | Path | None = None) -> Embedded:
     """Write the source package of a bundle.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from weakref import WeakValueDictionary
 import torch
 
 from edgec.exporter.sources.safetensors_header import TensorEntry, corrupt
+from edgec.quiet import quiet
 
 _PIECE_BYTES = 64 << 20
 # Each piece keeps a file descriptor open; processes commonly have 1024.
@@ -82,8 +82,7 @@ def _mapped(descriptor: int, length: int, offset: int) -> mmap.mmap:
 
 
 def _view(mapped: mmap.mmap, entry: TensorEntry, offset: int) -> torch.Tensor:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch remarks on read-only memory
+    with quiet():  # torch remarks on read-only memory
         raw = torch.frombuffer(mapped, dtype=torch.uint8, count=entry.nbytes, offset=offset)
     aligned = raw if entry.offset % entry.dtype.itemsize == 0 else raw.clone()
     return aligned.view(entry.dtype).view(entry.shape)

@@ -33,5 +33,8 @@ __all__ = ["BudgetError", "EdgecError", "InputError", "ToolError", "__version__"
 def __getattr__(name: str) -> Any:
     """Import the heavy parts on first use, so that ``import edgec`` and ``edgec --help`` stay light."""
     if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
+        from edgec.quiet import quiet
+
+        with quiet():
+            return getattr(import_module(_PUBLIC[name]), name)
     raise AttributeError(f"module 'edgec' has no attribute {name!r}")

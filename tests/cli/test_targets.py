@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import typer
 from typer.testing import CliRunner
 
 from edgec.cli.targets import targets
-from edgec.devices.targets import all_targets, phones
+from edgec.devices.targets import all_targets, load_target, phones
 
 APP = typer.Typer()
 APP.command()(targets)
@@ -31,6 +32,23 @@ def test_one_target_shows_each_figure_with_its_source() -> None:
     text = output("iphone-13-pro")
     for expected in ("3.12 GB", "pocketpal-ai", "34.1 GB/s", "topcpu.net", "pte through coreml"):
         assert expected in text
+
+
+def test_iphone_is_what_the_guide_says_it_is() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "targets.md").read_text()
+    meaning = "iphone = the oldest iPhone that the model fits"
+    assert meaning.replace("iphone =", "`iphone` is") in guide
+    assert meaning in " ".join(output().split()) and "iphone = iphone-16-pro" not in " ".join(output().split())
+    assert f"{meaning}; the figures are those of iphone-16-pro" in " ".join(output("iphone").split())
+    assert f"those of the {load_target('iphone').phone_name.removeprefix('Apple ')}" in guide
+    found = json.loads(output("iphone", "--json"))[0]
+    assert found["stands_for"] == "the oldest iPhone that the model fits"
+
+
+def test_a_short_name_for_one_target_says_which() -> None:
+    text = " ".join(output("android-cpu").split())
+    assert "android-cpu = oneplus-12-cpu" in text and "the figures are" not in text
+    assert "stands for" not in output("oneplus-12-cpu")
 
 
 def test_json_has_every_target_with_null_for_unknown() -> None:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -26,16 +29,41 @@ def test_this_installation_is_complete() -> None:
 @pytest.mark.parametrize(
     ("text", "extra", "status"),
     [
-        ("numpy", None, "ok"),
-        ("numpy>=999", None, "missing"),
-        ("no-such-package-here", None, "missing"),
+        ("numpy", "", "ok"),
+        ("numpy>=999", "", "missing"),
+        ("no-such-package-here", "", "missing"),
         ("no-such-package-here>=2", "tasks", "absent"),
     ],
 )
-def test_packages_against_their_pins(text: str, extra: str | None, status: str) -> None:
+def test_packages_against_their_pins(text: str, extra: str, status: str) -> None:
     check = package_check(Requirement(text), extra)
     assert check.status == status
     assert ("pip install" in check.fix) == (status != "ok")
+
+
+def test_every_package_is_named_once_with_the_extra_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an environment without any of them, by what pyproject.toml says."""
+
+    def absent(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    extras = {name: list(map(Requirement, texts)) for name, texts in project["optional-dependencies"].items()}
+    monkeypatch.setattr(doctor, "version", absent)
+    checks = list(doctor._packages())
+    names = [check.name for check in checks]
+    wanted = {each.name for name, needed in extras.items() if name != "dev" for each in needed}
+    assert sorted(names) == sorted(wanted | {Requirement(text).name for text in project["dependencies"]})
+    for check in (check for check in checks if check.status == "absent"):
+        extra = re.fullmatch(r'pip install "edgec\[(\w+)\]"', check.fix)
+        assert extra is not None and check.name in {each.name for each in extras[extra[1]]}
+    assert {check.name: check.fix for check in checks}["boto3"] == 'pip install "edgec[aws]"'
+
+
+def test_packages_of_another_platform_are_no_concern(monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = ['numpy; sys_platform == "plan9"', 'rich; sys_platform == "plan9" and extra == "sweep"', "numpy<0.1"]
+    monkeypatch.setattr(doctor, "requires", lambda name: elsewhere)
+    assert [(check.name, check.status) for check in doctor._packages()] == [("numpy", "missing")]
 
 
 def test_a_kernel_that_is_not_registered(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from edgec.runtime_py.svg import Series, log_chart
+from edgec.runtime_py.svg import Points, Series, line_chart, log_chart, point_chart
 
 
 def drawn(chart: str) -> list[tuple[float, float]]:
@@ -30,3 +30,34 @@ def test_ticks_are_round_numbers_inside_the_range() -> None:
     for shown in ("50,000", "100,000", "200,000", ">1<", ">20<"):
         assert shown in chart
     assert "500,000" not in chart and ">50<" not in chart
+
+
+def test_a_single_measurement_is_seen() -> None:
+    chart = line_chart(
+        "loss", "tokens", "nats", [Series("many", (0.0, 9.0), (1.0, 2.0)), Series("one", (9.0,), (1.5,))]
+    )
+    assert len(re.findall(r'stroke-width="6" stroke-linecap="round"', chart)) == 1
+
+
+def test_an_axis_need_not_begin_at_zero() -> None:
+    falling = Series("a", (0.0, 9.0), (3.6, 3.5))
+    fall = {}
+    for from_zero in (True, False):
+        (_, y0), (_, y1) = drawn(line_chart("loss", "tokens", "nats", [falling], from_zero=from_zero))
+        fall[from_zero] = y1 - y0
+    assert fall[True] < 10 and fall[False] > 190
+    assert ">0<" in line_chart("loss", "tokens", "nats", [falling])
+
+
+def test_labels_hide_nothing_and_every_point_tells_its_own() -> None:
+    near = tuple((1.0 + place / 1000, 1.0) for place in range(8))
+    group = Points("a", (*near, (50.0, 0.1)), tuple(f"recipe{place}" for place in range(9)), ())
+    chart = point_chart("quality", "MB", "nats", [group])
+    assert all(f"<title>a: recipe{place}</title>" in chart for place in range(9))
+    shown = re.findall(r">(recipe\d)</text>", chart)
+    assert "recipe8" in shown and 1 < len(shown) < 9
+
+
+def test_a_narrow_logarithmic_range_has_ticks_all_the_same() -> None:
+    chart = point_chart("q", "MB", "nats", [Points("a", ((3.1, 0.31), (3.2, 0.32)), ("x", "y"), ())])
+    assert len(re.findall(r'<text[^>]*text-anchor="end"', chart)) >= 3

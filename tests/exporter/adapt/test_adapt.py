@@ -115,6 +115,8 @@ def test_a_float_recipe_goes_on_training_on_the_text(tiny_folder: Path, story: P
     assert record_of(source.config) is not None and recorded_grids(source) == []
     table = json.loads((done.path / "training.json").read_text())
     assert table["obtained"] == "measured" and len(table["curve"]) == 3
+    # Nothing is rounded and no teacher is kept: the model began where the float model's own loss is drawn.
+    assert table["baseline"]["held_out"] == done.baseline.held_out == pytest.approx(done.curve[0].held_out, abs=1e-5)
 
 
 def test_the_stored_model_is_the_rounded_one(tiny_folder: Path, story: Path, tmp_path: Path) -> None:

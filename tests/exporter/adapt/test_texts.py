@@ -14,7 +14,8 @@ import torch
 
 from edgec.errors import EdgecError, InputError
 from edgec.exporter.adapt.batches import Batches, tokenized
-from edgec.exporter.adapt.texts import CHUNK_BYTES, read_texts
+from edgec.exporter.adapt.split import CHUNK_BYTES
+from edgec.exporter.adapt.texts import read_texts
 from tests.runtime_py.tiny_decoder import tiny_tokenizer
 
 PARAGRAPH = "x" * (CHUNK_BYTES - 2)
