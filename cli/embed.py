@@ -13,6 +13,7 @@ def embed(
     *,
     platform: Annotated[str, typer.Option(help="The app's system: ios or android.")],
     out: Annotated[Path | None, typer.Option(help="The package's path; default NAME-PLATFORM.")] = None,
+    target_sdk: Annotated[int | None, typer.Option(help="Android's target SDK, 26 to 35; default 35.")] = None,
     json: Annotated[bool, typer.Option("--json", help="What was written as JSON on stdout.")] = False,
 ) -> None:
     """Write a Swift package or Gradle modules: model, typed wrapper, checks at load, settings, a bench app.
@@ -27,4 +28,4 @@ def embed(
     from edgec.exporter.embed.console import print_embedded
     from edgec.exporter.embed.embed import embed as write
 
-    print_embedded(write(bundle, platform, out), as_json=json)
+    print_embedded(write(bundle, platform, out, target_sdk=target_sdk), as_json=json)

@@ -35,8 +35,9 @@ class TextStream:
     def __init__(self, decode: Callable[[list[int]], str], prompt: Sequence[int] = ()) -> None:
         """Begin behind ``prompt``, whose end decides whether a leading space belongs to the text."""
         self._decode = decode
-        self._window = list(prompt[-CONTEXT_TOKENS:])
+        self._window = list(prompt)
         self._shown = len(self._window)
+        self._advance()
 
     def push(self, token: int) -> str:
         """The text that ``token`` completes; empty while a character is incomplete."""
@@ -58,6 +59,10 @@ class TextStream:
         return self._decode(self._window)[len(self._decode(self._window[: self._shown])) :]
 
     def _advance(self) -> None:
-        fresh = len(self._window) - self._shown
-        self._window = self._window[-max(CONTEXT_TOKENS, fresh) :]
+        """Forget all but a few tokens; a window that began inside a character would decode to something else."""
+        whole, fresh = self._decode(self._window), len(self._window) - self._shown
+        latest = max(len(self._window) - max(CONTEXT_TOKENS, fresh), 0)
+        starts = range(latest, max(latest - CONTEXT_TOKENS, 0) - 1, -1)
+        fitting = (start for start in starts if whole.endswith(self._decode(self._window[start:])))
+        self._window = self._window[next(fitting, latest) :]
         self._shown = len(self._window)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from edgec import __version__
 from edgec.exporter.embed.android_runtimes import RUNTIMES, dependencies
 from edgec.exporter.embed.app_facts import AppFacts
 from edgec.exporter.embed.kotlin_text import package_name
 from edgec.exporter.embed.manifest_values import module_name
+from edgec.exporter.embed.page_sizes import LibraryPages, android_project
 from edgec.exporter.embed.readme import plain
 from edgec.exporter.embed.template_text import fill, load
 
@@ -16,8 +19,15 @@ _PACK = (
 )
 
 
-def android_readme(facts: AppFacts, has_chat: bool) -> str:
-    """README.md of the modules; ``has_chat``: conversations can be rendered."""
+def android_readme(facts: AppFacts, has_chat: bool, libraries: Sequence[LibraryPages], target_sdk: int) -> str:
+    """README.md of the modules.
+
+    Args:
+        facts: the bundle's.
+        has_chat: conversations can be rendered.
+        libraries: the archives with what is known of their page sizes.
+        target_sdk: the app's.
+    """
     manifest, pack = facts.manifest, facts.in_asset_pack
     assert manifest.limits is not None  # gradle_modules refuses models without
     runtime = RUNTIMES[str(manifest.format), facts.target.backend]
@@ -37,7 +47,14 @@ def android_readme(facts: AppFacts, has_chat: bool) -> str:
         "chat": "" if has_chat else "The model has no chat template that an app can render: `chat()` throws.",
         "pack": _PACK.format(size=facts.shipped_bytes / 1e6) if pack else "",
         "format_text": plain(str(manifest.format)),
+        "libraries": "\n".join(map(_row, libraries)),
+        "gradle_version": android_project()["versions"]["gradle"],
+        "target_sdk": str(target_sdk),
         "runtime_names": ", ".join(f"`{each}`" for each in dependencies(runtime, manifest)),
         "never_run": runtime.note,
     }
     return fill(load("edgec.exporter.embed.kotlin", "README.md"), values)
+
+
+def _row(library: LibraryPages) -> str:
+    return f"| `{plain(library.archive)}` | {library.status} | {plain(library.source)} |"

@@ -22,6 +22,7 @@ _STATIC = {"ModelDecoder": "DecoderStatic"}
 _TORCH_STATIC = {"ModelRuntime": "ModelRuntime", **_STATIC, "HeldState": "HeldState"}
 _ONNX_STATIC = {"ModelRuntime": "OnnxRuntime", **_STATIC, "HeldState": "OnnxState"}
 _ORT = "com.microsoft.onnxruntime:onnxruntime-android:{onnxruntime}"
+_ORT_CLASSES = ("ai.onnxruntime",)
 # What the plug-in was built with (``onnxruntime_qnn.build_and_package_info``; release notes of the plug-in).
 _QNN_OF_PLUG_IN = {"2.4": "2.48.0", "2.5": "2.49.0", "2.6": "2.50.0", "2.7": "2.51.0"}
 
@@ -34,6 +35,9 @@ class AndroidRuntime:
         dependencies: on Maven; {NAME} is the version of one of the manifest's tools.
         templates: Kotlin files by what they become.
         note: a paragraph of the README.
+        kept: packages whose classes native code looks up by name.
+        absent: packages that the archives name and do not bring along.
+        minimum_sdk: the oldest API level, where it is above that of every app.
         accelerated: models run on Hexagon through ONNX Runtime's plug-in.
         uncompressed: endings of files that the runtime maps.
     """
@@ -41,6 +45,9 @@ class AndroidRuntime:
     dependencies: tuple[str, ...]
     templates: Mapping[str, str]
     note: str = ""
+    kept: tuple[str, ...] = ("org.pytorch.executorch", "com.facebook.jni", "com.facebook.soloader")
+    absent: tuple[str, ...] = ("com.facebook.infer.annotation", "javax.annotation")
+    minimum_sdk: int = 0
     accelerated: bool = False
     uncompressed: tuple[str, ...] = ("pte",)
 
@@ -54,7 +61,7 @@ RUNTIMES: Mapping[tuple[str, str], AndroidRuntime] = {
     ("pte", "xnnpack"): _executorch("executorch-android", _DYNAMIC),
     ("pte", "vulkan"): _executorch("executorch-android-vulkan", _TORCH_STATIC, _NEVER_RUN),
     ("pte", "qnn_delegate"): _executorch("executorch-android-qnn", _TORCH_STATIC, _NEVER_RUN),
-    ("onnx", "onnx"): AndroidRuntime((_ORT,), _ONNX_STATIC, uncompressed=("onnx", "bin")),
+    ("onnx", "onnx"): AndroidRuntime((_ORT,), _ONNX_STATIC, kept=_ORT_CLASSES, absent=(), uncompressed=("onnx", "bin")),
     ("qnn", "qnn"): AndroidRuntime(
         (
             _ORT,
@@ -63,6 +70,9 @@ RUNTIMES: Mapping[tuple[str, str], AndroidRuntime] = {
         ),
         _ONNX_STATIC,
         _HEXAGON,
+        kept=_ORT_CLASSES,
+        absent=(),
+        minimum_sdk=27,
         accelerated=True,
         uncompressed=("onnx", "bin"),
     ),

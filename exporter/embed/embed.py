@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from edgec.errors import InputError
-from edgec.exporter.bundle.folder import open_bundle
+from edgec.exporter.bundle.folder import Bundle, open_bundle
 from edgec.exporter.embed.gradle_modules import gradle_modules
 from edgec.exporter.embed.swift_package import swift_package
 from edgec.exporter.embed.written_package import AppPackage, write_package
 from edgec.quiet import quiet
 
-_PLATFORMS = {"ios": swift_package, "android": gradle_modules}
+_PLATFORMS = ("ios", "android")
 
 
 @dataclass(frozen=True)
@@ -29,26 +29,40 @@ class Embedded:
 
 
 @quiet()
-def embed(bundle: str | Path, platform: str, out: str | Path | None = None) -> Embedded:
+def embed(
+    bundle: str | Path, platform: str, out: str | Path | None = None, *, target_sdk: int | None = None
+) -> Embedded:
     """Write the source package of a bundle.
 
     Args:
         bundle: the bundle's folder; every file of it is checked.
         platform: ``ios`` (a Swift package) or ``android`` (Gradle modules).
         out: the package's own path; by default NAME-PLATFORM in the current folder.
+        target_sdk: Android's, by default the oldest that Google Play takes.
 
     Returns:
         Where it is and what it needs.
 
     Raises:
         InputError: E130-E137 no intact bundle, E460 another system's bundle, E461 the output exists, E462 no tokenizer,
-            E463 unreadable files, E464 no glue fits, E465 no typed function, E466 no such platform.
+            E463 unreadable files, E464 no glue fits, E465 no typed function, E466 no such platform,
+            E470 a tokenizer that the app cannot have, E471 native libraries that Google Play refuses, E472
+            ``target_sdk``.
     """
     if platform not in _PLATFORMS:
         fix = f"use one of {', '.join(_PLATFORMS)}"
         raise InputError(f"there is no platform {platform!r}", "--platform", fix=fix, code="E466")
     opened = open_bundle(Path(bundle))
     path = Path(out) if out is not None else Path(f"{opened.path.name.removesuffix('.edgec')}-{platform}")
-    package = _PLATFORMS[platform](opened)
+    package = _package(opened, platform, target_sdk)
     write_package(package, path)
     return Embedded(path, package)
+
+
+def _package(bundle: Bundle, platform: str, target_sdk: int | None) -> AppPackage:
+    if platform == "android":
+        return gradle_modules(bundle) if target_sdk is None else gradle_modules(bundle, target_sdk)
+    if target_sdk is not None:
+        why, fix = "iOS has no target SDK", "leave it out"
+        raise InputError("--target-sdk is for --platform android", "--target-sdk", why, fix, "E472")
+    return swift_package(bundle)

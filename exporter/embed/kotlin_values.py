@@ -1,4 +1,4 @@
-"""The placeholders of the Kotlin and Gradle templates, filled from a bundle's facts."""
+"""The placeholders of the Kotlin templates, filled from a bundle's facts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from edgec import __version__
 from edgec.exporter.bundle.manifest import MethodInfo, TensorInfo
-from edgec.exporter.embed.android_runtimes import RUNTIMES, dependencies
 from edgec.exporter.embed.app_facts import AppFacts
 from edgec.exporter.embed.chat_pieces import ChatPieces
 from edgec.exporter.embed.kotlin_text import boolean, package_name, string
@@ -14,19 +13,12 @@ from edgec.exporter.embed.manifest_values import manifest_values
 from edgec.exporter.embed.swift_text import numbers
 
 BUNDLE_FOLDER = "model.edgec"
-TOKENIZERS_VERSION = "0.33.0"
 _NO_PIECES = ChatPieces("", "", {}, False)
-# Hexagon is reached through a library of the phone's maker, and its own parts are loaded as files.
-_LIBRARY = """
-    <application>
-        <uses-native-library android:name="libcdsprpc.so" android:required="false" />
-    </application>"""
-_UNPACKED = "\n\n    packaging { jniLibs { useLegacyPackaging = true } }"
 
 
 def kotlin_values(facts: AppFacts, pieces: ChatPieces | None) -> Mapping[str, str]:
     """Every placeholder with its text."""
-    return {**_manifest_values(facts), **_decoder_values(facts), **_chat_values(pieces), **_gradle_values(facts)}
+    return {**_manifest_values(facts), **_decoder_values(facts), **_chat_values(pieces)}
 
 
 def _manifest_values(facts: AppFacts) -> Mapping[str, str]:
@@ -78,25 +70,4 @@ def _chat_values(pieces: ChatPieces | None) -> Mapping[str, str]:
         "chat_answer": string(found.answer),
         "chat_trims": boolean(found.trims),
         "chat_around": "\n".join(rows or ['        "" to Pair("", ""),']),
-    }
-
-
-def _gradle_values(facts: AppFacts) -> Mapping[str, str]:
-    version = facts.manifest.runtime.version
-    plain = "".join(
-        character for character in version if character.isascii() and (character.isalnum() or character in ".-+")
-    )
-    runtime, pack = RUNTIMES[str(facts.manifest.format), facts.target.backend], facts.in_asset_pack
-    lines = [f'    implementation("{each}")' for each in dependencies(runtime, facts.manifest)]
-    return {
-        "runtime_version_text": plain,
-        "runtime_dependencies": "\n".join(lines),
-        "uncompressed": ", ".join(f'"{ending}"' for ending in (*runtime.uncompressed, "safetensors")),
-        "accelerated": boolean(runtime.accelerated),
-        "native_library": _LIBRARY if runtime.accelerated else "",
-        "unpacked_libraries": _UNPACKED if runtime.accelerated else "",
-        "tokenizers_version": TOKENIZERS_VERSION,
-        "pack_include": ', ":model_pack"' if pack else "",
-        "pack_plugin": '\n    id("com.android.ai-pack") version "8.10.0" apply false' if pack else "",
-        "asset_packs": '\n\n    assetPacks += listOf(":model_pack")' if pack else "",
     }

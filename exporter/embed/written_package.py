@@ -28,6 +28,7 @@ class AppPackage:
         needed_bytes: weights and states in memory, estimated.
         asset_pack: the bundle is delivered beside the app.
         entitled: the app needs entitlements.
+        executables: files that can be started.
     """
 
     platform: str
@@ -38,6 +39,7 @@ class AppPackage:
     needed_bytes: int
     asset_pack: bool
     entitled: bool
+    executables: frozenset[str] = frozenset()
 
     def to_json(self) -> dict[str, Any]:
         """The package's facts for machines."""
@@ -66,6 +68,8 @@ def write_package(package: AppPackage, path: Path) -> None:
         with new_folder(path) as folder, typed_os_errors(path):
             for name, content in package.files.items():
                 _write(folder / name, content)
+                if name in package.executables:
+                    (folder / name).chmod(0o755)
     except NameTaken as error:
         raise _taken(path) from error
 

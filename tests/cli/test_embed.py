@@ -12,7 +12,11 @@ from edgec.exporter.bundle.folder import write_bundle
 from edgec.exporter.bundle.golden import golden_bytes
 from edgec.exporter.bundle.manifest import Manifest
 from tests.exporter.bundle_samples import FILES, sample_manifest
+from tests.exporter.embed.android_bundles import EXAMPLE, TOKENIZER, artifact_files
 from tests.exporter.embed.ios_bundles import GOLDEN, decoder_manifest
+
+ANDROID_FILES: dict[str, bytes | Path] = {f"tokenizer/{name}": EXAMPLE / name for name in TOKENIZER}
+ANDROID_FILES["golden.json"] = golden_bytes(GOLDEN)
 
 
 def _bundle(folder: Path, manifest: Manifest) -> Path:
@@ -42,7 +46,14 @@ def test_json_says_what_was_written(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code"), [(["--platform", "ios"], "E460"), (["--platform", "symbian"], "E466"), ([], "E100")]
+    ("arguments", "code"),
+    [
+        (["--platform", "ios"], "E460"),
+        (["--platform", "symbian"], "E466"),
+        ([], "E100"),
+        (["--platform", "ios", "--target-sdk", "35"], "E472"),
+        (["--platform", "android", "--target-sdk", "20"], "E472"),
+    ],
 )
 def test_mistakes_are_typed_errors(
     arguments: list[str], code: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -52,6 +63,15 @@ def test_mistakes_are_typed_errors(
     assert run_cli(["embed", str(bundle), *arguments]) == 1
     assert code in capsys.readouterr().err
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_androids_target_is_the_apps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = decoder_manifest("pte-cpu", target="android-cpu")
+    write_bundle(tmp_path / "tiny.edgec", manifest, {**artifact_files(manifest), **ANDROID_FILES})
+    arguments = ["embed", str(tmp_path / "tiny.edgec"), "--platform", "android", "--out", str(tmp_path / "kit")]
+    assert run_cli([*arguments, "--target-sdk", "34"]) == 0
+    assert "no Gradle build was run" in capsys.readouterr().out
+    assert "targetSdk = 34" in (tmp_path / "kit/bench/build.gradle.kts").read_text()
 
 
 def test_a_damaged_bundle_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,3 +65,13 @@ def test_byte_fallback_waits_for_the_last_byte() -> None:
     stream = TextStream(lambda ids: tokenizer.decode(ids, skip_special_tokens=True), [1])
     names = [f"<0x{byte:02X}>" for byte in "é".encode()]
     assert [stream.push(token) for token in tokenizer.convert_tokens_to_ids([*names, "▁b"])] == ["", "é", " b"]
+
+
+@pytest.mark.parametrize("prompt", ["", "今天天气", "b 今天"])
+def test_a_long_run_of_bytes_stays_text(prompt: str) -> None:
+    """More byte tokens than are kept: what is forgotten ends between two characters, not inside one."""
+    tokenizer = sentencepiece()
+    stream = TextStream(lambda ids: tokenizer.decode(ids, skip_special_tokens=True), tokenizer(prompt)["input_ids"])
+    names = [f"<0x{byte:02X}>" for byte in "天气很好👩🏽 今天".encode()]
+    pieces = [stream.push(token) for token in tokenizer.convert_tokens_to_ids(names)]
+    assert "".join(pieces).strip() == "天气很好👩🏽 今天" and "\N{REPLACEMENT CHARACTER}" not in "".join(pieces)

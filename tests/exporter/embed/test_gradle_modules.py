@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
+import shutil
+import subprocess
+import zipfile
 from dataclasses import MISSING
 from pathlib import Path
 from typing import Any
@@ -18,7 +23,7 @@ from edgec.errors import InputError
 from edgec.exporter.bundle.manifest import Manifest, Runtime
 from edgec.exporter.embed import app_facts, kotlin_text, template_text
 from edgec.exporter.embed.gradle_modules import _JOB, gradle_modules
-from edgec.exporter.embed.written_package import AppPackage
+from edgec.exporter.embed.written_package import AppPackage, write_package
 from edgec.runtime_py import bench_record
 from tests.exporter.embed.android_bundles import CPU, DELEGATED, GPU, HEXAGON, ONNX, android_bundle
 from tests.exporter.embed.ios_bundles import bundle_of, decoder_manifest, module_manifest
@@ -44,6 +49,74 @@ def test_the_modules_hold_wrapper_bundle_and_bench_app(tmp_path: Path) -> None:
     for name in package.files:
         if name.endswith("AndroidManifest.xml"):
             ElementTree.fromstring(_text(package, name))
+
+
+def _properties(text: str) -> dict[str, str]:
+    return dict(line.split("=", 1) for line in text.splitlines() if not line.startswith("#"))
+
+
+def test_gradle_can_build_the_project(tmp_path: Path) -> None:
+    """AndroidX, versions, the Gradle to fetch with its sha256, and rules for R8: without them there is no build."""
+    package = gradle_modules(android_bundle(tmp_path / "bundle", CPU))
+    assert _properties(_text(package, "gradle.properties"))["android.useAndroidX"] == "true"
+    wrapper = _properties(_text(package, "gradle-wrapper.properties"))
+    assert wrapper["distributionUrl"] == r"https\://services.gradle.org/distributions/gradle-8.14.3-bin.zip"
+    assert re.fullmatch("[0-9a-f]{64}", wrapper["distributionSha256Sum"])
+    settings_file, root = _text(package, "settings.gradle.kts"), package.files["build.gradle.kts"]
+    assert isinstance(root, bytes)
+    plug_ins = re.findall(r'id\("([\w.]+)"\) version "([\d.]+)"', settings_file)
+    assert {name for name, _ in plug_ins} == set(re.findall(r'id\("([\w.]+)"\) apply false', root.decode()))
+    model, bench = _text(package, "model/build.gradle.kts"), _text(package, "bench/build.gradle.kts")
+    assert 'consumerProguardFiles("consumer-rules.pro")' in model and "PageSizes" in bench
+    assert "targetSdk = 35" in bench and "isMinifyEnabled = true" in bench
+    assert not [name for name, content in package.files.items() if isinstance(content, bytes) and b"djl" in content]
+
+
+def _with_gradle(tmp_path: Path, digest: str | None = None) -> Path:
+    """A project whose Gradle is a small script in an archive on this disk."""
+    archive = tmp_path / "gradle-1.0-bin.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        program = zipfile.ZipInfo("gradle-1.0/bin/gradle")
+        program.external_attr = 0o755 << 16
+        file.writestr(program, '#!/bin/sh\necho "gradle $*"\n')
+    project = tmp_path / "out"
+    write_package(gradle_modules(android_bundle(tmp_path / "bundle", CPU)), project)
+    fetched = digest or hashlib.sha256(archive.read_bytes()).hexdigest()
+    lines = f"distributionSha256Sum={fetched}\ndistributionUrl=file\\://{archive}\n"
+    (project / "gradle/wrapper/gradle-wrapper.properties").write_text(lines)
+    return project
+
+
+def _start(project: Path, home: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "GRADLE_USER_HOME": str(home)}
+    command = [str(project / "gradlew"), "tasks"]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.skipif(not all(map(shutil.which, ("sh", "curl", "unzip"))), reason="no curl or unzip here")
+def test_the_wrapper_fetches_gradle_once_and_starts_it(tmp_path: Path) -> None:
+    project, home = _with_gradle(tmp_path), tmp_path / "home with a space"
+    assert not os.access(project / "README.md", os.X_OK)
+    for _ in range(2):
+        done = _start(project, home)
+        assert (done.returncode, done.stdout) == (0, f"gradle -p {project} tasks\n"), done.stderr
+        (tmp_path / "gradle-1.0-bin.zip").unlink(missing_ok=True)
+    (place,) = (home / "wrapper/dists/gradle-1.0-bin").iterdir()
+    assert [path.name for path in place.iterdir()] == ["gradle-1.0"]
+
+
+@pytest.mark.skipif(not all(map(shutil.which, ("sh", "curl", "unzip"))), reason="no curl or unzip here")
+def test_another_gradle_than_the_one_named_is_not_started(tmp_path: Path) -> None:
+    done = _start(_with_gradle(tmp_path, "0" * 64), tmp_path / "home")
+    assert done.returncode == 1 and "instead of" in done.stderr and not done.stdout
+    assert not list((tmp_path / "home").rglob("gradle.zip"))
+
+
+@pytest.mark.parametrize(("manifest", "kept"), [(CPU, "org.pytorch.executorch"), (ONNX, "ai.onnxruntime")])
+def test_what_native_code_looks_up_is_kept(manifest: Manifest, kept: str, tmp_path: Path) -> None:
+    rules = _text(gradle_modules(android_bundle(tmp_path, manifest)), "model/consumer-rules.pro")
+    assert f"-keep class {kept}.** {{ *; }}" in rules.splitlines()
+    assert ("-dontwarn" in rules) == (manifest is CPU)
 
 
 def test_facts_come_from_the_bundle(tmp_path: Path) -> None:
@@ -105,6 +178,8 @@ def test_static_methods_get_their_runtime_and_a_cache_of_their_own(
     )
     hexagon = manifest is HEXAGON
     assert ("libcdsprpc.so" in _text(package, "model/src/main/AndroidManifest.xml")) == hexagon
+    # Its archives' manifests ask for it: a lower number in the app's is an error of the build.
+    assert f"minSdk = {27 if hexagon else 26}\n" in gradle and package.minimum_os == ("8.1" if hexagon else "8.0")
     assert ("useLegacyPackaging" in _text(package, "bench/build.gradle.kts")) == hexagon
     never = manifest in (GPU, DELEGATED)
     assert ("Nothing executed this artifact" in _text(package, "README.md")) == never
@@ -164,4 +239,4 @@ def test_the_bench_app_reads_what_its_job_says(tmp_path: Path) -> None:
 
 def test_every_template_is_used(tmp_path: Path) -> None:
     places = {place for path in TEMPLATES.glob("*.template") for place in template_text.places(path.read_text())}
-    assert "package" in places and len(list(TEMPLATES.glob("*.kt.template"))) == 19
+    assert "package" in places and len(list(TEMPLATES.glob("*.kt.template"))) == 32

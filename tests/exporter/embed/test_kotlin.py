@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer, decoders, models, processors
 
 from edgec.exporter.bundle.folder import open_bundle, write_bundle
 from edgec.exporter.bundle.golden import ChatVector, Golden, OutputVector, TextVector, golden_bytes
@@ -24,32 +23,10 @@ from tests.exporter.embed.android_bundles import (
     GPU,
     HEXAGON,
     ONNX,
-    TOKENIZER,
     android_bundle,
     artifact_files,
 )
-
-STAND_INS = Path(__file__).parent / "kotlin_stand_ins"
-
-
-def _compiler() -> list[Path]:
-    spec = find_spec("run_kotlin_kernel")
-    return sorted(Path(next(iter(spec.submodule_search_locations or []))).glob("jars/*.jar")) if spec else []
-
-
-WITH_KOTLIN = pytest.mark.skipif(
-    not _compiler() or shutil.which("java") is None, reason="needs kotlin-jupyter-kernel and java"
-)
-
-
-def _compiled(sources: list[Path], out: Path, real: str | None = None) -> str:
-    """Compile to class files; returns the class path that runs them."""
-    jars = os.pathsep.join(map(str, [*([real] if real else []), *_compiler()]))
-    line = ["java", "-XX:TieredStopAtLevel=1", "-Xmx1g", "-cp", jars, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler"]
-    line += ["-no-stdlib", "-no-reflect", "-d", str(out), "-cp", jars, *map(str, sources)]
-    done = subprocess.run(line, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return os.pathsep.join([str(out), jars])
+from tests.exporter.embed.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled
 
 
 def _stand_ins(real: str | None = None) -> list[Path]:
@@ -72,7 +49,7 @@ def test_the_kotlin_compiles(manifest: Manifest, name: str, tmp_path: Path) -> N
     odd = bundle.manifest.model_copy(update={"name": name, "recipe": {"name": name}, "methods": methods})
     write_package(gradle_modules(replace(bundle, manifest=odd)), tmp_path / "out")
     real = os.environ.get("EDGEC_EXECUTORCH_CLASSES")
-    _compiled([*_stand_ins(real), *sorted((tmp_path / "out").rglob("*.kt"))], tmp_path / "classes", real)
+    compiled([*_stand_ins(real), *sorted((tmp_path / "out").rglob("*.kt"))], tmp_path / "classes", real)
 
 
 def _rule(tokens: list[int], new: int) -> list[int]:
@@ -84,8 +61,20 @@ def _rule(tokens: list[int], new: int) -> list[int]:
     return found[len(tokens) :]
 
 
+def _byte_tokenizer() -> Tokenizer:
+    """Ids are bytes, and 1 stands in front of every text: what the stand-ins' model can be followed with."""
+    vocabulary = {"<s>" if byte == 1 else f"<0x{byte:02X}>": byte for byte in range(256)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], byte_fallback=True))
+    tokenizer.add_special_tokens(["<s>"])
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return tokenizer
+
+
 def _real_bundle(folder: Path, manifest: Manifest, golden: Golden) -> Path:
-    files = {f"tokenizer/{name}": EXAMPLE / name for name in TOKENIZER}
+    config = EXAMPLE / "tokenizer_config.json"
+    files: dict[str, bytes | Path] = {"tokenizer/tokenizer_config.json": config}
+    files["tokenizer/tokenizer.json"] = _byte_tokenizer().to_str().encode()
     write_bundle(folder, manifest, {**artifact_files(manifest), "golden.json": golden_bytes(golden), **files})
     return folder
 
@@ -96,7 +85,9 @@ def _golden() -> Golden:
     )
     text = TextVector(label="text", text="é", ids=[1, *"é".encode()], round_trip=True)
     rendered = "<s>CITIZEN:\nHi\n\nMENENIUS:\n"
-    chat = ChatVector(messages=[{"role": "user", "content": "Hi"}], rendered=rendered, ids=list(rendered.encode()))
+    chat = ChatVector(
+        messages=[{"role": "user", "content": "Hi"}], rendered=rendered, ids=[1, *rendered.removeprefix("<s>").encode()]
+    )
     return Golden(texts=(text,), chat=chat, outputs=(output,))
 
 
@@ -125,7 +116,7 @@ def test_the_wrapper_does_what_the_runtime_in_python_does(kind: str, manifest: M
     package = kotlin_text.package_name("stories260K-host")
     main = tmp_path / "Main.kt"
     main.write_text((STAND_INS / "Main.kt.txt").read_text().replace("PACKAGE", package))
-    classes = _compiled([*_stand_ins(), *sorted((tmp_path / "out/model").rglob("*.kt")), main], tmp_path / "classes")
+    classes = compiled([*_stand_ins(), *sorted((tmp_path / "out/model").rglob("*.kt")), main], tmp_path / "classes")
     line = ["java", "-cp", classes, f"{package}.MainKt", str(bundle), str(tmp_path / "own"), str(other)]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
