@@ -1,0 +1,64 @@
+"""Every kit and bench app compiles in Swift's language mode 6, with no error and no warning, over stand-ins for Apple's frameworks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgec.exporter.bundle.manifest import Manifest
+from edgec.exporter.embed import app_facts
+from edgec.exporter.embed.swift_package import swift_package
+from edgec.exporter.embed.written_package import write_package
+from tests.exporter.embed.ios_bundles import (
+    FORMATS,
+    MODULE,
+    bundle_of,
+    caller_methods,
+    decoder_manifest,
+    module_manifest,
+)
+from tests.exporter.embed.swift_toolchain import Swift
+
+pytestmark = pytest.mark.slow
+
+ODD = '"; fatalError() // \\(1) \u2028 \U0001f600'
+KITS = {
+    **{f"{kind} decoder": decoder_manifest(kind) for kind in FORMATS},
+    **{f"{kind} module": module_manifest(kind, MODULE) for kind in FORMATS},
+    **{f"{kind}, held caches": decoder_manifest(kind, methods=caller_methods()) for kind in FORMATS if kind != "pte-cpu"},
+    "odd names": decoder_manifest("mlpackage", name=ODD, recipe={"name": ODD}),
+}
+
+
+def _said(manifest: Manifest, swift: Swift, folder: Path) -> str:
+    """What the compiler says to a package and to its bench app."""
+    package = swift_package(bundle_of(manifest, folder / "bundle"))
+    write_package(package, folder / "kit")
+    kit = swift.compile(package.module, sorted((folder / "kit" / "Sources" / package.module).glob("*.swift")))
+    bench = sorted((folder / "kit" / "Bench").rglob("*.swift"))
+    return kit or (swift.compile("EdgecBench", bench) if bench else "")
+
+
+@pytest.mark.parametrize("kit", KITS)
+def test_a_kit_compiles_without_a_word(kit: str, swift: Swift, swift_folder: Path) -> None:
+    assert _said(KITS[kit], swift, swift_folder) == ""
+
+
+def test_a_kit_with_an_asset_pack_compiles(
+    swift: Swift, swift_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app_facts, "ASSET_PACK_BYTES", 100)
+    assert _said(decoder_manifest("mlpackage"), swift, swift_folder) == ""
+
+
+def test_the_check_sees_what_mode_6_refuses(swift: Swift, swift_folder: Path) -> None:
+    """The C variable of the older SDKs, and a call that leaves its actor with what only the actor may touch."""
+    source = swift_folder / "Wrong.swift"
+    source.write_text(
+        "final class Box { var value = 0; func change() async { value += 1 } }\n"
+        "actor Owner { let box = Box(); func change() async { await box.change() } }\n"
+        "func own() -> mach_port_t { mach_task_self_ }\n"
+    )
+    said = swift.compile("Wrong", [source])
+    assert "mach_task_self_' is not concurrency-safe" in said and "sending 'self.box' risks" in said
