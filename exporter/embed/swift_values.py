@@ -110,12 +110,13 @@ def _state_values(facts: AppFacts) -> Mapping[str, str]:
     inside = [state for state in facts.manifest.states if state.name not in held]
     states = [(f"state{index}", state) for index, state in enumerate(inside)]
     types = {state.dtype for _, state in states}
+    views = [f"        views.insert(&{name}, for: {string(state.name)})" for name, state in states]
     return {
         "state_properties": "\n".join(f"    var {name}: NDArray" for name, _ in states),
         "state_initialisers": "\n".join(
             f"        {name} = try Self.zeros(descriptor, {string(state.name)})" for name, state in states
         ),
-        "state_views": "\n".join(f"        views.insert(&{name}, for: {string(state.name)})" for name, state in states),
+        "state_views": "\n".join([f"        {'var' if states else 'let'} views = InferenceFunction.MutableViews()", *views]),
         "state_type": _SWIFT_TYPES.get(next(iter(sorted(types)), "float16"), "Float16"),
     }
 

@@ -35,7 +35,7 @@ _MODULES = (
 )
 # /proc is where the compiler finds itself; the caller's folder becomes /work.
 _ENTER = """
-mkdir -p "$1/work" && mount -t proc proc "$1/proc" && mount --bind /dev "$1/dev" && mount --bind "$2" "$1/work" || exit 125
+mount -t proc proc "$1/proc" && mount --bind /dev "$1/dev" && mount --bind "$2" "$1/work" || exit 125
 root=$1; shift 2; exec chroot "$root" /usr/bin/env -C /work "$@"
 """
 
@@ -105,5 +105,6 @@ def _make() -> str | None:
     if done.returncode != 0:
         said = (done.stdout + done.stderr).strip().splitlines() or ["no word"]
         return f"debootstrap fails: {said[-1]}"
+    (fresh / "work").mkdir()
     fresh.rename(ROOT)
     return None

@@ -52,13 +52,18 @@ def test_a_kit_with_an_asset_pack_compiles(
     assert _said(decoder_manifest("mlpackage"), swift, swift_folder) == ""
 
 
-def test_the_check_sees_what_mode_6_refuses(swift: Swift, swift_folder: Path) -> None:
-    """The C variable of the older SDKs, and a call that leaves its actor with what only the actor may touch."""
-    source = swift_folder / "Wrong.swift"
-    source.write_text(
-        "final class Box { var value = 0; func change() async { value += 1 } }\n"
-        "actor Owner { let box = Box(); func change() async { await box.change() } }\n"
-        "func own() -> mach_port_t { mach_task_self_ }\n"
-    )
-    said = swift.compile("Wrong", [source])
-    assert "mach_task_self_' is not concurrency-safe" in said and "sending 'self.box' risks" in said
+# What the types allow is found before the rules on isolation are looked at: a source for each.
+WRONG = {
+    "mach_task_self_' is not concurrency-safe": "func own() -> mach_port_t { mach_task_self_ }",
+    "sending 'self.box' risks causing data races": """
+        final class Box { var value = 0; func change() async { value += 1 } }
+        actor Owner { let box = Box(); func change() async { await box.change() } }
+    """,
+    "warning: variable 'count' was never mutated": "func three() -> Int { var count = 3; return count }",
+}
+
+
+@pytest.mark.parametrize("said", WRONG)
+def test_the_check_sees_what_is_wrong(said: str, swift: Swift, swift_folder: Path) -> None:
+    (swift_folder / "Wrong.swift").write_text(WRONG[said])
+    assert said in swift.compile("Wrong", [swift_folder / "Wrong.swift"])
