@@ -116,7 +116,9 @@ def _state_values(facts: AppFacts) -> Mapping[str, str]:
         "state_initialisers": "\n".join(
             f"        {name} = try Self.zeros(descriptor, {string(state.name)})" for name, state in states
         ),
-        "state_views": "\n".join([f"        {'var' if states else 'let'} views = InferenceFunction.MutableViews()", *views]),
+        "state_views": "\n".join(
+            [f"        {'var' if states else 'let'} views = InferenceFunction.MutableViews()", *views]
+        ),
         "state_type": _SWIFT_TYPES.get(next(iter(sorted(types)), "float16"), "Float16"),
     }
 

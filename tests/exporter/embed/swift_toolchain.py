@@ -53,13 +53,26 @@ class Swift:
     def compile(self, module: str, sources: Sequence[Path], *options: str) -> str:
         """What the compiler says to sources in language mode 6: nothing, where all is well."""
         names = [str(path.relative_to(self.work)) for path in sources]
-        done = self.run([*_compiler(module, "6"), "-Xfrontend", "-import-module", "-Xfrontend", "Darwin", *options, *names])
+        done = self.run(
+            [*_compiler(module, "6"), "-Xfrontend", "-import-module", "-Xfrontend", "Darwin", *options, *names]
+        )
         return done.stdout + done.stderr
 
 
 def _compiler(module: str, mode: str) -> list[str]:
     """To object code and a module: the rules on isolation are checked long after the types are."""
-    line = ["swiftc", "-c", "-wmo", "-parse-as-library", "-swift-version", mode, "-I", "modules", "-module-name", module]
+    line = [
+        "swiftc",
+        "-c",
+        "-wmo",
+        "-parse-as-library",
+        "-swift-version",
+        mode,
+        "-I",
+        "modules",
+        "-module-name",
+        module,
+    ]
     return [*line, "-emit-module", "-emit-module-path", f"modules/{module}.swiftmodule", "-o", f"modules/{module}.o"]
 
 

@@ -26,7 +26,11 @@ ODD = '"; fatalError() // \\(1) \u2028 \U0001f600'
 KITS = {
     **{f"{kind} decoder": decoder_manifest(kind) for kind in FORMATS},
     **{f"{kind} module": module_manifest(kind, MODULE) for kind in FORMATS},
-    **{f"{kind}, held caches": decoder_manifest(kind, methods=caller_methods()) for kind in FORMATS if kind != "pte-cpu"},
+    **{
+        f"{kind}, held caches": decoder_manifest(kind, methods=caller_methods())
+        for kind in FORMATS
+        if kind != "pte-cpu"
+    },
     "odd names": decoder_manifest("mlpackage", name=ODD, recipe={"name": ODD}),
 }
 
@@ -45,9 +49,7 @@ def test_a_kit_compiles_without_a_word(kit: str, swift: Swift, swift_folder: Pat
     assert _said(KITS[kit], swift, swift_folder) == ""
 
 
-def test_a_kit_with_an_asset_pack_compiles(
-    swift: Swift, swift_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kit_with_an_asset_pack_compiles(swift: Swift, swift_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app_facts, "ASSET_PACK_BYTES", 100)
     assert _said(decoder_manifest("mlpackage"), swift, swift_folder) == ""
 
