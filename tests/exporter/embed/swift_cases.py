@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -132,21 +133,26 @@ def stopped(case: dict[str, Any]) -> list[str | None]:
 
 
 def stream_cases(count: int) -> list[dict[str, Any]]:
-    """Random text as bytes, a token each; some end inside a character, some prompts too."""
+    """Random text cut into tokens of one to three bytes; some end inside a character, some prompts too."""
     pick = random.Random(2)
     found = []
     for index in range(count):
-        tokens = list("".join(pick.choices(_BYTES, k=12)).encode())
-        tokens = tokens[: pick.randint(1, len(tokens))] if index % 5 == 0 else tokens
-        cut = pick.randint(0, 6)
-        found.append({"prompt": tokens[:cut], "tokens": tokens[cut:]})
+        text = "".join(pick.choices(_BYTES, k=12)).encode()
+        text = text[: pick.randint(1, len(text))] if index % 5 == 0 else text
+        ends = sorted({*range(len(text), 0, -3), *pick.choices(range(1, len(text) + 1), k=len(text) // 2)})
+        parts = [list(text[start:end]) for start, end in pairwise([0, *ends])]
+        found.append({"parts": parts, "prompt": pick.randint(0, min(6, len(parts)))})
     return found
 
 
 def streamed(case: dict[str, Any]) -> list[str]:
     """The text of each token, and of the end."""
-    stream = TextStream(lambda tokens: bytes(tokens).decode("utf-8", "replace").lstrip(" "), case["prompt"])
-    return [*map(stream.push, case["tokens"]), stream.flush()]
+
+    def text(tokens: Sequence[int]) -> str:
+        return bytes(byte for token in tokens for byte in case["parts"][token]).decode("utf-8", "replace").lstrip(" ")
+
+    stream = TextStream(text, range(case["prompt"]))
+    return [*map(stream.push, range(case["prompt"], len(case["parts"]))), stream.flush()]
 
 
 def choice_cases(count: int) -> list[dict[str, Any]]:

@@ -1,13 +1,14 @@
 """Swift 6 on Linux: Debian's compiler in a folder of its own, and stand-ins for what only Apple's systems have.
 
-The folder is made once by debootstrap (about 3.3 GB) and kept. Every call mounts what it needs in a mount namespace of its
-own, so that nothing stays mounted, whatever happens to the process.
+The folder is made once by debootstrap (about 3.3 GB) and kept: `build/swift`, or what `EDGEC_SWIFT_ROOT` names. Every call
+mounts what it needs in a mount namespace of its own, so that nothing stays mounted, whatever happens to the process.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -17,8 +18,14 @@ from pathlib import Path
 
 ROOT = Path(os.environ.get("EDGEC_SWIFT_ROOT") or Path(__file__).parents[3] / "build" / "swift")
 STAND_INS = Path(__file__).parent / "swift_stand_ins"
-SUITE = "trixie"
-_PACKAGES = "swiftlang libc6-dev libstdc++-14-dev gcc binutils libcurl4-openssl-dev libxml2-dev"
+_MAKE = """
+set -e
+debootstrap --variant=minbase trixie {folder}
+mount -t proc proc {folder}/proc
+chroot {folder} apt-get install -qq -y --no-install-recommends \\
+    swiftlang libc6-dev libstdc++-14-dev gcc binutils libcurl4-openssl-dev libxml2-dev
+chroot {folder} apt-get clean
+"""
 # A module comes after those that it imports.
 _MODULES = (
     "Darwin",
@@ -112,8 +119,7 @@ def _make() -> str | None:
         return "debootstrap is not installed"
     fresh = ROOT.with_name(f"{ROOT.name}.partial")
     shutil.rmtree(fresh, ignore_errors=True)
-    install = f"mount -t proc proc {fresh}/proc && exec chroot {fresh} apt-get install -qq --no-install-recommends -y {_PACKAGES}"
-    script = f"debootstrap --variant=minbase {SUITE} {fresh} && {install} && apt-get clean"
+    script = _MAKE.format(folder=shlex.quote(str(fresh)))
     done = subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         said = (done.stdout + done.stderr).strip().splitlines() or ["no word"]

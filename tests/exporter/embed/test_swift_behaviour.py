@@ -75,7 +75,7 @@ def _altered(bundle: Path, name: str) -> Path:
 
 
 def _broken_bundles(bundle: Path) -> None:
-    """Beside the good one: a flipped bit, a byte too few, a file and a manifest that are not there, another manifest."""
+    """Beside the good one: another byte, a byte too few, a file and a manifest that are not there, another manifest."""
     artifact = _altered(bundle, "flipped") / "model.pte"
     artifact.write_bytes(artifact.read_bytes()[:99] + b"\xff" + artifact.read_bytes()[100:])
     artifact = _altered(bundle, "short") / "model.pte"

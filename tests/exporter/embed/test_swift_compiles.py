@@ -1,4 +1,4 @@
-"""Every kit and bench app compiles in Swift's language mode 6, with no error and no warning, over stand-ins for Apple's frameworks."""
+"""Kits and bench apps compile in Swift's language mode 6, with no error and no warning, over stand-ins for Apple's code."""
 
 from __future__ import annotations
 

@@ -3,7 +3,11 @@ import Foundation
 /// The parts that need no model, over cases whose results Python knows.
 struct Pieces: Decodable {
     struct Stops: Decodable { let stops, pieces: [String] }
-    struct Stream: Decodable { let prompt, tokens: [Int] }
+    /// Token n is the bytes of part n; the first ones are the prompt.
+    struct Stream: Decodable {
+        let parts: [[UInt8]]
+        let prompt: Int
+    }
     struct Choice: Decodable {
         let logits: [Float]
         let seen: [Int]
@@ -28,11 +32,11 @@ struct Pieces: Decodable {
     func streamed() -> [[String]] {
         streams.map { one in
             // As SentencePiece's decoders do, it drops leading spaces.
-            var stream = TextStream(after: one.prompt) { tokens in
-                let text = String(decoding: tokens.map { UInt8($0) }, as: UTF8.self).unicodeScalars.drop { $0 == " " }
+            var stream = TextStream(after: Array(0..<one.prompt)) { tokens in
+                let text = String(decoding: tokens.flatMap { one.parts[$0] }, as: UTF8.self).unicodeScalars.drop { $0 == " " }
                 return String(String.UnicodeScalarView(text))
             }
-            return one.tokens.map { stream.push($0) } + [stream.flush()]
+            return (one.prompt..<one.parts.count).map { stream.push($0) } + [stream.flush()]
         }
     }
 
