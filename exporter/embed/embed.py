@@ -40,7 +40,8 @@ def embed(bundle: str | Path, platform: str, out: str | Path | None = None) -> E
 
     Raises:
         InputError: E130-E137 no intact bundle, E460 another system's bundle, E461 the output exists, E462 no tokenizer,
-            E463 unreadable files, E464 no glue fits, E465 no typed function, E466 no such platform.
+            E463 unreadable files, E464 no glue fits, E465 no typed function, E466 no such platform, E469 a number
+            without a literal.
     """
     if platform not in _PLATFORMS:
         fix = f"use one of {', '.join(_PLATFORMS)}"

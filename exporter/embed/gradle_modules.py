@@ -48,7 +48,8 @@ def gradle_modules(bundle: Bundle) -> AppPackage:
     """The Gradle modules of an Android bundle.
 
     Raises:
-        InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits.
+        InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E469 a
+            number without a literal.
     """
     facts = app_facts(bundle, "android")
     _check(facts.manifest, facts.target.backend)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edgec import __version__
-from edgec.exporter.bundle.manifest import MethodInfo, TensorInfo
+from edgec.exporter.bundle.manifest import FileInfo, MethodInfo, TensorInfo
 from edgec.exporter.embed.app_facts import AppFacts, TextFacts
 from edgec.exporter.embed.glue import Glue, caller_states
 from edgec.exporter.embed.manifest_values import manifest_values, module_name
-from edgec.exporter.embed.swift_text import array, boolean, numbers, optional, string
+from edgec.exporter.embed.number_text import integer, integers, single
+from edgec.exporter.embed.swift_text import boolean, optional, string
 from edgec.exporter.embed.typed_predictions import predictions
 
 _SWIFT_TYPES = {"float16": "Float16", "float32": "Float", "int32": "Int32", "int8": "Int8"}
@@ -45,13 +46,15 @@ def _manifest_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
         "os_major": str(glue.minimum_os[0]),
         "os_minor": str(glue.minimum_os[1]),
         "asset_pack": optional(f"{module_name(facts)}-model" if facts.in_asset_pack else None),
-        "files": "\n".join(
-            f"        BundleFile(path: {string(file.path)}, bytes: {file.bytes}, sha256: {string(file.sha256)}),"
-            for file in facts.files
-        ),
+        "files": "\n".join(map(_file, facts.files)),
         "methods": "\n".join(map(_method, manifest.methods)),
         "compute_units": _COMPUTE_UNITS.get(facts.target.unit, ".all"),
     }
+
+
+def _file(file: FileInfo) -> str:
+    path, size = string(file.path), integer(file.path, file.bytes)
+    return f"        BundleFile(path: {path}, bytes: {size}, sha256: {string(file.sha256)}),"
 
 
 def _comment(text: str) -> str:
@@ -68,9 +71,9 @@ def _method(method: MethodInfo) -> str:
 
 
 def _tensor(tensor: TensorInfo) -> str:
-    shape = array(size if isinstance(size, int) else -1 for size in tensor.shape)
+    shape = integers(tensor.name, (size if isinstance(size, int) else -1 for size in tensor.shape))
     name, dtype = string(tensor.name), string(tensor.dtype)
-    return f"                TensorFacts(name: {name}, dtype: {dtype}, shape: {shape}),"
+    return f"                TensorFacts(name: {name}, dtype: {dtype}, shape: [{shape}]),"
 
 
 def _decoder_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
@@ -79,15 +82,15 @@ def _decoder_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
     context = limits.context if limits else 0
     slots = [state.slots for state in manifest.states if state.layout == "full"] if glue.static else []
     return {
-        "context": str(context),
-        "prefill_chunk": str(_chunk(facts, glue)),
-        "vocabulary": str(facts.vocabulary if limits else 0),
-        "stop_tokens": numbers(texts.stop_tokens),
-        "repetition_penalty": repr(texts.repetition_penalty),
+        "context": integer("context", context),
+        "prefill_chunk": integer("prefill_chunk", _chunk(facts, glue)),
+        "vocabulary": integer("vocabulary", facts.vocabulary if limits else 0),
+        "stop_tokens": integers("eos_token_id", texts.stop_tokens),
+        "repetition_penalty": single("repetition_penalty", texts.repetition_penalty),
         "system_prompt": optional(texts.system_prompt),
         "system_prompt_is_chat": boolean(texts.system_prompt_form == "chat"),
         "has_chat_template": boolean(texts.chat_template),
-        "slots": str(min(slots, default=context)),
+        "slots": integer("slots", min(slots, default=context)),
         "can_rewind": boolean(all(state.layout == "full" for state in manifest.states)),
         "methods_share_state": boolean(glue.methods_share_state),
     }

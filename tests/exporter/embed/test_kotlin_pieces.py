@@ -1,4 +1,4 @@
-"""Stop texts and text streams of the generated Kotlin, run over the cases of the Swift ones: code points, as in Python."""
+"""Stop texts and text streams of the generated Kotlin, over the cases of the Swift ones: code points, as in Python."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgec.exporter.embed.gradle_modules import gradle_modules
 from edgec.exporter.embed.written_package import write_package
 from tests.exporter.embed import swift_cases as python
 from tests.exporter.embed.android_bundles import CPU, android_bundle
-from tests.exporter.embed.test_kotlin import STAND_INS, WITH_KOTLIN, _compiled
+from tests.exporter.embed.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled
 
 
 @pytest.mark.slow
@@ -24,7 +24,7 @@ def test_stop_texts_and_streams_are_pythons(tmp_path: Path) -> None:
     write_package(gradle_modules(android_bundle(tmp_path / "bundle", CPU)), tmp_path / "out")
     driver = tmp_path / "Pieces.kt"
     driver.write_text((STAND_INS / "Pieces.kt.txt").read_text().replace("PACKAGE", kotlin_text.package_name(CPU.name)))
-    classes = _compiled([*(tmp_path / "out").rglob("TextStream.kt"), driver], tmp_path / "classes")
+    classes = compiled([*(tmp_path / "out").rglob("TextStream.kt"), driver], tmp_path / "classes")
     line = ["java", "-cp", classes, f"{kotlin_text.package_name(CPU.name)}.PiecesKt", tmp_path / "cases.json"]
     done = subprocess.run([*line, tmp_path / "facts.json"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -1,4 +1,4 @@
-"""Kits and bench apps compile in Swift's language mode 6, with no error and no warning, over stand-ins for Apple's code."""
+"""Kits and bench apps compile in Swift's language mode 6, without error or warning, over stand-ins for Apple's code."""
 
 from __future__ import annotations
 
