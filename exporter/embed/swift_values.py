@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from edgec import __version__
 from edgec.exporter.bundle.manifest import FileInfo, MethodInfo, TensorInfo
 from edgec.exporter.embed.app_facts import AppFacts, TextFacts
-from edgec.exporter.embed.glue import Glue, caller_states
+from edgec.exporter.embed.glue import Glue, caller_states, executorch_branch
 from edgec.exporter.embed.manifest_values import manifest_values, module_name
 from edgec.exporter.embed.number_text import integer, integers, single
 from edgec.exporter.embed.swift_text import boolean, optional, string
@@ -41,7 +41,7 @@ def _manifest_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
     return {
         **manifest_values(facts, bundle_folder(facts), string),
         "banner": f"// Made by edgec {__version__} from a bundle; run `edgec embed` again instead of editing.\n"
-        "// No Mac has compiled this source; edgec's tests parse it, filled from sample bundles.",
+        "// No Mac has compiled this source; edgec's tests compile it on Linux, over stand-ins for Apple's frameworks.",
         "runtime_version_text": _comment(manifest.runtime.version),
         "os_major": str(glue.minimum_os[0]),
         "os_minor": str(glue.minimum_os[1]),
@@ -130,7 +130,7 @@ def _package_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
     major, minor = glue.minimum_os
     packages, products = [], []
     if glue.products:
-        branch = string(f"swiftpm-{facts.manifest.runtime.version}")
+        branch = string(executorch_branch(facts.manifest.runtime.version))
         packages.append(f'        .package(url: "{_EXECUTORCH}", branch: {branch}),')
         products += [f'                .product(name: "{name}", package: "executorch"),' for name in glue.products]
     if facts.texts is not None:

@@ -111,7 +111,16 @@ def missing() -> str | None:
     with (ROOT.parent / f"{ROOT.name}.lock").open("w") as lock:
         # Several test processes may want it at once; one makes it.
         fcntl.flock(lock, fcntl.LOCK_EX)
-        return None if ROOT.is_dir() else _make()
+        return (None if ROOT.is_dir() else _make()) or _unable()
+
+
+def _unable() -> str | None:
+    done = _inside(STAND_INS, ["swiftc", "--version"])
+    return None if done.returncode == 0 else f"no compiler runs in {ROOT}: {_last(done)}"
+
+
+def _last(done: subprocess.CompletedProcess[str]) -> str:
+    return ((done.stdout + done.stderr).strip().splitlines() or ["no word"])[-1]
 
 
 def _make() -> str | None:
@@ -122,8 +131,7 @@ def _make() -> str | None:
     script = _MAKE.format(folder=shlex.quote(str(fresh)))
     done = subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        said = (done.stdout + done.stderr).strip().splitlines() or ["no word"]
-        return f"debootstrap fails: {said[-1]}"
+        return f"debootstrap fails: {_last(done)}"
     (fresh / "work").mkdir()
     fresh.rename(ROOT)
     return None

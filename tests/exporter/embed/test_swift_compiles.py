@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from tests.exporter.embed.swift_toolchain import Swift
 
 pytestmark = pytest.mark.slow
 
+PACKAGES = "/usr/libexec/swift/bin/swift-package"
 ODD = '"; fatalError() // \\(1) \u2028 \U0001f600'
 KITS = {
     **{f"{kind} decoder": decoder_manifest(kind) for kind in FORMATS},
@@ -52,6 +54,21 @@ def test_a_kit_compiles_without_a_word(kit: str, swift: Swift, swift_folder: Pat
 def test_a_kit_with_an_asset_pack_compiles(swift: Swift, swift_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app_facts, "ASSET_PACK_BYTES", 100)
     assert _said(decoder_manifest("mlpackage"), swift, swift_folder) == ""
+
+
+@pytest.mark.parametrize("kit", [*FORMATS, "odd names"])
+def test_swiftpm_reads_the_package(kit: str, swift: Swift, swift_folder: Path) -> None:
+    package = swift_package(bundle_of(KITS.get(kit) or KITS[f"{kit} decoder"], swift_folder / "bundle"))
+    write_package(package, swift_folder / "kit")
+    done = swift.run([PACKAGES, "--disable-sandbox", "--package-path", f"{swift_folder.name}/kit", "dump-package"])
+    assert done.returncode == 0 and done.stderr == ""
+    read = json.loads(done.stdout)
+    (target,) = read["targets"]
+    assert (read["name"], target["name"]) == (package.module, package.module)
+    assert (read["swiftLanguageVersions"], read["toolsVersion"]["_version"]) == (["6"], "6.0.0")
+    assert [resource["path"] for resource in target["resources"]] == ["Resources/Model.edgec"]
+    wanted = ["executorch"] * kit.startswith("pte") + ["swift-transformers"]
+    assert [each["sourceControl"][0]["identity"] for each in read["dependencies"]] == wanted
 
 
 # What the types allow is found before the rules on isolation are looked at: a source for each.
