@@ -57,13 +57,11 @@ class Swift:
         """Run a command over ``work``; paths are relative to it."""
         return _inside(self.work, line)
 
-    def compile(self, module: str, sources: Sequence[Path], *options: str) -> str:
+    def compile(self, module: str, sources: Sequence[Path]) -> str:
         """What the compiler says to sources in language mode 6: nothing, where all is well."""
-        names = [str(path.relative_to(self.work)) for path in sources]
-        done = self.run(
-            [*_compiler(module, "6"), "-Xfrontend", "-import-module", "-Xfrontend", "Darwin", *options, *names]
-        )
-        return done.stdout + done.stderr
+        line = [*_compiler(module, "6"), "-Xfrontend", "-import-module", "-Xfrontend", "Darwin"]
+        done = self.run([*line, *(str(path.relative_to(self.work)) for path in sources)])
+        return done.stdout + done.stderr or ("" if done.returncode == 0 else f"exit code {done.returncode}")
 
 
 def _compiler(module: str, mode: str) -> list[str]:
@@ -73,10 +71,10 @@ def _compiler(module: str, mode: str) -> list[str]:
         "-c",
         "-wmo",
         "-parse-as-library",
-        "-swift-version",
-        mode,
         "-I",
         "modules",
+        "-swift-version",
+        mode,
         "-module-name",
         module,
     ]

@@ -65,12 +65,15 @@ struct Answers {
         }
         do {
             if let tokens = request.tokens {
-                for try await token in model.generate(tokens: tokens, options: request.options) where take("\(token)") { break }
+                let stream = model.generate(tokens: tokens, options: request.options)
+                for try await token in stream where take("\(token)") { break }
             } else if let chat = request.chat {
                 let messages = chat.map { ChatMessage(ChatMessage.Role(rawValue: $0[0])!, $0[1]) }
-                for try await piece in model.generate(messages: messages, options: request.options) where take(piece) { break }
+                let stream = model.generate(messages: messages, options: request.options)
+                for try await piece in stream where take(piece) { break }
             } else {
-                for try await piece in model.generate(prompt: request.text!, options: request.options) where take(piece) { break }
+                let stream = model.generate(prompt: request.text!, options: request.options)
+                for try await piece in stream where take(piece) { break }
             }
             return (pieces, nil)
         } catch {

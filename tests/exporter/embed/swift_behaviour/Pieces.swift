@@ -33,8 +33,8 @@ struct Pieces: Decodable {
         streams.map { one in
             // As SentencePiece's decoders do, it drops leading spaces.
             var stream = TextStream(after: Array(0..<one.prompt)) { tokens in
-                let text = String(decoding: tokens.flatMap { one.parts[$0] }, as: UTF8.self).unicodeScalars.drop { $0 == " " }
-                return String(String.UnicodeScalarView(text))
+                let text = String(decoding: tokens.flatMap { one.parts[$0] }, as: UTF8.self).unicodeScalars
+                return String(String.UnicodeScalarView(text.drop { $0 == " " }))
             }
             return (one.prompt..<one.parts.count).map { stream.push($0) } + [stream.flush()]
         }
@@ -60,7 +60,8 @@ struct Pieces: Decodable {
     private static func kept(_ one: Choice, _ options: GenerationOptions) -> [Int] {
         var scores = one.logits
         for token in Set(one.seen) {
-            scores[token] = scores[token] < 0 ? scores[token] * one.repetitionPenalty : scores[token] / one.repetitionPenalty
+            let score = scores[token]
+            scores[token] = score < 0 ? score * one.repetitionPenalty : score / one.repetitionPenalty
         }
         let best = scores.max()!
         return Sampler.candidates(scores.map { exp(Double($0 - best) / Double(one.temperature)) }, options).sorted()

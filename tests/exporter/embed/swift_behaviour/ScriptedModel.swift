@@ -96,7 +96,8 @@ final class ScriptedModel: @unchecked Sendable {
             state.bytes { pointer, _, _ in
                 let numbers = pointer.assumingMemoryBound(to: Float16.self)
                 for head in 0..<heads {
-                    for x in [0, 7, width - 1] { found.insert(Int(numbers[(head * slots + slot) * width + x]) - 512 * head) }
+                    let row = (head * slots + slot) * width
+                    for place in [row, row + 7, row + width - 1] { found.insert(Int(numbers[place]) - 512 * head) }
                 }
             }
         }
