@@ -25,8 +25,8 @@ def test_stop_texts_and_streams_are_pythons(tmp_path: Path) -> None:
     driver = tmp_path / "Pieces.kt"
     driver.write_text((STAND_INS / "Pieces.kt.txt").read_text().replace("PACKAGE", kotlin_text.package_name(CPU.name)))
     classes = compiled([*(tmp_path / "out").rglob("TextStream.kt"), driver], tmp_path / "classes")
-    line = ["java", "-cp", classes, f"{kotlin_text.package_name(CPU.name)}.PiecesKt", tmp_path / "cases.json"]
-    done = subprocess.run([*line, tmp_path / "facts.json"], capture_output=True, text=True, check=False)
+    line = ["java", "-cp", classes, f"{kotlin_text.package_name(CPU.name)}.PiecesKt", str(tmp_path / "cases.json")]
+    done = subprocess.run([*line, str(tmp_path / "facts.json")], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     facts = json.loads((tmp_path / "facts.json").read_text())
     assert facts["stopped"] == [python.stopped(case) for case in cases["stops"]]

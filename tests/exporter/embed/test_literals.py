@@ -114,7 +114,7 @@ def _facts(platform: str, config: str, folder: Path) -> str:
     )
     (folder / "generation_config.json").write_text(config)
     package = swift_package(bundle) if platform == "ios" else gradle_modules(bundle)
-    return next(bytes(content).decode() for path, content in package.files.items() if path.endswith(name))  # type: ignore[arg-type]
+    return next(bytes(content).decode() for path, content in package.files.items() if path.endswith(name))
 
 
 @pytest.mark.parametrize("platform", ["ios", "android"])
