@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,82 +11,23 @@ from typing import Any
 
 import pytest
 
-from edgec.exporter.bundle.folder import open_bundle, write_bundle
-from edgec.exporter.bundle.golden import ChatVector, Golden, OutputVector, TextVector, golden_bytes
-from edgec.exporter.bundle.manifest import Limits, Manifest, PrefixInfo
+from edgec.exporter.bundle.folder import open_bundle
 from edgec.exporter.embed import app_facts
 from edgec.exporter.embed.swift_package import swift_package
 from edgec.exporter.embed.written_package import write_package
 from tests.exporter.embed import swift_cases as python
-from tests.exporter.embed.ios_bundles import CHUNK, CONTEXT, caller_methods, decoder_manifest, target
+from tests.exporter.embed.ios_bundles import CONTEXT, target
+from tests.exporter.embed.swift_bundles import KINDS, LIMITS, run_manifest, write_broken, write_good
 from tests.exporter.embed.swift_toolchain import Swift
 
 pytestmark = pytest.mark.slow
 
 DRIVER = Path(__file__).parent / "swift_behaviour"
-LIMITS = Limits(context=CONTEXT, prefill_chunk=CHUNK, logit_rows=1)
 # Linux's version is below any iOS, and outside iOS the kit asks nobody for memory.
 FOR_LINUX = {
-    "ModelFacts.swift": ("majorVersion: 18", "majorVersion: 0"),
-    "MemoryCheck.swift": ("#if os(iOS) && !targetEnvironment(simulator)", "#if true"),
+    "ModelFacts.swift": (r"majorVersion: \d+", "majorVersion: 0"),
+    "MemoryCheck.swift": (r"#if os\(iOS\) && !targetEnvironment\(simulator\)", "#if true"),
 }
-
-
-def _manifest() -> Manifest:
-    sample = decoder_manifest("pte", methods=caller_methods(), limits=LIMITS)
-    prefix = PrefixInfo(form="chat", tokens=1, bytes=1, text="prefix/system.txt", state="prefix/kv", fingerprint="0")
-    model = sample.model.model_copy(update={"vocab_size": python.VOCABULARY})
-    return sample.model_copy(update={"prefix": prefix, "model": model})
-
-
-def _golden() -> Golden:
-    """The second continuation is wrong, but led by less than the tolerance."""
-    right = [python.rule([9, 8]), python.rule([9, 8, python.rule([9, 8])])]
-    vectors = [
-        OutputVector(prompt_ids=[9, 8], continuation_ids=ids, margins=margins, probes=[], tolerance=0.1)
-        for ids, margins in ((right, [5.0, 5.0]), ([0, 0], [0.05, 0.05]))
-    ]
-    turn = {"role": "user", "content": "Hi"}
-    rendered = python.chat(("user", "Hi"))
-    return Golden(
-        texts=(TextVector(label="accent", text="é", ids=python.ids("é"), round_trip=True),),
-        chat=ChatVector(messages=[turn], rendered=python.decode(rendered), ids=rendered),
-        outputs=tuple(vectors),
-    )
-
-
-def _bundle(folder: Path) -> Path:
-    files = {
-        "model.pte": bytes(range(256)) * 16,
-        "golden.json": golden_bytes(_golden()),
-        "generation_config.json": json.dumps({"eos_token_id": python.END_OF_TEXT}).encode(),
-        "tokenizer/tokenizer.json": b"{}",
-        "tokenizer/tokenizer_config.json": b"{}",
-        "prefix/system.txt": python.SYSTEM.encode(),
-        "prefix/kv": b"state",
-    }
-    write_bundle(folder, _manifest(), files)
-    return folder
-
-
-def _altered(bundle: Path, name: str) -> Path:
-    folder = bundle.with_name(name)
-    shutil.copytree(bundle, folder)
-    return folder
-
-
-def _broken_bundles(bundle: Path) -> None:
-    """Beside the good one: another byte, a byte too few, a file and a manifest that are not there, another manifest."""
-    artifact = _altered(bundle, "flipped") / "model.pte"
-    artifact.write_bytes(artifact.read_bytes()[:99] + b"\xff" + artifact.read_bytes()[100:])
-    artifact = _altered(bundle, "short") / "model.pte"
-    artifact.write_bytes(artifact.read_bytes()[:-1])
-    (_altered(bundle, "missing") / "model.pte").unlink()
-    (_altered(bundle, "bare") / "manifest.json").unlink()
-    manifest = _altered(bundle, "other manifest") / "manifest.json"
-    manifest.write_text(manifest.read_text().replace("pte", "PTE", 1))
-
-
 LOADS: list[dict[str, Any]] = [
     {"name": "first start", "bundle": "bundle", "fresh": True},
     {"name": "flipped later", "bundle": "flipped"},
@@ -153,22 +95,22 @@ def _requests() -> Iterator[dict[str, Any]]:
         yield {"name": f"after {name}", "tokens": _prompt(33, 9), "maxNewTokens": 4}
 
 
-@pytest.fixture(scope="module")
-def said(swift: Swift) -> dict[str, Any]:
+@pytest.fixture(scope="module", params=KINDS)
+def said(swift: Swift, request: pytest.FixtureRequest) -> dict[str, Any]:
     """What the generated kit did."""
-    work = swift.work / "behaviour"
+    work = swift.work / request.param
     work.mkdir()
-    bundle = _bundle(work / "bundle")
+    bundle = write_good(work / "bundle", request.param)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(app_facts, "load_target", target)
-        package = swift_package(open_bundle(bundle))
+        package = swift_package(openbundle(bundle))
     write_package(package, work / "kit")
-    _broken_bundles(bundle)
+    write_broken(bundle)
     sources = work / "kit" / "Sources" / package.module
     for name, (there, here) in FOR_LINUX.items():
-        text = (sources / name).read_text()
-        assert text.count(there) == 1
-        (sources / name).write_text(text.replace(there, here))
+        text, count = re.subn(there, here, (sources / name).read_text())
+        assert count == 1
+        (sources / name).write_text(text)
     shutil.copytree(DRIVER, work / "driver")
     told = swift.compile(package.module, [*sources.glob("*.swift"), *(work / "driver").glob("*.swift")])
     assert told == ""
@@ -180,17 +122,17 @@ def said(swift: Swift) -> dict[str, Any]:
         "together": TOGETHER,
     }
     (work / "cases.json").write_text(json.dumps(cases))
-    return _run(swift, package.module)
+    return {**_run(swift, package.module, work), "kind": request.param}
 
 
-def _run(swift: Swift, module: str) -> dict[str, Any]:
+def _run(swift: Swift, module: str, work: Path) -> dict[str, Any]:
     """Link and run; a home of its own, where the kit keeps what it has checked."""
     objects = [f"modules/{name}.o" for name in (module, "ExecuTorch", "CryptoKit", "os", "Tokenizers", "Hub", "Darwin")]
-    linked = swift.run(["swiftc", *objects, "-o", "behaviour/run"])
+    linked = swift.run(["swiftc", *objects, "-o", f"{work.name}/run"])
     assert linked.returncode == 0, linked.stderr
-    done = swift.run(["env", "-C", "behaviour", "HOME=/work/behaviour/home", "timeout", "300", "./run"])
+    done = swift.run(["env", "-C", work.name, f"HOME=/work/{work.name}/home", "timeout", "300", "./run"])
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
-    facts: dict[str, Any] = json.loads((swift.work / "behaviour" / "facts.json").read_text())
+    facts: dict[str, Any] = json.loads((work / "facts.json").read_text())
     return facts
 
 
@@ -206,17 +148,35 @@ def test_an_answer_is_pythons(said: dict[str, Any], request_: dict[str, Any]) ->
     assert (found["pieces"], found.get("finish")) == python.answer(request_, LIMITS)
 
 
+CALLS = {
+    "static": {
+        "one token": ["decode 0 1", "decode 1 1"],
+        "63 tokens": ["prefill 0 63", "decode 63 1"],
+        "64 tokens": ["prefill 0 64", "decode 64 1"],
+        "65 tokens": ["prefill 0 64", "decode 64 1", "decode 65 1"],
+        "long": ["prefill 0 64", "prefill 64 36", "decode 100 1", "decode 101 1"],
+        "again": ["decode 99 1", "decode 100 1", "decode 101 1"],
+        # A chunk whose padding would lie behind the cache's end is fed token by token.
+        "rewound": [f"decode {position} 1" for position in range(70, 92)],
+        "full": ["prefill 0 64", "prefill 64 64"],
+    },
+    # A ring forgets, so that a prompt which is no continuation begins anew.
+    "dynamic": {
+        "one token": ["forward 0 1", "forward 1 1"],
+        "65 tokens": ["forward 0 64", "forward 64 1", "forward 65 1"],
+        "long": ["forward 0 64", "forward 64 36", "forward 100 1", "forward 101 1"],
+        "again": ["forward 0 64", "forward 64 36", "forward 100 1", "forward 101 1"],
+        "rewound": ["forward 0 64", "forward 64 26", "forward 90 1", "forward 91 1"],
+        "full": ["forward 0 64", "forward 64 64"],
+    },
+}
+
+
 def test_prompts_go_in_chunks_and_the_cache_is_reused(said: dict[str, Any]) -> None:
-    """A chunk whose padding would lie behind the cache's end is fed token by token."""
-    calls = {name: found["calls"] for name, found in said["answers"].items()}
-    assert calls["one token"][:2] == ["decode 0 1", "decode 1 1"]
-    assert calls["63 tokens"][:2] == ["prefill 0 63", "decode 63 1"]
-    assert calls["64 tokens"][:2] == ["prefill 0 64", "decode 64 1"]
-    assert calls["65 tokens"][:2] == ["prefill 0 64", "decode 64 1"]
-    assert calls["long"] == ["prefill 0 64", "prefill 64 36", "decode 100 1", "decode 101 1"]
-    assert calls["again"] == ["decode 99 1", "decode 100 1", "decode 101 1"]
-    assert calls["rewound"] == [f"decode {position} 1" for position in range(70, 92)]
-    assert len(calls["to the end"]) == 2 + 8 and calls["full"] == ["prefill 0 64", "prefill 64 64"]
+    wanted = CALLS[said["kind"]]
+    assert {name: said["answers"][name]["calls"][: len(wanted[name])] for name in wanted} == wanted
+    assert len(said["answers"]["to the end"]["calls"]) == 2 + 8
+    assert len(said["answers"]["again"]["calls"]) == len(wanted["again"])
 
 
 @pytest.mark.parametrize("name", FAILURES)
@@ -261,7 +221,8 @@ def test_tokens_are_chosen_from_those_that_python_keeps(said: dict[str, Any]) ->
 
 
 def test_a_load_says_what_is_wrong(said: dict[str, Any]) -> None:
-    needed = 4096 + sum(state.bytes for state in _manifest().states)
+    copies = {"static": 1, "dynamic": 2}[said["kind"]]
+    needed = copies * 4096 + sum(state.bytes for state in run_manifest(said["kind"]).states)
     artifact, loads = 'bundleAltered(file: "model.pte", why: ', dict(said["loads"])
     assert loads.pop("other model").startswith('outputDiffers("after 2 tokens the likeliest is')
     assert loads.pop("bare").startswith('bundleMissing("manifest.json, ')

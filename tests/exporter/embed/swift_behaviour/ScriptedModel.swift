@@ -34,9 +34,10 @@ struct Script: Decodable {
 
 struct ModelFails: Error {}
 
-/// In the place of the artifact: the next token follows from all tokens that the caller's caches hold.
+/// In the place of the artifact: the next token follows from all tokens that the caches hold.
 ///
-/// Every head writes token + 512 * head to every place of its rows; whatever stands there later must be that.
+/// `forward` has a cache of its own. `prefill` and `decode` read the caller's: every head writes token + 512 * head to every
+/// place of its rows, and whatever stands there later must be that.
 final class ScriptedModel: @unchecked Sendable {
     static let heads = 2, slots = 128, width = 32
     let scripts: [Script]
@@ -48,6 +49,8 @@ final class ScriptedModel: @unchecked Sendable {
     var shift = 0
     var saysNothing = false
 
+    private var own: [Int: Int] = [:]
+
     init(_ scripts: [Script]) { self.scripts = scripts }
 
     func execute(_ method: String, _ values: [Value]) throws -> [Value] {
@@ -55,10 +58,16 @@ final class ScriptedModel: @unchecked Sendable {
         let tokens = Self.integers(values[0]), start = Self.integers(values[1])[0], last = Self.integers(values[2])[0]
         calls.append("\(method) \(start) \(last + 1)")
         if calls.count == failAt { throw ModelFails() }
+        if method == "forward" {
+            for (position, token) in zip(Self.integers(values[1]), tokens) { own[position] = token }
+            return [Self.tensor(logits(next((0...(start + last)).map { own[$0] ?? -1 })), [1, 1, 512], .float)]
+        }
         let before = try (0..<start).map { slot in try Self.held(values[3...].map { $0.anyTensor! }, slot) }
         let rows = Self.rows(tokens)
         let states = values[3...].map { _ in Self.tensor(rows, [1, Self.heads, tokens.count, Self.width], .half) }
-        return logits(next(before + tokens[...last])) + states
+        let numbers = logits(next(before + tokens[...last]))
+        // In two halves, as a split vocabulary gives them.
+        return [numbers[..<256], numbers[256...]].map { Self.tensor(Array($0), [1, 1, 256], .float) } + states
     }
 
     private func next(_ tokens: [Int]) -> Int {
@@ -70,14 +79,17 @@ final class ScriptedModel: @unchecked Sendable {
         return (31 * tokens[last] + 7 * last + (last > 0 ? tokens[last - 1] : 0)) % 96 + 32 + shift
     }
 
-    /// In two halves, as a split vocabulary gives them.
-    private func logits(_ token: Int) -> [Value] {
+    private func logits(_ token: Int) -> [Float] {
         var numbers = (0..<512).map { -0.001 * Float($0) }
         numbers[token] = saysNothing ? .nan : 5
-        return [numbers[..<256], numbers[256...]].map { Self.tensor(Array($0), [1, 1, 256], .float) }
+        return numbers
     }
 
-    private static func integers(_ value: Value) -> [Int] { Tensor<Int32>(value.anyTensor!).scalars().map { Int($0) } }
+    private static func integers(_ value: Value) -> [Int] {
+        let tensor = value.anyTensor!
+        if tensor.dataType == .long { return Tensor<Int64>(tensor).scalars().map { Int($0) } }
+        return Tensor<Int32>(tensor).scalars().map { Int($0) }
+    }
 
     private static func tensor<T>(_ numbers: [T], _ shape: [Int], _ type: DataType) -> Value {
         Value(numbers.withUnsafeBytes { AnyTensor(bytes: $0.baseAddress!, shape: shape, dataType: type) })
