@@ -103,7 +103,7 @@ def said(swift: Swift, request: pytest.FixtureRequest) -> dict[str, Any]:
     bundle = write_good(work / "bundle", request.param)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(app_facts, "load_target", target)
-        package = swift_package(openbundle(bundle))
+        package = swift_package(open_bundle(bundle))
     write_package(package, work / "kit")
     write_broken(bundle)
     sources = work / "kit" / "Sources" / package.module
