@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from tests.exporter.embed import swift_toolchain
 def test_what_is_missing_is_named(
     user: int, absent: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(swift_toolchain.os, "geteuid", lambda: user)
+    monkeypatch.setattr(os, "geteuid", lambda: user)
     monkeypatch.setattr(swift_toolchain, "ROOT", tmp_path / "swift")
     monkeypatch.setattr(shutil, "which", lambda name: None if name == absent else f"/bin/{name}")
     assert swift_toolchain.missing.__wrapped__() == reason
