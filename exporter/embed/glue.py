@@ -91,6 +91,11 @@ def _table() -> dict[str, Any]:
     return tomllib.loads((files(__package__) / "runtimes.toml").read_text(encoding="utf-8"))
 
 
+def executorch_branch(version: str) -> str:
+    """The branch of ExecuTorch's Swift package that runs what a version of ExecuTorch exported."""
+    return f"swiftpm-{_table()['executorch_package'].get(version, version)}"
+
+
 def _products(manifest: Manifest) -> tuple[str, ...]:
     operators = manifest.runtime.operators
     own = next((name for name in operators if name.startswith("edgec::")), None)

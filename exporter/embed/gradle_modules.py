@@ -66,8 +66,9 @@ def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK) -> AppPacka
         target_sdk: the app's.
 
     Raises:
-        InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E470 a
-            tokenizer that the app's own cannot be, E471 native libraries that Google Play refuses, E472 ``target_sdk``.
+        InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E469 a
+            number without a literal, E470 a tokenizer that the app's own cannot be, E471 native libraries that Google
+            Play refuses, E472 ``target_sdk``.
     """
     _check_target(target_sdk)
     facts = app_facts(bundle, "android")

@@ -10,7 +10,7 @@ from edgec.exporter.embed.app_facts import AppFacts
 from edgec.exporter.embed.chat_pieces import ChatPieces
 from edgec.exporter.embed.kotlin_text import boolean, package_name, string
 from edgec.exporter.embed.manifest_values import manifest_values
-from edgec.exporter.embed.swift_text import numbers
+from edgec.exporter.embed.number_text import INT_BITS, integer, integers, single
 
 BUNDLE_FOLDER = "model.edgec"
 _NO_PIECES = ChatPieces("", "", {}, False)
@@ -27,7 +27,8 @@ def _manifest_values(facts: AppFacts) -> Mapping[str, str]:
         "banner": f"// Made by edgec {__version__} from a bundle; run `edgec embed` again instead of editing.",
         "package": package_name(facts.manifest.name),
         "files": "\n".join(
-            f"        BundleFile({string(file.path)}, {file.bytes}L, {string(file.sha256)})," for file in facts.files
+            f"        BundleFile({string(file.path)}, {integer(file.path, file.bytes)}L, {string(file.sha256)}),"
+            for file in facts.files
         ),
         "methods": "\n".join(map(_method, facts.manifest.methods)),
     }
@@ -39,7 +40,8 @@ def _method(method: MethodInfo) -> str:
 
 
 def _tensor(tensor: TensorInfo) -> str:
-    shape = "".join(f", {size if isinstance(size, int) else -1}L" for size in tensor.shape)
+    sizes = (size if isinstance(size, int) else -1 for size in tensor.shape)
+    shape = "".join(f", {integer(tensor.name, size)}L" for size in sizes)
     return f"TensorFacts({string(tensor.name)}, {string(tensor.dtype)}{shape})"
 
 
@@ -47,11 +49,11 @@ def _decoder_values(facts: AppFacts) -> Mapping[str, str]:
     manifest, limits = facts.manifest, facts.manifest.limits
     assert facts.texts is not None and limits is not None  # gradle_modules refuses other models
     return {
-        "context": str(limits.context),
-        "prefill_chunk": str(limits.prefill_chunk),
-        "vocabulary": str(facts.vocabulary),
-        "stop_tokens": numbers(facts.texts.stop_tokens),
-        "repetition_penalty": repr(facts.texts.repetition_penalty),
+        "context": integer("context", limits.context, INT_BITS),
+        "prefill_chunk": integer("prefill_chunk", limits.prefill_chunk, INT_BITS),
+        "vocabulary": integer("vocabulary", facts.vocabulary, INT_BITS),
+        "stop_tokens": integers("eos_token_id", facts.texts.stop_tokens, INT_BITS),
+        "repetition_penalty": single("repetition_penalty", facts.texts.repetition_penalty),
         "system_prompt_file": string(manifest.prefix.text if manifest.prefix else ""),
         "system_prompt_is_chat": boolean(facts.texts.system_prompt_form == "chat"),
         "can_rewind": boolean(all(state.layout == "full" for state in manifest.states)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from edgec.exporter.embed.app_facts import AppFacts
+from edgec.exporter.embed.number_text import integer
 from edgec.exporter.embed.swift_text import type_name
 
 
@@ -30,12 +31,12 @@ def manifest_values(facts: AppFacts, bundle_folder: str, string: Callable[[str],
         "recipe": string(str(manifest.recipe.get("name", "unnamed"))),
         "target": string(manifest.target),
         "model": string(f"{manifest.model.name}{revision}"),
-        "parameters": str(manifest.model.parameters),
+        "parameters": integer("parameters", manifest.model.parameters),
         "format": string(str(manifest.format)),
         "artifact": string(manifest.artifact.rstrip("/")),
-        "artifact_bytes": str(facts.artifact_bytes),
+        "artifact_bytes": integer(manifest.artifact, facts.artifact_bytes),
         "runtime": string(manifest.runtime.name),
         "runtime_version": string(manifest.runtime.version),
-        "needed_bytes": str(facts.needed_bytes),
+        "needed_bytes": integer("needed_bytes", facts.needed_bytes),
         "bundle_folder": string(bundle_folder),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from edgec import __version__
 from edgec.exporter.embed.app_facts import AppFacts
 from edgec.exporter.embed.app_settings import entitlements, needs_more_memory
-from edgec.exporter.embed.glue import Glue
+from edgec.exporter.embed.glue import Glue, executorch_branch
 from edgec.exporter.embed.manifest_values import module_name
 from edgec.exporter.embed.swift_values import TOKENIZERS_VERSION, bundle_folder
 from edgec.exporter.embed.template_text import fill, load
@@ -123,7 +123,7 @@ def _open(facts: AppFacts, glue: Glue) -> list[str]:
     if facts.target.unit == "npu":
         lines.append("that the Neural Engine takes the operators edgec made for it")
     if glue.products:
-        lines.append(f"that ExecuTorch's branch `swiftpm-{plain(facts.manifest.runtime.version)}` resolves")
+        lines.append(f"that ExecuTorch's branch `{plain(executorch_branch(facts.manifest.runtime.version))}` resolves")
     if facts.texts is not None:
         lines.append(f"that swift-transformers ({TOKENIZERS_VERSION} or a later 1.x) gives every golden text its ids")
     if glue.static and not glue.methods_share_state and facts.texts is not None:

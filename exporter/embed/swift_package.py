@@ -43,7 +43,7 @@ def swift_package(bundle: Bundle) -> AppPackage:
 
     Raises:
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E465 no
-            typed function.
+            typed function, E469 a number without a literal.
     """
     facts = app_facts(bundle, "ios")
     glue = glue_for(facts)

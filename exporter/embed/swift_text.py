@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
@@ -30,16 +30,6 @@ def optional(text: str | None) -> str:
 def boolean(value: bool) -> str:
     """``true`` or ``false``."""
     return "true" if value else "false"
-
-
-def numbers(values: Iterable[int]) -> str:
-    """The elements of an array literal."""
-    return ", ".join(str(value) for value in values)
-
-
-def array(values: Iterable[int]) -> str:
-    """An array literal of integers."""
-    return f"[{numbers(values)}]"
 
 
 def identifier(text: str, fallback: str) -> str:

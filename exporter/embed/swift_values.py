@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edgec import __version__
-from edgec.exporter.bundle.manifest import MethodInfo, TensorInfo
+from edgec.exporter.bundle.manifest import FileInfo, MethodInfo, TensorInfo
 from edgec.exporter.embed.app_facts import AppFacts, TextFacts
-from edgec.exporter.embed.glue import Glue, caller_states
+from edgec.exporter.embed.glue import Glue, caller_states, executorch_branch
 from edgec.exporter.embed.manifest_values import manifest_values, module_name
-from edgec.exporter.embed.swift_text import array, boolean, numbers, optional, string
+from edgec.exporter.embed.number_text import integer, integers, single
+from edgec.exporter.embed.swift_text import boolean, optional, string
 from edgec.exporter.embed.typed_predictions import predictions
 
 _SWIFT_TYPES = {"float16": "Float16", "float32": "Float", "int32": "Int32", "int8": "Int8"}
@@ -40,18 +41,20 @@ def _manifest_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
     return {
         **manifest_values(facts, bundle_folder(facts), string),
         "banner": f"// Made by edgec {__version__} from a bundle; run `edgec embed` again instead of editing.\n"
-        "// No Mac has compiled this source; edgec's tests parse it, filled from sample bundles.",
+        "// No Mac has compiled this source; edgec's tests compile it on Linux, over stand-ins for Apple's frameworks.",
         "runtime_version_text": _comment(manifest.runtime.version),
         "os_major": str(glue.minimum_os[0]),
         "os_minor": str(glue.minimum_os[1]),
         "asset_pack": optional(f"{module_name(facts)}-model" if facts.in_asset_pack else None),
-        "files": "\n".join(
-            f"        BundleFile(path: {string(file.path)}, bytes: {file.bytes}, sha256: {string(file.sha256)}),"
-            for file in facts.files
-        ),
+        "files": "\n".join(map(_file, facts.files)),
         "methods": "\n".join(map(_method, manifest.methods)),
         "compute_units": _COMPUTE_UNITS.get(facts.target.unit, ".all"),
     }
+
+
+def _file(file: FileInfo) -> str:
+    path, size = string(file.path), integer(file.path, file.bytes)
+    return f"        BundleFile(path: {path}, bytes: {size}, sha256: {string(file.sha256)}),"
 
 
 def _comment(text: str) -> str:
@@ -68,9 +71,9 @@ def _method(method: MethodInfo) -> str:
 
 
 def _tensor(tensor: TensorInfo) -> str:
-    shape = array(size if isinstance(size, int) else -1 for size in tensor.shape)
+    shape = integers(tensor.name, (size if isinstance(size, int) else -1 for size in tensor.shape))
     name, dtype = string(tensor.name), string(tensor.dtype)
-    return f"                TensorFacts(name: {name}, dtype: {dtype}, shape: {shape}),"
+    return f"                TensorFacts(name: {name}, dtype: {dtype}, shape: [{shape}]),"
 
 
 def _decoder_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
@@ -79,15 +82,15 @@ def _decoder_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
     context = limits.context if limits else 0
     slots = [state.slots for state in manifest.states if state.layout == "full"] if glue.static else []
     return {
-        "context": str(context),
-        "prefill_chunk": str(_chunk(facts, glue)),
-        "vocabulary": str(facts.vocabulary if limits else 0),
-        "stop_tokens": numbers(texts.stop_tokens),
-        "repetition_penalty": repr(texts.repetition_penalty),
+        "context": integer("context", context),
+        "prefill_chunk": integer("prefill_chunk", _chunk(facts, glue)),
+        "vocabulary": integer("vocabulary", facts.vocabulary if limits else 0),
+        "stop_tokens": integers("eos_token_id", texts.stop_tokens),
+        "repetition_penalty": single("repetition_penalty", texts.repetition_penalty),
         "system_prompt": optional(texts.system_prompt),
         "system_prompt_is_chat": boolean(texts.system_prompt_form == "chat"),
         "has_chat_template": boolean(texts.chat_template),
-        "slots": str(min(slots, default=context)),
+        "slots": integer("slots", min(slots, default=context)),
         "can_rewind": boolean(all(state.layout == "full" for state in manifest.states)),
         "methods_share_state": boolean(glue.methods_share_state),
     }
@@ -110,12 +113,15 @@ def _state_values(facts: AppFacts) -> Mapping[str, str]:
     inside = [state for state in facts.manifest.states if state.name not in held]
     states = [(f"state{index}", state) for index, state in enumerate(inside)]
     types = {state.dtype for _, state in states}
+    views = [f"        views.insert(&{name}, for: {string(state.name)})" for name, state in states]
     return {
         "state_properties": "\n".join(f"    var {name}: NDArray" for name, _ in states),
         "state_initialisers": "\n".join(
             f"        {name} = try Self.zeros(descriptor, {string(state.name)})" for name, state in states
         ),
-        "state_views": "\n".join(f"        views.insert(&{name}, for: {string(state.name)})" for name, state in states),
+        "state_views": "\n".join(
+            [f"        {'var' if states else 'let'} views = InferenceFunction.MutableViews()", *views]
+        ),
         "state_type": _SWIFT_TYPES.get(next(iter(sorted(types)), "float16"), "Float16"),
     }
 
@@ -124,7 +130,7 @@ def _package_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
     major, minor = glue.minimum_os
     packages, products = [], []
     if glue.products:
-        branch = string(f"swiftpm-{facts.manifest.runtime.version}")
+        branch = string(executorch_branch(facts.manifest.runtime.version))
         packages.append(f'        .package(url: "{_EXECUTORCH}", branch: {branch}),')
         products += [f'                .product(name: "{name}", package: "executorch"),' for name in glue.products]
     if facts.texts is not None:

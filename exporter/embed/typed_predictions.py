@@ -55,7 +55,7 @@ def _prediction(index: int, method: MethodInfo, type_: str) -> str:
             f"                InputTensor(method.inputs[{i}], .{_kind(tensor)[1]}({name})),"
             for i, (name, tensor) in enumerate(_named(inputs, method.inputs))
         ),
-        "            ])",
+        "            ], isolation: self)",
         "        }",
         f"        return {type_}Result({', '.join(f'{name}: outputs[{i}]' for i, name in enumerate(outputs))})",
         "    }",

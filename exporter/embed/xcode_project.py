@@ -20,7 +20,7 @@ _SETTINGS = {
     "PRODUCT_NAME": APP,
     "SDKROOT": "iphoneos",
     "SUPPORTED_PLATFORMS": "iphoneos iphonesimulator",
-    "SWIFT_VERSION": "5.0",
+    "SWIFT_VERSION": "6.0",
     "TARGETED_DEVICE_FAMILY": "1,2",
 }
 

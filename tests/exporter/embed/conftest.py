@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from pathlib import Path
 
 import pytest
 
-from edgec.devices.targets import load_target
 from edgec.exporter.embed import app_facts
-from tests.exporter.embed.ios_bundles import FORMATS
+from tests.exporter.embed import swift_toolchain
+from tests.exporter.embed.ios_bundles import target
+from tests.exporter.embed.swift_toolchain import Swift
 
 
 @pytest.fixture(autouse=True)
 def npu_pte(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ExecuTorch with the Core ML delegate as a target, whatever units.toml calls its default."""
+    """The targets of the sample bundles."""
+    monkeypatch.setattr(app_facts, "load_target", target)
 
-    def found(name: str) -> Any:
-        if name == FORMATS["pte"][0]:
-            return replace(load_target("iphone-16-pro"), name=name, format="pte", backend="coreml")
-        return load_target(name)
 
-    monkeypatch.setattr(app_facts, "load_target", found)
+@pytest.fixture(scope="session")
+def swift(tmp_path_factory: pytest.TempPathFactory) -> Swift:
+    """Swift 6 with the stand-ins' modules."""
+    why = swift_toolchain.missing()
+    if why is not None:
+        pytest.skip(why)
+    return swift_toolchain.stand_in_modules(tmp_path_factory.mktemp("swift"))
+
+
+@pytest.fixture
+def swift_folder(swift: Swift, request: pytest.FixtureRequest) -> Path:
+    """A folder of the test's own that the compiler sees."""
+    folder = swift.work / "".join(character if character.isalnum() else "_" for character in request.node.name)
+    folder.mkdir()
+    return folder

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from edgec.devices.targets import Target, load_target
 from edgec.exporter.bundle.checked_files import list_files
 from edgec.exporter.bundle.folder import Bundle
 from edgec.exporter.bundle.golden import Golden, OutputVector, TextVector, golden_bytes
@@ -19,6 +21,13 @@ FORMATS = {
     "mlpackage": ("iphone-16-pro-npu-mlpackage", "mlpackage", "CoreML"),
     "aimodel": ("iphone-16-pro-npu-aimodel", "aimodel", "CoreAI"),
 }
+
+
+def target(name: str) -> Target:
+    """ExecuTorch with the Core ML delegate is a target here, whatever units.toml calls its default."""
+    if name == FORMATS["pte"][0]:
+        return replace(load_target("iphone-16-pro"), name=name, format="pte", backend="coreml")
+    return load_target(name)
 
 
 def _method(name: str, width: int) -> MethodInfo:

@@ -140,5 +140,8 @@ def _assert_facts(said: dict[str, str]) -> None:
     assert said["stopped"] == once[: once.index(once[4:7])] and said["finish stopped"] == "STOP_TEXT"
     assert said["drawn"] == str(sorted([*_rule([65], 1), 0, 1])) and said["option"] == "OptionOutOfRange"
     assert said["too long"] == "PromptTooLong" and said["altered"] == "BundleAltered"
+    assert said["unknown"] == "[TokenUnknown, TokenUnknown]"
+    # Neither a failure nor a reader that leaves has the reason of the answer before it.
+    assert said["finish too long"] == said["finish left"] == "null" and said["left"] == "2"
     assert said["chat"] == "<s>CITIZEN:\\nHi\\n\\nMENENIUS:\\n"
     assert said["stream"] == "[, é, !]" and said["filter"] == str(filtered).replace("'", "")

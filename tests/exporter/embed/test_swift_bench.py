@@ -92,6 +92,13 @@ def test_a_bundle_outside_the_package_is_a_folder_of_the_bench_app(
     assert "LoadOptions(bundle: folder)" in run and "EdgecModel.load()" not in run
 
 
+def test_the_bench_app_is_in_the_packages_language_mode(tmp_path: Path) -> None:
+    objects, files = _project(tmp_path)
+    settings = [entry["buildSettings"] for entry in objects.values() if entry["isa"] == "XCBuildConfiguration"]
+    assert {setting["SWIFT_VERSION"] for setting in settings if setting} == {"6.0"}
+    assert "swiftLanguageModes: [.v6]" in str(files["Package.swift"])
+
+
 def test_the_bench_app_shares_no_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app_facts, "ASSET_PACK_BYTES", 100)
     _, files = _project(tmp_path)

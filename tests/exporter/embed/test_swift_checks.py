@@ -36,7 +36,7 @@ RULES = [
     ("GoldenFunctions", "func compare", "!(abs(Double(found[index]) - value) <= tolerance)"),
     ("GoldenFunctions", "func compare", "!indices.isEmpty, indices.count == values.count else { throw"),
     ("GoldenFunctions", "func check", "guard !golden.functions.isEmpty"),
-    ("GoldenReplay", "func check(_ output", "if logits.contains(where: { $0.isNaN }) { throw"),
+    ("GoldenReplay", "private static func check(", "if logits.contains(where: { $0.isNaN }) { throw"),
     ("GoldenReplay", "func checkOutputs", "if golden.outputs.isEmpty { throw"),
     # A template that cannot be rendered must reach `accepted`, so it must not throw before.
     (

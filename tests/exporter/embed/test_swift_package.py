@@ -11,6 +11,7 @@ import pytest
 from edgec.errors import InputError
 from edgec.exporter.bundle.manifest import Runtime
 from edgec.exporter.embed import template_text
+from edgec.exporter.embed.glue import executorch_branch
 from edgec.exporter.embed.swift_package import swift_package
 from tests.exporter.embed.ios_bundles import (
     FORMATS,
@@ -102,7 +103,9 @@ def test_executorch_products_follow_backends_and_operators(tmp_path: Path) -> No
     manifest = str(
         swift_package(bundle_of(decoder_manifest("pte-cpu", runtime=runtime), tmp_path)).files["Package.swift"]
     )
-    assert 'branch: "swiftpm-1.5.1"' in manifest
+    # ExecuTorch has published no package of 1.5.1; that of 1.5.0 runs the same programs.
+    assert 'branch: "swiftpm-1.5.0"' in manifest
+    assert executorch_branch("1.4.1") == "swiftpm-1.4.1" and executorch_branch("1.6.0") == "swiftpm-1.6.0"
     for product in ("executorch", "backend_xnnpack", "kernels_optimized", "kernels_llm"):
         assert f'.product(name: "{product}"' in manifest
     assert "backend_coreml" not in manifest
