@@ -46,8 +46,8 @@ def embed(
     Raises:
         InputError: E130-E137 no intact bundle, E460 another system's bundle, E461 the output exists, E462 no tokenizer,
             E463 unreadable files, E464 no glue fits, E465 no typed function, E466 no such platform, E469 a number
-            without a literal, E470 a tokenizer that the app cannot have, E471 native libraries that Google Play refuses, E472
-            ``target_sdk``.
+            without a literal, E470 a tokenizer that the app cannot have, E471 native libraries that Google Play
+            refuses, E472 ``target_sdk``.
     """
     if platform not in _PLATFORMS:
         fix = f"use one of {', '.join(_PLATFORMS)}"
