@@ -11,6 +11,7 @@ from edgec.devices.targets import Target, load_target
 from edgec.errors import InputError
 from edgec.exporter.adapt.record import as_recorded, recorded_recipe
 from edgec.exporter.bundle.folder import check_output, write_bundle
+from edgec.exporter.bundle.limited_toml import is_number
 from edgec.exporter.calibration_text import calibration_tokens
 from edgec.exporter.kernel_choice import with_kernels
 from edgec.exporter.memory_forecast import check_memory, expected_artifact_bytes
@@ -161,9 +162,11 @@ def _target(name: str, format: str | None) -> Target:
 def _recipe(recipe: str | Path | Recipe, backend: str, budgets: Mapping[str, float] | None) -> Recipe:
     """The recipe as the backend expresses it; the caller's budgets stand above its own and the backend's."""
     how = for_backend(recipe if isinstance(recipe, Recipe) else load_recipe(recipe), backend)
-    for name in budgets or {}:
+    for name, limit in (budgets or {}).items():
         if name not in BUDGETS:
             raise InputError(f"{name!r} is no budget", "--budget", fix=f"use one of {', '.join(BUDGETS)}", code="E115")
+        if not is_number(limit):
+            raise InputError(f"{limit!r} is no limit for {name}", "--budget", fix="give a finite number", code="E115")
     return replace(how, budgets={**how.budgets, **budgets}) if budgets else how
 
 

@@ -99,12 +99,21 @@ def parse_json(raw: bytes, *, infinite: bool = False) -> Any:
         ValueError: it is not JSON, is nested too deeply, or holds a number beyond the limits.
     """
     value = from_json(raw.removeprefix(BOM_UTF8), allow_inf_nan=infinite)
+    require_limits(value, infinite=infinite)
+    return value
+
+
+def require_limits(value: Any, *, infinite: bool = False) -> None:
+    """Refuse numbers beyond the limits anywhere in a value of objects, lists and numbers.
+
+    Raises:
+        ValueError: a number has too many digits, or is not finite.
+    """
     for number in _numbers(value):
         if isinstance(number, int) and abs(number) >= 10**_MAX_DIGITS:
             raise ValueError(f"a number has more than {_MAX_DIGITS} digits")
         if not infinite and not math.isfinite(number):
             raise ValueError("a number is too large")
-    return value
 
 
 def _numbers(value: Any) -> Iterator[int | float]:
