@@ -12,12 +12,11 @@ from edgec.exporter.bundle.limited_json import JsonKind
 from edgec.exporter.bundle.limited_toml import is_number, read_toml
 from edgec.exporter.recipe_support import SUPPORT
 from edgec.exporter.recipes import Recipe, Rule
-from edgec.exporter.sources.model_forms import existing_path
 from edgec.passes.kv_donors import AUTO
 from edgec.passes.weight_scheme import KINDS, WeightScheme, require_supported
 
 _KIND = JsonKind(
-    "the recipe cannot be read", "correct what the message names, or compare with docs/recipes.md", "E171", 1 << 20, True
+    "the recipe cannot be read as TOML", "correct what the message names, or compare with docs/recipes.md", "E171", 1 << 20, True
 )
 _FOLDER = Path(__file__).parent / "recipe_data"
 Check = tuple[str, Callable[[Any], bool]]
@@ -81,6 +80,7 @@ _TOP: dict[str, Check] = {
     "algorithm": _ALGORITHM,
     "prepare": _PREPARE,
     "kernels": _KERNELS,
+    "allow_block_scales": _TRUTH,
     "early_exit": _whole(1),
 }
 
@@ -97,9 +97,16 @@ def read_recipe(name_or_path: str | Path) -> Recipe:
         InputError: E175, no such recipe; E171, an unknown key or a bad value.
     """
     file = named().get(str(name_or_path), Path(name_or_path))
-    if not existing_path(str(file)):
+    if not _is_file(file):
         raise _unknown(str(name_or_path))
     return parse_recipe(read_toml(file, _KIND), file.stem, str(file))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # Too long a name, a folder closed to us.
+        return False
 
 
 def _unknown(name: str) -> InputError:
