@@ -15,9 +15,8 @@ from edgec.exporter.recipes import Recipe, Rule
 from edgec.passes.kv_donors import AUTO
 from edgec.passes.weight_scheme import KINDS, WeightScheme, require_supported
 
-_KIND = JsonKind(
-    "the recipe cannot be read as TOML", "correct what the message names, or compare with docs/recipes.md", "E171", 1 << 20, True
-)
+_FIX = "correct what the message names, or compare with docs/recipes.md"
+_KIND = JsonKind("the recipe cannot be read as TOML", _FIX, "E171", max_bytes=1 << 20, infinite=True)
 _FOLDER = Path(__file__).parent / "recipe_data"
 Check = tuple[str, Callable[[Any], bool]]
 

@@ -48,7 +48,7 @@ class Recipe:
         boundary_kl: the most that ``auto`` may cost before training, nats per token.
         early_exit: keep the first layers only: a draft model for speculation; None keeps all.
         kernels: ``edgec`` for its own operators, ``standard`` for those that every ExecuTorch app has.
-        allow_block_scales: take integers with a scale per block of a row where they are reported to compute wrong numbers.
+        allow_block_scales: take integers with a scale per block of a row where they are reported to be wrong.
         budgets: limits of the quality check: ``kl_mean`` (nats), ``top1_agreement`` (0..1); empty for the defaults.
         on: what the recipe is on backends that express it in another way.
         backend: the backend it was resolved for (``for_backend``); empty for the CPU's.
@@ -277,8 +277,8 @@ def _block_scales(place: str, scheme: WeightScheme) -> InputError:
     return InputError(
         what=f"{scheme} is not trusted on the Neural Engine",
         where=place,
-        why="integers with a scale per block of a row are reported to be wrong there without any error: cosine 0.37, where "
-        "the iPhone's GPU has 0.999 (apple/coreai-models#279); nothing on this machine can show it",
+        why="integers with a scale per block of a row are reported to be wrong there without any error: cosine 0.37, "
+        "where the iPhone's GPU has 0.999 (apple/coreai-models#279); nothing on this machine can show it",
         fix=f'set group_size = 0 (per channel), or kind = "lut" and group_rows = {_ROWS}; '
         "allow_block_scales = true in the recipe takes them all the same",
         code="E176",

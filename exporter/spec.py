@@ -92,8 +92,8 @@ def model_spec(config: Mapping[str, Any]) -> ModelSpec:
     """Read a ModelSpec from a transformers config dictionary, under the common names of its values.
 
     Raises:
-        InputError: E109, a field that decoders of attention layers have (``num_attention_heads``, ...) is absent; E111, a
-            value makes no sense.
+        InputError: E109, a field that decoders of attention layers have (``num_attention_heads``, ...) is absent; E111,
+            a value makes no sense.
     """
     plain = text_config(config)
     try:

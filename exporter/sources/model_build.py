@@ -80,7 +80,7 @@ def _own_attention(where: Path, model_type: str) -> InputError:
     return InputError(
         what=f"The architecture {model_type!r} has attention code of its own.",
         where=str(where),
-        why="its class in transformers does not call attention through AttentionInterface, where edgec puts its operator",
+        why="its class in transformers does not call attention through AttentionInterface, which edgec replaces",
         fix="Write a factory for fixed shapes: MODEL = package.module:factory; or use a model of another architecture.",
         code="E109",
     )

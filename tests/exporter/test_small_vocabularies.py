@@ -1,4 +1,4 @@
-"""Tied embeddings of few rows, as of models of characters, DNA or MIDI: the float table beside the integers is meant."""
+"""Tied embeddings of few rows, as of models of letters or DNA: the float table beside the integers is meant."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ LATENT: Mapping[str, Any] = {
     ("target", "form", "recipe"),
     [
         ("host", None, "4bit"),
-        ("host", None, "8bit"),
         ("host", "onnx", "8bit"),
         ("iphone", None, "4bit"),
         ("iphone", "mlpackage", "lut2"),

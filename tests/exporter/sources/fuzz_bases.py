@@ -12,7 +12,13 @@ _TEXT = {"head_dim": 16, "layer_types": ["sliding_attention", "full_attention"],
 
 CONFIGS: Mapping[str, Mapping[str, Any]] = {
     "llama": {**LLAMA, **_ROTARY, "head_dim": 8, "torch_dtype": "float32", "rms_norm_eps": 1e-5, "hidden_act": "silu"},
-    "qwen3": {**LLAMA, "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", **_TEXT, "use_sliding_window": True},
+    "qwen3": {
+        **LLAMA,
+        "architectures": ["Qwen3ForCausalLM"],
+        "model_type": "qwen3",
+        **_TEXT,
+        "use_sliding_window": True,
+    },
     "gpt2": {
         "architectures": ["GPT2LMHeadModel"],
         "model_type": "gpt2",
@@ -65,7 +71,10 @@ TOKENIZER_CONFIG: Mapping[str, Any] = {
 }
 INDEX: Mapping[str, Any] = {
     "metadata": {"total_size": 1_000},
-    "weight_map": {"model.embed_tokens.weight": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"},
+    "weight_map": {
+        "model.embed_tokens.weight": "model-00001-of-00002.safetensors",
+        "b": "model-00002-of-00002.safetensors",
+    },
 }
 RECIPE = """
 description = "damaged"

@@ -17,7 +17,22 @@ ODD: tuple[Any, ...] = (
     *({"__float__": "Infinity"}, [[[]]], ["full_attention"], {"rope_type": "none"}),
 )
 TOML_ODD = (
-    *("true", "0", "-1", "1", "2.5", "nan", "inf", "-inf", "1e400", "9" * 5_000, "0x" + "f" * 400, '""', '"7"', '"text"'),
+    *(
+        "true",
+        "0",
+        "-1",
+        "1",
+        "2.5",
+        "nan",
+        "inf",
+        "-inf",
+        "1e400",
+        "9" * 5_000,
+        "0x" + "f" * 400,
+        '""',
+        '"7"',
+        '"text"',
+    ),
     *('"\\u0000"', "[]", "[1]", '["text"]', "{}", "{a = 1}", "1979-05-27", "07:32:00", "'''a\nb'''"),
     *("[" * DEEP + "]" * DEEP, "{a = " * DEEP + "1" + "}" * DEEP),
 )
@@ -63,7 +78,12 @@ def _no_document(whole: bytes, dice: random.Random) -> Iterator[Damage]:
         yield Damage(f"bit of byte {at}", whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1 :])
     for kind in (b"[]", b"null", b"7", b'"text"', b"NaN", b"9" * 5_000, b"\xff\xfe\x00", b"\xef\xbb\xbf" + whole):
         yield Damage(f"{kind[:12]!r} instead", kind)
-    for nested in (b"[" * DEEP + b"]" * DEEP, b'{"a":' * DEEP + b"1" + b"}" * DEEP, b"[" * DEEP, b"a." * DEEP + b"a = 1"):
+    for nested in (
+        b"[" * DEEP + b"]" * DEEP,
+        b'{"a":' * DEEP + b"1" + b"}" * DEEP,
+        b"[" * DEEP,
+        b"a." * DEEP + b"a = 1",
+    ):
         yield Damage(f"{nested[:6]!r} nested", nested)
 
 
@@ -91,4 +111,6 @@ def _change(document: Any, path: tuple[Any, ...], dice: random.Random) -> str:
 
 
 def _has(owner: Any, key: Any) -> bool:
-    return key in owner if isinstance(owner, Mapping) else key in range(len(owner)) if isinstance(owner, list) else False
+    return (
+        key in owner if isinstance(owner, Mapping) else key in range(len(owner)) if isinstance(owner, list) else False
+    )

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a model's folder, a recipe or a project file: a typed error, or it is read. Never a bug's exit."""
+"""Whatever is wrong with a model's folder, a recipe or a project file: a typed error, or it is read; never a crash."""
 
 from __future__ import annotations
 
