@@ -113,10 +113,11 @@ def find_licence(path: Path) -> str | None:
     readme = path / "README.md"
     stated = _front_matter(readme).get("license") if readme.is_file() else None
     if isinstance(stated, list):
-        stated = ", ".join(str(item) for item in stated)
+        stated = ", ".join(item for item in stated if isinstance(item, str))
     if stated == "other":
         stated = _front_matter(readme).get("license_name") or stated
-    return str(stated) if stated else _licence_file(path)
+    # Only text: a few lines of YAML can stand for gigabytes of nested lists.
+    return stated if isinstance(stated, str) and stated else _licence_file(path)
 
 
 def _front_matter(readme: Path) -> dict[str, Any]:

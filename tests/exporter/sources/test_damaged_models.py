@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from edgec.devices.targets import load_target
-from edgec.errors import EdgecError
+from edgec.errors import EdgecError, InputError
 from edgec.exporter.adapt.record import recorded_recipe
 from edgec.exporter.plan.forecast import plan
 from edgec.exporter.plan.parameters import read_config
 from edgec.exporter.plan.widths import recipe_widths
 from edgec.exporter.recipes import check_recipe, for_backend, load_recipe, passes_for
+from edgec.exporter.sources.model_folder import find_licence
 from edgec.exporter.sources.project_file import find_project, require_model
 from edgec.exporter.sources.resolve import resolve
 from edgec.exporter.sources.tokenizer_check import check_tokenizer
@@ -123,6 +124,22 @@ def test_damaged_index_files(tmp_path: Path, count: int) -> None:
     damages = damaged_json(INDEX, count, seed=count)
     counts = _outcomes(damages, tmp_path / "model.safetensors.index.json", lambda file: open_weights(file.parent))
     assert counts.keys() <= {"E105", "E112"}, counts
+
+
+def test_a_model_card_that_expands_without_end_is_left_alone(tmp_path: Path) -> None:
+    levels = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    card = "\n".join(["---", "a0: &a0 [x, x]", *levels, "license: *a11", "---"])
+    (tmp_path / "README.md").write_text(card)
+    assert find_licence(tmp_path) is None
+
+
+@pytest.mark.parametrize("odd", [["LlamaTokenizerFast"], 7, {"a": 1}], ids=str)
+def test_a_tokenizer_class_that_is_no_name_is_refused(tmp_path: Path, odd: object) -> None:
+    tiny_tokenizer().save_pretrained(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({**TOKENIZER_CONFIG, "tokenizer_class": odd}))
+    with pytest.raises(InputError) as caught:
+        load_tokenizer(tmp_path)
+    assert caught.value.code == "E113"
 
 
 @pytest.mark.parametrize("count", [3, pytest.param(200, marks=pytest.mark.slow)])
