@@ -11,14 +11,17 @@ from edgec.devices.targets import Target, load_target
 from edgec.errors import InputError
 from edgec.exporter.adapt.record import as_recorded, recorded_recipe
 from edgec.exporter.bundle.folder import check_output, write_bundle
+from edgec.exporter.bundle.limited_toml import is_number
 from edgec.exporter.calibration_text import calibration_tokens
 from edgec.exporter.kernel_choice import with_kernels
 from edgec.exporter.memory_forecast import check_memory, expected_artifact_bytes
 from edgec.exporter.parity.ladder import BUDGETS
 from edgec.exporter.progress import Listener, Progress, silent
+from edgec.exporter.recipe_advice import naming_recipes
 from edgec.exporter.recipe_preparation import check_preparation
 from edgec.exporter.recipes import Recipe, check_recipe, for_backend, load_recipe
 from edgec.exporter.sources.resolve import ModelSource, resolve
+from edgec.exporter.spec import model_spec
 from edgec.exporter.target_format import in_format
 from edgec.quiet import quiet
 
@@ -121,6 +124,7 @@ def export(
         task=task,
         seed=seed,
     )
+    _require_attention(source)
     how = as_recorded(how, source.config)
     check_preparation(how, source.kind)
     chosen, choice = chosen_target(chosen, source, how, context)
@@ -135,10 +139,11 @@ def export(
         source, chosen, how, _context(source, context), _text(text), tokenizer, max_fallback, prompt, heads, known
     )
     if prompt is not None:
-        check_prompt(prompt, request.limits.context)
+        check_prompt(prompt, request.limits.context, request.spec.context)
     with StageCache() as cache:
         request = with_bits(with_boundary(request, stages), target_bits, cache, stages)
-        compiled = compile_model(request, cache, stages)
+        with naming_recipes(request.recipe, chosen):
+            compiled = compile_model(request, cache, stages)
         stages.enter("bundle", str(path))
         name = path.name.removesuffix(".edgec")
         manifest, files = bundle_contents(request, compiled, name, stages.seconds, cache, choice)
@@ -163,9 +168,11 @@ def _target(name: str, format: str | None) -> Target:
 def _recipe(recipe: str | Path | Recipe, backend: str, budgets: Mapping[str, float] | None) -> Recipe:
     """The recipe as the backend expresses it; the caller's budgets stand above its own and the backend's."""
     how = for_backend(recipe if isinstance(recipe, Recipe) else load_recipe(recipe), backend)
-    for name in budgets or {}:
+    for name, limit in (budgets or {}).items():
         if name not in BUDGETS:
             raise InputError(f"{name!r} is no budget", "--budget", fix=f"use one of {', '.join(BUDGETS)}", code="E115")
+        if not is_number(limit):
+            raise InputError(f"{limit!r} is no limit for {name}", "--budget", fix="give a finite number", code="E115")
     return replace(how, budgets={**how.budgets, **budgets}) if budgets else how
 
 
@@ -174,11 +181,20 @@ def _check_share(max_fallback: float | None) -> None:
         raise InputError(f"{max_fallback} is no share", "--max-fallback", fix="give a share from 0 to 1", code="E115")
 
 
+def _require_attention(source: ModelSource) -> None:
+    """Refuse decoders whose attention cannot be replaced, before the minutes that the reference may take."""
+    from edgec.exporter.capture import attention
+
+    if source.kind == "decoder":
+        attention.register()
+        source.build_on("meta", attn_implementation=attention.NAME)
+
+
 def _context(source: ModelSource, context: int | None) -> int | None:
     """The context asked for, if this model can have it."""
     if context is None:
         return None
-    longest = source.config.get("max_position_embeddings") if source.kind == "decoder" else None
+    longest = model_spec(source.config).context if source.kind == "decoder" else None
     if longest and 2 <= context <= longest:
         return context
     why = f"the model was made for 2 to {longest} positions" if longest else "the model has no KV cache"

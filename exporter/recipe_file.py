@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from edgec.errors import InputError
+from edgec.exporter.bundle.limited_json import JsonKind
+from edgec.exporter.bundle.limited_toml import is_number, read_toml
 from edgec.exporter.recipe_support import SUPPORT
 from edgec.exporter.recipes import Recipe, Rule
 from edgec.passes.kv_donors import AUTO
 from edgec.passes.weight_scheme import KINDS, WeightScheme, require_supported
 
+_FIX = "correct what the message names, or compare with docs/recipes.md"
+_KIND = JsonKind("the recipe cannot be read as TOML", _FIX, "E171", max_bytes=1 << 20, infinite=True)
 _FOLDER = Path(__file__).parent / "recipe_data"
 Check = tuple[str, Callable[[Any], bool]]
 
@@ -32,7 +35,7 @@ def _is_boundary(value: Any) -> bool:
 
 _TEXT: Check = ("a text", lambda value: isinstance(value, str))
 _TRUTH: Check = ("true or false", lambda value: isinstance(value, bool))
-_NUMBER: Check = ("a number", lambda value: type(value) in (int, float))
+_NUMBER: Check = ("a finite number", is_number)
 _SHARE: Check = ("a share from 0 to 1", lambda value: type(value) in (int, float) and 0 <= value < 1)
 _ALGORITHM = _one_of("rtn", "hqq", "mse", "gptq")
 _GRID: dict[str, Check] = {
@@ -60,7 +63,7 @@ _TABLES: dict[str, dict[str, Check]] = {
     "shared_kv": {
         "mode": _one_of("reuse", "project"),
         "boundary": (f"a count of layers, a share of them or {AUTO}", _is_boundary),
-        "max_kl": ("a number above 0", lambda value: type(value) in (int, float) and value > 0),
+        "max_kl": ("a finite number above 0", lambda value: is_number(value) and value > 0),
     },
     "limits": {"context": _whole(2), "prefill_chunk": _whole(1), "logit_rows": _whole(1)},
     "budgets": dict.fromkeys(("kl_mean", "kl_max", "top1_agreement", "max_abs", "mean_abs", "max_relative"), _NUMBER),
@@ -76,6 +79,7 @@ _TOP: dict[str, Check] = {
     "algorithm": _ALGORITHM,
     "prepare": _PREPARE,
     "kernels": _KERNELS,
+    "allow_block_scales": _TRUTH,
     "early_exit": _whole(1),
 }
 
@@ -92,22 +96,24 @@ def read_recipe(name_or_path: str | Path) -> Recipe:
         InputError: E175, no such recipe; E171, an unknown key or a bad value.
     """
     file = named().get(str(name_or_path), Path(name_or_path))
-    try:
-        text = file.read_bytes().decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unknown(str(name_or_path), error) from error
-    try:
-        return parse_recipe(tomllib.loads(text), file.stem, str(file))
-    except tomllib.TOMLDecodeError as error:
-        raise _bad(str(file), "is not TOML", str(error), "correct the line that the message names") from error
+    if not _is_file(file):
+        raise _unknown(str(name_or_path))
+    return parse_recipe(read_toml(file, _KIND), file.stem, str(file))
 
 
-def _unknown(name: str, error: Exception) -> InputError:
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # Too long a name, a folder closed to us.
+        return False
+
+
+def _unknown(name: str) -> InputError:
     near = get_close_matches(name, named(), n=3, cutoff=0.3)
     return InputError(
         what=f"there is no recipe {name!r}",
         where="--recipe",
-        why=f"it is no named recipe, and no readable file ({type(error).__name__})",
+        why="it is no named recipe, and there is no such file",
         fix=f"use {' or '.join(near)}" if near else f"use one of {', '.join(named())}, or a TOML file's path",
         code="E175",
     )

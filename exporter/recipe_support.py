@@ -24,6 +24,7 @@ class Support:
         sparse: whether it leaves zeros out.
         cache: what a KV cache may hold; the first is its float.
         ranged: activations have fixed ranges, measured on a text.
+        block_scales: integers with a scale per block of a row are computed right, as far as is known.
     """
 
     kernels: tuple[KernelGrid, ...]
@@ -36,6 +37,7 @@ class Support:
     sparse: bool = False
     cache: tuple[str, ...] = ("float32", "float16", "int8", "int4")
     ranged: bool = False
+    block_scales: bool = True
 
 
 _APPLE = KernelGrid(4, _GROUPS, 1), KernelGrid(8, _GROUPS, 1)
@@ -56,6 +58,7 @@ SUPPORT = {
         table_bits=(1, 2, 3, 4, 6, 8),
         sparse=True,
         cache=("float16",),
+        block_scales=False,
     ),
     "onnx": Support(
         kernels=(KernelGrid(4, _GROUPS, 1), KernelGrid(8, (), 1)),
@@ -93,5 +96,6 @@ SUPPORT = {
         dynamic_activations=False,
         table_bits=(1, 2, 4, 6, 8),
         cache=("float16", "float32"),
+        block_scales=False,
     ),
 }

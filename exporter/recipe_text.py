@@ -27,7 +27,8 @@ def recipe_text(recipe: Recipe) -> str:
 
 def _lines(recipe: Recipe) -> Iterator[str]:
     top = {"description": recipe.description, "algorithm": recipe.algorithm, "prepare": list(recipe.prepare)}
-    yield from _pairs({**top, "kernels": recipe.kernels, "early_exit": recipe.early_exit})
+    blocks = recipe.allow_block_scales or None
+    yield from _pairs({**top, "kernels": recipe.kernels, "early_exit": recipe.early_exit, "allow_block_scales": blocks})
     for name in ("weights", "lm_head", "embedding"):
         scheme = getattr(recipe, name)
         if scheme is not None:

@@ -48,6 +48,7 @@ class Recipe:
         boundary_kl: the most that ``auto`` may cost before training, nats per token.
         early_exit: keep the first layers only: a draft model for speculation; None keeps all.
         kernels: ``edgec`` for its own operators, ``standard`` for those that every ExecuTorch app has.
+        allow_block_scales: take integers with a scale per block of a row where they are reported to be wrong.
         budgets: limits of the quality check: ``kl_mean`` (nats), ``top1_agreement`` (0..1); empty for the defaults.
         on: what the recipe is on backends that express it in another way.
         backend: the backend it was resolved for (``for_backend``); empty for the CPU's.
@@ -71,6 +72,7 @@ class Recipe:
     boundary_kl: float = 1.0
     early_exit: int | None = None
     kernels: str = "edgec"
+    allow_block_scales: bool = False
     budgets: Mapping[str, float] = field(default_factory=dict)
     on: Mapping[str, Recipe] = field(default_factory=dict)
     backend: str = ""
@@ -194,7 +196,8 @@ def check_recipe(recipe: Recipe, backend: str, *, allow_unsafe_weight_only: bool
         allow_unsafe_weight_only: lets tests feed the parity ladder a lowering that is known to be wrong.
 
     Raises:
-        InputError: E172, with the nearest scheme that the backend does execute.
+        InputError: E172, with the nearest scheme that the backend does execute; E176, integers per block on a backend
+            that is reported to get them wrong.
     """
     support = SUPPORT.get(backend)
     if support is None:
@@ -210,6 +213,8 @@ def check_recipe(recipe: Recipe, backend: str, *, allow_unsafe_weight_only: bool
             if scheme.activation_bits == 0 and not (support.weight_only or allow_unsafe_weight_only):
                 fix = "set activation_bits = 8 (dynamic, no calibration needed)"
                 raise _unsupported(place, "weight-only quantisation", support.why_not, fix)
+        if scheme.group_size and not (support.block_scales or recipe.allow_block_scales):
+            raise _block_scales(place, scheme)
     _check_cache(recipe, support)
 
 
@@ -223,6 +228,7 @@ def _check_kernel(place: str, scheme: WeightScheme, support: Support) -> None:
     legal = [(grid.bits, group) for grid in support.kernels for group in (*grid.groups, 0)]
     if (scheme.bits, scheme.group_size) in legal and scheme.symmetric:
         return
+    legal = [(bits, group) for bits, group in legal if support.block_scales or not group]
     if scheme.bits == 2 and support.table_bits:
         fix = f'set kind = "balanced" or kind = "lut", bits = 2 and group_rows = {_ROWS}'
         raise _unsupported(place, str(scheme), "its integers have 4 or 8 bits; two bits are look-up tables", fix)
@@ -265,6 +271,18 @@ def _check_cache(recipe: Recipe, support: Support) -> None:
 def _apart(group: int, other: int) -> float:
     """Distance of two group sizes; per channel counts as a very large group."""
     return abs((group or 1 << 20) - (other or 1 << 20))
+
+
+def _block_scales(place: str, scheme: WeightScheme) -> InputError:
+    return InputError(
+        what=f"{scheme} is not trusted on the Neural Engine",
+        where=place,
+        why="integers with a scale per block of a row are reported to be wrong there without any error: cosine 0.37, "
+        "where the iPhone's GPU has 0.999 (apple/coreai-models#279); nothing on this machine can show it",
+        fix=f'set group_size = 0 (per channel), or kind = "lut" and group_rows = {_ROWS}; '
+        "allow_block_scales = true in the recipe takes them all the same",
+        code="E176",
+    )
 
 
 def _unsupported(place: str, what: str, why: str, fix: str) -> InputError:

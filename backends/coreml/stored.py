@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from edgec.backends.coreml.interpreter.blob import WeightFile
 from edgec.backends.coreml.interpreter.element_types import BY_NUMBER
@@ -66,4 +70,11 @@ def _stored(name: str, value: Any, file: WeightFile, offset: int) -> Stored:
     shape = tuple(int(d.constant.size) for d in kind.dimensions)
     element = BY_NUMBER.get(kind.dataType)
     digest = hashlib.sha256(raw.tobytes()).hexdigest()
-    return Stored(f"{name}@{offset}", PLACE, raw.nbytes, digest, element.name if element else "", shape)
+    dtype = element.name if element else ""
+    return Stored(f"{name}@{offset}", PLACE, raw.nbytes, digest, dtype, shape, fill=_is_fill(raw, math.prod(shape)))
+
+
+def _is_fill(raw: NDArray[np.uint8], count: int) -> bool:
+    """Whether all of ``count`` values are the same."""
+    values = raw.reshape(count, -1) if count and raw.size % count == 0 else raw.reshape(-1, 1)
+    return all(bool((part == values[0]).all()) for part in (values[:64], values)) if values.size else False

@@ -24,15 +24,16 @@ from edgec.backends.onnx.methods import OnnxMethods, cpu_session, open_sessions
 from edgec.backends.onnx.onnx_form import WrittenNorms
 from edgec.backends.onnx.translate import translated
 from edgec.backends.onnx.weight_file import WEIGHTS, folder_layout, write_models
+from edgec.backends.onnx.work import work_of
 from edgec.backends.qnn.calibrate import Calibration, calibrated, exemplified
 from edgec.backends.qnn.fixed_point import write_fixed_point
 from edgec.backends.qnn.float_weights import FloatWeights, grids
 from edgec.backends.qnn.host_part import split_host
+from edgec.backends.qnn.hosted_work import HostedWork
 from edgec.backends.qnn.htp import compile_contexts
 from edgec.backends.qnn.narrow_mask import NarrowMask
 from edgec.backends.static_artifact import Chip, Progress, StaticArtifact
 from edgec.errors import ToolError
-from edgec.exporter.bundle.manifest import Delegation
 from edgec.exporter.bundle.pte_layout import Layout
 from edgec.exporter.parity.static_run import DECODE, PREFILL, joined_logits
 from edgec.exporter.program import Interface, Program, State
@@ -61,15 +62,16 @@ def lower_for(methods: Mapping[str, Program], path: Path, progress: Progress, ch
     pairs = {name: [_divided(part) for part in parts] for name, parts in cut.items()}
     progress("calibrate", 0, 3)
     found = exemplified(pairs, names, chip.examples) if chip.examples else calibrated(pairs, chip.tokens)
+    work = HostedWork()
     for index in range(len(next(iter(pairs.values())))):
         here = {name: parts[index] for name, parts in pairs.items()}
         progress("quantise", 1, 3)
-        _write_part(here, index, path, found)
+        _write_part(here, index, path, found, work)
         progress("compile", 2, 3)
         both = (path.parent / FIXED_POINT / f"{_PARTS}{index}", path / f"{_PARTS}{index}")
         compile_contexts({both[0] / f"{name}.onnx": both[1] / f"{name}.onnx" for name in here}, chip.soc_model)
     interfaces = {name: _byte_states(program.interface) for name, program in methods.items()}
-    return StaticArtifact(interfaces, _delegation(pairs))
+    return StaticArtifact(interfaces, work.delegation(sum(map(len, pairs.values()))))
 
 
 def _divided(program: Program) -> tuple[Program, Program]:
@@ -78,17 +80,23 @@ def _divided(program: Program) -> tuple[Program, Program]:
     return host, run_pass(run_pass(npu, WrittenNorms()), LinearToConv2d())
 
 
-def _write_part(here: Mapping[str, tuple[Program, Program]], index: int, path: Path, found: Calibration) -> None:
-    """The CPU's models into the artifact, the fixed-point ones beside it."""
+def _write_part(
+    here: Mapping[str, tuple[Program, Program]], index: int, path: Path, found: Calibration, work: HostedWork
+) -> None:
+    """The CPU's models into the artifact, the fixed-point ones beside it; ``work`` counts both."""
     folder = path / f"{_PARTS}{index}"
-    hosts = {name: host for name, (host, _) in here.items() if host.interface.outputs}
-    write_models({f"host_{name}": translated(host, name) for name, host in hosts.items()}, folder)
+    hosts = {name: translated(host, name) for name, (host, _) in here.items() if host.interface.outputs}
+    for name, model in hosts.items():
+        work.hosted.setdefault(name, []).append(work_of(model))
+    write_models({f"host_{name}": model for name, model in hosts.items()}, folder)
     quantised = path.parent / FIXED_POINT / folder.name
     quantised.mkdir(parents=True, exist_ok=True)
     for name, (_, npu) in here.items():
         with TemporaryDirectory(dir=quantised) as scratch:
             source = Path(scratch) / "float"
-            write_models({name: translated(run_pass(npu, FloatWeights()), name)}, source)
+            model = translated(run_pass(npu, FloatWeights()), name)
+            work.accelerated.setdefault(name, []).append(work_of(model))
+            write_models({name: model}, source)
             feeds, weights = found.feeds(f"{name}_{index}"), grids(npu)
             write_fixed_point(source / f"{name}.onnx", quantised / f"{name}.onnx", feeds, weights, found.ranges)
 
@@ -101,13 +109,6 @@ def _byte_states(interface: Interface) -> Interface:
     outputs = tuple(replace(t, dtype=torch.uint8) if t.name in held else t for t in interface.outputs)
     states: tuple[State, ...] = tuple(replace(state, dtype=torch.uint8) for state in interface.states)
     return Interface(inputs, outputs, states)
-
-
-def _delegation(pairs: Mapping[str, Sequence[tuple[Program, Program]]]) -> Delegation:
-    """Every matrix product is Hexagon's: without a fallback a context is compiled whole or not at all."""
-    npu = [program for parts in pairs.values() for _, program in parts]
-    count = sum(node.op == "call_function" for program in npu for node in program.graph.graph.nodes)
-    return Delegation(backend="qnn", delegates=len(npu), delegated_operators=count, delegated_share=1.0, fallbacks=[])
 
 
 @dataclass

@@ -12,10 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, PositiveInt, ValidationError
 
 from edgec.errors import InputError
+from edgec.exporter.bundle.limited_json import first_fault
 from edgec.exporter.recipes import Recipe
+from edgec.exporter.sources.model_folder import CONFIG, read_json
 from edgec.passes.kv_donors import AUTO, kept_layers
 from edgec.passes.weight_scheme import WeightScheme
 
@@ -49,6 +53,16 @@ class Record:
         return asdict(self)
 
 
+class _Entry(BaseModel):
+    """The entry as it is checked."""
+
+    passes: tuple[str, ...] = ()
+    boundary: PositiveInt | None = None
+    mode: Literal["reuse", "project"] | None = None
+    recipe: str | None = None
+    grids: dict[str, dict[str, Any]] = {}
+
+
 def record_of(config: Mapping[str, Any]) -> Record | None:
     """The record of an adapted model; None for any other.
 
@@ -58,15 +72,14 @@ def record_of(config: Mapping[str, Any]) -> Record | None:
     entry = config.get(KEY)
     if entry is None:
         return None
-    known = Record.__dataclass_fields__
     try:
-        record = Record(**{name: entry[name] for name in known if name in entry})
+        record = Record(**dict(_Entry.model_validate(entry)))
         _check_grids(record.grids)
-    except (TypeError, KeyError, AttributeError) as error:
+    except (TypeError, KeyError, AttributeError, ValidationError) as error:
         raise InputError(
             what="what adapt recorded in the config cannot be read",
             where=f"config.json, {KEY!r}",
-            why=str(error),
+            why=first_fault(error) if isinstance(error, ValidationError) else str(error),
             fix="write the model with edgec adapt again",
             code="E505",
         ) from error
@@ -86,9 +99,9 @@ def as_recorded(recipe: Recipe, config: Mapping[str, Any]) -> Recipe:
         recipe = replace(recipe, prepare=())
     if record.mode is None or record.boundary is None:
         return recipe
-    layers = int(config.get("num_hidden_layers", 0))
+    layers = config.get("num_hidden_layers")
     trained = (record.mode, record.boundary)
-    if recipe.shared_kv and not _agrees(recipe, trained, layers):
+    if recipe.shared_kv and not _agrees(recipe, trained, layers if isinstance(layers, int) else 0):
         raise InputError(
             what="the recipe shares keys and values otherwise than the model was trained to",
             where=f"recipe {recipe.name}",
@@ -107,13 +120,12 @@ def _agrees(recipe: Recipe, trained: tuple[str, int], layers: int) -> bool:
 
 def recorded_recipe(model: str | Path) -> Path | None:
     """The recipe that an adapted model's folder carries; None for any other model."""
-    import json
-
     folder = Path(model)
     try:
-        record = record_of(json.loads((folder / "config.json").read_bytes()))
-    except (OSError, ValueError):
-        return None
+        config = read_json(folder / CONFIG)
+    except InputError:
+        return None  # Said with its reason where the model itself is read.
+    record = record_of(config)
     # A plain file name: a config must not reach outside its folder.
     name = Path(record.recipe).name if record and record.recipe else None
     return folder / name if name and (folder / name).is_file() else None

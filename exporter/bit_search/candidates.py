@@ -15,8 +15,9 @@ def candidates(recipe: Recipe) -> tuple[WeightScheme, ...]:
     support = SUPPORT[recipe.backend]
     rows = recipe.weights.group_rows if recipe.weights and recipe.weights.group_rows else _ROWS
     found = [lut(bits, rows) for bits in support.table_bits if bits > 1]
+    blocks = support.block_scales or recipe.allow_block_scales
     for grid in support.kernels:
-        groups = (*grid.groups, *([0] if grid.channel_multiple else []))
+        groups = (*(grid.groups if blocks else ()), *([0] if grid.channel_multiple else []))
         found += [_integers(grid.bits, group, support.dynamic_activations) for group in groups]
     return tuple(found)
 

@@ -11,6 +11,7 @@ from edgec.exporter.bundle.manifest import Ledger, LedgerRow
 from edgec.exporter.bundle.pte_layout import Layout, Stored, read_layout
 
 TOLERANCE = 0.05
+_FILL = "one value repeated, written by the converter: no weight"
 
 
 @dataclass(frozen=True)
@@ -168,12 +169,14 @@ def _unexplained_row(run: Stored) -> LedgerRow:
         information_bits=bits,
         copies=1,
         bytes=run.bytes,
-        reason="",
+        reason=_FILL if run.fill else "",
     )
 
 
 def _copy_bytes(row: LedgerRow) -> int:
-    """Bytes of a tensor beyond its first copy."""
+    """Bytes of a tensor beyond its first copy; of what is no weight all of them."""
+    if row.reason == _FILL:
+        return row.bytes
     return row.bytes - row.bytes // row.copies if row.copies > 1 else 0
 
 
@@ -186,7 +189,7 @@ def _reasons(ledger: Ledger, layout: Layout) -> list[str]:
 
 
 def unexplained_bytes(ledger: Ledger, expected_weight_bytes: int) -> int:
-    """Bytes of the artifact beyond the expected weights, its structure, and copies that have a reason."""
+    """Bytes of the artifact beyond the expected weights, its structure, and copies and fills that have a reason."""
     copies = sum(_copy_bytes(row) for row in ledger.rows if row.reason)
     return ledger.artifact_bytes - expected_weight_bytes - ledger.program_bytes - copies
 
@@ -204,7 +207,7 @@ def check_ledger(ledger: Ledger, expected_weight_bytes: int) -> None:
     over = unexplained_bytes(ledger, expected_weight_bytes)
     if over <= TOLERANCE * expected_weight_bytes:
         return
-    suspects = [row for row in ledger.rows if row.name.startswith("(") or (_copy_bytes(row) and not row.reason)]
+    suspects = [row for row in ledger.rows if not row.reason and (row.name.startswith("(") or _copy_bytes(row))]
     raise BudgetError(
         f"The artifact holds {over:,} bytes that its weights do not explain.",
         where=", ".join(f"{row.name} {row.bytes:,} bytes, {row.copies}x" for row in suspects[:3]) or "model.pte",

@@ -15,6 +15,7 @@ from edgec.exporter.bundle.xnnpack_blob import XnnpackConstant, read_xnnpack_blo
 if TYPE_CHECKING:
     from executorch.exir.schema import BackendDelegate, Program
 
+_TABLE_TEXT, _TABLE_TEXT_BYTES = b"edgec.embedding=", 512
 CONSTANTS, NAMED, DELEGATE = "program constants", "named data", "delegate blob"
 _SCALARS: Mapping[int, tuple[str, int]] = {
     0: ("uint8", 1),
@@ -41,6 +42,7 @@ class Stored:
         dtype: ExecuTorch's or XNNPACK's, "" where nothing says.
         shape: as the reader of the bytes sees it, () where nothing says.
         scale_keys: the runs that hold its scales.
+        fill: one value repeated, as converters write for ``new_empty`` or a mask; no weight's copy looks like that.
     """
 
     key: str
@@ -50,6 +52,7 @@ class Stored:
     dtype: str = ""
     shape: tuple[int, ...] = ()
     scale_keys: tuple[str, ...] = ()
+    fill: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,10 +125,19 @@ class _Pieces:
 
 
 def _delegates(pieces: _Pieces) -> tuple[int, dict[str, XnnpackConstant]]:
-    """Bytes of the XNNPACK graphs, and the constants they name."""
+    """Bytes of the delegates' graphs, and the constants that XNNPACK's name."""
     blobs = [read_xnnpack_blob(blob) for delegate, blob in _blobs(pieces) if delegate.id == "XnnpackBackend"]
     constants = {constant.key: constant for blob in blobs for constant in blob.constants if constant.key}
-    return sum(blob.graph_bytes for blob in blobs), constants
+    return sum(_graph_bytes(delegate, blob) for delegate, blob in _blobs(pieces)), constants
+
+
+def _graph_bytes(delegate: BackendDelegate, blob: bytes) -> int:
+    """How many of a blob's first bytes are no constants."""
+    if delegate.id == "XnnpackBackend":
+        return read_xnnpack_blob(blob).graph_bytes
+    # A few lines that name a table: what is longer or no text is something else.
+    described = blob.startswith(_TABLE_TEXT) and len(blob) < _TABLE_TEXT_BYTES and blob.isascii()
+    return len(blob) if described else 0
 
 
 def _blobs(pieces: _Pieces) -> Iterator[tuple[BackendDelegate, bytes]]:
@@ -148,8 +160,7 @@ def _blob(pieces: _Pieces, delegate: BackendDelegate) -> bytes:
 def _inside(pieces: _Pieces) -> Iterator[Stored]:
     """Constant bytes inside delegate blobs; a blob that cannot be looked into counts whole."""
     for number, (delegate, blob) in enumerate(_blobs(pieces)):
-        inner = blob[read_xnnpack_blob(blob).graph_bytes :] if delegate.id == "XnnpackBackend" else blob
-        if inner:
+        if inner := blob[_graph_bytes(delegate, blob) :]:
             yield pieces.stored(f"{delegate.id} blob {number}", DELEGATE, inner)
 
 

@@ -32,6 +32,7 @@ COMPRESSED_HALF_LOWERING = {"max_relative": 1e-2, "kl_mean": 1e-4, "top1_agreeme
 HALF_MODULE = {"max_relative": 3e-2}
 ROUNDED_MODULE = {"max_relative": 0.1}
 QUALITY = {"kl_mean": 0.15, "top1_agreement": 0.80}
+MORE_BITS = "choose a recipe with more bits, keep sensitive layers in float by a rule, or loosen its budgets"
 _EPSILON = {"exact": 1e-3, "rounded": 0.1, "quality": 0.25}
 _AT_LEAST = frozenset({"top1_agreement"})
 BUDGETS = ("kl_mean", "kl_max", "top1_agreement", "max_abs", "mean_abs", "max_relative")
@@ -145,5 +146,5 @@ def _shown(value: float | None) -> str:
 
 def _fix(rung: Rung) -> str:
     if rung.half == "quality":
-        return "choose a recipe with more bits, keep sensitive layers in float by a rule, or loosen its budgets"
+        return MORE_BITS
     return "a pass or the lowering is at fault, not the model: export with --recipe float, and report it"

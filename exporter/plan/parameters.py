@@ -67,7 +67,9 @@ def effective_config(config: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         InputError: E109 (no decoder that transformers knows) or E111 (a value makes no sense).
     """
-    return dict(_decoder(config).to_dict())
+    from edgec.exporter.sources.hf_config import plain_config
+
+    return plain_config(_decoder(config))
 
 
 def parameters(config: Mapping[str, Any]) -> tuple[Parameter, ...]:
@@ -128,7 +130,7 @@ class _Roles:
         if name == self.vocabulary:
             return Parameter(name, shape, Kind.VOCABULARY, self.tied)
         if isinstance(owner, nn.Embedding):
-            return Parameter(name, shape, Kind.EMBEDDING, active=1 / shape[0])
+            return Parameter(name, shape, Kind.EMBEDDING, active=1 / max(1, shape[0]))
         if len(shape) < 2:
             return Parameter(name, shape, Kind.OTHER)
         return Parameter(name, shape, Kind.LINEAR, active=self.expert_fraction if ".experts." in name else 1.0)

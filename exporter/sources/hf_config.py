@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
 from edgec.errors import InputError
+from edgec.exporter.bundle.limited_json import first_fault
 
 DECODER = "decoder"
 MODULE = "module"
@@ -21,6 +26,17 @@ _LARGEST = {
     "num_key_value_heads": 10_000,
     "intermediate_size": 10_000_000,
 }
+_TAGS = ("Infinity", "-Infinity", "NaN")
+# The same counts under the names that each family has for them, in nested configs too.
+_COUNTS = ((re.compile(r"layers?$|^depths?$"), 2_000), (re.compile(r"experts$|heads?$"), 10_000))
+
+
+class _Stated(BaseModel):
+    """What edgec itself reads of config.json; transformers' config classes judge the rest."""
+
+    architectures: list[str] | None = None
+    auto_map: dict[str, Any] | None = None
+    text_config: dict[str, Any] | None = None
 
 
 def load_config(folder: Path, raw: Mapping[str, Any], *, trust_remote_code: bool = False) -> Any:
@@ -32,6 +48,7 @@ def load_config(folder: Path, raw: Mapping[str, Any], *, trust_remote_code: bool
     from transformers import AutoConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+    _check_stated(folder, raw)
     _check_sizes(folder, raw)
     model_type = raw.get("model_type")
     known = isinstance(model_type, str) and model_type in CONFIG_MAPPING
@@ -41,9 +58,25 @@ def load_config(folder: Path, raw: Mapping[str, Any], *, trust_remote_code: bool
     try:
         if remote:
             return AutoConfig.from_pretrained(folder, trust_remote_code=True)
-        return CONFIG_MAPPING[model_type].from_dict(dict(raw))
+        return CONFIG_MAPPING[str(model_type)].from_dict(_finite_tags(raw))
     except Exception as error:  # Each config class validates in its own way.
         raise bad_config(folder, error) from error
+
+
+def plain_config(config: Any) -> dict[str, Any]:
+    """A config as JSON holds it, with each value under its common name too.
+
+    Families have names of their own (``n_layer``), which ``attribute_map`` translates; infinity is a tagged object.
+
+    Raises:
+        InputError: E111, it holds something else than plain data.
+    """
+    try:
+        plain: dict[str, Any] = json.loads(config.to_json_string(use_diff=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise bad_config(Path(config.name_or_path or "config.json"), error) from error
+    names = getattr(config, "attribute_map", None) or {}
+    return {**{common: plain[own] for common, own in names.items() if own in plain}, **plain}
 
 
 def kind_of(config: Any, task: str | None) -> str:
@@ -124,13 +157,37 @@ def _is_causal_type(model_type: str) -> bool:
     return model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
 
+def _check_stated(folder: Path, raw: Mapping[str, Any]) -> None:
+    try:
+        _Stated.model_validate(raw)
+    except ValidationError as error:
+        raise bad_config(folder, first_fault(error)) from error
+
+
 def _check_sizes(folder: Path, raw: Mapping[str, Any]) -> None:
-    nested = raw.get("text_config")
-    for level in (raw, nested if isinstance(nested, Mapping) else {}):
-        for name, largest in _LARGEST.items():
-            value = level.get(name)
-            if isinstance(value, int) and not 0 < value <= largest:
-                raise bad_config(folder, f"{name} is {value}, which is outside 1..{largest}")
+    """Refuse sizes that would keep transformers busy for ever, before its classes see them."""
+    for level in _levels(raw):
+        for name, value in level.items():
+            largest = _LARGEST.get(name, next((most for pattern, most in _COUNTS if pattern.search(name)), None))
+            least = 1 if name in _LARGEST else 0
+            if largest is not None and isinstance(value, int) and not least <= value <= largest:
+                raise bad_config(folder, f"{name} is {value}, which is outside {least}..{largest}")
+
+
+def _levels(raw: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """A config and the configs nested in it."""
+    yield raw
+    for value in raw.values():
+        if isinstance(value, Mapping):
+            yield from _levels(value)
+
+
+def _finite_tags(value: Any) -> Any:
+    """Infinity and NaN as transformers 5 tags them, as numbers; a copy that config classes may change."""
+    if isinstance(value, Mapping):
+        tag = value.get("__float__") if len(value) == 1 else None
+        return float(tag) if tag in _TAGS else {key: _finite_tags(inner) for key, inner in value.items()}
+    return [_finite_tags(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _unknown(folder: Path, raw: Mapping[str, Any]) -> InputError:

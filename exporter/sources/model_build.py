@@ -56,7 +56,8 @@ def build(
         trust_remote_code: run code that comes with the model.
 
     Raises:
-        InputError: E111, the config describes no model that can be built.
+        InputError: E111, the config describes no model that can be built; E109, its class takes no other attention than
+            its own.
     """
     from transformers.initialization import no_init_weights
 
@@ -69,7 +70,20 @@ def build(
     except EdgecError:
         raise
     except Exception as error:  # Model code of any family fails in its own way on a senseless config.
-        raise bad_config(Path(config.name_or_path or "config.json"), error) from error
+        where = Path(config.name_or_path or "config.json")
+        # What cannot be built at all was refused with "eager", when the model was resolved.
+        foreign = attn_implementation not in (None, "eager") and isinstance(error, KeyError | ValueError | TypeError)
+        raise (_own_attention(where, config.model_type) if foreign else bad_config(where, error)) from error
+
+
+def _own_attention(where: Path, model_type: str) -> InputError:
+    return InputError(
+        what=f"The architecture {model_type!r} has attention code of its own.",
+        where=str(where),
+        why="its class in transformers does not call attention through AttentionInterface, which edgec replaces",
+        fix="Write a factory for fixed shapes: MODEL = package.module:factory; or use a model of another architecture.",
+        code="E109",
+    )
 
 
 def expected_shapes(model: Any) -> Shapes:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgec.errors import InputError
+from edgec.exporter.bundle.limited_json import JsonKind, read_object
 
 CONFIG = "config.json"
 GENERATION_CONFIG = "generation_config.json"
@@ -89,30 +88,18 @@ def read_folder(path: Path, config_file: Path | None = None) -> ModelFolder:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """A JSON object from a file.
+    """A JSON object from a file; numbers may be infinite, as Python writes them.
 
     Raises:
-        InputError: E111, it is absent, unreadable, not JSON or not an object.
+        InputError: E111, it is absent, unreadable, not JSON within the limits or not an object.
     """
-    try:
-        value = json.loads(file.read_bytes())
-    except OSError as error:
-        raise _bad_json(file, error.strerror or str(error)) from error
-    except (ValueError, RecursionError) as error:
-        raise _bad_json(file, f"it is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise _bad_json(file, f"it holds a {type(value).__name__}, not an object")
-    return value
-
-
-def _bad_json(file: Path, why: str) -> InputError:
-    return InputError(
+    kind = JsonKind(
         what=f"{file.name} cannot be read.",
-        where=str(file),
-        why=why,
         fix="Pass a folder in the layout of `save_pretrained`, with a valid config.json; copy the file again.",
         code="E111",
+        infinite=True,
     )
+    return read_object(file, kind)
 
 
 def tokenizer_files(path: Path) -> tuple[Path, ...]:
@@ -126,10 +113,11 @@ def find_licence(path: Path) -> str | None:
     readme = path / "README.md"
     stated = _front_matter(readme).get("license") if readme.is_file() else None
     if isinstance(stated, list):
-        stated = ", ".join(str(item) for item in stated)
+        stated = ", ".join(item for item in stated if isinstance(item, str))
     if stated == "other":
         stated = _front_matter(readme).get("license_name") or stated
-    return str(stated) if stated else _licence_file(path)
+    # Only text: a few lines of YAML can stand for gigabytes of nested lists.
+    return stated if isinstance(stated, str) and stated else _licence_file(path)
 
 
 def _front_matter(readme: Path) -> dict[str, Any]:

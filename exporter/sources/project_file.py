@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -10,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from edgec.errors import InputError
+from edgec.exporter.bundle.limited_json import JsonKind
+from edgec.exporter.bundle.limited_toml import is_number, read_toml
 from edgec.exporter.sources.model_forms import existing_path
 
 PROJECT_FILE = "edgec.toml"
+_KIND = JsonKind(f"{PROJECT_FILE} cannot be read.", "Correct the TOML syntax.", "E115", 1 << 20, True)
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,7 @@ def read_project(file: Path) -> Project:
     Raises:
         InputError: E115.
     """
-    try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise _bad(file, "cannot be read", str(error), "Correct the TOML syntax.") from error
+    table = read_toml(file, _KIND)
     for key, value in table.items():
         _check(file, key, value)
     targets = (*([table["target"]] if "target" in table else []), *table.get("targets", ()))
@@ -117,7 +116,7 @@ def _is_texts(value: Any) -> bool:
 
 
 def _is_limits(value: Any) -> bool:
-    return isinstance(value, dict) and all(type(limit) in (int, float) for limit in value.values())
+    return isinstance(value, dict) and all(map(is_number, value.values()))
 
 
 _TEXT = ("a text", _is_text)
@@ -127,7 +126,7 @@ _CHECKS = {
     "targets": ("a list of texts", _is_texts),
     "recipe": _TEXT,
     "out": _TEXT,
-    "budgets": ("a table of numbers", _is_limits),
+    "budgets": ("a table of finite numbers", _is_limits),
 }
 
 

@@ -12,7 +12,15 @@ import torch
 from torch import nn
 
 from edgec.exporter.sources.factory import call_factory, import_factory, is_factory, state_digest
-from edgec.exporter.sources.hf_config import DECODER, MODULE, decoder_config, kind_of, load_config, refuse_quantized
+from edgec.exporter.sources.hf_config import (
+    DECODER,
+    MODULE,
+    decoder_config,
+    kind_of,
+    load_config,
+    plain_config,
+    refuse_quantized,
+)
 from edgec.exporter.sources.hub import fetch_snapshot
 from edgec.exporter.sources.model_build import PositionalModel, build, put_weights
 from edgec.exporter.sources.model_folder import CONFIG, ModelFolder, read_folder
@@ -205,7 +213,7 @@ def _as_decoder(source: ModelSource, described: ModelFolder, config: Any, option
     kept: dict[str, Any] = {key: described.config[key] for key in _KEPT if key in described.config}
     return replace(
         source,
-        config={**text.to_dict(), **kept},
+        config={**plain_config(text), **kept},
         hf_config=text,
         weights=weights,
         files=(*source.files, *files),
@@ -221,7 +229,7 @@ def _as_module(source: ModelSource, described: ModelFolder, config: Any, options
     inputs = example_inputs(config, shell.main_input_name, described.path, options.seed)
     return replace(
         source,
-        config=config.to_dict(),
+        config=plain_config(config),
         hf_config=config,
         weights=weights,
         files=(*source.files, *files),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,6 +44,7 @@ _TEXT_LENGTH = 128
 _SPARE_POSITIONS = 2
 _PREPROCESSOR = "preprocessor_config.json"
 _IMAGE_SIZE = 224
+_MOST_VALUES = 1 << 28
 _SAMPLING_RATE = 16_000
 
 
@@ -106,14 +108,21 @@ def example_inputs(config: Any, main_input: str, folder: Path | None, seed: int 
     make = _MAKERS.get(main_input)
     why = _underivable(config, main_input)
     if make is None or why:
-        raise InputError(
-            what=f"Example inputs for a {config.model_type!r} model cannot be derived from its config.",
-            where=str(folder or ""),
-            why=why,
-            fix="Write a factory that returns (module, example_inputs) and pass MODEL as package.module:factory.",
-            code="E149",
-        )
-    return make(config, folder, torch.Generator().manual_seed(seed))
+        raise _no_inputs(config, folder, why)
+    try:
+        return make(config, folder, torch.Generator().manual_seed(seed))
+    except (RuntimeError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        raise _no_inputs(config, folder, " ".join(str(error).split())[:300]) from error
+
+
+def _no_inputs(config: Any, folder: Path | None, why: str) -> InputError:
+    return InputError(
+        what=f"Example inputs for a {config.model_type!r} model cannot be derived from its config.",
+        where=str(folder or ""),
+        why=why,
+        fix="Write a factory that returns (module, example_inputs) and pass MODEL as package.module:factory.",
+        code="E149",
+    )
 
 
 def _underivable(config: Any, main_input: str) -> str:
@@ -135,13 +144,19 @@ def _text(config: Any, _folder: Path | None, generator: torch.Generator) -> dict
 def _image(config: Any, folder: Path | None, generator: torch.Generator) -> dict[str, torch.Tensor]:
     size = getattr(config, "image_size", None) or _preprocessor(folder).get("crop_size")
     height, width = _pair(size or _preprocessor(folder).get("size"))
-    channels = getattr(config, "num_channels", 3)
-    return {"pixel_values": torch.randn(1, channels, height, width, generator=generator)}
+    return {"pixel_values": _normal(generator, getattr(config, "num_channels", 3), height, width)}
 
 
 def _sound(_config: Any, folder: Path | None, generator: torch.Generator) -> dict[str, torch.Tensor]:
     rate = _preprocessor(folder).get("sampling_rate", _SAMPLING_RATE)
-    return {"input_values": torch.randn(1, int(rate), generator=generator)}
+    return {"input_values": _normal(generator, int(rate))}
+
+
+def _normal(generator: torch.Generator, *shape: int) -> torch.Tensor:
+    """Normal values of batch 1, unless a mistake in the config would fill the memory with them."""
+    if math.prod(shape) > _MOST_VALUES or min(shape) < 1:
+        raise ValueError(f"an input of {' x '.join(map(str, shape))} values makes no sense")
+    return torch.randn(1, *shape, generator=generator)
 
 
 _MAKERS: Mapping[str, Callable[[Any, Path | None, torch.Generator], dict[str, torch.Tensor]]] = {

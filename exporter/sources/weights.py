@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,8 +11,10 @@ from pathlib import Path
 from typing import Protocol
 
 import torch
+from pydantic import BaseModel
 
 from edgec.errors import InputError
+from edgec.exporter.bundle.limited_json import JsonKind, read_model
 from edgec.exporter.sources.mapped_pieces import MappedPieces, pieces_by_file
 from edgec.exporter.sources.safetensors_header import TensorEntry, corrupt, read_header
 
@@ -21,6 +22,8 @@ INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 # Mistral's own copy of the same tensors under other names, and LoRA adapters.
 _NOT_THE_MODEL = ("consolidated", "adapter_model")
+# Indices of models with thousands of experts are 20 MB long.
+_LARGEST_INDEX = 256 << 20
 _NORMAL_STD = 0.02
 # Random values are drawn in float32, so many at a time.
 _DRAWN = 1 << 22
@@ -195,13 +198,15 @@ def _indexed(folder: Path, index: Path) -> WeightFiles:
     return weights
 
 
+class _Index(BaseModel):
+    weight_map: dict[str, str]
+
+
 def _weight_map(index: Path) -> dict[str, str]:
-    try:
-        table = json.loads(index.read_bytes())["weight_map"]
-        items = list(table.items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise corrupt(index, f"it is not a safetensors index: {error!r}") from error
-    bad = [file for _, file in items if not (isinstance(file, str) and _SHARD_NAME.fullmatch(file))]
-    if bad or not items:
+    refused = corrupt(index, "it is not a safetensors index")
+    kind = JsonKind(refused.what, refused.fix, refused.code, max_bytes=_LARGEST_INDEX)
+    table = read_model(index, _Index, kind).weight_map
+    bad = [file for file in table.values() if not _SHARD_NAME.fullmatch(file)]
+    if bad or not table:
         raise corrupt(index, f"{bad[0]!r} is not the name of a shard" if bad else "it lists no tensors")
-    return dict(items)
+    return table

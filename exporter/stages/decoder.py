@@ -29,7 +29,7 @@ from edgec.exporter.sources.resolve import ModelSource
 from edgec.exporter.sources.weights import HeldWeights, Weights
 from edgec.exporter.spec import ModelSpec
 from edgec.exporter.stages.compiled import Facts, method_info, pass_info, state_info
-from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
+from edgec.exporter.stages.weight_facts import expected_bytes, require_rounded, weight_facts
 from edgec.passes.calibration import Calibration
 from edgec.passes.contract import Pass, effect_on, run_pass, run_passes
 from edgec.passes.draft_heads import DraftHeads
@@ -41,7 +41,6 @@ from edgec.passes.kv_cache import KvCache
 from edgec.passes.last_logits import LastLogits
 from edgec.passes.learned_grids import record_grids
 from edgec.passes.prefill_skip import PrefillSkip
-from edgec.passes.quantized_form import decisions_of
 from edgec.passes.remove_noops import RemoveNoops
 from edgec.passes.shared_kv import SharedKv
 
@@ -141,7 +140,7 @@ def rewrite(
         progress: told of each group of passes.
 
     Raises:
-        BudgetError: E201 as soon as a gated rung fails.
+        BudgetError: E201 as soon as a gated rung fails; E210, a weight stayed in float that was to be rounded.
         InputError: E526, something besides attention mixes positions.
     """
     program = captured()
@@ -164,6 +163,7 @@ def rewrite(
                 ladder.gate([_located(rung, _replayed(captured, groups[:index]), group, before, probe)])
             rungs.append(rung)
         reference, before = semantic or reference, after
+    require_rounded(program)
     return Rewritten(program, tuple(rungs), before, reference)
 
 
@@ -271,5 +271,5 @@ def facts(program: Program, lowered: Lowered, limits: Limits) -> Facts:
         delegation=lowered.delegation,
         operators=list(lowered.operators),
         weights=weights,
-        expected_weight_bytes=expected_bytes(weights, decisions_of(program.graph)),
+        expected_weight_bytes=expected_bytes(weights, program),
     )

@@ -28,12 +28,11 @@ from edgec.exporter.stages.compiled import (
     save_facts,
     save_rewrite,
 )
-from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
+from edgec.exporter.stages.weight_facts import expected_bytes, require_rounded, weight_facts
 from edgec.passes.contract import Pass, run_pass, run_passes
 from edgec.passes.decompose_attention import DecomposeAttention
 from edgec.passes.fold_constants import FoldConstants
 from edgec.passes.fuse_sdpa import FuseSdpa
-from edgec.passes.quantized_form import decisions_of
 from edgec.passes.remove_noops import RemoveNoops
 
 if TYPE_CHECKING:
@@ -72,6 +71,7 @@ class ModuleStages:
             rungs.append(self._rung(before, reference, after))
             ladder.gate(rungs)
             before = after
+        require_rounded(program)
         self.program = program
         names = Rewrite(rungs=rungs, reference=reference.name, final=before.name)
         save_rewrite(folder, names, {"final": before.logits, "reference": reference.logits})
@@ -184,7 +184,7 @@ def _facts(program: Program, lowered: StaticLowered) -> Facts:
         delegation=_delegation(lowered),
         operators=sorted(outside.operator for outside in lowered.outside),
         weights=weights,
-        expected_weight_bytes=expected_bytes(weights, decisions_of(program.graph)),
+        expected_weight_bytes=expected_bytes(weights, program),
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import Tensor
 
-from edgec.errors import ToolError
+from edgec.errors import InputError, ToolError
 from edgec.exporter.bundle.checked_files import file_sha256
 from edgec.exporter.bundle.folder import Bundle
 from edgec.exporter.bundle.manifest import FileInfo, Manifest, Part, PrefixInfo, Rung
@@ -24,7 +24,7 @@ from edgec.runtime_py.executor import choose_engine
 from edgec.runtime_py.session import Session
 from edgec.runtime_py.sessions.saved_session import Restorable, load_session, place_of, save_session
 from edgec.runtime_py.sessions.session_file import Place
-from edgec.runtime_py.stepper import Logits, check_context
+from edgec.runtime_py.stepper import Logits
 
 if TYPE_CHECKING:
     from edgec.exporter.pipeline import Request
@@ -49,14 +49,27 @@ class PrefixFacts(Part):
     rungs: list[Rung]
 
 
-def check_prompt(prompt: SystemPrompt, context: int) -> None:
+def check_prompt(prompt: SystemPrompt, context: int, longest: int) -> None:
     """Refuse, before any work, a system prompt whose state cannot be shipped.
+
+    Args:
+        prompt: its tokens.
+        context: positions of the artifact.
+        longest: positions that the model was made for.
 
     Raises:
         InputError: E150, it leaves no room for a question.
         ToolError: E330, this machine has no engine that gives access to states.
     """
-    check_context(len(prompt.tokens) + 1, context)
+    needed = len(prompt.tokens) + 1
+    if needed > context:
+        raise InputError(
+            what=f"The system prompt of {needed - 1} tokens leaves no room in the context of {context}.",
+            where="--system-prompt",
+            why=f"the model was made for {longest} positions",
+            fix=f"use --context {needed} or more" if needed <= longest else f"shorten it to {longest - 1} tokens",
+            code="E150",
+        )
     if choose_engine(()) != "edgec":
         raise _out_of_reach("edgec's engine cannot be compiled here")
 

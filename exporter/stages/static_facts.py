@@ -9,7 +9,6 @@ from edgec.exporter.bundle.manifest import Limits, LintFinding
 from edgec.exporter.program import Program
 from edgec.exporter.stages.compiled import Facts, WeightFact, method_info, pass_info, state_info
 from edgec.exporter.stages.weight_facts import expected_bytes
-from edgec.passes.quantized_form import decisions_of
 
 
 def static_facts(
@@ -38,6 +37,6 @@ def static_facts(
         delegation=lowered.delegation,
         operators=list(lowered.operators),
         weights=weights,
-        expected_weight_bytes=expected_bytes(weights, decisions_of(first.graph)),
+        expected_weight_bytes=expected_bytes(weights, first),
         lint=found,
     )

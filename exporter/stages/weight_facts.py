@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
+from torch.fx import Node
 
+from edgec.errors import BudgetError
 from edgec.exporter.capture.decoder import attribute
 from edgec.exporter.program import Program
 from edgec.exporter.stages.compiled import WeightFact, dtype_name
-from edgec.passes.quantized_form import decisions_of
+from edgec.exporter.stages.static_weights import original
+from edgec.passes.quantized_form import decisions_of, parameter_name
 from edgec.passes.weight_scheme import Decision
 
 if TYPE_CHECKING:
@@ -39,22 +43,61 @@ def weight_facts(program: Program, stored: Sequence[Stored]) -> list[WeightFact]
     return [*inside.values(), *outside]
 
 
-def expected_bytes(facts: Iterable[WeightFact], decisions: Iterable[Decision]) -> int:
-    """What the tensors should take by the recipe's bits: a weight that stayed in float does not raise it.
+def expected_bytes(facts: Iterable[WeightFact], program: Program) -> int:
+    """What the tensors should take by the recipe's bits: a weight that stayed in float against it does not raise it.
 
     A tensor that no decision covers counts as it is stored; one that a decision covers counts what was decided, its
-    scales included, once for every place it is stored in.
+    scales included, once for every place it is stored in. Of a tied tensor both may be there: a matrix of integers, and
+    the float table that the recipe or its few rows leave.
     """
-    facts = list(facts)
-    covered = {name: decision for decision in decisions if decision.used for name in decision.buffers}
-    floats = sum(fact.bytes for fact in facts if fact.name not in covered and not _replaced(fact.name, covered))
+    facts, decisions = list(facts), [decision for decision in decisions_of(program.graph) if decision.used]
+    covered = {name: decision for decision in decisions for name in decision.buffers}
+    unasked = {decision.name for decision in decisions} - {name for name, _ in _float_readers(program, asked=True)}
+    floats = sum(f.bytes for f in facts if f.name not in covered and f.name.removeprefix("decoder.") not in unasked)
     places = Counter(fact.name for fact in facts)
     return floats + sum(d.bytes * max(1, places[d.buffers[0]]) for d in {id(d): d for d in covered.values()}.values())
 
 
-def _replaced(name: str, covered: dict[str, Decision]) -> bool:
-    """A float tensor whose integers were decided on: its bytes should not be there."""
-    return f"{name}_int" in covered
+def require_rounded(program: Program) -> None:
+    """Refuse a graph that reads floats where integers or tables were decided on, before anything is lowered.
+
+    Raises:
+        BudgetError: E210.
+    """
+    for name, reader in _float_readers(program, asked=False):
+        raise BudgetError(
+            f"The weight {name} stayed in float.",
+            where=reader.name,
+            why="the recipe rounds it, and a layer of the rewritten graph reads its floats",
+            fix="report it with the model's architecture and the recipe; --recipe float exports without rounding",
+            code="E210",
+        )
+
+
+def _float_readers(program: Program, asked: bool) -> Iterator[tuple[str, Node]]:
+    """Float parameters with a reader: where floats were asked for, or where a decision rounds them.
+
+    A tied parameter has decisions of its own as a table that is looked up and as a matrix.
+    """
+    rounded = {(d.name, d.role == "embedding") for d in decisions_of(program.graph) if d.used}
+    for node in program.graph.graph.nodes:
+        if node.op == "get_attr" and _is_float(program, node):
+            name = original(parameter_name(node))
+            for reader in node.users:
+                if ((name, _looks_up(reader)) not in rounded) == asked:
+                    yield name, reader
+
+
+def _is_float(program: Program, node: Node) -> bool:
+    value = attribute(program.graph, str(node.target))
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
+def _looks_up(reader: Node) -> bool:
+    """Whether rows are looked up, possibly behind a cast of the table."""
+    if reader.target is torch.ops.aten.to.dtype:
+        return any(map(_looks_up, reader.users))
+    return reader.target is torch.ops.aten.embedding.default
 
 
 def _inside(constant: Stored, decisions: dict[str, Decision]) -> WeightFact:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,11 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from edgec.errors import InputError
+from edgec.exporter.bundle.limited_json import JsonKind
+from edgec.exporter.bundle.limited_toml import read_toml
 from edgec.runtime_py.sweep.inputs import export_inputs
 
 LISTS, TABLES = ("models", "recipes", "targets", "devices"), ("export", "bench")
 FORBIDDEN = {"export": ("out", "target", "recipe", "json", "force"), "bench": ("out", "device", "json")}
 _KEY_LETTERS = 12
+_WHAT, _FIX = "The sweep's specification cannot be used.", "see docs/sweep.md"
 
 
 @dataclass(frozen=True)
@@ -98,10 +100,7 @@ def read_spec(path: Path) -> SweepSpec:
     """
     from edgec.devices.transport import parse_address
 
-    try:
-        fields = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as cause:
-        raise _fault(path, str(cause)) from cause
+    fields = read_toml(path, JsonKind(_WHAT, _FIX, "E560", 1 << 20))
     unknown = sorted(set(fields) - {*LISTS, *TABLES})
     if unknown:
         raise _fault(path, f"{unknown[0]!r} is not one of {', '.join((*LISTS, *TABLES))}")
@@ -144,4 +143,4 @@ def _digest(value: Any) -> str:
 
 
 def _fault(path: Path, why: str) -> InputError:
-    return InputError("The sweep's specification cannot be used.", str(path), why, "see docs/sweep.md", "E560")
+    return InputError(_WHAT, str(path), why, _FIX, "E560")

@@ -59,13 +59,18 @@ def test_a_state_that_is_not_all_of_it_stops_the_export(tmp_path: Path) -> None:
 
 def test_a_prompt_must_leave_room_for_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgec.exporter.stages.prefix.choose_engine", lambda operators: "edgec")
-    check_prompt(prompt(20), 21)
+    check_prompt(prompt(20), 21, 21)
+    with pytest.raises(InputError, match="--context 21 or more"):
+        check_prompt(prompt(20), 20, 64)
+    with pytest.raises(InputError, match="shorten it to 19 tokens") as caught:
+        check_prompt(prompt(20), 20, 20)
+    assert caught.value.code == "E150"
     with pytest.raises(InputError, match="E150"):
-        check_prompt(prompt(20), 20)
+        check_prompt(prompt(20), 20, 21)
 
 
 def test_without_the_engine_the_export_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("edgec.exporter.stages.prefix.choose_engine", lambda operators: "executorch")
     with pytest.raises(ToolError) as refused:
-        check_prompt(prompt(20), 21)
+        check_prompt(prompt(20), 21, 21)
     assert (refused.value.code, refused.value.exit_code) == ("E330", 3)

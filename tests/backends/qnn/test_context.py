@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -10,9 +11,13 @@ import pytest
 import torch
 
 import edgec
+from edgec.backends.onnx.translate import translated
+from edgec.backends.onnx.work import work_of
 from edgec.backends.qnn.calibrate import Calibration, calibrated
+from edgec.backends.qnn.context import _divided
 from edgec.backends.qnn.float_weights import FloatWeights, grids
 from edgec.backends.qnn.host_part import split_host
+from edgec.backends.qnn.hosted_work import HostedWork
 from edgec.backends.qnn.legality import check_chip
 from edgec.backends.qnn.narrow_mask import NarrowMask
 from edgec.devices.targets import load_target
@@ -141,6 +146,24 @@ def test_old_and_unknown_chips_and_float_recipes_are_refused_early() -> None:
     assert error.value.code == "E595"
 
 
+def test_what_the_cpu_computes_is_listed_with_its_share() -> None:
+    pytest.importorskip("onnxscript")
+    host, npu = _divided(programs("llama", CHANNEL)["decode"])
+    translations = [translated(host, "decode"), translated(run_pass(npu, FloatWeights()), "decode")]
+    hosted, inside = map(work_of, translations)
+    work = HostedWork({"prefill": [hosted], "decode": [hosted]}, {"prefill": [inside], "decode": [inside]})
+    found = work.delegation(2)
+    nodes = Counter(node.op_type for node in translations[0].graph)
+    assert {f.operator: f.count for f in found.fallbacks} == {name: 2 * count for name, count in nodes.items()}
+    assert {"Gather", "Sub", "GreaterOrEqual"} <= nodes.keys() and all(f.reason for f in found.fallbacks)
+    assert found.delegated_share + sum(f.share for f in found.fallbacks) == pytest.approx(1.0)
+    assert 0.9 < found.delegated_share < 1.0
+    layers = npu.spec.layers if npu.spec else ()
+    heads, width, context = layers[0].heads, layers[0].head_dim, CONTEXT
+    # Scores and their sums over the cache and over the token itself, for every query head.
+    assert inside.operations["MatMul"] == len(layers) * 2 * heads * width * (context + 1)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["8bit", "4bit"])
 def test_a_context_is_compiled_and_says_in_the_emulation_what_fixed_point_says(
@@ -160,6 +183,8 @@ def test_a_context_is_compiled_and_says_in_the_emulation_what_fixed_point_says(
     assert stages[-3:] == ["fixed point", "artifact", "artifact"]
     assert "simulated" in manifest.parity[-2].note and manifest.parity[-2].passed
     assert {state.dtype for state in manifest.states} == {"uint8"}
+    assert manifest.delegation is not None and manifest.delegation.delegated_share < 1.0
+    assert {"Gather", "Cast"} <= {fallback.operator for fallback in manifest.delegation.fallbacks}
     assert sum(file.path.endswith(".bin") and "qnn" in file.path for file in manifest.files) >= 1
     # A context of shared weights cannot be loaded into the emulation: nothing failed, and the report says why.
     report = verify(out)

@@ -10,7 +10,7 @@ import pytest
 from edgec.errors import BudgetError, InputError
 from edgec.exporter.bundle.ledger import WeightRecord, build_ledger, check_ledger, ledger_of, unexplained_bytes
 from edgec.exporter.bundle.manifest import Ledger, LedgerRow
-from edgec.exporter.bundle.pte_layout import CONSTANTS, NAMED, Layout, Stored, read_layout
+from edgec.exporter.bundle.pte_layout import CONSTANTS, DELEGATE, NAMED, Layout, Stored, read_layout
 from edgec.exporter.bundle.xnnpack_blob import read_xnnpack_blob
 
 RECORDS = [
@@ -129,6 +129,21 @@ def test_a_second_copy_in_the_same_place_needs_a_reason() -> None:
     explained = ledger_of(twice, [_record("w", 1000, reason="packed for two kernels")])
     check_ledger(explained, 1000)
     assert "w: 1,000 bytes, packed for two kernels" in explained.overhead_reasons
+
+
+def test_a_fill_of_the_converter_is_no_weight_and_stated() -> None:
+    weight, other = Stored("w", NAMED, 1000, "x"), Stored("aten_new_empty", NAMED, 4000, "z", "fp16", (1, 2000))
+    ledger = ledger_of(_layout(weight, replace(other, fill=True)), [_record("w", 1000)])
+    check_ledger(ledger, 1000)
+    assert any("4,000 bytes, one value repeated" in reason for reason in ledger.overhead_reasons)
+    with pytest.raises(BudgetError, match="4,000 bytes") as caught:
+        check_ledger(ledger_of(_layout(weight, other), [_record("w", 1000)]), 1000)
+    assert "aten_new_empty" in caught.value.where
+
+
+def test_a_delegate_that_names_a_table_holds_no_weights_of_its_own(tiny_bundle: Path) -> None:
+    layout = read_layout(tiny_bundle / "model.pte")
+    assert not [run for run in layout.stored if run.place == DELEGATE]
 
 
 def test_scales_belong_to_their_weight_or_to_a_record_of_their_own() -> None:

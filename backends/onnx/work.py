@@ -1,0 +1,55 @@
+"""How much each operator of an ONNX model of fixed shapes computes."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+_PRODUCTS = ("Conv", "MatMul", "Gemm")
+
+
+@dataclass
+class OnnxWork:
+    """Operators by ONNX's names.
+
+    Attributes:
+        counts: how many there are.
+        operations: multiply-accumulates of matrix products, and elements that other operators write.
+    """
+
+    counts: Counter[str] = field(default_factory=Counter)
+    operations: Counter[str] = field(default_factory=Counter)
+
+
+def work_of(model: ir.Model) -> OnnxWork:
+    """The work of one call of a model."""
+    found = OnnxWork()
+    for node in model.graph:
+        found.counts[node.op_type] += 1
+        found.operations[node.op_type] += _operations(node)
+    return found
+
+
+def _operations(node: ir.Node) -> int:
+    written = _elements(node.outputs[0])
+    if node.op_type not in _PRODUCTS:
+        return written
+    weight = node.inputs[1]
+    columns = _elements(weight) // max(1, _sizes(weight)[0 if node.op_type == "Conv" else -1])
+    # A stack of matrices: one of them is multiplied per element.
+    stacked = math.prod(_sizes(weight)[:-2]) if node.op_type == "MatMul" else 1
+    return written * (columns // max(1, stacked))
+
+
+def _elements(value: ir.Value | None) -> int:
+    return math.prod(_sizes(value))
+
+
+def _sizes(value: ir.Value | None) -> list[int]:
+    shape = value.shape if value is not None else None
+    return [size if isinstance(size, int) else 1 for size in shape or ()] or [1]
