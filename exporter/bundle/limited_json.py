@@ -1,0 +1,126 @@
+"""JSON from outside, read under limits: size, depth, digits, finite numbers. What exceeds them is refused.
+
+The parser is pydantic's, which stops at about 200 levels. A reader that knows the fields gives a pydantic model.
+"""
+
+from __future__ import annotations
+
+import math
+import stat
+from codecs import BOM_UTF8
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json
+
+from edgec.errors import InputError
+
+_MAX_DIGITS = 40
+_MAX_WHY = 200
+_ARTICLES = {dict: "an object", list: "a list", str: "text", bool: "a truth value", type(None): "null"}
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class JsonKind:
+    """What a file is to its reader.
+
+    Attributes:
+        what: one sentence for the refusal.
+        fix: what to do then.
+        code: of the error.
+        max_bytes: a larger file is refused before it is read.
+        infinite: NaN and Infinity are allowed, as Python writes them.
+    """
+
+    what: str
+    fix: str
+    code: str
+    max_bytes: int = 16 << 20
+    infinite: bool = False
+
+    def refusal(self, path: Path, why: str) -> InputError:
+        """The error for one file."""
+        return InputError(self.what, str(path), why[:_MAX_WHY], self.fix, self.code)
+
+
+def read_json(path: Path, kind: JsonKind) -> Any:
+    """Any JSON value of a file.
+
+    Raises:
+        InputError: with the kind's code, the file is not plain, not readable, too large, or not JSON within the limits.
+    """
+    try:
+        return parse_json(limited_bytes(path, kind.max_bytes), infinite=kind.infinite)
+    except (OSError, ValueError) as error:
+        raise kind.refusal(path, str(error)) from error
+
+
+def read_object(path: Path, kind: JsonKind) -> dict[str, Any]:
+    """A file's JSON object. Raises as `read_json`, and where the value is no object."""
+    value = read_json(path, kind)
+    if not isinstance(value, dict):
+        raise kind.refusal(path, f"it holds {_ARTICLES.get(type(value), 'a number')} instead of an object")
+    return value
+
+
+def read_model(path: Path, model: type[ModelT], kind: JsonKind) -> ModelT:
+    """A file's JSON as a pydantic model. Raises as `read_json`, and where the model refuses it."""
+    try:
+        return model.model_validate(read_json(path, kind))
+    except ValidationError as error:
+        raise kind.refusal(path, first_fault(error)) from error
+
+
+def limited_bytes(path: Path, max_bytes: int) -> bytes:
+    """The content of a plain file; links are followed.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no plain file, or larger than ``max_bytes``.
+    """
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ValueError("it is no plain file")
+    with open(path, "rb") as file:
+        raw = file.read(max_bytes + 1)
+    if len(raw) > max_bytes:
+        raise ValueError(f"it is larger than {max_bytes:,} bytes")
+    return raw
+
+
+def parse_json(raw: bytes, *, infinite: bool = False) -> Any:
+    """A JSON value.
+
+    Raises:
+        ValueError: it is not JSON, is nested too deeply, or holds a number beyond the limits.
+    """
+    value = from_json(raw.removeprefix(BOM_UTF8), allow_inf_nan=infinite)
+    for number in _numbers(value):
+        if isinstance(number, int) and abs(number) >= 10**_MAX_DIGITS:
+            raise ValueError(f"a number has more than {_MAX_DIGITS} digits")
+        if not infinite and not math.isfinite(number):
+            raise ValueError("a number is too large")
+    return value
+
+
+def _numbers(value: Any) -> Iterator[int | float]:
+    """Every number of a JSON value, without recursion."""
+    pending = [value]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, dict):
+            pending.extend(one.values())
+        elif isinstance(one, list):
+            pending.extend(one)
+        elif isinstance(one, int | float):
+            yield one
+
+
+def first_fault(error: ValidationError) -> str:
+    """The first thing that a model refuses, with its place."""
+    fault = error.errors(include_input=False, include_url=False)[0]
+    return f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"[:_MAX_WHY]
