@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 
 from edgec.errors import InputError
 from edgec.exporter.bundle.golden_texts import CHAT, TEXTS
-from edgec.exporter.bundle.manifest import Part
+from edgec.exporter.bundle.part import Part
 
 GOLDEN_VERSION = 1
 TOP = 8

@@ -75,14 +75,14 @@ def read_model(path: Path, model: type[ModelT], kind: JsonKind) -> ModelT:
         raise kind.refusal(path, first_fault(error)) from error
 
 
-def limited_bytes(path: Path, max_bytes: int) -> bytes:
-    """The content of a plain file; links are followed.
+def limited_bytes(path: Path, max_bytes: int, follow: bool = True) -> bytes:
+    """The content of a plain file; ``follow``: a link to one counts as one.
 
     Raises:
         OSError: it cannot be read.
         ValueError: it is no plain file, or larger than ``max_bytes``.
     """
-    status = path.stat()
+    status = path.stat(follow_symlinks=follow)
     if not stat.S_ISREG(status.st_mode):
         raise ValueError("it is no plain file")
     with open(path, "rb") as file:

@@ -11,7 +11,7 @@ from edgec.errors import InputError
 
 CONFIG = "config.json"
 GENERATION_CONFIG = "generation_config.json"
-_TOKENIZER_NAMES = (
+TOKENIZER_NAMES = (
     "tokenizer.json",
     "tokenizer.model",
     "tokenizer_config.json",
@@ -26,7 +26,7 @@ _TOKENIZER_NAMES = (
     "chat_template.jinja",
     "chat_template.json",
 )
-_EXTRA_TEMPLATES = "additional_chat_templates/*.jinja"
+EXTRA_TEMPLATES = "additional_chat_templates/*.jinja"
 # Phrases that open well-known licences, the more specific ones first.
 _LICENCES = (
     ("LLAMA 3.3 COMMUNITY", "llama3.3"),
@@ -117,8 +117,8 @@ def _bad_json(file: Path, why: str) -> InputError:
 
 def tokenizer_files(path: Path) -> tuple[Path, ...]:
     """The tokenizer's files that are present, chat templates included."""
-    named = [path / name for name in _TOKENIZER_NAMES if (path / name).is_file()]
-    return (*named, *sorted(path.glob(_EXTRA_TEMPLATES)))
+    named = [path / name for name in TOKENIZER_NAMES if (path / name).is_file()]
+    return (*named, *sorted(path.glob(EXTRA_TEMPLATES)))
 
 
 def find_licence(path: Path) -> str | None:
