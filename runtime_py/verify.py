@@ -12,6 +12,8 @@ import numpy as np
 
 from edgec.devices.transport import parse_address
 from edgec.errors import EdgecError, InputError, ToolError
+from edgec.exporter.bundle.chat_template import rendered
+from edgec.exporter.bundle.encoding import token_ids
 from edgec.exporter.bundle.folder import Bundle, open_bundle
 from edgec.exporter.bundle.golden import (
     ChatVector,
@@ -19,10 +21,8 @@ from edgec.exporter.bundle.golden import (
     Golden,
     OutputVector,
     TextVector,
-    encode,
     probe_values,
     read_golden,
-    render,
 )
 from edgec.exporter.bundle.manifest import Runtime
 from edgec.runtime_py.simulated import simulator_of
@@ -177,15 +177,15 @@ def _outcome(name: str, noun: str, vectors: Sequence[V], fault_of: Callable[[V],
 
 def text_fault(model: Model, vector: TextVector) -> str | None:
     """How the tokenizer differs on one text, or None. Ids must be equal."""
-    found = encode(model.tokenizer, vector.text)
+    found = token_ids(model.tokenizer, vector.text)
     return None if found == vector.ids else f"{vector.label!r} gives {_first_difference(vector.ids, found)}"
 
 
 def chat_fault(model: Model, vector: ChatVector) -> str | None:
     """How the rendered conversation or its ids differ, or None. Both must be equal."""
-    if render(model.tokenizer, vector.messages) != vector.rendered:
+    if rendered(model.tokenizer, vector.messages) != vector.rendered:
         return "the chat template renders another text"
-    found = [int(token) for token in model.tokenizer(vector.rendered, add_special_tokens=False)["input_ids"]]
+    found = token_ids(model.tokenizer, vector.rendered, special=False)
     return None if found == vector.ids else f"the rendered text gives {_first_difference(vector.ids, found)}"
 
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from edgec.errors import InputError
 from edgec.exporter.bundle.limited_json import limited_bytes, parse_json
 from edgec.exporter.bundle.replaceable import check_replaceable
+from edgec.exporter.bundle.tokenizer_folder import EXTRA_TEMPLATES, TOKENIZER_NAMES
 from edgec.exporter.recipes import Recipe
-from edgec.exporter.sources.model_folder import EXTRA_TEMPLATES, TOKENIZER_NAMES
 from edgec.passes.kv_donors import AUTO, kept_layers
 from edgec.passes.weight_scheme import WeightScheme
 

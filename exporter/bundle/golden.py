@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from edgec.errors import InputError
+from edgec.exporter.bundle.chat_template import rendered
+from edgec.exporter.bundle.encoding import decoded, token_ids
 from edgec.exporter.bundle.golden_texts import CHAT, TEXTS
 from edgec.exporter.bundle.part import Part
 
@@ -103,14 +105,8 @@ def text_vectors(tokenizer: Any) -> tuple[TextVector, ...]:
 
 
 def _text_vector(tokenizer: Any, label: str, text: str) -> TextVector:
-    ids = encode(tokenizer, text)
-    back = tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-    return TextVector(label=label, text=text, ids=ids, round_trip=back == text)
-
-
-def encode(tokenizer: Any, text: str) -> list[int]:
-    """Token ids as a prompt gets them."""
-    return [int(token) for token in tokenizer(text)["input_ids"]]
+    ids = token_ids(tokenizer, text)
+    return TextVector(label=label, text=text, ids=ids, round_trip=decoded(tokenizer, ids) == text)
 
 
 def chat_vector(tokenizer: Any) -> ChatVector | None:
@@ -118,14 +114,8 @@ def chat_vector(tokenizer: Any) -> ChatVector | None:
     if not getattr(tokenizer, "chat_template", None):
         return None
     messages = [dict(message) for message in CHAT]
-    rendered = render(tokenizer, messages)
-    ids = tokenizer(rendered, add_special_tokens=False)["input_ids"]
-    return ChatVector(messages=messages, rendered=rendered, ids=[int(token) for token in ids])
-
-
-def render(tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> str:
-    """A conversation as text, ready for an answer."""
-    return str(tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True))
+    text = rendered(tokenizer, messages)
+    return ChatVector(messages=messages, rendered=text, ids=token_ids(tokenizer, text, special=False))
 
 
 def output_vector(

@@ -8,25 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from edgec.errors import InputError
+from edgec.exporter.bundle.tokenizer_folder import EXTRA_TEMPLATES, TOKENIZER_NAMES
 
 CONFIG = "config.json"
 GENERATION_CONFIG = "generation_config.json"
-TOKENIZER_NAMES = (
-    "tokenizer.json",
-    "tokenizer.model",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
-    "vocab.txt",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "tekken.json",
-    "chat_template.jinja",
-    "chat_template.json",
-)
-EXTRA_TEMPLATES = "additional_chat_templates/*.jinja"
 # Phrases that open well-known licences, the more specific ones first.
 _LICENCES = (
     ("LLAMA 3.3 COMMUNITY", "llama3.3"),
