@@ -19,12 +19,16 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any
 
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
 from edgec.errors import InputError, ToolError
 from edgec.exporter.bundle.chat_template_worker import SECONDS
+from edgec.exporter.bundle.limited_json import first_fault
 
 _START_S, _WALL_S = 120.0, 12.0 * SECONDS
 _CHARACTERS, _GROWTH = 1 << 20, 8
 _PIECE = 1 << 16
+_MESSAGES = TypeAdapter(list[dict[str, str]], config=ConfigDict(strict=True))
 
 
 def rendered(tokenizer: Any, messages: Sequence[Mapping[str, str]], answer: bool = True) -> str:
@@ -45,17 +49,39 @@ def rendered(tokenizer: Any, messages: Sequence[Mapping[str, str]], answer: bool
         raise _refused(str(cause)) from cause
     job = {
         "template": template,
-        "messages": [dict(message) for message in messages],
+        "messages": _given(messages),
         "variables": dict(tokenizer.special_tokens_map),
         "answer": answer,
     }
-    size = sum(len(str(value)) for message in messages for value in message.values())
+    size = sum(len(value) for message in job["messages"] for value in message.values())
     found = RENDERER.ask(job | {"characters": _CHARACTERS + _GROWTH * size})
     if "limit" in found:
         raise _beyond(found["limit"])
     if "refused" in found:
         raise _refused(found["refused"])
     return found["text"]
+
+
+def checked_messages(value: Any) -> list[dict[str, str]]:
+    """A conversation's messages: objects of texts, each with a role and a content.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    messages = _MESSAGES.validate_python(value)
+    for number, message in enumerate(messages):
+        if not {"role", "content"} <= message.keys():
+            raise ValueError(f"message {number} has no role or no content")
+    return messages
+
+
+def _given(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    try:
+        return checked_messages([dict(message) for message in messages])
+    except (TypeError, ValueError) as cause:
+        why = first_fault(cause) if isinstance(cause, ValidationError) else str(cause)
+        what, fix = "The messages are no conversation.", 'give {"role": "user", "content": "..."} for each'
+        raise InputError(what, where="messages", why=why, fix=fix, code="E152") from cause
 
 
 class Renderer:

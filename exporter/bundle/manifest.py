@@ -6,9 +6,9 @@ one part that may differ between two exports of the same input with the same fla
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from edgec.exporter.bundle.part import Count, Dtype, Part, Sha256, Size
 
@@ -274,7 +274,7 @@ class Manifest(Part):
     format: Literal["pte", "mlpackage", "aimodel", "onnx", "qnn"] = "pte"
     recipe: dict[str, Any]
     passes: list[PassInfo]
-    methods: list[MethodInfo] = Field(min_length=1)
+    methods: list[MethodInfo]
     states: list[StateInfo] = Field(default=[])
     limits: Limits | None = None
     prefix: PrefixInfo | None = None
@@ -291,3 +291,9 @@ class Manifest(Part):
     build: Build
     excluded_from_identity: list[str] = Field(default=["build", "digest", "files[report.html]"])
     digest: str = ""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.prefix is not None and self.limits is None:
+            raise ValueError("only a decoder, which has limits, has a prefix")
+        return self

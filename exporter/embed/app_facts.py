@@ -65,7 +65,8 @@ class AppFacts:
     @property
     def vocabulary(self) -> int:
         """Logits per position: the model's, else those of the first method's outputs together."""
-        logits = (tensor for tensor in self.manifest.methods[0].outputs if tensor.name.startswith("logits"))
+        outputs = (tensor for method in self.manifest.methods[:1] for tensor in method.outputs)
+        logits = (tensor for tensor in outputs if tensor.name.startswith("logits"))
         return self.manifest.model.vocab_size or sum(int(tensor.shape[-1]) for tensor in logits)
 
     @property
