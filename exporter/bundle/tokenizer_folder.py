@@ -6,10 +6,12 @@ folder's ``auto_map`` again without being told that no code may run. So the name
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -110,9 +112,22 @@ def untrusted_tokenizer(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        with _plain_path(folder) as plain:
+            return AutoTokenizer.from_pretrained(plain, local_files_only=True, trust_remote_code=False)
     except Exception as error:  # tokenizers and transformers raise bare Exceptions on damaged files.
         raise ValueError(" ".join(str(error).split())[:_MAX_WHY] or type(error).__name__) from error
+
+
+@contextmanager
+def _plain_path(folder: Path) -> Iterator[Path]:
+    """The folder under a path of valid Unicode, the only kind that the tokenizers library opens."""
+    if os.fsencode(folder).decode(errors="replace") == str(folder):
+        yield folder
+        return
+    with TemporaryDirectory() as aside:
+        link = Path(aside) / "tokenizer"
+        link.symlink_to(folder.absolute())
+        yield link
 
 
 def _has_template(folder: Path, config: _TokenizerConfig) -> bool:
