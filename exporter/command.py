@@ -89,7 +89,7 @@ def _listener(as_json: bool) -> Iterator[Listener]:
     """A progress bar on stderr, or one JSON object per event; the noise of native libraries is held back meanwhile."""
     from edgec.runtime_py.native import captured_stderr
 
-    with os.fdopen(os.dup(2), "w") as terminal, captured_stderr():
+    with os.fdopen(os.dup(2), "w", errors="backslashreplace") as terminal, captured_stderr():
         if as_json:
             yield lambda event: _json_event(event, terminal)
             return

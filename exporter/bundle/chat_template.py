@@ -41,7 +41,7 @@ def rendered(tokenizer: Any, messages: Sequence[Mapping[str, str]], answer: bool
 
     Raises:
         InputError: E154, the template refuses them; E159, it exceeds its limits.
-        ToolError: E167, no process can be started for it.
+        ToolError: E300, no process can be started for it.
     """
     try:
         template = tokenizer.get_chat_template()
@@ -102,7 +102,7 @@ class Renderer:
         """Start the process unless it runs; it is ready some time later.
 
         Raises:
-            ToolError: E167.
+            ToolError: E300.
         """
         with self._turn:
             self._started()
@@ -111,7 +111,7 @@ class Renderer:
         """Render; the answer holds ``text``, or ``refused`` or ``limit`` with the reason.
 
         Raises:
-            ToolError: E167.
+            ToolError: E300.
         """
         with self._turn:
             process = self._started()
@@ -221,7 +221,7 @@ def _no_process(why: str) -> ToolError:
         where=sys.executable or "python",
         why=why,
         fix="run 'edgec doctor'; edgec starts processes with the Python that runs it",
-        code="E167",
+        code="E300",
     )
 
 

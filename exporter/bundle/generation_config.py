@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from edgec.exporter.bundle.limited_json import JsonKind, read_model
+from edgec.errors import InputError
+from edgec.exporter.bundle.limited_json import JsonKind, first_fault, read_model
 from edgec.exporter.bundle.part import TokenId
 
 KIND = JsonKind(
@@ -31,6 +33,19 @@ class GenerationConfig(BaseModel):
         """The ids that end a text; none where the config names none."""
         ids = self.eos_token_id
         return (ids,) if isinstance(ids, int) else tuple(ids or ())
+
+
+def check_generation_config(fields: Mapping[str, Any], where: str) -> None:
+    """Refuse at export what could not be used at run time.
+
+    Raises:
+        InputError: E111.
+    """
+    try:
+        GenerationConfig.model_validate(fields)
+    except ValidationError as error:
+        what, fix = "generation_config.json cannot be used.", "correct the value, or copy the file again"
+        raise InputError(what, where, first_fault(error), fix, "E111") from error
 
 
 def read_generation_config(path: Path | None, kind: JsonKind = KIND) -> GenerationConfig:

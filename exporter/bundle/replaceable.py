@@ -7,7 +7,7 @@ was damaged stays replaceable. A file that the record does not name belongs to t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
 from pydantic import BaseModel, ValidationError
@@ -68,6 +68,24 @@ def check_replaceable(path: Path, own_names: OwnNames, kind: str) -> None:
             raise _kept(f"The {kind} holds a file of yours, so --force does not delete it.", path, why)
 
 
+def check_replaceable_files(files: Sequence[Path], ours: Callable[[Path], bool], kind: str) -> None:
+    """The same for files that are named by the user: the first is recognised by its content, the others go with it.
+
+    Args:
+        files: a result and what is written beside it; an empty file holds nothing to lose.
+        ours: whether a plain file was written by edgec.
+        kind: what may be replaced, for the message.
+
+    Raises:
+        InputError: E123.
+    """
+    present = [file for file in files if os.path.lexists(file)]
+    for file in present[:1]:
+        plain = file.is_file() and not file.is_symlink()
+        if not plain or (file.stat().st_size and (file != files[0] or not ours(file))):
+            raise _kept(f"The output exists and is not a {kind} of edgec's.", file, "")
+
+
 def _kept(what: str, path: Path, why: str) -> InputError:
     fix = "move it away or remove it yourself, or name another --out"
-    return InputError(what, str(path), why or "its own record does not say that edgec wrote it", fix, "E123")
+    return InputError(what, str(path), why or "nothing in it says that edgec wrote it", fix, "E123")
