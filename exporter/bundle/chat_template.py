@@ -128,12 +128,8 @@ class Renderer:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
             self._stop()
-            # Away from the terminal's Ctrl-C, which is the caller's; numpy's threads would only cost memory.
-            options: dict[str, Any] = {"start_new_session": True, "env": {**os.environ, "OPENBLAS_NUM_THREADS": "1"}}
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-            command = [sys.executable, "-P", "-m", "edgec.exporter.bundle.chat_template_worker"]
             try:
-                self._process, self._answered = subprocess.Popen(command, **pipes, **options), False
+                self._process, self._answered = _worker(), False
             except (OSError, ValueError) as cause:
                 raise _no_process(str(cause)) from cause
         return self._process
@@ -172,6 +168,17 @@ class Renderer:
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 _close(pipe)
+
+
+def _worker() -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "edgec.exporter.bundle.chat_template_worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # away from the terminal's Ctrl-C, which is the caller's
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # its threads would only cost memory
+    )
 
 
 def _close(pipe: Any) -> None:

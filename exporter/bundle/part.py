@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,7 +18,4 @@ Count = Annotated[int, Field(ge=0, le=1 << 53)]
 Size = Annotated[int, Field(ge=1, le=(1 << 31) - 1)]
 TokenId = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-Dtype = Literal[
-    *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
-    *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
-]
+Dtype = Annotated[str, Field(pattern=r"^(bool|u?int(8|16|32|64)|b?float16|float(32|64)|complex(64|128))$")]

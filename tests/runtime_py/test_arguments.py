@@ -15,6 +15,15 @@ from edgec.runtime_py.generate import Request
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.sampling import Sampling
 
+WRONG: dict[str, tuple[Any, ...]] = {
+    "temperature": ("hot", None, float("nan"), -1, True, []),
+    "top_k": (1.5, "5", None, -1),
+    "top_p": (0, 2, "x", float("nan")),
+    "min_p": (-0.1, 1.1, "x"),
+    "repetition_penalty": (0, "x", float("inf"), float("nan")),
+    "seed": (1.5, "x", -1),
+}
+
 
 @pytest.fixture(scope="module")
 def model(tiny_bundle: Path) -> Model:
@@ -43,14 +52,7 @@ def test_stop_strings_are_strings(stop: Any, model: Model) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [
-        *({"temperature": value} for value in ("hot", None, float("nan"), -1, True, [])),
-        *({"top_k": value} for value in (1.5, "5", None, -1)),
-        *({"top_p": value} for value in (0, 2, "x", float("nan"))),
-        *({"min_p": value} for value in (-0.1, 1.1, "x")),
-        *({"repetition_penalty": value} for value in (0, "x", float("inf"), float("nan"))),
-        *({"seed": value} for value in (1.5, "x", -1)),
-    ],
+    [{name: value} for name, values in WRONG.items() for value in values],
 )
 def test_a_sampling_option_outside_its_range_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InputError) as caught:
@@ -63,7 +65,8 @@ def test_a_count_of_tokens_is_a_count(count: Any) -> None:
     with pytest.raises(InputError) as caught:
         Request(max_new_tokens=count)
     assert caught.value.code == "E156"
-    assert Request(max_new_tokens=np.int64(3)).max_new_tokens == 3
+    three: Any = np.int64(3)
+    assert Request(max_new_tokens=three).max_new_tokens == 3
 
 
 @pytest.mark.parametrize("bundle", [None, 5, b"path", "a\0b", "x" * 5000, ["x"]])

@@ -62,7 +62,15 @@ def _damaged(path: Path, kind: str) -> None:
         (path / "model.pte").write_bytes(b"cut")
         (path / "tokenizer" / "tokenizer.json").unlink()
         return
-    changes = {"digest": {"digest": "0"}, "newer": {"schema_version": 99, "new": 1}, "field": {"limits": "wrong"}}
+    changes: dict[str, dict[str, Any]] = {
+        "digest": {"digest": "0"},
+        "newer": {"schema_version": 99, "new": 1},
+        "field": {"limits": "wrong"},
+    }
+        "digest": {"digest": "0"},
+        "newer": {"schema_version": 99, "new": 1},
+        "field": {"limits": "wrong"},
+    }
     (path / "manifest.json").write_text(json.dumps(fields | changes[kind]))
 
 

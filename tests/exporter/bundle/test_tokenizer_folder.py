@@ -30,7 +30,7 @@ class _Consent(io.StringIO):
 
     asked = 0
 
-    def readline(self, *size: Any) -> str:
+    def readline(self, size: int = -1, /) -> str:
         self.asked += 1
         return "y\n"
 

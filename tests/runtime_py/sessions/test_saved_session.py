@@ -16,7 +16,6 @@ from safetensors.numpy import load_file
 
 from edgec.errors import InputError
 from edgec.exporter.bundle.manifest import StateInfo
-from edgec.runtime_py.sessions import session_file
 from edgec.runtime_py.sessions.saved_session import load_session, save_session
 from edgec.runtime_py.sessions.session_file import Contents, Place, write_session_file
 from tests.runtime_py.fake_arena import CONTEXT, FULL, PADDING, WITH_RING, ArenaStepper, place, state
@@ -191,7 +190,7 @@ def _resealed(path: Path, tokens: Sequence[int], messages: str) -> None:
     """A file that is consistent in itself, with other contents."""
     owner = replace(place(), vocab_size=None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session_file.json, "dumps", _with_messages(messages))
+        patch.setattr("edgec.runtime_py.sessions.session_file.json.dumps", _with_messages(messages))
         write_session_file(path, owner, Contents(tuple(tokens), len(tokens)), None)
 
 
