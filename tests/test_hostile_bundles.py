@@ -38,7 +38,7 @@ Use = Callable[[Bundle, Path], None]
 
 
 class _NoStdin(io.StringIO):
-    def readline(self, size: int = -1, /) -> str:
+    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]
         raise AssertionError("something asked on stdin")
 
 

@@ -123,4 +123,5 @@ def _numbers(value: Any) -> Iterator[int | float]:
 def first_fault(error: ValidationError) -> str:
     """The first thing that a model refuses, with its place."""
     fault = error.errors(include_input=False, include_url=False)[0]
-    return f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"[:_MAX_WHY]
+    place = ".".join(str(part) for part in fault["loc"])
+    return (f"{place}: {fault['msg']}" if place else fault["msg"])[:_MAX_WHY]

@@ -67,10 +67,6 @@ def _damaged(path: Path, kind: str) -> None:
         "newer": {"schema_version": 99, "new": 1},
         "field": {"limits": "wrong"},
     }
-        "digest": {"digest": "0"},
-        "newer": {"schema_version": 99, "new": 1},
-        "field": {"limits": "wrong"},
-    }
     (path / "manifest.json").write_text(json.dumps(fields | changes[kind]))
 
 

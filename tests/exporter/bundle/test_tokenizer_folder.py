@@ -30,7 +30,7 @@ class _Consent(io.StringIO):
 
     asked = 0
 
-    def readline(self, size: int = -1, /) -> str:
+    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]
         self.asked += 1
         return "y\n"
 
