@@ -139,9 +139,13 @@ def test_a_part_of_the_corpus(tiny_bundle: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_every_field_of_a_manifest(prefix_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = _outcomes(manifest_cases(_fields(prefix_bundle)), prefix_bundle, tmp_path, _generate)
-    assert _told("manifest.json", found, capsys) > 3000 and found["E131"] > 2000
+@pytest.mark.parametrize("name", ["tiny_bundle", "prefix_bundle"])
+def test_every_field_of_a_manifest(
+    request: pytest.FixtureRequest, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    intact: Path = request.getfixturevalue(name)
+    found = _outcomes(manifest_cases(_fields(intact)), intact, tmp_path, _generate)
+    assert _told(f"manifest.json of {name}", found, capsys) > 3000 and found["E131"] > 2000
 
 
 @pytest.mark.slow

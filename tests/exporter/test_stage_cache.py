@@ -205,7 +205,11 @@ def test_a_folder_that_is_no_entry_is_never_pruned(tmp_path: Path) -> None:
     for name in ("mine", "a" * 64):
         (tmp_path / "stages" / name).mkdir(parents=True)
         (tmp_path / "stages" / name / "thesis.txt").write_text("ten years of work")
-    cache.put(stage_key({"n": 1}), lambda folder: (folder / "x").write_bytes(b"x") and None)
+
+    def write(folder: Path) -> None:
+        (folder / "x").write_bytes(b"x")
+
+    cache.put(stage_key({"n": 1}), write)
     cache.close()
     StageCache(tmp_path, max_bytes=0).prune()
     assert {path.name for path in (tmp_path / "stages").iterdir()} >= {"mine", "a" * 64}
