@@ -186,7 +186,7 @@ ENDLESS_TEMPLATES: Mapping[str, str] = {
     "doubles": "{% set ns = namespace(x='ab') %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
     "huge text": "{{ 'a' * 100000000000 }}",
     "huge list": "{{ [1] * 1000000000 }}",
-    "huge power": "{{ (10 ** 10 ** 8) % 7 }}",
+    "huge power": "{{ (10 ** (10 ** 10)) % 7 }}",
     "width": "{{ '%2000000000d' % 1 }}",
 }
 TOKENIZER_CONFIGS: Mapping[str, Any] = {
