@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any
 
 import typer
@@ -84,6 +85,8 @@ def run_cli(arguments: list[str] | None = None) -> int:
     from edgec.quiet import quiet
 
     given = sys.argv[1:] if arguments is None else arguments
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path need not be UTF-8, nor a terminal
     try:
         with nullcontext() if "--debug" in given else quiet():
             result: Any = app(given or ["--help"], standalone_mode=False)

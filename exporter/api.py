@@ -11,6 +11,7 @@ from edgec.devices.targets import Target, load_target
 from edgec.errors import InputError
 from edgec.exporter.adapt.record import as_recorded, recorded_recipe
 from edgec.exporter.bundle.folder import check_output, write_bundle
+from edgec.exporter.bundle.generation_config import check_generation_config
 from edgec.exporter.bundle.limited_toml import is_number
 from edgec.exporter.calibration_text import calibration_tokens
 from edgec.exporter.kernel_choice import with_kernels
@@ -124,6 +125,7 @@ def export(
         task=task,
         seed=seed,
     )
+    check_generation_config(source.generation_config, source.source)
     _require_attention(source)
     how = as_recorded(how, source.config)
     check_preparation(how, source.kind)

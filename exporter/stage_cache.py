@@ -11,6 +11,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
@@ -33,6 +34,7 @@ from edgec.exporter.bundle.manifest import FileInfo
 DEFAULT_MAX_BYTES = 20 << 30
 _DATA, _ENTRY = "data", "entry.json"
 _ATTEMPTS = 4
+_KEY = re.compile("[0-9a-f]{64}")
 _SETTLED_NS = 2_000_000_000
 
 
@@ -49,7 +51,7 @@ def stage_key(inputs: Mapping[str, Any]) -> str:
         ValueError: a number is infinite or undefined.
     """
     text = json.dumps(inputs, sort_keys=True, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()  # a path need not be UTF-8
 
 
 @cache
@@ -175,7 +177,9 @@ class StageCache:
 
     def _entries(self) -> list[Path]:
         folder = self.root / "stages"
-        return [path for path in folder.iterdir() if not path.name.startswith(".")] if folder.is_dir() else []
+        # Named by a key and holding the entry's list: whatever else lies there is not the cache's to remove.
+        known = (path for path in folder.iterdir() if _KEY.fullmatch(path.name) and (path / _ENTRY).is_file())
+        return list(known) if folder.is_dir() else []
 
     def _hold(self, key: str, entry: Path) -> bool:
         if key in self._held:

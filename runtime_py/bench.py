@@ -16,11 +16,12 @@ from edgec.devices.cores import core_numbers
 from edgec.devices.transport import Conditions, Transport, connect
 from edgec.errors import InputError
 from edgec.exporter.bundle.folder import Bundle, open_bundle
+from edgec.exporter.bundle.replaceable import check_replaceable_files
 from edgec.quiet import quiet
 from edgec.runtime_py.app_result import app_records
 from edgec.runtime_py.bench_job import Job
 from edgec.runtime_py.bench_plot import save_plot
-from edgec.runtime_py.bench_record import AnyRecord, write_records
+from edgec.runtime_py.bench_record import AnyRecord, holds_record, write_records
 from edgec.runtime_py.bench_run import Say, measure
 from edgec.runtime_py.bench_summary import Figure, summarise
 from edgec.runtime_py.session import decoder_limits
@@ -106,7 +107,8 @@ def bench(
 
     Raises:
         InputError: E150 prompt and new tokens exceed the context, E155 no decoder, E156 an option outside its range,
-            E121 ``out`` cannot be written, E162 no token came, E541 to E559 the device cannot be used.
+            E121 ``out`` cannot be written, E123 it holds something else, E162 no token came, E541 to E559 the device
+            cannot be used.
         ToolError: E320 or E54x, the device cannot be reached; E350, there is no profile without edgec's engine.
     """
     opened, asked, say = open_bundle(Path(bundle)), BenchPlan(**plan), say or (lambda _: None)
@@ -118,7 +120,8 @@ def bench_on(transport: Transport, bundle: Bundle, plan: BenchPlan, out: Path | 
     """Measure on a device that is connected; see ``bench``."""
     transport.check(bundle)
     _check(plan, bundle)
-    _check_folder(out)
+    if out is not None:
+        _check_out(out)
     records = _records(transport, bundle, plan, say)
     plot = _save(records, out) if out else None
     return BenchResult(tuple(records), summarise(records), out, plot)
@@ -137,9 +140,10 @@ def _save(records: Sequence[AnyRecord], out: Path) -> Path | None:
     return None if records[0].simulated else save_plot(records, out.with_suffix(".svg"))
 
 
-def _check_folder(out: Path | None) -> None:
-    """Refuse a folder that cannot be written before minutes are spent on measuring."""
-    if out is not None and not os.access(out.parent, os.W_OK):
+def _check_out(out: Path) -> None:
+    """Refuse what cannot or must not be written before minutes are spent on measuring."""
+    check_replaceable_files((out, out.with_suffix(".svg")), holds_record, "benchmark record")
+    if not os.access(out.parent, os.W_OK):
         raise InputError(
             "The output cannot be written.",
             where=str(out),

@@ -188,6 +188,7 @@ class ProfileRecord(Record):
 
 
 AnyRecord = RunRecord | LoadRecord | MemoryRecord | RepetitionRecord | SustainedRecord | ProfileRecord
+_MAX_LINE = 16 << 20
 _ADAPTER: TypeAdapter[AnyRecord] = TypeAdapter(Annotated[AnyRecord, Field(discriminator="kind")])
 
 
@@ -208,6 +209,16 @@ def read_record(line: str) -> AnyRecord:
         AnswerFault: it is no record, or one of figures that cannot have been measured.
     """
     return parsed(_ADAPTER, line)
+
+
+def holds_record(path: Path) -> bool:
+    """Whether a file begins with a record, so that a new run may take its place."""
+    try:
+        with path.open("rb") as file:
+            read_record(file.readline(_MAX_LINE).decode())
+    except (OSError, ValueError, InputError):
+        return False
+    return True
 
 
 def read_records(path: Path) -> list[AnyRecord]:

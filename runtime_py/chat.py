@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from edgec.errors import InputError
+from edgec.exporter.bundle.chat_template import rendered
+from edgec.exporter.bundle.encoding import check_unicode, token_ids
 from edgec.quiet import quiet
 from edgec.runtime_py.generate import Decode, Generation, Recall, Request, generate
 from edgec.runtime_py.speculation.speculator import Speculator
 from edgec.runtime_py.stepper import Stepper
-from edgec.runtime_py.text_stream import check_unicode
 
 Message = dict[str, str]
 
@@ -59,7 +60,7 @@ class Conversation:
             speculate: guesses ahead; answers are the same as without.
 
         Raises:
-            InputError: E154, the tokenizer has no chat template.
+            InputError: E154, the tokenizer has no chat template; E152, the system message is no valid Unicode.
         """
         if not getattr(tokenizer, "chat_template", None):
             raise InputError(
@@ -69,6 +70,7 @@ class Conversation:
                 fix="continue plain text instead: edgec run BUNDLE --raw -p TEXT",
                 code="E154",
             )
+        check_unicode(system or "")
         self.messages: list[Message] = [{"role": "system", "content": system}] if system else []
         self._stepper, self._tokenizer, self._decode, self._eos = stepper, tokenizer, decode, eos
         self._recall, self._speculate = recall or stepper.reusable, speculate
@@ -107,23 +109,21 @@ class Conversation:
         reserve = min(request.max_new_tokens or context, context // 8)
         first = 1 if messages[0]["role"] == "system" else 0
         for dropped in range(0, len(messages) - first, 2):
-            tokens = self.encode(messages[:first] + messages[first + dropped :])
+            tokens = chat_tokens(self._tokenizer, messages[:first] + messages[first + dropped :], context)
             if len(tokens) + reserve <= context:
                 return tokens, dropped
         return tokens, dropped
 
 
-def chat_tokens(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
+def chat_tokens(tokenizer: Any, messages: Sequence[Message], enough: int | None = None) -> list[int]:
     """Messages as token ids by a tokenizer's chat template, up to where the assistant answers.
 
-    Raises:
-        InputError: E154, the template refuses them.
-    """
-    from jinja2 import TemplateError
+    Args:
+        tokenizer: of transformers.
+        messages: at least one.
+        enough: where there are more, only a beginning that has more is read.
 
-    try:
-        return list(
-            tokenizer.apply_chat_template(list(messages), add_generation_prompt=True, tokenize=True, return_dict=False)
-        )
-    except TemplateError as cause:
-        raise InputError("The chat template refuses the messages.", why=str(cause), code="E154") from cause
+    Raises:
+        InputError: E154, the template refuses them; E159, it exceeds its limits; E152, they are no valid Unicode.
+    """
+    return token_ids(tokenizer, rendered(tokenizer, messages), special=False, enough=enough)

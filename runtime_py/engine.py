@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import sys
 import weakref
 from collections.abc import Callable, Sequence
@@ -149,7 +150,7 @@ class EngineModel:
             ToolError: see `library`.
         """
         self.artifact = artifact
-        arguments = (str(artifact).encode(), method.encode(), str(packed).encode() if packed else None)
+        arguments = (os.fsencode(artifact), method.encode(), os.fsencode(packed) if packed else None)
         self._handle = _checked(library().edgec_model_open, arguments, "loaded", artifact)
         self.close = weakref.finalize(self, library().edgec_model_close, self._handle)
 

@@ -9,9 +9,13 @@ from pathlib import Path
 from rich.console import Console
 
 from edgec.errors import InputError
+from edgec.exporter.bundle.limited_json import JsonKind, read_object
+from edgec.exporter.bundle.replaceable import check_replaceable_files
 from edgec.runtime_py.evaluate import evaluate
 from edgec.runtime_py.evaluate_console import report
 from edgec.runtime_py.tasks import evaluate_tasks, task_table
+
+_KIND = JsonKind("This is no evaluation.", "name another --out", "E123")
 
 
 @dataclass(frozen=True)
@@ -34,17 +38,31 @@ def run_eval(options: EvalOptions) -> None:
     """Evaluate on a text or on tasks and report.
 
     Raises:
-        InputError: E156, neither or both were given; else as ``evaluate`` and ``evaluate_tasks``.
+        InputError: E156, neither or both were given; E123, ``out`` holds something else; else as ``evaluate`` and
+            ``evaluate_tasks``.
         ToolError: E310, tasks without lm-eval.
     """
     if (options.text is None) == (not options.tasks):
         raise InputError(
             "Give a text or tasks.", where="edgec eval", fix="add --text FILE, or --tasks NAME", code="E156"
         )
+    if options.out is not None:
+        beside = (options.out.with_suffix(".svg"),) if options.text is not None else ()
+        check_replaceable_files((options.out, *beside), _holds_results, "evaluation")
     if options.text is not None:
         _on_text(options, options.text)
     else:
         _on_tasks(options)
+
+
+def _holds_results(path: Path) -> bool:
+    """Whether a file holds an evaluation: of a text, or metrics by task as lm-eval names them."""
+    try:
+        found = read_object(path, _KIND)
+    except InputError:
+        return False
+    by_task = [isinstance(metrics, dict) and "alias" in metrics for metrics in found.values()]
+    return {"schema_version", "obtained", "bundle"} <= found.keys() or (bool(by_task) and all(by_task))
 
 
 def _on_text(options: EvalOptions, text: Path) -> None:

@@ -24,8 +24,11 @@ class Function:
         """Load the artifact.
 
         Raises:
-            InputError: E157, the runtime refuses it.
+            InputError: E157, there is no method, or the runtime refuses it.
         """
+        if not bundle.manifest.methods:
+            fix = "run: edgec verify, or export the model again"
+            raise InputError("The artifact could not be loaded.", str(bundle.path), "it has no method", fix, "E157")
         self.bundle = bundle
         self.engine = engine_for(bundle)
         self.threads = use_threads(self.engine, threads)
@@ -45,7 +48,7 @@ class Function:
             InputError: E152, a name, shape or dtype is not the manifest's.
         """
         _check_names(inputs, self.info)
-        arrays = [_checked(np.asarray(inputs[info.name]), info, self.info) for info in self.info.inputs]
+        arrays = [_checked(_array(inputs[info.name], info), info, self.info) for info in self.info.inputs]
         outputs = self._executor.run(arrays)
         return {info.name: out for info, out in zip(self.info.outputs, outputs, strict=True)}
 
@@ -60,6 +63,14 @@ def _check_names(inputs: dict[str, Array], method: MethodInfo) -> None:
             fix=f"give: {', '.join(wanted)}",
             code="E152",
         )
+
+
+def _array(value: object, info: TensorInfo) -> Array:
+    try:
+        return np.asarray(value)
+    except ValueError as cause:  # lists of unequal lengths
+        what, fix = f"The input {info.name!r} is no array.", f"give {info.dtype} {info.shape}"
+        raise InputError(what, where="run", why=str(cause), fix=fix, code="E152") from cause
 
 
 def _checked(array: Array, info: TensorInfo, method: MethodInfo) -> Array:

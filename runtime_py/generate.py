@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from numbers import Integral
 from time import perf_counter
 
 from edgec.errors import InputError
@@ -36,15 +37,15 @@ class Request:
     eos: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
-        """Refuse a negative count.
+        """Refuse what is no count.
 
         Raises:
             InputError: E156.
         """
-        if self.max_new_tokens is not None and self.max_new_tokens < 1:
-            raise InputError(
-                f"max_new_tokens is {self.max_new_tokens}.", where="max_new_tokens", fix="give 1 or more", code="E156"
-            )
+        count = self.max_new_tokens
+        if count is not None and (isinstance(count, bool) or not isinstance(count, Integral) or count < 1):
+            what, fix = f"max_new_tokens is {count!r:.60}.", "give a whole number, 1 or more"
+            raise InputError(what, where="max_new_tokens", fix=fix, code="E156")
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
@@ -12,8 +11,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from edgec.errors import InputError
+from edgec.exporter.bundle.encoding import check_unicode, decoded, token_ids
+from edgec.exporter.bundle.generation_config import GenerationConfig, read_generation_config
+from edgec.exporter.bundle.tokenizer_folder import open_tokenizer, unusable_tokenizer
 from edgec.quiet import quiet
-from edgec.runtime_py.chat import Conversation, Message
+from edgec.runtime_py.arguments import checked_ids, stop_strings
+from edgec.runtime_py.chat import Conversation, Message, chat_tokens
 from edgec.runtime_py.executor import engine_for
 from edgec.runtime_py.function import Array, Function
 from edgec.runtime_py.generate import Generation, Request, generate, stream_tokens
@@ -23,7 +26,6 @@ from edgec.runtime_py.session import Session, opened
 from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
 from edgec.runtime_py.speculation.choice import OFF, speculator_for
 from edgec.runtime_py.speculation.speculator import Speculator
-from edgec.runtime_py.text_stream import check_unicode
 
 if TYPE_CHECKING:
     from edgec.exporter.bundle.folder import Bundle
@@ -114,19 +116,17 @@ class Model:
             InputError: E158, the bundle has none or it cannot be read.
         """
         if self.bundle.tokenizer_dir is None:
-            raise _no_tokenizer(self.bundle.path, "the model was exported without one")
-        from transformers import AutoTokenizer
-
-        try:
-            return AutoTokenizer.from_pretrained(self.bundle.tokenizer_dir, local_files_only=True)
-        except (OSError, ValueError) as cause:
-            raise _no_tokenizer(self.bundle.path, str(cause)) from cause
+            raise unusable_tokenizer(self.bundle.path, "the model was exported without one")
+        return open_tokenizer(self.bundle.tokenizer_dir)
 
     @cached_property
-    def generation_config(self) -> Mapping[str, Any]:
-        """The bundle's generation_config.json as a dictionary; empty without one."""
-        path = self.bundle.generation_config_path
-        return json.loads(path.read_text()) if path else {}
+    def generation_config(self) -> GenerationConfig:
+        """The bundle's generation_config.json, as far as it is used; one that says nothing where there is none.
+
+        Raises:
+            InputError: E141, it cannot be used.
+        """
+        return read_generation_config(self.bundle.generation_config_path)
 
     @property
     def has_template(self) -> bool:
@@ -136,10 +136,10 @@ class Model:
     @property
     def eos(self) -> frozenset[int]:
         """Token ids that end a text: from the generation config, else the tokenizer's, else none."""
-        ids = self.generation_config.get("eos_token_id")
-        if ids is None and self.bundle.tokenizer_dir:
-            ids = self.tokenizer.eos_token_id
-        return frozenset([ids] if isinstance(ids, int) else ids or ())
+        if self.generation_config.eos_token_id is not None or self.bundle.tokenizer_dir is None:
+            return frozenset(self.generation_config.stop_tokens)
+        own = self.tokenizer.eos_token_id
+        return frozenset([own] if isinstance(own, int) else ())
 
     @quiet()
     def encode(self, prompt: str, template: bool = False) -> list[int]:
@@ -148,17 +148,19 @@ class Model:
         Raises:
             InputError: E152 when the text is no valid Unicode, E154 when ``template`` is asked for and there is none.
         """
+        return self._encoded(prompt, template)
+
+    def _encoded(self, prompt: str, template: bool, enough: int | None = None) -> list[int]:
+        if not template:
+            return token_ids(self.tokenizer, prompt, enough=enough)
         check_unicode(prompt)
-        if template:
-            chat = self.chat()
-            return chat.encode([*chat.messages, {"role": "user", "content": prompt}])
-        return list(self.tokenizer(prompt)["input_ids"])
+        return chat_tokens(self.tokenizer, [*self.chat().messages, {"role": "user", "content": prompt}], enough)
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Token ids to text without special tokens; empty when the bundle has no tokenizer."""
         if self.bundle.tokenizer_dir is None:
             return ""
-        return self.tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return decoded(self.tokenizer, tokens)
 
     def request(
         self,
@@ -169,14 +171,14 @@ class Model:
         top_p: float = 1.0,
         min_p: float = 0.0,
         seed: int | None = None,
-        stop: Sequence[str] = (),
+        stop: str | Sequence[str] | None = (),
         repetition_penalty: float | None = None,
     ) -> Request:
         """Options as a Request; an absent repetition penalty is the generation config's, as in transformers."""
-        own = self.generation_config.get("repetition_penalty") or 1.0
+        own = self.generation_config.repetition_penalty or 1.0
         penalty = own if repetition_penalty is None else repetition_penalty
         sampling = Sampling(temperature, top_k, top_p, min_p, penalty, seed)
-        return Request(max_new_tokens, sampling, tuple([stop] if isinstance(stop, str) else stop), self.eos)
+        return Request(max_new_tokens, sampling, stop_strings(stop), self.eos)
 
     @quiet()
     def generate(
@@ -229,7 +231,9 @@ class Model:
                 return
 
     def _ids(self, prompt: str | Sequence[int], template: bool) -> list[int]:
-        return self.encode(prompt, template) if isinstance(prompt, str) else list(prompt)
+        if isinstance(prompt, str):
+            return self._encoded(prompt, template, self.session.limits.context)
+        return checked_ids(prompt)
 
     def speculator(self, choice: str | Path | Bundle = "auto") -> Speculator | None:
         """What guesses ahead; it is kept, since it learns what pays on this machine. None for ``off``.
@@ -291,13 +295,3 @@ class Model:
         recall = partial(recalled, session, self.prefix)
         ahead = self.speculator(speculate)
         return Conversation(session, self.tokenizer, self.decode, self.eos, own, recall, ahead)
-
-
-def _no_tokenizer(where: Path, why: str) -> InputError:
-    return InputError(
-        "The bundle has no usable tokenizer.",
-        where=str(where),
-        why=why,
-        fix="pass token ids to generate(), or export from a folder that holds the tokenizer",
-        code="E158",
-    )

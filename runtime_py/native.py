@@ -130,7 +130,7 @@ class BoundMethod:
             try:
                 self._program = module._load_program(str(artifact))
                 self._method = self._program.load_method(name)
-            except RuntimeError as cause:
+            except (RuntimeError, UnicodeError) as cause:
                 raise _refused("loaded", artifact, cause, _with_missing_engine(log())) from cause
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:

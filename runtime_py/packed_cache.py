@@ -11,7 +11,7 @@ import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from edgec.exporter.stage_cache import default_root
 from edgec.runtime_py.engine import library
@@ -29,12 +29,12 @@ def packed_file(digest: str, root: Path | None = None) -> Path | None:
     """
     folder = (root or default_root()) / "packed"
     buffer = ctypes.create_string_buffer(_PATH_BYTES)
-    length = library().edgec_packed_path(str(folder).encode(), digest.encode(), buffer, len(buffer))
+    length = library().edgec_packed_path(os.fsencode(folder), digest.encode(), buffer, len(buffer))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
         return None
-    return Path(buffer.value.decode()) if length > 0 else None
+    return Path(os.fsdecode(buffer.value)) if length > 0 else None
 
 
 def mark_used(packed: Path, max_bytes: int = MAX_BYTES) -> int:
@@ -44,7 +44,7 @@ def mark_used(packed: Path, max_bytes: int = MAX_BYTES) -> int:
         Bytes freed. A process that maps a removed file keeps it until it ends.
     """
     with suppress(OSError):
-        os.utime(_lock(packed))
+        os.utime(_lock(packed), follow_symlinks=False)
     files = sorted(packed.parent.glob("*.packed"), key=_last_use)
     excess, freed = sum(map(_bytes, files)) - max_bytes, 0
     for file in files:
@@ -61,21 +61,26 @@ def _lock(packed: Path) -> Path:
 
 def _last_use(packed: Path) -> float:
     with suppress(OSError):
-        return _lock(packed).stat().st_mtime
+        return _lock(packed).lstat().st_mtime
     return 0.0
 
 
 def _bytes(packed: Path) -> int:
     with suppress(OSError):
-        return packed.stat().st_size
+        return packed.lstat().st_size
     return 0
 
 
 def _remove(packed: Path) -> int:
     """Remove one file unless a load is using it; returns its size. The lock stays: others may be waiting for it."""
-    with suppress(OSError), open(_lock(packed), "a") as lock:
+    with suppress(OSError), _opened(_lock(packed)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         size = _bytes(packed)
         packed.unlink()
         return size
     return 0
+
+
+def _opened(lock: Path) -> BinaryIO:
+    """A lock's file, made where it is absent; a link in its place is an OSError, for it may lead anywhere."""
+    return os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "rb")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgec.errors import InputError
+from edgec.exporter.bundle.prefix import prefix_text
 from edgec.runtime_py.cache_contents import CacheContents
 from edgec.runtime_py.sessions.saved_session import Restorable, place_of, restore
 from edgec.runtime_py.sessions.session_file import SessionFile, open_session_file
@@ -40,10 +41,10 @@ def open_prefix(bundle: Bundle) -> Prefix | None:
     """The prefix of a bundle, or None; only its header and tokens are read here.
 
     Raises:
-        InputError: E192 damaged, E193 made for another model, recipe or tokenizer.
+        InputError: E142 its text or E192 its state is damaged, E193 made for another model, recipe or tokenizer.
     """
-    info = bundle.manifest.prefix
-    if info is None:
+    info, text = bundle.manifest.prefix, prefix_text(bundle)
+    if info is None or text is None:
         return None
     file = open_session_file(bundle.path / info.state, place_of(bundle.manifest))
     if file.fingerprint != info.fingerprint:
@@ -52,7 +53,7 @@ def open_prefix(bundle: Bundle) -> Prefix | None:
         file.check()
     contents = CacheContents(file.states)
     contents.hold(file.contents.tokens, file.contents.high_water)
-    return Prefix((bundle.path / info.text).read_text(), info.form, file, contents)
+    return Prefix(text, info.form, file, contents)
 
 
 def restored(session: Restorable, prefix: Prefix | None, tokens: Sequence[int]) -> int:

@@ -6,8 +6,10 @@ logits with -inf and the next one sees the masked distribution. Temperature 0 is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,18 @@ from numpy.typing import NDArray
 from edgec.errors import InputError
 
 Vector = NDArray[np.floating]
+_RANGES: Mapping[str, tuple[type, Callable[[Any], bool], str]] = {
+    "temperature": (Real, lambda value: 0 <= value < float("inf"), "0 (greedy) or more"),
+    "top_k": (Integral, lambda value: value >= 0, "a whole number, 0 (all) or more"),
+    "top_p": (Real, lambda value: 0 < value <= 1, "above 0, at most 1"),
+    "min_p": (Real, lambda value: 0 <= value <= 1, "0 to 1"),
+    "repetition_penalty": (Real, lambda value: 0 < value < float("inf"), "above 0 (1 is none)"),
+    "seed": (Integral, lambda value: value >= 0, "a whole number, 0 or more"),
+}
+
+
+def _within(value: Any, kind: type, valid: Callable[[Any], bool]) -> bool:
+    return isinstance(value, kind) and valid(value)
 
 
 @dataclass(frozen=True)
@@ -43,16 +57,10 @@ class Sampling:
         Raises:
             InputError: E156.
         """
-        for name, valid, allowed in (
-            ("temperature", 0 <= self.temperature < float("inf"), "0 (greedy) or more"),
-            ("top_k", self.top_k >= 0, "0 (all) or more"),
-            ("top_p", 0 < self.top_p <= 1, "above 0, at most 1"),
-            ("min_p", 0 <= self.min_p <= 1, "0 to 1"),
-            ("repetition_penalty", 0 < self.repetition_penalty < float("inf"), "above 0 (1 is none)"),
-            ("seed", self.seed is None or self.seed >= 0, "0 or more"),
-        ):
-            if not valid:
-                raise InputError(f"{name} is {getattr(self, name)}.", where=name, fix=f"give {allowed}", code="E156")
+        for name, (kind, valid, allowed) in _RANGES.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not ((value is None and name == "seed") or _within(value, kind, valid)):
+                raise InputError(f"{name} is {value!r:.60}.", where=name, fix=f"give {allowed}", code="E156")
 
 
 def penalise_repetition(logits: Vector, seen: Sequence[int], penalty: float) -> Vector:

@@ -20,10 +20,18 @@ if TYPE_CHECKING:
 
 
 def opened(bundle: Path | str | Bundle) -> Bundle:
-    """A bundle given as a path or already opened; opening checks every file's checksum."""
-    from edgec.exporter.bundle.folder import open_bundle
+    """A bundle given as a path or already opened; opening checks every file's checksum.
 
-    return open_bundle(Path(bundle)) if isinstance(bundle, str | Path) else bundle
+    Raises:
+        InputError: E130 to E137.
+    """
+    from edgec.exporter.bundle.folder import Bundle, open_bundle
+
+    if isinstance(bundle, str | Path):
+        return open_bundle(Path(bundle))
+    if not isinstance(bundle, Bundle):
+        raise InputError("This is no bundle.", repr(bundle)[:60], "", "give the path of a NAME.edgec folder", "E130")
+    return bundle
 
 
 class Session:

@@ -55,9 +55,9 @@ def check_context(end: int, context: int) -> None:
     """
     if end > context:
         raise InputError(
-            f"{end} tokens do not fit into the context of {context}.",
+            f"The tokens do not fit into the context of {context}.",
             where="prompt",
-            why="the KV cache of the artifact has a fixed number of positions",
-            fix=f"shorten the prompt to {context} tokens, or export with a longer --context",
+            why=f"there are {end} or more, and the KV cache of the artifact has a fixed number of positions",
+            fix=f"shorten the prompt to {context} tokens; only a model made for more can have a longer --context",
             code="E150",
         )

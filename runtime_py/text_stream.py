@@ -1,27 +1,11 @@
-"""Text that can be tokenised, and tokens to text, one at a time, without broken characters or lost spaces."""
+"""Tokens to text, one at a time, without broken characters or lost spaces."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from edgec.errors import InputError
-
 PARTIAL = "\N{REPLACEMENT CHARACTER}"
 CONTEXT_TOKENS = 8
-
-
-def check_unicode(text: str) -> None:
-    """Refuse text that no tokenizer takes: bytes of a command line that are not UTF-8 arrive as lone surrogates.
-
-    Raises:
-        InputError: E152.
-    """
-    try:
-        text.encode()
-    except UnicodeEncodeError as cause:
-        raise InputError(
-            "The prompt is no valid Unicode text.", where="prompt", why=str(cause), fix="give UTF-8 text", code="E152"
-        ) from cause
 
 
 class TextStream:

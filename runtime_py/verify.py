@@ -12,6 +12,8 @@ import numpy as np
 
 from edgec.devices.transport import parse_address
 from edgec.errors import EdgecError, InputError, ToolError
+from edgec.exporter.bundle.chat_template import rendered
+from edgec.exporter.bundle.encoding import token_ids
 from edgec.exporter.bundle.folder import Bundle, open_bundle
 from edgec.exporter.bundle.golden import (
     ChatVector,
@@ -19,10 +21,8 @@ from edgec.exporter.bundle.golden import (
     Golden,
     OutputVector,
     TextVector,
-    encode,
     probe_values,
     read_golden,
-    render,
 )
 from edgec.exporter.bundle.manifest import Runtime
 from edgec.runtime_py.simulated import simulator_of
@@ -177,15 +177,15 @@ def _outcome(name: str, noun: str, vectors: Sequence[V], fault_of: Callable[[V],
 
 def text_fault(model: Model, vector: TextVector) -> str | None:
     """How the tokenizer differs on one text, or None. Ids must be equal."""
-    found = encode(model.tokenizer, vector.text)
+    found = token_ids(model.tokenizer, vector.text)
     return None if found == vector.ids else f"{vector.label!r} gives {_first_difference(vector.ids, found)}"
 
 
 def chat_fault(model: Model, vector: ChatVector) -> str | None:
     """How the rendered conversation or its ids differ, or None. Both must be equal."""
-    if render(model.tokenizer, vector.messages) != vector.rendered:
+    if rendered(model.tokenizer, vector.messages) != vector.rendered:
         return "the chat template renders another text"
-    found = [int(token) for token in model.tokenizer(vector.rendered, add_special_tokens=False)["input_ids"]]
+    found = token_ids(model.tokenizer, vector.rendered, special=False)
     return None if found == vector.ids else f"the rendered text gives {_first_difference(vector.ids, found)}"
 
 
@@ -218,7 +218,10 @@ def rows_fault(rows: Iterable[Any], vector: OutputVector) -> str | None:
         best, wanted = int(row.argmax()), vector.continuation_ids[step]
         if best != wanted and vector.margins[step] > vector.tolerance:
             return f"after position {position} it continues with {best} instead of {wanted}"
-        moved = float(np.abs(row[probes[position].ids] - probes[position].logits).max()) if position in probes else 0.0
+        probe = probes.get(position)
+        if probe and max(probe.ids) >= row.size:
+            return f"a probe at position {position} has an id beyond the {row.size} of the vocabulary"
+        moved = float(np.abs(row[probe.ids] - probe.logits).max()) if probe else 0.0
         if not moved <= vector.tolerance:
             return f"a logit at position {position} moved by {moved:.3g}, allowed are {vector.tolerance:.3g}"
     return None
@@ -240,9 +243,14 @@ def function_fault(model: Model, vector: FunctionVector) -> str | None:
     """How the outputs of a model that is not a decoder differ, or None."""
     method = model.bundle.manifest.methods[0]
     shapes = {info.name: [size for size in info.shape if isinstance(size, int)] for info in method.inputs}
-    inputs = {i.name: probe_values(shapes[i.name], i.dtype, vector.bounds.get(i.name, 0)) for i in method.inputs}
+    try:
+        inputs = {i.name: probe_values(shapes[i.name], i.dtype, vector.bounds.get(i.name, 0)) for i in method.inputs}
+    except (TypeError, ValueError, OverflowError) as error:
+        return f"no inputs can be made: {error}"
     outputs = model.run(**inputs)
     for name, indices in vector.indices.items():
+        if name not in outputs or max(indices) >= outputs[name].size:
+            return f"the model has no output {name!r} with that many values"
         moved = float(np.abs(outputs[name].ravel()[indices] - vector.values[name]).max())
         allowed = vector.tolerances.get(name, vector.tolerance) * _share(model, vector)
         if not moved <= allowed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgec.devices.targets import load_target
 from edgec.errors import InputError
-from edgec.exporter.adapt.record import as_recorded
+from edgec.exporter.adapt.record import as_recorded, check_free
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.recipes import Recipe, check_recipe, for_backend, load_recipe
 from edgec.exporter.spec import model_spec
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from edgec.exporter.adapt.report import Baseline
     from edgec.exporter.adapt.student import Traced
     from edgec.exporter.sources.resolve import ModelSource
-
-_CHECKPOINT = "checkpoint.pt"
 
 
 @dataclass(frozen=True)
@@ -49,6 +46,7 @@ class Job:
         places: the text.
         settings: of training.
         out: the result's folder.
+        force: one that is there is replaced.
         boundary: how it was chosen, where the recipe left it open.
     """
 
@@ -59,6 +57,7 @@ class Job:
     places: tuple[str, ...]
     settings: Settings
     out: Path
+    force: bool
     boundary: Boundary | None = None
 
 
@@ -92,7 +91,7 @@ def adapt(
         target: what the recipe is resolved for.
         out: the folder to write; NAME-RECIPE in the current folder by default.
         settings: of training.
-        force: replace an existing folder.
+        force: replace a folder that adapt wrote.
         restart: forget a checkpoint.
         revision: hub branch, tag or commit.
         allow_pickle: open pickled weights (data only).
@@ -102,6 +101,7 @@ def adapt(
     Raises:
         InputError: E500 to E509; or the model, a pass or the output is at fault.
     """
+    from edgec.exporter.adapt.checkpoint import forget
     from edgec.exporter.sources.resolve import resolve
 
     chosen = load_target(target)
@@ -110,10 +110,10 @@ def adapt(
     source = resolve(str(model), revision=revision, **options)
     original = source if teacher is None else resolve(str(teacher), **options)
     path = Path(out) if out is not None else Path(f"{source.name}-{how.name}")
-    job = Job(source, original, how, file, tuple(map(str, text)), settings or Settings(), path)
-    _check(job, force, teacher is not None)
+    job = Job(source, original, how, file, tuple(map(str, text)), settings or Settings(), path, force)
+    _check(job, teacher is not None)
     if restart:
-        shutil.rmtree(_aside(path), ignore_errors=True)
+        forget(_checkpoint(path))
     return _run(job, progress)
 
 
@@ -125,7 +125,7 @@ def _recipe(recipe: str | Path, backend: str) -> tuple[Recipe, Path]:
     return for_backend(found, backend), named().get(str(recipe), Path(recipe))
 
 
-def _check(job: Job, force: bool, has_teacher: bool) -> None:
+def _check(job: Job, has_teacher: bool) -> None:
     """Refuse what could not be trained, before anything is built."""
     if job.source.kind != "decoder" or job.source.path is None or not job.source.tokenizer_files:
         raise InputError(
@@ -139,8 +139,7 @@ def _check(job: Job, force: bool, has_teacher: bool) -> None:
     if job.settings.length > context:
         why, fix = f"the model was made for {context}", f"use --length {context} or less"
         raise InputError(f"sequences of {job.settings.length} tokens are too long", "--length", why, fix, "E501")
-    if job.out.exists() and not force:
-        raise InputError(f"{job.out} exists", "--out", fix="give another folder, or --force", code="E508")
+    check_free(job.out, job.force)
     how = job.recipe
     if how.prepare:
         why = "training moves weights itself, and finds their scales where they are"
@@ -183,7 +182,7 @@ def _run(job: Job, progress: Listener | None) -> Adapted:
         teacher=original,
         batches=batches,
         settings=settings,
-        file=_aside(job.out) / _CHECKPOINT,
+        file=_checkpoint(job.out),
         key=_key(job, batches.train, accelerator.num_processes),
         listener=progress or (lambda _: None),
     )
@@ -263,12 +262,13 @@ def _state(file: Path) -> tuple[str, int, int]:
     return str(file), status.st_size, status.st_mtime_ns
 
 
-def _aside(out: Path) -> Path:
-    """Where a run keeps its checkpoint until it is done."""
-    return out.with_name(f".{out.name}.adapt")
+def _checkpoint(out: Path) -> Path:
+    """Where a run keeps its state until it is done."""
+    return out.with_name(f".{out.name}.adapt") / "checkpoint.pt"
 
 
 def _write(job: Job, traced: Traced, curve: Sequence[Point], baseline: Baseline, seconds: float) -> None:
+    from edgec.exporter.adapt.checkpoint import forget
     from edgec.exporter.adapt.report import curve_json, model_card, report
     from edgec.exporter.adapt.result import write_result
 
@@ -287,5 +287,6 @@ def _write(job: Job, traced: Traced, curve: Sequence[Point], baseline: Baseline,
         "training.json": curve_json(job.settings, facts, curve, baseline),
         "README.md": model_card(title, job.source.licence, facts, curve),
     }
-    write_result(job.out, job.source, traced, as_recorded(job.recipe, job.source.config), job.recipe_file, pages)
-    shutil.rmtree(_aside(job.out), ignore_errors=True)
+    recipe = as_recorded(job.recipe, job.source.config)
+    write_result(job.out, job.source, traced, recipe, job.recipe_file, pages, job.force)
+    forget(_checkpoint(job.out))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from edgec.errors import InputError
-from edgec.exporter.bundle.atomic import typed_os_errors, write_file
+from edgec.exporter.bundle.atomic import clean_siblings, typed_os_errors, write_file
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,14 @@ def restore(
     optimizer.load_state_dict(content["optimizer"])
     state = content["state"]
     return State(state["step"], state["losses"], [Point(**point) for point in state["curve"]], state["seconds"])
+
+
+def forget(file: Path) -> None:
+    """Remove a checkpoint, and its folder unless something else lies in it."""
+    with suppress(OSError):
+        file.unlink(missing_ok=True)
+        clean_siblings(file)
+        file.parent.rmdir()
 
 
 def _unusable(file: Path, why: str) -> InputError:

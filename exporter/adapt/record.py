@@ -9,6 +9,7 @@ puts weights on the learned grids, whose scales lie in the safetensors under the
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, PositiveInt, ValidationError
 
 from edgec.errors import InputError
-from edgec.exporter.bundle.limited_json import first_fault
+from edgec.exporter.bundle.limited_json import first_fault, limited_bytes, parse_json
+from edgec.exporter.bundle.replaceable import check_replaceable
+from edgec.exporter.bundle.tokenizer_folder import EXTRA_TEMPLATES, TOKENIZER_NAMES
 from edgec.exporter.recipes import Recipe
 from edgec.exporter.sources.model_folder import CONFIG, read_json
 from edgec.passes.kv_donors import AUTO, kept_layers
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from edgec.passes.learned_grids import LearnedGrid
 
 KEY = "edgec"
+_MAX_CONFIG_BYTES = 16 << 20
+_OWN = ("config.json", "generation_config.json", "model.safetensors", "report.html", "training.json", "README.md")
 
 
 @dataclass(frozen=True)
@@ -116,6 +121,33 @@ def _agrees(recipe: Recipe, trained: tuple[str, int], layers: int) -> bool:
     """Whether a recipe shares as a model was trained to; an open boundary was chosen in training."""
     mode, kept = trained
     return recipe.shared_kv == mode and (recipe.boundary == AUTO or kept_layers(recipe.boundary, layers) == kept)
+
+
+def check_free(out: Path, force: bool) -> None:
+    """Refuse an output that is there, unless ``force`` and it is an adapted model and nothing else.
+
+    Raises:
+        InputError: E508 it exists, E123 ``force`` would delete what adapt did not write.
+    """
+    if os.path.lexists(out) and not force:
+        raise taken(out)
+    check_replaceable(out, _own_names, "adapted model")
+
+
+def taken(out: Path) -> InputError:
+    """E508: the output exists."""
+    return InputError(f"{out} exists", "--out", fix="give another folder, or --force", code="E508")
+
+
+def _own_names(folder: Path) -> frozenset[str] | None:
+    """The files of an adapted model, damaged or not; None where the config holds no record of it."""
+    try:
+        entry = parse_json(limited_bytes(folder / "config.json", _MAX_CONFIG_BYTES, follow=False))[KEY]
+        recipe = Path(str(entry["recipe"])).name if "grids" in entry and "passes" in entry else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    templates = (file.relative_to(folder).as_posix() for file in folder.glob(EXTRA_TEMPLATES))
+    return None if recipe is None else frozenset((*_OWN, *TOKENIZER_NAMES, recipe, *templates))
 
 
 def recorded_recipe(model: str | Path) -> Path | None:

@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from edgec.exporter.adapt.record import KEY, Record, grid_entry
+from edgec.exporter.adapt.record import KEY, Record, check_free, grid_entry, taken
 from edgec.exporter.adapt.student import Traced
-from edgec.exporter.bundle.atomic import new_folder, typed_os_errors
+from edgec.exporter.bundle.atomic import NameTaken, new_folder, typed_os_errors
 from edgec.exporter.recipes import Recipe
 from edgec.exporter.sources.weight_names import adapted_absence
 from edgec.passes.fake_quantize import Prepared, learned_grids, prepared
@@ -39,35 +39,46 @@ _FLOAT = "float32"
 
 
 def write_result(
-    out: Path, source: ModelSource, learner: Traced, recipe: Recipe, recipe_file: Path, pages: Mapping[str, str]
+    out: Path,
+    source: ModelSource,
+    learner: Traced,
+    recipe: Recipe,
+    recipe_file: Path,
+    pages: Mapping[str, str],
+    force: bool = False,
 ) -> None:
     """Write the folder, whole or not at all.
 
     Args:
-        out: the folder; replaced if it is there.
+        out: the folder.
         source: the model that was adapted.
         learner: its graph after training.
         recipe: as trained.
         recipe_file: the recipe's TOML, which goes along.
         pages: further files by name.
+        force: an adapted model that is there is replaced.
 
     Raises:
-        InputError: E121 or E122, it cannot be written.
+        InputError: E121 or E122, it cannot be written; E123 or E508, it is there.
     """
     from safetensors.torch import save_file
 
+    check_free(out, force)
     grids, entries = stored_grids(learner.program.graph)
     record = _record(learner, recipe, recipe_file.name, entries)
     weights = trained_weights(source, learner, record)
-    with typed_os_errors(out), new_folder(out, replace=out.exists()) as folder:
-        save_file({**weights, **grids}, folder / "model.safetensors", metadata={"format": "pt"})
-        (folder / "config.json").write_text(_config(source, record))
-        if source.generation_config:
-            (folder / "generation_config.json").write_text(json.dumps(source.generation_config, indent=2) + "\n")
-        _copy_tokenizer(source, folder)
-        shutil.copyfile(recipe_file, folder / recipe_file.name)
-        for name, content in pages.items():
-            (folder / name).write_text(content)
+    try:
+        with typed_os_errors(out), new_folder(out, replace=force) as folder:
+            save_file({**weights, **grids}, folder / "model.safetensors", metadata={"format": "pt"})
+            (folder / "config.json").write_text(_config(source, record))
+            if source.generation_config:
+                (folder / "generation_config.json").write_text(json.dumps(source.generation_config, indent=2) + "\n")
+            _copy_tokenizer(source, folder)
+            shutil.copyfile(recipe_file, folder / recipe_file.name)
+            for name, content in pages.items():
+                (folder / name).write_text(content)
+    except NameTaken as error:
+        raise taken(out) from error
 
 
 def stored_grids(graph: GraphModule) -> tuple[dict[str, Tensor], dict[str, dict[str, Any]]]:

@@ -104,7 +104,7 @@ def _manifest(
 ) -> Manifest:
     facts = compiled.facts
     manifest = Manifest(
-        name=name,
+        name=_utf8(name),
         model=_model(request),
         target=request.target.name,
         recipe=request.recipe.to_json(),
@@ -128,8 +128,8 @@ def _manifest(
 def _model(request: Request) -> ModelInfo:
     source, decoder = request.source, request.source.kind == "decoder"
     return ModelInfo(
-        name=source.name,
-        source=source.source,
+        name=_utf8(source.name),
+        source=_utf8(source.source),
         revision=source.revision,
         family=str(source.config.get("model_type", "module")),
         task=source.task or "module",
@@ -139,6 +139,11 @@ def _model(request: Request) -> ModelInfo:
         vocab_size=request.spec.vocab_size if decoder else None,
         trained=source.trained,
     )
+
+
+def _utf8(text: str) -> str:
+    """A name or path as the manifest can hold it: bytes that are not UTF-8 are written as escapes."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _parameters(source: ModelSource) -> int:

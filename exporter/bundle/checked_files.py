@@ -37,7 +37,7 @@ def file_sha256(path: Path) -> str:
 def list_files(folder: Path, skip: Iterable[str] = ()) -> list[FileInfo]:
     """Every file below ``folder`` with size and sha256, sorted by path."""
     names = sorted(
-        name for name, entry in _walk(folder) if entry.is_file(follow_symlinks=False) and name not in set(skip)
+        name for name, entry in walk(folder) if entry.is_file(follow_symlinks=False) and name not in set(skip)
     )
     return [
         FileInfo(path=name, bytes=(folder / name).stat().st_size, sha256=file_sha256(folder / name)) for name in names
@@ -69,21 +69,22 @@ def first_difference(
     """
     listed = list(files)
     checks = (
-        _bad_paths(listed, set(skip)),
+        bad_paths([file.path for file in listed], skip),
         _unlisted(folder, {file.path for file in listed} | set(skip)),
         _bad_files(folder, listed, contents),
     )
     return next((difference for check in checks for difference in check), None)
 
 
-def _bad_paths(files: list[FileInfo], reserved: set[str]) -> Iterator[Difference]:
+def bad_paths(names: Iterable[str], reserved: Iterable[str] = ()) -> Iterator[Difference]:
+    """Listed paths that are not plain relative ones, that come twice, or that are reserved."""
     seen = {name.casefold() for name in reserved}
-    for file in files:
-        if why := path_fault(file.path):
-            yield Difference("path", file.path, why)
-        if file.path.casefold() in seen:
-            yield Difference("path", file.path, "the name is listed twice or reserved")
-        seen.add(file.path.casefold())
+    for name in names:
+        if why := path_fault(name):
+            yield Difference("path", name, why)
+        if name.casefold() in seen:
+            yield Difference("path", name, "the name is listed twice or reserved")
+        seen.add(name.casefold())
 
 
 def path_fault(path: str) -> str | None:
@@ -100,7 +101,7 @@ def path_fault(path: str) -> str | None:
 
 def _unlisted(folder: Path, listed: set[str]) -> Iterator[Difference]:
     folders = {parent.as_posix() for name in listed for parent in PurePosixPath(name).parents}
-    for name, entry in _walk(folder):
+    for name, entry in walk(folder):
         known = folders if entry.is_dir(follow_symlinks=False) else listed
         if name not in known:
             yield Difference("unlisted", name, "nothing says what it is")
@@ -121,7 +122,7 @@ def _bad_files(folder: Path, files: list[FileInfo], contents: bool) -> Iterator[
             yield Difference("content", file.path, "its sha256 is not the listed one")
 
 
-def _walk(folder: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
+def walk(folder: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
     """Every entry below ``folder`` by its relative path; links are listed, never entered."""
     pending = [""]
     while pending:

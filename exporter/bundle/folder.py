@@ -10,19 +10,21 @@ import hashlib
 import io
 import json
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from pydantic import ValidationError
 
 from edgec.errors import InputError
 from edgec.exporter.bundle.atomic import NameTaken, existing_parent, free_bytes, new_folder, typed_os_errors
-from edgec.exporter.bundle.checked_files import copy_hashed, first_difference, path_fault, refuse_if
+from edgec.exporter.bundle.checked_files import bad_paths, copy_hashed, first_difference, path_fault, refuse_if
+from edgec.exporter.bundle.limited_json import first_fault, limited_bytes, parse_json
 from edgec.exporter.bundle.manifest import SCHEMA_VERSION, FileInfo, Manifest
+from edgec.exporter.bundle.replaceable import check_replaceable, listed_names
 
 MANIFEST = "manifest.json"
 REPORT = "report.html"
@@ -80,8 +82,8 @@ def check_output(path: Path, force: bool, needed_bytes: int = 0) -> None:
         needed_bytes: an estimate of the bundle's size in bytes; old and new exist side by side for a moment.
 
     Raises:
-        InputError: E120 it exists, E121 unwritable, E122 too little space, E123 ``force`` would delete something that
-            is no bundle.
+        InputError: E120 it exists, E121 unwritable, E122 too little space, E123 ``force`` would delete something else
+            than a bundle, or a file that no bundle lists.
     """
     _check_existing(path, force)
     _check_writable(existing_parent(path))
@@ -97,18 +99,15 @@ def check_output(path: Path, force: bool, needed_bytes: int = 0) -> None:
 
 
 def _check_existing(path: Path, force: bool) -> None:
-    if not os.path.lexists(path):
-        return
-    if not force:
+    if os.path.lexists(path) and not force:
         raise _exists(path)
-    if path.is_symlink() or not (path / MANIFEST).is_file():
-        raise InputError(
-            "The output exists and is not a bundle, so --force does not delete it.",
-            where=str(path),
-            why=f"there is no {MANIFEST} in it",
-            fix="remove it yourself, or name another --out",
-            code="E123",
-        )
+    check_replaceable(path, _own_names, "bundle")
+
+
+def _own_names(folder: Path) -> frozenset[str] | None:
+    """The files of a bundle, damaged or not, by its manifest; None where there is no manifest of edgec's."""
+    names = listed_names(folder / MANIFEST, _MAX_MANIFEST_BYTES)
+    return None if names is None else names | {MANIFEST}
 
 
 def _exists(path: Path) -> InputError:
@@ -208,10 +207,6 @@ def open_bundle(path: Path, check_files: bool = True) -> Bundle:
     with _unreadable_as_error(path):
         difference = first_difference(path, manifest.files, skip=(MANIFEST,), contents=check_files)
     refuse_if(difference, path, _CODES, _EXPORT_AGAIN)
-    if not any(
-        file.path == manifest.artifact or file.path.startswith(f"{manifest.artifact}/") for file in manifest.files
-    ):
-        raise _refusal("The bundle holds no artifact.", path, f"{manifest.artifact!r} is not listed", "E134")
     return Bundle(path, manifest, check_files)
 
 
@@ -219,23 +214,39 @@ def read_manifest(path: Path) -> Manifest:
     """Read a bundle's manifest and check everything about it that needs no other file.
 
     Raises:
-        InputError: E130 no bundle, E131 unreadable or not canonical, E132 wrong digest, E133 another schema version.
+        InputError: E130 no bundle, E131 unreadable or not canonical, E132 wrong digest, E133 another schema version,
+            E134 a part that is not listed, E137 a path that leaves the bundle.
     """
-    with _unreadable_as_error(path):
-        raw = _manifest_bytes(path)
+    raw = _manifest_bytes(path)
     try:
-        fields = json.loads(raw.decode(), parse_constant=_no_constant)
+        fields = parse_json(raw)
         _check_schema_version(fields, path)
         manifest = Manifest.model_validate(fields)
         canonical = canonical_json(manifest)
+    except ValidationError as error:
+        raise _refusal("The manifest cannot be read.", path / MANIFEST, first_fault(error), "E131") from error
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
-        raise _refusal("The manifest cannot be read.", path / MANIFEST, _first_fault(error), "E131") from error
+        raise _refusal("The manifest cannot be read.", path / MANIFEST, str(error)[:200], "E131") from error
     if canonical != raw:
         why = "it is not the canonical text of what it says, so somebody or something changed it"
         raise _refusal("The manifest was altered.", path / MANIFEST, why, "E131")
     if manifest_digest(manifest) != manifest.digest:
         raise _refusal("The manifest was altered.", path / MANIFEST, "its sha256 is not its digest", "E132")
+    _check_paths(manifest, path)
     return manifest
+
+
+def _check_paths(manifest: Manifest, path: Path) -> None:
+    """Refuse every path that leaves the bundle, and every part that the list of files lacks."""
+    listed = [file.path for file in manifest.files]
+    parts = [manifest.prefix.text, manifest.prefix.state] if manifest.prefix else []
+    named = (bad_paths([name]) for name in (manifest.artifact, *parts))
+    fault = next(chain(*named, bad_paths(listed, (MANIFEST,))), None)
+    refuse_if(fault, path, _CODES, "do not trust this bundle; export the model again")
+    in_folder = manifest.format != "pte" and any(name.startswith(f"{manifest.artifact}/") for name in listed)
+    missing = {*parts, *(() if in_folder else (manifest.artifact,))}.difference(listed)
+    for name in sorted(missing):
+        raise _refusal("The bundle lacks a file.", path, f"{name!r} is not listed", "E134")
 
 
 @contextmanager
@@ -247,18 +258,14 @@ def _unreadable_as_error(path: Path) -> Iterator[None]:
 
 
 def _manifest_bytes(path: Path) -> bytes:
-    if not path.is_dir() or not os.path.lexists(path / MANIFEST):
-        why = f"it is no folder with a {MANIFEST}"
-        raise InputError("This is no bundle.", str(path), why, "give the path of a NAME.edgec folder", "E130")
-    status = (path / MANIFEST).lstat()
-    if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_MANIFEST_BYTES:
-        why = f"it is no plain file of at most {_MAX_MANIFEST_BYTES >> 20} MiB"
-        raise _refusal("The manifest cannot be read.", path / MANIFEST, why, "E131")
-    return (path / MANIFEST).read_bytes()
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    with _unreadable_as_error(path):
+        if not path.is_dir() or not os.path.lexists(path / MANIFEST):
+            why = f"it is no folder with a {MANIFEST}"
+            raise InputError("This is no bundle.", str(path), why, "give the path of a NAME.edgec folder", "E130")
+        try:
+            return limited_bytes(path / MANIFEST, _MAX_MANIFEST_BYTES, follow=False)
+        except ValueError as error:
+            raise _refusal("The manifest cannot be read.", path / MANIFEST, str(error), "E131") from error
 
 
 def _check_schema_version(fields: object, path: Path) -> None:
@@ -275,13 +282,6 @@ def _check_schema_version(fields: object, path: Path) -> None:
         fix="upgrade edgec here (pip install -U edgec)" if newer else "export the model again with this edgec",
         code="E133",
     )
-
-
-def _first_fault(error: Exception) -> str:
-    if not isinstance(error, ValidationError):
-        return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
-    fault = error.errors(include_input=False, include_url=False)[0]
-    return f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"[:200]
 
 
 def _refusal(what: str, where: Path, why: str, code: str) -> InputError:

@@ -8,17 +8,20 @@ logits were closer than the tolerance.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, ValidationError
+from pydantic import Field, model_validator
 
-from edgec.errors import InputError
+from edgec.exporter.bundle.chat_template import rendered
+from edgec.exporter.bundle.encoding import decoded, token_ids
 from edgec.exporter.bundle.golden_texts import CHAT, TEXTS
-from edgec.exporter.bundle.manifest import Part
+from edgec.exporter.bundle.limited_json import JsonKind, read_model
+from edgec.exporter.bundle.part import Count, Part, Size, TokenId
 
 GOLDEN_VERSION = 1
 TOP = 8
@@ -29,6 +32,10 @@ TOLERANCE, HALF_TOLERANCE = 0.01, 0.03
 # float16 lies from float32 at most (measured), and edgec's interpreter within 0.2 %.
 SIMULATED_SHARE = 0.2
 Floats = NDArray[np.floating[Any]]
+Tolerance = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(gt=0, le=1)]
+_KIND = JsonKind("The golden vectors cannot be read.", "export the model again", "E138", max_bytes=64 << 20)
+MAX_VALUES = 1 << 27
 
 
 class TextVector(Part):
@@ -36,24 +43,29 @@ class TextVector(Part):
 
     label: str
     text: str
-    ids: list[int]
+    ids: list[TokenId]
     round_trip: bool
 
 
 class ChatVector(Part):
     """A conversation as the chat template renders it for an answer."""
 
-    messages: list[dict[str, str]]
+    messages: Annotated[list[dict[str, str]], Field(min_length=1)]
     rendered: str
-    ids: list[int]
+    ids: list[TokenId]
 
 
 class Probe(Part):
     """The largest logits after the token at ``position`` (0 is the first of the prompt), in the logits' own unit."""
 
-    position: int
-    ids: list[int]
+    position: Count
+    ids: Annotated[list[TokenId], Field(min_length=1)]
     logits: list[float]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _same_length("logits", self.logits, self.ids)
+        return self
 
 
 class OutputVector(Part):
@@ -64,12 +76,17 @@ class OutputVector(Part):
     is allowed where an interpreter executes the artifact in place of its own unit, as at the export.
     """
 
-    prompt_ids: list[int]
-    continuation_ids: list[int]
+    prompt_ids: Annotated[list[TokenId], Field(min_length=1)]
+    continuation_ids: Annotated[list[TokenId], Field(min_length=1)]
     margins: list[float]
     probes: list[Probe]
-    tolerance: float
-    simulated_share: float = 1.0
+    tolerance: Tolerance
+    simulated_share: Share = 1.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _same_length("margins", self.margins, self.continuation_ids)
+        return self
 
 
 class FunctionVector(Part):
@@ -79,12 +96,23 @@ class FunctionVector(Part):
     ``tolerances``: of each output, by its own size; ``tolerance`` is the largest of them. ``simulated_share`` as above.
     """
 
-    bounds: dict[str, int]
-    indices: dict[str, list[int]]
+    bounds: dict[str, Size]
+    indices: dict[str, Annotated[list[Count], Field(min_length=1)]]
     values: dict[str, list[float]]
-    tolerance: float
-    tolerances: dict[str, float] = Field(default_factory=dict)
-    simulated_share: float = 1.0
+    tolerance: Tolerance
+    tolerances: dict[str, Tolerance] = Field(default_factory=dict)
+    simulated_share: Share = 1.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name, places in self.indices.items():
+            _same_length(f"values.{name}", self.values.get(name, []), places)
+        return self
+
+
+def _same_length(name: str, found: Sequence[object], wanted: Sequence[object]) -> None:
+    if len(found) != len(wanted):
+        raise ValueError(f"{name} holds {len(found)} values instead of {len(wanted)}")
 
 
 class Golden(Part):
@@ -103,14 +131,8 @@ def text_vectors(tokenizer: Any) -> tuple[TextVector, ...]:
 
 
 def _text_vector(tokenizer: Any, label: str, text: str) -> TextVector:
-    ids = encode(tokenizer, text)
-    back = tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-    return TextVector(label=label, text=text, ids=ids, round_trip=back == text)
-
-
-def encode(tokenizer: Any, text: str) -> list[int]:
-    """Token ids as a prompt gets them."""
-    return [int(token) for token in tokenizer(text)["input_ids"]]
+    ids = token_ids(tokenizer, text)
+    return TextVector(label=label, text=text, ids=ids, round_trip=decoded(tokenizer, ids) == text)
 
 
 def chat_vector(tokenizer: Any) -> ChatVector | None:
@@ -118,14 +140,8 @@ def chat_vector(tokenizer: Any) -> ChatVector | None:
     if not getattr(tokenizer, "chat_template", None):
         return None
     messages = [dict(message) for message in CHAT]
-    rendered = render(tokenizer, messages)
-    ids = tokenizer(rendered, add_special_tokens=False)["input_ids"]
-    return ChatVector(messages=messages, rendered=rendered, ids=[int(token) for token in ids])
-
-
-def render(tokenizer: Any, messages: Sequence[Mapping[str, str]]) -> str:
-    """A conversation as text, ready for an answer."""
-    return str(tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=True))
+    text = rendered(tokenizer, messages)
+    return ChatVector(messages=messages, rendered=text, ids=token_ids(tokenizer, text, special=False))
 
 
 def output_vector(
@@ -201,8 +217,13 @@ def probe_values(shape: Sequence[int], dtype: str, bound: int = 0) -> NDArray[An
         shape: of the input.
         dtype: numpy's name; floats are scaled to [-1, 1), integers taken modulo ``bound``.
         bound: number of allowed integer values; 0 allows only 0.
+
+    Raises:
+        ValueError: there would be more than `MAX_VALUES`, or numpy has no such dtype.
     """
-    count = int(np.prod(shape, dtype=np.int64))
+    count = math.prod(shape)
+    if count > MAX_VALUES:
+        raise ValueError(f"an input of {count:,} values is beyond {MAX_VALUES:,}")
     raw = (np.arange(count, dtype=np.uint64) * np.uint64(2654435761) + np.uint64(12345)) % np.uint64(1 << 32)
     if np.issubdtype(np.dtype(dtype), np.floating):
         return np.asarray(raw / float(1 << 31) - 1.0).astype(dtype).reshape(shape)
@@ -220,14 +241,8 @@ def read_golden(path: Path) -> Golden:
     Raises:
         InputError: E138, it cannot be read or has another version.
     """
-    try:
-        golden = Golden.model_validate_json(path.read_bytes())
-    except (OSError, ValidationError) as error:
-        raise _unreadable(path, str(error)[:200]) from error
+    golden = read_model(path, Golden, _KIND)
     if golden.golden_version != GOLDEN_VERSION:
-        raise _unreadable(path, f"it has version {golden.golden_version}, this edgec reads {GOLDEN_VERSION}")
+        why = f"it has version {golden.golden_version}, this edgec reads {GOLDEN_VERSION}"
+        raise _KIND.refusal(path, why)
     return golden
-
-
-def _unreadable(path: Path, why: str) -> InputError:
-    return InputError("The golden vectors cannot be read.", str(path), why, "export the model again", "E138")

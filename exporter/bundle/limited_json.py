@@ -75,14 +75,14 @@ def read_model(path: Path, model: type[ModelT], kind: JsonKind) -> ModelT:
         raise kind.refusal(path, first_fault(error)) from error
 
 
-def limited_bytes(path: Path, max_bytes: int) -> bytes:
-    """The content of a plain file; links are followed.
+def limited_bytes(path: Path, max_bytes: int, follow: bool = True) -> bytes:
+    """The content of a plain file; ``follow``: a link to one counts as one.
 
     Raises:
         OSError: it cannot be read.
         ValueError: it is no plain file, or larger than ``max_bytes``.
     """
-    status = path.stat()
+    status = path.stat(follow_symlinks=follow)
     if not stat.S_ISREG(status.st_mode):
         raise ValueError("it is no plain file")
     with open(path, "rb") as file:
@@ -132,4 +132,5 @@ def _numbers(value: Any) -> Iterator[int | float]:
 def first_fault(error: ValidationError) -> str:
     """The first thing that a model refuses, with its place."""
     fault = error.errors(include_input=False, include_url=False)[0]
-    return f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}"[:_MAX_WHY]
+    place = ".".join(str(part) for part in fault["loc"])
+    return (f"{place}: {fault['msg']}" if place else fault["msg"])[:_MAX_WHY]

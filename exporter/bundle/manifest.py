@@ -6,17 +6,13 @@ one part that may differ between two exports of the same input with the same fla
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field, model_validator
+
+from edgec.exporter.bundle.part import Count, Dtype, Part, Sha256, Size
 
 SCHEMA_VERSION = 3
-
-
-class Part(BaseModel):
-    """Base of all parts: immutable, and unknown fields are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
 
 
 class ModelInfo(Part):
@@ -28,9 +24,9 @@ class ModelInfo(Part):
     family: str
     task: str = "text-generation"
     licence: str | None = None
-    parameters: int
-    layers: int | None = None
-    vocab_size: int | None = None
+    parameters: Count
+    layers: Size | None = None
+    vocab_size: Size | None = None
     trained: bool = True
 
 
@@ -38,8 +34,8 @@ class TensorInfo(Part):
     """One input or output; a string dimension names a dynamic size given in ``MethodInfo.dynamic``."""
 
     name: str
-    dtype: str
-    shape: list[int | str]
+    dtype: Dtype
+    shape: list[Count | str]
 
 
 class MethodInfo(Part):
@@ -48,7 +44,7 @@ class MethodInfo(Part):
     name: str
     inputs: list[TensorInfo]
     outputs: list[TensorInfo]
-    dynamic: dict[str, tuple[int, int]] = {}
+    dynamic: dict[str, tuple[Count, Count]] = Field(default={})
 
 
 class StateInfo(Part):
@@ -58,16 +54,16 @@ class StateInfo(Part):
     """
 
     name: str
-    layer: int
+    layer: Count
     role: str
-    dtype: str
-    shape: list[int]
+    dtype: Dtype
+    shape: list[Size]
     layout: Literal["full", "ring"]
-    slots: int
-    window: int | None = None
-    sink_tokens: int = 0
-    bytes: int
-    offset: int | None = None
+    slots: Size
+    window: Size | None = None
+    sink_tokens: Count = 0
+    bytes: Count
+    offset: Count | None = None
 
 
 class PrefixInfo(Part):
@@ -78,8 +74,8 @@ class PrefixInfo(Part):
     """
 
     form: Literal["chat", "text"]
-    tokens: int
-    bytes: int
+    tokens: Count
+    bytes: Count
     text: str
     state: str
     fingerprint: str
@@ -90,7 +86,7 @@ class PassInfo(Part):
 
     name: str
     effect: Literal["exact", "approximate", "semantic"]
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = Field(default={})
     nodes_before: int
     nodes_after: int
     bytes_before: int
@@ -100,9 +96,9 @@ class PassInfo(Part):
 class Limits(Part):
     """What a caller must keep to: ``prefill_chunk`` tokens and ``logit_rows`` positions with logits per call."""
 
-    context: int
-    prefill_chunk: int
-    logit_rows: int
+    context: Size
+    prefill_chunk: Size
+    logit_rows: Size
 
 
 class Rung(Part):
@@ -169,7 +165,7 @@ class DeviceCheck(Part):
     status: Literal["passed", "failed", "not run"]
     machine: str = ""
     note: str = ""
-    placement: list[Placement] = []
+    placement: list[Placement] = Field(default=[])
 
 
 class LintFinding(Part):
@@ -210,7 +206,7 @@ class Ledger(Part):
     weight_bytes: int
     program_bytes: int
     rows: list[LedgerRow]
-    overhead_reasons: list[str] = []
+    overhead_reasons: list[str] = Field(default=[])
 
 
 class Runtime(Part):
@@ -226,8 +222,8 @@ class FileInfo(Part):
     """A file of the bundle, relative to its folder, with forward slashes."""
 
     path: str
-    bytes: int
-    sha256: str
+    bytes: Count
+    sha256: Sha256
 
 
 class TradeOffPoint(Part):
@@ -259,9 +255,9 @@ class Build(Part):
     """The only part that may differ between two otherwise identical exports."""
 
     created: str
-    seconds: dict[str, float] = {}
+    seconds: dict[str, float] = Field(default={})
     peak_bytes: int | None = None
-    host: dict[str, str] = {}
+    host: dict[str, str] = Field(default={})
 
 
 class Manifest(Part):
@@ -279,13 +275,13 @@ class Manifest(Part):
     recipe: dict[str, Any]
     passes: list[PassInfo]
     methods: list[MethodInfo]
-    states: list[StateInfo] = []
+    states: list[StateInfo] = Field(default=[])
     limits: Limits | None = None
     prefix: PrefixInfo | None = None
     parity: list[Rung]
     delegation: Delegation | None = None
-    device_checks: list[DeviceCheck] = []
-    lint: list[LintFinding] = []
+    device_checks: list[DeviceCheck] = Field(default=[])
+    lint: list[LintFinding] = Field(default=[])
     bit_search: BitSearch | None = None
     ledger: Ledger | None = None
     runtime: Runtime
@@ -295,3 +291,9 @@ class Manifest(Part):
     build: Build
     excluded_from_identity: list[str] = Field(default=["build", "digest", "files[report.html]"])
     digest: str = ""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.prefix is not None and self.limits is None:
+            raise ValueError("only a decoder, which has limits, has a prefix")
+        return self

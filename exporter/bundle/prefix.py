@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edgec.errors import InputError
-from edgec.exporter.bundle.golden import encode
+from edgec.exporter.bundle.chat_template import rendered
+from edgec.exporter.bundle.encoding import token_ids
+from edgec.exporter.bundle.folder import Bundle
+from edgec.exporter.bundle.limited_json import limited_bytes
 from edgec.exporter.bundle.manifest import PrefixInfo
-from edgec.runtime_py.chat import chat_tokens
 
 STATE, TEXT = "prefix/state.safetensors", "prefix/system_prompt.txt"
 # Questions that begin unlike one another: a tokenizer may join the end of the prompt with any of them.
 _TAILS = ("The", " the", "1", "\n\nWhat", "é", "?", "請")
+_MAX_TEXT_BYTES = 1 << 20
 Files = dict[str, bytes | Path]
 
 
@@ -49,13 +52,13 @@ def read_system_prompt(path: Path, tokenizer: Any) -> SystemPrompt:
     if tokenizer is None:
         raise _unusable(path, "the model has no tokenizer, or is no decoder")
     if not getattr(tokenizer, "chat_template", None):
-        return SystemPrompt(text, "text", _common([encode(tokenizer, text + tail) for tail in _TAILS]))
+        return SystemPrompt(text, "text", _common([token_ids(tokenizer, text + tail) for tail in _TAILS]))
     system = {"role": "system", "content": text}
     turns = [{"role": "user", "content": tail} for tail in _TAILS]
-    with_system = [chat_tokens(tokenizer, [system, turn]) for turn in turns]
-    if with_system[0] == chat_tokens(tokenizer, turns[:1]):
+    with_system = [rendered(tokenizer, [system, turn]) for turn in turns]
+    if with_system[0] == rendered(tokenizer, turns[:1]):
         raise _unusable(path, "the chat template of this model leaves system messages out")
-    return SystemPrompt(text, "chat", _common(with_system))
+    return SystemPrompt(text, "chat", _common([token_ids(tokenizer, each, special=False) for each in with_system]))
 
 
 def prefix_info(prompt: SystemPrompt, state_bytes: int, fingerprint: str) -> PrefixInfo:
@@ -75,11 +78,28 @@ def prefix_files(prompt: SystemPrompt, state: Path) -> Files:
     return {TEXT: prompt.text.encode(), STATE: state}
 
 
+def prefix_text(bundle: Bundle) -> str | None:
+    """The system prompt that a bundle ships, or None.
+
+    Raises:
+        InputError: E142, it is no UTF-8 text of at most 1 MiB.
+    """
+    info = bundle.manifest.prefix
+    if info is None:
+        return None
+    try:
+        return limited_bytes(bundle.path / info.text, _MAX_TEXT_BYTES).decode()
+    except (OSError, ValueError) as cause:
+        fix = "copy the bundle again, or export it again with --system-prompt"
+        what = "The bundle's system prompt cannot be read."
+        raise InputError(what, str(bundle.path / info.text), str(cause)[:200], fix, "E142") from cause
+
+
 def _text(path: Path) -> str:
     try:
         # A file ends with a newline, a message does not.
-        text = path.read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as cause:
+        text = limited_bytes(path, _MAX_TEXT_BYTES).decode().rstrip("\r\n")
+    except (OSError, ValueError) as cause:
         raise _unusable(path, str(cause)) from cause
     if not text.strip():
         raise _unusable(path, "it is empty")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from edgec.devices.targets import Target, all_targets, load_target
 from edgec.errors import InputError
 from edgec.exporter.bundle.folder import MANIFEST, REPORT, Bundle
+from edgec.exporter.bundle.generation_config import GenerationConfig, read_generation_config
 from edgec.exporter.bundle.golden import read_golden
+from edgec.exporter.bundle.limited_json import JsonKind, read_object
 from edgec.exporter.bundle.manifest import FileInfo, Manifest
+from edgec.exporter.bundle.prefix import prefix_text
+from edgec.exporter.bundle.tokenizer_json import read_tokenizer_json
 
+_KIND = JsonKind("A file of the bundle cannot be used.", "export the model again", "E463", max_bytes=512 << 20)
 ASSET_PACK_BYTES = 150_000_000
 """Above this many bytes a bundle is no resource of an app but an asset pack that the system downloads."""
 
@@ -62,7 +65,8 @@ class AppFacts:
     @property
     def vocabulary(self) -> int:
         """Logits per position: the model's, else those of the first method's outputs together."""
-        logits = (tensor for tensor in self.manifest.methods[0].outputs if tensor.name.startswith("logits"))
+        outputs = (tensor for method in self.manifest.methods[:1] for tensor in method.outputs)
+        logits = (tensor for tensor in outputs if tensor.name.startswith("logits"))
         return self.manifest.model.vocab_size or sum(int(tensor.shape[-1]) for tensor in logits)
 
     @property
@@ -134,41 +138,23 @@ def _texts(bundle: Bundle) -> TextFacts:
             fix="export it from a folder that holds tokenizer.json",
             code="E462",
         )
-    config = _json(bundle.generation_config_path)
+    config = read_generation_config(bundle.generation_config_path, _KIND)
     prefix = bundle.manifest.prefix
     return TextFacts(
         stop_tokens=_stop_tokens(config, bundle.tokenizer_dir),
-        repetition_penalty=float(config.get("repetition_penalty") or 1.0),
-        system_prompt=(bundle.path / prefix.text).read_text(encoding="utf-8") if prefix else None,
+        repetition_penalty=config.repetition_penalty or 1.0,
+        system_prompt=prefix_text(bundle),
         system_prompt_form=prefix.form if prefix else None,
         chat_template=read_golden(bundle.golden_path).chat is not None,
     )
 
 
-def _stop_tokens(config: Mapping[str, Any], tokenizer: Path) -> tuple[int, ...]:
+def _stop_tokens(config: GenerationConfig, tokenizer: Path) -> tuple[int, ...]:
     """Ids that end a text: the generation config's, else the tokenizer's, else none."""
-    ids = config.get("eos_token_id")
-    if isinstance(ids, int):
-        return (ids,)
-    if ids:
-        return tuple(int(token) for token in ids)
-    eos = _json(tokenizer / "tokenizer_config.json").get("eos_token")
+    if config.stop_tokens:
+        return config.stop_tokens
+    own, words = tokenizer / "tokenizer_config.json", tokenizer / "tokenizer.json"
+    eos = read_object(own, _KIND).get("eos_token") if own.is_file() else None
     content = eos.get("content") if isinstance(eos, dict) else eos
-    added = _json(tokenizer / "tokenizer.json").get("added_tokens") or []
-    return tuple(int(token["id"]) for token in added if token.get("content") == content)
-
-
-def _json(path: Path | None) -> Mapping[str, Any]:
-    if path is None or not path.is_file():
-        return {}
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(
-            "a file of the bundle cannot be read",
-            where=str(path),
-            why=str(error)[:200],
-            fix="export the model again",
-            code="E463",
-        ) from error
-    return found if isinstance(found, dict) else {}
+    added = read_tokenizer_json(words, _KIND).added_tokens if words.is_file() else []
+    return tuple(token.id for token in added if token.content == content)

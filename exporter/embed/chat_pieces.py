@@ -6,12 +6,16 @@ a Jinja engine can render conversations exactly; where it does not, there are no
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
+
+from edgec.errors import ToolError
+from edgec.exporter.bundle.chat_template import rendered
+from edgec.exporter.bundle.tokenizer_folder import has_template, open_tokenizer
 
 Message = Mapping[str, str]
 Render = Callable[[Sequence[Message], bool], str]
@@ -51,25 +55,7 @@ class ChatPieces:
 
 def chat_pieces(tokenizer_folder: Path) -> ChatPieces | None:
     """The pieces of a tokenizer's chat template; None without a template, or where it is not made of such pieces."""
-    template = _template(tokenizer_folder)
-    if template is None:
-        return None
-    from transformers import PreTrainedTokenizerFast
-
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(tokenizer_folder, local_files_only=True)
-    return pieces_of(
-        lambda messages, answer: str(
-            tokenizer.apply_chat_template(list(messages), tokenize=False, add_generation_prompt=answer)
-        )
-    )
-
-
-def _template(folder: Path) -> str | None:
-    if (folder / "chat_template.jinja").is_file():
-        return (folder / "chat_template.jinja").read_text(encoding="utf-8")
-    config = folder / "tokenizer_config.json"
-    found = json.loads(config.read_text(encoding="utf-8")).get("chat_template") if config.is_file() else None
-    return found if isinstance(found, str) else None
+    return pieces_of(partial(rendered, open_tokenizer(tokenizer_folder))) if has_template(tokenizer_folder) else None
 
 
 def pieces_of(render: Render) -> ChatPieces | None:
@@ -80,6 +66,8 @@ def pieces_of(render: Render) -> ChatPieces | None:
     """
     try:
         found = _found(render)
+    except ToolError:
+        raise
     except Exception:  # a template is somebody's program: whatever it raises, it has no pieces
         return None
     return found if found is not None and _holds(found, render) else None

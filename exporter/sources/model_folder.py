@@ -7,25 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from edgec.exporter.bundle.limited_json import JsonKind, read_object
+from edgec.exporter.bundle.tokenizer_folder import EXTRA_TEMPLATES, TOKENIZER_NAMES
 
 CONFIG = "config.json"
 GENERATION_CONFIG = "generation_config.json"
-_TOKENIZER_NAMES = (
-    "tokenizer.json",
-    "tokenizer.model",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
-    "vocab.txt",
-    "spiece.model",
-    "sentencepiece.bpe.model",
-    "tekken.json",
-    "chat_template.jinja",
-    "chat_template.json",
-)
-_EXTRA_TEMPLATES = "additional_chat_templates/*.jinja"
 # Phrases that open well-known licences, the more specific ones first.
 _LICENCES = (
     ("LLAMA 3.3 COMMUNITY", "llama3.3"),
@@ -104,8 +89,8 @@ def read_json(file: Path) -> dict[str, Any]:
 
 def tokenizer_files(path: Path) -> tuple[Path, ...]:
     """The tokenizer's files that are present, chat templates included."""
-    named = [path / name for name in _TOKENIZER_NAMES if (path / name).is_file()]
-    return (*named, *sorted(path.glob(_EXTRA_TEMPLATES)))
+    named = [path / name for name in TOKENIZER_NAMES if (path / name).is_file()]
+    return (*named, *sorted(path.glob(EXTRA_TEMPLATES)))
 
 
 def find_licence(path: Path) -> str | None:

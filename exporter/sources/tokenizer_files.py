@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from edgec.errors import InputError
+from edgec.exporter.bundle.tokenizer_folder import untrusted_tokenizer
 from edgec.exporter.sources.model_folder import tokenizer_files
 
 
@@ -19,12 +20,14 @@ def load_tokenizer(folder: Path, *, trust_remote_code: bool = False) -> Any:
     Raises:
         InputError: E113, there is no tokenizer or its files cannot be read.
     """
-    from transformers import AutoTokenizer
-
     if not tokenizer_files(folder):
         raise _error("The model has no tokenizer.", folder, "none of the known tokenizer files is there")
     try:
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=trust_remote_code)
+        if not trust_remote_code:
+            return untrusted_tokenizer(folder)
+        from transformers import AutoTokenizer
+
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=True)
     except Exception as error:  # tokenizers and transformers raise bare Exceptions on damaged files.
         raise _error("The tokenizer cannot be read.", folder, " ".join(str(error).split())[:300]) from error
 

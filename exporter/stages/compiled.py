@@ -14,12 +14,12 @@ from edgec.exporter.bundle.manifest import (
     Limits,
     LintFinding,
     MethodInfo,
-    Part,
     PassInfo,
     Rung,
     StateInfo,
     TensorInfo,
 )
+from edgec.exporter.bundle.part import Part
 from edgec.exporter.program import Change, Dynamic, Interface, State, TensorType
 
 ARTIFACT = "model.pte"

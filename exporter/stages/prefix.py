@@ -14,7 +14,8 @@ from torch import Tensor
 from edgec.errors import InputError, ToolError
 from edgec.exporter.bundle.checked_files import file_sha256
 from edgec.exporter.bundle.folder import Bundle
-from edgec.exporter.bundle.manifest import FileInfo, Manifest, Part, PrefixInfo, Rung
+from edgec.exporter.bundle.manifest import FileInfo, Manifest, PrefixInfo, Rung
+from edgec.exporter.bundle.part import Part
 from edgec.exporter.bundle.prefix import Files, SystemPrompt, prefix_files, prefix_info
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.ladder import Stage, lowering_rung

@@ -68,7 +68,13 @@ def origin_of(manifest: Manifest) -> Origin:
     """The origin of every state that a bundle's model computes."""
     files = {file.path: file.sha256 for file in manifest.files}
     tokenizer = {path: sha256 for path, sha256 in files.items() if path.startswith("tokenizer/")}
-    return origin(files[manifest.artifact], manifest.recipe, tokenizer, manifest.states)
+    return origin(_artifact(manifest.artifact, files), manifest.recipe, tokenizer, manifest.states)
+
+
+def _artifact(name: str, files: Mapping[str, str]) -> str:
+    """The sha256 of the artifact, or of the list of a folder's files."""
+    inside = {path: sha256 for path, sha256 in files.items() if path.startswith(f"{name}/")}
+    return files[name] if name in files else _digest(inside)
 
 
 def _digest(value: object) -> str:

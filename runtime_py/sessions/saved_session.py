@@ -39,7 +39,7 @@ def place_of(manifest: Manifest) -> Place:
     """What a saved state must belong to, to be restored under this bundle."""
     assert manifest.limits is not None  # a decoder
     states = tuple(manifest.states) if reachable(manifest.states) else ()
-    return Place(origin_of(manifest), states, manifest.limits.context)
+    return Place(origin_of(manifest), states, manifest.limits.context, manifest.model.vocab_size)
 
 
 def save_session(session: Restorable, place: Place, path: Path, messages: Sequence[Message] = ()) -> int:

@@ -14,21 +14,51 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from edgec.errors import InputError
 from edgec.exporter.bundle.atomic import write_file
+from edgec.exporter.bundle.chat_template import checked_messages
+from edgec.exporter.bundle.limited_json import parse_json
 from edgec.exporter.bundle.manifest import StateInfo
+from edgec.exporter.bundle.part import Count
 from edgec.runtime_py.sessions.origin import Origin
 from edgec.runtime_py.sessions.state_arena import Arena, used_bytes, used_slots
 
 _LENGTH_BYTES, _PIECE = 8, 1 << 20
 _HEADER_LIMIT = 64 << 20
 _METADATA, _TOKENS, _CHECKSUM = "__metadata__", "tokens", "checksum"
-_DTYPES = {"float32": "F32", "float16": "F16", "int8": "I8", "uint8": "U8"}
+_DTYPES = {
+    **{"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "bool": "BOOL"},
+    **{f"int{bits}": f"I{bits}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"U{bits}" for bits in (8, 16, 32, 64)},
+}
 Header = dict[str, dict[str, Any]]
+
+
+class _Metadata(BaseModel):
+    """What the file says of itself; safetensors holds texts only."""
+
+    model_config = ConfigDict(strict=True)
+
+    origin: str
+    fingerprint: str
+    high_water: Annotated[str, Field(pattern=r"^\d{1,10}$")]
+    messages: str
+    checksum: str
+
+
+class _Tensor(BaseModel):
+    dtype: str
+    shape: Annotated[list[Count], Field(min_length=1)]
+    data_offsets: tuple[Count, Count]
+
+
+_TENSORS = TypeAdapter(dict[str, _Tensor])
+_ORIGIN = TypeAdapter(dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -48,11 +78,13 @@ class Place:
         origin: of the states this model computes.
         states: where they lie; empty where the runtime keeps them out of reach.
         context: the most tokens a sequence has here.
+        vocab_size: ids are below it; None where nobody knows.
     """
 
     origin: Origin
     states: tuple[StateInfo, ...]
     context: int
+    vocab_size: int | None = None
 
 
 @dataclass(frozen=True)
@@ -137,13 +169,13 @@ def open_session_file(path: Path, place: Place) -> SessionFile:
     with _damage(path), path.open("rb") as file:
         header = _read_header(file)
         metadata = header[_METADATA]
-        unlike = place.origin.differences(json.loads(metadata["origin"]))
+        unlike = place.origin.differences(_ORIGIN.validate_python(parse_json(metadata["origin"].encode())))
     if unlike:
         raise _foreign(path, unlike)
     with _damage(path), path.open("rb") as file:
         data = _LENGTH_BYTES + int.from_bytes(file.read(_LENGTH_BYTES), "little")
         file.seek(data)
-        contents = _contents(file, header, place.context)
+        contents = _contents(file, header, place)
         states = place.states if len(header) > len((_METADATA, _TOKENS)) else ()
         _check_tensors(header, contents, states)
         _check_size(file, data, header)
@@ -188,19 +220,24 @@ def _read_header(file: BinaryIO) -> Header:
     length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
     if length > min(_HEADER_LIMIT, os.fstat(file.fileno()).st_size - _LENGTH_BYTES):
         raise ValueError("its header is longer than the file")
-    header: Header = json.loads(file.read(length))
+    header: Header = parse_json(file.read(length))
+    _Metadata.model_validate(header[_METADATA])
+    _TENSORS.validate_python({name: entry for name, entry in header.items() if name != _METADATA})
     return header
 
 
-def _contents(file: BinaryIO, header: Header, context: int) -> Contents:
+def _contents(file: BinaryIO, header: Header, place: Place) -> Contents:
     """The sequence; ``file`` stands at the first byte of the data."""
     count, high_water = int(header[_TOKENS]["shape"][0]), int(header[_METADATA]["high_water"])
-    if not 0 <= count <= high_water <= context:
-        raise ValueError(f"it holds {count} tokens and has held {high_water}, the context has {context}")
+    if not 0 <= count <= high_water <= place.context:
+        raise ValueError(f"it holds {count} tokens and has held {high_water}, the context has {place.context}")
     tokens = np.frombuffer(file.read(8 * count), dtype="<i8").tolist()
     if len(tokens) != count:
         raise ValueError("it ends early")
-    return Contents(tuple(tokens), high_water, tuple(json.loads(header[_METADATA]["messages"])))
+    if tokens and not 0 <= min(tokens) <= max(tokens) < (place.vocab_size or 1 << 31):
+        raise ValueError(f"it holds ids from {min(tokens)} to {max(tokens)}, the vocabulary has {place.vocab_size}")
+    messages = checked_messages(parse_json(header[_METADATA]["messages"].encode()))
+    return Contents(tuple(tokens), high_water, tuple(messages))
 
 
 def _check_tensors(header: Header, contents: Contents, states: Sequence[StateInfo]) -> None:

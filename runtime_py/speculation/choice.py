@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -72,7 +73,7 @@ def _require_heads(bundle: Bundle) -> None:
 
 
 def _draft_model(session: Session, choice: str | Path | Bundle) -> DraftModel:
-    if isinstance(choice, str | Path) and not Path(choice).exists():
+    if isinstance(choice, str | Path) and not os.path.lexists(os.fspath(choice).replace("\0", "")):
         raise _no_such(str(choice))
     bundle = opened(choice)
     check_same_vocabulary(session.bundle, bundle)

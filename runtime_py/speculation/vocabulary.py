@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from edgec.errors import InputError
+from edgec.exporter.bundle.tokenizer_json import read_tokenizer_json
 
 if TYPE_CHECKING:
     from edgec.exporter.bundle.folder import Bundle
@@ -17,20 +17,15 @@ def vocabulary_fingerprint(bundle: Bundle) -> str | None:
     """Sha256 over the bundle's tokens and their ids; None for a bundle without a tokenizer.
 
     Two files that write the same vocabulary in another order have the same fingerprint.
+
+    Raises:
+        InputError: E158, its tokenizer.json cannot be used.
     """
     file = bundle.tokenizer_dir / "tokenizer.json" if bundle.tokenizer_dir else None
     if file is None or not file.is_file():
         return None
-    content = json.loads(file.read_bytes())
-    ids = _ids(content["model"].get("vocab", {})) | {one["content"]: one["id"] for one in content["added_tokens"]}
+    ids = read_tokenizer_json(file).ids
     return hashlib.sha256(json.dumps(sorted(ids.items())).encode()).hexdigest()
-
-
-def _ids(vocabulary: Mapping[str, int] | list[Any]) -> dict[str, int]:
-    """BPE and WordPiece write a map, Unigram a list of pieces with their scores."""
-    if isinstance(vocabulary, Mapping):
-        return dict(vocabulary)
-    return {piece: index for index, (piece, _) in enumerate(vocabulary)}
 
 
 def check_same_vocabulary(target: Bundle, draft: Bundle) -> None:

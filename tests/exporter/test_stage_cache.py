@@ -198,3 +198,18 @@ def test_a_fingerprint_is_remembered_until_the_file_changes(tmp_path: Path, monk
     assert cache.file_fingerprint(file) == real(file)
     os.utime(file, ns=(1, 1))
     assert cache.file_fingerprint(file) == real(file) and len(hashed) == 5
+
+
+def test_a_folder_that_is_no_entry_is_never_pruned(tmp_path: Path) -> None:
+    cache = StageCache(tmp_path, max_bytes=0)
+    for name in ("mine", "a" * 64):
+        (tmp_path / "stages" / name).mkdir(parents=True)
+        (tmp_path / "stages" / name / "thesis.txt").write_text("ten years of work")
+
+    def write(folder: Path) -> None:
+        (folder / "x").write_bytes(b"x")
+
+    cache.put(stage_key({"n": 1}), write)
+    cache.close()
+    StageCache(tmp_path, max_bytes=0).prune()
+    assert {path.name for path in (tmp_path / "stages").iterdir()} >= {"mine", "a" * 64}

@@ -209,3 +209,12 @@ def test_an_unwritable_output_is_refused_before_measuring(tiny_bundle: Path, tmp
     with pytest.raises(InputError) as caught:
         bench(tiny_bundle, prompt_tokens=4, new_tokens=2, out=tmp_path / "absent" / "b.jsonl", say=said.append)
     assert (caught.value.code, said) == ("E121", [])
+
+
+@pytest.mark.parametrize("name", ["run.jsonl", "run.svg"])
+def test_a_file_that_bench_did_not_write_is_kept(tiny_bundle: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"mine": 1}\n')
+    with pytest.raises(InputError) as caught:
+        bench(tiny_bundle, **SHORT, out=tmp_path / "run.jsonl")
+    assert caught.value.code == "E123" and caught.value.where.endswith(name)
+    assert (tmp_path / name).read_text() == '{"mine": 1}\n'

@@ -49,7 +49,7 @@ uint64_t fnv(const std::string& text) {
 }
 
 int locked(const std::string& path) {
-  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file >= 0 && flock(file, LOCK_EX) != 0) {
     close(file);
     return -1;

@@ -194,7 +194,7 @@ def test_the_checkpoint_knows_its_run(tiny_folder: Path, story: Path, tmp_path: 
         with pytest.raises((Killed, InputError)) as caught:
             adapt(tiny_folder, recipe="4bit", text=[story], out=tmp_path / "a", settings=again, progress=stop)
     assert isinstance(caught.value, InputError) and caught.value.code == "E507"
-    assert module._aside(tmp_path / "a").is_dir()
+    assert module._checkpoint(tmp_path / "a").is_file()
 
 
 def test_the_checkpoint_knows_its_models(tiny_folder: Path, story: Path, tmp_path: Path) -> None:

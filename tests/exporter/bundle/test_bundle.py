@@ -23,7 +23,7 @@ from edgec.exporter.bundle.folder import (
     seal,
     write_bundle,
 )
-from edgec.exporter.bundle.manifest import SCHEMA_VERSION, Build, FileInfo, Manifest
+from edgec.exporter.bundle.manifest import SCHEMA_VERSION, Build, FileInfo, Manifest, PrefixInfo
 from tests.exporter.bundle_samples import FILES, sample_manifest, write_sample
 
 
@@ -238,9 +238,30 @@ def test_a_file_listed_twice_is_refused(tmp_path: Path) -> None:
     _refused(path, "E137")
 
 
-def test_an_artifact_that_is_not_listed_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["model.pt", "tokenizer", "model.pte/model.pte"])
+def test_an_artifact_that_is_not_a_listed_file_is_refused(tmp_path: Path, name: str) -> None:
     path = write_sample(tmp_path)
-    _rewrite(path, read_manifest(path).model_copy(update={"artifact": "../model.pte"}))
+    _rewrite(path, read_manifest(path).model_copy(update={"artifact": name}))
+    _refused(path, "E134")
+
+
+@pytest.mark.parametrize("field", ["artifact", "prefix.text", "prefix.state"])
+@pytest.mark.parametrize("name", ["../secret", "/etc/hostname", "tokenizer/../../secret", "a//b", "", "\0", "C:\\x"])
+def test_no_path_of_a_manifest_leaves_the_bundle(tmp_path: Path, field: str, name: str) -> None:
+    path = write_sample(tmp_path)
+    (tmp_path / "secret").write_text("nobody's business")
+    prefix = PrefixInfo(form="text", tokens=1, bytes=1, text="report.html", state="report.html", fingerprint="0" * 64)
+    own = prefix.model_copy(update={field.removeprefix("prefix."): name})
+    changes = {"artifact": name} if field == "artifact" else {"prefix": own}
+    _rewrite(path, read_manifest(path).model_copy(update=changes))
+    assert repr(name) in _refused(path, "E137").what
+
+
+@pytest.mark.parametrize("field", ["text", "state"])
+def test_a_prefix_that_is_not_listed_is_refused(tmp_path: Path, field: str) -> None:
+    path = write_sample(tmp_path)
+    prefix = PrefixInfo(form="text", tokens=1, bytes=1, text="report.html", state="report.html", fingerprint="0" * 64)
+    _rewrite(path, read_manifest(path).model_copy(update={"prefix": prefix.model_copy(update={field: "absent"})}))
     _refused(path, "E134")
 
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +17,7 @@ from safetensors.numpy import load_file
 from edgec.errors import InputError
 from edgec.exporter.bundle.manifest import StateInfo
 from edgec.runtime_py.sessions.saved_session import load_session, save_session
-from edgec.runtime_py.sessions.session_file import Place
+from edgec.runtime_py.sessions.session_file import Contents, Place, write_session_file
 from tests.runtime_py.fake_arena import CONTEXT, FULL, PADDING, WITH_RING, ArenaStepper, place, state
 
 TOKENS = [5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79]
@@ -181,3 +184,39 @@ def test_a_file_that_changes_behind_our_back_leaves_no_half_restored_session(tmp
     with pytest.raises(InputError, match="E192"):
         restore(session, file, len(TOKENS))
     assert session.cache.tokens == [] and session.cache.continues_at(0)
+
+
+def _resealed(path: Path, tokens: Sequence[int], messages: str) -> None:
+    """A file that is consistent in itself, with other contents."""
+    owner = replace(place(), vocab_size=None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("edgec.runtime_py.sessions.session_file.json.dumps", _with_messages(messages))
+        write_session_file(path, owner, Contents(tuple(tokens), len(tokens)), None)
+
+
+def _with_messages(messages: str) -> Callable[..., str]:
+    plain = json.dumps
+
+    def dumps(value: Any, **options: Any) -> str:
+        return messages if value == () else plain(value, **options)
+
+    return dumps
+
+
+@pytest.mark.parametrize("tokens", [[PADDING + 10_000], [-1], [1 << 40]])
+def test_ids_outside_the_vocabulary_are_refused(tokens: list[int], tmp_path: Path) -> None:
+    _resealed(tmp_path / "s", tokens, "[]")
+    with pytest.raises(InputError) as caught:
+        load_session(ArenaStepper(), replace(place(), vocab_size=500), tmp_path / "s")
+    assert caught.value.code == "E192" and "vocabulary" in caught.value.why
+
+
+@pytest.mark.parametrize(
+    "messages",
+    ["5", "null", "[5]", '[{"role": "user"}]', '[{"role": 1, "content": "x"}]', '{"role": "user"}', "[" * 5000, "{"],
+)
+def test_messages_that_are_none_are_refused(messages: str, tmp_path: Path) -> None:
+    _resealed(tmp_path / "s", [5, 6], messages)
+    with pytest.raises(InputError) as caught:
+        load_session(ArenaStepper(), place(), tmp_path / "s")
+    assert caught.value.code == "E192"

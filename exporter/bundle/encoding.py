@@ -1,0 +1,77 @@
+"""Text to token ids and back by a tokenizer that came from outside: whatever it raises is a typed error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from edgec.errors import InputError
+
+_MARGIN_TOKENS, _CHARACTERS = 256, 8
+"""The end of a text that was cut may read otherwise by some tokens; tokens rarely have more characters than these."""
+
+
+def token_ids(tokenizer: Any, text: str, *, special: bool = True, enough: int | None = None) -> list[int]:
+    """Token ids of a text.
+
+    Args:
+        tokenizer: of transformers.
+        text: to read.
+        special: with the tokenizer's own leading and closing tokens.
+        enough: where the text has more than so many, only as much of its beginning is read as has more than that.
+
+    Raises:
+        InputError: E152, the text is no valid Unicode; E158, the tokenizer cannot read it.
+    """
+    check_unicode(text)
+    if enough is not None:
+        size = _CHARACTERS * (enough + _MARGIN_TOKENS)
+        while size < len(text):
+            ids = _ids(tokenizer, text[:size], special)
+            if len(ids) > enough + _MARGIN_TOKENS:
+                return ids
+            size *= _CHARACTERS
+    return _ids(tokenizer, text, special)
+
+
+def _ids(tokenizer: Any, text: str, special: bool) -> list[int]:
+    try:
+        return [int(token) for token in tokenizer(text, add_special_tokens=special)["input_ids"]]
+    except Exception as cause:  # as its files say: tokenizers raises bare Exceptions, transformers all kinds.
+        raise _unable("encode", cause) from cause
+
+
+def decoded(tokenizer: Any, tokens: Sequence[int]) -> str:
+    """The text of token ids, without special tokens.
+
+    Raises:
+        InputError: E158, the tokenizer cannot say it.
+    """
+    try:
+        return str(tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+    except Exception as cause:  # as above
+        raise _unable("decode", cause) from cause
+
+
+def check_unicode(text: str) -> None:
+    """Refuse text that no tokenizer takes: bytes of a command line that are not UTF-8 arrive as lone surrogates.
+
+    Raises:
+        InputError: E152.
+    """
+    try:
+        text.encode()
+    except (UnicodeEncodeError, AttributeError) as cause:
+        raise InputError(
+            "The prompt is no valid Unicode text.", where="prompt", why=str(cause), fix="give UTF-8 text", code="E152"
+        ) from cause
+
+
+def _unable(verb: str, cause: Exception) -> InputError:
+    return InputError(
+        f"The tokenizer cannot {verb}.",
+        where="tokenizer",
+        why=f"{type(cause).__name__}: {cause}"[:300],
+        fix="export the model again from a folder with a working tokenizer, or pass token ids",
+        code="E158",
+    )
