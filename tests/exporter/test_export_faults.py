@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -158,7 +159,7 @@ def test_two_exports_into_one_output(
 
 def test_two_threads_on_one_model_say_what_each_would_alone(tiny_bundle: Path) -> None:
     prompts = [[5, 6, 7, 8], [90, 80, 70, 60, 50]]
-    options = {"max_new_tokens": 24, "temperature": 0.0, "stop": ()}
+    options: dict[str, Any] = {"max_new_tokens": 24, "temperature": 0.0, "stop": ()}
     alone = [load(tiny_bundle).generate(prompt, **options).tokens for prompt in prompts]
     model = load(tiny_bundle)
     with ThreadPoolExecutor(2) as pool:
