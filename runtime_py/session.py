@@ -91,6 +91,8 @@ class Session:
             np.arange(start, start + len(tokens), dtype=np.int64),
             np.array(rows, dtype=np.int64),
         )
+        self.cache.begin(start, len(tokens))
+        self._heads = None
         logits, *more = self._executor.run(inputs)
         self.cache.write(start, tokens)
         self._heads = ([start + row for row in rows], more[0][0]) if more else None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from edgec.exporter.bundle.folder import open_bundle
 from edgec.exporter.bundle.manifest import MethodInfo, TensorInfo
 from edgec.runtime_py.console import RunOptions, run_bundle
 from edgec.runtime_py.evaluate import evaluate
+from edgec.runtime_py.executor import Executor
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.session import Session
 from tests.runtime_py.tiny_decoder import CHUNK, CONTEXT, ROWS, VOCAB, lower, manifest
@@ -84,6 +86,31 @@ def test_prompt_beyond_the_context_executes_nothing(session: Session) -> None:
     with pytest.raises(InputError, match="E150"):
         session.prefill([4] * (CONTEXT + 1), 0)
     assert session.cache.tokens == [1, 2, 3]
+
+
+class _Interrupted:
+    """Ctrl-C during a native call: Python learns of it when the call has returned and has written the state."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor, self.state = executor, executor.state
+
+    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        self._executor.run(inputs)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("tokens", "start"), [([300, 301, 302], 5), ([300], len(PROMPT)), ([300, 301], 0)])
+def test_an_interrupted_call_leaves_no_false_record(
+    session: Session, monkeypatch: pytest.MonkeyPatch, tokens: list[int], start: int
+) -> None:
+    wanted = session.prefill(PROMPT, 0)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(session, "_executor", _Interrupted(session._executor))
+        session.forward(tokens, start, (0,))
+    assert session.cache.tokens == PROMPT[:start]
+    reused = session.reusable(PROMPT)
+    assert reused == min(start, len(PROMPT) - 1)
+    np.testing.assert_allclose(session.prefill(PROMPT[reused:], reused), wanted, atol=TOLERANCE)
 
 
 def test_threads_are_set_and_checked(tiny_bundle: Path) -> None:
