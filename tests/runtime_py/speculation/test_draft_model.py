@@ -27,15 +27,14 @@ class Interruptible(FakeStepper):
 
 
 @pytest.mark.parametrize("calls", [1, 2, 3])
-def test_an_interrupted_draft_is_made_again_as_if_nothing_had_happened(calls: int) -> None:
+def test_after_an_interrupted_draft_nothing_is_taken_for_fed_that_was_written_over(calls: int) -> None:
     stepper, fresh = Interruptible(sums), FakeStepper(sums)
     one, other = (DraftModel(each, DraftLimits.of(each.limits)) for each in (stepper, fresh))
     for drafter in (one, other):
         drafter.begin(PROMPT, Sampling())
-        drafter.propose(PROMPT, 4)
-    # The text went elsewhere than the draft, so that what was drafted must be written over.
-    history = [*PROMPT, 1, 2]
+        draft = drafter.propose(PROMPT, 4)
+    assert draft is not None
     stepper.after = len(stepper.calls) + calls
     with pytest.raises(KeyboardInterrupt):
-        one.propose(history, 4)
-    assert one.propose(history, 4) == other.propose(history, 4)
+        one.propose([*PROMPT, 1, 2], 4)
+    assert one.propose([*PROMPT, *draft.tokens], 4) == other.propose([*PROMPT, *draft.tokens], 4)
