@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from edgec.errors import InputError
 from edgec.exporter.bundle.manifest import MethodInfo, TensorInfo
 from edgec.runtime_py.executor import engine_for, open_artifact, use_threads
+from edgec.runtime_py.trial import try_first
 
 if TYPE_CHECKING:
     from edgec.exporter.bundle.folder import Bundle
@@ -24,10 +25,12 @@ class Function:
         """Load the artifact.
 
         Raises:
-            InputError: E157, the runtime refuses it.
+            InputError: E157, the runtime refuses it; E313 or E314, its first execution on this machine ended the
+                process that tried it, or did not end.
         """
         self.bundle = bundle
         self.engine = engine_for(bundle)
+        try_first(bundle, self.engine)
         self.threads = use_threads(self.engine, threads)
         self.info = bundle.manifest.methods[0]
         self._executor = open_artifact(bundle, self.engine, self.info.name)

@@ -8,6 +8,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#if defined(__linux__) && defined(__aarch64__)
+#include <elf.h>
+#include <sys/auxv.h>
+#endif
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -37,6 +42,10 @@ std::string cpu_description() {
       found += line.rfind(field, 0) == 0 ? line : "";
     }
   }
+#if defined(__linux__) && defined(__aarch64__)
+  // What XNNPACK is told, which is less than what the CPU has (arm_features.cpp).
+  found += "|" + std::to_string(getauxval(AT_HWCAP)) + "|" + std::to_string(getauxval(AT_HWCAP2));
+#endif
   return found;
 }
 
@@ -49,7 +58,7 @@ uint64_t fnv(const std::string& text) {
 }
 
 int locked(const std::string& path) {
-  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file >= 0 && flock(file, LOCK_EX) != 0) {
     close(file);
     return -1;

@@ -8,6 +8,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
@@ -25,6 +26,7 @@ from edgec.runtime_py.generate import stream_tokens
 from edgec.runtime_py.packed_cache import packed_file
 from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.session import Session, opened
+from edgec.runtime_py.trial import was_executed
 
 PROMPT = [1, *range(30, 70)]
 NEW_TOKENS = 12
@@ -124,6 +126,32 @@ def test_the_runner_stays_on_the_cpus_it_is_given(tiny_bundle: Path) -> None:
     assert loaded["cpus"] == [allowed[-1]] and run_runner(*arguments)[0]["cpus"] == allowed
 
 
+def test_the_runner_makes_a_missing_folder_of_packed_weights(tiny_bundle: Path, tmp_path: Path) -> None:
+    arguments = ("--bundle", tiny_bundle, "--packed", tmp_path / "new" / "packed", "--tokens", "1,2,3")
+    assert [run_runner(*arguments)[0]["packed"] for _ in range(2)] == ["written", "mapped"]
+
+
+MANIFESTS = {
+    "a long name": ('"artifact": "model.pte"', '"artifact": "' + "m" * 3_000_000 + '"'),
+    "a long digest": ('"sha256": "', '"sha256": "' + "0" * 3_000_000),
+    "a path outside": ('"artifact": "model.pte"', '"artifact": "../model.pte"'),
+    "an escaped name": ('"artifact": "model.pte"', '"artifact": "model\\u002epte"'),
+    "a context beyond 64 bits": ('"context": 512', '"context": 99999999999999999999'),
+    "no end": ('"artifact": "model.pte"', '"artifact": "model.pte'),
+}
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_the_runner_refuses_a_manifest_that_makes_no_sense(tiny_bundle: Path, tmp_path: Path, name: str) -> None:
+    text = (tiny_bundle / "manifest.json").read_text()
+    before, after = MANIFESTS[name]
+    assert before in text
+    (tmp_path / "manifest.json").write_text(text.replace(before, after))
+    line = [str(build_runner().runner), "--bundle", str(tmp_path), "--tokens", "1"]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr.startswith("error: ")
+
+
 def _fresh(bundle: Path) -> EngineSession:
     return EngineModel(bundle / "model.pte").session()
 
@@ -142,6 +170,18 @@ def _fresh(bundle: Path) -> EngineSession:
         (("--bundle", "BUNDLE"), "replay 4 1 2 3\n", "a replay's prompt"),
         (("--bundle", "BUNDLE", "--cpus", "99999"), "", "no CPU 99999"),
         (("--bundle", "BUNDLE", "--cpus", "1000"), "", "refused by the system"),
+        (("--bundle", "BUNDLE"), "generate 9223372036854775807 1\n", "more than 2147483647"),
+        (("--bundle", "BUNDLE"), "generate 2147483647 1 2\n", "than any context has"),
+        (("--bundle", "BUNDLE"), "generate 99999999999999999999 1\n", "more than"),
+        (("--bundle", "BUNDLE"), "generate\n", "lacks a number"),
+        (("--bundle", "BUNDLE"), "pause 9223372036854775807\n", "more than"),
+        (("--bundle", "BUNDLE"), "x" * 1_000_000 + "\n", "xxx..."),
+        (("--bundle", "BUNDLE", "--threads", "4294967297"), "", "more than 1024"),
+        (("--bundle", "BUNDLE", "--new-tokens", "-1", "--tokens", "1"), "", "no whole number"),
+        (("--bundle", "BUNDLE", "--tokens", "-1"), "", "no whole number"),
+        (("--bundle", "BUNDLE", "--tokens", "4294967297"), "", "the tokens lie outside"),
+        (("--bundle", "BUNDLE", "--packed", "/proc/nowhere"), "", "cannot be made"),
+        (("--model", "model.pte", "--packed", "/proc/nowhere/model.packed"), "", "cannot be made"),
     ],
 )
 def test_the_runner_refuses(tiny_bundle: Path, arguments: tuple[str, ...], stdin: str, why: str) -> None:
@@ -209,6 +249,32 @@ def test_a_new_thread_pool_keeps_the_sequence(artifact: Path) -> None:
         set_pool_threads(before)
 
 
+def test_the_pool_may_change_at_any_time_while_others_generate(artifact: Path) -> None:
+    models = [EngineModel(artifact), EngineModel(artifact)]
+    sessions = [models[0].session(), models[0].session(), models[1].session()]
+    wanted = greedy(models[0].session(), PROMPT, 4)
+    before, done = set_pool_threads(None), threading.Event()
+    found: list[list[int]] = []
+
+    def generate(session: EngineSession) -> None:
+        while not done.is_set():
+            found.append(greedy(session, PROMPT, 4))
+
+    workers = [threading.Thread(target=generate, args=(session,), daemon=True) for session in sessions]
+    for worker in workers:
+        worker.start()
+    try:
+        for threads in (1, 2, 3) * 20:
+            assert set_pool_threads(threads) == threads
+    finally:
+        done.set()
+        for worker in workers:
+            worker.join(60)
+        set_pool_threads(before)
+    assert not any(worker.is_alive() for worker in workers)
+    assert found and all(tokens == wanted for tokens in found)
+
+
 @pytest.mark.parametrize(
     "arrays",
     [
@@ -217,8 +283,17 @@ def test_a_new_thread_pool_keeps_the_sequence(artifact: Path) -> None:
         [array.astype(np.int32) for array in inputs([1, 2], 0, [0])],
         [np.zeros((1,) * 8, np.int64)] * 3,
         inputs([1] * 500, 0, [0]),
+        inputs([1, 2], 0, [2]),
+        inputs([1, 2], -1, [0]),
+        inputs([-1, 2], 0, [0]),
+        inputs([1 << 40, 2], 0, [0]),
+        [np.array([[1, 2]]), np.array([0]), np.array([0])],
+        [np.array([[]], np.int64), np.array([], np.int64), np.array([0])],
     ],
-    ids=["none", "two", "dtype", "rank", "beyond the bounds"],
+    ids=[
+        *("none", "two", "dtype", "rank", "beyond the bounds", "row", "position", "token below", "token above"),
+        *("another count", "empty"),
+    ],
 )
 def test_inputs_that_do_not_fit_are_refused_and_do_no_harm(artifact: Path, arrays: list[np.ndarray]) -> None:
     session = EngineModel(artifact).session()
@@ -329,7 +404,7 @@ def test_a_packed_file_that_is_not_the_one_written_is_rebuilt(
 def test_without_room_or_permission_weights_are_packed_in_memory(tiny_bundle: Path, tmp_path: Path) -> None:
     tokens = ",".join(map(str, PROMPT))
     full = run_runner("--bundle", tiny_bundle, "--packed", tmp_path, "--tokens", tokens, limit_bytes=8192)
-    nowhere = run_runner("--bundle", tiny_bundle, "--packed", "/proc/nowhere", "--tokens", tokens)
+    nowhere = run_runner("--bundle", tiny_bundle, "--packed", "/proc", "--tokens", tokens)
     wanted = run_runner("--bundle", tiny_bundle, "--packed", tmp_path, "--tokens", tokens)
     assert [rows[0]["packed"] for rows in (full, nowhere, wanted)] == ["in memory", "in memory", "written"]
     assert full[1]["tokens"] == nowhere[1]["tokens"] == wanted[1]["tokens"]
@@ -351,6 +426,10 @@ def test_sessions_of_one_bundle_share_program_weights_and_packed_file(tiny_bundl
     assert first.model is second.model and first.model.info.packed_bytes > 0
     packed = packed_file(artifact_digest(bundle))
     assert packed is not None and packed.is_file()
+
+
+def test_an_export_leaves_the_note_that_its_artifact_was_executed(tiny_bundle: Path) -> None:
+    assert was_executed(artifact_digest(opened(tiny_bundle)), "edgec")
 
 
 SPEAKS = """
