@@ -116,8 +116,9 @@ def test_an_interrupted_call_leaves_no_false_record(
 def test_threads_are_set_and_checked(tiny_bundle: Path) -> None:
     assert Session(tiny_bundle, threads=1).threads == 1
     assert torch.get_num_threads() == 1, "two pools of different sizes make attention spin"
-    with pytest.raises(InputError, match="E156"):
-        Session(tiny_bundle, threads=0)
+    for count in (0, 1025, 1 << 32):
+        with pytest.raises(InputError, match="E156"):
+            Session(tiny_bundle, threads=count)
 
 
 def test_an_artifact_that_is_no_program_is_refused(tmp_path: Path) -> None:

@@ -61,11 +61,15 @@ void check_tensor(const EdgecTensor& tensor, size_t index) {
   refuse_unless(tensor.data != nullptr, name + " has no data");
 }
 
-void check_decoder_call(const EdgecTensor& tokens, const EdgecTensor& positions, const EdgecTensor& rows) {
-  refuse_unless(count_of(tokens) == count_of(positions), "there are not as many positions as tokens");
-  check_range(tokens, INT32_MAX, "the tokens");
-  check_range(positions, INT32_MAX, "the positions");
-  check_range(rows, count_of(tokens), "the rows");
+void check_decoder_call(const EdgecTensor* inputs, const EdgecModelInfo& model) {
+  const int64_t tokens = count_of(inputs[0]), rows = count_of(inputs[2]);
+  refuse_unless(tokens == count_of(inputs[1]), "there are not as many positions as tokens");
+  refuse_unless(
+      tokens <= model.max_tokens && rows <= model.max_rows,
+      "a call takes " + std::to_string(model.max_tokens) + " tokens and " + std::to_string(model.max_rows) + " rows");
+  check_range(inputs[0], INT32_MAX, "the tokens");
+  check_range(inputs[1], INT32_MAX, "the positions");
+  check_range(inputs[2], tokens, "the rows");
 }
 
 bool is_digest(const std::string& text) {

@@ -109,8 +109,8 @@ void Session::run(const EdgecTensor* inputs, size_t count) {
   for (size_t index = 0; index < count; ++index) {
     check_tensor(inputs[index], index);
   }
-  if (model_.is_decoder()) {
-    check_decoder_call(inputs[0], inputs[1], inputs[2]);
+  if (model_.shape().max_tokens > 0) {
+    check_decoder_call(inputs, model_.shape());
   }
   for (size_t index = 0; index < count; ++index) {
     set_input(inputs[index], index);
