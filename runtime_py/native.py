@@ -106,8 +106,8 @@ def set_threads(threads: int | None) -> int:
 
     Torch's own pool, where torch is loaded, gets the same size, also when a method is loaded: the wheel's attention
     kernel runs on both, and where they differ its barrier spins (on 2 busy cores a prefill of 128 tokens took 15 ms
-    with 1 and 1 threads, 10 s with 1 and 2). Methods of edgec's engine follow a new pool, which comes as soon as none of
-    them runs; those loaded by ExecuTorch's binding refuse to run afterwards.
+    with 1 and 1 threads, 10 s with 1 and 2). Methods of edgec's engine follow a new pool, which comes as soon as none
+    of them runs; those loaded by ExecuTorch's binding refuse to run afterwards.
 
     Raises:
         InputError: E156, ``threads`` is below 1 or above 1024.

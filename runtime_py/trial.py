@@ -133,7 +133,9 @@ def _fatal(bundle: Bundle, done: subprocess.CompletedProcess[str]) -> InputError
         "The artifact ended the process that executed it.",
         where=str(bundle.artifact_path),
         why=f"{ended} in a process of its own, so that this one lives on{': ' + said if said else ''}",
-        fix="SIGKILL usually means that memory ran out: close other programs" if memory else "export again; do not use it",
+        fix="SIGKILL usually means that memory ran out: close other programs"
+        if memory
+        else "export again; do not use it",
         code="E313",
     )
 

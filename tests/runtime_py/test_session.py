@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -119,6 +120,27 @@ def test_threads_are_set_and_checked(tiny_bundle: Path) -> None:
     for count in (0, 1025, 1 << 32):
         with pytest.raises(InputError, match="E156"):
             Session(tiny_bundle, threads=count)
+
+
+def test_threads_may_change_while_another_thread_generates(tiny_bundle: Path) -> None:
+    session, before = Session(tiny_bundle, threads=1), Session(tiny_bundle).threads
+    wanted, found, done = session.prefill(PROMPT, 0), [], threading.Event()
+
+    def generate() -> None:
+        while not done.is_set():
+            found.append(session.prefill(PROMPT, 0))
+
+    worker = threading.Thread(target=generate, daemon=True)
+    worker.start()
+    try:
+        for count in (2, 1) * 5:
+            assert edgec.load(tiny_bundle, threads=count).session.threads == count
+    finally:
+        done.set()
+        worker.join(60)
+        Session(tiny_bundle, threads=before)
+    assert not worker.is_alive() and found
+    np.testing.assert_allclose(found, np.stack([wanted] * len(found)), atol=TOLERANCE)
 
 
 def test_an_artifact_that_is_no_program_is_refused(tmp_path: Path) -> None:

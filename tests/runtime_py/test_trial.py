@@ -18,7 +18,11 @@ from edgec.runtime_py.verify import verify
 
 DIGEST = "ab" * 32
 # In place of the worker: it dies as a kernel does that reads where nothing is.
-DEADLY = "import os, signal, sys\nprint('a last word', file=sys.stderr, flush=True)\nos.kill(os.getpid(), signal.{how})\n"
+DEADLY = """
+import os, signal, sys
+print("a last word", file=sys.stderr, flush=True)
+os.kill(os.getpid(), signal.{how})
+"""
 
 
 @pytest.fixture
@@ -38,7 +42,9 @@ def deadly(folder: Path, monkeypatch: pytest.MonkeyPatch, how: str = "SIGSEGV") 
 
 
 @pytest.mark.usefixtures("forgotten")
-@pytest.mark.parametrize(("how", "fix"), [("SIGSEGV", "export again"), ("SIGABRT", "export again"), ("SIGKILL", "memory")])
+@pytest.mark.parametrize(
+    ("how", "fix"), [("SIGSEGV", "export again"), ("SIGABRT", "export again"), ("SIGKILL", "memory")]
+)
 def test_a_first_execution_that_dies_is_refused_by_the_signals_name(
     tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, fix: str
 ) -> None:
@@ -105,7 +111,9 @@ def test_a_refused_artifact_is_refused_as_ever_and_not_noted(tiny_bundle: Path, 
     assert not was_executed(artifact_digest(open_bundle(tmp_path / "a.edgec")), "edgec")
 
 
-def test_what_is_only_simulated_is_not_tried(tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_only_simulated_is_not_tried(
+    tiny_bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     deadly(tmp_path, monkeypatch)
     try_first(open_bundle(tiny_bundle), "simulated")
 

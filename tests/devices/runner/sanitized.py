@@ -41,7 +41,11 @@ class Sanitized:
         """``fuzz/NAME.cpp``, with more of the runner's own sources, linked with the engine."""
         made = folder / name
         files = [FUZZ / f"{name}.cpp", *(SOURCES / source for source in sources)]
-        where = [f"-L{self.build.folder}", f"-Wl,-rpath,{self.build.folder}", "-Wl,--unresolved-symbols=ignore-in-shared-libs"]
+        where = [
+            f"-L{self.build.folder}",
+            f"-Wl,-rpath,{self.build.folder}",
+            "-Wl,--unresolved-symbols=ignore-in-shared-libs",
+        ]
         line = [self.compiler, "-std=c++17", *_PLAIN, *self.flags, f"-I{SOURCES}", "-pthread", *files, "-o", made]
         subprocess.run([*line, *where, "-ledgec"], check=True)
         return made

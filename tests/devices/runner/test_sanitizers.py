@@ -65,7 +65,7 @@ def test_manifests_and_command_lines(
 def test_damaged_artifacts(
     memory: Sanitized, tiny_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What ends a process inside ExecuTorch is the trial's to contain; nothing of edgec's own may be the first to fall."""
+    """What ends a process inside ExecuTorch is the trial's to contain; edgec's own code is never the first to fall."""
     program = memory.program("artifacts", tmp_path)
     reports = tmp_path / "report"
     options = f"detect_leaks=0:exitcode=99:allocator_may_return_null=1:log_path={reports}"
@@ -93,11 +93,15 @@ def test_command_lines_and_requests_of_the_whole_runner(
     numbers = ("0", "1", "2", "17", "511", "513", "-1", "2147483647", "9223372036854775807", "1" * 5000, "x", "")
     statuses: Counter[int] = Counter()
     for _ in range(COMMANDS):
-        verb = chance.choice(("generate", "score", "replay", "pause 0\nscore", "sustain 0", "", "\0", "generate generate"))
+        verb = chance.choice(
+            ("generate", "score", "replay", "pause 0\nscore", "sustain 0", "", "\0", "generate generate")
+        )
         request = " ".join([verb, *(chance.choice(numbers) for _ in range(chance.randrange(8)))])
         (tmp_path / "request").write_text(request + "\n")
         runner, bundle = memory.build.runner, tiny_bundle
-        done = memory.run("sh", "-c", 'exec "$0" --bundle "$1" --threads 1 < "$2"', runner, bundle, tmp_path / "request")
+        done = memory.run(
+            "sh", "-c", 'exec "$0" --bundle "$1" --threads 1 < "$2"', runner, bundle, tmp_path / "request"
+        )
         assert done.returncode in (0, 1), (request[:200], done.stderr[-3000:])
         statuses[done.returncode] += 1
     assert statuses[0] and statuses[1]
