@@ -10,6 +10,7 @@ import pytest
 import edgec
 from edgec.errors import InputError
 from edgec.exporter.bundle.folder import open_bundle
+from edgec.exporter.stage_cache import default_root
 from edgec.runtime_py import trial
 from edgec.runtime_py.executor import artifact_digest
 from edgec.runtime_py.session import Session
@@ -28,7 +29,7 @@ os.kill(os.getpid(), signal.{how})
 @pytest.fixture
 def forgotten(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nothing was ever executed here; the compiled engine is there."""
-    cache = Path(trial.default_root())
+    cache = default_root()
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "runner").symlink_to((cache / "runner").resolve())
     monkeypatch.setenv("EDGEC_CACHE_DIR", str(tmp_path / "cache"))

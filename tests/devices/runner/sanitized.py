@@ -46,7 +46,17 @@ class Sanitized:
             f"-Wl,-rpath,{self.build.folder}",
             "-Wl,--unresolved-symbols=ignore-in-shared-libs",
         ]
-        line = [self.compiler, "-std=c++17", *_PLAIN, *self.flags, f"-I{SOURCES}", "-pthread", *files, "-o", made]
+        line: list[str | Path] = [
+            self.compiler,
+            "-std=c++17",
+            *_PLAIN,
+            *self.flags,
+            f"-I{SOURCES}",
+            "-pthread",
+            *files,
+            "-o",
+            made,
+        ]
         subprocess.run([*line, *where, "-ledgec"], check=True)
         return made
 
