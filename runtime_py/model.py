@@ -37,8 +37,7 @@ def load(bundle: Path | str | Bundle, threads: int | None = None) -> Model:
         threads: CPU threads of the runtime, process-wide; None leaves its own choice.
 
     Raises:
-        InputError: E13x when the bundle is not intact, E157 when the runtime refuses the artifact, E313 or E314 when its
-            first execution on this machine ended the process that tried it, or did not end.
+        InputError: E13x the bundle is not intact, E157 the runtime refuses the artifact, E313 or E314 (`try_first`).
         ToolError: E301 without ExecuTorch.
     """
     return Model(opened(bundle), threads)

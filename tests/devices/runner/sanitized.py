@@ -41,23 +41,10 @@ class Sanitized:
         """``fuzz/NAME.cpp``, with more of the runner's own sources, linked with the engine."""
         made = folder / name
         files = [FUZZ / f"{name}.cpp", *(SOURCES / source for source in sources)]
-        where = [
-            f"-L{self.build.folder}",
-            f"-Wl,-rpath,{self.build.folder}",
-            "-Wl,--unresolved-symbols=ignore-in-shared-libs",
-        ]
-        line: list[str | Path] = [
-            self.compiler,
-            "-std=c++17",
-            *_PLAIN,
-            *self.flags,
-            f"-I{SOURCES}",
-            "-pthread",
-            *files,
-            "-o",
-            made,
-        ]
-        subprocess.run([*line, *where, "-ledgec"], check=True)
+        flags = ["-std=c++17", *_PLAIN, *self.flags, f"-I{SOURCES}", "-pthread", f"-L{self.build.folder}"]
+        # ExecuTorch's libraries, which the engine is linked with, are found when the program starts.
+        link = [f"-Wl,-rpath,{self.build.folder}", "-Wl,--unresolved-symbols=ignore-in-shared-libs", "-ledgec"]
+        subprocess.run([self.compiler, *flags, *files, "-o", made, *link], check=True)
         return made
 
     def run(self, *words: object, **environment: str) -> subprocess.CompletedProcess[str]:
