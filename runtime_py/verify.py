@@ -120,7 +120,8 @@ def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[Check]:
 
     try:
         engine = engine_for(bundle)
-        elsewhere = engine != "simulated" and in_another_process(bundle, engine, verify=True, threads=threads)
+        executed = engine != "simulated" and in_another_process(bundle, engine, verify=True, threads=threads)
+        checks = executed["checks"] if executed else []
         model = load(bundle, threads)
     except EdgecError as error:
         missing = isinstance(error, ToolError)
@@ -129,7 +130,7 @@ def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[Check]:
         Check("artifact", "passed", _accepted(model)),
         _outcome("tokenizer", "text", golden.texts, lambda vector: text_fault(model, vector)),
         _outcome("chat template", "conversation", _listed(golden.chat), lambda vector: chat_fault(model, vector)),
-        *(map(Check.from_json, elsewhere["checks"]) if elsewhere else replayed_vectors(model, golden)),
+        *(map(Check.from_json, checks) if checks else replayed_vectors(model, golden)),
     ]
 
 

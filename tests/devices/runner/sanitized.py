@@ -17,7 +17,7 @@ MEMORY = ("-fsanitize=address,undefined", "-fno-sanitize=vptr", "-fno-sanitize-r
 THREADS = ("-fsanitize=thread",)
 _ENVIRONMENT = {
     "ASAN_OPTIONS": "detect_leaks=0:exitcode=99:allocator_may_return_null=1",
-    "UBSAN_OPTIONS": "print_stacktrace=1",
+    "UBSAN_OPTIONS": "print_stacktrace=1:exitcode=99",
     # ExecuTorch's libraries are not compiled for it: what happens inside them is not judged.
     "TSAN_OPTIONS": "exitcode=66:ignore_noninstrumented_modules=1",
 }

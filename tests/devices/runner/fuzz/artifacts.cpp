@@ -2,8 +2,9 @@
 //
 //     artifacts ARTIFACT SCRATCH SEED COUNT TOKENS ROWS
 //
-// One line per case on stdout: PLACE VERDICT, where the verdict is "ran", "refused", a signal's number or an exit status.
-#include <csignal>
+// One line per case on stdout: PLACE BIT VERDICT; the bit may be "cut", the verdict is "ran", "refused", "signal N" or
+// "exit N".
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +25,8 @@ namespace {
 
 constexpr int kRefused = 3;
 constexpr unsigned kSeconds = 60;
+// Most damage goes here: the instructions come first, then weights, where a bit is only another number.
+constexpr size_t kProgram = 24 << 10;
 
 std::vector<int64_t> counted(int64_t first, size_t count) {
   std::vector<int64_t> values(count);
@@ -68,7 +71,8 @@ int main(int, char** arguments) {
   const size_t tokens = std::stoull(arguments[5]), rows = std::stoull(arguments[6]);
   for (uint64_t left = std::stoull(arguments[4]); left > 0; --left) {
     std::string damaged = intact;
-    const size_t place = random() % intact.size(), bit = random() % 8;
+    const size_t end = random() % 4 ? std::min(intact.size(), kProgram) : intact.size();
+    const size_t place = random() % end, bit = random() % 8;
     const bool cut = random() % 16 == 0;
     cut ? damaged.resize(place) : void(damaged[place] = static_cast<char>(damaged[place] ^ 1 << bit));
     std::ofstream(scratch, std::ios::binary) << damaged;
