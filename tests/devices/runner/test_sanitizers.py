@@ -17,7 +17,7 @@ from edgec.runtime_py.verify import verify
 from tests.devices.runner.sanitized import MEMORY, THREADS, Sanitized, sanitized, why_not
 
 pytestmark = pytest.mark.slow
-CALLS, TEXTS, ARTIFACTS, COMMANDS, ROUNDS = 20_000, 4_000, 300, 40, 40
+CALLS, TEXTS, ARTIFACTS, COMMANDS, ROUNDS = 20_000, 4_000, 600, 40, 40
 REPORT_STATUS, RACE_STATUS, DEADLY = 99, 66, 3
 FATAL = f"exit {REPORT_STATUS}"
 _NOBODYS = ("libasan", "libubsan", "libc.", "libstdc++")
