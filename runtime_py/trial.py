@@ -8,6 +8,7 @@ build of the engine, so that later loads cost nothing; an export executes its ar
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -68,11 +69,17 @@ def in_another_process(bundle: Bundle, engine: EngineName, **more: Any) -> Mappi
     Raises:
         InputError: E313, the process died; E314, it did not end.
     """
-    job = {"bundle": str(bundle.path.resolve()), "engine": engine, **more}
-    line = [sys.executable, "-m", WORKER]
+    job = json.dumps({"bundle": str(bundle.path.resolve()), "engine": engine, **more})
     try:
         done = subprocess.run(
-            line, input=json.dumps(job), capture_output=True, text=True, errors="replace", check=False, timeout=LIMIT_S
+            [sys.executable, "-m", WORKER],
+            input=job,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=LIMIT_S,
+            env=_environment(),
         )
     except subprocess.TimeoutExpired as cause:
         raise _endless(bundle) from cause
@@ -80,6 +87,14 @@ def in_another_process(bundle: Bundle, engine: EngineName, **more: Any) -> Mappi
         raise _fatal(bundle, done)
     answer: Mapping[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
+
+
+def _environment() -> dict[str, str]:
+    """This process's, with the place that edgec was imported from."""
+    import edgec
+
+    paths = (str(Path(edgec.__file__).parents[1]), os.environ.get("PYTHONPATH", ""))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def execute_once(bundle: Bundle, engine: EngineName) -> None:
