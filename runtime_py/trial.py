@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 # Packing and one prefill of the largest models take minutes; what takes longer than this does not end.
 LIMIT_S: Final = 1800.0
 WORKER: Final = "edgec.runtime_py.trial_worker"
-# What probing the CPU says on every start.
-_NOISE = ("identification/midr_el1", "# of cpus dont match.")
 _known: set[str] = set()
 
 
@@ -145,7 +143,9 @@ def _note_name(digest: str, engine: EngineName) -> str:
 def _fatal(bundle: Bundle, done: subprocess.CompletedProcess[str]) -> InputError:
     ended = signal.Signals(-done.returncode).name if done.returncode < 0 else f"exit status {done.returncode}"
     memory = done.returncode == -signal.SIGKILL
-    said = "; ".join([line for line in done.stderr.splitlines() if not line.endswith(_NOISE)][-2:])[-300:]
+    # Who ends itself says why; before a fault of memory there is only what probing the CPU says on every start.
+    spoke = done.returncode > 0 or done.returncode == -signal.SIGABRT
+    said = "; ".join(done.stderr.strip().splitlines()[-2:])[-300:] if spoke else ""
     return InputError(
         "The artifact ended the process that executed it.",
         where=str(bundle.artifact_path),
