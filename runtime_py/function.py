@@ -25,8 +25,8 @@ class Function:
         """Load the artifact.
 
         Raises:
-            InputError: E157, the runtime refuses it; E313 or E314, its first execution on this machine ended the
-                process that tried it, or did not end.
+            InputError: E157, the runtime refuses it.
+            ToolError: E313 or E314, its first execution on this machine ended the process that tried it, or did not end.
         """
         self.bundle = bundle
         self.engine = engine_for(bundle)

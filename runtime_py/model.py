@@ -37,8 +37,8 @@ def load(bundle: Path | str | Bundle, threads: int | None = None) -> Model:
         threads: CPU threads of the runtime, process-wide; None leaves its own choice.
 
     Raises:
-        InputError: E13x the bundle is not intact, E157 the runtime refuses the artifact, E313 or E314 (`try_first`).
-        ToolError: E301 without ExecuTorch.
+        InputError: E13x the bundle is not intact, E157 the runtime refuses the artifact.
+        ToolError: E301 without ExecuTorch, E313 or E314 as `try_first`.
     """
     return Model(opened(bundle), threads)
 

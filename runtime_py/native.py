@@ -161,8 +161,8 @@ class BoundMethod:
         """Execute with arrays; outputs are fresh copies.
 
         Raises:
-            InputError: E157, the runtime refuses the inputs or fails inside a kernel (its log goes to stderr); E315,
-                the thread pool is another one than when the method was loaded.
+            InputError: E157, the runtime refuses the inputs or fails inside a kernel (its log goes to stderr).
+            ToolError: E315, the thread pool is another one than when the method was loaded.
         """
         import torch
 
@@ -217,8 +217,8 @@ class Method:
         return [torch.from_numpy(output) for output in outputs]
 
 
-def _other_pool(artifact: Path) -> InputError:
-    return InputError(
+def _other_pool(artifact: Path) -> ToolError:
+    return ToolError(
         "The thread pool was replaced after this artifact was loaded.",
         where=str(artifact),
         why="ExecuTorch's Python binding keeps the pool that it found; edgec's engine follows a new one",

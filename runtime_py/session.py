@@ -50,9 +50,9 @@ class Session:
             engine: insist on one; None takes edgec's where it can be compiled.
 
         Raises:
-            InputError: E155 when the model is not a decoder, E157 when the runtime refuses the artifact, E313 or E314
-                when its first execution on this machine ended the process that tried it, or did not end.
-            ToolError: E311 or E312 when the artifact needs edgec's engine and it cannot be compiled.
+            InputError: E155 when the model is not a decoder, E157 when the runtime refuses the artifact.
+            ToolError: E311 or E312 when the artifact needs edgec's engine and it cannot be compiled, E313 or E314 when
+                its first execution on this machine ended the process that tried it, or did not end.
         """
         self.bundle = opened(bundle)
         self.limits = decoder_limits(self.bundle)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from edgec.errors import EdgecError, InputError
+from edgec.errors import EdgecError, ToolError
 from edgec.exporter.stage_cache import default_root
 from edgec.runtime_py.executor import Array, EngineName, artifact_digest, open_executor
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 # Packing and one prefill of the largest models take minutes; what takes longer than this does not end.
 LIMIT_S: Final = 1800.0
 WORKER: Final = "edgec.runtime_py.trial_worker"
+# Verdicts on an artifact; other errors of their class mean that something is absent.
+VERDICTS: Final = ("E313", "E314")
 _known: set[str] = set()
 
 
@@ -55,7 +57,7 @@ def try_first(bundle: Bundle, engine: EngineName) -> None:
     What the runtime refuses there is not reported: it will refuse it here as well.
 
     Raises:
-        InputError: E313, that process died; E314, it did not end.
+        ToolError: E313, that process died; E314, it did not end.
     """
     if engine == "simulated" or was_executed(artifact_digest(bundle), engine):
         return
@@ -67,7 +69,7 @@ def in_another_process(bundle: Bundle, engine: EngineName, **more: Any) -> Mappi
     """What the worker answers to a job on this bundle.
 
     Raises:
-        InputError: E313, the process died; E314, it did not end.
+        ToolError: E313, the process died; E314, it did not end.
     """
     job = json.dumps({"bundle": str(bundle.path.resolve()), "engine": engine, **more})
     try:
@@ -140,13 +142,13 @@ def _note_name(digest: str, engine: EngineName) -> str:
     return f"{digest}-{build}"
 
 
-def _fatal(bundle: Bundle, done: subprocess.CompletedProcess[str]) -> InputError:
+def _fatal(bundle: Bundle, done: subprocess.CompletedProcess[str]) -> ToolError:
     ended = signal.Signals(-done.returncode).name if done.returncode < 0 else f"exit status {done.returncode}"
     memory = done.returncode == -signal.SIGKILL
     # Who ends itself says why; before a fault of memory there is only what probing the CPU says on every start.
     spoke = done.returncode > 0 or done.returncode == -signal.SIGABRT
     said = "; ".join(done.stderr.strip().splitlines()[-2:])[-300:] if spoke else ""
-    return InputError(
+    return ToolError(
         "The artifact ended the process that executed it.",
         where=str(bundle.artifact_path),
         why=f"{ended} in a process of its own, so that this one lives on{': ' + said if said else ''}",
@@ -157,8 +159,8 @@ def _fatal(bundle: Bundle, done: subprocess.CompletedProcess[str]) -> InputError
     )
 
 
-def _endless(bundle: Bundle) -> InputError:
-    return InputError(
+def _endless(bundle: Bundle) -> ToolError:
+    return ToolError(
         "The artifact's first execution did not end.",
         where=str(bundle.artifact_path),
         why=f"a process of its own was stopped after {LIMIT_S / 60:g} minutes",

@@ -27,7 +27,7 @@ from edgec.exporter.bundle.golden import (
 from edgec.exporter.bundle.manifest import Runtime
 from edgec.runtime_py.executor import engine_for
 from edgec.runtime_py.simulated import simulator_of
-from edgec.runtime_py.trial import in_another_process
+from edgec.runtime_py.trial import VERDICTS, in_another_process
 
 if TYPE_CHECKING:
     from edgec.runtime_py.model import Model
@@ -124,7 +124,7 @@ def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[Check]:
         checks = executed["checks"] if executed else []
         model = load(bundle, threads)
     except EdgecError as error:
-        missing = isinstance(error, ToolError)
+        missing = isinstance(error, ToolError) and error.code not in VERDICTS
         return [Check("artifact", "unavailable" if missing else "failed", f"{error.what} {error.why}")]
     return [
         Check("artifact", "passed", _accepted(model)),

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgec.errors import InputError, ToolError
+from edgec.errors import ToolError
 from edgec.runtime_py import engine
 from edgec.runtime_py.executor import choose_engine
 from edgec.runtime_py.model import load
@@ -67,7 +67,7 @@ def test_a_method_of_the_binding_refuses_a_pool_that_it_does_not_know(tiny_bundl
     theirs.prefill(PROMPT, 0)
     try:
         set_threads(before + 1)
-        with pytest.raises(InputError, match="E315"):
+        with pytest.raises(ToolError, match="E315"):
             theirs.prefill(PROMPT, 0)
         assert theirs.cache.tokens == []
         Session(tiny_bundle, engine="executorch").prefill(PROMPT, 0)

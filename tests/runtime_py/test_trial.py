@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import edgec
-from edgec.errors import InputError
+from edgec.errors import InputError, ToolError
 from edgec.exporter.bundle.folder import open_bundle
 from edgec.exporter.stage_cache import default_root
 from edgec.runtime_py import trial
@@ -51,7 +51,7 @@ def test_a_first_execution_that_dies_is_refused_by_the_signals_name(
 ) -> None:
     deadly(tmp_path, monkeypatch, how)
     for _ in range(2):
-        with pytest.raises(InputError) as error:
+        with pytest.raises(ToolError) as error:
             edgec.load(tiny_bundle)
         assert error.value.code == "E313" and how in error.value.why
         assert ("a last word" in error.value.why) == (how == "SIGABRT")
@@ -76,7 +76,7 @@ def test_an_execution_without_end_is_stopped(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(trial, "WORKER", "endless_worker")
     monkeypatch.setattr(trial, "LIMIT_S", 0.5)
-    with pytest.raises(InputError, match="E314"):
+    with pytest.raises(ToolError, match="E314"):
         edgec.load(tiny_bundle)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import edgec
-from edgec.errors import InputError
+from edgec.errors import ToolError
 from edgec.exporter.bundle.folder import open_bundle, write_bundle
 from edgec.runtime_py.verify import verify
 from tests.devices.runner.sanitized import MEMORY, THREADS, Sanitized, sanitized, why_not
@@ -108,7 +108,7 @@ def test_an_artifact_with_a_deadly_bit_gets_a_verdict(
         failed = [check.detail for check in verify(bundle).checks if check.status == "failed"]
         verdicts += [re.search(r"SIG\w+", detail) for detail in failed[:1]] or [None]
         if verdicts[-1]:
-            with pytest.raises(InputError, match="E313"):
+            with pytest.raises(ToolError, match="E313"):
                 edgec.load(bundle)
     say(capsys, f"deadly bits {deadly}: {[found and found[0] for found in verdicts]}")
     assert any(verdicts), "the wheel's ExecuTorch, not compiled for a sanitizer, falls over some of them"
