@@ -26,7 +26,7 @@ class Function:
 
         Raises:
             InputError: E157, the runtime refuses it.
-            ToolError: E313 or E314, its first execution on this machine ended the process that tried it, or did not end.
+            ToolError: E313 or E314, its first execution here ended the process that tried it, or did not end.
         """
         self.bundle = bundle
         self.engine = engine_for(bundle)
