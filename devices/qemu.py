@@ -22,8 +22,7 @@ from edgec.devices.runner_build import Build, start_line
 from edgec.errors import ToolError
 
 EMULATOR = "qemu-aarch64"
-# A phone's core with dotprod and fp16. Not qemu's own "max", which has SME: with it XNNPACK's kernels for 8-bit weights
-# give other products than on any core without (qemu 7.2, logits up to 16 off).
+# A phone's core with dotprod and fp16. Of qemu's "max", which has all there is, the runner hides SME from XNNPACK.
 CPU = "cortex-a76"
 
 

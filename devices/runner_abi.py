@@ -56,7 +56,7 @@ ARM64: Final = Abi(
     "arm64",
     ("aarch64-linux-gnu-g++",),
     "CXX_ARM64",
-    # Every 64-bit Android phone; XNNPACK chooses dotprod, i8mm and SME kernels itself while it runs.
+    # Every 64-bit Android phone; XNNPACK chooses dotprod and i8mm kernels itself while it runs.
     ("-march=armv8-a",),
     # Phones with pages of 16 KiB load no segment that is aligned to less.
     ("-Wl,-z,max-page-size=65536",),

@@ -25,6 +25,7 @@ from edgec.runtime_py.native import set_threads
 from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.session import Session
 from edgec.runtime_py.stepper import Stepper
+from edgec.runtime_py.trial import try_first
 
 if TYPE_CHECKING:
     from edgec.exporter.bundle.folder import Bundle
@@ -104,8 +105,9 @@ def run_job(job: Job) -> dict[str, Any]:
     }
     if job.cores:
         _stay_on(job.cores)
-    # An import is no part of a load.
-    choose_engine(_bundle(job).manifest.runtime.operators)
+    # Neither an import nor an artifact's first execution is part of a load.
+    bundle = _bundle(job)
+    try_first(bundle, choose_engine(bundle.manifest.runtime.operators))
     return jobs[job.kind](job)
 
 

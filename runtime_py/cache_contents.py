@@ -68,10 +68,18 @@ class CacheContents:
         self.high_water = 0
         self._ring = tightest_ring(states)
 
+    def begin(self, start: int, count: int) -> None:
+        """Record that ``count`` tokens are about to be written from ``start`` on: nothing from there on is valid.
+
+        Whatever interrupts the writing, the record then claims no more than what the cache surely holds.
+        """
+        del self.tokens[start:]
+        self.high_water = count if start == 0 else max(self.high_water, start + count)
+
     def write(self, start: int, tokens: Sequence[int]) -> None:
         """Record that ``tokens`` were written from ``start`` on; what was behind them is no longer valid."""
-        self.tokens[start:] = tokens
-        self.high_water = len(self.tokens) if start == 0 else max(self.high_water, len(self.tokens))
+        self.begin(start, len(tokens))
+        self.tokens += tokens
 
     def hold(self, tokens: Sequence[int], high_water: int) -> None:
         """Record that another cache's contents were put in this one's place."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from edgec.errors import InputError
 from edgec.exporter.bundle.manifest import MethodInfo, TensorInfo
 from edgec.runtime_py.executor import engine_for, open_artifact, use_threads
+from edgec.runtime_py.trial import try_first
 
 if TYPE_CHECKING:
     from edgec.exporter.bundle.folder import Bundle
@@ -24,13 +25,14 @@ class Function:
         """Load the artifact.
 
         Raises:
-            InputError: E157, there is no method, or the runtime refuses it.
+            InputError: E157, there is no method, or the runtime refuses it; E168 or E169 as `try_first`.
         """
         if not bundle.manifest.methods:
             fix = "run: edgec verify, or export the model again"
             raise InputError("The artifact could not be loaded.", str(bundle.path), "it has no method", fix, "E157")
         self.bundle = bundle
         self.engine = engine_for(bundle)
+        try_first(bundle, self.engine)
         self.threads = use_threads(self.engine, threads)
         self.info = bundle.manifest.methods[0]
         self._executor = open_artifact(bundle, self.engine, self.info.name)

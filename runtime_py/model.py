@@ -26,6 +26,7 @@ from edgec.runtime_py.session import Session, opened
 from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
 from edgec.runtime_py.speculation.choice import OFF, speculator_for
 from edgec.runtime_py.speculation.speculator import Speculator
+from edgec.runtime_py.trial import try_first
 
 if TYPE_CHECKING:
     from edgec.exporter.bundle.folder import Bundle
@@ -40,7 +41,7 @@ def load(bundle: Path | str | Bundle, threads: int | None = None) -> Model:
         threads: CPU threads of the runtime, process-wide; None leaves its own choice.
 
     Raises:
-        InputError: E13x when the bundle is not intact, E157 when the runtime refuses the artifact.
+        InputError: E13x the bundle is not intact, E157 the runtime refuses the artifact, E168 or E169 as `try_first`.
         ToolError: E301 without ExecuTorch.
     """
     return Model(opened(bundle), threads)
@@ -57,7 +58,7 @@ class Model:
 
     def __init__(self, bundle: Bundle, threads: int | None = None) -> None:
         self.bundle = bundle
-        engine_for(bundle)
+        try_first(bundle, engine_for(bundle))
         before = perf_counter()
         self._loaded = Session(bundle, threads) if bundle.manifest.limits else Function(bundle, threads)
         self.load_ms = (perf_counter() - before) * 1e3

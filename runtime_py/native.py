@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +26,24 @@ from edgec.errors import InputError, ToolError
 
 Array = NDArray[Any]
 
+MAX_THREADS = 1024
 KERNEL_LIBRARIES = ("kernels/quantized/*quantized_ops_aot_lib.*", "extension/llm/custom_ops/*custom_ops_aot_lib.*")
+
+
+@dataclass
+class _Binding:
+    """ExecuTorch's binding in this process: its methods run one at a time, and not while the pool changes.
+
+    Attributes:
+        turn: held by who runs a method or changes the pool.
+        pools: how many pools there were before this one.
+    """
+
+    turn: threading.RLock = field(default_factory=threading.RLock)
+    pools: int = 0
+
+
+_binding = _Binding()
 
 
 @contextmanager
@@ -87,15 +106,19 @@ def set_threads(threads: int | None) -> int:
 
     Torch's own pool, where torch is loaded, gets the same size, also when a method is loaded: the wheel's attention
     kernel runs on both, and where they differ its barrier spins (on 2 busy cores a prefill of 128 tokens took 15 ms
-    with 1 and 1 threads, 10 s with 1 and 2). Methods of edgec's engine follow a new pool; of those loaded by
-    ExecuTorch's binding none may run afterwards.
+    with 1 and 1 threads, 10 s with 1 and 2). Methods of edgec's engine follow a new pool, which comes as soon as none
+    of them runs; those loaded by ExecuTorch's binding refuse to run afterwards.
 
     Raises:
-        InputError: E156, ``threads`` is below 1.
+        InputError: E156, ``threads`` is below 1 or above 1024.
     """
-    if threads is not None and threads < 1:
-        raise InputError(f"{threads} threads were asked for.", where="--threads", fix="give 1 or more", code="E156")
-    in_force = _pool_threads(threads)
+    if threads is not None and not 1 <= threads <= MAX_THREADS:
+        raise InputError(
+            f"{threads} threads were asked for.", where="--threads", fix=f"give 1 to {MAX_THREADS}", code="E156"
+        )
+    with _binding.turn:
+        before, in_force = _pool_threads(None), _pool_threads(threads)
+        _binding.pools += before != in_force
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(in_force)
     return in_force
@@ -126,7 +149,8 @@ class BoundMethod:
         self.artifact = artifact
         module = runtime()
         set_threads(None)
-        with captured_stderr() as log:
+        with _binding.turn, captured_stderr() as log:
+            self._pool = _binding.pools
             try:
                 self._program = module._load_program(str(artifact))
                 self._method = self._program.load_method(name)
@@ -138,13 +162,18 @@ class BoundMethod:
 
         Raises:
             InputError: E157, the runtime refuses the inputs or fails inside a kernel (its log goes to stderr).
+            ToolError: E315, the thread pool is another one than when the method was loaded.
         """
         import torch
 
-        try:
-            outputs = self._method([torch.from_numpy(np.ascontiguousarray(array)) for array in inputs])
-        except RuntimeError as cause:
-            raise _refused("executed", self.artifact, cause, "") from cause
+        arrays = [torch.from_numpy(np.ascontiguousarray(array)) for array in inputs]
+        with _binding.turn:
+            if self._pool != _binding.pools:
+                raise _other_pool(self.artifact)
+            try:
+                outputs = self._method(arrays)
+            except RuntimeError as cause:
+                raise _refused("executed", self.artifact, cause, "") from cause
         return [output.numpy() for output in outputs]
 
     @property
@@ -186,6 +215,16 @@ class Method:
 
         outputs = self._executor.run([tensor.numpy() for tensor in inputs])
         return [torch.from_numpy(output) for output in outputs]
+
+
+def _other_pool(artifact: Path) -> ToolError:
+    return ToolError(
+        "The thread pool was replaced after this artifact was loaded.",
+        where=str(artifact),
+        why="ExecuTorch's Python binding keeps the pool that it found; edgec's engine follows a new one",
+        fix="load the bundle again, or install a C++ compiler for edgec's engine",
+        code="E315",
+    )
 
 
 def _refused(verb: str, artifact: Path, cause: Exception, log: str) -> InputError:

@@ -14,6 +14,7 @@ from edgec.exporter.bundle.manifest import Limits
 from edgec.runtime_py.cache_contents import CacheContents
 from edgec.runtime_py.executor import EngineName, engine_for, open_artifact, use_threads
 from edgec.runtime_py.stepper import Logits, check_context, prefill_in_chunks
+from edgec.runtime_py.trial import try_first
 
 if TYPE_CHECKING:
     from edgec.exporter.bundle.folder import Bundle
@@ -57,13 +58,15 @@ class Session:
             engine: insist on one; None takes edgec's where it can be compiled.
 
         Raises:
-            InputError: E155 when the model is not a decoder, E157 when the runtime refuses the artifact.
+            InputError: E155 when the model is not a decoder, E157 when the runtime refuses the artifact, E168 or E169
+                when its first execution on this machine ended the process that tried it, or did not end.
             ToolError: E311 or E312 when the artifact needs edgec's engine and it cannot be compiled.
         """
         self.bundle = opened(bundle)
         self.limits = decoder_limits(self.bundle)
         manifest = self.bundle.manifest
         self.engine = engine_for(self.bundle, engine)
+        try_first(self.bundle, self.engine)
         self.threads = use_threads(self.engine, threads)
         self.cache = CacheContents(manifest.states)
         self._vocab_size = manifest.model.vocab_size
@@ -99,6 +102,8 @@ class Session:
             np.arange(start, start + len(tokens), dtype=np.int64),
             np.array(rows, dtype=np.int64),
         )
+        self.cache.begin(start, len(tokens))
+        self._heads = None
         logits, *more = self._executor.run(inputs)
         self.cache.write(start, tokens)
         self._heads = ([start + row for row in rows], more[0][0]) if more else None

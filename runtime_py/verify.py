@@ -25,7 +25,9 @@ from edgec.exporter.bundle.golden import (
     read_golden,
 )
 from edgec.exporter.bundle.manifest import Runtime
+from edgec.runtime_py.executor import engine_for
 from edgec.runtime_py.simulated import simulator_of
+from edgec.runtime_py.trial import in_another_process
 
 if TYPE_CHECKING:
     from edgec.runtime_py.model import Model
@@ -43,6 +45,15 @@ class Check:
     status: Status
     detail: str
 
+    def to_json(self) -> dict[str, str]:
+        """The check as plain data."""
+        return {"name": self.name, "status": self.status, "detail": self.detail}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Check:
+        """The check that `to_json` wrote."""
+        return cls(**fields)
+
 
 @dataclass(frozen=True)
 class VerifyReport:
@@ -58,7 +69,7 @@ class VerifyReport:
 
     def to_json(self) -> dict[str, Any]:
         """The report for machines."""
-        checks = [{"name": c.name, "status": c.status, "detail": c.detail} for c in self.checks]
+        checks = [check.to_json() for check in self.checks]
         return {"bundle": str(self.bundle), "passed": self.passed, "checks": checks}
 
 
@@ -104,17 +115,28 @@ def runtime_check(required: Runtime) -> Check:
 
 
 def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[Check]:
+    """The artifact is executed in a process of its own, which it may end; what survives that is loaded here."""
     from edgec.runtime_py.model import load
 
     try:
+        engine = engine_for(bundle)
+        executed = engine != "simulated" and in_another_process(bundle, engine, verify=True, threads=threads)
+        checks = executed["checks"] if executed else []
         model = load(bundle, threads)
     except EdgecError as error:
-        missing = isinstance(error, ToolError)
-        return [Check("artifact", "unavailable" if missing else "failed", f"{error.what} {error.why}")]
+        status: Status = "unavailable" if isinstance(error, ToolError) else "failed"
+        return [Check("artifact", status, f"{error.what} {error.why}")]
     return [
         Check("artifact", "passed", _accepted(model)),
         _outcome("tokenizer", "text", golden.texts, lambda vector: text_fault(model, vector)),
         _outcome("chat template", "conversation", _listed(golden.chat), lambda vector: chat_fault(model, vector)),
+        *(map(Check.from_json, checks) if checks else replayed_vectors(model, golden)),
+    ]
+
+
+def replayed_vectors(model: Model, golden: Golden) -> list[Check]:
+    """The checks of a bundle that execute its artifact, in this process."""
+    return [
         _outcome("output vectors", "vector", golden.outputs, lambda vector: output_fault(model, vector)),
         _outcome("function vectors", "vector", golden.functions, lambda vector: function_fault(model, vector)),
     ]

@@ -1,30 +1,69 @@
 #include "bundle_facts.h"
 
 #include <fstream>
-#include <regex>
-#include <sstream>
+#include <iterator>
 #include <stdexcept>
+#include <string_view>
+
+#include "options.h"
 
 namespace edgec::runner {
 namespace {
 
+constexpr size_t kDigestLetters = 64;
+constexpr const char* kSpaces = " \n\r\t";
+
 std::string text_of(const std::string& path) {
   std::ifstream file(path);
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!file) {
     throw std::runtime_error("this is no bundle: " + path + " cannot be read");
   }
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  return text;
 }
 
-std::string first_group(const std::string& text, const std::string& pattern) {
-  std::smatch match;
-  return std::regex_search(text, match, std::regex(pattern)) ? match[1].str() : "";
+// What follows the first `mark` in a text; empty without one.
+std::string_view behind(std::string_view text, std::string_view mark) {
+  const size_t at = text.find(mark);
+  return at == std::string_view::npos ? std::string_view() : text.substr(at + mark.size());
 }
 
-std::string escaped(const std::string& name) {
-  return std::regex_replace(name, std::regex(R"([.+()\[\]{}^$|\\*?])"), R"(\$&)");
+// Up to the first letter that is one of `ends`; empty where none is.
+std::string_view until(std::string_view text, std::string_view ends) {
+  const size_t at = text.find_first_of(ends);
+  return at == std::string_view::npos ? std::string_view() : text.substr(0, at);
+}
+
+// A text's rest behind spaces and `mark`; empty where that does not come next.
+std::string_view next(std::string_view text, std::string_view mark) {
+  const size_t at = text.find_first_not_of(kSpaces);
+  const bool here = at != std::string_view::npos && text.substr(at, mark.size()) == mark;
+  return here ? text.substr(at + mark.size()) : std::string_view();
+}
+
+// A path that stays inside the bundle, written without escapes.
+bool stays_inside(std::string_view path) {
+  const std::string parts = "/" + std::string(path) + "/";
+  return !path.empty() && path[0] != '/' && path.find('\\') == std::string_view::npos &&
+         parts.find("/../") == std::string::npos;
+}
+
+std::string digest_of(std::string_view manifest, std::string_view name) {
+  const std::string_view entry = behind(manifest, "\"path\": \"" + std::string(name) + "\",");
+  const std::string digest(until(next(entry, "\"sha256\": \""), "\""));
+  const bool hex = digest.find_first_not_of("0123456789abcdef") == std::string::npos;
+  return hex && digest.size() == kDigestLetters ? digest : "";
+}
+
+int64_t context_of(std::string_view manifest) {
+  constexpr std::string_view mark = "\n    \"context\": ";
+  for (auto rest = behind(manifest, mark); !rest.empty(); rest = behind(rest, mark)) {
+    const std::string_view digits = until(rest, ",");
+    if (!digits.empty() && !next(rest.substr(digits.size() + 1), "\"logit_rows\"").empty()) {
+      return read_number(std::string(digits), kMostTokens);
+    }
+  }
+  return 0;
 }
 
 }  // namespace
@@ -32,11 +71,9 @@ std::string escaped(const std::string& name) {
 BundleFacts read_bundle_facts(const std::string& folder) {
   const std::string path = folder + "/manifest.json";
   const std::string text = text_of(path);
-  const std::string name = first_group(text, "\n  \"artifact\": \"([^\"\\\\]+)\"");
-  const std::string entry = "\"path\": \"" + escaped(name) + "\",\\s*\"sha256\": \"([0-9a-f]{64})\"";
-  const std::string context = first_group(text, "\n    \"context\": ([0-9]+),\\s*\"logit_rows\"");
-  const BundleFacts facts{folder + "/" + name, first_group(text, entry), context.empty() ? 0 : std::stoll(context)};
-  if (name.empty() || facts.sha256.empty()) {
+  const std::string name(until(behind(text, "\n  \"artifact\": \""), "\""));
+  const BundleFacts facts{folder + "/" + name, digest_of(text, name), context_of(text)};
+  if (!stays_inside(name) || facts.sha256.empty()) {
     throw std::runtime_error("the manifest lists no artifact: " + path);
   }
   return facts;

@@ -13,7 +13,7 @@ struct BundleFacts {
 };
 
 // Read FOLDER/manifest.json. Manifests are canonical JSON (sorted keys, one per line, two spaces of indentation; edgec
-// refuses others), so lines are matched instead of parsing JSON. Throws std::runtime_error when a fact is missing.
+// refuses others), so lines are looked for instead of parsing JSON. Throws std::runtime_error when a fact is missing.
 BundleFacts read_bundle_facts(const std::string& folder);
 
 }  // namespace edgec::runner

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "options.h"
+
 namespace edgec::runner {
 namespace {
 
@@ -26,6 +28,12 @@ double cpu_ms() {
 
 int64_t top1(const float* row, int64_t size) {
   return std::max_element(row, row + size) - row;
+}
+
+bool are_logits(const EdgecTensor& output, size_t rows) {
+  constexpr int32_t kFloat32 = 6;
+  return output.dtype == kFloat32 && output.rank == 3 && output.sizes[0] == 1 &&
+         output.sizes[1] == static_cast<int64_t>(rows) && output.sizes[2] > 0;
 }
 
 void write_rows(const float* logits, int64_t count, std::FILE* file) {
@@ -58,10 +66,13 @@ Decoder::Logits Decoder::forward(
   const int status = edgec_session_forward(
       session_, tokens, positions.data(), positions.size(), rows.data(), rows.size(), error, sizeof error);
   EdgecTensor logits{};
-  if (status != EDGEC_OK || edgec_session_output(session_, 0, &logits) != EDGEC_OK) {
+  if (status != EDGEC_OK) {
     throw std::runtime_error(error);
   }
-  return {static_cast<const float*>(logits.data), logits.sizes[logits.rank - 1]};
+  if (edgec_session_output(session_, 0, &logits) != EDGEC_OK || !are_logits(logits, rows.size())) {
+    throw std::runtime_error("the method's first output is no float32 [1, rows, vocabulary]");
+  }
+  return {static_cast<const float*>(logits.data), logits.sizes[2]};
 }
 
 void Decoder::check_context(int64_t end) const {
@@ -85,6 +96,9 @@ Generated Decoder::generate(const std::vector<int64_t>& prompt, int64_t count) {
     throw std::runtime_error("generating needs a prompt and at least one new token");
   }
   const auto length = static_cast<int64_t>(prompt.size());
+  if (count > kMostTokens - length) {
+    throw std::runtime_error(std::to_string(count) + " tokens are more than any context has");
+  }
   check_context(length + count - 1);
   Generated result;
   const double cpu_before = cpu_ms();

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <sstream>
@@ -27,6 +28,8 @@ namespace {
 
 constexpr int kUserError = 1;
 constexpr size_t kPathLetters = 4096;
+// Of a request: milliseconds or tokens.
+constexpr int64_t kMostNumber = INT32_MAX;
 constexpr double kNsPerMs = 1e6;
 constexpr const char* kPackedNames[] = {"in memory", "written", "mapped"};
 
@@ -42,10 +45,26 @@ std::string list(const std::vector<Number>& numbers) {
   return "[" + text.str() + "]";
 }
 
+// Make the folder of --packed, with those above it, unless it is there.
+void make_packed_folder(const std::filesystem::path& folder) {
+  std::error_code refusal;
+  std::filesystem::create_directories(folder, refusal);
+  if (!std::filesystem::is_directory(folder)) {
+    throw std::runtime_error("--packed: the folder " + folder.string() + " cannot be made: " + refusal.message());
+  }
+}
+
 // Replace --bundle by what its manifest says.
 void resolve_bundle(Options& options) {
   if (options.bundle.empty()) {
+    const auto folder = std::filesystem::path(options.packed).parent_path();
+    if (!folder.empty()) {
+      make_packed_folder(folder);
+    }
     return;
+  }
+  if (!options.packed.empty()) {
+    make_packed_folder(options.packed);
   }
   const BundleFacts facts = read_bundle_facts(options.bundle);
   options.artifact = facts.artifact;
@@ -146,12 +165,10 @@ void print_profile(Decoder& decoder) {
 // The next word of a request as a number.
 int64_t take_number(std::istringstream& words) {
   std::string word;
-  words >> word;
-  const std::vector<int64_t> found = read_tokens(word);
-  if (found.size() != 1) {
+  if (!(words >> word)) {
     throw std::runtime_error("the request lacks a number");
   }
-  return found[0];
+  return read_number(word, kMostNumber);
 }
 
 std::vector<int64_t> take_tokens(std::istringstream& words) {
@@ -179,7 +196,7 @@ void serve(Decoder& decoder, const std::string& line, std::FILE* logits) {
     std::this_thread::sleep_for(std::chrono::milliseconds(take_number(words)));
   } else {
     throw std::runtime_error("a request is \"generate COUNT ID ...\", \"score ID ...\", \"replay COUNT ID ...\", \"pause MS\" or "
-                             "\"sustain MS COUNT ID ...\", not \"" + line + "\"");
+                             "\"sustain MS COUNT ID ...\", not \"" + shortened(line) + "\"");
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <getopt.h>
 
+#include <charconv>
 #include <functional>
 #include <sstream>
 #include <stdexcept>
@@ -16,7 +17,8 @@ const char* const kUsage =
     "\n"
     "  --bundle DIR       a bundle; its weights are packed into a file of --packed's folder\n"
     "  --model FILE       a program alone; its weights are packed into the file --packed\n"
-    "  --packed PATH      packed weights, written once and mapped later; without it they are packed in memory\n"
+    "  --packed PATH      packed weights, written once and mapped later; without it they are packed in memory.\n"
+    "                     A missing folder is made\n"
     "  --method NAME      entry point (forward)\n"
     "  --threads N        CPU threads (the device's fast cores)\n"
     "  --cpus LIST        stay on these CPUs, e.g. 4,5,6,7 (all that the system allows)\n"
@@ -35,19 +37,8 @@ const char* const kUsage =
 
 namespace {
 
-int64_t number(const std::string& text) {
-  size_t used = 0;
-  int64_t value = 0;
-  try {
-    value = std::stoll(text, &used);
-  } catch (const std::exception&) {
-    used = 0;
-  }
-  if (used == 0 || used != text.size() || value < 0) {
-    throw std::runtime_error("\"" + text + "\" is no whole number");
-  }
-  return value;
-}
+constexpr int64_t kMostThreads = 1024;
+constexpr size_t kShownLetters = 80;
 
 using Setter = std::function<void(Options&, const char*)>;
 
@@ -63,11 +54,12 @@ const std::vector<Option>& table() {
       {"model", required_argument, [](Options& to, const char* text) { to.artifact = text; }},
       {"packed", required_argument, [](Options& to, const char* text) { to.packed = text; }},
       {"method", required_argument, [](Options& to, const char* text) { to.method = text; }},
-      {"threads", required_argument, [](Options& to, const char* text) { to.threads = static_cast<int>(number(text)); }},
+      {"threads", required_argument, 
+       [](Options& to, const char* text) { to.threads = static_cast<int>(read_number(text, kMostThreads)); }},
       {"cpus", required_argument, [](Options& to, const char* text) { to.cpus = read_tokens(text); }},
-      {"context", required_argument, [](Options& to, const char* text) { to.context = number(text); }},
+      {"context", required_argument, [](Options& to, const char* text) { to.context = read_number(text, kMostTokens); }},
       {"tokens", required_argument, [](Options& to, const char* text) { to.tokens = read_tokens(text); }},
-      {"new-tokens", required_argument, [](Options& to, const char* text) { to.new_tokens = number(text); }},
+      {"new-tokens", required_argument, [](Options& to, const char* text) { to.new_tokens = read_number(text, kMostTokens); }},
       {"page-cache", required_argument, [](Options& to, const char* text) { to.page_cache = text; }},
       {"logits", required_argument, [](Options& to, const char* text) { to.logits = text; }},
       {"score", no_argument, [](Options& to, const char*) { to.score = true; }},
@@ -79,6 +71,22 @@ const std::vector<Option>& table() {
 
 }  // namespace
 
+std::string shortened(const std::string& text) {
+  return text.size() <= kShownLetters ? text : text.substr(0, kShownLetters) + "...";
+}
+
+int64_t read_number(const std::string& text, int64_t most) {
+  int64_t value = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc::result_out_of_range || (error == std::errc() && value > most)) {
+    throw std::runtime_error("\"" + shortened(text) + "\" is more than " + std::to_string(most));
+  }
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    throw std::runtime_error("\"" + shortened(text) + "\" is no whole number");
+  }
+  return value;
+}
+
 std::vector<int64_t> read_tokens(const std::string& text) {
   std::string spaced = text;
   for (char& letter : spaced) {
@@ -87,7 +95,7 @@ std::vector<int64_t> read_tokens(const std::string& text) {
   std::istringstream words(spaced);
   std::vector<int64_t> tokens;
   for (std::string word; words >> word;) {
-    tokens.push_back(number(word));
+    tokens.push_back(read_number(word));
   }
   return tokens;
 }

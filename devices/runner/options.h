@@ -26,6 +26,13 @@ struct Options {
 
 // Throws std::runtime_error with the reason when the arguments make no sense.
 Options read_options(int count, char** arguments);
+// More tokens than any context has.
+constexpr int64_t kMostTokens = INT32_MAX;
+
+// A text from outside as errors show it: the beginning of a long one.
+std::string shortened(const std::string& text);
+// A whole number from 0 to `most`. Throws std::runtime_error when the text is none.
+int64_t read_number(const std::string& text, int64_t most = INT64_MAX);
 // Token ids divided by commas or spaces. Throws std::runtime_error when one is no number.
 std::vector<int64_t> read_tokens(const std::string& text);
 extern const char* const kUsage;

@@ -39,6 +39,8 @@ from edgec.exporter.stages.device_checks import artifact_checks
 from edgec.exporter.stages.forms import Form
 from edgec.exporter.stages.prefix import with_prefix
 from edgec.exporter.tool_versions import tool_versions
+from edgec.runtime_py.executor import choose_engine
+from edgec.runtime_py.trial import note_executed
 
 _GOLDEN_PROMPT, _GOLDEN_TOKENS = 12, 8
 Files = dict[str, bytes | Path]
@@ -63,6 +65,8 @@ def bundle_contents(
     facts = {"target_choice": target_choice, "device_checks": checks, "bit_search": request.bit_search}
     manifest = manifest.model_copy(update=facts)
     golden = _golden(request, compiled)
+    if not request.form.static:
+        note_executed(cache.file_fingerprint(compiled.artifact), choose_engine(()))
     files: Files = {
         **artifact_files(compiled.artifact),
         "golden.json": golden_bytes(golden),

@@ -46,6 +46,7 @@ class DraftModel:
     def begin(self, prompt: Sequence[int], sampling: Sampling) -> None:
         """Feed the prompt, except for what the KV cache holds of it and for its last token."""
         self._sampling = sampling
+        self._fed, self._agreed = [], 0
         fits = 1 < len(prompt) <= self._stepper.limits.context
         known = self._stepper.reusable(prompt) if fits else 0
         if fits and known < len(prompt) - 1:
@@ -74,6 +75,8 @@ class DraftModel:
         known = min(self._agreed, limit)
         while known < limit and self._fed[known] == history[known]:
             known += 1
+        # An interrupted call leaves a record of what surely stands in the small model's cache.
+        self._fed, self._agreed = self._fed[:known], known
         return self._stepper.prefill(history[known:], known)
 
     def _choose(self, logits: Logits, seen: Sequence[int], likely: list[Distribution]) -> int:

@@ -77,8 +77,8 @@ def test_other_devices_do_not_verify(tiny_bundle: Path) -> None:
 
 
 SHARED = '[shared_kv]\nmode = "{mode}"\nboundary = 0.625\n'
-# The oldest cores (no dotprod), and the newest instructions that qemu multiplies right (i8mm).
-OTHER_CPUS = ("cortex-a53", "max,sve=off,sme=off")
+# The oldest cores (no dotprod), the newest instructions that qemu multiplies right (i8mm), and SME, which is not used.
+OTHER_CPUS = ("cortex-a53", "max,sve=off,sme=off", "max")
 VARIANTS = ("float", "4bit", "int8-cache", "int4-cache", "shared-reuse", "shared-project")
 
 
@@ -114,3 +114,15 @@ def test_the_example_model_says_what_python_says(example_bundle: Path) -> None:
     agree(runner.replay(tokens, 150), wanted[149:])
     for cpu in OTHER_CPUS:
         agree(replace(runner, cpu=cpu).score(tokens), wanted)
+
+
+@pytest.mark.slow
+def test_sme_is_used_only_where_it_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The 4-bit recipe has 8-bit matrices, whose SME kernels give other products under qemu."""
+    bundle = edgec.export(EXAMPLE, target="android-cpu", recipe="4bit", out=tmp_path / "example.edgec")
+    tokens = [1, *range(30, 62)]
+    wanted, runner = forced(bundle, tokens), EmulatedRunner(open_bundle(bundle), cpu="max")
+    hidden = runner.score(tokens)
+    agree(hidden, wanted)
+    monkeypatch.setenv("EDGEC_SME", "1")
+    assert not np.array_equal(runner.score(tokens), hidden), "the switch must reach XNNPACK"

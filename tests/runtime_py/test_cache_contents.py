@@ -32,6 +32,17 @@ def test_a_ring_rewinds_as_far_as_its_slack() -> None:
     assert cache.continues_at(1)
 
 
+def test_what_is_being_written_is_not_held_until_it_is() -> None:
+    cache = CacheContents([ring_state(slots=14, window=8)])
+    cache.write(0, range(12))
+    cache.begin(10, 4)
+    assert cache.tokens == list(range(10)) and cache.reusable(range(12)) == 10
+    cache.begin(10, 10)
+    assert cache.reusable(range(12)) == 0, "the ring may have been overwritten beyond its slack"
+    cache.begin(0, 3)
+    assert (cache.tokens, cache.high_water) == ([], 3)
+
+
 class _RealRing:
     """Slots with the position each really holds; attention reads the window before the position it writes."""
 

@@ -13,6 +13,7 @@ from edgec.errors import ToolError
 from edgec.runtime_py import engine
 from edgec.runtime_py.executor import choose_engine
 from edgec.runtime_py.model import load
+from edgec.runtime_py.native import set_threads
 from edgec.runtime_py.packed_cache import mark_used, packed_file
 from edgec.runtime_py.session import Session
 
@@ -58,6 +59,20 @@ def test_a_bundle_with_standard_operators_needs_no_compiler(tiny_bundle: Path) -
     assert len(model.generate(PROMPT, max_new_tokens=3).tokens) == 3
     with pytest.raises(ToolError, match="E311"):
         Session(tiny_bundle, engine="edgec")
+
+
+def test_a_method_of_the_binding_refuses_a_pool_that_it_does_not_know(tiny_bundle: Path) -> None:
+    before = set_threads(None)
+    theirs = Session(tiny_bundle, engine="executorch")
+    theirs.prefill(PROMPT, 0)
+    try:
+        set_threads(before + 1)
+        with pytest.raises(ToolError, match="E315"):
+            theirs.prefill(PROMPT, 0)
+        assert theirs.cache.tokens == []
+        Session(tiny_bundle, engine="executorch").prefill(PROMPT, 0)
+    finally:
+        set_threads(before)
 
 
 def test_the_packed_file_is_named_by_artifact_and_machine(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from edgec.exporter.bundle.folder import open_bundle
 from edgec.exporter.bundle.manifest import MethodInfo, TensorInfo
 from edgec.runtime_py.console import RunOptions, run_bundle
 from edgec.runtime_py.evaluate import evaluate
+from edgec.runtime_py.executor import Executor
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.session import Session
 from tests.runtime_py.tiny_decoder import CHUNK, CONTEXT, ROWS, VOCAB, lower, manifest
@@ -86,11 +89,58 @@ def test_prompt_beyond_the_context_executes_nothing(session: Session) -> None:
     assert session.cache.tokens == [1, 2, 3]
 
 
+class _Interrupted:
+    """Ctrl-C during a native call: Python learns of it when the call has returned and has written the state."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor, self.state = executor, executor.state
+
+    def run(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+        self._executor.run(inputs)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("tokens", "start"), [([300, 301, 302], 5), ([300], len(PROMPT)), ([300, 301], 0)])
+def test_an_interrupted_call_leaves_no_false_record(
+    session: Session, monkeypatch: pytest.MonkeyPatch, tokens: list[int], start: int
+) -> None:
+    wanted = session.prefill(PROMPT, 0)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(session, "_executor", _Interrupted(session._executor))
+        session.forward(tokens, start, (0,))
+    assert session.cache.tokens == PROMPT[:start]
+    reused = session.reusable(PROMPT)
+    assert reused == min(start, len(PROMPT) - 1)
+    np.testing.assert_allclose(session.prefill(PROMPT[reused:], reused), wanted, atol=TOLERANCE)
+
+
 def test_threads_are_set_and_checked(tiny_bundle: Path) -> None:
     assert Session(tiny_bundle, threads=1).threads == 1
     assert torch.get_num_threads() == 1, "two pools of different sizes make attention spin"
-    with pytest.raises(InputError, match="E156"):
-        Session(tiny_bundle, threads=0)
+    for count in (0, 1025, 1 << 32):
+        with pytest.raises(InputError, match="E156"):
+            Session(tiny_bundle, threads=count)
+
+
+def test_threads_may_change_while_another_thread_generates(tiny_bundle: Path) -> None:
+    session, before = Session(tiny_bundle, threads=1), Session(tiny_bundle).threads
+    wanted, found, done = session.prefill(PROMPT, 0), [], threading.Event()
+
+    def generate() -> None:
+        while not done.is_set():
+            found.append(session.prefill(PROMPT, 0))
+
+    worker = threading.Thread(target=generate, daemon=True)
+    worker.start()
+    try:
+        for count in (2, 1) * 5:
+            assert edgec.load(tiny_bundle, threads=count).session.threads == count
+    finally:
+        done.set()
+        worker.join(60)
+        Session(tiny_bundle, threads=before)
+    assert not worker.is_alive() and found
+    np.testing.assert_allclose(found, np.stack([wanted] * len(found)), atol=TOLERANCE)
 
 
 def test_an_artifact_that_is_no_program_is_refused(tmp_path: Path) -> None:

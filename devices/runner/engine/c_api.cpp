@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "border.h"
 #include "failure.h"
 #include "model.h"
 #include "packed_file.h"
@@ -19,6 +20,8 @@ using edgec::engine::Failure;
 using edgec::engine::Model;
 using edgec::engine::Profile;
 using edgec::engine::Session;
+using edgec::engine::is_digest;
+using edgec::engine::require;
 
 struct EdgecModel {
   Model model;
@@ -49,6 +52,9 @@ int guarded(Body&& body, char* error, size_t capacity) {
   } catch (const std::exception& failure) {
     tell(failure.what(), error, capacity);
     return EDGEC_FAILED;
+  } catch (...) {
+    tell("something unknown was thrown", error, capacity);
+    return EDGEC_FAILED;
   }
 }
 
@@ -74,6 +80,9 @@ int edgec_threads(int threads) {
 }
 
 int edgec_has_operator(const char* name) {
+  if (name == nullptr) {
+    return 0;
+  }
   edgec::engine::start_runtime();
   const auto kernels = executorch::runtime::get_registered_kernels();
   return std::any_of(kernels.begin(), kernels.end(), [name](const auto& kernel) {
@@ -82,8 +91,14 @@ int edgec_has_operator(const char* name) {
 }
 
 int edgec_packed_path(const char* folder, const char* digest, char* path, size_t capacity) {
-  const std::string found = edgec::engine::packed_path(folder, digest);
-  if (found.size() >= capacity) {
+  std::string found;
+  const auto name = [&] {
+    require(folder, "the folder");
+    require(digest, "the digest");
+    require(path, "the path");
+    found = is_digest(digest) ? edgec::engine::packed_path(folder, digest) : "";
+  };
+  if (guarded(name, nullptr, 0) != EDGEC_OK || found.empty() || found.size() >= capacity) {
     return -1;
   }
   tell(found.c_str(), path, capacity);
@@ -94,6 +109,8 @@ EdgecModel* edgec_model_open(
     const char* artifact, const char* method, const char* packed_path, char* error, size_t capacity) {
   EdgecModel* model = nullptr;
   const auto open = [&] {
+    require(artifact, "the artifact's path");
+    require(method, "the method's name");
     model = new EdgecModel{Model(artifact, method, packed_path == nullptr ? "" : packed_path)};
   };
   guarded(open, error, capacity);
@@ -105,12 +122,15 @@ void edgec_model_close(EdgecModel* model) {
 }
 
 void edgec_model_info(const EdgecModel* model, EdgecModelInfo* info) {
-  *info = model->model.info();
+  if (info != nullptr) {
+    *info = model == nullptr ? EdgecModelInfo{} : model->model.info();
+  }
 }
 
 EdgecSession* edgec_session_open(EdgecModel* model, int profile, char* error, size_t capacity) {
   EdgecSession* session = nullptr;
   const auto open = [&] {
+    require(model, "the model");
     session = new EdgecSession{model->model.open_session(profile != 0)};
   };
   guarded(open, error, capacity);
@@ -118,15 +138,21 @@ EdgecSession* edgec_session_open(EdgecModel* model, int profile, char* error, si
 }
 
 void edgec_session_close(EdgecSession* session) {
-  if (session != nullptr) {
-    Model& model = session->session->model();
-    model.close_session(std::move(session->session));
-    delete session;
+  if (session == nullptr) {
+    return;
   }
+  // What fails here is the zeroing of its memory: then it is not kept for the next one.
+  guarded([&] { session->session->model().close_session(std::move(session->session)); }, nullptr, 0);
+  delete session;
 }
 
 int edgec_session_run(EdgecSession* session, const EdgecTensor* inputs, size_t count, char* error, size_t capacity) {
-  return guarded([&] { session->session->run(inputs, count); }, error, capacity);
+  const auto run = [&] {
+    require(session, "the session");
+    require(count == 0 ? session : static_cast<const void*>(inputs), "the list of inputs");
+    session->session->run(inputs, count);
+  };
+  return guarded(run, error, capacity);
 }
 
 int edgec_session_forward(
@@ -138,35 +164,32 @@ int edgec_session_forward(
 }
 
 size_t edgec_session_output_count(const EdgecSession* session) {
-  return session->session->outputs().size();
+  return session == nullptr ? 0 : session->session->outputs().size();
 }
 
 int edgec_session_output(const EdgecSession* session, size_t index, EdgecTensor* output) {
-  const auto& outputs = session->session->outputs();
-  if (index >= outputs.size()) {
+  if (output == nullptr || index >= edgec_session_output_count(session)) {
     return EDGEC_REFUSED;
   }
-  *output = outputs[index];
+  *output = session->session->outputs()[index];
   return EDGEC_OK;
 }
 
 void* edgec_session_state(EdgecSession* session, size_t* bytes) {
-  const auto state = session->session->state();
-  *bytes = state.size();
-  return state.data();
+  if (bytes != nullptr) {
+    *bytes = session == nullptr ? 0 : session->session->state().size();
+  }
+  return session == nullptr || bytes == nullptr ? nullptr : session->session->state().data();
 }
 
 const char* edgec_session_profile(EdgecSession* session) {
-  Session& own = *session->session;
-  if (own.profile() == nullptr) {
-    return nullptr;
-  }
-  own.profile_text = own.profile()->json();
-  return own.profile_text.c_str();
+  const bool profiled = session != nullptr && session->session->profile() != nullptr;
+  const auto tell_all = [&] { session->session->profile_text = session->session->profile()->json(); };
+  return profiled && guarded(tell_all, nullptr, 0) == EDGEC_OK ? session->session->profile_text.c_str() : nullptr;
 }
 
 void edgec_session_profile_reset(EdgecSession* session) {
-  if (Profile* profile = session->session->profile()) {
-    profile->reset();
+  if (session != nullptr && session->session->profile() != nullptr) {
+    session->session->profile()->reset();
   }
 }

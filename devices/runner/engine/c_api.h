@@ -4,6 +4,8 @@
 // fill it with a zero-terminated English text, and return null or a status other than EDGEC_OK.
 // A model may be used from several threads: one session of a model runs at a time, the others wait.
 // One session belongs to one thread at a time.
+// Null handles and pointers, unknown dtypes, impossible sizes and values out of range are refused, not trusted; buffers
+// and handles that are given must be what they say.
 #pragma once
 
 #include <stddef.h>
@@ -53,7 +55,8 @@ typedef struct {
 
 EDGEC_API int edgec_abi_version(void);
 
-// Size of the thread pool that all models of the process share. Returns the size in force; threads < 1 only asks.
+// Size of the thread pool that all models of the process share; at any time: the call waits until nothing runs or loads,
+// and later runs use the new pool. Returns the size in force; threads outside 1..1024 only ask.
 EDGEC_API int edgec_threads(int threads);
 
 // Whether a kernel is registered in this process, e.g. "llama::custom_sdpa.out".

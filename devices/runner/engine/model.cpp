@@ -7,6 +7,7 @@
 #include "profile.h"
 #include "runtime_log.h"
 #include "session.h"
+#include "threads.h"
 
 namespace edgec::engine {
 namespace {
@@ -33,7 +34,14 @@ executorch::runtime::MethodMeta meta_of(const Program& program, const std::strin
 }
 
 int64_t planned_bytes(const executorch::runtime::MethodMeta& meta, size_t arena) {
-  return arena < meta.num_memory_planned_buffers() ? meta.memory_planned_buffer_size(arena).get() : 0;
+  const auto bytes = meta.memory_planned_buffer_size(arena);
+  return bytes.ok() ? bytes.get() : 0;
+}
+
+// Whether an input is int64 of this rank.
+bool is_index(const executorch::runtime::MethodMeta& meta, size_t input, size_t rank) {
+  const auto tensor = meta.input_tensor_meta(input);
+  return tensor.ok() && tensor->scalar_type() == executorch::aten::ScalarType::Long && tensor->sizes().size() == rank;
 }
 
 // The largest size of an input's last dimension; the program states bounds of dynamic shapes as its shapes.
@@ -42,9 +50,11 @@ int64_t last_size(const executorch::runtime::MethodMeta& meta, size_t input) {
   return tensor.ok() && tensor->sizes().size() > 0 ? tensor->sizes()[tensor->sizes().size() - 1] : 0;
 }
 
-bool is_decoder(const executorch::runtime::MethodMeta& meta) {
+// forward(tokens [1, S], positions [S], rows [K])
+bool takes_tokens(const executorch::runtime::MethodMeta& meta) {
   constexpr size_t kInputs = 3;
-  return meta.num_inputs() == kInputs && last_size(meta, 0) == last_size(meta, 1) && last_size(meta, 2) > 0;
+  return meta.num_inputs() == kInputs && is_index(meta, 0, 2) && is_index(meta, 1, 1) && is_index(meta, 2, 1) &&
+         last_size(meta, 0) == last_size(meta, 1) && last_size(meta, 2) > 0;
 }
 
 }  // namespace
@@ -57,9 +67,9 @@ Model::Model(const std::string& artifact, const std::string& method, const std::
   const int64_t start = now_ns();
   info_.state_bytes = planned_bytes(meta(), kStateArena);
   info_.scratch_bytes = planned_bytes(meta(), kScratchArena);
+  info_.max_tokens = takes_tokens(meta()) ? last_size(meta(), 0) : 0;
+  info_.max_rows = takes_tokens(meta()) ? last_size(meta(), 2) : 0;
   spare_ = load_packed(packed_path);
-  info_.max_tokens = is_decoder(meta()) ? last_size(meta(), 0) : 0;
-  info_.max_rows = is_decoder(meta()) ? last_size(meta(), 2) : 0;
   info_.load_ns = now_ns() - start;
 }
 
@@ -74,6 +84,7 @@ bool Model::shares_scratch() const {
 }
 
 std::unique_ptr<Session> Model::load_packed(const std::string& packed_path) {
+  const PoolInUse pool;
   PackedFile file(packed_path);
   const auto artifact_bytes = static_cast<double>(artifact_.size().get());
   const bool mapped = file.usable() && file.intact();
@@ -97,6 +108,7 @@ std::unique_ptr<Session> Model::load_packed(const std::string& packed_path) {
 }
 
 std::unique_ptr<Session> Model::open_session(bool profiled) {
+  const PoolInUse pool;
   const std::lock_guard<std::mutex> lock(sessions_lock_);
   std::unique_ptr<Session> session = spare_ && !profiled
       ? std::move(spare_)

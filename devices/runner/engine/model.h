@@ -37,6 +37,8 @@ class Model {
   executorch::runtime::MethodMeta meta() const;
   // The program keeps its state apart, so that one copy of the activations serves all sessions.
   bool shares_scratch() const;
+  // What does not change: the sizes, and how many tokens and rows a decoder's call takes.
+  const EdgecModelInfo& shape() const { return info_; }
   executorch::runtime::Span<uint8_t> scratch() const { return scratch_.span(); }
   // Give back the artifact's pages that loading has touched.
   void forget_artifact() const { artifact_.forget(); }

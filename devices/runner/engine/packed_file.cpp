@@ -8,6 +8,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#if defined(__linux__) && defined(__aarch64__)
+#include <elf.h>
+#include <sys/auxv.h>
+#endif
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -37,6 +42,10 @@ std::string cpu_description() {
       found += line.rfind(field, 0) == 0 ? line : "";
     }
   }
+#if defined(__linux__) && defined(__aarch64__)
+  // What XNNPACK is told, which is less than what the CPU has (arm_features.cpp).
+  found += "|" + std::to_string(getauxval(AT_HWCAP)) + "|" + std::to_string(getauxval(AT_HWCAP2));
+#endif
   return found;
 }
 

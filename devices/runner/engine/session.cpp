@@ -10,6 +10,7 @@
 #include <mutex>
 #include <utility>
 
+#include "border.h"
 #include "failure.h"
 #include "model.h"
 #include "runtime_log.h"
@@ -60,7 +61,7 @@ struct Session::Instance {
   executorch::extension::MallocMemoryAllocator method_memory;
   executorch::extension::MallocMemoryAllocator temporary_memory;
   executorch::runtime::MemoryManager memory;
-  const void* pool;
+  PoolIdentity pool;
   Method method;
 };
 
@@ -76,7 +77,7 @@ Session::~Session() = default;
 // The pool was replaced since the method was loaded: load again. The state lies in the arenas and stays; the new
 // instance is made before the old one goes, so that weights packed in memory stay too.
 void Session::follow_pool() {
-  if (instance_->pool != pool_identity()) {
+  if (!(instance_->pool == pool_identity())) {
     instance_ = std::make_unique<Instance>(*this);
   }
 }
@@ -96,6 +97,7 @@ std::vector<executorch::runtime::Span<uint8_t>> Session::planned_memory() {
 
 void Session::run(const EdgecTensor* inputs, size_t count) {
   const std::lock_guard<std::mutex> turn(model_.run_lock());
+  const PoolInUse pool;
   const LogScope log;
   follow_pool();
   const size_t wanted = instance_->method.inputs_size();
@@ -105,6 +107,12 @@ void Session::run(const EdgecTensor* inputs, size_t count) {
         "the method takes " + std::to_string(wanted) + " inputs, " + std::to_string(count) + " given");
   }
   for (size_t index = 0; index < count; ++index) {
+    check_tensor(inputs[index], index);
+  }
+  if (model_.shape().max_tokens > 0) {
+    check_decoder_call(inputs, model_.shape());
+  }
+  for (size_t index = 0; index < count; ++index) {
     set_input(inputs[index], index);
   }
   check(instance_->method.execute(), "the method failed");
@@ -112,10 +120,6 @@ void Session::run(const EdgecTensor* inputs, size_t count) {
 }
 
 void Session::set_input(const EdgecTensor& tensor, size_t index) {
-  if (tensor.rank < 0 || tensor.rank > EDGEC_MAX_RANK) {
-    throw Failure(EDGEC_REFUSED, "input " + std::to_string(index) + " has a rank above " +
-                                     std::to_string(EDGEC_MAX_RANK));
-  }
   std::array<TensorImpl::SizesType, EDGEC_MAX_RANK> sizes{};
   std::array<TensorImpl::DimOrderType, EDGEC_MAX_RANK> order{};
   std::array<TensorImpl::StridesType, EDGEC_MAX_RANK> strides{};
@@ -124,7 +128,7 @@ void Session::set_input(const EdgecTensor& tensor, size_t index) {
     sizes[dim] = static_cast<TensorImpl::SizesType>(tensor.sizes[dim]);
     order[dim] = static_cast<TensorImpl::DimOrderType>(dim);
     strides[dim] = static_cast<TensorImpl::StridesType>(stride);
-    stride *= std::max<int64_t>(tensor.sizes[dim], 1);
+    stride *= tensor.sizes[dim];
   }
   TensorImpl impl(
       static_cast<ScalarType>(tensor.dtype), tensor.rank, sizes.data(), tensor.data, order.data(), strides.data());
@@ -143,6 +147,9 @@ void Session::copy_outputs() {
     }
     const Tensor& tensor = value.toTensor();
     const auto* data = static_cast<const uint8_t*>(tensor.const_data_ptr());
+    if (data == nullptr && tensor.nbytes() > 0) {
+      throw Failure(EDGEC_FAILED, "output " + std::to_string(index) + " has no data");
+    }
     output_bytes_[index].assign(data, data + tensor.nbytes());
     EdgecTensor& output = outputs_[index];
     output.data = output_bytes_[index].data();

@@ -7,8 +7,6 @@
 namespace edgec {
 namespace {
 
-constexpr int kWidest = 1024;
-
 struct Range {
   float least;
   float most;
@@ -58,7 +56,7 @@ void quantize(const float* x, int count, Integers integers, int8_t* bytes, uint1
 }
 
 void write_integers(const float* x, const Stored& cache, int64_t row) {
-  int8_t bytes[kWidest];
+  int8_t bytes[kWidestIntegers];
   auto* grid = const_cast<uint16_t*>(cache.grid) + row * 2 * cache.groups();
   for (int g = 0; g < cache.groups(); g++) {
     quantize(x + g * cache.group, cache.group, integers_of(cache.kind), bytes + g * cache.group, grid + 2 * g);

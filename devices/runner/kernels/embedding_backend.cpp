@@ -69,9 +69,13 @@ class Lines {
   bool ok_ = true;
 };
 
+// Products of two such sizes and of a value's bytes stay within 64 bits.
+constexpr int64_t kMostRows = int64_t{1} << 30;
+
 bool is_table(const Table& table) {
   const bool known = table.bits == 4 || table.bits == 8 || table.bits == 32;
-  return known && (table.bits == 4 ? table.width % table.group == 0 : table.group == table.width);
+  const bool bounded = table.rows <= kMostRows && table.width <= kMostRows;
+  return known && bounded && (table.bits == 4 ? table.width % table.group == 0 : table.group == table.width);
 }
 
 Error fetch(const NamedDataMap& data, std::string_view key, int64_t bytes, std::optional<FreeableBuffer>& into) {
@@ -86,7 +90,7 @@ Error read_table(const NamedDataMap& data, std::string_view text, Handle& handle
   Lines lines(text);
   const int64_t format = lines.number("edgec.embedding");
   Table& table = handle.table;
-  table.bits = static_cast<int>(lines.number("bits"));
+  table.bits = static_cast<int>(std::min<int64_t>(lines.number("bits"), INT32_MAX));
   table.rows = lines.number("rows");
   table.width = lines.number("width");
   table.group = lines.number("group");
@@ -118,8 +122,12 @@ class EmbeddingBackend final : public executorch::runtime::BackendInterface {
   Error execute(BackendExecutionContext&, DelegateHandle* handle,
                 executorch::runtime::Span<EValue*> args) const override {
     const Table& table = static_cast<const Handle*>(handle)->table;
+    if (args.size() != 2 || !args[0]->isTensor() || !args[1]->isTensor()) return Error::InvalidProgram;
     const auto& tokens = args[0]->toTensor();
     auto& out = args[1]->toTensor();
+    using executorch::aten::ScalarType;
+    const bool typed = tokens.scalar_type() == ScalarType::Long && out.scalar_type() == ScalarType::Float;
+    if (!typed || out.dim() != 3) return Error::InvalidProgram;
     const int64_t* first = tokens.const_data_ptr<int64_t>();
     const auto known = [&](int64_t token) { return token >= 0 && token < table.rows; };
     if (!std::all_of(first, first + tokens.numel(), known)) return Error::InvalidArgument;

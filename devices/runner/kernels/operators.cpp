@@ -17,9 +17,10 @@ std::optional<Stored> stored(const Tensor& cache, const Optional& grid) {
   const auto kind = std::find_if(std::begin(kKinds), std::end(kKinds),
                                  [&](const auto& row) { return row.first == cache.scalar_type(); });
   if (kind == std::end(kKinds) || cache.dim() != 4 || cache.size(0) != 1) return {};
+  if (cache.numel() == 0) return {};
   const bool integers = kind->second >= Kind::kInt8;
   const int width = static_cast<int>(cache.size(3)) * (kind->second == Kind::kInt4 ? 2 : 1);
-  if (integers != grid.has_value()) return {};
+  if (integers != grid.has_value() || (integers && width > kWidestIntegers)) return {};
   if (!integers) return Stored{cache.const_data_ptr(), nullptr, kind->second, cache.size(2), width, width};
   if (grid->scalar_type() != ScalarType::Half || grid->dim() != 4) return {};
   if (grid->size(1) != cache.size(1) || grid->size(2) != cache.size(2)) return {};
@@ -34,6 +35,7 @@ std::optional<Stored> stored(const Tensor& cache, const Optional& grid) {
 namespace {
 
 Tensor& rms_norm_out(Context& context, const Tensor& x, const Optional& weight, double eps, Tensor& out) {
+  EDGEC_CHECK(context, x.dim() > 0 && x.numel() > 0, out);
   const int64_t width = x.size(x.dim() - 1);
   EDGEC_CHECK(context, is_float(x, x.dim()) && is_float(out, x.dim()), out);
   EDGEC_CHECK(context, !weight || (is_float(*weight, 1) && weight->size(0) == width), out);
@@ -62,7 +64,7 @@ bool fit(const Tensor& positions, const Tensor& cache, int64_t ring) {
 }
 
 bool is_layout(const Tensor& cache, int64_t ring, int64_t sink) {
-  return ring >= 0 && sink >= 0 && (ring == 0 || cache.size(1) == ring + sink);
+  return ring >= 0 && sink >= 0 && sink <= cache.size(1) && (ring == 0 || cache.size(1) - sink == ring);
 }
 
 Tensor& cache_write_out(Context& context, const Tensor& value, const Tensor& positions, Tensor& cache,

@@ -22,6 +22,7 @@ inline constexpr int kWidth = 4;
 
 using Vec = float __attribute__((vector_size(kWidth * 4)));
 using Ints = int32_t __attribute__((vector_size(kWidth * 4)));
+using Words = uint32_t __attribute__((vector_size(kWidth * 4)));
 using Vec4 = float __attribute__((vector_size(16)));
 #if defined(__aarch64__)
 using Half = __fp16;

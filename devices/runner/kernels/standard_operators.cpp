@@ -16,7 +16,7 @@ using executorch::aten::ScalarType;
 // Copies the tokens of value [1, S, ...] to slots of cache [1, slots, ...], whatever their dtype.
 template <typename Slot>
 bool copy_tokens(const Tensor& value, Tensor& cache, const Slot& slot) {
-  if (value.scalar_type() != cache.scalar_type() || value.dim() != 4 || cache.dim() != 4 || value.size(1) == 0) {
+  if (value.scalar_type() != cache.scalar_type() || value.dim() != 4 || cache.dim() != 4 || value.numel() == 0) {
     return false;
   }
   if (value.size(0) != 1 || value.size(2) != cache.size(2) || value.size(3) != cache.size(3)) return false;
@@ -31,13 +31,14 @@ bool copy_tokens(const Tensor& value, Tensor& cache, const Slot& slot) {
 }
 
 Tensor& update_cache_out(Context& context, const Tensor& value, Tensor& cache, int64_t start, Tensor& out) {
+  EDGEC_CHECK(context, start >= 0 && cache.dim() == 4 && start < cache.size(1), out);
   EDGEC_CHECK(context, copy_tokens(value, cache, [&](int64_t token) { return start + token; }), out);
   return out;
 }
 
 Tensor& update_cache_with_indices_out(Context& context, const Tensor& value, Tensor& cache, int64_t,
                                       const Tensor& indices, Tensor& out) {
-  const bool indexed = indices.scalar_type() == ScalarType::Long && indices.numel() == value.size(1);
+  const bool indexed = is_index(indices) && value.dim() == 4 && indices.numel() == value.size(1);
   EDGEC_CHECK(context, indexed, out);
   const int64_t* slots = indices.const_data_ptr<int64_t>();
   EDGEC_CHECK(context, copy_tokens(value, cache, [&](int64_t token) { return slots[token]; }), out);
@@ -78,8 +79,9 @@ Tensor& custom_sdpa_out(Context& context, const Tensor& q, const Tensor& keys, c
   EDGEC_CHECK(context, q.dim() == 4 && q.size(0) == 1 && q.size(3) == k->width && q.size(2) % k->heads == 0, out);
   EDGEC_CHECK(context, is_mask(mask, q.size(1), keys.size(1)) && (halves || (is_float(q, 4) && is_float(out, 4))), out);
   EDGEC_CHECK(context, resized(out, {1, q.size(1), q.size(2), v->width}), out);
+  EDGEC_CHECK(context, start >= 0 && start < keys.size(1), out);
   const int64_t last = (mask ? mask->size(1) : start + q.size(1)) - 1;
-  EDGEC_CHECK(context, start >= 0 && last < keys.size(1), out);
+  EDGEC_CHECK(context, last < keys.size(1), out);
   Attention call{nullptr, positions_of(q.size(1), start, last, causal && !mask), q.size(1), q.size(2), *k, *v,
                  Geometry{0, 0, 0, last}, static_cast<float>(scale.value_or(1.0 / std::sqrt(k->width))), 0.0f, nullptr,
                  nullptr};

@@ -13,6 +13,8 @@ enum class Kind { kFloat32, kFloat16, kInt8, kInt4 };
 
 // More groups than any head has: 32 of 32 values.
 inline constexpr int kMaxGroups = 32;
+// Wider than any head: rows of integers pass through memory of this size.
+inline constexpr int kWidestIntegers = 1024;
 
 // [slots, heads, width] values of one kind; integers stand on a grid [slots, heads, width / group] of float16 pairs
 // (scale, offset). `group` is the whole width or a power of two.

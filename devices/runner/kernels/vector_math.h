@@ -18,7 +18,7 @@ inline Vec exp2(Vec x) {
   p = fma(f, p, broadcast(2.40226469e-1f));
   p = fma(f, p, broadcast(6.93147206e-1f));
   p = fma(f, p, broadcast(1.0f));
-  Ints bits, exponent;
+  Words bits, exponent;  // Lanes below -126 overflow, and are not used.
   std::memcpy(&bits, &p, sizeof(bits));
   std::memcpy(&exponent, &shifted, sizeof(exponent));
   bits += exponent << 23;

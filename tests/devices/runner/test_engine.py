@@ -1,33 +1,28 @@
-"""The compiled engine and the standalone runner on a bundle made by ``edgec.export``."""
+"""The compiled engine on a bundle made by ``edgec.export``."""
 
 from __future__ import annotations
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
-from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from edgec.devices.runner_build import build_runner
 from edgec.errors import InputError
 from edgec.runtime_py.engine import EngineModel, EngineSession, set_pool_threads
 from edgec.runtime_py.executor import artifact_digest, open_executor
-from edgec.runtime_py.generate import stream_tokens
 from edgec.runtime_py.packed_cache import packed_file
-from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.session import Session, opened
+from edgec.runtime_py.trial import was_executed
 
 PROMPT = [1, *range(30, 70)]
-NEW_TOKENS = 12
 # The same kernels in the same process, loaded by another binding.
 SAME_KERNELS = 1e-6
 
@@ -60,14 +55,6 @@ def greedy(session: EngineSession, prompt: list[int], count: int) -> list[int]:
     return tokens[len(prompt) :]
 
 
-def run_runner(*arguments: object, stdin: str = "", limit_bytes: int | None = None) -> list[dict[str, Any]]:
-    limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes)) if limit_bytes else None
-    line = [str(build_runner().runner), *map(str, arguments)]
-    done = subprocess.run(line, input=stdin, capture_output=True, text=True, check=False, preexec_fn=limit)
-    assert done.returncode == 0, done.stderr
-    return [json.loads(row) for row in done.stdout.splitlines()]
-
-
 def in_another_process(code: str, *arguments: object) -> Any:
     done = subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, check=False
@@ -83,71 +70,6 @@ def test_logits_equal_those_of_executorchs_own_binding(tiny_bundle: Path) -> Non
         wanted = theirs.forward(tokens, start, rows)
         assert np.abs(wanted).max() > 0.1
         np.testing.assert_allclose(ours.forward(tokens, start, rows), wanted, atol=SAME_KERNELS)
-
-
-def test_the_runner_says_what_python_says(tiny_bundle: Path, tmp_path: Path) -> None:
-    session = Session(tiny_bundle)
-    wanted = list(islice(stream_tokens(session, PROMPT, Sampler(Sampling())), NEW_TOKENS))
-    arguments = ("--bundle", tiny_bundle, "--packed", tmp_path, "--tokens", ",".join(map(str, PROMPT)))
-    loaded, generated = run_runner(*arguments, "--new-tokens", NEW_TOKENS)
-    assert generated["tokens"] == wanted
-    assert len(generated["token_ms"]) == NEW_TOKENS - 1 and generated["ttft_ms"] > 0
-    assert loaded["packed"] == "written" and loaded["peak_rss_bytes"] > loaded["anonymous_bytes"] > 0
-
-
-def test_the_runner_serves_requests_and_scores_teacher_forced(tiny_bundle: Path, tmp_path: Path) -> None:
-    logits = tmp_path / "logits.f32"
-    ids = " ".join(map(str, PROMPT))
-    lines = f"generate 3 {ids}\nscore {ids}\ngenerate 3 {ids}\n"
-    _, first, scored, again = run_runner("--bundle", tiny_bundle, "--logits", logits, stdin=lines)
-    session = Session(tiny_bundle)
-    rows = np.concatenate([session.forward(PROMPT[i : i + 16], i, range(len(PROMPT[i : i + 16]))) for i in (0, 16, 32)])
-    assert scored["top1"] == rows.argmax(-1).tolist()
-    np.testing.assert_allclose(np.fromfile(logits, np.float32).reshape(rows.shape), rows, atol=SAME_KERNELS)
-    assert first["tokens"] == again["tokens"] == greedy(_fresh(tiny_bundle), PROMPT, 3)
-
-
-def test_the_runner_replays_a_prompt_and_what_was_decoded_behind_it(tiny_bundle: Path, tmp_path: Path) -> None:
-    logits = tmp_path / "logits.f32"
-    line = f"replay 38 {' '.join(map(str, PROMPT))}\n"
-    _, replayed = run_runner("--bundle", tiny_bundle, "--logits", logits, stdin=line)
-    session = Session(tiny_bundle)
-    steps = [session.prefill(PROMPT[:38], 0), *(session.forward([PROMPT[i]], i, [0])[0] for i in range(38, 41))]
-    assert replayed["top1"] == [int(row.argmax()) for row in steps]
-    np.testing.assert_allclose(np.fromfile(logits, np.float32).reshape(4, -1), steps, atol=SAME_KERNELS)
-
-
-def test_the_runner_stays_on_the_cpus_it_is_given(tiny_bundle: Path) -> None:
-    allowed = sorted(os.sched_getaffinity(0))
-    arguments = ("--bundle", tiny_bundle, "--tokens", "1,2,3")
-    loaded, _ = run_runner(*arguments, "--cpus", allowed[-1], "--threads", 2)
-    assert loaded["cpus"] == [allowed[-1]] and run_runner(*arguments)[0]["cpus"] == allowed
-
-
-def _fresh(bundle: Path) -> EngineSession:
-    return EngineModel(bundle / "model.pte").session()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "stdin", "why"),
-    [
-        ((), "", "--bundle or --model"),
-        (("--model", "nowhere.pte"), "", "cannot be read"),
-        (("--bundle", "nowhere"), "", "no bundle"),
-        (("--bundle", "BUNDLE", "--tokens", "1,x"), "", "no whole number"),
-        (("--bundle", "BUNDLE", "--frobnicate"), "", "--frobnicate"),
-        (("--bundle", "BUNDLE"), "dance 1 2\n", "a request is"),
-        (("--bundle", "BUNDLE", "--tokens", ",".join(["5"] * 600)), "", "context of 512"),
-        (("--bundle", "BUNDLE"), "generate 2\n", "needs a prompt"),
-        (("--bundle", "BUNDLE"), "replay 4 1 2 3\n", "a replay's prompt"),
-        (("--bundle", "BUNDLE", "--cpus", "99999"), "", "no CPU 99999"),
-        (("--bundle", "BUNDLE", "--cpus", "1000"), "", "refused by the system"),
-    ],
-)
-def test_the_runner_refuses(tiny_bundle: Path, arguments: tuple[str, ...], stdin: str, why: str) -> None:
-    line = [str(build_runner().runner), *(str(tiny_bundle) if word == "BUNDLE" else word for word in arguments)]
-    done = subprocess.run(line, input=stdin, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and why in done.stderr
 
 
 def test_sessions_share_a_model_and_do_not_disturb_each_other(artifact: Path) -> None:
@@ -209,6 +131,32 @@ def test_a_new_thread_pool_keeps_the_sequence(artifact: Path) -> None:
         set_pool_threads(before)
 
 
+def test_the_pool_may_change_at_any_time_while_others_generate(artifact: Path) -> None:
+    models = [EngineModel(artifact), EngineModel(artifact)]
+    sessions = [models[0].session(), models[0].session(), models[1].session()]
+    wanted = greedy(models[0].session(), PROMPT, 4)
+    before, done = set_pool_threads(None), threading.Event()
+    found: list[list[int]] = []
+
+    def generate(session: EngineSession) -> None:
+        while not done.is_set():
+            found.append(greedy(session, PROMPT, 4))
+
+    workers = [threading.Thread(target=generate, args=(session,), daemon=True) for session in sessions]
+    for worker in workers:
+        worker.start()
+    try:
+        for threads in (1, 2, 3) * 20:
+            assert set_pool_threads(threads) == threads
+    finally:
+        done.set()
+        for worker in workers:
+            worker.join(60)
+        set_pool_threads(before)
+    assert not any(worker.is_alive() for worker in workers)
+    assert found and all(tokens == wanted for tokens in found)
+
+
 @pytest.mark.parametrize(
     "arrays",
     [
@@ -217,8 +165,17 @@ def test_a_new_thread_pool_keeps_the_sequence(artifact: Path) -> None:
         [array.astype(np.int32) for array in inputs([1, 2], 0, [0])],
         [np.zeros((1,) * 8, np.int64)] * 3,
         inputs([1] * 500, 0, [0]),
+        inputs([1, 2], 0, [2]),
+        inputs([1, 2], -1, [0]),
+        inputs([-1, 2], 0, [0]),
+        inputs([1 << 40, 2], 0, [0]),
+        [np.array([[1, 2]]), np.array([0]), np.array([0])],
+        [np.array([[]], np.int64), np.array([], np.int64), np.array([0])],
     ],
-    ids=["none", "two", "dtype", "rank", "beyond the bounds"],
+    ids=[
+        *("none", "two", "dtype", "rank", "beyond the bounds", "row", "position", "token below", "token above"),
+        *("another count", "empty"),
+    ],
 )
 def test_inputs_that_do_not_fit_are_refused_and_do_no_harm(artifact: Path, arrays: list[np.ndarray]) -> None:
     session = EngineModel(artifact).session()
@@ -285,14 +242,6 @@ def test_two_processes_map_the_same_file_read_only_and_without_torch(artifact: P
     assert held.info.packed == "written"
 
 
-def test_of_two_first_loads_at_once_one_packs_and_the_other_maps(tiny_bundle: Path, tmp_path: Path) -> None:
-    line = [str(build_runner().runner), "--bundle", str(tiny_bundle), "--packed", str(tmp_path), "--tokens", "1,2,3"]
-    pair = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    rows = [[json.loads(row) for row in process.communicate()[0].splitlines()] for process in pair]
-    assert sorted(loaded["packed"] for loaded, _ in rows) == ["mapped", "written"]
-    assert rows[0][1]["tokens"] == rows[1][1]["tokens"]
-
-
 def _flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 3] ^= 0xFF
@@ -326,16 +275,6 @@ def test_a_packed_file_that_is_not_the_one_written_is_rebuilt(
     assert packed.stat().st_size == len(good)
 
 
-def test_without_room_or_permission_weights_are_packed_in_memory(tiny_bundle: Path, tmp_path: Path) -> None:
-    tokens = ",".join(map(str, PROMPT))
-    full = run_runner("--bundle", tiny_bundle, "--packed", tmp_path, "--tokens", tokens, limit_bytes=8192)
-    nowhere = run_runner("--bundle", tiny_bundle, "--packed", "/proc/nowhere", "--tokens", tokens)
-    wanted = run_runner("--bundle", tiny_bundle, "--packed", tmp_path, "--tokens", tokens)
-    assert [rows[0]["packed"] for rows in (full, nowhere, wanted)] == ["in memory", "in memory", "written"]
-    assert full[1]["tokens"] == nowhere[1]["tokens"] == wanted[1]["tokens"]
-    assert not [path for path in tmp_path.iterdir() if path.suffix not in (".packed", ".lock")]
-
-
 def test_a_path_too_long_for_the_backend_means_packing_in_memory(artifact: Path, tmp_path: Path) -> None:
     folder = tmp_path / ("d" * 240)
     folder.mkdir()
@@ -351,6 +290,10 @@ def test_sessions_of_one_bundle_share_program_weights_and_packed_file(tiny_bundl
     assert first.model is second.model and first.model.info.packed_bytes > 0
     packed = packed_file(artifact_digest(bundle))
     assert packed is not None and packed.is_file()
+
+
+def test_an_export_leaves_the_note_that_its_artifact_was_executed(tiny_bundle: Path) -> None:
+    assert was_executed(artifact_digest(opened(tiny_bundle)), "edgec")
 
 
 SPEAKS = """
