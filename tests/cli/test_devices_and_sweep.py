@@ -34,7 +34,8 @@ def phones(monkeypatch: pytest.MonkeyPatch) -> None:
         raise no_adb("it is not there")
 
     monkeypatch.setattr(connected, "_android", android)
-    monkeypatch.setattr(connected, "_apple", broken)
+    monkeypatch.setattr(connected, "_iphones", broken)
+    monkeypatch.setattr(connected, "_simulators", lambda: iter(()))
 
 
 def test_devices_are_listed_with_state_battery_and_temperature(phones: None) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from edgec.errors import InputError
 from edgec.exporter.capture.decoder import attribute
 from edgec.exporter.capture.module import capture_module
-from edgec.exporter.parity.execution import call_inputs, call_plan, run_program
+from edgec.exporter.parity.execution import Call, call_inputs, call_plan, run_program
 from edgec.exporter.program import Program, held_bytes
 from edgec.passes.activation_statistics import second_moments
 from edgec.passes.calibration import Calibration
@@ -134,7 +134,7 @@ def test_decoders_and_their_tied_tables(tied: bool) -> None:
     found = run_program(after, ids, plan)
     # the ladder reads rows of tables, the graph itself whole matrices: the same numbers
     whole = [_call(after, *call_inputs(after.interface, ids, 0, 8, torch.arange(8)))]
-    rows = run_program(after, ids[:8], call_plan(8, 8, 8))
+    rows = run_program(after, ids[:8], [Call(0, 8, 8)])
     assert torch.allclose(whole[0][0], rows, atol=1e-4) and bool(torch.isfinite(found).all())
 
 

@@ -34,6 +34,7 @@ executorch::runtime::MethodMeta meta_of(const Program& program, const std::strin
 }
 
 int64_t planned_bytes(const executorch::runtime::MethodMeta& meta, size_t arena) {
+  if (arena >= meta.num_memory_planned_buffers()) return 0;
   const auto bytes = meta.memory_planned_buffer_size(arena);
   return bytes.ok() ? bytes.get() : 0;
 }

@@ -38,7 +38,8 @@ Tensor& update_cache_out(Context& context, const Tensor& value, Tensor& cache, i
 
 Tensor& update_cache_with_indices_out(Context& context, const Tensor& value, Tensor& cache, int64_t,
                                       const Tensor& indices, Tensor& out) {
-  const bool indexed = is_index(indices) && value.dim() == 4 && indices.numel() == value.size(1);
+  const bool listed = indices.scalar_type() == ScalarType::Long && value.dim() == 4;
+  const bool indexed = listed && indices.numel() == value.size(1);
   EDGEC_CHECK(context, indexed, out);
   const int64_t* slots = indices.const_data_ptr<int64_t>();
   EDGEC_CHECK(context, copy_tokens(value, cache, [&](int64_t token) { return slots[token]; }), out);
