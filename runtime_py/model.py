@@ -7,6 +7,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
+from threading import RLock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,7 @@ class Model:
         self.load_ms = (perf_counter() - before) * 1e3
         self.prefix = open_prefix(bundle)
         self._speculators: dict[str, Speculator | None] = {}
+        self._turn = RLock()
 
     def new_session(self) -> Model:
         """The same model with a KV cache of its own: another sequence over the same weights and tokenizer.
@@ -76,6 +78,7 @@ class Model:
         """
         other, before = copy(self), perf_counter()
         other._loaded, other._speculators = Session(self.bundle, engine=self.session.engine), {}
+        other._turn = RLock()
         other.load_ms = (perf_counter() - before) * 1e3
         return other
 
@@ -193,6 +196,8 @@ class Model:
     ) -> Generation:
         """Continue a text. Where it begins as the bundle's prefix does, that part is restored, not computed.
 
+        Threads that call this on one session take turns, an answer each; `new_session` gives each its own.
+
         Args:
             prompt: text, or token ids.
             template: wrap the text as a user's message in the chat template.
@@ -208,8 +213,9 @@ class Model:
         session, request = self.session, self.request(**options)
         tokens = self._ids(prompt, template)
         recall = partial(restored, session, self.prefix)
-        ahead = self.speculator(speculate)
-        result = generate(session, tokens, request, self.decode, show=stream, recall=recall, speculate=ahead)
+        with self._turn:
+            ahead = self.speculator(speculate)
+            result = generate(session, tokens, request, self.decode, show=stream, recall=recall, speculate=ahead)
         return replace(result, load_ms=self.load_ms)
 
     def tokens(self, prompt: str | Sequence[int], *, template: bool = False, **options: Any) -> Iterator[int]:

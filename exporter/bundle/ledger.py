@@ -210,7 +210,7 @@ def check_ledger(ledger: Ledger, expected_weight_bytes: int) -> None:
     suspects = [row for row in ledger.rows if not row.reason and (row.name.startswith("(") or _copy_bytes(row))]
     raise BudgetError(
         f"The artifact holds {over:,} bytes that its weights do not explain.",
-        where=", ".join(f"{row.name} {row.bytes:,} bytes, {row.copies}x" for row in suspects[:3]) or "model.pte",
+        where=", ".join(f"{row.name} {row.bytes:,} bytes, {row.copies}x" for row in suspects[:3]) or "the artifact",
         why=f"{ledger.artifact_bytes:,} bytes against {expected_weight_bytes:,} expected from the recipe's bits",
         fix="look at the size ledger: a weight kept in float, or stored twice, is the usual cause",
         code="E210",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from math import prod
 from typing import TYPE_CHECKING
 
 import torch
@@ -48,14 +49,23 @@ def expected_bytes(facts: Iterable[WeightFact], program: Program) -> int:
 
     A tensor that no decision covers counts as it is stored; one that a decision covers counts what was decided, its
     scales included, once for every place it is stored in. Of a tied tensor both may be there: a matrix of integers, and
-    the float table that the recipe or its few rows leave.
+    the float table that the recipe or its few rows leave. Scales count as the format holds them: in ONNX in float32.
     """
     facts, decisions = list(facts), [decision for decision in decisions_of(program.graph) if decision.used]
     covered = {name: decision for decision in decisions for name in decision.buffers}
     unasked = {decision.name for decision in decisions} - {name for name, _ in _float_readers(program, asked=True)}
     floats = sum(f.bytes for f in facts if f.name not in covered and f.name.removeprefix("decoder.") not in unasked)
     places = Counter(fact.name for fact in facts)
-    return floats + sum(d.bytes * max(1, places[d.buffers[0]]) for d in {id(d): d for d in covered.values()}.values())
+    scales = sum(_beyond_recipe(fact, covered[fact.name]) for fact in facts if fact.name in covered)
+    rounded = sum(d.bytes * max(1, places[d.buffers[0]]) for d in {id(d): d for d in covered.values()}.values())
+    return floats + rounded + scales
+
+
+def _beyond_recipe(fact: WeightFact, decision: Decision) -> int:
+    """Bytes that stored scales take beyond those of the recipe's scheme."""
+    if decision.used is None or not fact.name.endswith("_scale"):
+        return 0
+    return max(0, fact.bytes - prod(fact.shape) * decision.used.scale_bits // 8)
 
 
 def require_rounded(program: Program) -> None:

@@ -33,7 +33,7 @@ def listener(event):
     events.append(event.stage)
 try:
     force = sys.argv[3] == "force"
-    edgec.export(sys.argv[1], recipe="4bit", context=64, out=sys.argv[2], force=force, progress=listener)
+    edgec.export(sys.argv[1], recipe="8bit", context=64, out=sys.argv[2], force=force, progress=listener)
 except EdgecError as error:
     print(error.code, flush=True)
     sys.exit(error.exit_code)

@@ -80,7 +80,9 @@ def test_damaged_artifacts(
     assert done.returncode == 0, done.stderr[-3000:]
     verdicts = Counter(line.split(maxsplit=2)[2] for line in done.stdout.splitlines())
     assert sum(verdicts.values()) == ARTIFACTS and verdicts["ran"] and verdicts["refused"]
-    places = Counter(fault_place(path.read_text()) for path in tmp_path.glob("report.*"))
+    found = [path.read_text() for path in tmp_path.glob("report.*")]
+    # An allocation that is refused is a warning, and no fault.
+    places = Counter(fault_place(report) for report in found if "ERROR: " in report or "runtime error" in report)
     say(capsys, f"damaged artifacts {dict(verdicts)}, places of faults {dict(places)}")
     assert "runtime error" not in done.stderr, done.stderr[-3000:]
     assert all(place.startswith("libexecutorch") for place in places), places

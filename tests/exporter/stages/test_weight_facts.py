@@ -52,6 +52,14 @@ def test_a_tied_table_in_float_is_expected_where_it_was_left_so(passes: tuple[Pa
     assert abs(held - expected) < TABLE_BYTES / 4, "zero points and the width of scales are all that differs"
 
 
+def test_scales_count_as_the_format_holds_them() -> None:
+    """Float32 here, as in ONNX, and float16 in the recipe; zero points are small and stay unexpected."""
+    program = _rounded(QUANTIZED, QuantizeEmbedding(8))
+    facts = static_weight_facts({"forward": program}, half=False)
+    zero_points = sum(fact.bytes for fact in facts if fact.name.endswith("_zero_point"))
+    assert sum(fact.bytes for fact in facts) - zero_points == expected_bytes(facts, program)
+
+
 def _read_in_float(program: Program, name: str) -> Program:
     """The program with a float copy of a rounded weight in its linear layer."""
     graph = deepcopy(program.graph)
