@@ -20,12 +20,15 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from edgec.errors import InputError
 from edgec.exporter.bundle.owner import OWNER, held, is_held, own_mark, owned_by_running
 
 _NEW, _OLD = "new", "old"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SIBLING = re.compile(rf"\.(?P<final>.+)~edgec~(?P<kind>new|old)~(?P<host>[^~]*)~{OWNER}~[0-9a-f]+")
+_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)")
 _AT_FDCWD = -100
 _EXCHANGE = 2
 
@@ -48,11 +51,24 @@ def typed_os_errors(where: Path) -> Iterator[None]:
 def typed_disk_full(where: Path) -> Iterator[None]:
     """Turn only a full disk into E122; every other error passes."""
     try:
-        yield
+        with _errors_of_safetensors():
+            yield
     except OSError as error:
         if error.errno not in _FULL:
             raise
         raise _disk_full(where, error) from error
+
+
+@contextmanager
+def _errors_of_safetensors() -> Iterator[None]:
+    """Raise as an OSError what safetensors reports in a class of its own, with the system's number in its text."""
+    try:
+        yield
+    except SafetensorError as error:
+        number = _SYSTEM_ERROR.search(str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
 
 
 def _disk_full(where: Path, error: OSError) -> InputError:

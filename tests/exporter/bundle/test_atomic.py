@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from safetensors import SafetensorError
 
 from edgec.errors import InputError
 from edgec.exporter.bundle import atomic
@@ -119,6 +120,17 @@ def test_what_the_file_system_refuses_gets_a_code(tmp_path: Path, number: int, c
     with pytest.raises(InputError) as caught, typed_os_errors(tmp_path):
         raise OSError(number, os.strerror(number))
     assert caught.value.code == code and os.strerror(number) in caught.value.why
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [("No space left on device (os error 28)", "E122"), ("x (os error 13)", "E121")]
+)
+def test_errors_of_safetensors_are_the_systems(tmp_path: Path, text: str, code: str) -> None:
+    with pytest.raises(InputError) as refused, typed_os_errors(tmp_path):
+        raise SafetensorError(f"Error while serializing: I/O error: {text}")
+    assert refused.value.code == code
+    with pytest.raises(SafetensorError), typed_os_errors(tmp_path):
+        raise SafetensorError("Error while deserializing header: invalid header")
 
 
 def test_only_a_full_disk_is_renamed_where_other_errors_have_their_own_meaning(tmp_path: Path) -> None:
