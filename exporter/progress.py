@@ -66,7 +66,7 @@ class ProgressLines:
         """Write a line if the stage is another one, or the last line is old."""
         now = self.clock()
         self._started = now if self._started is None else self._started
-        if (stage, now - self._last[1] >= self.every_s) != (self._last[0], False):
+        if stage != self._last[0] or now - self._last[1] >= self.every_s:
             self.write(f"{_clock_time(now - self._started)}  {stage:<10} {text}".rstrip())
             self._last = (stage, now)
 

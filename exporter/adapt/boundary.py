@@ -19,6 +19,7 @@ from torch import Tensor
 
 from edgec.errors import InputError
 from edgec.exporter.adapt.losses import distillation
+from edgec.exporter.parity.graph_run import first_output
 from edgec.exporter.progress import Progress
 from edgec.passes.contract import Pass, run_pass, run_passes
 from edgec.passes.kv_donors import AUTO, not_chosen
@@ -133,7 +134,7 @@ def _divergence(original: Program, shared: Program, rows: Sequence[Tensor]) -> f
 def _logits(program: Program, row: Tensor) -> Tensor:
     """Float [S, V]."""
     found: Any = program.graph(row[None], torch.arange(len(row)))
-    logits: Tensor = (found[0] if isinstance(found, (tuple, list)) else found)[0]
+    logits: Tensor = first_output(found)[0]
     return logits
 
 

@@ -19,7 +19,7 @@ from edgec.exporter.bit_search.allocation import Choice, Chosen, allocate, path,
 from edgec.exporter.bit_search.candidates import candidates, for_layer
 from edgec.exporter.bit_search.sensitivity import choices, gradients
 from edgec.exporter.bundle.manifest import BitSearch, TradeOffPoint
-from edgec.exporter.parity.graph_run import run_calls
+from edgec.exporter.parity.graph_run import first_output, run_calls
 from edgec.exporter.program import Program
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes import Recipe, passes_for
@@ -160,7 +160,7 @@ def _measured(program: Program, recipe: Recipe, points: Sequence[Chosen], text: 
 def _log_probabilities(program: Program, calibration: Calibration) -> list[Tensor]:
     with torch.no_grad():
         outputs: list[Any] = run_calls(program, list(calibration.given))
-    return [(out[0] if isinstance(out, (tuple, list)) else out)[0].log_softmax(-1) for out in outputs]
+    return [first_output(out)[0].log_softmax(-1) for out in outputs]
 
 
 def _point(point: Chosen, kl: float, weights: int) -> TradeOffPoint:

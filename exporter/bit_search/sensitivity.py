@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.fx import Interpreter, Node
 
 from edgec.exporter.bit_search.allocation import Choice
+from edgec.exporter.parity.graph_run import first_output
 from edgec.exporter.program import Program
 from edgec.passes.calibration import Calibration
 from edgec.passes.layer_walk import observe_layers
@@ -45,7 +46,7 @@ def gradients(program: Program, calibration: Calibration, seed: int = 0) -> Mapp
     for inputs in calibration.calls(program):
         with torch.enable_grad():
             found: Any = recorder.run(*inputs)
-            logits = (found[0] if isinstance(found, (tuple, list)) else found)[0]
+            logits = first_output(found)[0]
             labels = torch.multinomial(logits.detach().softmax(-1), 1, generator=drawn)[:, 0]
             torch.nn.functional.cross_entropy(logits, labels, reduction="sum").backward()
         tokens += len(labels)

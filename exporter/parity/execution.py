@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.fx import GraphModule
 
 from edgec.exporter.parity.float32_mode import InFloat32
-from edgec.exporter.parity.graph_run import run_calls
+from edgec.exporter.parity.graph_run import first_output, run_calls
 from edgec.exporter.program import Interface, Program
 from edgec.passes.contract import run_pass
 from edgec.passes.last_logits import LastLogits, vocabulary_linear
@@ -89,7 +89,7 @@ def run_program(program: Program, tokens: Tokens, plan: Sequence[Call]) -> Tenso
         outputs = run_calls(program, [call_inputs(program.interface, tokens, *part) for part in parts])
     chosen = any(tensor.name == "logit_index" for tensor in program.interface.inputs)
     logits = [
-        _single(output)[0] if chosen else _single(output)[0, rows]
+        first_output(output)[0] if chosen else first_output(output)[0, rows]
         for output, (*_, rows) in zip(outputs, parts, strict=True)
     ]
     return torch.cat(logits).float()
@@ -118,11 +118,6 @@ def call_inputs(interface: Interface, tokens: Tokens, start: int, size: int, row
         "logit_index": rows,
     }
     return [values[tensor.name] for tensor in interface.inputs]
-
-
-def _single(output: Any) -> Tensor:
-    result: Tensor = output[0] if isinstance(output, (tuple, list)) else output
-    return result
 
 
 def run_artifact(artifact: Path, tokens: Tokens, plan: Sequence[Call]) -> Tensor:

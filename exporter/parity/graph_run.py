@@ -43,6 +43,12 @@ def run_calls(program: Program, calls: Sequence[Inputs]) -> list[Any]:
     return [output for group in groups for output in _walk(program.graph, order, group)]
 
 
+def first_output(output: Any) -> Tensor:
+    """The first tensor of what a graph returns, whether it returns one or several."""
+    result: Tensor = output[0] if isinstance(output, (tuple, list)) else output
+    return result
+
+
 def visit_layers(program: Program, calls: Sequence[Inputs], visit: Visit) -> bool:
     """Show every linear layer the inputs that all calls bring it, in order; what it computes comes after the visit.
 

@@ -24,7 +24,7 @@ from torch.fx import GraphModule, Interpreter, Node
 from edgec.errors import InputError
 from edgec.exporter.capture.attention import OPERATOR, AttentionCall
 from edgec.exporter.parity.execution import call_inputs
-from edgec.exporter.parity.graph_run import run_calls
+from edgec.exporter.parity.graph_run import first_output, run_calls
 from edgec.exporter.program import Dynamic, Program
 from edgec.passes.contract import clone, nodes_of
 
@@ -50,7 +50,7 @@ def refuse_mixed_positions(program: Program) -> None:
     alone = replace(program, graph=_by_position(program.graph))
     calls = [call_inputs(program.interface, ids, 0, len(ids), torch.arange(len(ids))) for ids in _pair(program)]
     with torch.no_grad():
-        first, second = (_tensor(output) for output in run_calls(alone, calls))
+        first, second = (first_output(output) for output in run_calls(alone, calls))
         if not _others_equal(first, second, 1):
             raise _refused(program, _first_mixing(alone, calls), "it carries a token's value to other positions")
 
@@ -88,11 +88,6 @@ def _pair(program: Program) -> Iterator[list[int]]:
     tokens = torch.randint(vocabulary, (length,), generator=torch.Generator().manual_seed(0)).tolist()
     yield tokens
     yield [(token + vocabulary // 2) % vocabulary if i == _CHANGED else token for i, token in enumerate(tokens)]
-
-
-def _tensor(output: Any) -> Tensor:
-    result: Tensor = output[0] if isinstance(output, tuple | list) else output
-    return result
 
 
 def _others_equal(first: Tensor, second: Tensor, dim: int) -> bool:
