@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch.export import ExportedProgram
 
 from edgec.backends.xnnpack.norms import write_out_norms
-from edgec.exporter.capture.reexport import reexport
-from edgec.exporter.program import Program
+from edgec.ir.program import Program
+from edgec.ir.reexport import reexport
 from edgec.passes.contract import clean, clone
 
 

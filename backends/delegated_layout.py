@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from edgec.exporter.bundle.pte_layout import DELEGATE, Layout, read_layout
+from edgec.bundle.pte_layout import DELEGATE, Layout, read_layout
 
 
 def delegated_layout(path: Path) -> Layout:

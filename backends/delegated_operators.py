@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from edgec.exporter.bundle.manifest import Delegation, Fallback
+from edgec.bundle.manifest import Delegation, Fallback
 
 # How a delegate's results are told apart: no operator of its own.
 _RESULT = "getitem"

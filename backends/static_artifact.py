@@ -10,10 +10,10 @@ from typing import Any, Protocol, cast
 
 from torch import Tensor
 
-from edgec.exporter.bundle.manifest import Delegation
-from edgec.exporter.bundle.pte_layout import Layout
-from edgec.exporter.parity.static_run import Methods
-from edgec.exporter.program import Interface, Program
+from edgec.bundle.manifest import Delegation
+from edgec.bundle.pte_layout import Layout
+from edgec.ir.program import Interface, Program
+from edgec.ir.static_methods import Methods
 
 Progress = Callable[[str, int, int], None]
 
@@ -54,7 +54,7 @@ class StaticBackend(Protocol):
 def backend_of(module: str) -> StaticBackend:
     """The module of that name, imported now."""
     found: Any = import_module(module)
-    return cast(StaticBackend, found)
+    return cast("StaticBackend", found)
 
 
 CONTEXT_BYTES = 2_000_000_000
@@ -89,4 +89,4 @@ class ChipBackend(Protocol):
 def chip_backend_of(module: str) -> ChipBackend:
     """The module of that name, imported now."""
     found: Any = import_module(module)
-    return cast(ChipBackend, found)
+    return cast("ChipBackend", found)

@@ -23,7 +23,7 @@ import numpy as np
 if TYPE_CHECKING:
     import torch
 
-    from edgec.runtime_py.engine import EngineSession
+    from edgec.runtime_py.engines.engine import EngineSession
 
 HEADS, KV_HEADS, WIDTH, SLOTS, CHUNK, LAYERS = 16, 8, 128, 4608, 512, 4
 OURS, THEIRS = "edgec::cached_attention.out", "llama::custom_sdpa.out"
@@ -108,7 +108,7 @@ def measure(folder: Path, threads: Sequence[int], rounds: int, realtime: bool) -
     import torch
 
     from benchmarks.harness.limits import measure_limits
-    from edgec.runtime_py.engine import library, set_pool_threads
+    from edgec.runtime_py.engines.engine import library, set_pool_threads
 
     # ExecuTorch's kernel multiplies with torch's BLAS, whose threads would fight those of the pool.
     torch.set_num_threads(1)
@@ -156,7 +156,7 @@ def _model(operator: str, dtype: str) -> torch.nn.Module:
     import torch
     from torch import Tensor, nn
 
-    from edgec.passes.operators import CACHE_WRITE, CACHED_ATTENTION, grid_group
+    from edgec.ir.operators import CACHE_WRITE, CACHED_ATTENTION, grid_group
 
     stored = torch.uint8 if dtype == "int4" else getattr(torch, dtype)
     width = WIDTH // 2 if dtype == "int4" else WIDTH
@@ -196,7 +196,7 @@ def _model(operator: str, dtype: str) -> torch.nn.Module:
 
 def _session(path: Path) -> EngineSession:
     """A session whose caches are written: pages that nobody wrote would all be one page of zeros."""
-    from edgec.runtime_py.engine import EngineModel
+    from edgec.runtime_py.engines.engine import EngineModel
 
     session = EngineModel(path).session(profile=True)
     assert session.state is not None

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from edgec.exporter.program import Program
+    from edgec.ir.program import Program
+    from edgec.ir.weight_scheme import WeightScheme
     from edgec.passes.contract import Pass
-    from edgec.passes.weight_scheme import WeightScheme
 
 ROOT = Path(__file__).resolve().parents[1]
 MODEL = ROOT / "examples" / "tiny-llama"
@@ -94,10 +94,10 @@ def measure(tokens: int, only: str = "") -> Iterator[Row]:
 
 def forms(known: Sequence[Tensor]) -> Iterator[tuple[str, list[Pass], bool]]:
     """Each form for linear layers alone, tables also calibrated."""
-    from edgec.passes.calibration import Calibration
-    from edgec.passes.palettize import Palettize
-    from edgec.passes.quantize import Quantize
-    from edgec.passes.weight_scheme import WeightScheme, balanced, lut
+    from edgec.ir.weight_scheme import WeightScheme, balanced, lut
+    from edgec.passes.compress.palettize import Palettize
+    from edgec.passes.compress.quantize import Quantize
+    from edgec.passes.graph.calibration import Calibration
 
     for name, (bits, group) in {"int8 channel": (8, 0), "int4 block 32": (4, 32), "int4 channel": (4, 0)}.items():
         yield name, [Quantize(default=WeightScheme(bits, group, activation_bits=0))], False
@@ -111,8 +111,10 @@ def forms(known: Sequence[Tensor]) -> Iterator[tuple[str, list[Pass], bool]]:
 
 def recipes(known: Sequence[Tensor]) -> Iterator[tuple[str, list[Pass], bool]]:
     """Named recipes as Core ML expresses them."""
-    from edgec.exporter.recipes import for_backend, load_recipe, passes_for
-    from edgec.passes.calibration import Calibration
+    from edgec.exporter.recipes.file import load_recipe
+    from edgec.exporter.recipes.passes import passes_for
+    from edgec.exporter.recipes.recipe import for_backend
+    from edgec.passes.graph.calibration import Calibration
 
     for name in RECIPES:
         for calibration in (Calibration(), Calibration(calls=_calls(known))):
@@ -127,9 +129,9 @@ def float_program() -> Program:
     from transformers import AutoModelForCausalLM
 
     from edgec.exporter.capture.decoder import capture_decoder, skeleton
-    from edgec.exporter.spec import model_spec
+    from edgec.exporter.sources.decoder_spec import model_spec
+    from edgec.passes.cleanup.remove_noops import RemoveNoops
     from edgec.passes.contract import run_pass
-    from edgec.passes.remove_noops import RemoveNoops
 
     model: Any = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
     bones = skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
@@ -189,7 +191,7 @@ def _row(
 
 
 def _bits(program: Program) -> float:
-    from edgec.passes.quantized_form import decisions_of
+    from edgec.ir.quantized_form import decisions_of
 
     used = {d.buffers: d for d in decisions_of(program.graph) if d.used is not None}.values()
     return 8 * sum(d.bytes for d in used) / sum(d.shape[0] * d.shape[1] for d in used)

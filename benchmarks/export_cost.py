@@ -125,7 +125,7 @@ def measure(
     import torch
 
     from edgec import export
-    from edgec.exporter.bundle.folder import read_manifest
+    from edgec.bundle.folder import read_manifest
 
     torch.set_num_threads(threads)
     with TemporaryDirectory() as folder:
@@ -181,7 +181,7 @@ def _megabytes(size: int | None) -> str:
 
 
 def _in_own_process(arguments: Sequence[str]) -> dict[str, Any]:
-    from edgec.devices.runner_build import build_runner
+    from edgec.devices.runner.build import build_runner
 
     with TemporaryDirectory() as folder:
         copytree(build_runner().folder.parent, f"{folder}/runner")

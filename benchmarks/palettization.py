@@ -117,8 +117,8 @@ def matrix(seed: int, rows: int, width: int) -> Tensor:
 
 def full_set(bits: int) -> float:
     """CPU seconds of tabulating every matrix of the full set; making the matrices is not counted."""
-    from edgec.passes.weight_scheme import lut
-    from edgec.passes.weight_tables import tabulate
+    from edgec.ir.weight_scheme import lut
+    from edgec.passes.compress.rounding.weight_tables import tabulate
 
     total = 0.0
     for seed in range(LAYERS):
@@ -135,8 +135,8 @@ def _timed(work: Any) -> tuple[float, Any]:
 
 
 def _ours(weight: Tensor, bits: int) -> float:
-    from edgec.passes.weight_scheme import lut
-    from edgec.passes.weight_tables import tabulate
+    from edgec.ir.weight_scheme import lut
+    from edgec.passes.compress.rounding.weight_tables import tabulate
 
     found = tabulate(weight, lut(bits, GROUP_ROWS))
     return float((found.dequantize() - weight.float()).double().square().sum())

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import exp, log
 
-from edgec.devices.calibration import observations
-from edgec.devices.held_out import UNITS, Miss, nested_misses, speed
-from edgec.devices.roof import roof
+from edgec.devices.prediction.calibration import observations
+from edgec.devices.prediction.held_out import UNITS, Miss, nested_misses, speed
+from edgec.devices.prediction.roof import roof
 
 GOALS = {"decode cpu": 0.25, "decode gpu": 0.25, "decode npu": 0.50, "prefill": 0.35, "prefill, phones": 0.30}
 QUANTITIES = ("decode", "prefill")

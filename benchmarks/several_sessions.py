@@ -22,7 +22,7 @@ from benchmarks.session_models import SUBJECTS, exported
 
 if TYPE_CHECKING:
     from edgec.runtime_py.model import Model
-    from edgec.runtime_py.session import Session
+    from edgec.runtime_py.sessions.session import Session
 
 PROMPT_TOKENS, NEW_TOKENS, THREADS, WIDTHS = 128, 48, (1, 2), (1, 2, 4, 8)
 _REPEATS = 5

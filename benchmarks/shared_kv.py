@@ -20,7 +20,7 @@ from benchmarks.harness.models import Q8L, QWEN3, SEED, SMOL, TINY, Model, write
 from benchmarks.harness.subjects import EQUAL
 
 if TYPE_CHECKING:
-    from edgec.exporter.recipes import Recipe
+    from edgec.exporter.recipes.recipe import Recipe
 
 MODELS = {model.name: model for model in (SMOL, QWEN3, Q8L, TINY)}
 BOUNDARY, SLACK, SIZE_TOLERANCE = 0.625, 0.03, 0.03
@@ -91,8 +91,8 @@ class Row:
 
 def measure(model: Model, build: Path, prompt: int, threads: int, rounds: int = ROUNDS) -> Row:
     """Export both ways, then measure them in turns."""
-    from edgec.exporter.recipes import load_recipe
-    from edgec.passes.kv_donors import kept_layers
+    from edgec.exporter.recipes.file import load_recipe
+    from edgec.ir.kv_donors import kept_layers
 
     config = write_config(model, build / model.name)
     recipes = {way: replace(load_recipe(EQUAL), **changes) for way, changes in _WAYS.items()}
@@ -113,23 +113,24 @@ def _exported(config: Path, recipe: Recipe, out: Path) -> Path:
 
 
 def _ttft(bundle: Path, prompt: int, threads: int) -> list[float]:
-    from edgec.runtime_py.bench import bench
-    from edgec.runtime_py.bench_record import RepetitionRecord
+    from edgec.runtime_py.bench.bench import bench
+    from edgec.runtime_py.bench.record import RepetitionRecord
 
     found = bench(bundle, prompt_tokens=prompt, new_tokens=2, threads=threads)
     return [record.ttft_ms for record in found.records if isinstance(record, RepetitionRecord)]
 
 
 def _way(bundle: Path, model: Model, recipe: Recipe, times: Sequence[float]) -> Way:
+    from edgec.bundle.folder import open_bundle
+    from edgec.devices.prediction.forecast import plan
     from edgec.devices.targets import load_target
-    from edgec.exporter.bundle.folder import open_bundle
-    from edgec.exporter.plan.forecast import plan
-    from edgec.exporter.plan.widths import recipe_widths
-    from edgec.exporter.recipes import for_backend
+    from edgec.exporter.recipes.recipe import for_backend
+    from edgec.exporter.resolve.widths import recipe_widths
+    from edgec.exporter.sources.parameters import decoder_shape
 
     opened = open_bundle(bundle, check_files=False)
     target = load_target(_PLANNED_TARGET)
-    planned = plan(model.config, target, recipe_widths(for_backend(recipe, target.backend)))
+    planned = plan(decoder_shape(model.config), target, recipe_widths(for_backend(recipe, target.backend)))
     states = opened.manifest.states
     size = opened.artifact_path.stat().st_size
     return Way(size, round(planned.footprint.size_bytes.mid), sum(state.bytes for state in states), tuple(times))

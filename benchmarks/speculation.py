@@ -26,7 +26,7 @@ from benchmarks.session_models import SUBJECTS, exported
 
 if TYPE_CHECKING:
     from edgec.runtime_py.model import Model
-    from edgec.runtime_py.session import Session
+    from edgec.runtime_py.sessions.session import Session
     from edgec.runtime_py.speculation.speculator import Speculator
     from edgec.runtime_py.stepper import Logits, Stepper
 
@@ -35,7 +35,7 @@ WORST = 0.95
 GOALS = {"repetitive": 2.0, "JSON": 2.0, "code": 3.0, "prose": WORST}
 PROMPT_TOKENS, NEW_TOKENS, ROUNDS = 160, 300, 5
 SIZES, TURNS, CALLS = (1, 2, 4, 8, 16), 15, 10
-CODE = ("runtime_py/sampling.py", "exporter/spec.py", "passes/contract.py", "runtime_py/stopping.py")
+CODE = ("runtime_py/sampling.py", "ir/spec.py", "passes/contract.py", "runtime_py/stopping.py")
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def _command(name: str) -> Any:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from edgec import __version__
+        from edgec.installation import __version__
 
         typer.echo(f"edgec {__version__}")
         raise typer.Exit

@@ -43,8 +43,8 @@ def bench(
     edgec bench tiny-llama-host.edgec --threads 2 --profile
     """
     from edgec.devices.transport import Conditions
-    from edgec.runtime_py.bench_console import progress, report
-    from edgec.runtime_py.bench_devices import bench_devices
+    from edgec.runtime_py.bench.console import progress, report
+    from edgec.runtime_py.bench.devices import bench_devices
 
     counts = {"prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "repetitions": repetitions, "warmups": warmups}
     how = {"threads": threads, "cores": cores, "cool_down_s": cool_down, "profile": profile}

@@ -25,7 +25,7 @@ def embed(
 
     edgec embed tiny-llama-android-cpu.edgec --platform android --out TinyLlamaKit --json
     """
-    from edgec.exporter.embed.console import print_embedded
-    from edgec.exporter.embed.embed import embed as write
+    from edgec.devices.embed.console import print_embedded
+    from edgec.devices.embed.embed import embed as write
 
     print_embedded(write(bundle, platform, out, target_sdk=target_sdk), as_json=json)

@@ -29,6 +29,6 @@ def eval(  # the command's name
 
     edgec eval tiny-llama-host.edgec --tasks lambada_openai --limit 100
     """
-    from edgec.runtime_py.evaluate_command import EvalOptions, run_eval
+    from edgec.runtime_py.evaluate.command import EvalOptions, run_eval
 
     run_eval(EvalOptions(bundle, text, tokens, reference, tuple(tasks or ()), task_folder, limit, threads, out, json))

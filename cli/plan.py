@@ -12,9 +12,9 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from edgec.devices.estimate import Range
-    from edgec.exporter.plan.forecast import Plan
-    from edgec.exporter.plan.unit_choice import PhaseUnit
+    from edgec.devices.prediction.estimate import Range
+    from edgec.devices.prediction.forecast import Plan
+    from edgec.devices.prediction.unit_choice import PhaseUnit
 
 _UNAVAILABLE = "unavailable"
 
@@ -46,19 +46,19 @@ def plan(
 
     edgec plan Qwen/Qwen3-0.6B --target galaxy-s24-ultra-cpu --recipe 8bit --context 8192
     """
+    from edgec.devices.prediction.unit_choice import unit_choice
     from edgec.devices.targets import load_target
-    from edgec.exporter.plan.parameters import read_config
-    from edgec.exporter.plan.unit_choice import unit_choice
-    from edgec.exporter.plan.widths import model_widths, overridden
-    from edgec.exporter.target_choice import planned
+    from edgec.exporter.resolve.target_choice import planned
+    from edgec.exporter.resolve.widths import model_widths, overridden
+    from edgec.exporter.sources.parameters import decoder_shape, read_config
 
     phone = load_target(target)
     names = ("weight_bits", "group_size", "embedding_bits", "lm_head_bits", "kv_bits")
     given = dict(zip(names, (weight_bits, group_size, embedding_bits, lm_head_bits, kv_bits), strict=True))
     widths = overridden(model_widths(model, recipe, phone), **given)
-    config = read_config(model)
-    found, choice = planned(config, phone, widths, context=context, prompt_tokens=prompt_tokens)
-    show(found, json, choice, unit_choice(config, found))
+    decoder = decoder_shape(read_config(model))
+    found, choice = planned(decoder, phone, widths, context=context, prompt_tokens=prompt_tokens)
+    show(found, json, choice, unit_choice(decoder, found))
 
 
 def show(found: Plan, as_json: bool, choice: str, phases: Sequence[PhaseUnit]) -> None:

@@ -34,6 +34,6 @@ def runner(
 
     CXX=clang++ edgec runner build --json
     """
-    from edgec.devices.runner_console import build
+    from edgec.devices.runner.console import build
 
     build(abi, wheel, json)

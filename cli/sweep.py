@@ -27,6 +27,6 @@ def sweep(
 
     edgec sweep grid.toml --out /shared/sweep --engine ray --workers 8
     """
-    from edgec.runtime_py.sweep.console import run_sweep
+    from edgec.exporter.sweep.console import run_sweep
 
     run_sweep(spec, out, engine, workers, json)

@@ -43,7 +43,7 @@ def targets(
 
 
 def _record(target: Target) -> dict[str, Any]:
-    from edgec.devices.oldest_fit import stands_for
+    from edgec.devices.prediction.oldest_fit import stands_for
 
     meaning = stands_for(target.name) if target.alias_of else None
     return {**asdict(target), "sources": dict(target.sources), "stands_for": meaning}
@@ -53,7 +53,7 @@ def overview(chosen: tuple[Target, ...]) -> Table:
     """One row per phone."""
     from rich.table import Table
 
-    from edgec.devices.oldest_fit import stands_for
+    from edgec.devices.prediction.oldest_fit import stands_for
     from edgec.devices.targets import aliases
 
     short = ", ".join(f"{alias} = {stands_for(alias)}" for alias in aliases())
@@ -99,7 +99,7 @@ def details(target: Target) -> Table:
 
 def _note(target: Target) -> str | None:
     """For a short name, what it stands for."""
-    from edgec.devices.oldest_fit import stands_for
+    from edgec.devices.prediction.oldest_fit import stands_for
 
     if target.alias_of is None:
         return None

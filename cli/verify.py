@@ -26,8 +26,8 @@ def verify(
 
     edgec verify tiny-llama-host.edgec --json
     """
-    from edgec.runtime_py.verify import verify as verify_bundle
-    from edgec.runtime_py.verify_table import print_verification
+    from edgec.runtime_py.verify.table import print_verification
+    from edgec.runtime_py.verify.verify import verify as verify_bundle
 
     report = verify_bundle(bundle, threads, device)
     print_verification(report, as_json=json)

@@ -72,7 +72,7 @@ def _host() -> Connected:
 
 
 def _qemu() -> Iterator[Connected]:
-    from edgec.devices.qemu import EMULATOR
+    from edgec.devices.qemu.emulator import EMULATOR
 
     if shutil.which(EMULATOR):
         yield Connected("qemu", "arm64 programs here", "emulated", "Linux", "ready", simulated=True)

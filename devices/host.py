@@ -18,7 +18,7 @@ from edgec.devices.transport import Address, Conditions, DeviceFacts, Say
 from edgec.errors import BudgetError, EdgecError, InputError, ToolError
 
 if TYPE_CHECKING:
-    from edgec.exporter.bundle.folder import Bundle
+    from edgec.bundle.folder import Bundle
 
 CPU0 = Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
 THERMAL = Path("/sys/class/thermal")
@@ -54,7 +54,7 @@ class HostTransport:
 
     def check(self, bundle: Bundle) -> None:
         """Refuse what only an interpreter can execute here."""
-        from edgec.runtime_py.simulated import refuse_as_speed
+        from edgec.devices.simulators import refuse_as_speed
 
         refuse_as_speed(bundle.manifest)
 
@@ -63,7 +63,7 @@ class HostTransport:
 
     def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """Run a job in a fresh process; its result or its error comes back as JSON."""
-        command = [sys.executable, "-m", "edgec.runtime_py.bench_worker"]
+        command = [sys.executable, "-m", "edgec.runtime_py.bench.worker"]
         done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, check=False)
         try:
             answer = json.loads(done.stdout.splitlines()[-1])

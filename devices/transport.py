@@ -11,7 +11,7 @@ from edgec.devices.answers import Bytes, Celsius, Count, Load, Megahertz, Percen
 from edgec.errors import InputError
 
 if TYPE_CHECKING:
-    from edgec.exporter.bundle.folder import Bundle
+    from edgec.bundle.folder import Bundle
 
 NEEDS_NAME = {"host": None, "adb": "SERIAL", "ios": "UDID", "sim": "UDID", "qemu": None}
 FORMS = " | ".join(kind if name is None else f"{kind}:{name}" for kind, name in NEEDS_NAME.items())
@@ -134,7 +134,7 @@ class Transport(Protocol):
         """
 
     def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        """Run one job of ``edgec.runtime_py.bench_job`` in a process of its own; returns its result.
+        """Run one job of ``edgec.runtime_py.bench.job`` in a process of its own; returns its result.
 
         Raises:
             EdgecError: the one the job ended with, E321 when the process died without one, E540 to E559 for devices,
@@ -168,7 +168,7 @@ def connect(text: str, conditions: Conditions | None = None, say: Say = lambda t
 
 TRANSPORTS = {
     "host": ("edgec.devices.host", "HostTransport"),
-    "qemu": ("edgec.devices.qemu_transport", "QemuTransport"),
+    "qemu": ("edgec.devices.qemu.transport", "QemuTransport"),
     "ios": ("edgec.devices.apple.transport", "iphone_transport"),
     "sim": ("edgec.devices.apple.transport", "simulator_transport"),
     "adb": ("edgec.devices.adb.transport", "AdbTransport"),

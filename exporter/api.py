@@ -7,23 +7,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from edgec.bundle.folder import check_output, write_bundle
+from edgec.bundle.generation_config import check_generation_config
+from edgec.bundle.limited_toml import is_number
 from edgec.devices.targets import Target, load_target
 from edgec.errors import InputError
 from edgec.exporter.adapt.record import as_recorded, recorded_recipe
-from edgec.exporter.bundle.folder import check_output, write_bundle
-from edgec.exporter.bundle.generation_config import check_generation_config
-from edgec.exporter.bundle.limited_toml import is_number
-from edgec.exporter.calibration_text import calibration_tokens
-from edgec.exporter.kernel_choice import with_kernels
-from edgec.exporter.memory_forecast import check_memory, expected_artifact_bytes
 from edgec.exporter.parity.ladder import BUDGETS
 from edgec.exporter.progress import Listener, Progress, silent
-from edgec.exporter.recipe_advice import naming_recipes
-from edgec.exporter.recipe_preparation import check_preparation
-from edgec.exporter.recipes import Recipe, check_recipe, for_backend, load_recipe
+from edgec.exporter.recipes.advice import naming_recipes
+from edgec.exporter.recipes.checks import check_recipe
+from edgec.exporter.recipes.file import load_recipe
+from edgec.exporter.recipes.passes import check_preparation
+from edgec.exporter.recipes.recipe import Recipe, for_backend
+from edgec.exporter.resolve.calibration_text import calibration_tokens
+from edgec.exporter.resolve.kernel_choice import with_kernels
+from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
+from edgec.exporter.resolve.target_format import in_format
+from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.resolve import ModelSource, resolve
-from edgec.exporter.spec import model_spec
-from edgec.exporter.target_format import in_format
 from edgec.quiet import quiet
 
 
@@ -91,17 +93,17 @@ def export(
         InputError: the model, an option or the output is at fault; nothing was written.
         BudgetError: E201 parity, E210 size, E220 fallback; nothing was written.
     """
+    from edgec.backends.forms import form_of
     from edgec.backends.qnn.legality import check_chip
+    from edgec.bundle.prefix import read_system_prompt
     from edgec.exporter.adapt.boundary import with_boundary
+    from edgec.exporter.assemble.assemble import bundle_contents
     from edgec.exporter.bit_search.stage import with_bits
-    from edgec.exporter.bundle.assemble import bundle_contents
-    from edgec.exporter.bundle.prefix import read_system_prompt
     from edgec.exporter.pipeline import Request, compile_model
+    from edgec.exporter.resolve.target_choice import chosen_target
     from edgec.exporter.stage_cache import StageCache
-    from edgec.exporter.stages.forms import form_of
     from edgec.exporter.stages.prefix import check_prompt
     from edgec.exporter.stages.static_decoder import check_static
-    from edgec.exporter.target_choice import chosen_target
 
     stages = Progress(progress)
     stages.enter("resolve", str(model))
@@ -213,7 +215,7 @@ def _heads(file: str | Path | None) -> Path | None:
     """The file of draft heads, if it can be read as such."""
     if file is None:
         return None
-    from edgec.passes.draft_heads import read_heads
+    from edgec.passes.draft.draft_heads import read_heads
 
     read_heads(Path(file))
     return Path(file)

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from edgec.errors import InputError
 from edgec.exporter.progress import Event, Listener, ProgressLines
-from edgec.exporter.sources.project_file import Project, find_project, overlay, require_model
+from edgec.exporter.resolve.project_file import Project, find_project, overlay, require_model
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _json_event(event: Event) -> None:
 
 
 def _summary(path: Path, as_json: bool) -> None:
-    from edgec.exporter.bundle.folder import read_manifest
+    from edgec.bundle.folder import read_manifest
     from edgec.exporter.report.summary import print_summary, summary_json
 
     manifest = read_manifest(path)

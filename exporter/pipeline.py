@@ -14,20 +14,19 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
+from edgec.backends.forms import Form, form_of
+from edgec.bundle.manifest import BitSearch, Limits, Rung
+from edgec.bundle.prefix import SystemPrompt
 from edgec.devices.targets import Target
 from edgec.errors import BudgetError
-from edgec.exporter.bundle.manifest import BitSearch, Limits, Rung
-from edgec.exporter.bundle.prefix import SystemPrompt
-from edgec.exporter.free_memory import return_free_memory
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.ladder import Stage
 from edgec.exporter.parity.probe import Probe, make_probe
-from edgec.exporter.program import Program
 from edgec.exporter.progress import Progress
-from edgec.exporter.recipes import Recipe
+from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.resolve import ModelSource
 from edgec.exporter.sources.weights import HeldWeights, Weights
-from edgec.exporter.spec import ModelSpec, model_spec
 from edgec.exporter.stage_cache import StageCache, source_digest, stage_key
 from edgec.exporter.stages import decoder, module
 from edgec.exporter.stages.compiled import (
@@ -39,11 +38,13 @@ from edgec.exporter.stages.compiled import (
     save_facts,
     save_rewrite,
 )
-from edgec.exporter.stages.forms import Form, form_of
 from edgec.exporter.stages.static_choice import static_decoder_stages
 from edgec.exporter.stages.static_decoder import limits_of as static_limits
 from edgec.exporter.stages.static_module import static_module_stages
 from edgec.exporter.tool_versions import tool_versions
+from edgec.free_memory import return_free_memory
+from edgec.ir.program import Program
+from edgec.ir.spec import ModelSpec
 
 
 @dataclass(frozen=True)

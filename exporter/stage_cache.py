@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from edgec.exporter.bundle.atomic import (
+from edgec.bundle.atomic import (
     NameTaken,
     clean_leftovers,
     new_folder,
@@ -28,19 +28,15 @@ from edgec.exporter.bundle.atomic import (
     typed_os_errors,
     write_file,
 )
-from edgec.exporter.bundle.checked_files import file_sha256, first_difference, list_files
-from edgec.exporter.bundle.manifest import FileInfo
+from edgec.bundle.checked_files import file_sha256, first_difference, list_files
+from edgec.bundle.manifest import FileInfo
+from edgec.installation import cache_root
 
 DEFAULT_MAX_BYTES = 20 << 30
 _DATA, _ENTRY = "data", "entry.json"
 _ATTEMPTS = 4
 _KEY = re.compile("[0-9a-f]{64}")
 _SETTLED_NS = 2_000_000_000
-
-
-def default_root() -> Path:
-    """``EDGEC_CACHE_DIR``, or ~/.cache/edgec."""
-    return Path(os.environ.get("EDGEC_CACHE_DIR") or Path.home() / ".cache" / "edgec").expanduser()
 
 
 def stage_key(inputs: Mapping[str, Any]) -> str:
@@ -76,7 +72,7 @@ class StageCache:
         max_bytes: least recently used entries beyond this many bytes are removed after a write.
     """
 
-    root: Path = field(default_factory=default_root)
+    root: Path = field(default_factory=cache_root)
     max_bytes: int = DEFAULT_MAX_BYTES
     _held: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
 

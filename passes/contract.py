@@ -9,8 +9,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch.fx import Graph, GraphModule, Node
 
-from edgec.exporter.program import Change, Effect, Interface, Program, held_bytes
-from edgec.exporter.spec import ModelSpec
+from edgec.ir.program import Change, Effect, Interface, Program, held_bytes
+from edgec.ir.spec import ModelSpec
 
 
 class Pass(Protocol):

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from edgec.bundle.chat_template import rendered
+from edgec.bundle.encoding import check_unicode, token_ids
 from edgec.errors import InputError
-from edgec.exporter.bundle.chat_template import rendered
-from edgec.exporter.bundle.encoding import check_unicode, token_ids
 from edgec.quiet import quiet
 from edgec.runtime_py.generate import Decode, Generation, Recall, Request, generate
 from edgec.runtime_py.speculation.speculator import Speculator

@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from edgec.devices.simulators import simulator_of
 from edgec.errors import InputError
 from edgec.runtime_py.chat import Conversation, Message
 from edgec.runtime_py.generate import Generation
 from edgec.runtime_py.model import Model, load
-from edgec.runtime_py.session import decoder_limits
-from edgec.runtime_py.simulated import simulator_of
+from edgec.runtime_py.sessions.session import decoder_limits
 from edgec.runtime_py.speculation.choice import OFF
 from edgec.runtime_py.speculation.counts import SpeculationCounts
 

@@ -13,7 +13,7 @@ import psutil
 from packaging.requirements import Requirement
 
 from edgec.errors import ToolError
-from edgec.exporter.stage_cache import default_root
+from edgec.installation import cache_root
 
 KERNELS = (
     "llama::custom_sdpa.out",
@@ -94,7 +94,7 @@ def package_check(requirement: Requirement, extra: str = "") -> Check:
 
 
 def _kernels() -> Iterator[Check]:
-    from edgec.runtime_py.native import runtime
+    from edgec.runtime_py.engines.native import runtime
 
     try:
         module = runtime()
@@ -108,8 +108,8 @@ def _kernels() -> Iterator[Check]:
 
 def _engine() -> Iterator[Check]:
     """Edgec's own engine: compiled on first use, so either it is there or a compiler is."""
-    from edgec.devices.runner_abi import find_compiler
-    from edgec.devices.runner_build import find_build
+    from edgec.devices.runner.abi import find_compiler
+    from edgec.devices.runner.build import find_build
 
     build = find_build()
     if build is not None:
@@ -130,7 +130,7 @@ def _registered(name: str, present: bool) -> Check:
 def _resources() -> Iterator[Check]:
     memory = psutil.virtual_memory()
     yield _amount("memory available", memory.available, LOW_MEMORY, "close programs; large exports need more")
-    folder = default_root().absolute()
+    folder = cache_root().absolute()
     nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
     free = shutil.disk_usage(nearest).free
     yield _amount(f"disk free for {folder}", free, LOW_DISK, "free some space, or set EDGEC_CACHE_DIR")

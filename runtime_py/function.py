@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from edgec.bundle.manifest import MethodInfo, TensorInfo
 from edgec.errors import InputError
-from edgec.exporter.bundle.manifest import MethodInfo, TensorInfo
-from edgec.runtime_py.executor import engine_for, open_artifact, use_threads
-from edgec.runtime_py.trial import try_first
+from edgec.runtime_py.engines.choice import engine_for
+from edgec.runtime_py.engines.open_artifact import open_artifact
+from edgec.runtime_py.engines.threads import use_threads
+from edgec.runtime_py.engines.trial import try_first
 
 if TYPE_CHECKING:
-    from edgec.exporter.bundle.folder import Bundle
+    from edgec.bundle.folder import Bundle
 
 Array = NDArray[Any]
 

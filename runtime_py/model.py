@@ -11,26 +11,26 @@ from threading import RLock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from edgec.bundle.encoding import check_unicode, decoded, token_ids
+from edgec.bundle.generation_config import GenerationConfig, read_generation_config
+from edgec.bundle.tokenizer_folder import open_tokenizer, unusable_tokenizer
 from edgec.errors import InputError
-from edgec.exporter.bundle.encoding import check_unicode, decoded, token_ids
-from edgec.exporter.bundle.generation_config import GenerationConfig, read_generation_config
-from edgec.exporter.bundle.tokenizer_folder import open_tokenizer, unusable_tokenizer
 from edgec.quiet import quiet
 from edgec.runtime_py.arguments import checked_ids, stop_strings
 from edgec.runtime_py.chat import Conversation, Message, chat_tokens
-from edgec.runtime_py.executor import engine_for
+from edgec.runtime_py.engines.choice import engine_for
+from edgec.runtime_py.engines.trial import try_first
 from edgec.runtime_py.function import Array, Function
 from edgec.runtime_py.generate import Generation, Request, generate, stream_tokens
 from edgec.runtime_py.prefix import open_prefix, recalled, restored
 from edgec.runtime_py.sampling import Sampler, Sampling
-from edgec.runtime_py.session import Session, opened
 from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
+from edgec.runtime_py.sessions.session import Session, opened
 from edgec.runtime_py.speculation.choice import OFF, speculator_for
 from edgec.runtime_py.speculation.speculator import Speculator
-from edgec.runtime_py.trial import try_first
 
 if TYPE_CHECKING:
-    from edgec.exporter.bundle.folder import Bundle
+    from edgec.bundle.folder import Bundle
 
 
 @quiet()

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from edgec.bundle.prefix import prefix_text
 from edgec.errors import InputError
-from edgec.exporter.bundle.prefix import prefix_text
-from edgec.runtime_py.cache_contents import CacheContents
+from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.sessions.saved_session import Restorable, place_of, restore
 from edgec.runtime_py.sessions.session_file import SessionFile, open_session_file
 
 if TYPE_CHECKING:
-    from edgec.exporter.bundle.folder import Bundle
+    from edgec.bundle.folder import Bundle
 
 
 @dataclass(frozen=True)

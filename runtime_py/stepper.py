@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from edgec.bundle.manifest import Limits
 from edgec.errors import InputError
-from edgec.exporter.bundle.manifest import Limits
 
 Logits = NDArray[np.float32]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgec.exporter.bundle.checked_files import path_fault
+from edgec.bundle.checked_files import path_fault
 
 Fields = dict[str, Any]
 Change = Callable[[Path, Fields], None]

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from edgec.bundle.folder import Bundle, open_bundle
+from edgec.bundle.golden import read_golden
+from edgec.devices.embed.embed import embed
 from edgec.errors import EdgecError
-from edgec.exporter.bundle.folder import Bundle, open_bundle
-from edgec.exporter.bundle.golden import read_golden
-from edgec.exporter.embed.embed import embed
 from edgec.runtime_py.model import Model, load
-from edgec.runtime_py.verify import output_fault, text_fault, verify
+from edgec.runtime_py.verify.verify import output_fault, text_fault, verify
 from tests.hostile_bundles import (
     ENDLESS_TEMPLATES,
     Case,

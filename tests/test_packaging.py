@@ -18,7 +18,7 @@ from edgec.cli.app import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "edgec"
-FOLDERS = ("backends", "cli", "devices", "exporter", "passes", "runtime_py")
+FOLDERS = ("backends", "bundle", "cli", "devices", "exporter", "ir", "passes", "runtime_py")
 DATA = (".toml", ".csv", ".txt", ".json", ".cpp", ".h", ".template")
 LEFT_OUT = (".*", "build", "dist", "*.egg-info", "__pycache__", "*.edgec", "examples", "tests")
 HEAVY = ("torch", "transformers", "executorch", "torchao", "scipy", "plotly", "numpy")

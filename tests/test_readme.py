@@ -168,7 +168,7 @@ def test_bench_and_compare_run(workplace: Path, tiny_bundle: Path, capsys: pytes
 
 
 def test_the_project_file_is_one(workplace: Path) -> None:
-    from edgec.exporter.sources.project_file import read_project
+    from edgec.exporter.resolve.project_file import read_project
 
     (workplace / "edgec.toml").write_text(blocks("toml")[0])
     project = read_project(workplace / "edgec.toml")

@@ -14,10 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 import edgec
+from edgec.bundle.folder import read_manifest
+from edgec.bundle.prefix import STATE, TEXT
 from edgec.cli.app import app
 from edgec.errors import InputError
-from edgec.exporter.bundle.folder import read_manifest
-from edgec.exporter.bundle.prefix import STATE, TEXT
 from edgec.runtime_py.model import Model
 from tests.conftest import SYSTEM_PROMPT as SYSTEM
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import edgec
-from edgec.runtime_py.verify import verify
+from edgec.runtime_py.verify.verify import verify
 
 PROMPT = "Once upon a time there was a little girl"
 NEW_TOKENS = 40

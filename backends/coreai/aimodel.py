@@ -14,14 +14,14 @@ import numpy as np
 from torch import Tensor
 
 from edgec.backends.static_artifact import Progress, StaticArtifact
+from edgec.bundle.manifest import Delegation
+from edgec.bundle.pte_layout import Layout
 from edgec.errors import InputError, ToolError
-from edgec.exporter.bundle.manifest import Delegation
-from edgec.exporter.bundle.pte_layout import Layout
-from edgec.exporter.capture.reexport import reexport
-from edgec.exporter.parity.static_run import PREFILL, joined_logits
-from edgec.exporter.program import Interface, Program
+from edgec.ir.program import Interface, Program
+from edgec.ir.reexport import reexport
+from edgec.ir.static_methods import PREFILL, joined_logits
 from edgec.passes.contract import run_pass
-from edgec.passes.half_precision import HalfPrecision, half_interface
+from edgec.passes.static.half_precision import HalfPrecision, half_interface
 
 if TYPE_CHECKING:
     from edgec.backends.coreai.execute import CoreAIFunction

@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
-from edgec.exporter.capture.decoder import attribute
-from edgec.passes.lut_form import DEQUANTIZE_LUT
-from edgec.passes.quantized_form import DEQUANTIZE, drop_if_unused
+from edgec.ir.attributes import attribute
+from edgec.ir.lut_form import DEQUANTIZE_LUT
+from edgec.ir.quantized_form import DEQUANTIZE, drop_if_unused
 
 LUT_BITS = (1, 2, 4, 6, 8)
 _INTEGERS = {(-2, 1): "int2", (-8, 7): "int4", (-128, 127): "int8"}

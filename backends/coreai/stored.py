@@ -10,8 +10,8 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from edgec.bundle.pte_layout import Layout, Stored
 from edgec.errors import InputError
-from edgec.exporter.bundle.pte_layout import Layout, Stored
 
 PLACE = "Core AI resources"
 _MAGIC, _RESOURCES, _ALIGNED = b"ML\xefR", 5, 0x80

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from edgec.exporter.program import Program
-from edgec.passes.finite_mask import HIDDEN
-from edgec.passes.observation import observe
+from edgec.ir.program import Program
+from edgec.passes.graph.observation import observe
+from edgec.passes.static.finite_mask import HIDDEN
 
 _MASKED = (1.25 * HIDDEN, 0.75 * HIDDEN)
 """Scores with a mask's number added: far down on purpose."""

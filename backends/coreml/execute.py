@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from edgec.backends.coreml.interpreter import Function, load_package
-from edgec.exporter.parity.static_run import PREFILL, joined_logits, write_new_rows
-from edgec.passes.cut_model import HIDDEN, NEXT
+from edgec.ir.static_methods import PREFILL, joined_logits, write_new_rows
+from edgec.passes.static.parts.cut_model import HIDDEN, NEXT
 
 _GIVEN = ("tokens", "start", "last", HIDDEN)
 

@@ -6,36 +6,12 @@ Rules are data (``lint_rules.toml``: limit, severity, fix); checks (``lint_check
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-from edgec.exporter.program import Program
-
-_RULES = Path(__file__).parent / "lint_rules.toml"
-
-
-@dataclass(frozen=True)
-class Rule:
-    """What to look for.
-
-    Attributes:
-        severity: ``warning`` or ``refused``.
-        limit: what is still in order; its unit is the rule's.
-        found: the words for what was found.
-        fix: what to do.
-        together: all places of a method are one finding, whatever was found there; the first speaks for them.
-    """
-
-    name: str
-    severity: str
-    limit: float
-    found: str
-    fix: str
-    together: bool = False
+from edgec.backends.coreml.lint_rules import Breach, Rule, rules
+from edgec.ir.program import Program
 
 
 @dataclass(frozen=True)
@@ -59,16 +35,6 @@ class Finding:
     def to_json(self) -> dict[str, str]:
         """As plain data."""
         return asdict(self)
-
-
-@dataclass(frozen=True)
-class Breach:
-    """A place and what was found there, not yet in words."""
-
-    rule: str
-    place: str
-    value: float | str
-    shape: tuple[Any, ...] = ()
 
 
 def lint(
@@ -136,9 +102,3 @@ def _worded(rule: Rule, prefix: str, found: Sequence[Breach]) -> Finding:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:.3g}"
-
-
-@cache
-def rules() -> Mapping[str, Rule]:
-    """Every rule by name."""
-    return {name: Rule(name=name, **fields) for name, fields in tomllib.loads(_RULES.read_text()).items()}

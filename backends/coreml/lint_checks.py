@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from edgec.backends.coreml.lint import Breach, Rule
-from edgec.exporter.capture.decoder import attribute
-from edgec.exporter.program import Dynamic, Program
-from edgec.passes.fold_constants import constant_nodes
-from edgec.passes.lut_form import DEQUANTIZE_LUT
-from edgec.passes.operators import RMS_NORM
-from edgec.passes.quantized_form import DEQUANTIZE
+from edgec.backends.coreml.lint_rules import Breach, Rule
+from edgec.ir.attributes import attribute
+from edgec.ir.lut_form import DEQUANTIZE_LUT
+from edgec.ir.operators import RMS_NORM
+from edgec.ir.program import Dynamic, Program
+from edgec.ir.quantized_form import DEQUANTIZE
+from edgec.passes.cleanup.fold_constants import constant_nodes
 
 aten = torch.ops.aten
 Rules = Mapping[str, Rule]

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgec.exporter.bundle.manifest import MethodInfo, Placement
-from edgec.exporter.parity.static_run import joined_logits, write_new_rows
+from edgec.bundle.manifest import MethodInfo, Placement
+from edgec.ir.static_methods import joined_logits, write_new_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,11 +15,11 @@ from edgec.backends.coreml.package import write_package
 from edgec.backends.coreml.placement import inside
 from edgec.backends.coreml.stored import package_layout
 from edgec.backends.static_artifact import Progress, StaticArtifact
+from edgec.bundle.pte_layout import Layout
 from edgec.errors import InputError
-from edgec.exporter.bundle.pte_layout import Layout
-from edgec.exporter.program import Interface, Program
-from edgec.passes.cut_model import cut_model, held_names, stored_sizes
-from edgec.passes.half_precision import half_interface
+from edgec.ir.program import Interface, Program
+from edgec.passes.static.half_precision import half_interface
+from edgec.passes.static.parts.cut_model import cut_model, held_names, stored_sizes
 
 EXECUTED_BY = "executed by edgec's interpreter of Core ML programs (simulated)"
 # The Neural Engine's compiler fails on larger files (Anemll/Anemll#28).

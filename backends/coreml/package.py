@@ -13,11 +13,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from edgec.errors import InputError
-from edgec.exporter.capture.reexport import reexport
-from edgec.exporter.program import Program, TensorType
+from edgec.ir.program import Program, TensorType
+from edgec.ir.reexport import reexport
 from edgec.passes.contract import run_pass
-from edgec.passes.half_precision import HalfPrecision
-from edgec.passes.separate_bias import SeparateBias
+from edgec.passes.static.half_precision import HalfPrecision
+from edgec.passes.static.separate_bias import SeparateBias
 
 Progress = Callable[[str, int, int], None]
 DEPLOYMENT_TARGET = "iOS18"

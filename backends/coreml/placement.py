@@ -9,7 +9,7 @@ from typing import Any
 from edgec.backends.coreml.interpreter.graph import read_graph
 from edgec.backends.coreml.interpreter.proto import read_spec
 from edgec.backends.delegated_operators import delegated_operators
-from edgec.exporter.bundle.manifest import Delegation
+from edgec.bundle.manifest import Delegation
 
 _OUTSIDE = "coremltools has no form for it; ExecuTorch's CPU kernel runs it, and Core ML is left and entered again"
 

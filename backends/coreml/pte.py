@@ -20,13 +20,13 @@ from edgec.backends.coreml.package import DEPLOYMENT_TARGET, refused, without_ba
 from edgec.backends.coreml.placement import outside
 from edgec.backends.coreml.stored import package_layout
 from edgec.backends.static_artifact import Progress, StaticArtifact
-from edgec.exporter.bundle.pte_layout import DELEGATE, Layout, read_layout
-from edgec.exporter.capture.reexport import reexport
-from edgec.exporter.parity.static_run import PREFILL, joined_logits, write_new_rows
-from edgec.exporter.program import Interface, Program
+from edgec.bundle.pte_layout import DELEGATE, Layout, read_layout
+from edgec.ir.program import Interface, Program
+from edgec.ir.reexport import reexport
+from edgec.ir.static_methods import PREFILL, joined_logits, write_new_rows
 from edgec.passes.contract import run_pass
-from edgec.passes.half_precision import HalfPrecision, half_interface
-from edgec.passes.separate_bias import SeparateBias
+from edgec.passes.static.half_precision import HalfPrecision, half_interface
+from edgec.passes.static.separate_bias import SeparateBias
 
 if TYPE_CHECKING:
     from edgec.backends.coreml.pte_program import PteMethod

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from edgec.backends.coreml.interpreter.blob import WeightFile
 from edgec.backends.coreml.interpreter.element_types import BY_NUMBER
 from edgec.backends.coreml.interpreter.proto import WEIGHT_FOLDER, read_spec
-from edgec.exporter.bundle.pte_layout import Layout, Stored
+from edgec.bundle.pte_layout import Layout, Stored
 
 PLACE = "Core ML weights"
 

@@ -12,10 +12,10 @@ from edgec.backends.onnx.methods import OnnxMethods, open_sessions
 from edgec.backends.onnx.translate import translated
 from edgec.backends.onnx.weight_file import folder_layout, write_models
 from edgec.backends.static_artifact import Progress, StaticArtifact
-from edgec.exporter.bundle.manifest import Delegation
-from edgec.exporter.bundle.pte_layout import Layout
-from edgec.exporter.parity.static_run import DECODE, PREFILL
-from edgec.exporter.program import Program
+from edgec.bundle.manifest import Delegation
+from edgec.bundle.pte_layout import Layout
+from edgec.ir.program import Program
+from edgec.ir.static_methods import DECODE, PREFILL
 
 EXECUTED_BY = "executed by ONNX Runtime on this machine's CPU"
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from edgec.backends.onnx.translate import missing
 from edgec.errors import InputError
-from edgec.exporter.parity.static_run import PREFILL, joined_logits, write_new_rows
+from edgec.ir.static_methods import PREFILL, joined_logits, write_new_rows
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession

@@ -21,12 +21,12 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from edgec.exporter.capture.decoder import attribute
-from edgec.exporter.program import Effect, Interface, Program
+from edgec.ir.attributes import attribute
+from edgec.ir.operators import NAMESPACE
+from edgec.ir.program import Effect, Interface, Program
+from edgec.ir.quantized_form import DEQUANTIZE
 from edgec.passes.contract import nodes_of
-from edgec.passes.emit import Emitter
-from edgec.passes.operators import NAMESPACE
-from edgec.passes.quantized_form import DEQUANTIZE
+from edgec.passes.graph.emit import Emitter
 
 aten = torch.ops.aten
 RMS_NORM = torch.ops.edgec.rms_norm.default

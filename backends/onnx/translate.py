@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgec.backends.onnx.onnx_form import DEQUANTIZE_BLOCKS, OnnxForm
 from edgec.errors import InputError, ToolError
-from edgec.exporter.capture.reexport import reexport
-from edgec.exporter.program import Program
+from edgec.ir.program import Program
+from edgec.ir.reexport import reexport
 from edgec.passes.contract import run_pass
 from edgec.quiet import quiet
 

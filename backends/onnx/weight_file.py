@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgec.exporter.bundle.pte_layout import Layout, Stored
+from edgec.bundle.pte_layout import Layout, Stored
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from edgec.exporter.parity.execution import Call
-from edgec.exporter.parity.static_run import PREFILL, joined_logits, named_results, run_static, write_new_rows
-from edgec.exporter.program import Program
-from edgec.passes.cut_model import HIDDEN, NEXT
+from edgec.ir.call_plan import Call
+from edgec.ir.program import Program
+from edgec.ir.static_methods import PREFILL, joined_logits, named_results, run_static, write_new_rows
+from edgec.passes.static.parts.cut_model import HIDDEN, NEXT
 
 Parts = Mapping[str, Sequence[tuple[Program, Program]]]
 _SINGLE = 24

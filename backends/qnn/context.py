@@ -33,13 +33,13 @@ from edgec.backends.qnn.hosted_work import HostedWork
 from edgec.backends.qnn.htp import compile_contexts
 from edgec.backends.qnn.narrow_mask import NarrowMask
 from edgec.backends.static_artifact import Chip, Progress, StaticArtifact
+from edgec.bundle.pte_layout import Layout
 from edgec.errors import ToolError
-from edgec.exporter.bundle.pte_layout import Layout
-from edgec.exporter.parity.static_run import DECODE, PREFILL, joined_logits
-from edgec.exporter.program import Interface, Program, State
+from edgec.ir.program import Interface, Program, State
+from edgec.ir.static_methods import DECODE, PREFILL, joined_logits
 from edgec.passes.contract import run_pass
-from edgec.passes.cut_model import HIDDEN, NEXT, cut_model, stored_sizes
-from edgec.passes.linear_to_conv2d import LinearToConv2d
+from edgec.passes.static.linear_to_conv2d import LinearToConv2d
+from edgec.passes.static.parts.cut_model import HIDDEN, NEXT, cut_model, stored_sizes
 
 EXECUTED_BY = "executed by Qualcomm's emulation of the Hexagon processor (simulated)"
 SOC, INPUTS, FIXED_POINT = "soc_model.txt", "inputs.txt", "fixed_point"

@@ -18,10 +18,10 @@ from torch.fx import GraphModule, Node
 
 from edgec.backends.onnx.onnx_form import quantized_parts
 from edgec.errors import InputError
-from edgec.exporter.capture.decoder import attribute
-from edgec.exporter.program import Effect, Interface, Program
+from edgec.ir.attributes import attribute
+from edgec.ir.program import Effect, Interface, Program
+from edgec.ir.quantized_form import DEQUANTIZE
 from edgec.passes.contract import nodes_of
-from edgec.passes.quantized_form import DEQUANTIZE
 
 _FLOAT = "_float"
 

@@ -19,7 +19,7 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from edgec.errors import InputError
-from edgec.exporter.program import Interface, Program, TensorType
+from edgec.ir.program import Interface, Program, TensorType
 
 aten = torch.ops.aten
 _FROM_HOST = "host_"

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from edgec.backends.onnx.work import OnnxWork
-from edgec.exporter.bundle.manifest import Delegation, Fallback
-from edgec.exporter.parity.static_run import DECODE
+from edgec.bundle.manifest import Delegation, Fallback
+from edgec.ir.static_methods import DECODE
 
 _REASON = (
     "positions, masks and rows of tables have no good form in 16-bit fixed point: the CPU runs them from host_*.onnx, "

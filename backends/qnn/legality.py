@@ -3,20 +3,45 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from edgec.errors import InputError
 
 if TYPE_CHECKING:
     from edgec.devices.targets import Target
-    from edgec.exporter.recipes import Recipe
+    from edgec.ir.weight_scheme import WeightScheme
 
 _TABLE = Path(__file__).with_name("hexagon.toml")
 CONTEXTS, DELEGATE = "qnn", "qnn_delegate"
 
 
-def check_chip(target: Target, recipe: Recipe) -> None:
+class AskedSchemes(Protocol):
+    """What a recipe says of weights: a scheme for each kind of matrix, None where it stays in float."""
+
+    @property
+    def name(self) -> str:
+        """As users type it."""
+
+    @property
+    def weights(self) -> WeightScheme | None:
+        """Of linear layers that no rule names."""
+
+    @property
+    def lm_head(self) -> WeightScheme | None:
+        """Of the lm_head."""
+
+    @property
+    def embedding(self) -> WeightScheme | None:
+        """Of embedding tables."""
+
+    @property
+    def rules(self) -> Sequence[tuple[str, WeightScheme | None]]:
+        """Schemes of the parameters that patterns name."""
+
+
+def check_chip(target: Target, recipe: AskedSchemes) -> None:
     """Refuse a chip whose Hexagon processor lacks what every artifact needs, and recipes without a form there.
 
     Other backends pass.
@@ -46,7 +71,7 @@ def _check_generation(target: Target) -> None:
         raise _refused(target, f"its Hexagon {target.hexagon} lacks {', '.join(lacking)}")
 
 
-def _check_integers(target: Target, recipe: Recipe) -> None:
+def _check_integers(target: Target, recipe: AskedSchemes) -> None:
     if recipe.weights is None or recipe.lm_head is None or any(scheme is None for _, scheme in recipe.rules):
         raise InputError(
             what=f"{target.name} gets integer weights in every layer",
@@ -57,7 +82,7 @@ def _check_integers(target: Target, recipe: Recipe) -> None:
         )
 
 
-def _check_floats(target: Target, recipe: Recipe) -> None:
+def _check_floats(target: Target, recipe: AskedSchemes) -> None:
     schemes = (recipe.weights, recipe.lm_head, recipe.embedding, *(scheme for _, scheme in recipe.rules))
     if any(scheme is not None for scheme in schemes):
         raise InputError(

@@ -16,9 +16,9 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
-from edgec.exporter.program import Effect, Interface, Program
+from edgec.ir.program import Effect, Interface, Program
 from edgec.passes.contract import nodes_of
-from edgec.passes.finite_mask import HIDDEN, LITERAL_AT
+from edgec.passes.static.finite_mask import HIDDEN, LITERAL_AT
 
 
 @dataclass(frozen=True)

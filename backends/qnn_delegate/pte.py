@@ -22,10 +22,10 @@ from edgec.backends.delegated_layout import delegated_layout as layout
 from edgec.backends.qnn_delegate.hand_over import ANSWER, JOB, RESULT
 from edgec.backends.qnn_delegate.sdk import environment, fitting_sdk, last_words
 from edgec.backends.static_artifact import Chip, Progress, StaticArtifact
+from edgec.bundle.manifest import Delegation
 from edgec.errors import InputError, ToolError
-from edgec.exporter.bundle.manifest import Delegation
-from edgec.exporter.parity.static_run import Methods
-from edgec.exporter.program import Program
+from edgec.ir.program import Program
+from edgec.ir.static_methods import Methods
 
 __all__ = ["EXECUTED_BY", "execute", "layout", "lower_for"]
 

@@ -17,8 +17,8 @@ from edgec.backends.delegated_layout import delegated_layout as layout
 from edgec.backends.delegated_operators import delegated_operators
 from edgec.backends.static_artifact import Progress, StaticArtifact
 from edgec.errors import InputError, ToolError
-from edgec.exporter.parity.static_run import Methods
-from edgec.exporter.program import Program
+from edgec.ir.program import Program
+from edgec.ir.static_methods import Methods
 
 __all__ = ["EXECUTED_BY", "execute", "layout", "lower"]
 

@@ -14,7 +14,7 @@ import torch
 from torch.fx import Node
 
 from edgec.backends.xnnpack.clusters import LINEAR
-from edgec.exporter.bundle.manifest import Delegation, Fallback
+from edgec.bundle.manifest import Delegation, Fallback
 
 _ATTENTION = ("custom_sdpa", "custom_quantized_sdpa", "attention", "cached_attention")
 _NO_WORK = frozenset(

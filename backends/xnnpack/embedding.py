@@ -23,9 +23,9 @@ from torch.fx import Graph, GraphModule, Node
 
 from edgec.backends.xnnpack.delegate import ALIGNMENT, ENCODINGS, Stored, raw_bytes
 from edgec.backends.xnnpack.outline import LoweredBackendModule, Outline, Output
-from edgec.exporter.capture.decoder import attribute
+from edgec.ir.attributes import attribute
+from edgec.ir.quantized_form import DEQUANTIZE
 from edgec.passes.contract import nodes_of
-from edgec.passes.quantized_form import DEQUANTIZE
 
 aten = torch.ops.aten
 BACKEND = "EdgecEmbedding"

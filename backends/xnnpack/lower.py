@@ -26,12 +26,12 @@ from edgec.backends.xnnpack.embedding import replace_embeddings
 from edgec.backends.xnnpack.norms import write_out_norms
 from edgec.backends.xnnpack.order import sort_stably
 from edgec.backends.xnnpack.region import Region, extract
-from edgec.exporter.bundle.manifest import Delegation
-from edgec.exporter.capture.reexport import reexport
-from edgec.exporter.free_memory import return_free_memory
-from edgec.exporter.program import Dynamic, Interface, Program
+from edgec.bundle.manifest import Delegation
+from edgec.free_memory import return_free_memory
+from edgec.ir.operators import CACHED_ATTENTION
+from edgec.ir.program import Dynamic, Interface, Program
+from edgec.ir.reexport import reexport
 from edgec.passes.contract import clean, nodes_of
-from edgec.passes.operators import CACHED_ATTENTION
 
 METHOD = "forward"
 _STATE_ARENA = 2

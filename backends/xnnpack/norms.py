@@ -12,9 +12,9 @@ from __future__ import annotations
 import torch
 from torch.fx import GraphModule, Node
 
+from edgec.ir.operators import RMS_NORM
 from edgec.passes.contract import nodes_of
-from edgec.passes.emit import Emitter
-from edgec.passes.operators import RMS_NORM
+from edgec.passes.graph.emit import Emitter
 
 aten = torch.ops.aten
 

@@ -19,9 +19,9 @@ from typing import Any
 from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
-from edgec.exporter.capture.attention import OPERATOR
-from edgec.exporter.capture.reexport import reexport
-from edgec.exporter.program import Dynamic, Program
+from edgec.ir.attention import OPERATOR
+from edgec.ir.program import Dynamic, Program
+from edgec.ir.reexport import reexport
 from edgec.passes.contract import nodes_of
 
 

@@ -16,8 +16,8 @@ class EdgecSession:
     """One session; long prompts go in chunks of the artifact's size."""
 
     def __init__(self, bundle: Path, threads: int) -> None:
-        from edgec.exporter.bundle.folder import open_bundle
-        from edgec.runtime_py.session import Session
+        from edgec.bundle.folder import open_bundle
+        from edgec.runtime_py.sessions.session import Session
 
         # Checksums are not part of a load, for any of the runtimes.
         self._session = Session(open_bundle(bundle, check_files=False), threads)
@@ -45,8 +45,8 @@ def open_engine(job: Mapping[str, Any]) -> EdgecSession:
 
 def import_libraries(job: Mapping[str, Any]) -> None:
     """Load what executes the bundle: edgec's engine, or ExecuTorch's binding."""
-    from edgec.exporter.bundle.folder import read_manifest
-    from edgec.runtime_py.executor import choose_engine
+    from edgec.bundle.folder import read_manifest
+    from edgec.runtime_py.engines.choice import choose_engine
 
     choose_engine(read_manifest(Path(job["artifact"])).runtime.operators)
 

@@ -21,8 +21,8 @@ def export(job: Mapping[str, Any]) -> dict[str, Any]:
     import torch
 
     import edgec
-    from edgec.exporter.bundle.folder import open_bundle
-    from edgec.exporter.recipes import load_recipe
+    from edgec.bundle.folder import open_bundle
+    from edgec.exporter.recipes.file import load_recipe
 
     torch.set_num_threads(1)
     recipe = replace(load_recipe(job["recipe"]), **job["changes"])

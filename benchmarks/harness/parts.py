@@ -34,7 +34,7 @@ def _limits(bench: Bench) -> Fields:
 
 def _engine(bench: Bench) -> Fields:
     """Compiled before anything is timed: an export must not pay for it."""
-    from edgec.devices.runner_build import build_runner
+    from edgec.devices.runner.build import build_runner
 
     build_runner(announce=bench.say)
     return {}
@@ -138,7 +138,7 @@ def _phases(bench: Bench, subject: Subject, threads: int) -> dict[str, Any]:
     prompt, new = (32, 8) if bench.settings.quick else (512, 32)
     shape = {"prompt_tokens": prompt, "new_tokens": new, "threads": threads, "repetitions": 3}
     job = {"kind": "profile", "bundle": str(bench.shop.made(subject).path), **shape}
-    found = run_worker("edgec.runtime_py.bench_worker", job)["result"]["phases"]
+    found = run_worker("edgec.runtime_py.bench.worker", job)["result"]["phases"]
     common = {"model": subject.model.name, "subject": subject.name, "threads": threads}
     return {"phases": [{**common, **phase} for phase in found]}
 

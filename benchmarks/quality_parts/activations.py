@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 from benchmarks.quality_parts.measure import Reference, Row
 
 if TYPE_CHECKING:
-    from edgec.exporter.program import Program
+    from edgec.ir.program import Program
 
 PREPARED = ((), ("smooth",), ("awq",), ("rotate",))
 
 
 def rows(reference: Reference) -> Iterator[Row]:
     """8- and 4-bit weights, 8-bit inputs with a scale per token."""
-    from edgec.exporter.recipe_preparation import preparing_passes
-    from edgec.exporter.recipes import Recipe
+    from edgec.exporter.recipes.passes import preparing_passes
+    from edgec.exporter.recipes.recipe import Recipe
+    from edgec.ir.weight_scheme import WeightScheme
+    from edgec.passes.compress.quantize import Quantize
     from edgec.passes.contract import run_passes
-    from edgec.passes.quantize import Quantize
-    from edgec.passes.weight_scheme import WeightScheme
 
     subject = reference.subject
     for scheme in (WeightScheme(8, 0), WeightScheme(4, 32, scale_bits=16)):
@@ -33,7 +33,7 @@ def rows(reference: Reference) -> Iterator[Row]:
 
 
 def _bits(program: Program) -> float:
-    from edgec.passes.quantized_form import decisions_of
+    from edgec.ir.quantized_form import decisions_of
 
     used = [d for d in decisions_of(program.graph) if d.used is not None]
     return 8 * sum(d.bytes for d in used) / sum(d.shape[0] * d.shape[1] for d in used)

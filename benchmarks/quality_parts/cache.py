@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from benchmarks.quality_parts.measure import Reference
-    from edgec.exporter.program import Program
+    from edgec.ir.program import Program
 
 DTYPES = ("float32", "float16", "int8", "int4")
 BUCKETS = ((0, 32), (32, 64), (64, 128), (128, 256), (256, 384), (384, 512))
@@ -99,10 +99,10 @@ def _log_probabilities(program: Program, sequences: Sequence[Tensor], dtype: str
     """Of each sequence, float32 [S, V], fed in chunks; and the cache's bytes per token."""
     import torch
 
-    from edgec.exporter.capture.decoder import attribute
-    from edgec.exporter.parity.graph_run import run_calls
+    from edgec.ir.attributes import attribute
+    from edgec.ir.graph_run import run_calls
     from edgec.passes.contract import run_pass
-    from edgec.passes.kv_cache import KvCache
+    from edgec.passes.kv.kv_cache import KvCache
 
     cached = run_pass(program, KvCache(CONTEXT, CHUNK, dtype))
     size = sum(value.numel() * value.element_size() for value in _states(cached, attribute)) / CONTEXT

@@ -36,8 +36,8 @@ def simulated(reference: Reference) -> Iterator[Row]:
 
 def _outliers(weight: Tensor, inputs: Tensor) -> Stored:
     """Dettmers et al. 2022, arXiv 2208.07339: columns that meet large inputs are not rounded."""
-    from edgec.passes.weight_grid import quantize_weight
-    from edgec.passes.weight_scheme import WeightScheme
+    from edgec.ir.weight_scheme import WeightScheme
+    from edgec.passes.compress.rounding.weight_grid import quantize_weight
 
     largest = inputs.abs().amax(0)
     kept = largest >= OUTLIER

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from benchmarks.quality_parts.subjects import Subject
-    from edgec.exporter.program import Program
+    from edgec.ir.program import Program
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def log_probabilities(program: Program, windows: Sequence[Tensor]) -> list[Tenso
     import torch
 
     from benchmarks.quality_parts.subjects import calls
-    from edgec.exporter.parity.graph_run import run_calls
+    from edgec.ir.graph_run import run_calls
 
     with torch.no_grad():
         outputs = run_calls(program, calls(windows))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.quality_parts.measure import Reference, Row
 
 if TYPE_CHECKING:
-    from edgec.exporter.program import Program
+    from edgec.ir.program import Program
     from edgec.passes.contract import Pass
 
 _STEPS, _ROUNDS = 64, 9
@@ -22,9 +22,9 @@ _STEPS, _ROUNDS = 64, 9
 
 def rows(reference: Reference) -> Iterator[Row]:
     """Half of the weights zero, in float: bits as in Core ML's sparse form (one for each weight, float16 values)."""
+    from edgec.passes.compress.prune import Prune
+    from edgec.passes.compress.rounding.sparse_weights import METHODS
     from edgec.passes.contract import run_pass
-    from edgec.passes.prune import Prune
-    from edgec.passes.sparse_weights import METHODS
 
     for form, block in {"50 % zeros": 0, "50 % zeros, 2:4": 4}.items():
         for method in METHODS:
@@ -63,7 +63,7 @@ def line(gain: Gain) -> str:
 
 def gains(reference: Reference) -> list[Gain]:
     """Dense against pruned weights, executed by ExecuTorch."""
-    from edgec.passes.prune import Prune
+    from edgec.passes.compress.prune import Prune
 
     subject = reference.subject
     ways: dict[str, list[Pass]] = {
@@ -89,13 +89,13 @@ def gains(reference: Reference) -> list[Gain]:
 
 def _artifact(program: Program, passes: list[Pass], folder: Path) -> Path:
     from edgec.backends.xnnpack.lower import lower
+    from edgec.ir.weight_scheme import WeightScheme
+    from edgec.passes.cleanup.fold_constants import FoldConstants
+    from edgec.passes.compress.quantize import Quantize
     from edgec.passes.contract import run_passes
-    from edgec.passes.fold_constants import FoldConstants
-    from edgec.passes.fuse_rope import FuseRope
-    from edgec.passes.kv_cache import KvCache
-    from edgec.passes.last_logits import LastLogits
-    from edgec.passes.quantize import Quantize
-    from edgec.passes.weight_scheme import WeightScheme
+    from edgec.passes.fuse.fuse_rope import FuseRope
+    from edgec.passes.kv.kv_cache import KvCache
+    from edgec.passes.prefill.last_logits import LastLogits
 
     rounding = Quantize(default=WeightScheme(4, 32, scale_bits=16), lm_head=WeightScheme(8, 0))
     rest: list[Pass] = [LastLogits(1), FuseRope(), KvCache(256, 64), rounding, FoldConstants()]

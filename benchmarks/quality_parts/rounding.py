@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from torch.fx import Node
 
     from benchmarks.quality_parts.subjects import Subject
-    from edgec.exporter.program import Program
-    from edgec.passes.gptq import Curvature
-    from edgec.passes.weight_scheme import WeightScheme
+    from edgec.ir.program import Program
+    from edgec.ir.weight_scheme import WeightScheme
+    from edgec.passes.compress.rounding.gptq import Curvature
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ def rounded(program: Program, subject: Subject, way: Way) -> tuple[Program, floa
     from dataclasses import replace
 
     from edgec.passes.contract import clone
-    from edgec.passes.last_logits import vocabulary_linear
-    from edgec.passes.layer_walk import observe_layers
-    from edgec.passes.weight_edits import constant, edit
+    from edgec.passes.graph.layer_walk import observe_layers
+    from edgec.passes.graph.weight_edits import constant, edit
+    from edgec.passes.prefill.last_logits import vocabulary_linear
 
     changed = replace(program, graph=clone(program.graph))
     vocabulary, sizes = vocabulary_linear(changed.graph), list[tuple[float, int]]()
@@ -71,9 +71,9 @@ def integers(scheme: WeightScheme, algorithm: str) -> Way:
     """Integers by ``rtn``, ``hqq``, ``mse`` or ``gptq``."""
 
     def way(weight: Tensor, inputs: Tensor) -> Stored:
-        from edgec.passes.gptq import gptq_integers
-        from edgec.passes.weight_grid import quantize_weight
-        from edgec.passes.weight_scheme import stored_bytes
+        from edgec.ir.weight_scheme import stored_bytes
+        from edgec.passes.compress.rounding.gptq import gptq_integers
+        from edgec.passes.compress.rounding.weight_grid import quantize_weight
 
         used = fitting(scheme, weight.shape[1])
         size = 8.0 * stored_bytes((weight.shape[0], weight.shape[1]), used)
@@ -88,9 +88,9 @@ def tables(scheme: WeightScheme, algorithm: str) -> Way:
     """Look-up tables by ``k-means``, ``weighted`` k-means or ``gptq``."""
 
     def way(weight: Tensor, inputs: Tensor) -> Stored:
-        from edgec.passes.gptq import gptq_table
-        from edgec.passes.weight_scheme import fit_tables, stored_bytes
-        from edgec.passes.weight_tables import tabulate
+        from edgec.ir.weight_scheme import fit_tables, stored_bytes
+        from edgec.passes.compress.rounding.gptq import gptq_table
+        from edgec.passes.compress.rounding.weight_tables import tabulate
 
         used, _ = fit_tables(scheme, weight.shape[0])
         size = 8.0 * stored_bytes((weight.shape[0], weight.shape[1]), used)
@@ -108,7 +108,7 @@ def ternary(group: int, algorithm: str) -> Way:
     def way(weight: Tensor, inputs: Tensor) -> Stored:
         import math
 
-        from edgec.passes.gptq import ScaleGrid, assign
+        from edgec.passes.compress.rounding.gptq import ScaleGrid, assign
 
         rows, width = weight.shape
         size = group if width % group == 0 else width
@@ -137,6 +137,6 @@ def _ternary_scale(parts: Tensor) -> Tensor:
 
 def curvature(inputs: Tensor) -> Curvature:
     """Of a layer's inputs."""
-    from edgec.passes.gptq import Curvature
+    from edgec.passes.compress.rounding.gptq import Curvature
 
     return Curvature.of(inputs)

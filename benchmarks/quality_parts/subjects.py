@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from edgec.exporter.program import Program
-    from edgec.passes.calibration import Calibration
+    from edgec.ir.program import Program
+    from edgec.passes.graph.calibration import Calibration
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = ROOT.parent / "shared" / "data" / "text"
@@ -55,7 +55,7 @@ class Subject:
     @property
     def calibration(self) -> Calibration:
         """The known windows, each a call of its own."""
-        from edgec.passes.calibration import Calibration
+        from edgec.passes.graph.calibration import Calibration
 
         return Calibration(calls=calls(self.known))
 
@@ -83,10 +83,10 @@ def float_program(folder: Path, length: int) -> Program:
     from transformers import AutoModelForCausalLM
 
     from edgec.exporter.capture.decoder import capture_decoder, skeleton
-    from edgec.exporter.spec import model_spec
+    from edgec.exporter.sources.decoder_spec import model_spec
+    from edgec.passes.cleanup.remove_noops import RemoveNoops
     from edgec.passes.contract import run_passes
-    from edgec.passes.fuse_rms_norm import FuseRmsNorm
-    from edgec.passes.remove_noops import RemoveNoops
+    from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
 
     model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     bones = skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))

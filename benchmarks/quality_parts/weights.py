@@ -11,7 +11,7 @@ from benchmarks.quality_parts.rounding import Way, integers, rounded, tables, te
 
 if TYPE_CHECKING:
     from benchmarks.quality_parts.subjects import Subject
-    from edgec.exporter.program import Program
+    from edgec.ir.program import Program
     from edgec.passes.contract import Pass
 
 
@@ -51,7 +51,7 @@ def _share(group: int) -> str:
 
 
 def _integer_cases(bits: int, group: int, algorithms: Sequence[str]) -> Iterator[Case]:
-    from edgec.passes.weight_scheme import WeightScheme
+    from edgec.ir.weight_scheme import WeightScheme
 
     form = f"{bits}-bit integers, {_share(group)}"
     scheme = WeightScheme(bits, group, scale_bits=16)
@@ -64,7 +64,7 @@ def _integer_cases(bits: int, group: int, algorithms: Sequence[str]) -> Iterator
 
 
 def _table_cases(bits: int) -> Iterator[Case]:
-    from edgec.passes.weight_scheme import lut
+    from edgec.ir.weight_scheme import lut
 
     form = f"{bits}-bit look-up tables for 8 channels"
     names = {"k-means": "k-means", "weighted": "k-means, weighted by inputs", "gptq": "k-means, GPTQ"}
@@ -92,10 +92,10 @@ def rows(reference: Reference, only: str = "") -> Iterator[Row]:
 
 def prepared(subject: Subject, case: Case) -> Program:
     """The float program after the exact rewrites of a case."""
+    from edgec.ir.weight_scheme import WeightScheme
     from edgec.passes.contract import run_passes
-    from edgec.passes.migrate_scales import MigrateScales
-    from edgec.passes.rotate import Rotate
-    from edgec.passes.weight_scheme import WeightScheme
+    from edgec.passes.equalise.migrate_scales import MigrateScales
+    from edgec.passes.equalise.rotate import Rotate
 
     scheme = WeightScheme(case.bits, case.group)
     found: list[Pass] = [

@@ -14,8 +14,8 @@ from edgec.devices.adb.faults import failed, wrong_abi
 from edgec.devices.adb.heat import wait_cool
 from edgec.devices.adb.link import ANSWER_S, Limits, Link
 from edgec.devices.adb.workspace import Workspace
-from edgec.devices.runner_files import RunnerPackage, arm64_runner, bundle_files
-from edgec.devices.runner_job import (
+from edgec.devices.runner.files import RunnerPackage, arm64_runner, bundle_files
+from edgec.devices.runner.job import (
     PACKED,
     arguments,
     exit_status,
@@ -24,11 +24,11 @@ from edgec.devices.runner_job import (
     most_output_bytes,
     requests,
 )
-from edgec.devices.shell_artifacts import check_shell_artifact
+from edgec.devices.runner.shell_artifacts import check_shell_artifact
 from edgec.devices.transport import Address, Conditions, DeviceFacts, Say
 
 if TYPE_CHECKING:
-    from edgec.exporter.bundle.folder import Bundle
+    from edgec.bundle.folder import Bundle
 
 ABIS = ("arm64-v8a",)
 UNKNOWN = 255
@@ -70,8 +70,8 @@ class AdbTransport:
 
     def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """Push what is missing, wait until the phone is cool, run the job, read its result file."""
-        from edgec.exporter.bundle.folder import open_bundle
-        from edgec.runtime_py.bench_job import vocab_size
+        from edgec.bundle.folder import open_bundle
+        from edgec.devices.job import vocab_size
 
         bundle = open_bundle(Path(job["bundle"]), check_files=False)
         with self._link.stopping.working(str(self.address)):

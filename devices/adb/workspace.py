@@ -17,13 +17,13 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from edgec.bundle.owner import OWNER, own_mark, owned_by_running
 from edgec.devices.adb.faults import differs, failed, no_space
 from edgec.devices.adb.link import ANSWER_BYTES, Limits, Link, Output, retried
 from edgec.devices.adb.sync import receive, send
 from edgec.devices.answers import number, printable
 from edgec.devices.transport import Say
 from edgec.errors import EdgecError
-from edgec.exporter.bundle.owner import OWNER, own_mark, owned_by_running
 
 BASE = "/data/local/tmp"
 CHUNK = 32 << 20

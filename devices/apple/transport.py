@@ -22,7 +22,7 @@ from edgec.devices.transport import Address, Conditions, DeviceFacts, Say
 from edgec.errors import EdgecError, InputError
 
 if TYPE_CHECKING:
-    from edgec.exporter.bundle.folder import Bundle
+    from edgec.bundle.folder import Bundle
 
 JOB, RESULT, ERROR = "job.json", "result.jsonl", "error.txt"
 LOADS = 3
@@ -57,7 +57,7 @@ class AppTransport:
         Raises:
             InputError: E558, it ended without one; E553 to E557.
         """
-        from edgec.exporter.bundle.folder import open_bundle
+        from edgec.bundle.folder import open_bundle
 
         package = package_of(open_bundle(Path(job["bundle"]), check_files=False))
         self._say(f"building the bench app for {self.address}")
@@ -90,7 +90,7 @@ class AppTransport:
             self._folder.cleanup()
 
     def _job(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        from edgec import __version__
+        from edgec.installation import __version__
 
         names = ("prompt_tokens", "new_tokens", "warmups", "repetitions")
         own = {"device": str(self.address), "loads": LOADS, "sustained_seconds": job["seconds"]}

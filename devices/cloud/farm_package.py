@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgec.bundle.folder import Bundle
 from edgec.devices.adb.facts import SCRIPT
-from edgec.devices.runner_files import RunnerPackage, bundle_files
-from edgec.devices.runner_job import PACKED, arguments, requests
-from edgec.exporter.bundle.folder import Bundle
+from edgec.devices.runner.files import RunnerPackage, bundle_files
+from edgec.devices.runner.job import PACKED, arguments, requests
 
 FOLDER, REMOTE = "edgec", "/data/local/tmp/edgec-farm"
 FACTS_BEFORE, FACTS_AFTER = "facts-before.txt", "facts-after.txt"
@@ -45,7 +45,7 @@ def write_farm_package(
     Args:
         bundle: what is measured.
         runner: for the phone's processor.
-        jobs: of ``edgec.runtime_py.bench_job``, in the order they run.
+        jobs: of ``edgec.runtime_py.bench.job``, in the order they run.
         vocab_size: logits per position.
         folder: it exists.
     """

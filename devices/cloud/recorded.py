@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgec.devices.adb.facts import PhoneState, read_parts
-from edgec.devices.runner_job import job_result
-from edgec.devices.shell_artifacts import check_shell_artifact
+from edgec.devices.runner.job import job_result
+from edgec.devices.runner.shell_artifacts import check_shell_artifact
 from edgec.devices.transport import Address, DeviceFacts
 from edgec.errors import InputError
 
 if TYPE_CHECKING:
-    from edgec.exporter.bundle.folder import Bundle
+    from edgec.bundle.folder import Bundle
 
 
 class RecordedTransport:

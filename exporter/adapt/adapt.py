@@ -11,8 +11,10 @@ from edgec.devices.targets import load_target
 from edgec.errors import InputError
 from edgec.exporter.adapt.record import as_recorded, check_free
 from edgec.exporter.adapt.settings import Settings
-from edgec.exporter.recipes import Recipe, check_recipe, for_backend, load_recipe
-from edgec.exporter.spec import model_spec
+from edgec.exporter.recipes.checks import check_recipe
+from edgec.exporter.recipes.file import load_recipe
+from edgec.exporter.recipes.recipe import Recipe, for_backend
+from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.quiet import quiet
 
 if TYPE_CHECKING:
@@ -118,7 +120,7 @@ def adapt(
 
 
 def _recipe(recipe: str | Path, backend: str) -> tuple[Recipe, Path]:
-    from edgec.exporter.recipe_file import named
+    from edgec.exporter.recipes.file import named
 
     found = load_recipe(recipe)
     check_recipe(found, backend)
@@ -197,8 +199,8 @@ def _with_boundary(job: Job, batches: Batches) -> Job:
     """The job with a boundary that is a number, chosen on the text it trains on if the recipe leaves it open."""
     from edgec.exporter.adapt.boundary import TOKENS, choose_boundary, is_open
     from edgec.exporter.adapt.student import captured
+    from edgec.passes.cleanup.remove_noops import RemoveNoops
     from edgec.passes.contract import run_pass
-    from edgec.passes.remove_noops import RemoveNoops
 
     recipe = as_recorded(job.recipe, job.source.config)
     if not is_open(recipe):

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.fx import GraphModule
 from torch.nn.functional import scaled_dot_product_attention
 
-from edgec.exporter.capture.attention import LAYER, OPERATOR, AttentionCall, visible
+from edgec.ir.attention import LAYER, OPERATOR, AttentionCall, visible
 from edgec.passes.contract import nodes_of
 
 

@@ -19,17 +19,17 @@ from torch import Tensor
 
 from edgec.errors import InputError
 from edgec.exporter.adapt.losses import distillation
-from edgec.exporter.parity.graph_run import first_output
 from edgec.exporter.progress import Progress
+from edgec.ir.graph_run import first_output
+from edgec.ir.kv_donors import AUTO, not_chosen
+from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.contract import Pass, run_pass, run_passes
-from edgec.passes.kv_donors import AUTO, not_chosen
-from edgec.passes.remove_noops import RemoveNoops
-from edgec.passes.shared_kv import SharedKv
+from edgec.passes.kv.shared_kv import SharedKv
 
 if TYPE_CHECKING:
     from edgec.exporter.pipeline import Request
-    from edgec.exporter.program import Program
-    from edgec.exporter.recipes import Recipe
+    from edgec.exporter.recipes.recipe import Recipe
+    from edgec.ir.program import Program
 
 TOKENS = 2048
 _WINDOW = 256
@@ -98,7 +98,7 @@ def with_boundary(request: Request, progress: Progress) -> Request:
     """
     from edgec.exporter.sources.weights import HeldWeights
     from edgec.exporter.stages.decoder import capture
-    from edgec.passes.early_exit import EarlyExit
+    from edgec.passes.draft.early_exit import EarlyExit
 
     recipe, source = request.recipe, request.source
     if not is_open(recipe):

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from edgec.bundle.atomic import clean_siblings, typed_os_errors, write_file
 from edgec.errors import InputError
-from edgec.exporter.bundle.atomic import clean_siblings, typed_os_errors, write_file
 
 
 @dataclass(frozen=True)

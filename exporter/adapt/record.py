@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, PositiveInt, ValidationError
 
+from edgec.bundle.limited_json import first_fault, limited_bytes, parse_json
+from edgec.bundle.replaceable import check_replaceable
+from edgec.bundle.tokenizer_folder import EXTRA_TEMPLATES, TOKENIZER_NAMES
 from edgec.errors import InputError
-from edgec.exporter.bundle.limited_json import first_fault, limited_bytes, parse_json
-from edgec.exporter.bundle.replaceable import check_replaceable
-from edgec.exporter.bundle.tokenizer_folder import EXTRA_TEMPLATES, TOKENIZER_NAMES
-from edgec.exporter.recipes import Recipe
+from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.model_folder import CONFIG, read_json
-from edgec.passes.kv_donors import AUTO, kept_layers
-from edgec.passes.weight_scheme import WeightScheme
+from edgec.ir.kv_donors import AUTO, kept_layers
+from edgec.ir.weight_scheme import WeightScheme
 
 if TYPE_CHECKING:
     from edgec.exporter.sources.resolve import ModelSource
-    from edgec.passes.learned_grids import LearnedGrid
+    from edgec.passes.compress.rounding.learned_grids import LearnedGrid
 
 KEY = "edgec"
 _MAX_CONFIG_BYTES = 16 << 20
@@ -166,7 +166,7 @@ def recorded_recipe(model: str | Path) -> Path | None:
 def recorded_grids(source: ModelSource) -> list[LearnedGrid]:
     """The grids that were learned for a model, their scales read from its files."""
     from edgec.exporter.sources.weight_names import BoundWeights
-    from edgec.passes.learned_grids import LearnedGrid
+    from edgec.passes.compress.rounding.learned_grids import LearnedGrid
 
     record = record_of(source.config)
     if record is None or not isinstance(source.weights, BoundWeights):

@@ -19,17 +19,17 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
+from edgec.bundle.atomic import NameTaken, new_folder, typed_os_errors
 from edgec.exporter.adapt.record import KEY, Record, check_free, grid_entry, taken
 from edgec.exporter.adapt.student import Traced
-from edgec.exporter.bundle.atomic import NameTaken, new_folder, typed_os_errors
-from edgec.exporter.recipes import Recipe
+from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.weight_names import adapted_absence
-from edgec.passes.fake_quantize import Prepared, learned_grids, prepared
-from edgec.passes.kv_donors import kept_layers
-from edgec.passes.learned_grids import levels_of, needs_half
-from edgec.passes.low_rank import corrected, merged_weight
-from edgec.passes.narrow_linear import NARROWED
-from edgec.passes.straight_through import fake_weight
+from edgec.ir.kv_donors import kept_layers
+from edgec.passes.compress.rounding.learned_grids import levels_of, needs_half
+from edgec.passes.kv.sharing.narrow_linear import NARROWED
+from edgec.passes.train.fake_quantize import Prepared, learned_grids, prepared
+from edgec.passes.train.low_rank import corrected, merged_weight
+from edgec.passes.train.straight_through import fake_weight
 
 if TYPE_CHECKING:
     from edgec.exporter.sources.resolve import ModelSource

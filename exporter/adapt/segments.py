@@ -16,7 +16,7 @@ from torch.fx.graph import CodeGen
 from torch.fx.passes.split_module import split_module
 from torch.utils.checkpoint import checkpoint
 
-from edgec.exporter.capture.attention import layer_of
+from edgec.ir.attention import layer_of
 
 
 def recomputed(graph: GraphModule) -> nn.Module:

@@ -14,18 +14,20 @@ from edgec.errors import InputError
 from edgec.exporter.adapt.attention import fuse_attention
 from edgec.exporter.adapt.record import as_recorded
 from edgec.exporter.adapt.settings import Settings
-from edgec.exporter.capture.attention import layer_of
-from edgec.exporter.capture.decoder import attribute, capture_decoder, skeleton
-from edgec.exporter.program import Program
-from edgec.exporter.recipes import Recipe, passes_for
-from edgec.exporter.spec import model_spec
+from edgec.exporter.capture.decoder import capture_decoder, skeleton
+from edgec.exporter.recipes.passes import passes_for
+from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.ir.attention import layer_of
+from edgec.ir.attributes import attribute
+from edgec.ir.program import Program
+from edgec.passes.cleanup.remove_noops import RemoveNoops
+from edgec.passes.compress.quantize import Quantize
+from edgec.passes.compress.quantize_embedding import QuantizeEmbedding
 from edgec.passes.contract import Pass, run_passes
-from edgec.passes.fake_quantize import FakeQuantize
-from edgec.passes.low_rank import LowRank
-from edgec.passes.quantize import Quantize
-from edgec.passes.quantize_embedding import QuantizeEmbedding
-from edgec.passes.remove_noops import RemoveNoops
-from edgec.passes.shared_kv import SharedKv
+from edgec.passes.kv.shared_kv import SharedKv
+from edgec.passes.train.fake_quantize import FakeQuantize
+from edgec.passes.train.low_rank import LowRank
 
 if TYPE_CHECKING:
     from edgec.exporter.sources.resolve import ModelSource

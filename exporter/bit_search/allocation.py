@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from edgec.passes.weight_scheme import WeightScheme
+from edgec.ir.weight_scheme import WeightScheme
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from edgec.exporter.recipe_support import SUPPORT
-from edgec.exporter.recipes import Recipe
-from edgec.passes.weight_scheme import WeightScheme, fit, fit_tables, lut
+from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.recipes.support import SUPPORT
+from edgec.ir.weight_scheme import WeightScheme, fit, fit_tables, lut
 
 _ROWS = 8
 """Output channels per table where the recipe has none."""

@@ -14,20 +14,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from edgec.bundle.manifest import BitSearch, TradeOffPoint
 from edgec.errors import InputError
 from edgec.exporter.bit_search.allocation import Choice, Chosen, allocate, path, total_bits, total_loss
 from edgec.exporter.bit_search.candidates import candidates, for_layer
 from edgec.exporter.bit_search.sensitivity import choices, gradients
-from edgec.exporter.bundle.manifest import BitSearch, TradeOffPoint
-from edgec.exporter.parity.graph_run import first_output, run_calls
-from edgec.exporter.program import Program
 from edgec.exporter.progress import Progress
-from edgec.exporter.recipes import Recipe, passes_for
-from edgec.passes.calibration import Calibration
+from edgec.exporter.recipes.passes import passes_for
+from edgec.exporter.recipes.recipe import Recipe
+from edgec.ir.graph_run import first_output, run_calls
+from edgec.ir.program import Program
+from edgec.ir.quantized_form import parameter_name, parameter_of
+from edgec.ir.weight_scheme import WeightScheme
 from edgec.passes.contract import nodes_of, run_passes
-from edgec.passes.last_logits import vocabulary_linear
-from edgec.passes.quantized_form import parameter_name, parameter_of
-from edgec.passes.weight_scheme import WeightScheme
+from edgec.passes.graph.calibration import Calibration
+from edgec.passes.prefill.last_logits import vocabulary_linear
 
 _WINDOW, _WINDOWS = 256, 32
 _MEASURED = 5

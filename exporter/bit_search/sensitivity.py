@@ -16,15 +16,15 @@ from torch import Tensor
 from torch.fx import Interpreter, Node
 
 from edgec.exporter.bit_search.allocation import Choice
-from edgec.exporter.parity.graph_run import first_output
-from edgec.exporter.program import Program
-from edgec.passes.calibration import Calibration
-from edgec.passes.layer_walk import observe_layers
-from edgec.passes.quantized_form import parameter_name, parameter_of
-from edgec.passes.weight_edits import constant
-from edgec.passes.weight_grid import quantize_weight, without_inputs
-from edgec.passes.weight_scheme import WeightScheme, stored_bytes
-from edgec.passes.weight_tables import tabulate
+from edgec.ir.graph_run import first_output
+from edgec.ir.program import Program
+from edgec.ir.quantized_form import parameter_name, parameter_of
+from edgec.ir.weight_scheme import WeightScheme, stored_bytes
+from edgec.passes.compress.rounding.weight_grid import quantize_weight, without_inputs
+from edgec.passes.compress.rounding.weight_tables import tabulate
+from edgec.passes.graph.calibration import Calibration
+from edgec.passes.graph.layer_walk import observe_layers
+from edgec.passes.graph.weight_edits import constant
 
 aten = torch.ops.aten
 Schemes = Callable[[str, tuple[int, int]], Sequence[WeightScheme]]

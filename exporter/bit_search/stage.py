@@ -7,16 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgec.bundle.manifest import BitSearch
 from edgec.errors import InputError
-from edgec.exporter.bundle.manifest import BitSearch
 from edgec.exporter.progress import Progress
-from edgec.exporter.recipe_text import recipe_text
-from edgec.exporter.recipes import check_recipe
+from edgec.exporter.recipes.checks import check_recipe
+from edgec.exporter.recipes.text import recipe_text
 
 if TYPE_CHECKING:
     from edgec.exporter.pipeline import Request
-    from edgec.exporter.program import Program
     from edgec.exporter.stage_cache import StageCache
+    from edgec.ir.program import Program
 
 _RECIPE, _FOUND = "recipe.toml", "search.json"
 
@@ -49,7 +49,7 @@ def _search(request: Request, target_bits: float, folder: Path, progress: Progre
 
 
 def _read(request: Request, folder: Path) -> Request:
-    from edgec.exporter.recipe_file import parse_recipe
+    from edgec.exporter.recipes.file import parse_recipe
 
     found = BitSearch.model_validate_json((folder / _FOUND).read_text())
     name = f"{request.recipe.name}, {found.bits:.2f} bits"
@@ -63,10 +63,10 @@ def _program(request: Request) -> Program:
     """The decoder as it will be stored, with plain operators that have gradients."""
     from edgec.exporter.sources.weights import HeldWeights
     from edgec.exporter.stages.decoder import capture
+    from edgec.passes.cleanup.remove_noops import RemoveNoops
     from edgec.passes.contract import run_passes
-    from edgec.passes.early_exit import EarlyExit
-    from edgec.passes.remove_noops import RemoveNoops
-    from edgec.passes.shared_kv import SharedKv
+    from edgec.passes.draft.early_exit import EarlyExit
+    from edgec.passes.kv.shared_kv import SharedKv
 
     assert request.source.weights is not None
     recipe = request.recipe

@@ -18,8 +18,9 @@ from torch.overrides import TorchFunctionMode
 
 from edgec.errors import InputError
 from edgec.exporter.capture import attention
-from edgec.exporter.program import Dynamic, Interface, Program, TensorType
-from edgec.exporter.spec import ModelSpec
+from edgec.ir.attributes import attribute
+from edgec.ir.program import Dynamic, Interface, Program, TensorType
+from edgec.ir.spec import ModelSpec
 
 _SMALL = 1 << 16
 _WRAPPED = "decoder."
@@ -183,12 +184,6 @@ def _persistent_names(graph: GraphModule, target: str) -> set[str]:
     from torch._subclasses.fake_tensor import FakeTensor
 
     return {target.removeprefix(_WRAPPED)} if isinstance(attribute(graph, target), FakeTensor) else set()
-
-
-def attribute(graph: nn.Module, target: str) -> Any:
-    """The tensor that a ``get_attr`` node names."""
-    owner, _, leaf = target.rpartition(".")
-    return getattr(graph.get_submodule(owner), leaf)
 
 
 def _set(graph: GraphModule, target: str, value: nn.Parameter) -> None:

@@ -18,8 +18,8 @@ from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
 from edgec.errors import InputError
-from edgec.exporter.capture.decoder import attribute
-from edgec.exporter.program import Interface, Program, TensorType
+from edgec.ir.attributes import attribute
+from edgec.ir.program import Interface, Program, TensorType
 
 Examples = Sequence[Tensor] | Mapping[str, Tensor]
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from edgec.exporter.capture.attention import layer_of
-from edgec.exporter.parity.execution import Call, Tokens, call_inputs, compared_positions, last_rows, record_layers
-from edgec.exporter.program import Interface, Program, TensorType
+from edgec.exporter.parity.execution import record_layers
+from edgec.ir.attention import layer_of
+from edgec.ir.call_plan import Call, Tokens, call_inputs, compared_positions, last_rows
+from edgec.ir.program import Interface, Program, TensorType
 from edgec.passes.contract import clone
 
 
@@ -58,7 +59,7 @@ def expose_layers(program: Program) -> Program:
 
 def artifact_layers(artifact: Path, exposed: Program, tokens: Tokens, plan: Sequence[Call]) -> dict[int, Tensor]:
     """Attention outputs of an artifact lowered from ``expose_layers``."""
-    from edgec.runtime_py.native import Method
+    from edgec.runtime_py.engines.method import Method
 
     method = Method(artifact)
     layers = [layer for layer in (layer_of(node) for node in exposed.graph.graph.nodes) if layer is not None]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from inspect import signature
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -14,69 +12,14 @@ from torch import Tensor
 from torch.fx import GraphModule
 
 from edgec.exporter.parity.float32_mode import InFloat32
-from edgec.exporter.parity.graph_run import first_output, run_calls
-from edgec.exporter.program import Interface, Program
+from edgec.ir.call_plan import Call, Step, Tokens, call_inputs, compared_positions, feed, last_rows
+from edgec.ir.graph_run import first_output, run_calls
+from edgec.ir.program import Program
 from edgec.passes.contract import run_pass
-from edgec.passes.last_logits import LastLogits, vocabulary_linear
+from edgec.passes.prefill.last_logits import LastLogits, vocabulary_linear
 
-Tokens = Sequence[int]
-Step = Callable[[Tensor, Tensor, Tensor], Tensor]
-# Single tokens that every plan ends with: what a call leaves behind shows in the calls after it.
-_LAST_SINGLE = 4
 # 1 GiB in float32.
 _MOST_LOGITS = 1 << 28
-
-
-@dataclass(frozen=True)
-class Call:
-    """One call of a cached method: tokens ``start .. start + size - 1``, logits of the last ``rows`` of them."""
-
-    start: int
-    size: int
-    rows: int
-
-
-def call_plan(length: int, chunk: int, rows: int) -> tuple[Call, ...]:
-    """Cover ``length`` tokens with every shape a caller may use, and end with single tokens.
-
-    A whole chunk, a part of one, single tokens and calls of ``rows`` follow each other, over again. Where a chunk would
-    leave too few tokens for that, the first call takes half of them, and the longest call that fits comes last, from
-    the start of the sequence.
-    """
-    room = max(1, length - min(_LAST_SINGLE, length - 1))
-    largest = chunk if chunk + 2 * rows < room else max(1, min(chunk, length // 2))
-    calls: list[Call] = []
-    for size in _sizes(room, (largest, max(1, largest // 3), 1, 1, 1, rows, rows), length):
-        start = calls[-1].start + calls[-1].size if calls else 0
-        calls.append(Call(start, size, min(size, rows)))
-    again = min(chunk, length)
-    return (*calls, Call(0, again, min(again, rows))) if largest < again else tuple(calls)
-
-
-def _sizes(room: int, pattern: Sequence[int], length: int) -> Iterator[int]:
-    """Sizes of calls: the pattern over and over until ``room`` tokens are covered, then single tokens."""
-    left = room
-    for size in cycle(pattern):
-        if left <= 0:
-            break
-        yield min(size, left)
-        left -= size
-    yield from [1] * (length - room)
-
-
-def compared_positions(plan: Sequence[Call]) -> list[int]:
-    """Positions whose logits a plan yields, in order."""
-    return [p for call in plan for p in range(call.start + call.size - call.rows, call.start + call.size)]
-
-
-def feed(step: Step, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
-    """Teacher-forced logits, float32 [P, V], of the plan's compared positions."""
-    collected = []
-    for call in plan:
-        ids = torch.tensor([list(tokens[call.start : call.start + call.size])], dtype=torch.int64)
-        positions = torch.arange(call.start, call.start + call.size)
-        collected.append(step(ids, positions, last_rows(call))[0].float().clone())
-    return torch.cat(collected)
 
 
 def run_program(program: Program, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
@@ -105,21 +48,6 @@ def _bounded(program: Program, length: int, rows: int) -> Program:
     return run_pass(program, LastLogits(rows))
 
 
-def last_rows(call: Call) -> Tensor:
-    """The rows of a call whose logits are wanted, int64 [K]."""
-    return torch.arange(call.size - call.rows, call.size)
-
-
-def call_inputs(interface: Interface, tokens: Tokens, start: int, size: int, rows: Tensor) -> list[Tensor]:
-    """A graph's inputs for the tokens ``start .. start + size - 1``, in the interface's order."""
-    values = {
-        "tokens": torch.tensor([list(tokens[start : start + size])], dtype=torch.int64),
-        "positions": torch.arange(start, start + size),
-        "logit_index": rows,
-    }
-    return [values[tensor.name] for tensor in interface.inputs]
-
-
 def run_artifact(artifact: Path, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
     """The same from a .pte, executed by ExecuTorch's runtime in this process: float32 [P, V]."""
     return feed(artifact_step(artifact), tokens, plan)
@@ -127,7 +55,7 @@ def run_artifact(artifact: Path, tokens: Tokens, plan: Sequence[Call]) -> Tensor
 
 def artifact_step(artifact: Path) -> Step:
     """Load a .pte and return its method."""
-    from edgec.runtime_py.native import Method
+    from edgec.runtime_py.engines.method import Method
 
     method = Method(artifact)
 
@@ -162,7 +90,7 @@ class _Recorder(torch.fx.Interpreter):
         self.layers: dict[int, Tensor] = {}
 
     def run_node(self, n: torch.fx.Node) -> Any:
-        from edgec.exporter.capture.attention import layer_of
+        from edgec.ir.attention import layer_of
 
         result = super().run_node(n)
         layer = layer_of(n)

@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from edgec.exporter.capture.decoder import attribute
-from edgec.exporter.program import Program
+from edgec.ir.attributes import attribute
+from edgec.ir.lut_form import DEQUANTIZE_LUT
+from edgec.ir.program import Program
+from edgec.ir.quantized_form import DEQUANTIZE
+from edgec.passes.cleanup.fold_constants import computation_key, evaluate
 from edgec.passes.contract import clean, clone, nodes_of
-from edgec.passes.fold_constants import computation_key, evaluate
-from edgec.passes.lut_form import DEQUANTIZE_LUT
-from edgec.passes.quantized_form import DEQUANTIZE
 
 _READS = (DEQUANTIZE, DEQUANTIZE_LUT, torch.ops.aten.to.dtype)
 _FLOAT_BYTES = 4

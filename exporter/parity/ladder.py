@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from edgec.bundle.manifest import Rung
 from edgec.errors import BudgetError
-from edgec.exporter.bundle.manifest import Rung
 from edgec.exporter.parity.metrics import Difference, difference, tie_margin
-from edgec.exporter.program import Effect
+from edgec.ir.program import Effect
 
 # Float32 sums in another order: measured 1e-6 of the largest logit, ten layers deep; 1e-4 leaves room for 100 layers.
 EXACT = {"max_relative": 1e-4}

@@ -22,10 +22,10 @@ from torch._ops import OpOverload
 from torch.fx import GraphModule, Interpreter, Node
 
 from edgec.errors import InputError
-from edgec.exporter.capture.attention import OPERATOR, AttentionCall
-from edgec.exporter.parity.execution import call_inputs
-from edgec.exporter.parity.graph_run import first_output, run_calls
-from edgec.exporter.program import Dynamic, Program
+from edgec.ir.attention import OPERATOR, AttentionCall
+from edgec.ir.call_plan import call_inputs
+from edgec.ir.graph_run import first_output, run_calls
+from edgec.ir.program import Dynamic, Program
 from edgec.passes.contract import clone, nodes_of
 
 # Prime, so that no other dimension of a model is as long.

@@ -9,8 +9,7 @@ from itertools import cycle, islice
 from pathlib import Path
 
 from edgec.errors import InputError
-from edgec.exporter.parity.execution import Call, call_plan, compared_positions
-from edgec.exporter.parity.static_run import static_plan
+from edgec.ir.call_plan import Call, call_plan, compared_positions, static_plan
 
 TEXT = Path(__file__).parent / "probe_text.txt"
 _TOKENS = 256

@@ -7,7 +7,7 @@ from collections import Counter
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from edgec.exporter.bundle.manifest import BitSearch, Manifest
+from edgec.bundle.manifest import BitSearch, Manifest
 from edgec.exporter.report.parts import section, table
 from edgec.runtime_py.svg import Series, line_chart, stack
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from edgec.exporter.bundle.manifest import DeviceCheck, Manifest
+from edgec.bundle.manifest import DeviceCheck, Manifest
 from edgec.exporter.report.parts import code, section, table
 
 _BADGES = {"passed": "ok", "failed": "bad"}

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from edgec.exporter.bundle.folder import canonical_json, open_bundle
-from edgec.exporter.bundle.manifest import Manifest, Rung, TensorInfo
+from edgec.bundle.folder import canonical_json, open_bundle
+from edgec.bundle.manifest import Manifest, Rung, TensorInfo
 
 _LEDGER_ROWS = 10
 _RIGHT = frozenset({"positions", "max", "KL mean", "same top-1", "count", "share", "bytes", "bits", "copies", "slots"})

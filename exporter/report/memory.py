@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from edgec.exporter.bundle.manifest import LedgerRow, Manifest, StateInfo
+from edgec.bundle.manifest import LedgerRow, Manifest, StateInfo
 from edgec.exporter.report.parts import REST, Line, Part, bar, code, percent, plot, section, size, stacked, table, ticks
 
 _LEDGER_ROWS = 14

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from edgec.exporter.bundle.manifest import Manifest
+from edgec.bundle.manifest import Manifest
 from edgec.exporter.report import sections
 from edgec.exporter.report.bits import bit_search
 from edgec.exporter.report.device import device_checks, lint

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from edgec.exporter.bundle.manifest import Manifest, Rung
+from edgec.bundle.manifest import Manifest, Rung
 from edgec.exporter.report.parts import LogScale, decades, dots, number, percent, row, section, table
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from statistics import median
 
-from edgec.exporter.bundle.manifest import Delegation, Fallback, Manifest, MethodInfo, PassInfo, Rung, TensorInfo
+from edgec.bundle.manifest import Delegation, Fallback, Manifest, MethodInfo, PassInfo, Rung, TensorInfo
 from edgec.exporter.report.parts import (
     UNAVAILABLE,
     Part,

@@ -9,8 +9,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from edgec.exporter.bundle.golden import read_golden
-from edgec.exporter.bundle.manifest import Manifest, Rung
+from edgec.bundle.golden import read_golden
+from edgec.bundle.manifest import Manifest, Rung
 from edgec.exporter.report.bits import bit_search_table
 from edgec.exporter.sources.tokenizer_check import round_trips
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
+from edgec.bundle.limited_json import first_fault
 from edgec.errors import InputError
-from edgec.exporter.bundle.limited_json import first_fault
 
 DECODER = "decoder"
 MODULE = "module"

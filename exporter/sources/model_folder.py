@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgec.exporter.bundle.limited_json import JsonKind, read_object
-from edgec.exporter.bundle.tokenizer_folder import EXTRA_TEMPLATES, TOKENIZER_NAMES
+from edgec.bundle.limited_json import JsonKind, read_object
+from edgec.bundle.tokenizer_folder import EXTRA_TEMPLATES, TOKENIZER_NAMES
 
 CONFIG = "config.json"
 GENERATION_CONFIG = "generation_config.json"

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from edgec.bundle.golden import TextVector
 from edgec.errors import InputError
-from edgec.exporter.bundle.golden import TextVector
 
 
 @dataclass(frozen=True)

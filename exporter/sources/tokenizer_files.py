@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from edgec.bundle.tokenizer_folder import untrusted_tokenizer
 from edgec.errors import InputError
-from edgec.exporter.bundle.tokenizer_folder import untrusted_tokenizer
 from edgec.exporter.sources.model_folder import tokenizer_files
 
 

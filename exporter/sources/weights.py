@@ -13,8 +13,8 @@ from typing import Protocol
 import torch
 from pydantic import BaseModel
 
+from edgec.bundle.limited_json import JsonKind, read_model
 from edgec.errors import InputError
-from edgec.exporter.bundle.limited_json import JsonKind, read_model
 from edgec.exporter.sources.mapped_pieces import MappedPieces, pieces_by_file
 from edgec.exporter.sources.safetensors_header import TensorEntry, corrupt, read_header
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from edgec.backends.forms import Form
 from edgec.backends.static_artifact import backend_of
-from edgec.exporter.bundle.pte_layout import Layout, read_layout
-from edgec.exporter.parity.execution import Step, artifact_step
-from edgec.exporter.parity.static_run import methods_step
-from edgec.exporter.stages.forms import Form
+from edgec.bundle.pte_layout import Layout, read_layout
+from edgec.exporter.parity.execution import artifact_step
+from edgec.ir.call_plan import Step
+from edgec.ir.static_methods import methods_step
 
 
 def artifact_layout(artifact: Path, form: Form) -> Layout:
@@ -20,8 +21,8 @@ def artifact_layout(artifact: Path, form: Form) -> Layout:
 
 def function_of(artifact: Path, form: Form) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """A module's artifact as a function of its inputs in order."""
-    from edgec.runtime_py.native import Method
-    from edgec.runtime_py.simulated import open_function
+    from edgec.runtime_py.engines.method import Method
+    from edgec.runtime_py.engines.simulated import open_function
 
     return open_function(form.backends[0], artifact) if form.static else Method(artifact)
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from torch import Tensor
 
 from edgec.backends.qnn.function import open_function, open_function_on_cpu
-from edgec.exporter.bundle.manifest import Rung
+from edgec.bundle.manifest import Rung
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
-from edgec.exporter.program import Effect
 from edgec.exporter.stages.compiled import Rewrite
 from edgec.exporter.stages.module import by_output, flat, quality_budget, sizes_of
 from edgec.exporter.stages.static_module import StaticModuleStages
+from edgec.ir.program import Effect
 
 FIXED, ARTIFACT = "fixed point", "artifact"
 # Measured at 8 bits: 1.6 % of the largest output on a two-layer ViT, 0.14 % on a two-layer BERT.

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from edgec.backends.qnn.context import execute_on_cpu
-from edgec.exporter.bundle.manifest import Rung
+from edgec.bundle.manifest import Rung
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
-from edgec.exporter.parity.static_run import Methods, run_static
-from edgec.exporter.program import Effect
 from edgec.exporter.stages.compiled import Rewrite
 from edgec.exporter.stages.decoder import quality_budget
 from edgec.exporter.stages.static_stages import StaticDecoderStages
+from edgec.ir.program import Effect
+from edgec.ir.static_methods import Methods, run_static
 
 FIXED, ARTIFACT = "fixed point", "artifact"
 # Hexagon rounds sums to 16 bits in its own way. Measured on examples/tiny-llama: KL 0.0016 nats at 8 bits and 0.0023 at

@@ -9,7 +9,7 @@ from pydantic import Field
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from edgec.exporter.bundle.manifest import (
+from edgec.bundle.manifest import (
     Delegation,
     Limits,
     LintFinding,
@@ -19,8 +19,8 @@ from edgec.exporter.bundle.manifest import (
     StateInfo,
     TensorInfo,
 )
-from edgec.exporter.bundle.part import Part
-from edgec.exporter.program import Change, Dynamic, Interface, State, TensorType
+from edgec.bundle.part import Part
+from edgec.ir.program import Change, Dynamic, Interface, State, TensorType
 
 ARTIFACT = "model.pte"
 _FACTS, _LOGITS = "facts.json", "logits.safetensors"

@@ -10,39 +10,39 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from edgec.bundle.manifest import Limits, Rung
 from edgec.exporter.adapt.record import recorded_grids
-from edgec.exporter.bundle.manifest import Limits, Rung
 from edgec.exporter.capture.decoder import capture_decoder, skeleton
-from edgec.exporter.free_memory import return_free_memory
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import artifact_layers, expose_layers, first_diverging_layer, program_layers
 from edgec.exporter.parity.execution import run_artifact, run_eager, run_program
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.parity.position_mixing import refuse_mixed_positions
 from edgec.exporter.parity.probe import Probe
-from edgec.exporter.program import Effect, Program
 from edgec.exporter.progress import Progress
-from edgec.exporter.recipe_preparation import preparing_passes
-from edgec.exporter.recipes import Recipe, passes_for, rounds_weights
+from edgec.exporter.recipes.passes import passes_for, preparing_passes, rounds_weights
+from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.resolve import ModelSource
 from edgec.exporter.sources.weights import HeldWeights, Weights
-from edgec.exporter.spec import ModelSpec
 from edgec.exporter.stages.compiled import Facts, method_info, pass_info, state_info
 from edgec.exporter.stages.weight_facts import expected_bytes, require_rounded, weight_facts
-from edgec.passes.calibration import Calibration
+from edgec.free_memory import return_free_memory
+from edgec.ir.program import Effect, Program
+from edgec.ir.spec import ModelSpec
+from edgec.passes.cleanup.fold_constants import FoldConstants
+from edgec.passes.cleanup.remove_noops import RemoveNoops
+from edgec.passes.compress.rounding.learned_grids import record_grids
 from edgec.passes.contract import Pass, effect_on, run_pass, run_passes
-from edgec.passes.draft_heads import DraftHeads
-from edgec.passes.early_exit import EarlyExit
-from edgec.passes.fold_constants import FoldConstants
-from edgec.passes.fuse_rms_norm import FuseRmsNorm
-from edgec.passes.fuse_rope import FuseRope
-from edgec.passes.kv_cache import KvCache
-from edgec.passes.last_logits import LastLogits
-from edgec.passes.learned_grids import record_grids
-from edgec.passes.prefill_skip import PrefillSkip
-from edgec.passes.remove_noops import RemoveNoops
-from edgec.passes.shared_kv import SharedKv
+from edgec.passes.draft.draft_heads import DraftHeads
+from edgec.passes.draft.early_exit import EarlyExit
+from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
+from edgec.passes.fuse.fuse_rope import FuseRope
+from edgec.passes.graph.calibration import Calibration
+from edgec.passes.kv.kv_cache import KvCache
+from edgec.passes.kv.shared_kv import SharedKv
+from edgec.passes.prefill.last_logits import LastLogits
+from edgec.passes.prefill.prefill_skip import PrefillSkip
 
 if TYPE_CHECKING:
     from edgec.backends.xnnpack.lower import Lowered

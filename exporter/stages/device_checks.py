@@ -12,11 +12,12 @@ from torch import Tensor
 
 from edgec.backends.coreml.mac import MacMethods, Tools, mac_methods, mac_tools, placements
 from edgec.backends.coreml.mlpackage import execute, packages
+from edgec.bundle.manifest import DeviceCheck, MethodInfo, Placement
 from edgec.devices.targets import Target
 from edgec.errors import BudgetError, EdgecError
-from edgec.exporter.bundle.manifest import DeviceCheck, MethodInfo, Placement
 from edgec.exporter.parity.metrics import difference
-from edgec.exporter.parity.static_run import Methods, run_static, static_plan
+from edgec.ir.call_plan import static_plan
+from edgec.ir.static_methods import Methods, run_static
 
 _NAMES = ("compile", "predict", "placement")
 _BACKENDS = ("coreml", "coreai")

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from edgec.backends.coreml.activation_ranges import activation_ranges
 from edgec.backends.coreml.lint import lint_methods
+from edgec.bundle.manifest import LintFinding
 from edgec.errors import InputError
-from edgec.exporter.bundle.manifest import LintFinding
-from edgec.exporter.program import Program
 from edgec.exporter.stages.compiled import WeightFact
+from edgec.ir.program import Program
 
 Calls = Mapping[str, Sequence[Sequence[Tensor]]]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from edgec.backends.static_artifact import Chip, Progress, StaticArtifact, backend_of, chip_backend_of
-from edgec.exporter.program import Program
+from edgec.ir.program import Program
 
 if TYPE_CHECKING:
     from edgec.exporter.pipeline import Request

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from edgec.exporter.bundle.manifest import Delegation, Fallback, Rung
+from edgec.bundle.manifest import Delegation, Fallback, Rung
 from edgec.exporter.capture.module import capture_module
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
-from edgec.exporter.program import Effect, Program
 from edgec.exporter.progress import Progress
-from edgec.exporter.recipes import passes_for, rounds_weights
+from edgec.exporter.recipes.passes import passes_for, rounds_weights
 from edgec.exporter.stages.compiled import (
     ARTIFACT,
     Facts,
@@ -29,11 +28,12 @@ from edgec.exporter.stages.compiled import (
     save_rewrite,
 )
 from edgec.exporter.stages.weight_facts import expected_bytes, require_rounded, weight_facts
+from edgec.ir.program import Effect, Program
+from edgec.passes.cleanup.fold_constants import FoldConstants
+from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.contract import Pass, run_pass, run_passes
-from edgec.passes.decompose_attention import DecomposeAttention
-from edgec.passes.fold_constants import FoldConstants
-from edgec.passes.fuse_sdpa import FuseSdpa
-from edgec.passes.remove_noops import RemoveNoops
+from edgec.passes.fuse.fuse_sdpa import FuseSdpa
+from edgec.passes.static.decompose_attention import DecomposeAttention
 
 if TYPE_CHECKING:
     from edgec.backends.xnnpack.static_lowering import StaticLowered
@@ -111,7 +111,7 @@ class ModuleStages:
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
         """Execute the artifact on the example inputs and compare."""
-        from edgec.runtime_py.native import Method
+        from edgec.runtime_py.engines.method import Method
 
         if not self.inputs:
             assert self.request.source.factory is not None

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import Tensor
 
+from edgec.bundle.checked_files import file_sha256
+from edgec.bundle.folder import Bundle
+from edgec.bundle.manifest import FileInfo, Manifest, PrefixInfo, Rung
+from edgec.bundle.part import Part
+from edgec.bundle.prefix import Files, SystemPrompt, prefix_files, prefix_info
 from edgec.errors import InputError, ToolError
-from edgec.exporter.bundle.checked_files import file_sha256
-from edgec.exporter.bundle.folder import Bundle
-from edgec.exporter.bundle.manifest import FileInfo, Manifest, PrefixInfo, Rung
-from edgec.exporter.bundle.part import Part
-from edgec.exporter.bundle.prefix import Files, SystemPrompt, prefix_files, prefix_info
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.ladder import Stage, lowering_rung
 from edgec.exporter.stage_cache import StageCache, source_digest, stage_key
 from edgec.exporter.stages.decoder import rounded
-from edgec.runtime_py.executor import choose_engine
-from edgec.runtime_py.session import Session
+from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.sessions.saved_session import Restorable, load_session, place_of, save_session
+from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.sessions.session_file import Place
 from edgec.runtime_py.stepper import Logits
 

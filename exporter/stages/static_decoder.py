@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from edgec.backends.forms import Form
+from edgec.bundle.manifest import Limits, Rung
 from edgec.errors import InputError
-from edgec.exporter.bundle.manifest import Limits, Rung
 from edgec.exporter.parity.held_matrices import held
 from edgec.exporter.parity.ladder import (
     COMPRESSED_HALF_LOWERING,
@@ -19,30 +20,29 @@ from edgec.exporter.parity.ladder import (
     quality_rung,
 )
 from edgec.exporter.parity.probe import Probe
-from edgec.exporter.parity.static_run import DECODE, PREFILL, GraphMethods, Methods, run_static
-from edgec.exporter.program import Effect, Program
-from edgec.exporter.recipe_preparation import preparing_passes
-from edgec.exporter.recipes import Recipe, passes_for, rounds_weights
-from edgec.exporter.spec import ModelSpec
+from edgec.exporter.recipes.passes import passes_for, preparing_passes, rounds_weights
+from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.stages.decoder import quality_budget
-from edgec.exporter.stages.forms import Form
-from edgec.passes.calibration import Calibration
+from edgec.ir.program import Effect, Program
+from edgec.ir.spec import ModelSpec
+from edgec.ir.static_methods import DECODE, PREFILL, GraphMethods, Methods, run_static
+from edgec.passes.cleanup.fold_constants import FoldConstants
+from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.contract import Pass, run_passes
-from edgec.passes.early_exit import EarlyExit
-from edgec.passes.finite_mask import FiniteMask
-from edgec.passes.fold_constants import FoldConstants
-from edgec.passes.fp16_safe_norm import Fp16SafeNorm
-from edgec.passes.fuse_rms_norm import FuseRmsNorm
-from edgec.passes.kv_cache import KvCache
-from edgec.passes.last_logits import LastLogits
-from edgec.passes.linear_to_conv2d import LinearToConv2d
-from edgec.passes.position_tables import PositionTables
-from edgec.passes.prefill_skip import PrefillSkip
-from edgec.passes.remove_noops import RemoveNoops
-from edgec.passes.shared_kv import SharedKv
-from edgec.passes.split_linear import SplitLinear
-from edgec.passes.static_cache import StaticCache
-from edgec.passes.static_method import StaticMethod
+from edgec.passes.draft.early_exit import EarlyExit
+from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
+from edgec.passes.graph.calibration import Calibration
+from edgec.passes.kv.kv_cache import KvCache
+from edgec.passes.kv.shared_kv import SharedKv
+from edgec.passes.prefill.last_logits import LastLogits
+from edgec.passes.prefill.prefill_skip import PrefillSkip
+from edgec.passes.static.finite_mask import FiniteMask
+from edgec.passes.static.fp16_safe_norm import Fp16SafeNorm
+from edgec.passes.static.linear_to_conv2d import LinearToConv2d
+from edgec.passes.static.position_tables import PositionTables
+from edgec.passes.static.split_linear import SplitLinear
+from edgec.passes.static.static_cache import StaticCache
+from edgec.passes.static.static_method import StaticMethod
 
 # A cast to float32 doubles a bfloat16 weight; the backend wants float16 anyway.
 _GROWTH = 1.5

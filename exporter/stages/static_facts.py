@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edgec.backends.static_artifact import StaticArtifact
-from edgec.exporter.bundle.manifest import Limits, LintFinding
-from edgec.exporter.program import Program
+from edgec.bundle.manifest import Limits, LintFinding
 from edgec.exporter.stages.compiled import Facts, WeightFact, method_info, pass_info, state_info
 from edgec.exporter.stages.weight_facts import expected_bytes
+from edgec.ir.program import Program
 
 
 def static_facts(

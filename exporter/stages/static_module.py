@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from edgec.backends.static_artifact import StaticBackend, backend_of
-from edgec.exporter.bundle.manifest import Rung
+from edgec.bundle.manifest import Rung
 from edgec.exporter.parity.ladder import FLOAT_LOWERING, HALF_MODULE, ROUNDED_MODULE, Stage, lowering_rung
 from edgec.exporter.progress import Progress
-from edgec.exporter.recipes import passes_for, rounds_weights
+from edgec.exporter.recipes.passes import passes_for, rounds_weights
 from edgec.exporter.stages.artifact import function_of
 from edgec.exporter.stages.compiled import Rewrite, save_facts
 from edgec.exporter.stages.lint import findings
@@ -21,18 +21,18 @@ from edgec.exporter.stages.lowering import lowered
 from edgec.exporter.stages.module import ModuleStages, by_output, flat, sizes_of
 from edgec.exporter.stages.static_facts import static_facts
 from edgec.exporter.stages.static_weights import static_weight_facts
+from edgec.passes.cleanup.fake_values import FakeValues
+from edgec.passes.cleanup.fold_constants import FoldConstants
+from edgec.passes.cleanup.narrow_inputs import NarrowInputs
+from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.contract import Pass
-from edgec.passes.decompose_attention import DecomposeAttention
-from edgec.passes.fake_values import FakeValues
-from edgec.passes.finite_mask import FiniteMask
-from edgec.passes.fold_constants import FoldConstants
-from edgec.passes.fp16_safe_norm import Fp16SafeNorm
-from edgec.passes.fuse_rms_norm import FuseRmsNorm
-from edgec.passes.fuse_sdpa import FuseSdpa
-from edgec.passes.linear_to_conv2d import LinearToConv2d
-from edgec.passes.narrow_inputs import NarrowInputs
-from edgec.passes.remove_noops import RemoveNoops
-from edgec.passes.split_linear import SplitLinear
+from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
+from edgec.passes.fuse.fuse_sdpa import FuseSdpa
+from edgec.passes.static.decompose_attention import DecomposeAttention
+from edgec.passes.static.finite_mask import FiniteMask
+from edgec.passes.static.fp16_safe_norm import Fp16SafeNorm
+from edgec.passes.static.linear_to_conv2d import LinearToConv2d
+from edgec.passes.static.split_linear import SplitLinear
 
 if TYPE_CHECKING:
     from edgec.exporter.pipeline import Request

@@ -8,22 +8,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgec.backends.forms import Form
 from edgec.backends.static_artifact import StaticBackend, backend_of
-from edgec.exporter.bundle.manifest import Rung
+from edgec.bundle.manifest import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.ladder import Stage, lowering_rung
-from edgec.exporter.parity.static_run import PREFILL, first_chunk
-from edgec.exporter.program import Program
 from edgec.exporter.progress import Progress
 from edgec.exporter.sources.weights import HeldWeights
 from edgec.exporter.stages import decoder, static_decoder
 from edgec.exporter.stages.compiled import Rewrite, save_facts, save_rewrite
-from edgec.exporter.stages.forms import Form
 from edgec.exporter.stages.lint import findings
 from edgec.exporter.stages.lowering import lowered
 from edgec.exporter.stages.static_decoder import graph_stage, shared_passes, static_methods
 from edgec.exporter.stages.static_facts import static_facts
 from edgec.exporter.stages.static_weights import static_weight_facts
+from edgec.ir.program import Program
+from edgec.ir.static_methods import PREFILL, first_chunk
 from edgec.passes.contract import run_passes
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from torch import Tensor
 from torch.fx import Node
 
-from edgec.exporter.capture.decoder import attribute
-from edgec.exporter.program import Program
 from edgec.exporter.stages.compiled import WeightFact
-from edgec.passes.stored_bits import stored_bits
+from edgec.ir.attributes import attribute
+from edgec.ir.program import Program
+from edgec.passes.graph.stored_bits import stored_bits
 
 _VIEWS = re.compile(r"(_part\d+|_conv|_channels)+$")
 _HALF_BITS, _FLOAT_BITS = 16, 32

@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.fx import Node
 
 from edgec.errors import BudgetError
-from edgec.exporter.capture.decoder import attribute
-from edgec.exporter.program import Program
 from edgec.exporter.stages.compiled import WeightFact, dtype_name
 from edgec.exporter.stages.static_weights import original
-from edgec.passes.quantized_form import decisions_of, parameter_name
-from edgec.passes.weight_scheme import Decision
+from edgec.ir.attributes import attribute
+from edgec.ir.program import Program
+from edgec.ir.quantized_form import decisions_of, parameter_name
+from edgec.ir.weight_scheme import Decision
 
 if TYPE_CHECKING:
     from edgec.backends.xnnpack.delegate import Stored

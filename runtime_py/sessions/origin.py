@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from edgec.exporter.bundle.manifest import Manifest, StateInfo
+from edgec.bundle.manifest import Manifest, StateInfo
 
 FORMAT = "edgec-session-1"
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from edgec.exporter.bundle.manifest import Limits, Manifest
-from edgec.runtime_py.cache_contents import CacheContents
+from edgec.bundle.manifest import Limits, Manifest
+from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.sessions.origin import origin_of
 from edgec.runtime_py.sessions.session_file import Contents, Place, SessionFile, open_session_file, write_session_file
 from edgec.runtime_py.sessions.state_arena import Arena, reachable

@@ -19,12 +19,12 @@ from typing import Annotated, Any, BinaryIO
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from edgec.bundle.atomic import write_file
+from edgec.bundle.chat_template import checked_messages
+from edgec.bundle.limited_json import parse_json
+from edgec.bundle.manifest import StateInfo
+from edgec.bundle.part import Count
 from edgec.errors import InputError
-from edgec.exporter.bundle.atomic import write_file
-from edgec.exporter.bundle.chat_template import checked_messages
-from edgec.exporter.bundle.limited_json import parse_json
-from edgec.exporter.bundle.manifest import StateInfo
-from edgec.exporter.bundle.part import Count
 from edgec.runtime_py.sessions.origin import Origin
 from edgec.runtime_py.sessions.state_arena import Arena, used_bytes, used_slots
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from edgec.errors import InputError
-from edgec.runtime_py.session import Session, opened
+from edgec.runtime_py.sessions.session import Session, opened
 from edgec.runtime_py.speculation.draft import Drafter
 from edgec.runtime_py.speculation.draft_limits import DraftLimits
 from edgec.runtime_py.speculation.draft_model import DraftModel
@@ -18,8 +18,8 @@ from edgec.runtime_py.speculation.speculator import Speculator
 from edgec.runtime_py.speculation.vocabulary import check_same_vocabulary
 
 if TYPE_CHECKING:
-    from edgec.exporter.bundle.folder import Bundle
-    from edgec.exporter.bundle.manifest import Manifest
+    from edgec.bundle.folder import Bundle
+    from edgec.bundle.manifest import Manifest
 
 OFF: Final = "off"
 _NAMES: Final = ("auto", OFF, "ngram", "heads")

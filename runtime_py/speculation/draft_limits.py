@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgec.exporter.bundle.manifest import Limits
-from edgec.runtime_py.cache_contents import CacheState, tightest_ring
+from edgec.bundle.manifest import Limits
+from edgec.runtime_py.sessions.cache_contents import CacheState, tightest_ring
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ import hashlib
 import json
 from typing import TYPE_CHECKING
 
+from edgec.bundle.tokenizer_json import read_tokenizer_json
 from edgec.errors import InputError
-from edgec.exporter.bundle.tokenizer_json import read_tokenizer_json
 
 if TYPE_CHECKING:
-    from edgec.exporter.bundle.folder import Bundle
+    from edgec.bundle.folder import Bundle
 
 
 def vocabulary_fingerprint(bundle: Bundle) -> str | None:

@@ -11,20 +11,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from edgec.errors import BudgetError, EdgecError, InputError, ToolError
+from edgec.installation import __version__
 
 if TYPE_CHECKING:
+    from edgec.devices.embed.embed import embed
     from edgec.exporter.api import export
-    from edgec.exporter.embed.embed import embed
-    from edgec.runtime_py.bench import bench
+    from edgec.runtime_py.bench.bench import bench
     from edgec.runtime_py.model import load
-
-__version__ = "0.1.0"
 
 _PUBLIC = {
     "export": "edgec.exporter.api",
     "load": "edgec.runtime_py.model",
-    "bench": "edgec.runtime_py.bench",
-    "embed": "edgec.exporter.embed.embed",
+    "bench": "edgec.runtime_py.bench.bench",
+    "embed": "edgec.devices.embed.embed",
 }
 
 __all__ = ["BudgetError", "EdgecError", "InputError", "ToolError", "__version__", "bench", "embed", "export", "load"]

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from edgec.exporter.capture.module import capture_module
-from edgec.exporter.program import Program
+from edgec.ir.program import Program
+from edgec.ir.weight_scheme import WeightScheme, balanced, lut
+from edgec.passes.compress.palettize import Palettize
+from edgec.passes.compress.quantize import Quantize
+from edgec.passes.compress.quantize_embedding import QuantizeEmbedding
 from edgec.passes.contract import run_pass
-from edgec.passes.palettize import Palettize
-from edgec.passes.quantize import Quantize
-from edgec.passes.quantize_embedding import QuantizeEmbedding
-from edgec.passes.weight_scheme import WeightScheme, balanced, lut
 
 ROWS, WIDTH = 64, 96
 INPUT = torch.linspace(-1.0, 1.0, WIDTH).view(1, WIDTH)

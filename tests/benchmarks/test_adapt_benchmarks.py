@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks import quality_ablation, quality_adapt, shared_kv
 from benchmarks.harness.models import TINY
-from edgec.exporter.recipes import load_recipe
+from edgec.exporter.recipes.file import load_recipe
 
 
 def row(kv: int, ttft: float, planned: int) -> shared_kv.Row:

@@ -15,9 +15,9 @@ from benchmarks.quality_parts.measure import HEADER, Reference, Row, line
 from benchmarks.quality_parts.rounding import Stored, Way, integers, rounded, tables, ternary
 from benchmarks.quality_parts.subjects import Subject
 from benchmarks.quality_parts.weights import cases
+from edgec.ir.weight_scheme import WeightScheme, lut
 from edgec.passes.contract import run_pass
-from edgec.passes.fuse_rms_norm import FuseRmsNorm
-from edgec.passes.weight_scheme import WeightScheme, lut
+from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
 from tests.passes.prepared_decoders import every_position
 
 

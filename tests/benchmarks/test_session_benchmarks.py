@@ -7,7 +7,7 @@ from pathlib import Path
 import edgec
 from benchmarks import prefix, several_sessions, speculation
 from benchmarks.session_models import system_text
-from edgec.exporter.bundle.prefix import read_system_prompt
+from edgec.bundle.prefix import read_system_prompt
 from edgec.exporter.sources.tokenizer_files import load_tokenizer
 
 

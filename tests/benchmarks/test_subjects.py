@@ -11,7 +11,9 @@ from benchmarks.harness.artifacts import MAKERS
 from benchmarks.harness.cases import CASES, longest
 from benchmarks.harness.models import LONG, Q8L, QWEN3, SMOL, TINY, WINDOW, Model, write_config
 from benchmarks.harness.subjects import EQUAL, EQUAL_KV, LONG_CONTEXT, MORE, QUICK_CONTEXT, SPEED, Subject
-from edgec.exporter.recipes import Recipe, check_recipe, load_recipe
+from edgec.exporter.recipes.checks import check_recipe
+from edgec.exporter.recipes.file import load_recipe
+from edgec.exporter.recipes.recipe import Recipe
 
 ALL = [s for group in (*SPEED.values(), *MORE.values(), LONG_CONTEXT, QUICK_CONTEXT) for s in group]
 

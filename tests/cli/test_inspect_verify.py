@@ -10,12 +10,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from edgec.bundle.folder import canonical_json, read_manifest
 from edgec.cli.inspect import inspect
 from edgec.cli.verify import verify
 from edgec.errors import InputError
-from edgec.exporter.bundle.folder import canonical_json, read_manifest
-from edgec.runtime_py.verify import Check, VerifyReport
-from tests.exporter.bundle_samples import sample_manifest, write_sample
+from edgec.runtime_py.verify.verify import Check, VerifyReport
+from tests.bundle.bundle_samples import sample_manifest, write_sample
 
 
 def _run(function: Any, *arguments: str) -> Any:
@@ -60,7 +60,7 @@ def test_verify_exits_with_2_only_when_something_differs(
     monkeypatch: pytest.MonkeyPatch, status: Any, exit_code: int
 ) -> None:
     report = VerifyReport(Path("a.edgec"), (Check("output vectors", status, "detail [with brackets]"),))
-    monkeypatch.setattr("edgec.runtime_py.verify.verify", lambda bundle, threads, device: report)
+    monkeypatch.setattr("edgec.runtime_py.verify.verify.verify", lambda bundle, threads, device: report)
     table = _run(verify, "a.edgec")
     assert table.exit_code == exit_code and "detail [with brackets]" in table.output and status in table.output
     answer = _run(verify, "a.edgec", "--json")

@@ -15,7 +15,7 @@ from edgec.cli.compare import compare
 from edgec.cli.doctor import doctor
 from edgec.cli.eval import eval as evaluate
 from edgec.errors import InputError
-from tests.runtime_py.test_compare import run as record
+from tests.runtime_py.bench.test_compare import run as record
 from tests.runtime_py.tiny_decoder import TEXT, built
 
 

@@ -27,12 +27,12 @@ from edgec.devices.cloud import device_farm
 from edgec.devices.cloud.ai_hub import profile_figures
 from edgec.devices.connected import _doubted, _ready
 from edgec.devices.connected_console import device_table
-from edgec.devices.runner_job import exit_status, job_result
+from edgec.devices.job import Job
+from edgec.devices.runner.job import exit_status, job_result
 from edgec.errors import EdgecError
-from edgec.runtime_py import bench_run
-from edgec.runtime_py.app_result import app_records
-from edgec.runtime_py.bench_job import Job
-from edgec.runtime_py.bench_record import LoadRecord, MemoryRecord, SustainedRecord
+from edgec.runtime_py.bench import run as bench_run
+from edgec.runtime_py.bench.app_result import app_records
+from edgec.runtime_py.bench.record import LoadRecord, MemoryRecord, SustainedRecord
 from tests.devices.adb.test_phone_state import PIXEL, hal
 from tests.devices.apple import apple_answers
 from tests.devices.apple.app_result import app_result

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import edgec
-from edgec.exporter.bundle.folder import open_bundle
-from edgec.exporter.bundle.manifest import Manifest
-from edgec.runtime_py.verify import verify
+from edgec.bundle.folder import open_bundle
+from edgec.bundle.manifest import Manifest
+from edgec.runtime_py.verify.verify import verify
 
 FACTORIES = {name: f"tests.exporter.module_factories:{name}" for name in ("vit", "bert")}
 

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 import edgec
+from edgec.bundle.folder import read_manifest
 from edgec.errors import InputError
-from edgec.exporter.bundle.folder import read_manifest
-from edgec.exporter.recipe_file import parse_recipe
-from edgec.exporter.recipe_text import recipe_text
-from edgec.exporter.recipes import load_recipe
+from edgec.exporter.recipes.file import load_recipe, parse_recipe
+from edgec.exporter.recipes.text import recipe_text
 
 # Random weights: four bits flip many of their top tokens.
 LOOSE = {"kl_mean": 5.0, "top1_agreement": 0.0}

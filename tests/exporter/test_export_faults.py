@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import edgec
-from edgec.exporter.bundle.folder import identity_digest, open_bundle
+from edgec.bundle.folder import identity_digest, open_bundle
 from edgec.runtime_py.model import load
 from tests.conftest import with_engine
 

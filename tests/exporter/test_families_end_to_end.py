@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import edgec
+from edgec.bundle.folder import open_bundle
 from edgec.errors import InputError
-from edgec.exporter.bundle.folder import open_bundle
-from edgec.runtime_py.session import Session
+from edgec.runtime_py.sessions.session import Session
 from tests.families import FAMILIES, Family, save
 
 # Longer than a prefill chunk's third and five times the sliding window of 8.

@@ -6,7 +6,7 @@ import pytest
 
 from edgec.errors import InputError
 from edgec.exporter.api import _recipe
-from edgec.exporter.recipes import recipe_names
+from edgec.exporter.recipes.file import recipe_names
 
 
 @pytest.mark.parametrize("backend", ["xnnpack", "coreml", "coreai"])

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 import edgec
+from edgec.bundle.folder import open_bundle
+from edgec.bundle.manifest import Manifest, Rung
 from edgec.errors import BudgetError, InputError
-from edgec.exporter.bundle.folder import open_bundle
-from edgec.exporter.bundle.manifest import Manifest, Rung
 from edgec.exporter.parity import ladder
-from edgec.runtime_py.verify import verify
+from edgec.runtime_py.verify.verify import verify
 
 FORMATS = {"mlpackage": "model.mlpackage", "pte": "model.pte", "aimodel": "model.aimodel"}
 
@@ -66,7 +66,8 @@ def test_an_artifact_with_a_permuted_weight_is_caught(package: Path, tmp_path: P
 def _compared(package: Path, copy: Path, manifest: Manifest) -> Rung:
     """The intact package against the changed one, on seeded tokens."""
     from edgec.backends.coreml.mlpackage import execute
-    from edgec.exporter.parity.static_run import run_static, static_plan
+    from edgec.ir.call_plan import static_plan
+    from edgec.ir.static_methods import run_static
 
     tokens = list(range(1, 100))
     plan = static_plan(len(tokens), manifest.limits.prefill_chunk if manifest.limits else 64)

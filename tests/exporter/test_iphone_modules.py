@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import edgec
-from edgec.exporter.bundle.folder import open_bundle
-from edgec.runtime_py.verify import verify
+from edgec.bundle.folder import open_bundle
+from edgec.runtime_py.verify.verify import verify
 
 FACTORIES = {name: f"tests.exporter.module_factories:{name}" for name in ("vit", "bert")}
 

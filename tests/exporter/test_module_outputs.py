@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 import torch
 
+from edgec.bundle.golden import function_vector
 from edgec.errors import BudgetError
-from edgec.exporter.bundle.golden import function_vector
 from edgec.exporter.parity.ladder import HALF_MODULE, Stage, gate, lowering_rung
 from edgec.exporter.stages.module import by_output, flat, sizes_of
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import edgec
+from edgec.bundle.folder import identity_digest, read_manifest
 from edgec.errors import BudgetError, InputError
-from edgec.exporter.bundle.folder import identity_digest, read_manifest
 from edgec.exporter.progress import Event
 from tests.conftest import with_engine
 

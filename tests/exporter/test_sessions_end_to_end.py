@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import edgec
-from edgec.exporter.recipes import load_recipe
+from edgec.exporter.recipes.file import load_recipe
 from tests.families import FAMILIES, save
 
 TOKENS = [3 + (7 * i) % 120 for i in range(100)]

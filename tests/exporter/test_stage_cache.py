@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from edgec.bundle.atomic import typed_disk_full
+from edgec.bundle.checked_files import file_sha256
 from edgec.errors import InputError
 from edgec.exporter import stage_cache
-from edgec.exporter.bundle.atomic import typed_disk_full
-from edgec.exporter.bundle.checked_files import file_sha256
-from edgec.exporter.stage_cache import StageCache, default_root, source_digest, stage_key
+from edgec.exporter.stage_cache import StageCache, source_digest, stage_key
+from edgec.installation import cache_root
 
 KEY = stage_key({"stage": "capture"})
 _PIPELINE = """
@@ -85,9 +86,9 @@ def test_the_own_source_is_an_input() -> None:
 
 def test_the_cache_folder_is_moved_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDGEC_CACHE_DIR", "/somewhere/else")
-    assert default_root() == Path("/somewhere/else")
+    assert cache_root() == Path("/somewhere/else")
     monkeypatch.delenv("EDGEC_CACHE_DIR")
-    assert default_root() == Path.home() / ".cache/edgec"
+    assert cache_root() == Path.home() / ".cache/edgec"
 
 
 @pytest.mark.parametrize("damage", ["flip", "truncate", "delete", "extra", "no list", "garbage list", "other key"])

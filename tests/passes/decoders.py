@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from edgec.exporter.capture.decoder import capture_decoder, skeleton
-from edgec.exporter.program import Program
-from edgec.exporter.spec import model_spec
+from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.ir.program import Program
+from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.contract import run_pass
-from edgec.passes.last_logits import LastLogits
-from edgec.passes.remove_noops import RemoveNoops
+from edgec.passes.prefill.last_logits import LastLogits
 
 CONTEXT, ROWS = 64, 8
 

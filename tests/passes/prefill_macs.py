@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch.fx import Interpreter, Node
 
-from edgec.exporter.program import Program
-from edgec.passes.last_logits import vocabulary_linear
-from edgec.passes.operators import CACHED_ATTENTION
+from edgec.ir.operators import CACHED_ATTENTION
+from edgec.ir.program import Program
+from edgec.passes.prefill.last_logits import vocabulary_linear
 
 aten = torch.ops.aten
 

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from edgec.exporter.capture.decoder import capture_decoder, skeleton
-from edgec.exporter.parity.execution import call_plan, run_program
-from edgec.exporter.program import Program
-from edgec.exporter.spec import model_spec
-from edgec.passes.calibration import Calibration
+from edgec.exporter.parity.execution import run_program
+from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.ir.call_plan import call_plan
+from edgec.ir.program import Program
 from edgec.passes.contract import run_pass
-from edgec.passes.fuse_rms_norm import FuseRmsNorm
+from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
+from edgec.passes.graph.calibration import Calibration
 from tests.families import FAMILIES, build, empty_model
 from tests.passes.decoders import StateDict
 from tests.passes.deep_decoders import CHUNK, CONTEXT, ROWS, captured, tokens

@@ -11,17 +11,18 @@ import torch
 from torch import Tensor
 
 from edgec.exporter.capture.decoder import capture_decoder, skeleton
-from edgec.exporter.parity.execution import Call, run_program
-from edgec.exporter.program import Program
-from edgec.exporter.spec import model_spec
+from edgec.exporter.parity.execution import run_program
+from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.ir.call_plan import Call
+from edgec.ir.program import Program
+from edgec.passes.cleanup.fold_constants import FoldConstants
+from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.contract import Pass, run_pass
-from edgec.passes.fold_constants import FoldConstants
-from edgec.passes.fuse_rms_norm import FuseRmsNorm
-from edgec.passes.kv_cache import KvCache
-from edgec.passes.last_logits import LastLogits
-from edgec.passes.prefill_skip import PrefillSkip
-from edgec.passes.remove_noops import RemoveNoops
-from edgec.passes.static_method import StaticMethod
+from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
+from edgec.passes.kv.kv_cache import KvCache
+from edgec.passes.prefill.last_logits import LastLogits
+from edgec.passes.prefill.prefill_skip import PrefillSkip
+from edgec.passes.static.static_method import StaticMethod
 from tests.families import FAMILIES, Family, StoredWeights, build, save
 
 CONTEXT, CHUNK = 64, 16
@@ -80,6 +81,6 @@ def reference(name: str) -> Tensor:
 
 def run(programs: Mapping[str, Program]) -> Tensor:
     """Logits of static methods over the plan: float32 [P, V]."""
-    from edgec.exporter.parity.static_run import GraphMethods, run_static
+    from edgec.ir.static_methods import GraphMethods, run_static
 
     return run_static(GraphMethods(programs), tokens(), PLAN)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgec.exporter.bundle.manifest import Limits, StateInfo
-from edgec.runtime_py.cache_contents import CacheContents
+from edgec.bundle.manifest import Limits, StateInfo
+from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.sessions.origin import origin
 from edgec.runtime_py.sessions.session_file import Place
 from edgec.runtime_py.sessions.state_arena import Arena

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from edgec.bundle.manifest import Limits, StateInfo
 from edgec.errors import InputError
-from edgec.exporter.bundle.manifest import Limits, StateInfo
-from edgec.runtime_py.cache_contents import CacheContents
+from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.stepper import Logits, prefill_in_chunks
 
 Rule = Callable[[Sequence[int]], int]

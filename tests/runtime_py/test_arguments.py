@@ -125,7 +125,7 @@ def test_a_long_prompt_is_refused_without_being_read_whole(model: Model, monkeyp
 
 def test_text_that_gives_few_tokens_is_read_whole(model: Model) -> None:
     """White space that a tokenizer leaves out makes a text long and its tokens few."""
-    from edgec.exporter.bundle.encoding import token_ids
+    from edgec.bundle.encoding import token_ids
 
     class Words:
         def __call__(self, text: str, **options: Any) -> dict[str, list[int]]:

@@ -10,8 +10,9 @@ import pytest
 from packaging.requirements import Requirement
 
 from edgec.errors import ToolError
-from edgec.runtime_py import doctor, doctor_console, native
+from edgec.runtime_py import doctor, doctor_console
 from edgec.runtime_py.doctor import Check, diagnose, package_check
+from edgec.runtime_py.engines import native
 
 
 def by_name() -> dict[str, Check]:

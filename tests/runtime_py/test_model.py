@@ -7,8 +7,8 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import edgec
+from edgec.bundle.folder import write_bundle
 from edgec.errors import InputError
-from edgec.exporter.bundle.folder import write_bundle
 from edgec.runtime_py.model import Model
 from tests.runtime_py.tiny_decoder import CONTEXT, manifest
 

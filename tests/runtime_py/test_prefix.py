@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from edgec.bundle.checked_files import file_sha256
+from edgec.bundle.folder import Bundle, canonical_json, open_bundle, read_manifest, seal, write_bundle
+from edgec.bundle.manifest import Limits, StateInfo
+from edgec.bundle.prefix import STATE, SystemPrompt, prefix_files, prefix_info
 from edgec.errors import InputError
-from edgec.exporter.bundle.checked_files import file_sha256
-from edgec.exporter.bundle.folder import Bundle, canonical_json, open_bundle, read_manifest, seal, write_bundle
-from edgec.exporter.bundle.manifest import Limits, StateInfo
-from edgec.exporter.bundle.prefix import STATE, SystemPrompt, prefix_files, prefix_info
 from edgec.runtime_py.prefix import open_prefix, recalled, restored
 from edgec.runtime_py.sessions.origin import origin
 from edgec.runtime_py.sessions.session_file import Contents, Place, write_session_file

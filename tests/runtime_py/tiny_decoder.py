@@ -17,8 +17,8 @@ import torch
 from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.masking_utils import AttentionMaskInterface
 
-from edgec.exporter.bundle.folder import write_bundle
-from edgec.exporter.bundle.manifest import Build, Limits, Manifest, MethodInfo, ModelInfo, Runtime, TensorInfo
+from edgec.bundle.folder import write_bundle
+from edgec.bundle.manifest import Build, Limits, Manifest, MethodInfo, ModelInfo, Runtime, TensorInfo
 
 CONTEXT, CHUNK, ROWS, VOCAB = 96, 16, 8, 320
 OPERATORS = ["llama::custom_sdpa.out", "llama::update_cache.out"]

@@ -12,9 +12,9 @@ pytestmark = pytest.mark.skipif(find_spec("coreai_torch") is None, reason="edgec
 
 def test_methods_keep_the_captured_numbers_and_share_their_states(tmp_path: Path) -> None:
     from edgec.backends.coreai import aimodel
-    from edgec.exporter.parity.static_run import run_static
+    from edgec.ir.static_methods import run_static
+    from tests.passes.static.test_static_methods import passes, relative
     from tests.passes.static_methods import PLAN, cached, methods, reference, tokens
-    from tests.passes.test_static_methods import passes, relative
 
     path = tmp_path / "model.aimodel"
     aimodel.lower(methods(cached("llama"), passes()), path, lambda step, done, total: None)
@@ -27,8 +27,8 @@ def test_methods_keep_the_captured_numbers_and_share_their_states(tmp_path: Path
 
 def test_the_resource_section_holds_the_weights(tmp_path: Path) -> None:
     from edgec.backends.coreai import aimodel
+    from tests.passes.static.test_static_methods import passes
     from tests.passes.static_methods import cached, methods
-    from tests.passes.test_static_methods import passes
 
     path = tmp_path / "model.aimodel"
     programs = methods(cached("llama"), passes())

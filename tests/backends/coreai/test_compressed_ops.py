@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from edgec.errors import InputError
-from edgec.exporter.program import Program
+from edgec.ir.lut_form import DEQUANTIZE_LUT
+from edgec.ir.program import Program
 from edgec.passes.contract import clone
-from edgec.passes.lut_form import DEQUANTIZE_LUT
 from tests.backends.compressed_layers import FORMS, Form, layer, wanted
 
 pytest.importorskip("coreai_torch", reason="extra: coreai")

@@ -14,8 +14,8 @@ from torch.export import ExportedProgram
 from edgec.backends.coreml.compressed_ops import expanded_tables, register, sparse_parts
 from edgec.backends.coreml.interpreter import load_package
 from edgec.errors import InputError
-from edgec.exporter.program import Program
-from edgec.passes.lut_form import dequantize_lut
+from edgec.ir.lut_form import dequantize_lut
+from edgec.ir.program import Program
 from tests.backends.compressed_layers import FORMS, Form, layer, wanted
 
 # float16 weights and results against float32: 2^-11 of each product's size

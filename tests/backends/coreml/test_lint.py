@@ -10,12 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from edgec.backends.coreml.activation_ranges import activation_ranges
-from edgec.backends.coreml.lint import Finding, lint, lint_methods, rules
+from edgec.backends.coreml.lint import Finding, lint, lint_methods
+from edgec.backends.coreml.lint_rules import rules
 from edgec.exporter.capture.module import capture_module
-from edgec.exporter.program import Dynamic, Interface, Program, State, TensorType
+from edgec.ir.program import Dynamic, Interface, Program, State, TensorType
+from edgec.ir.weight_scheme import WeightScheme
+from edgec.passes.compress.quantize import Quantize
 from edgec.passes.contract import run_pass
-from edgec.passes.quantize import Quantize
-from edgec.passes.weight_scheme import WeightScheme
 from tests.passes.decoders import captured
 
 

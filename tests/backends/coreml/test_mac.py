@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from edgec.backends.coreml import mac
+from edgec.bundle.manifest import DeviceCheck
 from edgec.devices.targets import load_target
 from edgec.errors import BudgetError
-from edgec.exporter.bundle.manifest import DeviceCheck
 from edgec.exporter.stages.device_checks import artifact_checks, device_checks, not_run
 from tests.backends.coreml.toy_mac import STATE, VOCABULARY, ToyReference, ToyTools, toy_methods
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from edgec.backends.coreml import pte
-from edgec.exporter.parity.static_run import run_static
+from edgec.ir.static_methods import run_static
+from tests.passes.static.test_static_methods import passes, relative
 from tests.passes.static_methods import PLAN, cached, methods, reference, tokens
-from tests.passes.test_static_methods import passes, relative
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ import pytest
 
 from edgec.backends.coreml.package import write_package
 from edgec.backends.coreml.stored import package_layout
-from edgec.passes.fp16_safe_norm import Fp16SafeNorm
-from edgec.passes.position_tables import PositionTables
-from edgec.passes.static_cache import StaticCache
+from edgec.passes.static.fp16_safe_norm import Fp16SafeNorm
+from edgec.passes.static.position_tables import PositionTables
+from edgec.passes.static.static_cache import StaticCache
 from tests.passes.static_methods import CONTEXT, cached, methods
 
 

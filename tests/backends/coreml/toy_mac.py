@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgec.exporter.bundle.manifest import MethodInfo, TensorInfo
-from edgec.exporter.parity.static_run import joined_logits
+from edgec.bundle.manifest import MethodInfo, TensorInfo
+from edgec.ir.static_methods import joined_logits
 
 CHUNK, SLOTS, WIDTH, VOCABULARY = 4, 64, 32, 12
 STATE = "key_cache_0"

@@ -10,17 +10,17 @@ import pytest
 import torch
 
 import edgec
-from edgec.exporter.bundle.folder import open_bundle
-from edgec.exporter.parity.static_run import run_static
-from edgec.exporter.program import Program
+from edgec.bundle.folder import open_bundle
+from edgec.ir.program import Program
+from edgec.ir.static_methods import run_static
+from edgec.ir.weight_scheme import WeightScheme
+from edgec.passes.compress.quantize import Quantize
+from edgec.passes.compress.quantize_embedding import QuantizeEmbedding
 from edgec.passes.contract import Pass
-from edgec.passes.finite_mask import FiniteMask
-from edgec.passes.position_tables import PositionTables
-from edgec.passes.quantize import Quantize
-from edgec.passes.quantize_embedding import QuantizeEmbedding
-from edgec.passes.static_cache import StaticCache
-from edgec.passes.weight_scheme import WeightScheme
-from edgec.runtime_py.verify import verify
+from edgec.passes.static.finite_mask import FiniteMask
+from edgec.passes.static.position_tables import PositionTables
+from edgec.passes.static.static_cache import StaticCache
+from edgec.runtime_py.verify.verify import verify
 from tests.passes.static_methods import CONTEXT, PLAN, applied, cached, methods, run, tokens
 
 pytest.importorskip("onnxruntime")

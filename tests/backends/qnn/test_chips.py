@@ -10,12 +10,12 @@ import pytest
 import edgec
 from edgec.backends.qnn.context import execute, execute_on_cpu, layout, lower_for
 from edgec.backends.static_artifact import Chip
+from edgec.bundle.folder import open_bundle
 from edgec.devices.targets import load_target
-from edgec.exporter.bundle.folder import open_bundle
 from edgec.exporter.parity.metrics import difference
-from edgec.exporter.parity.static_run import run_static
 from edgec.exporter.stages import lowering
-from edgec.passes.cut_model import stored_sizes
+from edgec.ir.static_methods import run_static
+from edgec.passes.static.parts.cut_model import stored_sizes
 from tests.backends.qnn.test_context import CHANNEL, RANDOM, programs
 from tests.passes.static_methods import PLAN, run, tokens
 

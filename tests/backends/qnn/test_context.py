@@ -20,21 +20,22 @@ from edgec.backends.qnn.host_part import split_host
 from edgec.backends.qnn.hosted_work import HostedWork
 from edgec.backends.qnn.legality import check_chip
 from edgec.backends.qnn.narrow_mask import NarrowMask
+from edgec.bundle.folder import open_bundle
 from edgec.devices.targets import load_target
 from edgec.errors import InputError
-from edgec.exporter.bundle.folder import open_bundle
-from edgec.exporter.parity.static_run import named_results, run_static
-from edgec.exporter.program import Program
-from edgec.exporter.recipes import for_backend, load_recipe
+from edgec.exporter.recipes.file import load_recipe
+from edgec.exporter.recipes.recipe import for_backend
+from edgec.ir.program import Program
+from edgec.ir.static_methods import named_results, run_static
+from edgec.ir.weight_scheme import WeightScheme
+from edgec.passes.compress.quantize import Quantize
 from edgec.passes.contract import run_pass
-from edgec.passes.cut_model import cut_model, stored_sizes
-from edgec.passes.finite_mask import FiniteMask
-from edgec.passes.linear_to_conv2d import LinearToConv2d
-from edgec.passes.position_tables import PositionTables
-from edgec.passes.quantize import Quantize
-from edgec.passes.static_cache import StaticCache
-from edgec.passes.weight_scheme import WeightScheme
-from edgec.runtime_py.verify import verify
+from edgec.passes.static.finite_mask import FiniteMask
+from edgec.passes.static.linear_to_conv2d import LinearToConv2d
+from edgec.passes.static.parts.cut_model import cut_model, stored_sizes
+from edgec.passes.static.position_tables import PositionTables
+from edgec.passes.static.static_cache import StaticCache
+from edgec.runtime_py.verify.verify import verify
 from tests.passes.static_methods import CONTEXT, PLAN, applied, cached, methods, run, tokens
 
 FORM = (PositionTables(CONTEXT), StaticCache(1, "caller"), FiniteMask())

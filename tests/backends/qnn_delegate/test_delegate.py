@@ -9,10 +9,10 @@ import pytest
 import edgec
 from edgec.backends.qnn_delegate import pte
 from edgec.backends.static_artifact import Chip
-from edgec.devices.shell_artifacts import check_shell_artifact
+from edgec.bundle.folder import open_bundle
+from edgec.devices.runner.shell_artifacts import check_shell_artifact
 from edgec.errors import InputError, ToolError
-from edgec.exporter.bundle.folder import open_bundle
-from edgec.runtime_py.verify import verify
+from edgec.runtime_py.verify.verify import verify
 from tests.backends.qnn.test_context import programs
 from tests.backends.qnn_delegate.stand_ins import SOC_MODEL, hand_over, plug_in, sdk_of_plug_in
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import edgec
+from edgec.bundle.folder import open_bundle
 from edgec.errors import ToolError
-from edgec.exporter.bundle.folder import open_bundle
-from edgec.runtime_py.verify import verify
+from edgec.runtime_py.verify.verify import verify
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from torch.fx import Graph, GraphModule, Node
 from edgec.backends.xnnpack.clusters import LINEAR, clusters, is_constant
 from edgec.backends.xnnpack.order import sort_stably
 from edgec.backends.xnnpack.region import extract
-from edgec.exporter.capture.reexport import reexport
+from edgec.ir.reexport import reexport
 from edgec.passes.contract import run_pass
-from edgec.passes.kv_cache import KvCache
+from edgec.passes.kv.kv_cache import KvCache
 from tests.passes.decoders import CONTEXT, captured
 
 

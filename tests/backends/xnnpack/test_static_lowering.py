@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from edgec.backends.xnnpack.static_lowering import StaticLowered, lower_static
 from edgec.errors import InputError
 from edgec.exporter.capture.module import capture_module
-from edgec.exporter.program import Dynamic, Interface, Program, TensorType
+from edgec.ir.program import Dynamic, Interface, Program, TensorType
+from edgec.ir.weight_scheme import WeightScheme
+from edgec.passes.cleanup.remove_noops import RemoveNoops
+from edgec.passes.compress.quantize import Quantize
 from edgec.passes.contract import run_pass
-from edgec.passes.decompose_attention import DecomposeAttention
-from edgec.passes.fuse_sdpa import FuseSdpa
-from edgec.passes.quantize import Quantize
-from edgec.passes.remove_noops import RemoveNoops
-from edgec.passes.weight_scheme import WeightScheme
+from edgec.passes.fuse.fuse_sdpa import FuseSdpa
+from edgec.passes.static.decompose_attention import DecomposeAttention
 from tests.modules import ConvNet, Mlp, bert, padded_text, vit
 
 # XNNPACK's float32 kernels sum in another order and approximate exp, erf and tanh to a few units in the last place.

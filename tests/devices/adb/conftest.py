@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from edgec.bundle.folder import write_bundle
 from edgec.devices.adb import transport as adb_transport
-from edgec.devices.runner_files import RunnerPackage
-from edgec.exporter.bundle.folder import write_bundle
+from edgec.devices.runner.files import RunnerPackage
 from tests.devices.phone.faults import Faults
 from tests.devices.phone.phone import LoopbackPhone
 from tests.runtime_py.tiny_decoder import manifest

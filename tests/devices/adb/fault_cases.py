@@ -11,7 +11,7 @@ import pytest
 
 from edgec.devices.adb import heat, link, workspace
 from edgec.devices.transport import Conditions
-from edgec.runtime_py import bench_run
+from edgec.runtime_py.bench import run as bench_run
 from tests.devices.phone.faults import Faults
 from tests.devices.phone.phone import LoopbackPhone
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgec.errors import EdgecError
-from edgec.runtime_py.bench import bench
+from edgec.runtime_py.bench.bench import bench
 from tests.devices.adb.conftest import Plug
 from tests.devices.adb.fault_cases import CASES, SHORT, be_impatient
 

@@ -22,8 +22,8 @@ def says() -> None:
 
 def measure() -> None:
     from edgec.devices.adb import transport
-    from edgec.devices.runner_files import RunnerPackage
-    from edgec.runtime_py.bench import bench
+    from edgec.devices.runner.files import RunnerPackage
+    from edgec.runtime_py.bench.bench import bench
 
     vars(transport)["arm64_runner"] = lambda say: RunnerPackage({"runner": STAND_IN}, ("./runner",))
     result = bench(os.environ["BUNDLE"], f"adb:{SERIAL}", prompt_tokens=20, new_tokens=4, warmups=0)

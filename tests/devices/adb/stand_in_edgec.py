@@ -12,7 +12,7 @@ from pathlib import Path
 
 from edgec.cli.app import run_cli
 from edgec.devices.adb import transport
-from edgec.devices.runner_files import RunnerPackage
+from edgec.devices.runner.files import RunnerPackage
 
 STAND_IN = Path(__file__).parents[1] / "phone" / "stand_in_runner.py"
 FILES = {"runner": STAND_IN, "library.so": Path(os.environ["STAND_IN_LIBRARY"])}

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from edgec.devices.qemu import EMULATOR
-from edgec.runtime_py.bench import bench
-from edgec.runtime_py.bench_record import LoadRecord, MemoryRecord, RepetitionRecord, SustainedRecord
+from edgec.devices.qemu.emulator import EMULATOR
+from edgec.runtime_py.bench.bench import bench
+from edgec.runtime_py.bench.record import LoadRecord, MemoryRecord, RepetitionRecord, SustainedRecord
 from tests.devices.phone.phone import LoopbackPhone
 
 TOOLS = (EMULATOR, "aarch64-linux-gnu-g++")

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from edgec.bundle.folder import write_bundle
 from edgec.errors import InputError
-from edgec.exporter.bundle.folder import write_bundle
-from edgec.runtime_py.bench import bench
-from edgec.runtime_py.bench_console import report
-from edgec.runtime_py.bench_devices import bench_devices
-from edgec.runtime_py.bench_record import LoadRecord, MemoryRecord, RepetitionRecord, RunRecord, read_records
-from edgec.runtime_py.compare import compare
+from edgec.runtime_py.bench.bench import bench
+from edgec.runtime_py.bench.compare import compare
+from edgec.runtime_py.bench.console import report
+from edgec.runtime_py.bench.devices import bench_devices
+from edgec.runtime_py.bench.record import LoadRecord, MemoryRecord, RepetitionRecord, RunRecord, read_records
 from tests.devices.adb.conftest import Plug
 from tests.runtime_py.tiny_decoder import manifest
 

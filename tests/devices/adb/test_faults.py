@@ -10,7 +10,7 @@ from edgec.devices.adb import heat
 from edgec.devices.stopping import Stop
 from edgec.devices.transport import Conditions
 from edgec.errors import EdgecError
-from edgec.runtime_py.bench import bench
+from edgec.runtime_py.bench.bench import bench
 from tests.devices.adb.conftest import Plug
 from tests.devices.adb.fault_cases import CASES, SHORT, be_impatient
 from tests.devices.phone.faults import Faults

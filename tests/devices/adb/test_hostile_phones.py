@@ -16,8 +16,8 @@ from edgec.devices.answers import printable
 from edgec.devices.connected_console import show_devices
 from edgec.devices.transport import Conditions
 from edgec.errors import EdgecError
-from edgec.runtime_py.bench_console import report
-from edgec.runtime_py.bench_devices import Outcome, bench_devices
+from edgec.runtime_py.bench.console import report
+from edgec.runtime_py.bench.devices import Outcome, bench_devices
 from tests.devices.adb.conftest import Plug
 from tests.devices.adb.fault_cases import SHORT, be_impatient
 from tests.devices.mutations import NUMBERS, mutated_json, mutated_text

@@ -15,7 +15,7 @@ import pytest
 from edgec.devices.adb import workspace
 from edgec.devices.adb.link import Link, Output
 from edgec.errors import EdgecError
-from edgec.runtime_py.bench import bench
+from edgec.runtime_py.bench.bench import bench
 from tests.devices.adb.conftest import Plug
 from tests.devices.adb.fault_cases import SHORT, be_impatient
 from tests.devices.phone.phone import LoopbackPhone

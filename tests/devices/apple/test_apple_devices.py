@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from edgec.bundle.folder import write_bundle
+from edgec.bundle.golden import golden_bytes
 from edgec.devices import connected
 from edgec.devices.apple import transport as apple_transport
 from edgec.devices.apple.bench_app import GIVEN
@@ -22,13 +24,11 @@ from edgec.devices.apple.xcrun import json_object
 from edgec.devices.connected import connected_devices
 from edgec.devices.transport import Conditions, connect
 from edgec.errors import EdgecError, InputError
-from edgec.exporter.bundle.folder import write_bundle
-from edgec.exporter.bundle.golden import golden_bytes
-from edgec.runtime_py.bench import bench
-from edgec.runtime_py.bench_record import RepetitionRecord, read_records
+from edgec.runtime_py.bench.bench import bench
+from edgec.runtime_py.bench.record import RepetitionRecord, read_records
 from tests.devices.apple import apple_answers as answers
 from tests.devices.apple.app_result import app_result
-from tests.exporter.embed.ios_bundles import GOLDEN, decoder_manifest
+from tests.devices.embed.ios_bundles import GOLDEN, decoder_manifest
 
 BIN = Path(__file__).parent / "bin"
 IOS, SIM = f"ios:{answers.UDID}", f"sim:{answers.SIMULATOR}"

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 import yaml
 
+from edgec.bundle.folder import open_bundle, write_bundle
 from edgec.devices.cloud import device_farm
 from edgec.devices.cloud.device_farm import Farm, Get, collect, submit
 from edgec.devices.cloud.farm_package import REMOTE, FarmPackage, write_farm_package
 from edgec.devices.cloud.recorded import RecordedTransport
-from edgec.devices.runner_files import RunnerPackage
+from edgec.devices.runner.files import RunnerPackage
 from edgec.devices.transport import Address
 from edgec.errors import InputError, ToolError
-from edgec.exporter.bundle.folder import open_bundle, write_bundle
-from edgec.runtime_py.bench import BenchPlan, bench_on
-from edgec.runtime_py.bench_run import planned_jobs
+from edgec.runtime_py.bench.bench import BenchPlan, bench_on
+from edgec.runtime_py.bench.run import planned_jobs
 from tests.devices.phone.phone import COMMANDS, LoopbackPhone
 from tests.runtime_py.tiny_decoder import manifest
 

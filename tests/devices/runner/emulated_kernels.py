@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from edgec.devices.qemu import CPU, find_emulator
-from edgec.devices.runner_abi import ARM64, LOADER, find_compiler
-from edgec.devices.runner_build import FLAGS, SOURCES, build_runner
+from edgec.devices.qemu.emulator import CPU, find_emulator
+from edgec.devices.runner.abi import ARM64, LOADER, find_compiler
+from edgec.devices.runner.build import FLAGS, SOURCES, build_runner
 from tests.conftest import COMPILED
 from tests.devices.runner.kernel_library import KERNELS, Stored
 

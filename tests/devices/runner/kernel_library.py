@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from edgec.devices.runner_abi import find_compiler
-from edgec.devices.runner_build import FLAGS, SOURCES
+from edgec.devices.runner.abi import find_compiler
+from edgec.devices.runner.build import FLAGS, SOURCES
 from tests.conftest import COMPILED
 
 KERNELS = ("attention", "tiled_attention", "row_attention", "cache_write", "elementwise")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from edgec.devices.runner_abi import NATIVE, Abi, find_compiler
-from edgec.devices.runner_build import SOURCES, Build, build_runner
+from edgec.devices.runner.abi import NATIVE, Abi, find_compiler
+from edgec.devices.runner.build import SOURCES, Build, build_runner
 
 FUZZ = Path(__file__).parent / "fuzz"
 _PLAIN = ("-O1", "-g", "-fno-omit-frame-pointer")

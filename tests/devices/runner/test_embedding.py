@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from edgec.devices.runner_build import build_runner
+from edgec.devices.runner.build import build_runner
 
 ROWS, WIDTH, GROUP = 50, 64, 32
 Table = tuple[Tensor, bytes, bytes, int]

@@ -16,11 +16,12 @@ import numpy as np
 import pytest
 
 from edgec.errors import InputError
-from edgec.runtime_py.engine import EngineModel, EngineSession, set_pool_threads
-from edgec.runtime_py.executor import artifact_digest, open_executor
-from edgec.runtime_py.packed_cache import packed_file
-from edgec.runtime_py.session import Session, opened
-from edgec.runtime_py.trial import was_executed
+from edgec.runtime_py.engines.engine import EngineModel, EngineSession, set_pool_threads
+from edgec.runtime_py.engines.open_artifact import artifact_digest
+from edgec.runtime_py.engines.open_artifact import open_executor
+from edgec.runtime_py.engines.packed_cache import packed_file
+from edgec.runtime_py.engines.trial import was_executed
+from edgec.runtime_py.sessions.session import Session, opened
 
 PROMPT = [1, *range(30, 70)]
 # The same kernels in the same process, loaded by another binding.
@@ -228,7 +229,7 @@ def test_packed_weights_are_written_once_and_mapped_afterwards(artifact: Path, p
 MAPS = """
 import json, sys
 from pathlib import Path
-from edgec.runtime_py.engine import EngineModel
+from edgec.runtime_py.engines.engine import EngineModel
 packed = Path(sys.argv[2])
 model = EngineModel(Path(sys.argv[1]), packed=packed)
 maps = [line.split() for line in open("/proc/self/maps") if line.rstrip().endswith(str(packed))]
@@ -298,7 +299,7 @@ def test_an_export_leaves_the_note_that_its_artifact_was_executed(tiny_bundle: P
 
 SPEAKS = """
 import json, sys
-from edgec.runtime_py.session import Session
+from edgec.runtime_py.sessions.session import Session
 session = Session(sys.argv[1], threads=1)
 top1 = int(session.prefill([1, 2, 3], 0).argmax())
 print(json.dumps([session.engine, session.threads, top1, "torch" in sys.modules]))

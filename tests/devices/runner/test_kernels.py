@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from edgec.passes import operators
-from edgec.passes.operators import grid_group
+from edgec.ir import operators
+from edgec.ir.operators import grid_group
 from tests.devices.runner.emulated_kernels import EmulatedKernels, emulated_kernels
 from tests.devices.runner.kernel_library import KINDS, Kernels, kernels
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from edgec.devices.runner_build import build_runner
-from edgec.passes.operators import CACHE_WRITE, CACHED_ATTENTION, RMS_NORM, ROPE, grid_group
+from edgec.devices.runner.build import build_runner
+from edgec.ir.operators import CACHE_WRITE, CACHED_ATTENTION, RMS_NORM, ROPE, grid_group
 
 SLOTS, HEADS, KV_HEADS, WIDTH = 40, 4, 2, 64
 # Both compute in float32, in another order.

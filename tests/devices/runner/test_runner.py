@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgec.devices.runner_build import build_runner
+from edgec.devices.runner.build import build_runner
 from edgec.runtime_py.generate import stream_tokens
 from edgec.runtime_py.sampling import Sampler, Sampling
-from edgec.runtime_py.session import Session
+from edgec.runtime_py.sessions.session import Session
 
 PROMPT = [1, *range(30, 70)]
 NEW_TOKENS = 12

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import edgec
+from edgec.bundle.folder import open_bundle, write_bundle
 from edgec.errors import InputError
-from edgec.exporter.bundle.folder import open_bundle, write_bundle
-from edgec.runtime_py.verify import verify
+from edgec.runtime_py.verify.verify import verify
 from tests.devices.runner.sanitized import MEMORY, THREADS, Sanitized, sanitized, why_not
 
 pytestmark = pytest.mark.slow

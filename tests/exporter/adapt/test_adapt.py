@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 import edgec
+from edgec.bundle.folder import read_manifest
 from edgec.errors import InputError
 from edgec.exporter.adapt import adapt as module
 from edgec.exporter.adapt import result
@@ -23,17 +24,18 @@ from edgec.exporter.adapt.loop import Event
 from edgec.exporter.adapt.record import as_recorded, record_of, recorded_grids, recorded_recipe
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.adapt.student import Traced
-from edgec.exporter.bundle.folder import read_manifest
-from edgec.exporter.capture.decoder import attribute
-from edgec.exporter.recipes import Recipe, load_recipe, passes_for
+from edgec.exporter.recipes.file import load_recipe
+from edgec.exporter.recipes.passes import passes_for
+from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.resolve import resolve
-from edgec.exporter.spec import model_spec
 from edgec.exporter.stages.decoder import capture, limits_of
+from edgec.ir.attributes import attribute
+from edgec.ir.quantized_form import decisions_of
+from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.contract import run_passes
-from edgec.passes.fake_quantize import learned_grids
-from edgec.passes.quantized_form import decisions_of
-from edgec.passes.remove_noops import RemoveNoops
-from edgec.passes.shared_kv import SharedKv
+from edgec.passes.kv.shared_kv import SharedKv
+from edgec.passes.train.fake_quantize import learned_grids
 
 SETTINGS = Settings(steps=4, batch=2, length=32, held_out_tokens=128, evaluate_every=2, checkpoint_every=2)
 LENGTH = 24

@@ -10,21 +10,22 @@ import pytest
 import torch
 
 import edgec
+from edgec.bundle.folder import read_manifest
 from edgec.errors import InputError
 from edgec.exporter.adapt import boundary as module
 from edgec.exporter.adapt.adapt import adapt
 from edgec.exporter.adapt.boundary import choose_boundary
 from edgec.exporter.adapt.record import as_recorded, record_of
 from edgec.exporter.adapt.settings import Settings
-from edgec.exporter.bundle.folder import read_manifest
 from edgec.exporter.capture.decoder import capture_decoder, skeleton
-from edgec.exporter.program import Program
-from edgec.exporter.recipe_text import recipe_text
-from edgec.exporter.recipes import Recipe, load_recipe
-from edgec.exporter.spec import model_spec
+from edgec.exporter.recipes.file import load_recipe
+from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.recipes.text import recipe_text
+from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.ir.program import Program
+from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.contract import run_pass
-from edgec.passes.remove_noops import RemoveNoops
-from edgec.passes.shared_kv import SharedKv
+from edgec.passes.kv.shared_kv import SharedKv
 from tests.families import build, empty_model
 from tests.passes.decoders import StateDict
 from tests.passes.deep_decoders import MODELS

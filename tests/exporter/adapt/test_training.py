@@ -22,7 +22,7 @@ from edgec.exporter.adapt.segments import recomputed
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.adapt.student import Decoder, make_trainable, place
 from edgec.passes.contract import clone
-from tests.passes.test_fake_quantize import LENGTH, family
+from tests.passes.train.test_fake_quantize import LENGTH, family
 
 
 def test_distillation_is_the_divergence() -> None:

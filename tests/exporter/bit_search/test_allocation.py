@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgec.exporter.bit_search.allocation import Choice, allocate, hull, path, total_bits, total_loss
-from edgec.passes.weight_scheme import lut
+from edgec.ir.weight_scheme import lut
 
 LAYERS = st.lists(
     st.lists(st.tuples(st.integers(1, 40), st.integers(0, 1000)), min_size=1, max_size=5), min_size=1, max_size=4

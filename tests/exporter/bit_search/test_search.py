@@ -10,13 +10,14 @@ from edgec.errors import InputError
 from edgec.exporter.bit_search.search import search_bits
 from edgec.exporter.bit_search.sensitivity import choices, gradients
 from edgec.exporter.progress import Progress
-from edgec.exporter.recipe_file import parse_recipe
-from edgec.exporter.recipe_text import recipe_text
-from edgec.exporter.recipes import Recipe, for_backend, load_recipe, passes_for, recipe_names
-from edgec.passes.calibration import Calibration
+from edgec.exporter.recipes.file import load_recipe, parse_recipe, recipe_names
+from edgec.exporter.recipes.passes import passes_for
+from edgec.exporter.recipes.recipe import Recipe, for_backend
+from edgec.exporter.recipes.text import recipe_text
+from edgec.ir.quantized_form import decisions_of
+from edgec.ir.weight_scheme import WeightScheme, lut
 from edgec.passes.contract import run_passes
-from edgec.passes.quantized_form import decisions_of
-from edgec.passes.weight_scheme import WeightScheme, lut
+from edgec.passes.graph.calibration import Calibration
 from tests.passes.deep_decoders import tokens
 from tests.passes.prepared_decoders import every_position
 

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from edgec.errors import InputError
-from edgec.exporter.capture.attention import OPERATOR
-from edgec.exporter.capture.decoder import attribute
 from edgec.exporter.capture.module import capture_module
-from edgec.exporter.program import Program
+from edgec.ir.attention import OPERATOR
+from edgec.ir.attributes import attribute
+from edgec.ir.program import Program
+from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.contract import nodes_of, run_pass
-from edgec.passes.decompose_attention import DecomposeAttention
-from edgec.passes.fuse_sdpa import FuseSdpa
-from edgec.passes.remove_noops import RemoveNoops
+from edgec.passes.fuse.fuse_sdpa import FuseSdpa
+from edgec.passes.static.decompose_attention import DecomposeAttention
 from tests.modules import ConvNet, Mlp, bert, padded_text, vit
 
 # The graph does the module's own float32 arithmetic; passes reorder a scale or a mask: last places only.

@@ -11,12 +11,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from edgec.exporter.capture.attention import OPERATOR
-from edgec.exporter.capture.decoder import attribute, capture_decoder, skeleton
-from edgec.exporter.program import Program, held_bytes
-from edgec.exporter.spec import model_spec
+from edgec.exporter.capture.decoder import capture_decoder, skeleton
+from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.ir.attention import OPERATOR
+from edgec.ir.attributes import attribute
+from edgec.ir.program import Program, held_bytes
+from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.contract import clone, nodes_of, run_pass
-from edgec.passes.remove_noops import RemoveNoops
 from tests.families import COMMON, FAMILIES, Family, empty_model, save, stored
 
 # The graph does eager's float32 arithmetic operator by operator; only kernel choice may differ in the last places.
@@ -158,8 +159,8 @@ _CAPTURE_28_LAYERS = """
 import resource, torch
 from transformers import AutoConfig
 from edgec.exporter.capture.decoder import capture_decoder, skeleton
-from edgec.exporter.program import held_bytes
-from edgec.exporter.spec import model_spec
+from edgec.ir.program import held_bytes
+from edgec.ir.spec import model_spec
 from tests.families import empty_model
 config = AutoConfig.for_model("qwen3", vocab_size=151936, hidden_size=1024, intermediate_size=3072,
     num_hidden_layers=28, num_attention_heads=16, num_key_value_heads=8, head_dim=128,

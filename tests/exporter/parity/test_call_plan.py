@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgec.exporter.parity.execution import Call, call_plan, compared_positions
 from edgec.exporter.parity.probe import make_probe
+from edgec.ir.call_plan import Call, call_plan, compared_positions
 
 LEAST = 12
 

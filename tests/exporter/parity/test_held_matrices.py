@@ -6,15 +6,15 @@ import pytest
 import torch
 
 from edgec.exporter.parity.held_matrices import held
-from edgec.exporter.program import Program
+from edgec.ir.lut_form import DEQUANTIZE_LUT
+from edgec.ir.program import Program
+from edgec.ir.quantized_form import DEQUANTIZE
+from edgec.ir.weight_scheme import WeightScheme
+from edgec.passes.compress.palettize import Palettize
+from edgec.passes.compress.quantize_embedding import QuantizeEmbedding
 from edgec.passes.contract import nodes_of
-from edgec.passes.lut_form import DEQUANTIZE_LUT
-from edgec.passes.palettize import Palettize
-from edgec.passes.position_tables import PositionTables
-from edgec.passes.quantize_embedding import QuantizeEmbedding
-from edgec.passes.quantized_form import DEQUANTIZE
-from edgec.passes.static_cache import StaticCache
-from edgec.passes.weight_scheme import WeightScheme
+from edgec.passes.static.position_tables import PositionTables
+from edgec.passes.static.static_cache import StaticCache
 from tests.passes.static_methods import CONTEXT, applied, cached, methods, run
 
 _TABLES = WeightScheme(kind="lut", bits=4, group_rows=8, group_size=0, activation_bits=0)

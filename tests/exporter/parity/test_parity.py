@@ -11,19 +11,20 @@ import torch
 from torch.fx import GraphModule
 
 from edgec.errors import BudgetError
-from edgec.exporter.capture.attention import OPERATOR
-from edgec.exporter.capture.decoder import attribute
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import first_diverging_layer, program_layers
-from edgec.exporter.parity.execution import call_plan, run_artifact, run_program
+from edgec.exporter.parity.execution import run_artifact, run_program
 from edgec.exporter.parity.ladder import Stage, gate, lowering_rung, quality_rung
 from edgec.exporter.parity.metrics import difference, tie_margin
-from edgec.exporter.program import Effect, Interface, Program
+from edgec.ir.attention import OPERATOR
+from edgec.ir.attributes import attribute
+from edgec.ir.call_plan import call_plan
+from edgec.ir.program import Effect, Interface, Program
+from edgec.ir.weight_scheme import WeightScheme
+from edgec.passes.compress.quantize import Quantize
 from edgec.passes.contract import clone, nodes_of, run_pass
-from edgec.passes.kv_cache import KvCache
-from edgec.passes.prefill_skip import PrefillSkip
-from edgec.passes.quantize import Quantize
-from edgec.passes.weight_scheme import WeightScheme
+from edgec.passes.kv.kv_cache import KvCache
+from edgec.passes.prefill.prefill_skip import PrefillSkip
 from tests.passes.decoders import CONTEXT, ROWS, captured, tokens
 
 PLAN = call_plan(24, 12, ROWS)
@@ -83,7 +84,7 @@ def test_the_weight_only_miscompile_of_the_stock_partitioner_is_caught(tmp_path:
     from torchao.quantization import IntxWeightOnlyConfig, quantize_
     from torchao.quantization.granularity import PerAxis
 
-    from edgec.runtime_py.native import Method
+    from edgec.runtime_py.engines.method import Method
 
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Linear(64, 32, bias=False)).eval()

@@ -15,7 +15,7 @@ from torch.fx import Node
 import edgec
 from edgec.errors import InputError
 from edgec.exporter.parity.position_mixing import refuse_mixed_positions
-from edgec.exporter.program import Program
+from edgec.ir.program import Program
 from edgec.passes.contract import clone
 from tests.families import Family, save
 from tests.passes.decoders import captured

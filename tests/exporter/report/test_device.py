@@ -6,11 +6,11 @@ from io import StringIO
 
 from rich.console import Console
 
-from edgec.exporter.bundle.manifest import DeviceCheck, LintFinding, Manifest, Placement
+from edgec.bundle.manifest import DeviceCheck, LintFinding, Manifest, Placement
 from edgec.exporter.report.inspect_tables import manifest_tables
 from edgec.exporter.report.page import render_report
 from edgec.exporter.stages.device_checks import not_run
-from tests.exporter.bundle_samples import sample_manifest
+from tests.bundle.bundle_samples import sample_manifest
 
 FINDINGS = [
     LintFinding(rule="width", severity="warning", place="lm_head", found="1000 <wide>", fix="split it"),

@@ -7,12 +7,12 @@ from html.parser import HTMLParser
 
 import pytest
 
-from edgec.exporter.bundle.manifest import Build, Delegation, Fallback, Manifest, ModelInfo
+from edgec.bundle.manifest import Build, Delegation, Fallback, Manifest, ModelInfo
 from edgec.exporter.report.memory import kv_bytes
 from edgec.exporter.report.page import render_report
 from edgec.exporter.report.parts import LogScale, number, percent, size, ticks
 from edgec.exporter.report.sections import Samples
-from tests.exporter.bundle_samples import PARITY, STATES, sample_manifest
+from tests.bundle.bundle_samples import PARITY, STATES, sample_manifest
 
 _VOID = {"meta", "br", "wbr"}
 

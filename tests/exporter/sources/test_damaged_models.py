@@ -9,21 +9,24 @@ from pathlib import Path
 
 import pytest
 
+from edgec.devices.prediction.forecast import plan
 from edgec.devices.targets import load_target
 from edgec.errors import EdgecError, InputError
 from edgec.exporter.adapt.record import recorded_recipe
-from edgec.exporter.plan.forecast import plan
-from edgec.exporter.plan.parameters import read_config
-from edgec.exporter.plan.widths import recipe_widths
-from edgec.exporter.recipes import check_recipe, for_backend, load_recipe, passes_for
+from edgec.exporter.recipes.checks import check_recipe
+from edgec.exporter.recipes.file import load_recipe
+from edgec.exporter.recipes.passes import passes_for
+from edgec.exporter.recipes.recipe import for_backend
+from edgec.exporter.resolve.project_file import find_project, require_model
+from edgec.exporter.resolve.widths import recipe_widths
+from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.model_folder import find_licence
-from edgec.exporter.sources.project_file import find_project, require_model
+from edgec.exporter.sources.parameters import decoder_shape, read_config
 from edgec.exporter.sources.resolve import resolve
 from edgec.exporter.sources.tokenizer_check import check_tokenizer
 from edgec.exporter.sources.tokenizer_files import load_tokenizer
 from edgec.exporter.sources.weights import open_weights
-from edgec.exporter.spec import model_spec
-from edgec.runtime_py.sweep.spec import read_spec
+from edgec.exporter.sweep.spec import read_spec
 from tests.exporter.sources.fuzz_bases import CONFIGS, INDEX, PROJECT, RECIPE, SWEEP, TOKENIZER_CONFIG
 from tests.exporter.sources.mutations import Damage, damaged_json, damaged_toml
 from tests.runtime_py.tiny_decoder import tiny_tokenizer
@@ -56,7 +59,7 @@ def _model(file: Path) -> None:
 
 
 def _planned(file: Path) -> None:
-    plan(read_config(file.parent), load_target("iphone"))
+    plan(decoder_shape(read_config(file.parent)), load_target("iphone"))
 
 
 def _recipe(file: Path) -> None:

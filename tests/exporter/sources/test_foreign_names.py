@@ -12,8 +12,8 @@ import pytest
 
 from edgec.errors import InputError
 from edgec.exporter.capture import attention
+from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.resolve import resolve
-from edgec.exporter.spec import model_spec
 from edgec.exporter.stage_cache import stage_key
 from tests.exporter.sources.fuzz_bases import CONFIGS
 from tests.exporter.tiny_sources import LLAMA, write_config

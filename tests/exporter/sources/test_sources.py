@@ -14,10 +14,10 @@ import torch
 import transformers
 from torch import nn
 
+from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.resolve import ModelSource, resolve
 from edgec.exporter.sources.weight_names import BoundWeights
-from edgec.exporter.spec import model_spec
 from tests.exporter.tiny_sources import (
     ENCODER,
     LLAMA,

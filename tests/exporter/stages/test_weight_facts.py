@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from edgec.errors import BudgetError
-from edgec.exporter.program import Program
 from edgec.exporter.stages.static_weights import static_weight_facts
 from edgec.exporter.stages.weight_facts import expected_bytes, require_rounded
+from edgec.ir.program import Program
+from edgec.ir.weight_scheme import WeightScheme, lut
+from edgec.passes.compress.palettize import Palettize
+from edgec.passes.compress.quantize import Quantize
+from edgec.passes.compress.quantize_embedding import QuantizeEmbedding
 from edgec.passes.contract import Pass, nodes_of, run_passes
-from edgec.passes.palettize import Palettize
-from edgec.passes.quantize import Quantize
-from edgec.passes.quantize_embedding import QuantizeEmbedding
-from edgec.passes.weight_scheme import WeightScheme, lut
 from tests.passes.decoders import captured
 
 EIGHT = WeightScheme(8, 0, activation_bits=0)

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
+from edgec.bundle.manifest import StateInfo
 from edgec.errors import InputError
-from edgec.exporter.bundle.manifest import StateInfo
 from edgec.runtime_py.sessions.saved_session import load_session, save_session
 from edgec.runtime_py.sessions.session_file import Contents, Place, write_session_file
 from tests.runtime_py.fake_arena import CONTEXT, FULL, PADDING, WITH_RING, ArenaStepper, place, state

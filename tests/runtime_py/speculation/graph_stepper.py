@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import torch
 
+from edgec.bundle.manifest import Limits
 from edgec.errors import InputError
-from edgec.exporter.bundle.manifest import Limits
-from edgec.exporter.program import Program
 from edgec.exporter.stages.compiled import state_info
-from edgec.runtime_py.cache_contents import CacheContents
+from edgec.ir.program import Program
+from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.stepper import Logits, prefill_in_chunks
 
 

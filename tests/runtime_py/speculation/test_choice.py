@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import edgec
+from edgec.bundle.folder import Bundle, open_bundle, write_bundle
 from edgec.errors import InputError
-from edgec.exporter.bundle.folder import Bundle, open_bundle, write_bundle
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.speculation.vocabulary import vocabulary_fingerprint
 from tests.runtime_py.tiny_decoder import VOCAB, manifest

@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import save_file
 
 from edgec.passes.contract import run_pass
-from edgec.passes.draft_heads import DraftHeads
-from edgec.passes.early_exit import EarlyExit
-from edgec.passes.kv_cache import KvCache
+from edgec.passes.draft.draft_heads import DraftHeads
+from edgec.passes.draft.early_exit import EarlyExit
+from edgec.passes.kv.kv_cache import KvCache
 from edgec.runtime_py.generate import stream_tokens
 from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.speculation.draft import Drafter

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from edgec.backends.coreml.interpreter.operators.arguments import of_x
-from edgec.backends.coreml.interpreter.operators.table import Table
+from edgec.backends.coreml.interpreter.operators.arguments import Table, of_x
 
 
 def _gelu(x: Tensor, mode: str = "EXACT") -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -40,3 +40,6 @@ def sizes(values: Any, x: Tensor, dim: int) -> list[int]:
     """One int per spatial dimension, repeated when a single one is given."""
     found = ints(values)
     return found if len(found) == x.dim() - dim else found * (x.dim() - dim)
+
+
+Table = Mapping[str, Callable[..., Any]]

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from edgec.backends.coreml.interpreter.element_types import BY_NAME
-from edgec.backends.coreml.interpreter.operators.arguments import Binary, of_x, of_x_and_y
-from edgec.backends.coreml.interpreter.operators.table import Table
+from edgec.backends.coreml.interpreter.operators.arguments import Binary, Table, of_x, of_x_and_y
 
 
 def _divided(x: Tensor, y: Tensor) -> Tensor:

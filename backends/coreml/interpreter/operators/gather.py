@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgec.backends.coreml.interpreter.operators.table import Table
+from edgec.backends.coreml.interpreter.operators.arguments import Table
 
 
 def _from_start(indices: Tensor, size: int) -> Tensor:

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from edgec.backends.coreml.interpreter.operators.arguments import ints
-from edgec.backends.coreml.interpreter.operators.table import Table
+from edgec.backends.coreml.interpreter.operators.arguments import Table, ints
 
 
 def _reshape(x: Tensor, shape: Tensor) -> Tensor:

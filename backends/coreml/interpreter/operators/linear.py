@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from edgec.backends.coreml.interpreter.operators.arguments import ints, sizes
-from edgec.backends.coreml.interpreter.operators.table import Table
+from edgec.backends.coreml.interpreter.operators.arguments import Table, ints, sizes
 
 Product = Callable[[Tensor, Tensor], Tensor]
 # Terms that are summed exactly before the running float16 sum is rounded. Apple publishes no such number.

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgec.backends.coreml.interpreter.operators.arguments import ints
-from edgec.backends.coreml.interpreter.operators.table import Table
+from edgec.backends.coreml.interpreter.operators.arguments import Table, ints
 
 
 def _layer_norm(

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from edgec.backends.coreml.interpreter.operators.arguments import ints, sizes
+from edgec.backends.coreml.interpreter.operators.arguments import Table, ints, sizes
 from edgec.backends.coreml.interpreter.operators.linear import padding_pairs
-from edgec.backends.coreml.interpreter.operators.table import Table
 
 
 def _windows(

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from edgec.backends.coreml.interpreter.operators.arguments import ints
-from edgec.backends.coreml.interpreter.operators.table import Table
+from edgec.backends.coreml.interpreter.operators.arguments import Table, ints
 
 Reduce = Callable[[Tensor, tuple[int, ...], bool], Tensor]
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from edgec.backends.coreml.interpreter.operators.table import Table
+from edgec.backends.coreml.interpreter.operators.arguments import Table
 
 
 def _upsample_nearest(x: Tensor, scale_factor_height: Any = 1, scale_factor_width: Any = 1) -> Tensor:

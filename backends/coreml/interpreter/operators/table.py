@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 
 Accumulate = Literal["float16", "float32", "unrounded"]
 ACCUMULATIONS: tuple[Accumulate, ...] = get_args(Accumulate)
-Table = Mapping[str, Callable[..., Any]]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,6 @@
 
 from optimum.commands.export.base import ExportCommand
 
-from edgec.exporter.optimum_plugin import EdgecExportCommand
+from edgec.cli.optimum_plugin import EdgecExportCommand
 
 REGISTER_COMMANDS = [(EdgecExportCommand, ExportCommand)]

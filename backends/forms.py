@@ -1,0 +1,109 @@
+"""What the artifact of a backend and format looks like, and how a decoder is cut for it: data, read by the stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from edgec.devices.targets import Target
+
+
+@dataclass(frozen=True)
+class Form:
+    """One kind of artifact.
+
+    Attributes:
+        artifact: its name in the bundle; a file or a folder.
+        module: under ``backends``, where static methods are lowered to it.
+        static: decoders get methods of fixed shape, ``prefill`` and ``decode``, instead of one of varying shape.
+        runtime: the package whose version the artifact is pinned to.
+        backends: what the runtime must have, by the runtime's own names.
+        tools: further packages that shape the artifact.
+        chunk: the most tokens of a static ``prefill``.
+        context: positions where neither the user nor the recipe says; a static cache is allocated whole.
+        linear_width: linear layers with more outputs are split; 0 leaves them.
+        logits_width: the most logits of one output.
+        state_multiple: a state's last dimension is a multiple of it.
+        convolutions: linear layers are 1x1 convolutions.
+        updates: who writes the states: the methods ``in_place``, or the ``caller``.
+        calibrated: lowered to fixed point, with ranges that are measured on a text.
+        executed: something here can execute the artifact; without it the ladder ends with its graphs.
+        half: static methods compute and hold floats in float16; without it in float32.
+        caches: what a recipe may ask of static states.
+        neural_engine: Apple's rules are checked before lowering.
+        one_chip: lowered for one chip, so that another one's artifact is another artifact.
+    """
+
+    artifact: str
+    static: bool
+    runtime: str
+    module: str = ""
+    backends: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    chunk: int = 64
+    context: int = 4096
+    linear_width: int = 1024
+    logits_width: int = 16384
+    state_multiple: int = 32
+    convolutions: bool = True
+    updates: str = "in_place"
+    calibrated: bool = False
+    executed: bool = True
+    half: bool = True
+    caches: tuple[str, ...] = ("float16", "float32")
+    neural_engine: bool = True
+    one_chip: bool = False
+
+
+# Off Apple's chips: plain linear layers in float32, caches that the app holds.
+_caller_form = partial(
+    Form, chunk=128, linear_width=0, convolutions=False, updates="caller", half=False, neural_engine=False
+)
+_COREML, _BACKENDS = ("coremltools",), "edgec.backends"
+# ExecuTorch gives each method's delegate a state of its own, so that prefill and decode cannot share one inside it.
+FORMS: Mapping[tuple[str, str], Form] = {
+    ("xnnpack", "pte"): Form("model.pte", False, "executorch", backends=("XnnpackBackend",)),
+    ("coreml", "pte"): Form(
+        *("model.pte", True, "executorch", f"{_BACKENDS}.coreml.pte", ("CoreMLBackend",), _COREML), updates="caller"
+    ),
+    ("coreml", "mlpackage"): Form(
+        *("model.mlpackage", True, "coremltools", f"{_BACKENDS}.coreml.mlpackage", ("CoreML",), _COREML)
+    ),
+    ("qnn", "qnn"): _caller_form(
+        *("model.qnn", True, "onnxruntime-qnn", f"{_BACKENDS}.qnn.context", ("QNNExecutionProvider",)),
+        ("onnx", "onnxscript", "onnxruntime", "onnxruntime-qnn"),
+        context=2048,
+        state_multiple=1,
+        caches=("int8",),
+        calibrated=True,
+        one_chip=True,
+    ),
+    ("qnn_delegate", "pte"): _caller_form(
+        *("model.pte", True, "executorch", f"{_BACKENDS}.qnn_delegate.pte", ("QnnBackend",)),
+        context=2048,
+        state_multiple=1,
+        executed=False,
+        one_chip=True,
+    ),
+    ("vulkan", "pte"): _caller_form(
+        *("model.pte", True, "executorch", f"{_BACKENDS}.vulkan.pte", ("VulkanBackend",)),
+        state_multiple=4,
+        executed=False,
+    ),
+    ("coreai", "aimodel"): Form(
+        *("model.aimodel", True, "coreai-core", f"{_BACKENDS}.coreai.aimodel", ("CoreAI",)),
+        ("coreai-torch", "coreai-core"),
+    ),
+    ("onnx", "onnx"): _caller_form(
+        *("model.onnx", True, "onnxruntime", f"{_BACKENDS}.onnx.folder", ("ONNXRuntime",)),
+        ("onnx", "onnxscript", "onnxruntime"),
+        logits_width=1 << 31,
+        state_multiple=1,
+    ),
+}
+
+
+def form_of(target: Target) -> Form:
+    """The form of a target's artifact."""
+    return FORMS[target.backend, target.format]

@@ -1,0 +1,288 @@
+"""The bundle NAME.edgec/: written whole, and refused when a single bit of it is not what its manifest says.
+
+The manifest is one canonical JSON text: sorted keys, two spaces of indentation, UTF-8, a final newline. Its ``digest``
+is the sha256 of that same text with ``digest`` left empty, so any language can check it with a text replacement.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import IO
+
+from pydantic import ValidationError
+
+from edgec.bundle.atomic import NameTaken, existing_parent, free_bytes, new_folder, typed_os_errors
+from edgec.bundle.checked_files import bad_paths, copy_hashed, first_difference, path_fault, refuse_if
+from edgec.bundle.limited_json import first_fault, limited_bytes, parse_json
+from edgec.bundle.manifest import SCHEMA_VERSION, FileInfo, Manifest
+from edgec.bundle.replaceable import check_replaceable, listed_names
+from edgec.errors import InputError
+
+MANIFEST = "manifest.json"
+REPORT = "report.html"
+_MAX_MANIFEST_BYTES = 64 << 20
+_EXPORT_AGAIN = "copy the bundle again from where it was intact, or export the model again"
+_CODES = {"path": "E137", "missing": "E134", "irregular": "E134", "content": "E135", "unlisted": "E136"}
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A bundle on disk whose manifest was checked; ``files_checked``: so was the sha256 of every file."""
+
+    path: Path
+    manifest: Manifest
+    files_checked: bool
+
+    @property
+    def artifact_path(self) -> Path:
+        """The compiled program: a file, or the folder of a Core ML or Core AI package."""
+        return self.path / self.manifest.artifact
+
+    @property
+    def tokenizer_dir(self) -> Path | None:
+        """The tokenizer's folder, or None for models without one."""
+        return self.path / "tokenizer" if self._holds("tokenizer/") else None
+
+    @property
+    def generation_config_path(self) -> Path | None:
+        """The generation_config.json of transformers, or None."""
+        return self._file("generation_config.json")
+
+    @property
+    def golden_path(self) -> Path | None:
+        """The golden vectors, or None."""
+        return self._file("golden.json")
+
+    @property
+    def report_path(self) -> Path | None:
+        """The HTML report, or None."""
+        return self._file(REPORT)
+
+    def _holds(self, prefix: str) -> bool:
+        return any(file.path.startswith(prefix) for file in self.manifest.files)
+
+    def _file(self, name: str) -> Path | None:
+        return self.path / name if any(file.path == name for file in self.manifest.files) else None
+
+
+def check_output(path: Path, force: bool, needed_bytes: int = 0) -> None:
+    """Refuse an output that could not be written, before any work is done.
+
+    Args:
+        path: the bundle's own path.
+        force: an existing bundle may be replaced.
+        needed_bytes: an estimate of the bundle's size in bytes; old and new exist side by side for a moment.
+
+    Raises:
+        InputError: E120 it exists, E121 unwritable, E122 too little space, E123 ``force`` would delete something else
+            than a bundle, or a file that no bundle lists.
+    """
+    _check_existing(path, force)
+    _check_writable(existing_parent(path))
+    free = free_bytes(path)
+    if free < needed_bytes:
+        raise InputError(
+            "The disk is too full for this bundle.",
+            where=str(path),
+            why=f"about {needed_bytes:,} bytes are needed (estimated), {free:,} are free (measured)",
+            fix="free some space, or choose another disk with --out",
+            code="E122",
+        )
+
+
+def _check_existing(path: Path, force: bool) -> None:
+    if os.path.lexists(path) and not force:
+        raise _exists(path)
+    check_replaceable(path, _own_names, "bundle")
+
+
+def _own_names(folder: Path) -> frozenset[str] | None:
+    """The files of a bundle, damaged or not, by its manifest; None where there is no manifest of edgec's."""
+    names = listed_names(folder / MANIFEST, _MAX_MANIFEST_BYTES)
+    return None if names is None else names | {MANIFEST}
+
+
+def _exists(path: Path) -> InputError:
+    fix = "add --force to replace it, or name another --out"
+    return InputError("The output exists already.", where=str(path), fix=fix, code="E120")
+
+
+def _check_writable(parent: Path) -> None:
+    probe = parent / f".edgec-probe-{os.getpid()}"
+    with typed_os_errors(parent):
+        probe.mkdir()
+        probe.rmdir()
+
+
+def write_bundle(
+    path: Path, manifest_without_files: Manifest, files: Mapping[str, bytes | Path], force: bool = False
+) -> Manifest:
+    """Write a bundle, whole or not at all.
+
+    Args:
+        path: the bundle's own folder.
+        manifest_without_files: the manifest; its ``files`` and ``digest`` are filled in here.
+        files: contents, or a file to copy, by path inside the bundle (forward slashes).
+        force: replace an existing bundle.
+
+    Returns:
+        The manifest as it stands in the bundle (numbers that JSON lacks have become null).
+
+    Raises:
+        InputError: see `check_output`; E122 also when the disk fills up on the way.
+        ValueError: a path inside the bundle is not allowed.
+    """
+    check_output(path, force, sum(_size(content) for content in files.values()))
+    for name in files:
+        if name == MANIFEST or path_fault(name):
+            raise ValueError(f"{name!r}: {path_fault(name) or 'reserved'}")
+    try:
+        with new_folder(path, replace=force) as folder:
+            with typed_os_errors(path):
+                infos = [_write(folder, name, files[name]) for name in sorted(files)]
+                manifest = seal(manifest_without_files.model_copy(update={"files": infos}))
+                (folder / MANIFEST).write_bytes(canonical_json(manifest))
+            return read_manifest(folder)
+    except NameTaken as taken:
+        raise _exists(path) from taken
+
+
+def _size(content: bytes | Path) -> int:
+    return len(content) if isinstance(content, bytes) else content.stat().st_size
+
+
+def _source(content: bytes | Path) -> IO[bytes]:
+    return io.BytesIO(content) if isinstance(content, bytes) else content.open("rb")
+
+
+def _write(folder: Path, name: str, content: bytes | Path) -> FileInfo:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    with _source(content) as source, open(folder / name, "xb") as target:
+        size, sha256 = copy_hashed(source, target)
+    return FileInfo(path=name, bytes=size, sha256=sha256)
+
+
+def canonical_json(manifest: Manifest) -> bytes:
+    """The one way to write a manifest."""
+    fields = manifest.model_dump(mode="json")
+    return (json.dumps(fields, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def manifest_digest(manifest: Manifest) -> str:
+    """The sha256 of the canonical JSON with an empty ``digest``."""
+    return hashlib.sha256(canonical_json(manifest.model_copy(update={"digest": ""}))).hexdigest()
+
+
+def seal(manifest: Manifest) -> Manifest:
+    """The manifest with its digest."""
+    return manifest.model_copy(update={"digest": manifest_digest(manifest)})
+
+
+def identity_digest(manifest: Manifest) -> str:
+    """The sha256 over what two exports of the same input must share: no ``build``, no ``digest``, no report."""
+    fields = manifest.model_dump(mode="json", exclude={"build", "digest"})
+    fields["files"] = [file for file in fields["files"] if file["path"] != REPORT]
+    return hashlib.sha256(json.dumps(fields, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def open_bundle(path: Path, check_files: bool = True) -> Bundle:
+    """Open a bundle, or refuse it.
+
+    Args:
+        path: the bundle's folder.
+        check_files: hash every file; without it only presence, kind and size are compared.
+
+    Raises:
+        InputError: E130 to E137; no other exception, whatever the folder holds.
+    """
+    manifest = read_manifest(path)
+    with _unreadable_as_error(path):
+        difference = first_difference(path, manifest.files, skip=(MANIFEST,), contents=check_files)
+    refuse_if(difference, path, _CODES, _EXPORT_AGAIN)
+    return Bundle(path, manifest, check_files)
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read a bundle's manifest and check everything about it that needs no other file.
+
+    Raises:
+        InputError: E130 no bundle, E131 unreadable or not canonical, E132 wrong digest, E133 another schema version,
+            E134 a part that is not listed, E137 a path that leaves the bundle.
+    """
+    raw = _manifest_bytes(path)
+    try:
+        fields = parse_json(raw)
+        _check_schema_version(fields, path)
+        manifest = Manifest.model_validate(fields)
+        canonical = canonical_json(manifest)
+    except ValidationError as error:
+        raise _refusal("The manifest cannot be read.", path / MANIFEST, first_fault(error), "E131") from error
+    except (ValueError, TypeError, RecursionError, OverflowError) as error:
+        raise _refusal("The manifest cannot be read.", path / MANIFEST, str(error)[:200], "E131") from error
+    if canonical != raw:
+        why = "it is not the canonical text of what it says, so somebody or something changed it"
+        raise _refusal("The manifest was altered.", path / MANIFEST, why, "E131")
+    if manifest_digest(manifest) != manifest.digest:
+        raise _refusal("The manifest was altered.", path / MANIFEST, "its sha256 is not its digest", "E132")
+    _check_paths(manifest, path)
+    return manifest
+
+
+def _check_paths(manifest: Manifest, path: Path) -> None:
+    """Refuse every path that leaves the bundle, and every part that the list of files lacks."""
+    listed = [file.path for file in manifest.files]
+    parts = [manifest.prefix.text, manifest.prefix.state] if manifest.prefix else []
+    named = (bad_paths([name]) for name in (manifest.artifact, *parts))
+    fault = next(chain(*named, bad_paths(listed, (MANIFEST,))), None)
+    refuse_if(fault, path, _CODES, "do not trust this bundle; export the model again")
+    in_folder = manifest.format != "pte" and any(name.startswith(f"{manifest.artifact}/") for name in listed)
+    missing = {*parts, *(() if in_folder else (manifest.artifact,))}.difference(listed)
+    for name in sorted(missing):
+        raise _refusal("The bundle lacks a file.", path, f"{name!r} is not listed", "E134")
+
+
+@contextmanager
+def _unreadable_as_error(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise _refusal("The bundle cannot be read.", path, str(error), "E130") from error
+
+
+def _manifest_bytes(path: Path) -> bytes:
+    with _unreadable_as_error(path):
+        if not path.is_dir() or not os.path.lexists(path / MANIFEST):
+            why = f"it is no folder with a {MANIFEST}"
+            raise InputError("This is no bundle.", str(path), why, "give the path of a NAME.edgec folder", "E130")
+        try:
+            return limited_bytes(path / MANIFEST, _MAX_MANIFEST_BYTES, follow=False)
+        except ValueError as error:
+            raise _refusal("The manifest cannot be read.", path / MANIFEST, str(error), "E131") from error
+
+
+def _check_schema_version(fields: object, path: Path) -> None:
+    version = fields.get("schema_version") if isinstance(fields, dict) else None
+    if type(version) is not int:
+        raise ValueError("it is no object with a whole-number schema_version")
+    if version == SCHEMA_VERSION:
+        return
+    newer = version > SCHEMA_VERSION
+    raise InputError(
+        f"The bundle's manifest has schema version {version}; this edgec reads version {SCHEMA_VERSION}.",
+        where=str(path / MANIFEST),
+        why="the bundle was written by a newer edgec" if newer else "the bundle is older than this edgec",
+        fix="upgrade edgec here (pip install -U edgec)" if newer else "export the model again with this edgec",
+        code="E133",
+    )
+
+
+def _refusal(what: str, where: Path, why: str, code: str) -> InputError:
+    return InputError(what, str(where), why, _EXPORT_AGAIN, code)

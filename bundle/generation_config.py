@@ -1,0 +1,57 @@
+"""generation_config.json: the ids that end a text, and the model's own repetition penalty. Nothing else is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from edgec.bundle.limited_json import JsonKind, first_fault, read_model
+from edgec.bundle.part import TokenId
+from edgec.errors import InputError
+
+KIND = JsonKind(
+    "The bundle's generation config cannot be used.",
+    "correct generation_config.json beside the model, and export it again",
+    "E141",
+    max_bytes=1 << 20,
+)
+
+
+class GenerationConfig(BaseModel):
+    """What edgec reads of it; a list of ids where several end a text."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
+
+    eos_token_id: TokenId | Annotated[list[TokenId], Field(max_length=1024)] | None = None
+    repetition_penalty: Annotated[float, Field(gt=0, le=1e6)] | None = None
+
+    @property
+    def stop_tokens(self) -> tuple[int, ...]:
+        """The ids that end a text; none where the config names none."""
+        ids = self.eos_token_id
+        return (ids,) if isinstance(ids, int) else tuple(ids or ())
+
+
+def check_generation_config(fields: Mapping[str, Any], where: str) -> None:
+    """Refuse at export what could not be used at run time.
+
+    Raises:
+        InputError: E111.
+    """
+    try:
+        GenerationConfig.model_validate(fields)
+    except ValidationError as error:
+        what, fix = "generation_config.json cannot be used.", "correct the value, or copy the file again"
+        raise InputError(what, where, first_fault(error), fix, "E111") from error
+
+
+def read_generation_config(path: Path | None, kind: JsonKind = KIND) -> GenerationConfig:
+    """Read it; None, or an absent file, gives one that says nothing.
+
+    Raises:
+        InputError: E141 or the kind's, it is not JSON within the limits, or a value is outside its range.
+    """
+    return GenerationConfig() if path is None else read_model(path, GenerationConfig, kind)

@@ -1,0 +1,248 @@
+"""Golden vectors: what this bundle must say wherever it runs, written at export and replayed by ``edgec verify``.
+
+Token vectors pin the tokenizer and the chat template, output vectors pin the artifact. Logits are compared with a
+tolerance because another instruction set rounds differently; tokens are compared exactly, save where the two best
+logits were closer than the tolerance.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from edgec.bundle.chat_template import rendered
+from edgec.bundle.encoding import decoded, token_ids
+from edgec.bundle.golden_texts import CHAT, TEXTS
+from edgec.bundle.limited_json import JsonKind, read_model
+from edgec.bundle.part import Count, Part, Size, TokenId
+
+GOLDEN_VERSION = 1
+TOP = 8
+# Shares of the largest value. 1 % covers another order of summation, and 8-bit activations that round the other way on
+# another instruction set; 3 % is what the ladder allows float16, whose sums a Neural Engine rounds in its own way.
+TOLERANCE, HALF_TOLERANCE = 0.01, 0.03
+# What stands in for the unit here repeats its own arithmetic, save for the order of sums: 0.6 % is as far as Core AI's
+# float16 lies from float32 at most (measured), and edgec's interpreter within 0.2 %.
+SIMULATED_SHARE = 0.2
+Floats = NDArray[np.floating[Any]]
+Tolerance = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(gt=0, le=1)]
+_KIND = JsonKind("The golden vectors cannot be read.", "export the model again", "E138", max_bytes=64 << 20)
+MAX_VALUES = 1 << 27
+
+
+class TextVector(Part):
+    """A text, its token ids with the tokenizer's own leading tokens, and whether decoding gives the text back."""
+
+    label: str
+    text: str
+    ids: list[TokenId]
+    round_trip: bool
+
+
+class ChatVector(Part):
+    """A conversation as the chat template renders it for an answer."""
+
+    messages: Annotated[list[dict[str, str]], Field(min_length=1)]
+    rendered: str
+    ids: list[TokenId]
+
+
+class Probe(Part):
+    """The largest logits after the token at ``position`` (0 is the first of the prompt), in the logits' own unit."""
+
+    position: Count
+    ids: Annotated[list[TokenId], Field(min_length=1)]
+    logits: list[float]
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _same_length("logits", self.logits, self.ids)
+        return self
+
+
+class OutputVector(Part):
+    """A prompt and its greedy continuation.
+
+    ``margins``: for each continued token, by how much its logit led the second best. ``tolerance``: how far a probed
+    logit, or a margin, may move on another machine, in the logits' own unit. ``simulated_share``: the share of it that
+    is allowed where an interpreter executes the artifact in place of its own unit, as at the export.
+    """
+
+    prompt_ids: Annotated[list[TokenId], Field(min_length=1)]
+    continuation_ids: Annotated[list[TokenId], Field(min_length=1)]
+    margins: list[float]
+    probes: list[Probe]
+    tolerance: Tolerance
+    simulated_share: Share = 1.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        _same_length("margins", self.margins, self.continuation_ids)
+        return self
+
+
+class FunctionVector(Part):
+    """For models that are not decoders: inputs made by `probe_values`, and some values of each output.
+
+    ``bounds``: for integer inputs, the number of values allowed (0..bound-1). ``indices`` count along the flat output.
+    ``tolerances``: of each output, by its own size; ``tolerance`` is the largest of them. ``simulated_share`` as above.
+    """
+
+    bounds: dict[str, Size]
+    indices: dict[str, Annotated[list[Count], Field(min_length=1)]]
+    values: dict[str, list[float]]
+    tolerance: Tolerance
+    tolerances: dict[str, Tolerance] = Field(default_factory=dict)
+    simulated_share: Share = 1.0
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for name, places in self.indices.items():
+            _same_length(f"values.{name}", self.values.get(name, []), places)
+        return self
+
+
+def _same_length(name: str, found: Sequence[object], wanted: Sequence[object]) -> None:
+    if len(found) != len(wanted):
+        raise ValueError(f"{name} holds {len(found)} values instead of {len(wanted)}")
+
+
+class Golden(Part):
+    """All vectors of a bundle (``golden.json``)."""
+
+    golden_version: int = GOLDEN_VERSION
+    texts: tuple[TextVector, ...] = ()
+    chat: ChatVector | None = None
+    outputs: tuple[OutputVector, ...] = ()
+    functions: tuple[FunctionVector, ...] = ()
+
+
+def text_vectors(tokenizer: Any) -> tuple[TextVector, ...]:
+    """`TEXTS` through a transformers tokenizer."""
+    return tuple(_text_vector(tokenizer, label, text) for label, text in TEXTS)
+
+
+def _text_vector(tokenizer: Any, label: str, text: str) -> TextVector:
+    ids = token_ids(tokenizer, text)
+    return TextVector(label=label, text=text, ids=ids, round_trip=decoded(tokenizer, ids) == text)
+
+
+def chat_vector(tokenizer: Any) -> ChatVector | None:
+    """`CHAT` through the tokenizer's chat template, or None where it has none."""
+    if not getattr(tokenizer, "chat_template", None):
+        return None
+    messages = [dict(message) for message in CHAT]
+    text = rendered(tokenizer, messages)
+    return ChatVector(messages=messages, rendered=text, ids=token_ids(tokenizer, text, special=False))
+
+
+def output_vector(
+    prompt_ids: Sequence[int],
+    continuation_ids: Sequence[int],
+    logits: Floats,
+    relative_tolerance: float = TOLERANCE,
+    simulated_share: float = 1.0,
+) -> OutputVector:
+    """An output vector from the artifact's own execution.
+
+    Args:
+        prompt_ids: what was fed first.
+        continuation_ids: the greedy tokens that followed.
+        logits: float32 [len(continuation_ids), vocabulary]; row i chose ``continuation_ids[i]``, so row 0 belongs to
+            the prompt's last position.
+        relative_tolerance: ``tolerance`` as a share of the largest absolute logit.
+        simulated_share: share of it where an interpreter executes the artifact.
+
+    Raises:
+        ValueError: the rows do not fit the continuation, or hold an undefined number.
+    """
+    if len(logits) != len(continuation_ids) or not len(logits) or not np.isfinite(logits).all():
+        raise ValueError("one finite row of logits per continued token is needed")
+    best_two = np.sort(logits, axis=-1)[:, -2:]
+    rows = sorted({0, len(logits) - 1})
+    return OutputVector(
+        prompt_ids=list(prompt_ids),
+        continuation_ids=list(continuation_ids),
+        margins=[float(high - low) for low, high in best_two],
+        probes=[probe(logits[row], len(prompt_ids) - 1 + row) for row in rows],
+        tolerance=float(relative_tolerance * np.abs(logits).max()),
+        simulated_share=simulated_share,
+    )
+
+
+def probe(row: Floats, position: int) -> Probe:
+    """The `TOP` largest logits of one row [vocabulary], largest first, equal ones by id."""
+    order = np.argsort(-row, kind="stable")[:TOP]
+    return Probe(position=position, ids=[int(token) for token in order], logits=[float(row[token]) for token in order])
+
+
+def function_vector(
+    bounds: Mapping[str, int],
+    outputs: Mapping[str, Floats],
+    relative_tolerance: float = TOLERANCE,
+    simulated_share: float = 1.0,
+) -> FunctionVector:
+    """A function vector from outputs by name; `TOP` values are probed, spread evenly over each.
+
+    Raises:
+        ValueError: a probed output is undefined.
+    """
+    flat = {name: np.asarray(value, dtype=np.float64).ravel() for name, value in outputs.items()}
+    if not all(value.size and np.isfinite(value).all() for value in flat.values()):
+        raise ValueError("the outputs must hold finite numbers")
+    indices = {name: sorted({int(i) for i in np.linspace(0, value.size - 1, TOP)}) for name, value in flat.items()}
+    tolerances = {name: float(relative_tolerance * np.abs(value).max()) for name, value in flat.items()}
+    return FunctionVector(
+        bounds=dict(bounds),
+        indices=indices,
+        values={name: [float(flat[name][i]) for i in places] for name, places in indices.items()},
+        tolerance=max(tolerances.values()),
+        tolerances=tolerances,
+        simulated_share=simulated_share,
+    )
+
+
+def probe_values(shape: Sequence[int], dtype: str, bound: int = 0) -> NDArray[Any]:
+    """Inputs that every language can make again: x[i] = (2654435761 * i + 12345) mod 2**32.
+
+    Args:
+        shape: of the input.
+        dtype: numpy's name; floats are scaled to [-1, 1), integers taken modulo ``bound``.
+        bound: number of allowed integer values; 0 allows only 0.
+
+    Raises:
+        ValueError: there would be more than `MAX_VALUES`, or numpy has no such dtype.
+    """
+    count = math.prod(shape)
+    if count > MAX_VALUES:
+        raise ValueError(f"an input of {count:,} values is beyond {MAX_VALUES:,}")
+    raw = (np.arange(count, dtype=np.uint64) * np.uint64(2654435761) + np.uint64(12345)) % np.uint64(1 << 32)
+    if np.issubdtype(np.dtype(dtype), np.floating):
+        return np.asarray(raw / float(1 << 31) - 1.0).astype(dtype).reshape(shape)
+    return np.asarray(raw % np.uint64(max(bound, 1))).astype(dtype).reshape(shape)
+
+
+def golden_bytes(golden: Golden) -> bytes:
+    """The content of golden.json; equal vectors give equal bytes."""
+    return (json.dumps(golden.model_dump(mode="json"), ensure_ascii=False, allow_nan=False, indent=1) + "\n").encode()
+
+
+def read_golden(path: Path) -> Golden:
+    """Read golden.json.
+
+    Raises:
+        InputError: E138, it cannot be read or has another version.
+    """
+    golden = read_model(path, Golden, _KIND)
+    if golden.golden_version != GOLDEN_VERSION:
+        why = f"it has version {golden.golden_version}, this edgec reads {GOLDEN_VERSION}"
+        raise _KIND.refusal(path, why)
+    return golden

@@ -1,0 +1,299 @@
+"""The manifest: everything about a bundle that a person, an app or a benchmark needs to know.
+
+Figures that cannot be expressed in JSON (infinite, undefined) are null. Times and host facts live under ``build``, the
+one part that may differ between two exports of the same input with the same flags on the same machine.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from edgec.bundle.part import Count, Dtype, Part, Sha256, Size
+
+SCHEMA_VERSION = 3
+
+
+class ModelInfo(Part):
+    """Where the model came from. ``trained`` is False for random weights."""
+
+    name: str
+    source: str
+    revision: str | None = None
+    family: str
+    task: str = "text-generation"
+    licence: str | None = None
+    parameters: Count
+    layers: Size | None = None
+    vocab_size: Size | None = None
+    trained: bool = True
+
+
+class TensorInfo(Part):
+    """One input or output; a string dimension names a dynamic size given in ``MethodInfo.dynamic``."""
+
+    name: str
+    dtype: Dtype
+    shape: list[Count | str]
+
+
+class MethodInfo(Part):
+    """One entry point of the artifact. ``dynamic`` maps a dimension's name to [low, high], inclusive."""
+
+    name: str
+    inputs: list[TensorInfo]
+    outputs: list[TensorInfo]
+    dynamic: dict[str, tuple[Count, Count]] = Field(default={})
+
+
+class StateInfo(Part):
+    """A buffer that lives between calls.
+
+    ``offset``: its first byte in the program's state arena; None where the runtime keeps it out of reach.
+    """
+
+    name: str
+    layer: Count
+    role: str
+    dtype: Dtype
+    shape: list[Size]
+    layout: Literal["full", "ring"]
+    slots: Size
+    window: Size | None = None
+    sink_tokens: Count = 0
+    bytes: Count
+    offset: Count | None = None
+
+
+class PrefixInfo(Part):
+    """A system prompt whose KV state was computed at export.
+
+    ``form``: ``chat`` (the system message of a conversation) or ``text`` (how a prompt begins); ``text`` and ``state``
+    are files of the bundle; ``fingerprint``: sha256 over everything that the state depends on.
+    """
+
+    form: Literal["chat", "text"]
+    tokens: Count
+    bytes: Count
+    text: str
+    state: str
+    fingerprint: str
+
+
+class PassInfo(Part):
+    """One graph rewrite and what it did."""
+
+    name: str
+    effect: Literal["exact", "approximate", "semantic"]
+    options: dict[str, Any] = Field(default={})
+    nodes_before: int
+    nodes_after: int
+    bytes_before: int
+    bytes_after: int
+
+
+class Limits(Part):
+    """What a caller must keep to: ``prefill_chunk`` tokens and ``logit_rows`` positions with logits per call."""
+
+    context: Size
+    prefill_chunk: Size
+    logit_rows: Size
+
+
+class Rung(Part):
+    """One step of the parity ladder: ``stage`` compared with ``reference`` over ``positions`` positions.
+
+    KL in nats; ``top1_agreement`` counts a differing top-1 only where the reference's top-2 margin exceeds ``epsilon``.
+    """
+
+    half: Literal["lowering", "quality"]
+    stage: str
+    reference: str
+    effect: Literal["exact", "approximate", "semantic"]
+    positions: int
+    max_abs: float | None
+    mean_abs: float | None
+    reference_max_abs: float | None
+    kl_mean: float | None
+    kl_max: float | None
+    top1_agreement: float | None
+    epsilon: float
+    budget: dict[str, float]
+    gated: bool
+    passed: bool
+    first_diverging_layer: int | None = None
+    note: str = ""
+
+
+class Fallback(Part):
+    """An operator outside the accelerator. ``share`` of the multiply-accumulates of one decoded token, 0..1."""
+
+    operator: str
+    count: int
+    reason: str
+    share: float
+
+
+class Delegation(Part):
+    """Where the arithmetic runs."""
+
+    backend: str
+    delegates: int
+    delegated_operators: int
+    delegated_share: float
+    fallbacks: list[Fallback]
+
+
+class Placement(Part):
+    """Operators of one kind in a method that the system puts on one compute unit."""
+
+    method: str
+    operator: str
+    unit: Literal["cpu", "gpu", "neural engine", "unknown"]
+    count: int
+
+
+class DeviceCheck(Part):
+    """A check that only a Mac or a phone can make.
+
+    ``status``: ``not run`` where there was none, with the reason in ``note``; ``machine``: where it ran;
+    ``placement``: of the check of that name.
+    """
+
+    name: Literal["compile", "predict", "placement"]
+    status: Literal["passed", "failed", "not run"]
+    machine: str = ""
+    note: str = ""
+    placement: list[Placement] = Field(default=[])
+
+
+class LintFinding(Part):
+    """What a target's linter found before conversion.
+
+    ``place``: the node, weight or file; ``severity``: ``warning`` where it runs slower or elsewhere, ``refused`` where
+    the format has no form for it.
+    """
+
+    rule: str
+    severity: Literal["warning", "refused"]
+    place: str
+    found: str
+    fix: str
+
+
+class LedgerRow(Part):
+    """One tensor of the artifact.
+
+    ``bits``: container bits per value; ``information_bits``: bits that carry meaning; ``bytes``: of all copies, scales
+    included; ``reason``: why there is more than one copy.
+    """
+
+    name: str
+    dtype: str
+    values: int
+    bits: float
+    information_bits: float
+    copies: int
+    bytes: int
+    reason: str = ""
+
+
+class Ledger(Part):
+    """What the artifact's size is made of; ``overhead_reasons`` explains bytes beyond 5 % over ``weight_bytes``."""
+
+    artifact_bytes: int
+    weight_bytes: int
+    program_bytes: int
+    rows: list[LedgerRow]
+    overhead_reasons: list[str] = Field(default=[])
+
+
+class Runtime(Part):
+    """What must be present where the artifact runs."""
+
+    name: str
+    version: str
+    backends: list[str]
+    operators: list[str]
+
+
+class FileInfo(Part):
+    """A file of the bundle, relative to its folder, with forward slashes."""
+
+    path: str
+    bytes: Count
+    sha256: Sha256
+
+
+class TradeOffPoint(Part):
+    """Bits per weight of the linear layers, and the divergence that goes with them, nats per token.
+
+    ``expected_kl``: from the layers' sensitivities, as if they added up; ``measured_kl``: on held-out calibration text.
+    """
+
+    bits: float
+    expected_kl: float
+    measured_kl: float
+
+
+class BitSearch(Part):
+    """How the bits of the linear layers were chosen; the recipe's rules hold the result.
+
+    ``bits``: reached, scales and tables included; ``tokens``: looked at to choose, ``held_out_tokens``: to measure.
+    """
+
+    target_bits: float
+    bits: float
+    tokens: int
+    held_out_tokens: int
+    curve: list[TradeOffPoint]
+    layers: dict[str, str]
+
+
+class Build(Part):
+    """The only part that may differ between two otherwise identical exports."""
+
+    created: str
+    seconds: dict[str, float] = Field(default={})
+    peak_bytes: int | None = None
+    host: dict[str, str] = Field(default={})
+
+
+class Manifest(Part):
+    """A bundle's description; ``digest`` is the sha256 of its canonical JSON with an empty ``digest``.
+
+    ``target_choice``: why this target was chosen, where the user named a family of phones.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    name: str
+    model: ModelInfo
+    target: str
+    target_choice: str = ""
+    format: Literal["pte", "mlpackage", "aimodel", "onnx", "qnn"] = "pte"
+    recipe: dict[str, Any]
+    passes: list[PassInfo]
+    methods: list[MethodInfo]
+    states: list[StateInfo] = Field(default=[])
+    limits: Limits | None = None
+    prefix: PrefixInfo | None = None
+    parity: list[Rung]
+    delegation: Delegation | None = None
+    device_checks: list[DeviceCheck] = Field(default=[])
+    lint: list[LintFinding] = Field(default=[])
+    bit_search: BitSearch | None = None
+    ledger: Ledger | None = None
+    runtime: Runtime
+    tools: dict[str, str]
+    artifact: str = "model.pte"
+    files: list[FileInfo]
+    build: Build
+    excluded_from_identity: list[str] = Field(default=["build", "digest", "files[report.html]"])
+    digest: str = ""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.prefix is not None and self.limits is None:
+            raise ValueError("only a decoder, which has limits, has a prefix")
+        return self

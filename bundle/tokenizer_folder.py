@@ -1,0 +1,165 @@
+"""A tokenizer's folder opened as data: whatever its files say, no Python of theirs is run and nothing asks on stdin.
+
+transformers finds a class by name, and not every class of that name is a tokenizer: ``AutoProcessor`` would read the
+folder's ``auto_map`` again without being told that no code may run. So the name is looked at before the folder is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from edgec.bundle.chat_template import RENDERER
+from edgec.bundle.limited_json import first_fault, limited_bytes, parse_json
+from edgec.errors import InputError
+
+TOKENIZER_NAMES = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "vocab.txt",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "tekken.json",
+    "chat_template.jinja",
+    "chat_template.json",
+)
+EXTRA_TEMPLATES = "additional_chat_templates/*.jinja"
+_CONFIG = "tokenizer_config.json"
+_MAX_CONFIG_BYTES, _MAX_FILE_BYTES = 32 << 20, 512 << 20
+_MAX_WHY = 300
+
+
+class _NamedTemplate(BaseModel):
+    name: str
+    template: str
+
+
+class _TokenizerConfig(BaseModel):
+    """The fields of tokenizer_config.json that decide which code runs; all others are the tokenizer's own matter."""
+
+    model_config = ConfigDict(extra="allow", strict=True, protected_namespaces=())
+
+    tokenizer_class: str | None = None
+    chat_template: str | dict[str, str] | list[_NamedTemplate] | None = None
+    init_inputs: list[Any] = Field(default=[], max_length=0)
+    gguf_file: None = None
+    tokenizer_object: None = None
+
+
+def open_tokenizer(folder: Path) -> Any:
+    """The transformers tokenizer of a bundle.
+
+    Raises:
+        InputError: E158, a file is none of a tokenizer's, or the tokenizer cannot be read without running code.
+    """
+    with _unusable(folder):
+        _check_names(folder)
+        return untrusted_tokenizer(folder)
+
+
+def has_template(folder: Path) -> bool:
+    """Whether a bundle's tokenizer has a chat template.
+
+    Raises:
+        InputError: E158, its config cannot be read.
+    """
+    with _unusable(folder):
+        return _has_template(folder, _config(folder))
+
+
+@contextmanager
+def _unusable(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as cause:
+        raise unusable_tokenizer(folder, str(cause)) from cause
+
+
+def unusable_tokenizer(where: Path, why: str) -> InputError:
+    """E158: a bundle's tokenizer cannot be used."""
+    return InputError(
+        "The bundle has no usable tokenizer.",
+        where=str(where),
+        why=why,
+        fix="pass token ids to generate(), or export from a folder that holds the tokenizer",
+        code="E158",
+    )
+
+
+def untrusted_tokenizer(folder: Path) -> Any:
+    """The transformers tokenizer of a folder, read without the network and without code of its own.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: the files are damaged, too large, or ask for code.
+    """
+    config = _config(folder)
+    _check_class(config.tokenizer_class)
+    if _has_template(folder, config):
+        RENDERER.start()
+    from transformers import AutoTokenizer
+
+    try:
+        with _plain_path(folder) as plain:
+            return AutoTokenizer.from_pretrained(plain, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # tokenizers and transformers raise bare Exceptions on damaged files.
+        raise ValueError(" ".join(str(error).split())[:_MAX_WHY] or type(error).__name__) from error
+
+
+@contextmanager
+def _plain_path(folder: Path) -> Iterator[Path]:
+    """The folder under a path of valid Unicode, the only kind that the tokenizers library opens."""
+    if os.fsencode(folder).decode(errors="replace") == str(folder):
+        yield folder
+        return
+    with TemporaryDirectory() as aside:
+        link = Path(aside) / "tokenizer"
+        link.symlink_to(folder.absolute())
+        yield link
+
+
+def _has_template(folder: Path, config: _TokenizerConfig) -> bool:
+    return bool(config.chat_template) or any(folder.rglob("*.jinja"))
+
+
+def _check_names(folder: Path) -> None:
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and name not in TOKENIZER_NAMES and not fnmatch(name, "*.jinja"):
+            raise ValueError(f"{name!r} is no file of a tokenizer")
+
+
+def _config(folder: Path) -> _TokenizerConfig:
+    for name in TOKENIZER_NAMES:
+        if (folder / name).is_file() and (folder / name).stat().st_size > _MAX_FILE_BYTES:
+            raise ValueError(f"{name} is larger than {_MAX_FILE_BYTES:,} bytes")
+    if not (folder / _CONFIG).exists():
+        return _TokenizerConfig()
+    try:
+        return _TokenizerConfig.model_validate(parse_json(limited_bytes(folder / _CONFIG, _MAX_CONFIG_BYTES)))
+    except ValidationError as error:
+        raise ValueError(f"{_CONFIG}: {first_fault(error)}") from error
+    except ValueError as error:
+        raise ValueError(f"{_CONFIG}: {error}") from error
+
+
+def _check_class(name: str | None) -> None:
+    """Refuse a name of transformers that is not a tokenizer's; an unknown one is read as a plain tokenizer.json."""
+    from transformers import PreTrainedTokenizerBase
+    from transformers.models.auto.tokenization_auto import tokenizer_class_from_name
+
+    found = tokenizer_class_from_name(name) if name else None
+    if found is not None and not (isinstance(found, type) and issubclass(found, PreTrainedTokenizerBase)):
+        raise ValueError(f"{_CONFIG}: tokenizer_class {name!r} is no tokenizer that can be read here")

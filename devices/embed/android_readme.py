@@ -1,0 +1,60 @@
+"""The README of the Gradle modules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgec.devices.embed.android_runtimes import RUNTIMES, dependencies
+from edgec.devices.embed.app_facts import AppFacts
+from edgec.devices.embed.kotlin_text import package_name
+from edgec.devices.embed.manifest_values import module_name
+from edgec.devices.embed.page_sizes import LibraryPages, android_project
+from edgec.devices.embed.readme import plain
+from edgec.devices.embed.template_text import fill, load
+from edgec.installation import __version__
+
+_PACK = (
+    "\n## Delivery\n\nThe bundle has {size:,.0f} MB, more than an app should carry, so it is a Play AI pack, installed "
+    "with the app.\nIts files appear among the app's assets, so the code is the same. A pack holds at most 1.5 GB.\n"
+)
+
+
+def android_readme(facts: AppFacts, has_chat: bool, libraries: Sequence[LibraryPages], target_sdk: int) -> str:
+    """README.md of the modules.
+
+    Args:
+        facts: the bundle's.
+        has_chat: conversations can be rendered.
+        libraries: the archives with what is known of their page sizes.
+        target_sdk: the app's.
+    """
+    manifest, pack = facts.manifest, facts.in_asset_pack
+    assert manifest.limits is not None  # gradle_modules refuses models without
+    runtime = RUNTIMES[str(manifest.format), facts.target.backend]
+    call = 'chat(listOf(ChatMessage(ChatMessage.Role.user, "Hello")))' if has_chat else 'generate("Once upon a time")'
+    values = {
+        "module": module_name(facts),
+        "package": package_name(manifest.name),
+        "title": plain(manifest.name),
+        "recipe_text": plain(str(manifest.recipe.get("name", "unnamed"))),
+        "edgec_version": __version__,
+        "pack_copy": " and `model_pack/`" if pack else "",
+        "pack_use": ', and `assetPacks += listOf(":model_pack")` in its `android` block' if pack else "",
+        "example": f"model.{call}.collect {{ print(it) }}",
+        "digest_text": plain(manifest.digest),
+        "needed_mb": f"{facts.needed_bytes / 1e6:,.1f}",
+        "context": f"{manifest.limits.context:,}",
+        "chat": "" if has_chat else "The model has no chat template that an app can render: `chat()` throws.",
+        "pack": _PACK.format(size=facts.shipped_bytes / 1e6) if pack else "",
+        "format_text": plain(str(manifest.format)),
+        "libraries": "\n".join(map(_row, libraries)),
+        "gradle_version": android_project()["versions"]["gradle"],
+        "target_sdk": str(target_sdk),
+        "runtime_names": ", ".join(f"`{each}`" for each in dependencies(runtime, manifest)),
+        "never_run": runtime.note,
+    }
+    return fill(load("edgec.devices.embed.kotlin", "README.md"), values)
+
+
+def _row(library: LibraryPages) -> str:
+    return f"| `{plain(library.archive)}` | {library.status} | {plain(library.source)} |"

@@ -1,0 +1,95 @@
+"""What an Android app needs to run an artifact: data, by the artifact's format and what made it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgec.bundle.manifest import Manifest
+
+_NEVER_RUN = """
+Nothing executed this artifact before it came here: its graphs were compared up to the last pass, and golden.json holds
+token ids but no outputs. On the first device, compare its answers with those of a bundle for `android-cpu`.
+"""
+_HEXAGON = """
+The contexts are made for one chip (`model.qnn/soc_model.txt`). An app that links this module must unpack its native
+libraries, as `bench/` does (`packaging { jniLibs { useLegacyPackaging = true } }`); it needs API level 27. Plug-in and
+Qualcomm's runtime must be those versions or newer. The artifact was executed in Qualcomm's emulation only.
+"""
+_JNI = ("com.facebook.soloader:soloader:0.12.1", "com.facebook.fbjni:fbjni:0.7.0")
+_STATIC = {"ModelDecoder": "DecoderStatic"}
+_TORCH_STATIC = {"ModelRuntime": "ModelRuntime", **_STATIC, "HeldState": "HeldState"}
+_ONNX_STATIC = {"ModelRuntime": "OnnxRuntime", **_STATIC, "HeldState": "OnnxState"}
+_ORT = "com.microsoft.onnxruntime:onnxruntime-android:{onnxruntime}"
+_ORT_CLASSES = ("ai.onnxruntime",)
+# What the plug-in was built with (``onnxruntime_qnn.build_and_package_info``; release notes of the plug-in).
+_QNN_OF_PLUG_IN = {"2.4": "2.48.0", "2.5": "2.49.0", "2.6": "2.50.0", "2.7": "2.51.0"}
+
+
+@dataclass(frozen=True)
+class AndroidRuntime:
+    """One way to run artifacts in an app.
+
+    Attributes:
+        dependencies: on Maven; {NAME} is the version of one of the manifest's tools.
+        templates: Kotlin files by what they become.
+        note: a paragraph of the README.
+        kept: packages whose classes native code looks up by name.
+        absent: packages that the archives name and do not bring along.
+        minimum_sdk: the oldest API level, where it is above that of every app.
+        accelerated: models run on Hexagon through ONNX Runtime's plug-in.
+        uncompressed: endings of files that the runtime maps.
+    """
+
+    dependencies: tuple[str, ...]
+    templates: Mapping[str, str]
+    note: str = ""
+    kept: tuple[str, ...] = ("org.pytorch.executorch", "com.facebook.jni", "com.facebook.soloader")
+    absent: tuple[str, ...] = ("com.facebook.infer.annotation", "javax.annotation")
+    minimum_sdk: int = 0
+    accelerated: bool = False
+    uncompressed: tuple[str, ...] = ("pte",)
+
+
+def _executorch(archive: str, templates: Mapping[str, str], note: str = "") -> AndroidRuntime:
+    return AndroidRuntime((f"org.pytorch:{archive}:{{executorch}}", *_JNI), templates, note)
+
+
+_DYNAMIC = {"ModelRuntime": "ModelRuntime", "ModelDecoder": "DecoderDynamic"}
+RUNTIMES: Mapping[tuple[str, str], AndroidRuntime] = {
+    ("pte", "xnnpack"): _executorch("executorch-android", _DYNAMIC),
+    ("pte", "vulkan"): _executorch("executorch-android-vulkan", _TORCH_STATIC, _NEVER_RUN),
+    ("pte", "qnn_delegate"): _executorch("executorch-android-qnn", _TORCH_STATIC, _NEVER_RUN),
+    ("onnx", "onnx"): AndroidRuntime((_ORT,), _ONNX_STATIC, kept=_ORT_CLASSES, absent=(), uncompressed=("onnx", "bin")),
+    ("qnn", "qnn"): AndroidRuntime(
+        (
+            _ORT,
+            "com.qualcomm.qti:onnxruntime-android-qnn:{onnxruntime-qnn}",
+            "com.qualcomm.qti:qnn-runtime:{qnn}",
+        ),
+        _ONNX_STATIC,
+        _HEXAGON,
+        kept=_ORT_CLASSES,
+        absent=(),
+        minimum_sdk=27,
+        accelerated=True,
+        uncompressed=("onnx", "bin"),
+    ),
+}
+"""By format and backend."""
+
+
+def dependencies(runtime: AndroidRuntime, manifest: Manifest) -> list[str]:
+    """What Gradle is asked for, in the versions that the artifact was made with; ``+`` is any."""
+    known = defaultdict(lambda: "+", {**manifest.tools, manifest.runtime.name: manifest.runtime.version})
+    plug_in = ".".join(known["onnxruntime-qnn"].split(".")[:2])
+    known["qnn"] = _QNN_OF_PLUG_IN.get(plug_in, "+")
+    return [_plain(each.format_map(known)) for each in runtime.dependencies]
+
+
+def _plain(text: str) -> str:
+    """Without what no coordinate has: the manifest is data, and this becomes source code."""
+    return "".join(
+        character for character in text if character.isascii() and (character.isalnum() or character in ".-+:")
+    )

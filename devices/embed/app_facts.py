@@ -1,0 +1,160 @@
+"""What an app must know about a bundle, read from its manifest and files once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from edgec.bundle.folder import MANIFEST, REPORT, Bundle
+from edgec.bundle.generation_config import GenerationConfig, read_generation_config
+from edgec.bundle.golden import read_golden
+from edgec.bundle.limited_json import JsonKind, read_object
+from edgec.bundle.manifest import FileInfo, Manifest
+from edgec.bundle.prefix import prefix_text
+from edgec.bundle.tokenizer_json import read_tokenizer_json
+from edgec.devices.targets import Target, all_targets, load_target
+from edgec.errors import InputError
+
+_KIND = JsonKind("A file of the bundle cannot be used.", "export the model again", "E463", max_bytes=512 << 20)
+ASSET_PACK_BYTES = 150_000_000
+"""Above this many bytes a bundle is no resource of an app but an asset pack that the system downloads."""
+
+
+@dataclass(frozen=True)
+class TextFacts:
+    """How a decoder's texts begin and end.
+
+    Attributes:
+        stop_tokens: ids that end a text.
+        repetition_penalty: the generation config's.
+        system_prompt: the text that the bundle ships with its KV state.
+        chat_template: the tokenizer renders conversations.
+    """
+
+    stop_tokens: tuple[int, ...]
+    repetition_penalty: float
+    system_prompt: str | None
+    system_prompt_form: Literal["chat", "text"] | None
+    chat_template: bool
+
+
+@dataclass(frozen=True)
+class AppFacts:
+    """A bundle as an app sees it.
+
+    Attributes:
+        manifest: the bundle's.
+        target: what it was exported for.
+        files: what the app checks at load; the report is not shipped.
+        texts: None for models that are no decoders.
+        needed_bytes: weights and states in memory, estimated from the manifest.
+    """
+
+    manifest: Manifest
+    target: Target
+    files: tuple[FileInfo, ...]
+    texts: TextFacts | None
+    needed_bytes: int
+
+    @property
+    def shipped_bytes(self) -> int:
+        """What the app or its asset pack carries."""
+        return sum(file.bytes for file in self.files)
+
+    @property
+    def vocabulary(self) -> int:
+        """Logits per position: the model's, else those of the first method's outputs together."""
+        outputs = (tensor for method in self.manifest.methods[:1] for tensor in method.outputs)
+        logits = (tensor for tensor in outputs if tensor.name.startswith("logits"))
+        return self.manifest.model.vocab_size or sum(int(tensor.shape[-1]) for tensor in logits)
+
+    @property
+    def in_asset_pack(self) -> bool:
+        """The bundle is too large to be a resource."""
+        return self.shipped_bytes > ASSET_PACK_BYTES
+
+    @property
+    def artifact_bytes(self) -> int:
+        """Size of the artifact, a file or a folder."""
+        artifact = self.manifest.artifact.rstrip("/")
+        inside = (file for file in self.files if file.path == artifact or file.path.startswith(f"{artifact}/"))
+        return sum(file.bytes for file in inside)
+
+
+def app_facts(bundle: Bundle, system: str) -> AppFacts:
+    """Read what an app needs.
+
+    Args:
+        bundle: opened, so its files are what the manifest says.
+        system: the app's, ``ios`` or ``android``.
+
+    Raises:
+        InputError: E460 the bundle was made for another system, E462 a decoder without a tokenizer, E138 unreadable
+            golden vectors, E463 a generation config or tokenizer that is no JSON.
+    """
+    manifest = bundle.manifest
+    target = _target(manifest, system)
+    texts = _texts(bundle) if manifest.limits is not None else None
+    shipped = tuple(file for file in manifest.files if file.path not in (REPORT, MANIFEST))
+    facts = AppFacts(manifest, target, shipped, texts, 0)
+    return AppFacts(manifest, target, shipped, texts, _needed_bytes(facts))
+
+
+def _in_its_format(target: Target, form: str) -> Target:
+    """The target with the backend of the bundle's format: a name without a format means the unit's first one."""
+    same = (each for each in all_targets() if (each.phone, each.unit, each.format) == (target.phone, target.unit, form))
+    return target if target.format == form else next(same, target)
+
+
+def _target(manifest: Manifest, system: str) -> Target:
+    target = _in_its_format(load_target(manifest.target), str(manifest.format))
+    if target.os != system:
+        raise InputError(
+            f"the bundle was not made for {system}",
+            where=manifest.name,
+            why=f"its target {manifest.target} is {target.phone_name}, {target.os}",
+            fix=f"export it for a target of {system}: edgec export MODEL --target {_EXAMPLE.get(system, system)}",
+            code="E460",
+        )
+    return target
+
+
+_EXAMPLE = {"ios": "iphone", "android": "android-cpu"}
+
+
+def _needed_bytes(facts: AppFacts) -> int:
+    """XNNPACK packs a second copy of the weights at load; the other runtimes map or hold them once."""
+    copies = 2 if facts.target.backend == "xnnpack" else 1
+    return copies * facts.artifact_bytes + sum(state.bytes for state in facts.manifest.states)
+
+
+def _texts(bundle: Bundle) -> TextFacts:
+    if bundle.tokenizer_dir is None or bundle.golden_path is None:
+        raise InputError(
+            "the bundle has no tokenizer, so an app cannot turn text into tokens",
+            where=str(bundle.path),
+            why="the model was exported from a folder without one",
+            fix="export it from a folder that holds tokenizer.json",
+            code="E462",
+        )
+    config = read_generation_config(bundle.generation_config_path, _KIND)
+    prefix = bundle.manifest.prefix
+    return TextFacts(
+        stop_tokens=_stop_tokens(config, bundle.tokenizer_dir),
+        repetition_penalty=config.repetition_penalty or 1.0,
+        system_prompt=prefix_text(bundle),
+        system_prompt_form=prefix.form if prefix else None,
+        chat_template=read_golden(bundle.golden_path).chat is not None,
+    )
+
+
+def _stop_tokens(config: GenerationConfig, tokenizer: Path) -> tuple[int, ...]:
+    """Ids that end a text: the generation config's, else the tokenizer's, else none."""
+    if config.stop_tokens:
+        return config.stop_tokens
+    own, words = tokenizer / "tokenizer_config.json", tokenizer / "tokenizer.json"
+    eos = read_object(own, _KIND).get("eos_token") if own.is_file() else None
+    content = eos.get("content") if isinstance(eos, dict) else eos
+    added = read_tokenizer_json(words, _KIND).added_tokens if words.is_file() else []
+    return tuple(token.id for token in added if token.content == content)

@@ -1,0 +1,34 @@
+"""What ``edgec embed`` prints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from edgec.devices.embed.embed import Embedded
+
+_CHECKED = {
+    "ios": "edgec's tests parse such sources, no Mac has compiled them",
+    "android": "the Kotlin was compiled without Android, no Gradle build was run",
+}
+
+
+def print_embedded(embedded: Embedded, as_json: bool) -> None:
+    """Where the package is, what it needs, and what nobody has checked yet."""
+    if as_json:
+        print(json.dumps(embedded.to_json(), indent=1))
+        return
+    for line in _lines(embedded):
+        print(line)
+
+
+def _lines(embedded: Embedded) -> Iterator[str]:
+    package = embedded.package
+    yield f"package  {embedded.path}"
+    yield f"module   {package.module}, {package.format}, {package.platform} {package.minimum_os} or newer"
+    yield f"memory   {package.needed_bytes / 1e6:,.1f} MB for weights and states (estimated)"
+    if package.asset_pack:
+        yield "delivery too large for the app itself: the bundle is an asset pack, see README.md"
+    if package.entitled:
+        yield f"rights   Config/{package.module}.entitlements"
+    yield f"checked  {_CHECKED[package.platform]}"

@@ -1,0 +1,68 @@
+"""``edgec.embed``: a bundle as a package that an app takes in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgec.bundle.folder import Bundle, open_bundle
+from edgec.devices.embed.gradle_modules import gradle_modules
+from edgec.devices.embed.swift_package import swift_package
+from edgec.devices.embed.written_package import AppPackage, write_package
+from edgec.errors import InputError
+from edgec.quiet import quiet
+
+_PLATFORMS = ("ios", "android")
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """A package on the disk."""
+
+    path: Path
+    package: AppPackage
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {"package": str(self.path), **self.package.to_json()}
+
+
+@quiet()
+def embed(
+    bundle: str | Path, platform: str, out: str | Path | None = None, *, target_sdk: int | None = None
+) -> Embedded:
+    """Write the source package of a bundle.
+
+    Args:
+        bundle: the bundle's folder; every file of it is checked.
+        platform: ``ios`` (a Swift package) or ``android`` (Gradle modules).
+        out: the package's own path; by default NAME-PLATFORM in the current folder.
+        target_sdk: Android's, by default the oldest that Google Play takes.
+
+    Returns:
+        Where it is and what it needs.
+
+    Raises:
+        InputError: E130-E137 no intact bundle, E460 another system's bundle, E461 the output exists, E462 no tokenizer,
+            E463 unreadable files, E464 no glue fits, E465 no typed function, E466 no such platform, E469 a number
+            without a literal, E470 a tokenizer that the app cannot have, E471 native libraries that Google Play
+            refuses, E472 ``target_sdk``.
+    """
+    if platform not in _PLATFORMS:
+        fix = f"use one of {', '.join(_PLATFORMS)}"
+        raise InputError(f"there is no platform {platform!r}", "--platform", fix=fix, code="E466")
+    opened = open_bundle(Path(bundle))
+    path = Path(out) if out is not None else Path(f"{opened.path.name.removesuffix('.edgec')}-{platform}")
+    package = _package(opened, platform, target_sdk)
+    write_package(package, path)
+    return Embedded(path, package)
+
+
+def _package(bundle: Bundle, platform: str, target_sdk: int | None) -> AppPackage:
+    if platform == "android":
+        return gradle_modules(bundle) if target_sdk is None else gradle_modules(bundle, target_sdk)
+    if target_sdk is not None:
+        why, fix = "iOS has no target SDK", "leave it out"
+        raise InputError("--target-sdk is for --platform android", "--target-sdk", why, fix, "E472")
+    return swift_package(bundle)

@@ -1,0 +1,146 @@
+"""Which Swift glue fits an artifact: its system, runtime and the products of ExecuTorch it links."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from edgec.bundle.manifest import Manifest, MethodInfo
+from edgec.devices.embed.app_facts import AppFacts
+from edgec.devices.prediction.oldest_fit import minimum_os
+from edgec.errors import InputError
+
+STATIC_INPUTS = {"tokens", "start", "last"}
+_BACKEND_PRODUCTS = {"XnnpackBackend": "backend_xnnpack", "CoreMLBackend": "backend_coreml"}
+_KERNEL_PRODUCTS = {
+    "llama::": "kernels_llm",
+    "quantized_decomposed::": "kernels_quantized",
+    "torchao::": "kernels_torchao",
+}
+
+
+@dataclass(frozen=True)
+class Glue:
+    """The Swift side of one format.
+
+    Attributes:
+        minimum_os: the oldest iOS that can load the artifact.
+        runtime: template that executes it.
+        decoder: template that feeds tokens to it.
+        methods_share_state: prefill and decode write one cache.
+        products: of ExecuTorch's Swift package; empty where the system has the runtime.
+    """
+
+    minimum_os: tuple[int, int]
+    runtime: str
+    decoder: str
+    methods_share_state: bool
+    products: tuple[str, ...]
+
+    @property
+    def static(self) -> bool:
+        """The decoder has the static methods prefill and decode."""
+        return self.decoder == "DecoderStatic"
+
+
+def glue_for(facts: AppFacts) -> Glue:
+    """The glue of a bundle.
+
+    Raises:
+        InputError: E464 no glue for its format, its operators or its methods.
+    """
+    manifest, backend = facts.manifest, facts.target.backend
+    row = _table().get(str(manifest.format), {}).get(backend)
+    if row is None:
+        raise _unfit(manifest, f"there is no Swift glue for {manifest.format} made by {backend}")
+    _check_whole(facts)
+    glue = Glue(
+        minimum_os=_system(str(manifest.format), backend),
+        runtime=row["runtime"],
+        decoder=row["decoder"],
+        methods_share_state=row["methods_share_state"] or caller_states(manifest) == {s.name for s in manifest.states},
+        products=_products(manifest) if row["runtime"] == "RuntimeExecuTorch" else (),
+    )
+    if glue.static and manifest.limits is not None:
+        _check_static(manifest)
+    return glue
+
+
+def _check_whole(facts: AppFacts) -> None:
+    """A model above the file limit is a folder of packages, to be called one behind the other."""
+    manifest = facts.manifest
+    top = f"{manifest.artifact.rstrip('/')}/Manifest.json"
+    if manifest.format == "mlpackage" and top not in {file.path for file in facts.files}:
+        raise _unfit(
+            manifest,
+            f"{manifest.artifact} is no package of its own but a folder of several, and the glue runs one",
+            "export it with fewer bits, so that it is one package, or with --format pte",
+        )
+
+
+def _system(form: str, backend: str) -> tuple[int, int]:
+    major, minor = minimum_os(form, backend).split(".")
+    return int(major), int(minor)
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads((files(__package__) / "runtimes.toml").read_text(encoding="utf-8"))
+
+
+def executorch_branch(version: str) -> str:
+    """The branch of ExecuTorch's Swift package that runs what a version of ExecuTorch exported."""
+    return f"swiftpm-{_table()['executorch_package'].get(version, version)}"
+
+
+def _products(manifest: Manifest) -> tuple[str, ...]:
+    operators = manifest.runtime.operators
+    own = next((name for name in operators if name.startswith("edgec::")), None)
+    if own is not None:
+        raise _unfit(
+            manifest,
+            f"it calls edgec's operator {own}, which ExecuTorch's Swift package does not have",
+            "export it with --kernels standard",
+        )
+    backends = [_BACKEND_PRODUCTS[name] for name in manifest.runtime.backends if name in _BACKEND_PRODUCTS]
+    kernels = [
+        product for prefix, product in _KERNEL_PRODUCTS.items() if any(name.startswith(prefix) for name in operators)
+    ]
+    return ("executorch", *backends, "kernels_optimized", *kernels)
+
+
+def _check_static(manifest: Manifest) -> None:
+    methods = {method.name: method for method in manifest.methods}
+    for name in ("prefill", "decode"):
+        if name not in methods:
+            raise _unfit(manifest, f"it has no method {name}")
+        if not _is_static(methods[name], {state.name for state in manifest.states}):
+            wanted = ", ".join(sorted(STATIC_INPUTS))
+            raise _unfit(manifest, f"the method {name} does not take {wanted} and states, of fixed shapes")
+
+
+def _is_static(method: MethodInfo, states: set[str]) -> bool:
+    names = {tensor.name for tensor in method.inputs}
+    fixed = all(isinstance(size, int) for tensor in method.inputs for size in tensor.shape)
+    return STATIC_INPUTS <= names <= STATIC_INPUTS | states and fixed
+
+
+def caller_states(manifest: Manifest) -> set[str]:
+    """States that are inputs of the methods: the caller holds them and writes what is new."""
+    names = {tensor.name for method in manifest.methods for tensor in method.inputs}
+    return {state.name for state in manifest.states} & names
+
+
+def _unfit(
+    manifest: Manifest, why: str, fix: str = "export it for an iOS target with this version of edgec"
+) -> InputError:
+    return InputError(
+        "no app glue fits this bundle",
+        where=manifest.name,
+        why=why,
+        fix=fix,
+        code="E464",
+    )

@@ -1,0 +1,157 @@
+"""An Android bundle as Gradle modules: ``model`` (wrapper and bundle), ``bench``, an AI pack where needed."""
+
+from __future__ import annotations
+
+import json
+
+from edgec.bundle.folder import MANIFEST, Bundle
+from edgec.bundle.manifest import Manifest
+from edgec.devices.embed.android_readme import android_readme
+from edgec.devices.embed.android_runtimes import RUNTIMES, dependencies
+from edgec.devices.embed.app_facts import AppFacts, app_facts
+from edgec.devices.embed.chat_pieces import chat_pieces
+from edgec.devices.embed.gradle_values import gradle_values
+from edgec.devices.embed.kotlin_text import package_name
+from edgec.devices.embed.kotlin_values import BUNDLE_FOLDER, kotlin_values
+from edgec.devices.embed.page_sizes import ASKED_FROM_SDK, android_project, check_page_sizes, library_pages
+from edgec.devices.embed.template_text import fill, load
+from edgec.devices.embed.tokenizer_plan import TokenizerPlan, tokenizer_plan
+from edgec.devices.embed.written_package import AppPackage, Files
+from edgec.errors import InputError
+from edgec.installation import __version__
+
+_TEMPLATES = "edgec.devices.embed.kotlin"
+_SYSTEMS = {26: "8.0", 27: "8.1"}
+_MODEL = (
+    "BundleFiles",
+    "DecoderFacts",
+    "EdgecException",
+    "EdgecModel",
+    "GoldenReplay",
+    "MemoryCheck",
+    "ModelFacts",
+    "Sampling",
+    "Session",
+    "TextStream",
+    "Tokenization",
+)
+TOKENIZER = (
+    "AddedTokens",
+    "CharacterClasses",
+    "Decoders",
+    "MergeTable",
+    "Normalizers",
+    "Splitters",
+    "Tokenizer",
+    "TokenizerFile",
+    "TokenizerSteps",
+)
+_BENCH = ("BenchActivity", "BenchRecords")
+_JOB = {
+    "device": "adb:SERIAL",
+    "prompt_tokens": 128,
+    "new_tokens": 64,
+    "warmups": 3,
+    "repetitions": 5,
+    "loads": 3,
+    "sustained_seconds": 0,
+}
+
+
+def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK) -> AppPackage:
+    """The Gradle modules of an Android bundle.
+
+    Args:
+        bundle: opened.
+        target_sdk: the app's.
+
+    Raises:
+        InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E469 a
+            number without a literal, E470 a tokenizer that the app's own cannot be, E471 native libraries that Google
+            Play refuses, E472 ``target_sdk``.
+    """
+    _check_target(target_sdk)
+    facts = app_facts(bundle, "android")
+    _check(facts.manifest, facts.target.backend)
+    libraries = library_pages(dependencies(RUNTIMES[str(facts.manifest.format), facts.target.backend], facts.manifest))
+    check_page_sizes(libraries, bundle, target_sdk)
+    assert bundle.tokenizer_dir is not None  # app_facts refuses a decoder without one
+    pieces = chat_pieces(bundle.tokenizer_dir)
+    tokenizer = tokenizer_plan(bundle.tokenizer_dir / "tokenizer.json")
+    values = {**kotlin_values(facts, pieces), **gradle_values(facts, target_sdk), **tokenizer.values}
+    sources = {path: fill(load(_TEMPLATES, name), values).encode() for path, name in _places(facts, tokenizer).items()}
+    shipped = {
+        f"{_asset_folder(facts)}/{name}": bundle.path / name for name in (MANIFEST, *(f.path for f in facts.files))
+    }
+    contents: Files = {
+        **sources,
+        "README.md": android_readme(facts, pieces is not None, libraries, target_sdk).encode(),
+        "bench/job.json": (json.dumps({**_JOB, "edgec_version": __version__}, indent=2) + "\n").encode(),
+        **shipped,
+    }
+    return AppPackage(
+        platform="android",
+        module=package_name(facts.manifest.name),
+        files=contents,
+        format=str(facts.manifest.format),
+        minimum_os=_SYSTEMS[int(values["minimum_sdk"])],
+        needed_bytes=facts.needed_bytes,
+        asset_pack=facts.in_asset_pack,
+        entitled=False,
+        executables=frozenset({"gradlew"}),
+    )
+
+
+def _check_target(target_sdk: int) -> None:
+    versions = android_project()["versions"]
+    oldest, newest = versions["minimum_sdk"], versions["compile_sdk"]
+    if not oldest <= target_sdk <= newest:
+        why = f"the project is compiled for {newest} and runs from {oldest} on"
+        fix = f"use a number from {oldest} to {newest}; Google Play wants {ASKED_FROM_SDK}"
+        raise InputError(f"the target SDK {target_sdk} is outside its range", "--target-sdk", why, fix, "E472")
+
+
+def _check(manifest: Manifest, backend: str) -> None:
+    own = next((name for name in manifest.runtime.operators if name.startswith("edgec::")), None)
+    if manifest.limits is None:
+        raise _unfit(manifest, "the Kotlin wrapper is for language models", "call the runtime's own classes yourself")
+    if (str(manifest.format), backend) not in RUNTIMES:
+        raise _unfit(
+            manifest, f"there is no Kotlin glue for {manifest.format} made by {backend}", "use --target android-cpu"
+        )
+    if own is not None:
+        why = f"it calls edgec's operator {own}, which ExecuTorch's Android archive does not have"
+        raise _unfit(manifest, why, "export it with --kernels standard")
+
+
+def _places(facts: AppFacts, tokenizer: TokenizerPlan) -> dict[str, str]:
+    """Templates by the path of what they become."""
+    folder = package_name(facts.manifest.name).replace(".", "/")
+    model = f"model/src/main/kotlin/{folder}"
+    runtime = RUNTIMES[str(facts.manifest.format), facts.target.backend]
+    places = {
+        "settings.gradle.kts": "settings.gradle.kts",
+        "build.gradle.kts": "build.gradle.kts",
+        "gradle.properties": "gradle.properties",
+        "gradlew": "gradlew",
+        "gradle/wrapper/gradle-wrapper.properties": "gradle-wrapper.properties",
+        "buildSrc/build.gradle.kts": "buildSrc.gradle.kts",
+        "buildSrc/src/main/java/dev/edgec/PageSizeCheck.java": "PageSizeCheck.java",
+        "model/build.gradle.kts": "model.gradle.kts",
+        "model/consumer-rules.pro": "consumer-rules.pro",
+        "model/src/main/AndroidManifest.xml": "model.AndroidManifest.xml",
+        "bench/build.gradle.kts": "bench.gradle.kts",
+        "bench/src/main/AndroidManifest.xml": "bench.AndroidManifest.xml",
+        **{f"{model}/{name}.kt": f"{name}.kt" for name in (*_MODEL, *TOKENIZER, tokenizer.model)},
+        **{f"{model}/{name}.kt": f"{source}.kt" for name, source in runtime.templates.items()},
+        **{f"bench/src/main/kotlin/{folder}/bench/{name}.kt": f"{name}.kt" for name in _BENCH},
+    }
+    return {**places, "model_pack/build.gradle.kts": "pack.gradle.kts"} if facts.in_asset_pack else places
+
+
+def _asset_folder(facts: AppFacts) -> str:
+    return f"{'model_pack' if facts.in_asset_pack else 'model'}/src/main/assets/{BUNDLE_FOLDER}"
+
+
+def _unfit(manifest: Manifest, why: str, fix: str) -> InputError:
+    return InputError("no app glue fits this bundle", manifest.name, why, fix, "E464")

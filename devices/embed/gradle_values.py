@@ -1,0 +1,58 @@
+"""The placeholders of the Gradle templates, filled from a bundle's facts and the project's versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from edgec.devices.embed.android_runtimes import RUNTIMES, dependencies
+from edgec.devices.embed.app_facts import AppFacts
+from edgec.devices.embed.kotlin_text import boolean
+from edgec.devices.embed.page_sizes import android_project
+
+# Hexagon is reached through a library of the phone's maker, and its own parts are loaded as files.
+_LIBRARY = """
+    <application>
+        <uses-native-library android:name="libcdsprpc.so" android:required="false" />
+    </application>"""
+_UNPACKED = "\n\n    packaging { jniLibs { useLegacyPackaging = true } }"
+
+
+def gradle_values(facts: AppFacts, target_sdk: int) -> Mapping[str, str]:
+    """Every placeholder with its text."""
+    version = facts.manifest.runtime.version
+    plain = "".join(
+        character for character in version if character.isascii() and (character.isalnum() or character in ".-+")
+    )
+    runtime, pack = RUNTIMES[str(facts.manifest.format), facts.target.backend], facts.in_asset_pack
+    plug_in = android_project()["versions"]["android_plugin"]
+    lines = [f'    implementation("{each}")' for each in dependencies(runtime, facts.manifest)]
+    return _versions(target_sdk, runtime.minimum_sdk) | {
+        "runtime_version_text": plain,
+        "runtime_dependencies": "\n".join(lines),
+        "uncompressed": ", ".join(f'"{ending}"' for ending in (*runtime.uncompressed, "safetensors")),
+        "accelerated": boolean(runtime.accelerated),
+        "native_library": _LIBRARY if runtime.accelerated else "",
+        "unpacked_libraries": _UNPACKED if runtime.accelerated else "",
+        "pack_include": ', ":model_pack"' if pack else "",
+        "pack_plugin": f'\n        id("com.android.ai-pack") version "{plug_in}"' if pack else "",
+        "pack_applied": '\n    id("com.android.ai-pack") apply false' if pack else "",
+        "keep_rules": "\n".join(
+            [f"-keep class {each}.** {{ *; }}" for each in runtime.kept]
+            + [f"-dontwarn {each}.**" for each in runtime.absent]
+        ),
+        "asset_packs": '\n\n    assetPacks += listOf(":model_pack")' if pack else "",
+    }
+
+
+def _versions(target_sdk: int, minimum_sdk: int) -> dict[str, str]:
+    versions = android_project()["versions"]
+    return {
+        "gradle_version": versions["gradle"],
+        "gradle_digest": versions["gradle_sha256"],
+        "android_plugin": versions["android_plugin"],
+        "kotlin_plugin": versions["kotlin"],
+        "coroutines": versions["coroutines"],
+        "compile_sdk": str(versions["compile_sdk"]),
+        "minimum_sdk": str(max(minimum_sdk, versions["minimum_sdk"])),
+        "target_sdk": str(target_sdk),
+    }

@@ -1,0 +1,75 @@
+"""The placeholders of the Kotlin templates, filled from a bundle's facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from edgec.bundle.manifest import MethodInfo, TensorInfo
+from edgec.devices.embed.app_facts import AppFacts
+from edgec.devices.embed.chat_pieces import ChatPieces
+from edgec.devices.embed.kotlin_text import boolean, package_name, string
+from edgec.devices.embed.manifest_values import manifest_values
+from edgec.devices.embed.number_text import INT_BITS, integer, integers, single
+from edgec.installation import __version__
+
+BUNDLE_FOLDER = "model.edgec"
+_NO_PIECES = ChatPieces("", "", {}, False)
+
+
+def kotlin_values(facts: AppFacts, pieces: ChatPieces | None) -> Mapping[str, str]:
+    """Every placeholder with its text."""
+    return {**_manifest_values(facts), **_decoder_values(facts), **_chat_values(pieces)}
+
+
+def _manifest_values(facts: AppFacts) -> Mapping[str, str]:
+    return {
+        **manifest_values(facts, BUNDLE_FOLDER, string),
+        "banner": f"// Made by edgec {__version__} from a bundle; run `edgec embed` again instead of editing.",
+        "package": package_name(facts.manifest.name),
+        "files": "\n".join(
+            f"        BundleFile({string(file.path)}, {integer(file.path, file.bytes)}L, {string(file.sha256)}),"
+            for file in facts.files
+        ),
+        "methods": "\n".join(map(_method, facts.manifest.methods)),
+    }
+
+
+def _method(method: MethodInfo) -> str:
+    inputs, outputs = (", ".join(map(_tensor, tensors)) for tensors in (method.inputs, method.outputs))
+    return f"        MethodFacts({string(method.name)}, listOf({inputs}), listOf({outputs})),"
+
+
+def _tensor(tensor: TensorInfo) -> str:
+    sizes = (size if isinstance(size, int) else -1 for size in tensor.shape)
+    shape = "".join(f", {integer(tensor.name, size)}L" for size in sizes)
+    return f"TensorFacts({string(tensor.name)}, {string(tensor.dtype)}{shape})"
+
+
+def _decoder_values(facts: AppFacts) -> Mapping[str, str]:
+    manifest, limits = facts.manifest, facts.manifest.limits
+    assert facts.texts is not None and limits is not None  # gradle_modules refuses other models
+    return {
+        "context": integer("context", limits.context, INT_BITS),
+        "prefill_chunk": integer("prefill_chunk", limits.prefill_chunk, INT_BITS),
+        "vocabulary": integer("vocabulary", facts.vocabulary, INT_BITS),
+        "stop_tokens": integers("eos_token_id", facts.texts.stop_tokens, INT_BITS),
+        "repetition_penalty": single("repetition_penalty", facts.texts.repetition_penalty),
+        "system_prompt_file": string(manifest.prefix.text if manifest.prefix else ""),
+        "system_prompt_is_chat": boolean(facts.texts.system_prompt_form == "chat"),
+        "can_rewind": boolean(all(state.layout == "full" for state in manifest.states)),
+    }
+
+
+def _chat_values(pieces: ChatPieces | None) -> Mapping[str, str]:
+    found = pieces or _NO_PIECES
+    rows = [
+        f"        {string(role)} to Pair({string(before)}, {string(after)}),"
+        for role, (before, after) in found.around.items()
+    ]
+    return {
+        "chat_known": boolean(pieces is not None),
+        "chat_opening": string(found.opening),
+        "chat_answer": string(found.answer),
+        "chat_trims": boolean(found.trims),
+        "chat_around": "\n".join(rows or ['        "" to Pair("", ""),']),
+    }

@@ -1,0 +1,42 @@
+"""The placeholders that Swift and Kotlin templates share, filled from a bundle's facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from edgec.devices.embed.app_facts import AppFacts
+from edgec.devices.embed.number_text import integer
+from edgec.devices.embed.swift_text import type_name
+
+
+def module_name(facts: AppFacts) -> str:
+    """The module or project: the bundle's name in camel case."""
+    return type_name(facts.manifest.name, "Model") + "Kit"
+
+
+def manifest_values(facts: AppFacts, bundle_folder: str, string: Callable[[str], str]) -> Mapping[str, str]:
+    """What the manifest says, as text of source code.
+
+    Args:
+        facts: of the bundle.
+        bundle_folder: where the app finds it.
+        string: writes a string literal of the language.
+    """
+    manifest = facts.manifest
+    revision = f"@{manifest.model.revision}" if manifest.model.revision else ""
+    return {
+        "module": module_name(facts),
+        "name": string(manifest.name),
+        "digest": string(manifest.digest),
+        "recipe": string(str(manifest.recipe.get("name", "unnamed"))),
+        "target": string(manifest.target),
+        "model": string(f"{manifest.model.name}{revision}"),
+        "parameters": integer("parameters", manifest.model.parameters),
+        "format": string(str(manifest.format)),
+        "artifact": string(manifest.artifact.rstrip("/")),
+        "artifact_bytes": integer(manifest.artifact, facts.artifact_bytes),
+        "runtime": string(manifest.runtime.name),
+        "runtime_version": string(manifest.runtime.version),
+        "needed_bytes": integer("needed_bytes", facts.needed_bytes),
+        "bundle_folder": string(bundle_folder),
+    }

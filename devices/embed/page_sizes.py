@@ -1,0 +1,126 @@
+"""Whether an app's native libraries suit phones with pages of 16 KB, which Google Play asks of apps for Android 15.
+
+What an archive holds is read where Gradle or Maven have it on this machine; for the others there is what is publicly
+known of their versions (``android_project.toml``).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from edgec.bundle.folder import Bundle
+from edgec.devices.embed.elf_alignment import PAGE_BYTES, load_alignment, unaligned_libraries
+from edgec.errors import InputError
+
+# Android 15: from here on Google Play asks for it.
+ASKED_FROM_SDK = 35
+Status = Literal["aligned", "unaligned", "unknown"]
+
+
+@dataclass(frozen=True)
+class LibraryPages:
+    """What is known of an archive's native libraries.
+
+    Attributes:
+        archive: GROUP:NAME:VERSION.
+        status: for pages of 16 KB.
+        source: who says so.
+    """
+
+    archive: str
+    status: Status
+    source: str
+
+
+@cache
+def android_project() -> Mapping[str, Any]:
+    """The versions and libraries of the generated project."""
+    return tomllib.loads((files(__package__) / "android_project.toml").read_text(encoding="utf-8"))
+
+
+def library_pages(archives: Iterable[str]) -> list[LibraryPages]:
+    """What is known of each archive, GROUP:NAME:VERSION."""
+    return [_measured(each) or _published(each) for each in archives]
+
+
+def check_page_sizes(libraries: Iterable[LibraryPages], bundle: Bundle, target_sdk: int) -> None:
+    """Refuse what Google Play would refuse.
+
+    Raises:
+        InputError: E471, a library is known to be aligned to less, and the app is for Android 15 or later.
+    """
+    if target_sdk < ASKED_FROM_SDK:
+        return
+    wrong = next((each for each in libraries if each.status == "unaligned"), None)
+    if wrong is not None:
+        raise _refused(wrong.archive, wrong.source, "export the model again with a newer version of this runtime")
+    for file in bundle.manifest.files:
+        _check_file(bundle.path / file.path)
+
+
+def _check_file(path: Path) -> None:
+    with path.open("rb") as opened:
+        content = opened.read() if opened.read(4) == b"\x7fELF" and not opened.seek(0) else b""
+    fix = "export the model again without it"
+    try:
+        aligned = load_alignment(content)
+    except ValueError as error:
+        raise _refused(str(path), str(error), fix) from error
+    if aligned is not None and aligned < PAGE_BYTES:
+        raise _refused(str(path), f"it is aligned to {aligned} bytes", fix)
+
+
+def _refused(where: str, why: str, fix: str) -> InputError:
+    return InputError(
+        "Google Play takes no app for Android 15 with this native library: it is not aligned to pages of 16 KB",
+        where=where,
+        why=why,
+        fix=f"{fix}, or use --target-sdk 34 for an app that Google Play is not to have",
+        code="E471",
+    )
+
+
+def _published(archive: str) -> LibraryPages:
+    group, name, version = archive.split(":", 2)
+    known = android_project()["libraries"].get(f"{group}:{name}", {})
+    source = known.get("source", "nothing public says so")
+    found = _numbers(version)
+    if found and found < _numbers(known.get("unaligned_below", "")):
+        return LibraryPages(archive, "unaligned", source)
+    if found and "aligned_from" in known and found >= _numbers(known["aligned_from"]):
+        return LibraryPages(archive, "aligned", source)
+    return LibraryPages(archive, "unknown", source)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
+
+
+def _measured(archive: str) -> LibraryPages | None:
+    """What the archive itself says, where it is on this machine."""
+    path = next((path for path in _local(archive) if path.is_file()), None)
+    if path is None:
+        return None
+    try:
+        wrong = unaligned_libraries(path)
+    except ValueError as error:
+        return LibraryPages(archive, "unknown", f"{path.name} on this machine cannot be read: {error}")
+    told = "".join(f"; {name} is aligned to {aligned} bytes" for name, aligned in wrong.items())
+    return LibraryPages(archive, "unaligned" if wrong else "aligned", f"read in {path.name} on this machine{told}")
+
+
+def _local(archive: str) -> Iterable[Path]:
+    """Where Gradle and Maven keep an archive."""
+    group, name, version = archive.split(":", 2)
+    gradle = Path(os.environ.get("GRADLE_USER_HOME") or Path.home() / ".gradle")
+    file = f"{name}-{version}.aar"
+    yield from sorted((gradle / "caches/modules-2/files-2.1" / group / name / version).glob(f"*/{file}"))
+    yield Path.home() / ".m2/repository" / group.replace(".", "/") / name / version / file

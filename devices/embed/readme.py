@@ -1,0 +1,134 @@
+"""The README of a Swift package: how to embed it, what is checked, and what nobody has confirmed."""
+
+from __future__ import annotations
+
+from edgec.devices.embed.app_facts import AppFacts
+from edgec.devices.embed.app_settings import entitlements, needs_more_memory
+from edgec.devices.embed.glue import Glue, executorch_branch
+from edgec.devices.embed.manifest_values import module_name
+from edgec.devices.embed.swift_values import TOKENIZERS_VERSION, bundle_folder
+from edgec.devices.embed.template_text import fill, load
+from edgec.installation import __version__
+
+_BENCH_FOLDER = " The bundle is a folder of this app: nothing is downloaded to measure."
+
+
+def readme(facts: AppFacts, glue: Glue) -> str:
+    """README.md of a package."""
+    manifest = facts.manifest
+    values = {
+        "module": module_name(facts),
+        "title": plain(manifest.name),
+        "format_text": plain(str(manifest.format)),
+        "recipe_text": plain(str(manifest.recipe.get("name", "unnamed"))),
+        "edgec_version": __version__,
+        "steps": "\n".join(f"{number}. {step}" for number, step in enumerate(_steps(facts, glue), 3)),
+        "example": _example(facts),
+        "minimum_os": ".".join(map(str, glue.minimum_os)),
+        "digest_text": plain(manifest.digest),
+        "needed_mb": f"{facts.needed_bytes / 1e6:,.1f}",
+        "golden": _golden(facts),
+        "limits": _limits(facts),
+        "delivery": _delivery(facts),
+        "bench": _bench(facts),
+        "open": "\n".join(f"- {line}" for line in _open(facts, glue)),
+    }
+    return fill(load("edgec.devices.embed.swift", "README.md"), values)
+
+
+def plain(text: str) -> str:
+    """Text that stays inside a code span of one line."""
+    return "".join(character if character.isprintable() and character != "`" else "?" for character in text)
+
+
+def _steps(facts: AppFacts, glue: Glue) -> list[str]:
+    module, steps = module_name(facts), []
+    if glue.products:
+        steps.append("Keep `-all_load` in the app's linker flags: ExecuTorch's backends register themselves at start.")
+    if needs_more_memory(facts):
+        steps.append(
+            f"Take the keys of `Config/{module}.entitlements` into the app's own entitlements: the model needs more "
+            "memory than the system surely grants an app."
+        )
+    elif entitlements(facts) is not None:
+        steps.append(f"Take the keys of `Config/{module}.entitlements` into the app's own entitlements.")
+    if facts.in_asset_pack:
+        steps.append("Deliver the model as an asset pack, see below.")
+    return steps
+
+
+def _example(facts: AppFacts) -> str:
+    if facts.texts is None:
+        return "// One `predict` function per method of the model: see EdgecModule.swift."
+    call = 'messages: [ChatMessage(.user, "Hello")]' if facts.texts.chat_template else 'prompt: "Once upon a time"'
+    return f'for try await piece in model.generate({call}) {{\n    print(piece, terminator: "")\n}}'
+
+
+def _golden(facts: AppFacts) -> str:
+    if facts.texts is None:
+        return "values of the outputs for inputs that every language can make again"
+    return (
+        "token ids of texts in many scripts, the chat template where there is one, and a greedy continuation;\n"
+        "  a text whose ids swift-transformers gets wrong is named by its label and can be accepted with\n"
+        "  `LoadOptions.acceptedTexts`"
+    )
+
+
+def _limits(facts: AppFacts) -> str:
+    limits = facts.manifest.limits
+    if limits is None or facts.texts is None:
+        return "## Limits\n\nShapes are fixed; they stand beside every parameter.\n"
+    lines = [f"Prompt and answer share a context of {limits.context:,} tokens (`ModelLimits`)."]
+    if facts.texts.system_prompt is not None:
+        lines.append(
+            "The bundle's system prompt begins every conversation; its KV state is computed at the first one\nand "
+            "kept. The state in `prefix/` is not read by this package."
+        )
+    return "## Limits\n\n" + "\n".join(lines) + "\n"
+
+
+def _delivery(facts: AppFacts) -> str:
+    if not facts.in_asset_pack:
+        return f"## Delivery\n\nThe bundle ({facts.shipped_bytes / 1e6:,.1f} MB) is a resource of the package.\n"
+    return (
+        f"## Delivery\n\nThe bundle has {facts.shipped_bytes / 1e6:,.0f} MB, more than an app should carry, so it is "
+        "an asset pack that\nthe system downloads with the app (Background Assets, iOS 26 or newer):\n\n"
+        "1. `cd AssetPack && xcrun ba-package package Manifest.json --output-path model.aar` (Xcode 26:\n"
+        "   `xcrun ba-package Manifest.json -o model.aar`), then upload the archive to App Store Connect.\n"
+        "2. Add a Background Download extension to the app (Xcode's template: Apple-Hosted, Managed) and an app group\n"
+        "   that both share.\n"
+        "3. Merge `Config/BackgroundAssets-Info.plist` into the app's Info.plist; replace the group's name there and\n"
+        "   in the entitlements.\n\n"
+        f"While developing, or below iOS 26, give `LoadOptions(bundle:)` the folder `{bundle_folder(facts)}`.\n"
+    )
+
+
+def _bench(facts: AppFacts) -> str:
+    if facts.texts is None:
+        return ""
+    return (
+        "## Measure\n\n`Bench/EdgecBench.xcodeproj` is an app that reads `Documents/job.json` (see `Bench/job.json`;\n"
+        "`device` is the address that edgec uses) and writes `Documents/result.jsonl`, the records of `edgec bench`.\n"
+        "Put the job there and fetch the result with Finder, or:\n\n"
+        "    xcrun devicectl device copy to --device UDID --domain-type appDataContainer \\\n"
+        f"        --domain-identifier org.example.{module_name(facts)}.bench \\\n"
+        "        --source Bench/job.json --destination Documents/job.json\n\n"
+        "Without a job the app writes `Documents/error.txt`."
+        f"{_BENCH_FOLDER if facts.in_asset_pack else ''}\n"
+    )
+
+
+def _open(facts: AppFacts, glue: Glue) -> list[str]:
+    lines = ["that the sources compile and link", "memory in use, time to first token, tokens per second"]
+    if facts.target.unit == "npu":
+        lines.append("that the Neural Engine takes the operators edgec made for it")
+    if glue.products:
+        lines.append(f"that ExecuTorch's branch `{plain(executorch_branch(facts.manifest.runtime.version))}` resolves")
+    if facts.texts is not None:
+        lines.append(f"that swift-transformers ({TOKENIZERS_VERSION} or a later 1.x) gives every golden text its ids")
+    if glue.static and not glue.methods_share_state and facts.texts is not None:
+        lines.append(
+            "whether ExecuTorch lets prefill and decode share a state: it gives each method's delegate one of its\n"
+            "  own, so this package feeds every token through decode and the time to first token grows with the prompt"
+        )
+    return lines

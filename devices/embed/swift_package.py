@@ -1,0 +1,118 @@
+"""A bundle as a Swift package: sources, settings, and a bench app, by their paths inside the package."""
+
+from __future__ import annotations
+
+import json
+
+from edgec.bundle.folder import MANIFEST, Bundle
+from edgec.devices.embed.app_facts import AppFacts, app_facts
+from edgec.devices.embed.app_settings import (
+    asset_pack_manifest,
+    background_assets_plist,
+    bench_entitlements,
+    entitlements,
+    xcconfig,
+)
+from edgec.devices.embed.glue import Glue, glue_for
+from edgec.devices.embed.manifest_values import module_name
+from edgec.devices.embed.readme import readme
+from edgec.devices.embed.swift_values import bundle_folder, swift_values
+from edgec.devices.embed.template_text import fill, load
+from edgec.devices.embed.written_package import AppPackage, Files
+from edgec.devices.embed.xcode_project import APP, xcode_project
+from edgec.installation import __version__
+
+_TEMPLATES = "edgec.devices.embed.swift"
+_SHARED = ("Errors", "ModelFacts", "BundleCheck", "FirstStart", "MemoryCheck", "CallGate", "Runtime")
+_DECODER = ("DecoderFacts", "Session", "Sampling", "TextStream", "Tokenization", "GoldenReplay", "EdgecModel")
+_MODULE = ("EdgecModule", "GoldenFunctions")
+_BENCH = ("BenchApp", "BenchJob", "BenchRun", "BenchRecords", "BenchDevice")
+_JOB = {
+    "device": "ios:UDID",
+    "prompt_tokens": 128,
+    "new_tokens": 64,
+    "warmups": 3,
+    "repetitions": 5,
+    "loads": 3,
+    "sustained_seconds": 0,
+}
+
+
+def swift_package(bundle: Bundle) -> AppPackage:
+    """The package of an iOS bundle.
+
+    Raises:
+        InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E465 no
+            typed function, E469 a number without a literal.
+    """
+    facts = app_facts(bundle, "ios")
+    glue = glue_for(facts)
+    module = module_name(facts)
+    texts: Files = {
+        "Package.swift": _source("Package.swift", facts, glue),
+        "README.md": readme(facts, glue).encode(),
+        **{f"Sources/{module}/{name}.swift": _source(f"{name}.swift", facts, glue) for name in _sources(facts, glue)},
+        **_settings(facts, glue),
+        **(_bench(facts, glue) if facts.texts is not None else {}),
+    }
+    shipped = {f"{_resource_folder(facts)}/{name}": bundle.path / name for name in _shipped(facts)}
+    return AppPackage(
+        platform="ios",
+        module=module,
+        files={**texts, **shipped},
+        format=str(facts.manifest.format),
+        minimum_os=f"{glue.minimum_os[0]}.{glue.minimum_os[1]}",
+        needed_bytes=facts.needed_bytes,
+        asset_pack=facts.in_asset_pack,
+        entitled=entitlements(facts) is not None,
+    )
+
+
+def _sources(facts: AppFacts, glue: Glue) -> tuple[str, ...]:
+    where = "AssetPack" if facts.in_asset_pack else "Resources"
+    own = (*_DECODER, glue.decoder) if facts.texts is not None else _MODULE
+    return (*_SHARED, where, glue.runtime, *own)
+
+
+def _source(name: str, facts: AppFacts, glue: Glue) -> bytes:
+    return fill(load(_TEMPLATES, name), swift_values(facts, glue)).encode()
+
+
+def _resource_folder(facts: AppFacts) -> str:
+    place = "AssetPack" if facts.in_asset_pack else f"Sources/{module_name(facts)}/Resources"
+    return f"{place}/{bundle_folder(facts)}"
+
+
+def _shipped(facts: AppFacts) -> tuple[str, ...]:
+    return (MANIFEST, *(file.path for file in facts.files))
+
+
+def _settings(facts: AppFacts, glue: Glue) -> Files:
+    module, rights = module_name(facts), entitlements(facts)
+    files: Files = {f"Config/{module}.xcconfig": xcconfig(facts, glue).encode()}
+    if rights is not None:
+        files[f"Config/{module}.entitlements"] = rights
+    if facts.in_asset_pack:
+        files["AssetPack/Manifest.json"] = asset_pack_manifest(facts)
+        files["Config/BackgroundAssets-Info.plist"] = background_assets_plist(facts)
+    return files
+
+
+def _bench(facts: AppFacts, glue: Glue) -> Files:
+    module, rights = module_name(facts), bench_entitlements(facts)
+    sources = [f"{name}.swift" for name in _BENCH]
+    project = xcode_project(
+        module,
+        sources,
+        f"../Config/{module}.xcconfig",
+        glue.minimum_os,
+        entitlements=f"{APP}.entitlements" if rights is not None else None,
+        folder=f"../{_resource_folder(facts)}" if facts.in_asset_pack else None,
+    )
+    job = json.dumps({**_JOB, "edgec_version": __version__}, indent=2) + "\n"
+    return {
+        f"Bench/{APP}.xcodeproj/project.pbxproj": project,
+        "Bench/job.json": job.encode(),
+        **({f"Bench/{APP}.entitlements": rights} if rights is not None else {}),
+        **{f"Bench/{APP}/{name}": _source(name, facts, glue) for name in sources},
+    }

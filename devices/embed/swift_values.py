@@ -1,0 +1,145 @@
+"""The placeholders of the Swift templates, filled from a bundle's facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from edgec.bundle.manifest import FileInfo, MethodInfo, TensorInfo
+from edgec.devices.embed.app_facts import AppFacts, TextFacts
+from edgec.devices.embed.glue import Glue, caller_states, executorch_branch
+from edgec.devices.embed.manifest_values import manifest_values, module_name
+from edgec.devices.embed.number_text import integer, integers, single
+from edgec.devices.embed.swift_text import boolean, optional, string
+from edgec.devices.embed.typed_predictions import predictions
+from edgec.installation import __version__
+
+_SWIFT_TYPES = {"float16": "Float16", "float32": "Float", "int32": "Int32", "int8": "Int8"}
+_COMPUTE_UNITS = {"npu": ".cpuAndNeuralEngine", "gpu": ".cpuAndGPU", "cpu": ".cpuOnly"}
+_EXECUTORCH = "https://github.com/pytorch/executorch.git"
+_TOKENIZERS = "https://github.com/huggingface/swift-transformers.git"
+TOKENIZERS_VERSION = "1.3.0"
+
+
+def bundle_folder(facts: AppFacts) -> str:
+    """The bundle's folder: all asset packs of an app share one root, while a resource lies in its package's own."""
+    return f"{module_name(facts)}.edgec" if facts.in_asset_pack else "Model.edgec"
+
+
+def swift_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
+    """Every placeholder with its Swift text."""
+    return {
+        **_manifest_values(facts, glue),
+        **_decoder_values(facts, glue),
+        **_state_values(facts),
+        **_package_values(facts, glue),
+        "predictions": predictions(facts.manifest.methods) if facts.texts is None else "",
+    }
+
+
+def _manifest_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
+    manifest = facts.manifest
+    return {
+        **manifest_values(facts, bundle_folder(facts), string),
+        "banner": f"// Made by edgec {__version__} from a bundle; run `edgec embed` again instead of editing.\n"
+        "// No Mac has compiled this source; edgec's tests compile it on Linux, over stand-ins for Apple's frameworks.",
+        "runtime_version_text": _comment(manifest.runtime.version),
+        "os_major": str(glue.minimum_os[0]),
+        "os_minor": str(glue.minimum_os[1]),
+        "asset_pack": optional(f"{module_name(facts)}-model" if facts.in_asset_pack else None),
+        "files": "\n".join(map(_file, facts.files)),
+        "methods": "\n".join(map(_method, manifest.methods)),
+        "compute_units": _COMPUTE_UNITS.get(facts.target.unit, ".all"),
+    }
+
+
+def _file(file: FileInfo) -> str:
+    path, size = string(file.path), integer(file.path, file.bytes)
+    return f"        BundleFile(path: {path}, bytes: {size}, sha256: {string(file.sha256)}),"
+
+
+def _comment(text: str) -> str:
+    """Text that stays inside a line comment."""
+    return "".join(character for character in text if character.isascii() and character.isprintable())
+
+
+def _method(method: MethodInfo) -> str:
+    inputs, outputs = ("\n".join(map(_tensor, tensors)) for tensors in (method.inputs, method.outputs))
+    return (
+        f"        MethodFacts(\n            name: {string(method.name)},\n"
+        f"            inputs: [\n{inputs}\n            ],\n            outputs: [\n{outputs}\n            ]),"
+    )
+
+
+def _tensor(tensor: TensorInfo) -> str:
+    shape = integers(tensor.name, (size if isinstance(size, int) else -1 for size in tensor.shape))
+    name, dtype = string(tensor.name), string(tensor.dtype)
+    return f"                TensorFacts(name: {name}, dtype: {dtype}, shape: [{shape}]),"
+
+
+def _decoder_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
+    manifest, texts = facts.manifest, facts.texts or TextFacts((), 1.0, None, None, False)
+    limits = manifest.limits
+    context = limits.context if limits else 0
+    slots = [state.slots for state in manifest.states if state.layout == "full"] if glue.static else []
+    return {
+        "context": integer("context", context),
+        "prefill_chunk": integer("prefill_chunk", _chunk(facts, glue)),
+        "vocabulary": integer("vocabulary", facts.vocabulary if limits else 0),
+        "stop_tokens": integers("eos_token_id", texts.stop_tokens),
+        "repetition_penalty": single("repetition_penalty", texts.repetition_penalty),
+        "system_prompt": optional(texts.system_prompt),
+        "system_prompt_is_chat": boolean(texts.system_prompt_form == "chat"),
+        "has_chat_template": boolean(texts.chat_template),
+        "slots": integer("slots", min(slots, default=context)),
+        "can_rewind": boolean(all(state.layout == "full" for state in manifest.states)),
+        "methods_share_state": boolean(glue.methods_share_state),
+    }
+
+
+def _chunk(facts: AppFacts, glue: Glue) -> int:
+    """Tokens that one call takes: of a static decoder the width of its prefill."""
+    limits = facts.manifest.limits
+    if limits is None:
+        return 0
+    if not glue.static:
+        return limits.prefill_chunk
+    prefill = next(method for method in facts.manifest.methods if method.name == "prefill")
+    return next(int(tensor.shape[-1]) for tensor in prefill.inputs if tensor.name == "tokens")
+
+
+def _state_values(facts: AppFacts) -> Mapping[str, str]:
+    """Core AI lends each state from a property of its own."""
+    held = caller_states(facts.manifest)
+    inside = [state for state in facts.manifest.states if state.name not in held]
+    states = [(f"state{index}", state) for index, state in enumerate(inside)]
+    types = {state.dtype for _, state in states}
+    views = [f"        views.insert(&{name}, for: {string(state.name)})" for name, state in states]
+    return {
+        "state_properties": "\n".join(f"    var {name}: NDArray" for name, _ in states),
+        "state_initialisers": "\n".join(
+            f"        {name} = try Self.zeros(descriptor, {string(state.name)})" for name, state in states
+        ),
+        "state_views": "\n".join(
+            [f"        {'var' if states else 'let'} views = InferenceFunction.MutableViews()", *views]
+        ),
+        "state_type": _SWIFT_TYPES.get(next(iter(sorted(types)), "float16"), "Float16"),
+    }
+
+
+def _package_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
+    major, minor = glue.minimum_os
+    packages, products = [], []
+    if glue.products:
+        branch = string(executorch_branch(facts.manifest.runtime.version))
+        packages.append(f'        .package(url: "{_EXECUTORCH}", branch: {branch}),')
+        products += [f'                .product(name: "{name}", package: "executorch"),' for name in glue.products]
+    if facts.texts is not None:
+        packages.append(f'        .package(url: "{_TOKENIZERS}", from: "{TOKENIZERS_VERSION}"),')
+        products.append('                .product(name: "Transformers", package: "swift-transformers"),')
+    resources = f',\n            resources: [.copy("Resources/{bundle_folder(facts)}")]'
+    return {
+        "platforms": f'.iOS("{major}.{minor}")',
+        "dependencies": "\n".join(packages),
+        "products": "\n".join(products),
+        "resources": "" if facts.in_asset_pack else resources,
+    }

@@ -1,0 +1,176 @@
+"""Regular expressions of tokenizer.json (Oniguruma's, in Ruby's syntax) as expressions over classes of characters.
+
+What matches one character becomes an `Atom`; what is left is structure that every engine understands alike:
+alternatives, groups, looking ahead and behind, repetition. Anything else is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgec.devices.embed.character_classes import Atom, Partition
+
+Part = str | Atom
+Parts = tuple[Part, ...]
+_GROUPS = ("(?:", "(?=", "(?!", "(?<=", "(?<!")
+_ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "a": "\a", "e": "\x1b"}
+_SHORTHAND = re.compile(r"\\(?:[sSdDwWhH]|[pP]\{\^?[A-Za-z_ ]+\})")
+_CODE_POINT = re.compile(r"\\(?:x\{([0-9A-Fa-f]{1,6})\}|u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2}))")
+_REPEATED = re.compile(r"\{(\d+)?(,)?(\d+)?\}")
+# Pairs of letters that are one character in another case ("st" is U+FB06), which no class of single ones can say.
+_LIGATURES = {"ff", "fi", "fl", "ss", "st"}
+
+
+class UnknownPattern(Exception):
+    """A pattern holds something that the app's patterns do not know."""
+
+
+def render(parts: Parts, partition: Partition) -> str:
+    """The expression over symbols."""
+    return "".join(part if isinstance(part, str) else partition.expression(part) for part in parts)
+
+
+def atoms(parts: Parts) -> list[Atom]:
+    """The sets of characters in a pattern, in order."""
+    return [part for part in parts if isinstance(part, Atom)]
+
+
+def translated(pattern: str) -> Parts:
+    """A pattern in structure and atoms.
+
+    Raises:
+        UnknownPattern: something in it is not known here.
+    """
+    reader = _Reader(pattern)
+    found = reader.alternatives(folded=False)
+    if reader.rest:
+        raise UnknownPattern(f"{reader.rest[:20]!r}")
+    return found
+
+
+@dataclass
+class _Reader:
+    """Reads a pattern from the left."""
+
+    rest: str
+
+    def take(self, text: str) -> bool:
+        """Whether the rest begins with the text, which is then behind us."""
+        found = self.rest.startswith(text)
+        if found:
+            self.rest = self.rest[len(text) :]
+        return found
+
+    def alternatives(self, folded: bool) -> Parts:
+        parts: list[Part] = [*self.sequence(folded)]
+        while self.take("|"):
+            parts += ["|", *self.sequence(folded)]
+        return tuple(parts)
+
+    def sequence(self, folded: bool) -> Parts:
+        parts: list[Part] = []
+        while self.rest and self.rest[0] not in "|)":
+            parts += self.quantified(self.item(folded))
+        if folded:
+            _check_ligatures(parts)
+        return tuple(parts)
+
+    def item(self, folded: bool) -> Parts:
+        """One thing that a quantifier may follow."""
+        if self.rest[0] == "(":
+            return self.group(folded)
+        if self.rest[0] == "[":
+            return (_set(self.bracket(), folded),)
+        if self.take("^"):
+            return ("(?:\\A|(?<=", Atom("character", "\n"), ")(?!\\z))")
+        if self.take("$"):
+            return ("(?:\\z|(?=", Atom("character", "\n"), "))")
+        if self.take("."):
+            return (_one(Atom("regex", "."), folded),)
+        return (self.escaped(folded) if self.rest[0] == "\\" else self.literal(folded),)
+
+    def group(self, folded: bool) -> Parts:
+        opening = next((each for each in _GROUPS if self.take(each)), None)
+        if opening is None and self.take("(?i:"):
+            opening, folded = "(?:", True
+        if opening is None and not self.rest.startswith("(?") and self.take("("):
+            opening = "(?:"
+        inside = self.alternatives(folded) if opening is not None else ()
+        if opening is None or not self.take(")"):
+            raise UnknownPattern(f"the group {self.rest[:20]!r}")
+        return (opening, *inside, ")")
+
+    def bracket(self) -> str:
+        """A set in brackets, as it is written."""
+        found = re.match(r"\[\^?(?:\[:\^?\w+:\]|\\[pPx]\{[^}]*\}|\\.|[^\]\\\[&]|&(?!&))+\]", self.rest, re.DOTALL)
+        if found is None:
+            raise UnknownPattern(f"the set {self.rest[:20]!r}")
+        self.take(found[0])
+        return found[0]
+
+    def escaped(self, folded: bool) -> Atom:
+        if shorthand := _SHORTHAND.match(self.rest):
+            self.take(shorthand[0])
+            return _one(Atom("regex", shorthand[0]), folded)
+        if point := _CODE_POINT.match(self.rest):
+            self.take(point[0])
+            return _character(chr(int(point[1] or point[2] or point[3], 16)), folded)
+        character = self.rest[1:2]
+        if character in _ESCAPED or (character and not character.isalnum()):
+            self.take(self.rest[:2])
+            return _character(_ESCAPED.get(character, character), folded)
+        raise UnknownPattern(f"{self.rest[:2]!r}")
+
+    def literal(self, folded: bool) -> Atom:
+        character = self.rest[0]
+        if character in "*+?{":
+            raise UnknownPattern(f"the repetition {self.rest[:20]!r}")
+        self.take(character)
+        return _character(character, folded)
+
+    def quantified(self, item: Parts) -> Parts:
+        """An item with what says how often; Ruby's ``{n,m}+`` repeats the repetition, and is not possessive."""
+        repeated = _REPEATED.match(self.rest)
+        if repeated is None:
+            sign = next((each for each in "?*+" if self.take(each)), "")
+            follows = next((each for each in "?+" if self.take(each)), "") if sign else ""
+            return (*item, sign + follows) if sign else item
+        self.take(repeated[0])
+        low, comma, high = repeated.groups()
+        if not (low or high) or self.rest.startswith("?") or self.rest.startswith("*"):
+            raise UnknownPattern(f"the repetition {repeated[0]}")
+        if self.take("+"):
+            if low != "1":
+                raise UnknownPattern(f"the repetition {repeated[0]}+")
+            return (*item, "+")
+        return (*item, f"{{{low or 0}{comma or ''}{high or ''}}}")
+
+
+def _character(character: str, folded: bool) -> Atom:
+    if folded and character.isascii() and character.isalpha():
+        return Atom("folded", character.lower())
+    if folded and not character.isascii():
+        raise UnknownPattern(f"{character!r} in any case")
+    return Atom("character", character)
+
+
+def _one(atom: Atom, folded: bool) -> Atom:
+    if folded:
+        raise UnknownPattern(f"{atom.text!r} in any case")
+    return atom
+
+
+def _set(written: str, folded: bool) -> Atom:
+    """A set; in any case only where it lists plain letters, since others can mean several characters."""
+    if folded and not re.fullmatch(r"\[[A-Za-z]+\]", written):
+        raise UnknownPattern(f"{written!r} in any case")
+    return Atom("regex", f"(?i:{written})" if folded else written)
+
+
+def _check_ligatures(parts: Sequence[Part]) -> None:
+    letters = "".join(part.text if isinstance(part, Atom) and part.kind == "folded" else " " for part in parts)
+    pair = next((pair for pair in _LIGATURES if pair in letters), None)
+    if pair is not None:
+        raise UnknownPattern(f"{pair!r} in any case")

@@ -1,0 +1,195 @@
+"""The parts of a tokenizer.json as expressions of the Kotlin that does the same; what is not known is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgec.devices.embed.character_classes import Atom, character_map
+from edgec.devices.embed.kotlin_text import boolean, string
+from edgec.devices.embed.text_pattern import Parts, UnknownPattern, translated
+
+Json = Mapping[str, Any]
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+_FORMS = ("NFC", "NFD", "NFKC", "NFKD")
+# They look at one character at a time, whatever stands beside it.
+_MAPS = ("Lowercase", "Nmt")
+# As the library's BertNormalizer lists them.
+_CHINESE = (
+    r"[一-\x{9FFF}㐀-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}\x{2B740}-\x{2B81F}\x{2B920}-\x{2CEAF}"
+    r"\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}]"
+)
+_BEHAVIOURS = {
+    "Removed": "REMOVED",
+    "Isolated": "ISOLATED",
+    "MergedWithPrevious": "MERGED_WITH_PREVIOUS",
+    "MergedWithNext": "MERGED_WITH_NEXT",
+    "Contiguous": "CONTIGUOUS",
+}
+
+
+class UnknownPart(Exception):
+    """A part of tokenizer.json that the app's tokenizer does not know."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One Kotlin expression; ``{pattern}`` and ``{map}`` in it stand for what follows."""
+
+    kotlin: str
+    pattern: Parts | None = None
+    map: str | None = None
+
+
+def flat(part: Json | None, field: str) -> Iterator[Json]:
+    """A part, or those of a ``Sequence`` of them, in order."""
+    if part is not None and part["type"] == "Sequence":
+        for each in part[field]:
+            yield from flat(each, field)
+    elif part is not None:
+        yield part
+
+
+def normalizer(part: Json) -> list[Step]:
+    """The steps of one normalizer."""
+    kind = part["type"]
+    if kind in _FORMS:
+        return [Step(f"UnicodeForm(Form.{kind})")]
+    if kind in _MAPS:
+        return [_mapped(kind)]
+    made = _NORMALIZERS.get(kind)
+    if made is None:
+        raise UnknownPart(f"the normalizer {kind}")
+    return made(part)
+
+
+def splitter(part: Json) -> list[Step]:
+    """The steps of one pre-tokenizer."""
+    made = _SPLITTERS.get(part["type"])
+    if made is None:
+        raise UnknownPart(f"the pre-tokenizer {part['type']}")
+    return made(part)
+
+
+def decoder(part: Json) -> list[Step]:
+    """The steps of one decoder."""
+    made = _DECODERS.get(part["type"])
+    if made is None:
+        raise UnknownPart(f"the decoder {part['type']}")
+    return made(part)
+
+
+def _mapped(kind: str) -> Step:
+    from tokenizers import normalizers
+
+    return Step("CharacterMap({map})", map=character_map(getattr(normalizers, kind)().normalize_str))
+
+
+def _dropped(kind: str) -> Step:
+    return Step('ReplacePattern({pattern}, "")', (Atom(kind),))
+
+
+def _bert_normalizer(part: Json) -> list[Step]:
+    steps = []
+    if part["clean_text"]:
+        steps += [_dropped("unclean"), Step('ReplacePattern({pattern}, " ")', (Atom("space"),))]
+    if part["handle_chinese_chars"]:
+        steps.append(Step("SpacesAround({pattern})", _pattern(_CHINESE)))
+    if part["lowercase"] if part["strip_accents"] is None else part["strip_accents"]:
+        steps += [Step("UnicodeForm(Form.NFD)"), _dropped("nonspacing")]
+    return [*steps, _mapped("Lowercase")] if part["lowercase"] else steps
+
+
+def _replace(part: Json) -> list[Step]:
+    new = string(part["content"])
+    if "String" in part["pattern"]:
+        return [Step(f"ReplaceText({string(part['pattern']['String'])}, {new})")]
+    return [Step(f"ReplacePattern({{pattern}}, {new})", _pattern(part["pattern"]["Regex"]))]
+
+
+def _strip(part: Json) -> list[Step]:
+    return [Step(f"StripSpaces(Sides({boolean(part['strip_left'])}, {boolean(part['strip_right'])}))")]
+
+
+_NORMALIZERS: Mapping[str, Callable[[Json], list[Step]]] = {
+    "BertNormalizer": _bert_normalizer,
+    "StripAccents": lambda _: [_dropped("accent")],
+    "Replace": _replace,
+    "Prepend": lambda part: [Step(f"Prepend({string(part['prepend'])})")],
+    "Strip": _strip,
+    "ByteLevel": lambda _: [Step("BytesAsCharacters()")],
+}
+
+
+def _split(pattern: Parts, behaviour: str = "Isolated", inverted: bool = False) -> Step:
+    if behaviour not in _BEHAVIOURS:
+        raise UnknownPart(f"the behaviour {behaviour}")
+    return Step(f"Split({{pattern}}, Matches.{_BEHAVIOURS[behaviour]}, {boolean(inverted)})", pattern)
+
+
+def _pattern(written: str) -> Parts:
+    try:
+        return translated(written)
+    except UnknownPattern as error:
+        raise UnknownPart(f"{error} in the regular expression {written[:80]!r}") from error
+
+
+def _written(pattern: Json) -> Parts:
+    """The pattern of a Split: a text, or a regular expression."""
+    if "String" in pattern:
+        return tuple(Atom("character", character) for character in pattern["String"])
+    return _pattern(pattern["Regex"])
+
+
+def _byte_level(part: Json) -> list[Step]:
+    leading = [Step("LeadingSpace()")] if part["add_prefix_space"] else []
+    words = [_split(_pattern(GPT2))] if part["use_regex"] else []
+    return [*leading, *words, Step("OnEachPart(BytesAsCharacters())")]
+
+
+def _metaspace(part: Json) -> list[Step]:
+    scheme, splits = part["prepend_scheme"].upper(), boolean(part["split"])
+    return [Step(f"Metaspace({string(part['replacement'])}, Metaspace.Prepended.{scheme}, {splits})")]
+
+
+def _digits(part: Json) -> list[Step]:
+    return [_split((Atom("numeric"),), "Isolated" if part["individual_digits"] else "Contiguous")]
+
+
+_SPACES, _PUNCTUATION = (Atom("space"),), (Atom("punctuation"),)
+_SPLITTERS: Mapping[str, Callable[[Json], list[Step]]] = {
+    "ByteLevel": _byte_level,
+    "Metaspace": _metaspace,
+    "Digits": _digits,
+    "Split": lambda part: [_split(_written(part["pattern"]), part["behavior"], part["invert"])],
+    "Punctuation": lambda part: [_split(_PUNCTUATION, part["behavior"])],
+    "WhitespaceSplit": lambda _: [_split(_SPACES, "Removed")],
+    "BertPreTokenizer": lambda _: [_split(_SPACES, "Removed"), _split(_PUNCTUATION)],
+    "CharDelimiterSplit": lambda part: [_split((Atom("character", part["delimiter"]),), "Removed")],
+}
+
+
+def _in_tokens(steps: Sequence[Step]) -> list[Step]:
+    return [Step(f"InEachToken({each.kotlin})", each.pattern) for each in steps]
+
+
+def _metaspace_decoder(part: Json) -> list[Step]:
+    space, drops = string(part["replacement"]), boolean(part["prepend_scheme"] != "never")
+    return [Step(f"MetaspaceAsSpace({space}.single(), {drops})")]
+
+
+def _strip_decoder(part: Json) -> list[Step]:
+    return [Step(f"StripCharacter({string(part['content'])}.single(), {int(part['start'])}, {int(part['stop'])})")]
+
+
+_DECODERS: Mapping[str, Callable[[Json], list[Step]]] = {
+    "ByteLevel": lambda _: [Step("CharactersAsBytes()")],
+    "ByteFallback": lambda _: [Step("ByteFallback()")],
+    "Fuse": lambda _: [Step("Fuse()")],
+    "Replace": lambda part: _in_tokens(_replace(part)),
+    "Strip": _strip_decoder,
+    "Metaspace": _metaspace_decoder,
+    "WordPiece": lambda part: [Step(f"WordPieces({string(part['prefix'])}, {boolean(part['cleanup'])})")],
+    "BPEDecoder": lambda part: [Step(f"WordEnds({string(part['suffix'])})")],
+}

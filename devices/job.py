@@ -1,0 +1,56 @@
+"""What a device is asked to measure, as plain data that any transport can carry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from edgec.bundle.folder import Bundle
+
+
+@dataclass(frozen=True)
+class Job:
+    """One job.
+
+    Attributes:
+        kind: load, memory, speed, profile or sustained; app: all of them, by an app on the device.
+        state: of the page cache before a load: cold or warm.
+        seconds: how long a sustained run takes.
+        cool_down_s: pause before each generation.
+        cores: the CPU cores that may be used, like ``4-7``; None: all.
+    """
+
+    kind: str
+    bundle: str
+    prompt_tokens: int
+    new_tokens: int
+    threads: int | None = None
+    state: str = "warm"
+    warmups: int = 0
+    repetitions: int = 1
+    seconds: float = 0.0
+    cool_down_s: float = 0.0
+    cores: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The job as plain data."""
+        return asdict(self)
+
+
+def bench_prompt(count: int, vocab_size: int) -> list[int]:
+    """Seeded random token ids: the speed of a dense model does not depend on them."""
+    return np.random.default_rng(0).integers(0, vocab_size, count).tolist()
+
+
+def vocab_size(bundle: Bundle) -> int:
+    """Logits per position."""
+    return int(bundle.manifest.methods[0].outputs[0].shape[-1])
+
+
+def job_from_json(fields: Mapping[str, Any]) -> Job:
+    """A job that came over a transport."""
+    return Job(**fields)

@@ -1,0 +1,1 @@
+"""Size, memory and speed, estimated before a phone is attached."""

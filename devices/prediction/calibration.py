@@ -1,0 +1,132 @@
+"""Published on-device speeds, the material the roofline is calibrated on (``speeds.csv``, ``decoders.csv``)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from edgec.devices.prediction.workload import Workload, fastest_four_hz
+from edgec.devices.targets import chips
+
+_HERE = Path(__file__).parent
+
+USUAL_ATTENTION_COST = 3.0
+"""How many times as long an operation of attention takes as one of a matrix; between the two below."""
+
+_ATTENTION_COST = {"mlx": 1.0, "ggml-opencl": 8.0}
+"""By kernels, from what one model loses on longer prompts: Qwen3-4B with MLX on an M4 Max from 2,704 to 10,776 tokens,
+with OpenCL without flash attention on an Adreno X2-90 from 512 to 2,048."""
+
+_CACHE_VALUE_BYTES = {"qnn": 1, "executorch": 4, "mediapipe": 4}
+"""Of a cached key or value by runtime; two elsewhere."""
+
+_STATIC = ("qnn",)
+"""Runtimes whose graphs have static shapes: each call goes over the whole cache."""
+
+_SKIPS_READERS = ("litert",)
+"""Runtimes that leave the layers behind the last cache out of a prompt's tokens (Gemma 3n and 4)."""
+
+_CALL_TOKENS = {"qnn": 128}
+_USUAL_CALL_TOKENS = 512
+_USUAL_PROMPT, _USUAL_CONTEXT = 256, 192
+"""Tokens of a prompt and of a cache where the source states none."""
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One published measurement.
+
+    Attributes:
+        row: its number in the compilation, stable.
+        prompt_tokens: as published, or None.
+        prefill_tokens_per_s: None where not published or not to be trusted; likewise decode.
+    """
+
+    row: str
+    workload: Workload
+    prompt_tokens: float | None
+    prefill_tokens_per_s: float | None
+    decode_tokens_per_s: float | None
+    source: str
+
+
+@cache
+def observations() -> tuple[Observation, ...]:
+    """All rows of ``speeds.csv``."""
+    with (_HERE / "speeds.csv").open(newline="") as stream:
+        return tuple(_observation(row) for row in csv.DictReader(stream))
+
+
+@cache
+def decoders() -> Mapping[str, Mapping[str, str]]:
+    """Decoder -> its shape, as written in ``decoders.csv``."""
+    with (_HERE / "decoders.csv").open(newline="") as stream:
+        return {row["decoder"]: row for row in csv.DictReader(stream)}
+
+
+def _observation(row: Mapping[str, str]) -> Observation:
+    return Observation(
+        row=row["row"],
+        workload=_workload(row),
+        prompt_tokens=_number(row["prompt_tokens"]),
+        prefill_tokens_per_s=_number(row["prefill_tokens_per_s"]),
+        decode_tokens_per_s=_number(row["decode_tokens_per_s"]),
+        source=row["source"],
+    )
+
+
+def _workload(row: Mapping[str, str]) -> Workload:
+    chip, shape = chips()[row["chip"]], decoders()[row["decoder"]]
+    prompt = _number(row["prompt_tokens"]) or _USUAL_PROMPT
+    return Workload(
+        unit=row["unit"],
+        runtime=row["runtime"],
+        kernels=row["kernels"],
+        vendor=chip["vendor"],
+        family=chip["family"],
+        chip=row["chip"],
+        npu=chip.get("hexagon", chip["family"]),
+        device=row["device"],
+        driver=row["chip"] if row["unit"] in chip.get("driver_limited", ()) else "",
+        laptop=chip["kind"] == "laptop",
+        model=row["decoder"],
+        layers=int(shape["layers"]),
+        parameters=float(row["parameters"]),
+        prompt_parameters=float(shape["prompt_parameters" if _skips(row) else "matrix_parameters"]),
+        weight_bytes=float(row["weight_bytes"]),
+        cache_bytes=_cache_bytes(row, shape),
+        attention_operations=_attention_operations(row, shape, prompt),
+        tokens_at_once=min(prompt, _CALL_TOKENS.get(row["runtime"], _USUAL_CALL_TOKENS)),
+        bandwidth_bytes_per_s=float(row["bandwidth_bytes_per_s"]),
+        core_hz=fastest_four_hz(chip.get("core_clocks_hz")),
+        int8_matmul="i8mm" in chip.get("instruction_set", ()),
+        gpu_cores=_number(row["gpu_cores"]),
+        gpu_matrix_units=chip.get("gpu_matrix_units", False),
+    )
+
+
+def _skips(row: Mapping[str, str]) -> bool:
+    return row["runtime"] in _SKIPS_READERS
+
+
+def _context(row: Mapping[str, str]) -> float:
+    return _number(row["context_tokens"]) or _USUAL_CONTEXT
+
+
+def _cache_bytes(row: Mapping[str, str], shape: Mapping[str, str]) -> float:
+    values = 2 * int(shape["attention_layers"]) * int(shape["kv_width"]) * _context(row)
+    return values * _CACHE_VALUE_BYTES.get(row["runtime"], 2)
+
+
+def _attention_operations(row: Mapping[str, str], shape: Mapping[str, str], prompt: float) -> float:
+    """Of one token: scores and values against every attended one, half of the prompt on average."""
+    attended = _context(row) if row["runtime"] in _STATIC else prompt / 2
+    cost = _ATTENTION_COST.get(row["kernels"], USUAL_ATTENTION_COST)
+    return 4 * int(shape["attention_layers"]) * int(shape["attention_width"]) * attended * cost
+
+
+def _number(text: str) -> float | None:
+    return float(text) if text else None

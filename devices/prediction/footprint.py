@@ -1,0 +1,198 @@
+"""Bytes a model takes before it exists: artifact, KV cache, peak memory. Arithmetic on shapes, nothing measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from edgec.devices.prediction.estimate import Range
+from edgec.devices.prediction.parameters import Kind, Parameter
+from edgec.ir.spec import LayerSpec, ModelSpec
+from edgec.ir.weight_scheme import DYNAMIC_INT8_KERNELS, WeightScheme, fit, fit_tables, stored_bytes
+
+SIZE_TOLERANCE = 1.05
+"""An export that exceeds the sum of its bits by more is refused, so this bounds the artifact from above."""
+
+_COPIES_EMBEDDING = (("pte", "vulkan"),)
+"""Formats and backends that store a tied embedding twice: a table to look up, and a matrix packed for the kernels."""
+
+_SHARES_EQUAL_BITS = (("pte", "xnnpack"),)
+"""Those that look up in the matrix where both have the same bits, and store a table beside it where they do not."""
+
+_PACKS_WEIGHTS = ("xnnpack",)
+"""Backends that repack matrices at load, beside the file that holds them."""
+
+_KERNELS = {"xnnpack": DYNAMIC_INT8_KERNELS}
+"""What a backend's kernels read; backends without an entry store what is asked."""
+
+
+@dataclass(frozen=True)
+class Widths:
+    """How many bits each kind of number gets.
+
+    Attributes:
+        weight_bits: of linear layers; 16 and 32 are floats.
+        group_size: weights that share a scale along a row; 0 for one scale per row.
+        embedding_bits: of embedding tables.
+        lm_head_bits: of the vocabulary matrix.
+        kv_bits: of cached keys and values: 4, 8, 16 or 32.
+        kv_boundary: first layers with keys and values of their own: a count, or a share; None: all.
+        tables: how linear layers are held where they are look-up tables of ``weight_bits``; None for integers.
+    """
+
+    weight_bits: int = 4
+    group_size: int = 32
+    embedding_bits: int = 8
+    lm_head_bits: int = 8
+    kv_bits: int = 32
+    kv_boundary: float | int | str | None = None
+    tables: WeightScheme | None = None
+
+    def __str__(self) -> str:
+        share = f" group {self.group_size}" if self.group_size else " per channel"
+        weights = f"weights {self.weight_bits}-bit" + share * (self.weight_bits < 16)
+        weights = f"weights {self.tables}" if self.tables_of(Kind.LINEAR) else weights
+        rest = f"vocabulary matrix {self.lm_head_bits}-bit, embedding {self.embedding_bits}-bit, KV {self.kv_bits}-bit"
+        rest += "" if self.kv_boundary is None else f", KV shared behind {self.kv_boundary} of the layers"
+        return f"{weights}, {rest}"
+
+    def bits_of(self, kind: Kind) -> int:
+        """Bits of one weight of that kind; norms and biases stay in float."""
+        bits = {Kind.LINEAR: self.weight_bits, Kind.VOCABULARY: self.lm_head_bits, Kind.EMBEDDING: self.embedding_bits}
+        return bits.get(kind, 32)
+
+    def tables_of(self, kind: Kind) -> WeightScheme | None:
+        """The look-up tables of weights of that kind; None for integers, or where other bits were asked since."""
+        told = self.tables is not None and self.tables.bits == self.weight_bits
+        return self.tables if told and kind is Kind.LINEAR else None
+
+
+@dataclass(frozen=True)
+class Part:
+    """One contributor to size or memory."""
+
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """All of a model's bytes on one target.
+
+    Attributes:
+        parts: weights by kind, KV cache and activations, the biggest first.
+        read_bytes: weights that one decoded token reads.
+        size_bytes: the artifact; bounds, not quantiles.
+        kv_bytes: the KV cache at full context.
+        peak_bytes: low: everything once; high: also the packed copy of the matrices and whole attention scores.
+    """
+
+    parts: tuple[Part, ...]
+    read_bytes: int
+    size_bytes: Range
+    kv_bytes: int
+    peak_bytes: Range
+
+
+def footprint(
+    listed: Iterable[Parameter],
+    spec: ModelSpec,
+    widths: Widths,
+    *,
+    format: str,
+    backend: str,
+    context: int,
+    prefill_chunk: int,
+) -> Footprint:
+    """The bytes of a decoder with these parameters and layers; ``format`` and ``backend`` are the target's.
+
+    The cache holds ``context`` tokens, and one prefill call takes ``prefill_chunk`` of them.
+    """
+    listed = tuple(listed)
+    weights = _weight_parts(listed, widths, format, backend)
+    size = sum(part.bytes for part in weights)
+    cache = kv_bytes(spec, widths.kv_bits, context, prefill_chunk)
+    activations = _activation_bytes(listed, prefill_chunk)
+    packed = sum(p.bytes for p in weights if p.name in (Kind.LINEAR, Kind.VOCABULARY)) * (backend in _PACKS_WEIGHTS)
+    scores = max(layer.heads for layer in spec.layers) * prefill_chunk * context * 4
+    low, high = size + cache + activations, size + packed + cache + activations + scores
+    parts = (
+        *weights,
+        Part("KV cache", cache),
+        Part("activations", activations),
+        Part("packed copy of matrices", packed),
+    )
+    return Footprint(
+        parts=tuple(sorted((part for part in parts if part.bytes), key=lambda part: -part.bytes)),
+        read_bytes=read_bytes(listed, widths, backend),
+        size_bytes=Range(size, size, size * SIZE_TOLERANCE, None),
+        kv_bytes=cache,
+        peak_bytes=Range(low, (low + high) / 2, high, None),
+    )
+
+
+def kv_bytes(spec: ModelSpec, bits: int, tokens: int, prefill_chunk: int = 1) -> int:
+    """Bytes of cached keys and values for a number of tokens.
+
+    Layers with a window hold at most window - 1 + chunk slots; layers that read a donor's cache hold none. Integers add
+    a float16 scale and offset per token and head, of 4 bits per 32 values.
+    """
+    return sum(_layer_kv_bytes(layer, bits, tokens, prefill_chunk) for layer in spec.layers if layer.kv_donor is None)
+
+
+def _layer_kv_bytes(layer: LayerSpec, bits: int, tokens: int, prefill_chunk: int) -> int:
+    slots = min(tokens, layer.window - 1 + prefill_chunk) if layer.window else tokens
+    grids = {8: 1, 4: max(1, layer.head_dim // 32)}.get(bits, 0)
+    per_head = layer.head_dim * bits // 8 + 4 * grids
+    return 2 * slots * layer.kv_heads * per_head
+
+
+def read_bytes(listed: Iterable[Parameter], widths: Widths, backend: str) -> int:
+    """Bytes of weights one decoded token reads: of embeddings a row, of experts the chosen ones."""
+    return round(sum(parameter_bytes(p, widths, backend) * p.active for p in listed))
+
+
+def parameter_bytes(parameter: Parameter, widths: Widths, backend: str) -> int:
+    """Bytes of one tensor as stored: tables and indices, integers and scales, or floats."""
+    tables = widths.tables_of(parameter.kind)
+    if tables is not None and len(parameter.shape) == 2:
+        rows, width = parameter.shape
+        return stored_bytes((rows, width), fit_tables(tables, rows)[0])
+    return weight_bytes(parameter, widths.bits_of(parameter.kind), widths.group_size, backend)
+
+
+def weight_bytes(parameter: Parameter, bits: int, group_size: int, backend: str) -> int:
+    """Bytes of one tensor as stored: integers and scales, or floats."""
+    if bits >= 16 or len(parameter.shape) < 2:
+        return parameter.count * bits // 8
+    grouped = group_size if parameter.kind is Kind.LINEAR else 0
+    asked = WeightScheme(bits, grouped, scale_bits=16 if grouped else 32)
+    width = parameter.shape[-1]
+    kernels = None if parameter.kind is Kind.EMBEDDING else _KERNELS.get(backend)
+    used = fit(asked, width, kernels)[0] if kernels else asked
+    return stored_bytes((parameter.count // width, width), used) if used else parameter.count * 4
+
+
+def _weight_parts(listed: tuple[Parameter, ...], widths: Widths, format: str, backend: str) -> list[Part]:
+    sizes = dict.fromkeys(Kind, 0)
+    for parameter in listed:
+        sizes[parameter.kind] += parameter_bytes(parameter, widths, backend)
+        if parameter.tied and _copied(widths, (format, backend)):
+            table = Parameter(parameter.name, parameter.shape, Kind.EMBEDDING)
+            sizes[Kind.EMBEDDING] += weight_bytes(table, widths.embedding_bits, 0, backend)
+    return [Part(str(kind), size) for kind, size in sizes.items()]
+
+
+def _copied(widths: Widths, stored_as: tuple[str, str]) -> bool:
+    """Whether a tied embedding is stored twice."""
+    return stored_as in _COPIES_EMBEDDING or (
+        stored_as in _SHARES_EQUAL_BITS and widths.embedding_bits != widths.lm_head_bits
+    )
+
+
+def _activation_bytes(listed: tuple[Parameter, ...], prefill_chunk: int) -> int:
+    """Input and output of the widest layer for one chunk, and one row of logits, in float32."""
+    matrices = [p.shape for p in listed if p.kind is Kind.LINEAR]
+    widest = max((shape[-1] + shape[-2] for shape in matrices), default=0)
+    logits = max((p.shape[0] for p in listed if p.kind is Kind.VOCABULARY), default=0)
+    return 4 * (prefill_chunk * widest + logits)

@@ -1,0 +1,165 @@
+"""What a model will need and how fast it will be on a phone, before either is at hand.
+
+Size, KV cache and memory are arithmetic on the config's shapes. Speeds come from a roofline calibrated on published
+measurements (docs/plan.md says how well it does on phones it has not seen). Everything is an estimate and says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from edgec.devices.prediction.estimate import Range
+from edgec.devices.prediction.footprint import Footprint, Widths, footprint
+from edgec.devices.prediction.memory_fit import WORTH_SHRINKING, Proposal, Verdict, judge, smaller
+from edgec.devices.prediction.parameters import DecoderShape, Parameter, macs_per_token
+from edgec.devices.prediction.shared_layers import without_shared
+from edgec.devices.prediction.speed_forecast import Speeds, Task, forecast
+from edgec.devices.targets import Target
+from edgec.errors import InputError
+from edgec.ir.kv_donors import shared_spec
+from edgec.ir.spec import ModelSpec
+
+PREFILL_CHUNK = 128
+_DEFAULT_CONTEXT = 4096
+_PROMPT_TOKENS = 512
+_NOT_INCLUDED = "memory of the app itself and of the runtime's code is not included"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The forecast for one model on one target; every Range is estimated.
+
+    Attributes:
+        context: tokens the KV cache holds.
+        prompt_tokens: the prompt that TTFT and decoding speed are given for.
+        parameters: of the language model, tied ones once.
+        macs_per_token: multiply-accumulates with weights; attention over the context is not in it.
+        footprint: bytes of artifact, KV cache and peak memory.
+        verdict: against the app limit without an entitlement; ``verdict_entitled`` with it.
+        speeds: prefill, decode and TTFT, each None where unavailable.
+        smaller: a recipe that fits, or fits better, where this one does not fit; else None.
+    """
+
+    target: Target
+    widths: Widths
+    context: int
+    prompt_tokens: int
+    parameters: int
+    macs_per_token: int
+    footprint: Footprint
+    verdict: Verdict
+    verdict_entitled: Verdict
+    speeds: Speeds
+    smaller: Proposal | None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the estimates rest on, and why one is unavailable."""
+        return (_NOT_INCLUDED, *self.speeds.notes)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data; unknown figures are null."""
+        return asdict(self) | {"notes": self.notes}
+
+
+def plan(
+    decoder: DecoderShape,
+    target: Target,
+    widths: Widths | None = None,
+    *,
+    context: int | None = None,
+    prompt_tokens: int | None = None,
+) -> Plan:
+    """Forecast a decoder on a target.
+
+    Args:
+        decoder: its layers and parameters.
+        target: the phone, unit and format.
+        widths: bits of every kind of number; None for :func:`default_widths`.
+        context: tokens the KV cache holds; None for the model's own, at most 4096.
+        prompt_tokens: the prompt that TTFT and decoding speed are given for; 512, or the context where that is less.
+
+    Raises:
+        InputError: E183 (bits the target cannot hold), E184 (a length out of range).
+    """
+    widths = _legal(widths or default_widths(target), target)
+    spec, listed = _with_shared_layers(decoder, widths)
+    prompt_tokens = (
+        min(_PROMPT_TOKENS, spec.context if context is None else context) if prompt_tokens is None else prompt_tokens
+    )
+    context = _legal_context(spec, context, prompt_tokens)
+    needs = partial(_footprint, listed, spec, target)
+    found = needs(widths, context)
+    verdict, entitled = _verdicts(found.peak_bytes, target)
+    at_once = min(PREFILL_CHUNK, prompt_tokens)
+    task = Task(spec, listed, found.read_bytes, widths.kv_bits, prompt_tokens, at_once, context)
+    return Plan(
+        target=target,
+        widths=widths,
+        context=context,
+        prompt_tokens=prompt_tokens,
+        parameters=sum(p.count for p in listed),
+        macs_per_token=macs_per_token(listed),
+        footprint=found,
+        verdict=verdict,
+        verdict_entitled=entitled,
+        speeds=forecast(task, target),
+        smaller=smaller(widths, target, context, needs) if verdict in WORTH_SHRINKING else None,
+    )
+
+
+def _with_shared_layers(decoder: DecoderShape, widths: Widths) -> tuple[ModelSpec, tuple[Parameter, ...]]:
+    """The decoder's layers and parameters, with keys and values shared as asked."""
+    spec, listed = decoder.spec, decoder.parameters
+    if widths.kv_boundary is None:
+        return spec, listed
+    shared = shared_spec(spec, widths.kv_boundary)
+    return shared, without_shared(listed, spec, shared)
+
+
+def default_widths(target: Target) -> Widths:
+    """Four-bit weights in groups of 32, and the KV cache in the float the target computes with."""
+    return Widths() if target.backend == "xnnpack" else Widths(kv_bits=16)
+
+
+def _verdicts(peak: Range, target: Target) -> tuple[Verdict, Verdict]:
+    limits = (target.app_limit_bytes, target.app_limit_entitled_bytes)
+    plain, entitled = (judge(peak, limit, target.memory_bytes) for limit in limits)
+    return plain, entitled
+
+
+def _legal(widths: Widths, target: Target) -> Widths:
+    legal = (*target.weight_bits, 32)
+    for name in ("weight_bits", "embedding_bits", "lm_head_bits"):
+        bits = getattr(widths, name)
+        if bits not in legal:
+            what = f"{target.format} cannot hold {name.replace('_', ' ')} of {bits}"
+            raise InputError(
+                what, target.name, fix=f"use one of {', '.join(map(str, target.weight_bits))}", code="E183"
+            )
+    if widths.kv_bits not in (4, 8, 16, 32):
+        raise InputError(f"no KV cache has {widths.kv_bits} bits", target.name, fix="use 4, 8, 16 or 32", code="E183")
+    return widths
+
+
+def _legal_context(spec: ModelSpec, asked: int | None, prompt_tokens: int) -> int:
+    context = min(spec.context, max(_DEFAULT_CONTEXT, prompt_tokens)) if asked is None else asked
+    if not 0 < context <= spec.context:
+        why = f"the model was made for {spec.context} tokens"
+        raise InputError(f"a context of {context} tokens is out of range", "--context", why, "lower it", "E184")
+    if not 0 < prompt_tokens <= context:
+        why = f"the context is {context} tokens"
+        fix = "shorten the prompt or lengthen the context"
+        raise InputError(f"a prompt of {prompt_tokens} tokens is out of range", "--prompt-tokens", why, fix, "E184")
+    return context
+
+
+def _footprint(
+    listed: tuple[Parameter, ...], spec: ModelSpec, target: Target, widths: Widths, context: int
+) -> Footprint:
+    chunk = min(PREFILL_CHUNK, context)
+    return footprint(
+        listed, spec, widths, format=target.format, backend=target.backend, context=context, prefill_chunk=chunk
+    )

@@ -1,0 +1,65 @@
+"""Tokens per second of a machine at full use: bytes over bandwidth, operations over their rate, and calls.
+
+Decode reads all weights and the cache once per token. Prefill multiplies every token with the matrices and reads them
+once per call; attention grows with the prompt. Each layer of each call also costs a fixed time, whatever its size.
+What share of this a device, a runtime and a model reach is learnt (``roofline.py``).
+"""
+
+from __future__ import annotations
+
+from edgec.devices.prediction.workload import Workload
+
+LAYER_S = {"cpu": 1e-4, "gpu": 1e-4, "npu": 2e-4}
+"""Seconds of a layer in one call beside its bytes and operations: dispatch, synchronisation, small operators."""
+
+NPU_BYTES_PER_S = 85e9
+"""What an NPU's own port delivers at most: none of the published ones read more, whatever memory stands behind it."""
+
+MATRIX_UNIT_SPEEDUP = 3.5
+"""Of GPUs with matrix units over those without: Apple's claim for the M5 (four times the peak)."""
+
+REFERENCE_HZ = 13e9
+"""Four fast cores of a phone of 2024, and what an unknown clock is taken for."""
+
+_OPERATIONS_PER_S = {"gpu": 4e12, "npu": 1e13}
+"""Scale only, the share is learnt: it sets how operations weigh against bytes and calls."""
+
+_APPLE_CORES, _MEMORY_BYTES_PER_S = 6, 80e9
+"""The GPU at that scale."""
+
+
+def roof(quantity: str, work: Workload) -> float:
+    """Tokens per second at full use.
+
+    Args:
+        quantity: ``decode`` or ``prefill``.
+        work: the model on the machine.
+    """
+    seconds = _decode_seconds(work) if quantity == "decode" else _prefill_seconds(work)
+    return 1 / seconds
+
+
+def _decode_seconds(work: Workload) -> float:
+    return (work.weight_bytes + work.cache_bytes) / _bytes_per_s(work) + work.layers * LAYER_S[work.unit]
+
+
+def _prefill_seconds(work: Workload) -> float:
+    operations = 2 * work.prompt_parameters + work.attention_operations
+    read = work.weight_bytes * min(1.0, work.prompt_parameters / work.parameters)
+    call = read / _bytes_per_s(work) + work.layers * LAYER_S[work.unit]
+    return operations / _operations_per_s(work) + call / work.tokens_at_once
+
+
+def _bytes_per_s(work: Workload) -> float:
+    bandwidth = work.bandwidth_bytes_per_s
+    return min(bandwidth, NPU_BYTES_PER_S) if work.unit == "npu" else bandwidth
+
+
+def _operations_per_s(work: Workload) -> float:
+    """CPU: clock times width of the integer dot product. GPU: by cores where known, else by memory. NPU: one scale."""
+    if work.unit == "cpu":
+        return (work.core_hz or REFERENCE_HZ) * 100 * (1 if work.int8_matmul else 0.5)
+    if work.unit == "npu":
+        return _OPERATIONS_PER_S["npu"]
+    size = work.gpu_cores / _APPLE_CORES if work.gpu_cores else work.bandwidth_bytes_per_s / _MEMORY_BYTES_PER_S
+    return _OPERATIONS_PER_S["gpu"] * size * (MATRIX_UNIT_SPEEDUP if work.gpu_matrix_units else 1)

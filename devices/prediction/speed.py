@@ -1,0 +1,54 @@
+"""The two questions asked of the roofline: how fast does it decode, how fast does it read a prompt."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+from edgec.devices.prediction.calibration import observations
+from edgec.devices.prediction.estimate import Range
+from edgec.devices.prediction.held_out import CONFIDENCE, Miss, calibrated, misses, range_width
+from edgec.devices.prediction.roofline import Calibration, predict
+from edgec.devices.prediction.workload import Workload
+
+
+def decode_tokens_per_s(work: Workload) -> Range:
+    """Tokens per second of one decoding stream, with a range meant to hold 80 % of cases."""
+    return _speed("decode", work)
+
+
+def prefill_tokens_per_s(work: Workload) -> Range:
+    """Prompt tokens per second, for prompts of a hundred tokens or more, with a range meant to hold 80 % of cases."""
+    return _speed("prefill", work)
+
+
+def calibrated_parameters(quantity: str, unit: str) -> tuple[float, float]:
+    """Parameters of the smallest and the largest model that ``decode`` or ``prefill`` was calibrated on."""
+    sizes = [work.parameters for work in _calibration(quantity, unit).workloads]
+    return min(sizes), max(sizes)
+
+
+def reading_bytes_per_s(chip: str, unit: str) -> tuple[float, float]:
+    """Least and most that published decoding on a unit of a chip read: weights and cache times tokens per second."""
+    rates = [
+        (row.workload.weight_bytes + row.workload.cache_bytes) * row.decode_tokens_per_s
+        for row in observations()
+        if row.decode_tokens_per_s is not None and (row.workload.chip, row.workload.unit) == (chip, unit)
+    ]
+    return min(rates), max(rates)
+
+
+def _speed(quantity: str, work: Workload) -> Range:
+    mean, deviation = predict(_calibration(quantity, work.unit), work)
+    half = range_width(_misses(quantity), work) * deviation
+    return Range(math.exp(mean - half), math.exp(mean), math.exp(mean + half), CONFIDENCE)
+
+
+@cache
+def _calibration(quantity: str, unit: str) -> Calibration:
+    return calibrated(quantity, unit, observations())[0]
+
+
+@cache
+def _misses(quantity: str) -> tuple[Miss, ...]:
+    return tuple(misses(quantity, observations()))

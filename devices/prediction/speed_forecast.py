@@ -1,0 +1,175 @@
+"""Speeds of a decoder on a target, from its shapes: what `edgec plan` says about time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from edgec.devices.prediction.calibration import USUAL_ATTENTION_COST
+from edgec.devices.prediction.estimate import Range
+from edgec.devices.prediction.footprint import kv_bytes
+from edgec.devices.prediction.parameters import Kind, Parameter
+from edgec.devices.prediction.shared_layers import prompt_layers, prompt_share
+from edgec.devices.prediction.speed import (
+    calibrated_parameters,
+    decode_tokens_per_s,
+    prefill_tokens_per_s,
+    reading_bytes_per_s,
+)
+from edgec.devices.prediction.workload import Workload, fastest_four_hz
+from edgec.devices.targets import Target
+from edgec.ir.spec import LayerSpec, ModelSpec
+
+_SOFTWARE = {
+    "xnnpack": ("executorch", "xnnpack"),
+    "vulkan": ("executorch", "vulkan"),
+    "coreml": ("coreml", "coreml"),
+    "coreai": ("coreml", "coreml"),
+    "qnn": ("qnn", "qnn"),
+}
+"""backend -> runtime and kernels, as the calibration names them."""
+
+_STATIC = ("coreml", "coreai", "qnn", "qnn_delegate")
+"""Backends whose artifacts have static shapes: every call goes over the whole cache."""
+
+_ATTENTION_COST = {"xnnpack": 1.0}
+"""edgec's own kernel on CPUs, where 512 tokens were measured to take 4.0 times as long as 128; else the usual cost."""
+
+_REACH = 2.0
+"""How far, as a factor, a model may lie outside the sizes that were measured and still get an estimate."""
+
+
+@dataclass(frozen=True)
+class Speeds:
+    """Estimated speeds; None where unavailable, and ``notes`` then say why.
+
+    Attributes:
+        prefill_tokens_per_s: prompt tokens per second, model loaded.
+        ttft_ms: time to first token at that rate.
+        decode_tokens_per_s: at the end of the prompt.
+    """
+
+    prefill_tokens_per_s: Range | None
+    ttft_ms: Range | None
+    decode_tokens_per_s: Range | None
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is asked of a decoder.
+
+    Attributes:
+        spec: its layers.
+        listed: its parameters.
+        read_bytes: weights that one decoded token reads.
+        kv_bits: of cached keys and values.
+        prompt_tokens: length of the prompt.
+        call_tokens: tokens of it that one call takes.
+        context: tokens the cache has room for.
+    """
+
+    spec: ModelSpec
+    listed: Sequence[Parameter]
+    read_bytes: int
+    kv_bits: int
+    prompt_tokens: int
+    call_tokens: int
+    context: int
+
+
+def forecast(task: Task, target: Target) -> Speeds:
+    """Estimate a decoder's speeds on a target, which needs a known memory bandwidth."""
+    work = _workload(task, target)
+    if work is None:
+        return Speeds(None, None, None, (f"speeds are unavailable: {_lacking(target)}",))
+    beyond = {quantity: _beyond(quantity, work) for quantity in ("prefill", "decode")}
+    prefill = None if beyond["prefill"] else prefill_tokens_per_s(work)
+    return Speeds(
+        prefill_tokens_per_s=prefill,
+        ttft_ms=prefill.inverted(1000 * task.prompt_tokens) if prefill else None,
+        decode_tokens_per_s=None if beyond["decode"] else decode_tokens_per_s(work),
+        notes=(*filter(None, beyond.values()), *_assumptions(target), *_limits(work, target)),
+    )
+
+
+def _lacking(target: Target) -> str:
+    """What an estimate would need."""
+    if target.bandwidth_bytes_per_s is None or target.chip is None:
+        return "this target's memory bandwidth is unknown"
+    return f"nothing that was measured with the {target.backend} backend is known"
+
+
+def _beyond(quantity: str, work: Workload) -> str:
+    """Why the model's size makes an estimate senseless; empty when it does not."""
+    low, high = calibrated_parameters(quantity, work.unit)
+    if low / _REACH <= work.parameters <= high * _REACH:
+        return ""
+    measured = f"{low / 1e9:.2g} to {high / 1e9:.2g} billion parameters"
+    return f"{quantity} speed is unavailable: on this kind of unit it was calibrated on {measured}"
+
+
+def _workload(task: Task, target: Target) -> Workload | None:
+    bandwidth, software = target.bandwidth_bytes_per_s, _SOFTWARE.get(target.backend)
+    if bandwidth is None or target.chip is None or software is None:
+        return None
+    matrices = sum(p.count * p.active for p in task.listed if p.kind is Kind.LINEAR)
+    family = target.family or "unknown"
+    static = target.backend in _STATIC
+    return Workload(
+        unit=target.unit,
+        runtime=software[0],
+        kernels=software[1],
+        vendor=target.vendor or "unknown",
+        family=family,
+        chip=target.chip,
+        npu=target.hexagon or family,
+        device=target.phone,
+        driver=target.chip if target.unit in target.driver_limited else "",
+        laptop=target.kind == "laptop",
+        model="the planned model",
+        layers=len(task.spec.layers),
+        parameters=sum(p.count * p.active for p in task.listed if p.kind is not Kind.EMBEDDING),
+        prompt_parameters=matrices * prompt_share(task.listed, task.spec),
+        weight_bytes=task.read_bytes,
+        cache_bytes=kv_bytes(task.spec, task.kv_bits, task.context if static else task.prompt_tokens),
+        attention_operations=_attention_operations(task, target.backend),
+        tokens_at_once=task.call_tokens,
+        bandwidth_bytes_per_s=bandwidth,
+        core_hz=fastest_four_hz(target.core_clocks_hz),
+        int8_matmul="i8mm" in (target.instruction_set or ()),
+        gpu_cores=target.gpu_cores,
+        gpu_matrix_units=target.gpu_matrix_units,
+    )
+
+
+def _attention_operations(task: Task, backend: str) -> float:
+    """Of one token of the prompt: scores and values against every token that it attends to."""
+    attended = (layer.heads * layer.head_dim * _attended(task, backend, layer) for layer in prompt_layers(task.spec))
+    return 4 * sum(attended) * _ATTENTION_COST.get(backend, USUAL_ATTENTION_COST)
+
+
+def _attended(task: Task, backend: str, layer: LayerSpec) -> float:
+    """Tokens, on average; in static shapes a window is a mask over the whole cache."""
+    if backend in _STATIC:
+        return task.context
+    half = task.prompt_tokens / 2
+    return min(half, layer.window or half)
+
+
+def _limits(work: Workload, target: Target) -> Iterator[str]:
+    """Where the driver holds the unit back, whatever the memory could deliver."""
+    if target.unit in target.driver_limited:
+        low, high = (value / 1e9 for value in reading_bytes_per_s(work.chip, work.unit))
+        peak = work.bandwidth_bytes_per_s / 1e9
+        yield (
+            f"the driver limits this chip's {work.unit}: where it was measured, it read {low:.0f} to {high:.0f} "
+            f"of the memory's {peak:.0f} GB/s, so more bandwidth does not make it faster"
+        )
+
+
+def _assumptions(target: Target) -> Iterator[str]:
+    if target.unit == "cpu" and target.core_clocks_hz is None:
+        yield "core clocks unknown: those of a typical phone of 2024 assumed"
+    if target.unit == "cpu" and target.instruction_set is None:
+        yield "instruction set unknown: int8 matrix instructions assumed absent"

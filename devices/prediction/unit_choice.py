@@ -1,0 +1,123 @@
+"""Which unit of a phone should read the prompt and which should decode: the roofline's answer.
+
+Prefill multiplies each weight that it reads with many tokens, so operations bound it; decode reads every weight for a
+single token, so the memory's bandwidth does, which all units of a phone share. What share of it a unit reaches is what
+the calibration of docs/plan.md learnt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from edgec.devices.prediction.estimate import Range
+from edgec.devices.prediction.forecast import PREFILL_CHUNK, Plan, plan
+from edgec.devices.prediction.parameters import DecoderShape
+from edgec.devices.targets import all_targets
+from edgec.errors import InputError
+
+_MULTIPLY_ADD = 2
+
+
+@dataclass(frozen=True)
+class UnitSpeed:
+    """What one unit is expected to do in a phase; None: unavailable."""
+
+    unit: str
+    target: str
+    tokens_per_s: Range | None
+
+
+@dataclass(frozen=True)
+class PhaseUnit:
+    """The proposal for one phase.
+
+    Attributes:
+        phase: ``prefill`` or ``decode``.
+        unit: the unit of the highest estimate; None where none has one.
+        reason: the roofline's, in words.
+        speeds: of all units of the phone, the proposed one first.
+    """
+
+    phase: str
+    unit: str | None
+    reason: str
+    speeds: tuple[UnitSpeed, ...]
+
+
+def unit_choice(decoder: DecoderShape, found: Plan) -> tuple[PhaseUnit, PhaseUnit]:
+    """Propose a unit for prefill and one for decode, at the bits of a plan.
+
+    Args:
+        decoder: its layers and parameters.
+        found: the plan for one unit of the phone; the phone's other units are forecast in their default formats.
+    """
+    plans = dict(_plans(decoder, found))
+    return (
+        _phase("prefill", plans, lambda one: one.speeds.prefill_tokens_per_s, _prefill_reason),
+        _phase("decode", plans, lambda one: one.speeds.decode_tokens_per_s, partial(_decode_reason, plans)),
+    )
+
+
+def _plans(decoder: DecoderShape, found: Plan) -> Iterator[tuple[str, Plan]]:
+    """A plan for each unit that can hold the bits asked for."""
+    yield found.target.unit, found
+    seen = {found.target.unit}
+    for target in all_targets():
+        if target.phone == found.target.phone and target.unit not in seen:
+            seen.add(target.unit)
+            try:
+                lengths = {"context": found.context, "prompt_tokens": found.prompt_tokens}
+                yield target.unit, plan(decoder, target, found.widths, **lengths)
+            except InputError as error:
+                if error.code != "E183":
+                    raise
+
+
+def _phase(
+    name: str, plans: Mapping[str, Plan], speed: Callable[[Plan], Range | None], why: Callable[[Plan], str]
+) -> PhaseUnit:
+    speeds = [UnitSpeed(unit, one.target.name, speed(one)) for unit, one in plans.items()]
+    speeds.sort(key=lambda found: found.tokens_per_s.mid if found.tokens_per_s else 0.0, reverse=True)
+    best = speeds[0]
+    if best.tokens_per_s is None:
+        notes = "; ".join(next(iter(plans.values())).speeds.notes)
+        return PhaseUnit(name, None, notes or "no unit has an estimate", tuple(speeds))
+    reason = "; ".join((why(plans[best.unit]), *_doubts(best.tokens_per_s, speeds[1:])))
+    return PhaseUnit(name, best.unit, reason, tuple(speeds))
+
+
+def _doubts(best: Range, others: list[UnitSpeed]) -> Iterator[str]:
+    """Why a measurement might choose another."""
+    near = [other.unit for other in others if other.tokens_per_s and other.tokens_per_s.high > best.low]
+    unknown = [other.unit for other in others if other.tokens_per_s is None]
+    if near:
+        yield f"the range of {' and '.join(near)} overlaps, so only a measurement decides"
+    if unknown:
+        yield f"{' and '.join(unknown)}: unavailable"
+
+
+def _prefill_reason(one: Plan) -> str:
+    together = min(one.prompt_tokens, PREFILL_CHUNK)
+    many = f"{together * _intensity(one):,.0f} for each byte of weights read"
+    return f"bound by operations: {many}, {together} tokens at once"
+
+
+def _decode_reason(plans: Mapping[str, Plan], one: Plan) -> str:
+    bandwidth = one.target.bandwidth_bytes_per_s or 0.0
+    reached = {unit: share for unit, other in plans.items() if (share := _share(other)) is not None}
+    shares = ", ".join(f"{unit} {share:.0%}" for unit, share in sorted(reached.items(), key=lambda item: -item[1]))
+    bound = f"bound by bandwidth: {_intensity(one):.1f} operations for each byte of weights read"
+    return f"{bound}; of {bandwidth / 1e9:.3g} GB/s, which all units share, it reaches the most (estimated: {shares})"
+
+
+def _intensity(one: Plan) -> float:
+    """Operations with weights for each of their bytes, one token at a time."""
+    return _MULTIPLY_ADD * one.macs_per_token / one.footprint.read_bytes
+
+
+def _share(one: Plan) -> float | None:
+    """Of the peak bandwidth, by the weights that the estimated tokens read."""
+    speed, bandwidth = one.speeds.decode_tokens_per_s, one.target.bandwidth_bytes_per_s
+    return speed.mid * one.footprint.read_bytes / bandwidth if speed and bandwidth else None

@@ -1,0 +1,1 @@
+"""The arm64 runner in qemu: right or wrong, never fast or slow."""

@@ -1,0 +1,1 @@
+"""The engine and the standalone runner in C++: how they are built, started and answered."""

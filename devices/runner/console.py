@@ -1,0 +1,33 @@
+"""What ``edgec runner build`` prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import typer
+
+from edgec.devices.runner.abi import abi_named
+from edgec.devices.runner.build import build_runner
+
+
+def build(abi: str, wheel: Path | None, as_json: bool) -> None:
+    """Compile the engine and the runner unless that was done before, and print their paths.
+
+    Raises:
+        ToolError: E311, E312, E301 or E571.
+        InputError: E121, E122 or E570.
+    """
+    made = build_runner(announce=lambda text: typer.echo(text, err=True), abi=abi_named(abi), wheel=wheel)
+    fields = {"library": str(made.library), "runner": str(made.runner), "compile_s": round(made.seconds, 1)}
+    travelling = made.files if made.abi.travels else ()
+    if travelling:
+        fields["device_bytes"] = sum(path.stat().st_size for path in travelling)
+    if as_json:
+        typer.echo(json.dumps(fields))
+        return
+    typer.echo(f"library {made.library}")
+    typer.echo(f"runner  {made.runner}")
+    if travelling:
+        typer.echo(f"device  {len(travelling)} files, {fields['device_bytes']:,} bytes: all that a phone needs")
+    typer.echo(f"compiled in {made.seconds:.1f} s (measured)" if made.seconds else "compiled before")

@@ -1,0 +1,42 @@
+"""What executes an artifact on this machine in place of its own unit: right or wrong, never a speed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from edgec.bundle.manifest import Manifest
+from edgec.errors import InputError
+
+_COREML, _COREAI = "edgec's interpreter of Core ML programs", "Apple's Core AI runtime for Linux"
+_ONNX = "ONNX Runtime's kernels for this CPU"
+_HEXAGON = "Qualcomm's emulation of the Hexagon processor"
+# By what the artifact's own runtime must have.
+SIMULATORS: Mapping[str, str] = {
+    "CoreMLBackend": _COREML,
+    "CoreML": _COREML,
+    "CoreAI": _COREAI,
+    "ONNXRuntime": _ONNX,
+    "QNNExecutionProvider": _HEXAGON,
+}
+
+
+def simulator_of(manifest: Manifest) -> str:
+    """What executes the artifact here in place of its own unit; empty where it runs as on its target."""
+    return next((SIMULATORS[name] for name in manifest.runtime.backends if name in SIMULATORS), "")
+
+
+def refuse_as_speed(manifest: Manifest) -> None:
+    """Refuse to time an interpreter.
+
+    Raises:
+        InputError: E427.
+    """
+    simulator = simulator_of(manifest)
+    if simulator:
+        raise InputError(
+            "This bundle cannot be measured on this machine.",
+            where=manifest.name,
+            why=f"it is executed here by {simulator}, and the time of an interpreter is no speed",
+            fix="measure it on the phone: edgec embed makes a bench app; edgec plan estimates",
+            code="E427",
+        )

@@ -1,0 +1,1 @@
+"""The last step: artifact, tokenizer, manifest, ledger and report become one folder."""

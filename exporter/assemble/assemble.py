@@ -1,0 +1,232 @@
+"""From a verified artifact to the bundle's files and manifest."""
+
+from __future__ import annotations
+
+import json
+import platform
+import resource
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from edgec.backends.forms import Form
+from edgec.bundle.golden import (
+    HALF_TOLERANCE,
+    SIMULATED_SHARE,
+    FunctionVector,
+    Golden,
+    OutputVector,
+    chat_vector,
+    function_vector,
+    golden_bytes,
+    output_vector,
+    probe_values,
+    text_vectors,
+)
+from edgec.bundle.manifest import Build, DeviceCheck, Ledger, Limits, Manifest, ModelInfo, Runtime
+from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
+from edgec.exporter.pipeline import Compiled, Request
+from edgec.exporter.recipes.text import recipe_text
+from edgec.exporter.report.page import render_report
+from edgec.exporter.sources.resolve import ModelSource
+from edgec.exporter.stage_cache import StageCache
+from edgec.exporter.stages.artifact import artifact_layout, function_of, step_of
+from edgec.exporter.stages.compiled import Facts
+from edgec.exporter.stages.device_checks import artifact_checks
+from edgec.exporter.stages.prefix import with_prefix
+from edgec.exporter.tool_versions import tool_versions
+from edgec.runtime_py.engines.choice import choose_engine
+from edgec.runtime_py.engines.trial import note_executed
+
+_GOLDEN_PROMPT, _GOLDEN_TOKENS = 12, 8
+Files = dict[str, bytes | Path]
+
+
+def bundle_contents(
+    request: Request,
+    compiled: Compiled,
+    name: str,
+    seconds: Mapping[str, float],
+    cache: StageCache,
+    target_choice: str = "",
+) -> tuple[Manifest, Files]:
+    """The manifest, without its file list, and every other file of the bundle; ``target_choice``: why this target.
+
+    Raises:
+        BudgetError: E210, the artifact is larger than its bits explain; E201, a system prompt's state does not hold.
+    """
+    ledger = size_ledger(compiled, request.form)
+    manifest = _manifest(request, compiled, name, ledger, seconds)
+    checks = _device_checks(request, compiled)
+    facts = {"target_choice": target_choice, "device_checks": checks, "bit_search": request.bit_search}
+    manifest = manifest.model_copy(update=facts)
+    golden = _golden(request, compiled)
+    if not request.form.static:
+        note_executed(cache.file_fingerprint(compiled.artifact), choose_engine(()))
+    files: Files = {
+        **artifact_files(compiled.artifact),
+        "golden.json": golden_bytes(golden),
+        **{f"tokenizer/{file.name}": file for file in request.source.tokenizer_files},
+        **_generation_config(request),
+        **_searched_recipe(request),
+    }
+    manifest, files = with_prefix(manifest, files, request, cache)
+    return manifest, {**files, "report.html": render_report(manifest).encode()}
+
+
+def artifact_files(artifact: Path) -> Files:
+    """The artifact's files by their place in the bundle: one, or those of a folder."""
+    if artifact.is_file():
+        return {artifact.name: artifact}
+    inside = sorted(path for path in artifact.rglob("*") if path.is_file())
+    return {f"{artifact.name}/{path.relative_to(artifact).as_posix()}": path for path in inside}
+
+
+def size_ledger(compiled: Compiled, form: Form) -> Ledger:
+    """The artifact's ledger, checked.
+
+    Raises:
+        BudgetError: E210.
+    """
+    records = [
+        WeightRecord(
+            w.name.removeprefix("decoder."), w.dtype, tuple(w.shape), w.container_bits, w.information_bits, w.bytes
+        )
+        for w in compiled.facts.weights
+    ]
+    ledger = ledger_of(artifact_layout(compiled.artifact, form), records)
+    check_ledger(ledger, compiled.facts.expected_weight_bytes)
+    return ledger
+
+
+def _manifest(
+    request: Request, compiled: Compiled, name: str, ledger: Ledger, seconds: Mapping[str, float]
+) -> Manifest:
+    facts = compiled.facts
+    manifest = Manifest(
+        name=_utf8(name),
+        model=_model(request),
+        target=request.target.name,
+        recipe=request.recipe.to_json(),
+        passes=facts.passes,
+        methods=facts.methods,
+        states=facts.states,
+        lint=facts.lint,
+        limits=facts.limits,
+        parity=list(compiled.rungs),
+        delegation=facts.delegation,
+        ledger=ledger,
+        artifact=request.form.artifact,
+        runtime=_runtime(facts, request.form),
+        tools=tool_versions(request.form.tools),
+        files=[],
+        build=_build(seconds),
+    )
+    return manifest.model_copy(update={"format": request.target.format})
+
+
+def _model(request: Request) -> ModelInfo:
+    source, decoder = request.source, request.source.kind == "decoder"
+    return ModelInfo(
+        name=_utf8(source.name),
+        source=_utf8(source.source),
+        revision=source.revision,
+        family=str(source.config.get("model_type", "module")),
+        task=source.task or "module",
+        licence=source.licence,
+        parameters=_parameters(source),
+        layers=len(request.spec.layers) if decoder else None,
+        vocab_size=request.spec.vocab_size if decoder else None,
+        trained=source.trained,
+    )
+
+
+def _utf8(text: str) -> str:
+    """A name or path as the manifest can hold it: bytes that are not UTF-8 are written as escapes."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _parameters(source: ModelSource) -> int:
+    """Values of the float model: of its checkpoint, or of the module that a user's factory made."""
+    if source.weights is not None:
+        return sum(torch.Size(entry.shape).numel() for entry in source.weights.names().values())
+    assert source.factory is not None
+    return sum(parameter.numel() for parameter in source.factory()[0].parameters())
+
+
+def _runtime(facts: Facts, form: Form) -> Runtime:
+    version = tool_versions(form.tools)[form.runtime]
+    return Runtime(name=form.runtime, version=version, backends=list(form.backends), operators=facts.operators)
+
+
+def _build(seconds: Mapping[str, float]) -> Build:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    host = {"machine": platform.machine(), "system": platform.system(), "python": platform.python_version()}
+    return Build(
+        created=datetime.now(UTC).isoformat(timespec="seconds"), seconds=dict(seconds), peak_bytes=peak, host=host
+    )
+
+
+def _device_checks(request: Request, compiled: Compiled) -> list[DeviceCheck]:
+    """What a Mac says about the artifact, or that there is none."""
+    states = [state.name for state in compiled.facts.states]
+    tokens = request.probe.tokens if compiled.facts.limits is not None else ()
+    return artifact_checks(compiled.artifact, request.target, compiled.facts.methods, states, tokens)
+
+
+def _generation_config(request: Request) -> Files:
+    config = request.source.generation_config
+    return {"generation_config.json": json.dumps(config, indent=2, sort_keys=True).encode()} if config else {}
+
+
+def _searched_recipe(request: Request) -> Files:
+    """What a search found, as a recipe file: the same export without searching."""
+    return {"recipe.toml": recipe_text(request.recipe).encode()} if request.bit_search else {}
+
+
+def _golden(request: Request, compiled: Compiled) -> Golden:
+    tokenizer = request.tokenizer
+    texts = text_vectors(tokenizer) if tokenizer is not None else ()
+    chat = chat_vector(tokenizer) if tokenizer is not None else None
+    if not request.form.executed:
+        return Golden(texts=texts, chat=chat)
+    if compiled.facts.limits is None:
+        return Golden(texts=texts, chat=chat, functions=(_function_vector(compiled, request.form),))
+    return Golden(texts=texts, chat=chat, outputs=(_greedy_vector(request, compiled.artifact, compiled.facts.limits),))
+
+
+def _greedy_vector(request: Request, artifact: Path, limits: Limits) -> OutputVector:
+    """A short greedy continuation by the artifact itself."""
+    prompt = list(request.probe.tokens[: min(_GOLDEN_PROMPT, limits.prefill_chunk, limits.context - _GOLDEN_TOKENS)])
+    step, rows, tokens = step_of(artifact, request.form), [], list(prompt)
+    fed = 0
+    for _ in range(_GOLDEN_TOKENS):
+        new = tokens[fed:]
+        logits = step(torch.tensor([new]), torch.arange(fed, len(tokens)), torch.tensor([len(new) - 1]))[0, 0]
+        fed = len(tokens)
+        rows.append(logits.numpy().copy())
+        tokens.append(int(logits.argmax()))
+    return output_vector(prompt, tokens[len(prompt) :], np.stack(rows), **_tolerances(request.form))
+
+
+def _function_vector(compiled: Compiled, form: Form) -> FunctionVector:
+    """A module's outputs on inputs that any language can make again."""
+    method = compiled.facts.methods[0]
+    bounds = {tensor.name: 2 for tensor in method.inputs if not tensor.dtype.startswith("float")}
+    values = [
+        torch.from_numpy(probe_values([int(d) for d in t.shape], t.dtype, bounds.get(t.name, 0))) for t in method.inputs
+    ]
+    outputs = function_of(compiled.artifact, form)(values)
+    named: dict[str, Any] = {info.name: out.float().numpy() for info, out in zip(method.outputs, outputs, strict=True)}
+    return function_vector(bounds, named, **_tolerances(form))
+
+
+def _tolerances(form: Form) -> dict[str, float]:
+    """How far values may move: on a phone, and where an interpreter stands in for its Neural Engine."""
+    if not form.neural_engine:
+        return {}
+    return {"relative_tolerance": HALF_TOLERANCE, "simulated_share": SIMULATED_SHARE}

@@ -1,0 +1,217 @@
+"""The size ledger: every byte of an artifact given to a tensor, to a copy of one, or to the program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from edgec.bundle.manifest import Ledger, LedgerRow
+from edgec.bundle.pte_layout import Layout, Stored, read_layout
+from edgec.errors import BudgetError
+
+TOLERANCE = 0.05
+_FILL = "one value repeated, written by the converter: no weight"
+
+
+@dataclass(frozen=True)
+class WeightRecord:
+    """A tensor the compiler put into the artifact.
+
+    Attributes:
+        name: as in the model.
+        dtype: of its values in the artifact (``int4``, ``float32``, ...).
+        shape: of the values; ``int4`` counts two per byte.
+        container_bits: stored bits per value.
+        information_bits: bits per value that carry meaning (2 for two-bit values held as int4).
+        bytes: what it should take, its scales and zero points included unless they have records of their own.
+        copies_reason: why it is rightly stored more than once within one place, if it is.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    container_bits: float
+    information_bits: float
+    bytes: int
+    copies_reason: str = ""
+
+    @property
+    def values(self) -> int:
+        """Elements of the tensor."""
+        count = 1
+        for size in self.shape:
+            count *= size
+        return count
+
+
+@dataclass
+class _Claims:
+    """Which stored runs belong to which record; a run belongs to one at most."""
+
+    free: dict[tuple[str, str], Stored]
+    taken: dict[int, list[Stored]] = field(default_factory=dict)
+
+    def take(self, record: int, run: Stored) -> None:
+        """Give a run to a record."""
+        self.taken.setdefault(record, []).append(self.free.pop((run.place, run.key)))
+
+    def scales(self, run: Stored) -> list[Stored]:
+        return [self.free[run.place, key] for key in run.scale_keys if (run.place, key) in self.free]
+
+
+def build_ledger(artifact: Path, records: Sequence[WeightRecord]) -> Ledger:
+    """The ledger of a .pte.
+
+    A record is matched to the stored bytes by size and shape; the same content elsewhere in the file is a copy of it. A
+    record without bytes of its own (equal to another tensor, or folded away) has zero copies. Bytes that no record
+    explains get a row named after their place.
+
+    Args:
+        artifact: the .pte file.
+        records: all tensors the compiler wanted in it.
+
+    Raises:
+        InputError: E139, the file is no ExecuTorch program.
+    """
+    return ledger_of(read_layout(artifact), records)
+
+
+def ledger_of(layout: Layout, records: Sequence[WeightRecord]) -> Ledger:
+    """`build_ledger` for an artifact that was taken apart already."""
+    claims = _claim(layout, records)
+    rows = [_row(record, claims.taken.get(index, [])) for index, record in enumerate(records)]
+    rows += [_unexplained_row(run) for run in claims.free.values()]
+    program = layout.program_bytes + layout.graph_bytes + layout.padding_bytes
+    expected = sum(record.bytes for record in records)
+    ledger = Ledger(
+        artifact_bytes=layout.artifact_bytes,
+        weight_bytes=expected,
+        program_bytes=program,
+        rows=sorted(rows, key=_order),
+    )
+    over = layout.artifact_bytes - expected > TOLERANCE * expected
+    return ledger.model_copy(update={"overhead_reasons": _reasons(ledger, layout)}) if over else ledger
+
+
+def _order(row: LedgerRow) -> tuple[int, str]:
+    return -row.bytes, row.name
+
+
+def _claim(layout: Layout, records: Sequence[WeightRecord]) -> _Claims:
+    """Each record takes one run; then equal content and scales that are left over go to their owners."""
+    claims = _Claims({(run.place, run.key): run for run in layout.stored})
+    for index, record in enumerate(records):
+        run = _best(claims, record)
+        if run is not None:
+            scales = claims.scales(run) if record.bytes != run.bytes else []
+            for part in (run, *scales):
+                claims.take(index, part)
+    _claim_copies(claims)
+    for index, runs in claims.taken.items():
+        for scale in [scale for run in runs for scale in claims.scales(run)]:
+            claims.take(index, scale)
+    return claims
+
+
+def _claim_copies(claims: _Claims) -> None:
+    owners = {run.sha256: index for index, runs in claims.taken.items() for run in runs}
+    for run in [run for run in claims.free.values() if run.sha256 in owners]:
+        claims.take(owners[run.sha256], run)
+
+
+def _best(claims: _Claims, record: WeightRecord) -> Stored | None:
+    """A free run of the right size, preferably with the right shape too."""
+    sized = [run for run in claims.free.values() if record.bytes in _sizes(claims, run)]
+    shaped = [run for run in sized if run.shape == record.shape]
+    return next(iter(shaped or sized), None)
+
+
+def _sizes(claims: _Claims, run: Stored) -> tuple[int, int]:
+    return run.bytes, run.bytes + sum(scale.bytes for scale in claims.scales(run))
+
+
+def _row(record: WeightRecord, runs: Sequence[Stored]) -> LedgerRow:
+    scales = {key for run in runs for key in run.scale_keys}
+    bodies = [run for run in runs if run.key not in scales]
+    return LedgerRow(
+        name=record.name,
+        dtype=record.dtype,
+        values=record.values,
+        bits=record.container_bits,
+        information_bits=record.information_bits,
+        copies=len(bodies),
+        bytes=sum(run.bytes for run in runs),
+        reason=_copies_reason(record, bodies),
+    )
+
+
+def _copies_reason(record: WeightRecord, bodies: Sequence[Stored]) -> str:
+    """Places cannot share bytes with each other, so one copy in each is explained by the places themselves."""
+    places = sorted({run.place for run in bodies})
+    if len(bodies) > 1 and len(places) == len(bodies):
+        return f"read from {' and from '.join(places)}, which cannot share bytes"
+    return record.copies_reason if len(bodies) > 1 else ""
+
+
+def _unexplained_row(run: Stored) -> LedgerRow:
+    values = 1
+    for size in run.shape:
+        values *= size
+    count = values if run.shape else run.bytes
+    bits = 8 * run.bytes / count if count else 0.0
+    kind = f"{run.dtype} {list(run.shape)}" if run.shape else "bytes of unknown shape"
+    return LedgerRow(
+        name=f"({run.place}: {run.key[:18]}, {kind})",
+        dtype=run.dtype or "unknown",
+        values=count,
+        bits=bits,
+        information_bits=bits,
+        copies=1,
+        bytes=run.bytes,
+        reason=_FILL if run.fill else "",
+    )
+
+
+def _copy_bytes(row: LedgerRow) -> int:
+    """Bytes of a tensor beyond its first copy; of what is no weight all of them."""
+    if row.reason == _FILL:
+        return row.bytes
+    return row.bytes - row.bytes // row.copies if row.copies > 1 else 0
+
+
+def _reasons(ledger: Ledger, layout: Layout) -> list[str]:
+    parts = (
+        f"program {layout.program_bytes:,}, delegate graphs {layout.graph_bytes:,}, padding {layout.padding_bytes:,}"
+    )
+    copies = [f"{row.name}: {_copy_bytes(row):,} bytes, {row.reason}" for row in ledger.rows if row.reason]
+    return [f"structure: {ledger.program_bytes:,} bytes ({parts})", *copies]
+
+
+def unexplained_bytes(ledger: Ledger, expected_weight_bytes: int) -> int:
+    """Bytes of the artifact beyond the expected weights, its structure, and copies and fills that have a reason."""
+    copies = sum(_copy_bytes(row) for row in ledger.rows if row.reason)
+    return ledger.artifact_bytes - expected_weight_bytes - ledger.program_bytes - copies
+
+
+def check_ledger(ledger: Ledger, expected_weight_bytes: int) -> None:
+    """Refuse an artifact that is more than 5 % larger than the sum of its bits, unless the ledger says why.
+
+    Args:
+        ledger: see `build_ledger`.
+        expected_weight_bytes: the sum of the bits the recipe asked for, in bytes.
+
+    Raises:
+        BudgetError: E210, with the rows that take more than they should.
+    """
+    over = unexplained_bytes(ledger, expected_weight_bytes)
+    if over <= TOLERANCE * expected_weight_bytes:
+        return
+    suspects = [row for row in ledger.rows if not row.reason and (row.name.startswith("(") or _copy_bytes(row))]
+    raise BudgetError(
+        f"The artifact holds {over:,} bytes that its weights do not explain.",
+        where=", ".join(f"{row.name} {row.bytes:,} bytes, {row.copies}x" for row in suspects[:3]) or "the artifact",
+        why=f"{ledger.artifact_bytes:,} bytes against {expected_weight_bytes:,} expected from the recipe's bits",
+        fix="look at the size ledger: a weight kept in float, or stored twice, is the usual cause",
+        code="E210",
+    )

@@ -1,1 +1,0 @@
-"""The verified bundle: manifest, checksums, golden vectors, size ledger."""

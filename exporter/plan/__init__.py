@@ -1,1 +1,0 @@
-"""Size, memory and speed predicted from a config alone."""

@@ -1,0 +1,59 @@
+"""Which recipes lose less on a target: what a refusal for quality names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from edgec.devices.targets import Target
+from edgec.errors import BudgetError, EdgecError
+from edgec.exporter.parity.ladder import MORE_BITS
+from edgec.exporter.recipes.checks import check_recipe
+from edgec.exporter.recipes.file import load_recipe, recipe_names
+from edgec.exporter.recipes.recipe import Recipe, bits_per_weight, for_backend
+from edgec.passes.compress.rounding.weight_grid import GPTQ
+
+
+@contextmanager
+def naming_recipes(recipe: Recipe, target: Target) -> Iterator[None]:
+    """Let a refusal for quality (E201) name the recipes of this target that have more bits."""
+    try:
+        yield
+    except BudgetError as error:
+        if error.fix != MORE_BITS:
+            raise
+        raise BudgetError(error.what, error.where, error.why, _fix(recipe, target), error.code) from error
+
+
+def more_bits(recipe: Recipe, target: Target) -> tuple[str, ...]:
+    """Named recipes that a target executes and that have more bits per weight, the fewest first; none needs a text."""
+    own = bits_per_weight(recipe.weights)
+    others = ((name, for_backend(load_recipe(name), target.backend)) for name in recipe_names())
+    plain = [(n, other) for n, other in others if other.algorithm != GPTQ and not _sparse(other)]
+    legal = [(bits_per_weight(other.weights), n) for n, other in plain if _runs(other, target)]
+    return tuple(name for bits, name in sorted(legal) if bits > own)
+
+
+def _sparse(recipe: Recipe) -> bool:
+    return recipe.weights is not None and recipe.weights.sparsity > 0
+
+
+def _runs(recipe: Recipe, target: Target) -> bool:
+    from edgec.backends.qnn.legality import check_chip
+
+    try:
+        check_recipe(recipe, target.backend)
+        check_chip(target, recipe)
+    except EdgecError:
+        return False
+    return True
+
+
+def _fix(recipe: Recipe, target: Target) -> str:
+    names = more_bits(recipe, target)
+    accepted = "or accept the loss that was measured: --budget kl_mean=LIMIT"
+    if "float" in names:
+        return f"use --recipe {' or '.join(names)}: float rounds nothing and so passes; {accepted}"
+    if names:
+        return f"use --recipe {' or '.join(names)}, which has more bits here; {accepted}"
+    return f"no recipe has more bits on {target.name}: give ranges a text of your own (--calibrate), {accepted}"

@@ -1,0 +1,115 @@
+"""What a backend cannot execute, refused by recipe and place before any work is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from edgec.errors import InputError
+from edgec.exporter.recipes.recipe import Recipe, for_backend
+from edgec.exporter.recipes.support import SUPPORT, Support
+from edgec.ir.weight_scheme import WeightScheme
+
+_ROWS = 16
+"""Output channels per table that errors propose."""
+
+
+def check_recipe(recipe: Recipe, backend: str, *, allow_unsafe_weight_only: bool = False) -> None:
+    """Refuse what a backend cannot execute, before any work is done.
+
+    Args:
+        recipe: the recipe, resolved or not.
+        backend: a target's backend; those without a table of kernels are not checked here.
+        allow_unsafe_weight_only: lets tests feed the parity ladder a lowering that is known to be wrong.
+
+    Raises:
+        InputError: E172, with the nearest scheme that the backend does execute; E176, integers per block on a backend
+            that is reported to get them wrong.
+    """
+    support = SUPPORT.get(backend)
+    if support is None:
+        return
+    recipe = for_backend(recipe, backend)
+    for place, scheme in _schemes(recipe):
+        if scheme.is_table:
+            _check_table(place, scheme, support)
+        elif place.endswith("embedding"):
+            _check_lookup(place, scheme, support)
+        else:
+            _check_kernel(place, scheme, support)
+            if scheme.activation_bits == 0 and not (support.weight_only or allow_unsafe_weight_only):
+                fix = "set activation_bits = 8 (dynamic, no calibration needed)"
+                raise _unsupported(place, "weight-only quantisation", support.why_not, fix)
+        if scheme.group_size and not (support.block_scales or recipe.allow_block_scales):
+            raise _block_scales(place, scheme)
+    _check_cache(recipe, support)
+
+
+def _schemes(recipe: Recipe) -> Iterator[tuple[str, WeightScheme]]:
+    places = [("weights", recipe.weights), ("lm_head", recipe.lm_head), ("embedding", recipe.embedding)]
+    places += [(f"rules: {pattern}", scheme) for pattern, scheme in recipe.rules]
+    yield from ((f"recipe {recipe.name}, {place}", scheme) for place, scheme in places if scheme is not None)
+
+
+def _check_kernel(place: str, scheme: WeightScheme, support: Support) -> None:
+    legal = [(grid.bits, group) for grid in support.kernels for group in (*grid.groups, 0)]
+    if (scheme.bits, scheme.group_size) in legal and scheme.symmetric:
+        return
+    legal = [(bits, group) for bits, group in legal if support.block_scales or not group]
+    if scheme.bits == 2 and support.table_bits:
+        fix = f'set kind = "balanced" or kind = "lut", bits = 2 and group_rows = {_ROWS}'
+        raise _unsupported(place, str(scheme), "its integers have 4 or 8 bits; two bits are look-up tables", fix)
+    bits, group = min(legal, key=lambda choice: (abs(choice[0] - scheme.bits), _apart(choice[1], scheme.group_size)))
+    read = "; ".join(f"{grid.bits} bits: group {', '.join(map(str, (*grid.groups, 0)))}" for grid in support.kernels)
+    raise _unsupported(place, str(scheme), f"its kernels read {read}", f"set bits = {bits} and group_size = {group}")
+
+
+def _check_table(place: str, scheme: WeightScheme, support: Support) -> None:
+    """Look-up tables; the balanced set needs none, except in an embedding."""
+    if scheme.kind == "balanced" and support.balanced and not place.endswith("embedding"):
+        return
+    if not support.table_bits:
+        fix = 'set kind = "int", ' + (
+            "bits = 4 and group_size = 32" if scheme.bits <= 4 else "bits = 8, group_size = 0"
+        )
+        raise _unsupported(place, str(scheme), "its kernels read integers, no look-up tables", fix)
+    if scheme.bits not in support.table_bits:
+        near = min(support.table_bits, key=lambda bits: (abs(bits - scheme.bits), -bits))
+        why = f"its look-up tables have {', '.join(map(str, support.table_bits))} bits"
+        raise _unsupported(place, str(scheme), why, f"set bits = {near}")
+    if scheme.sparsity and not support.sparse:
+        raise _unsupported(place, str(scheme), "it stores zeros like other values", "leave sparsity out")
+
+
+def _check_lookup(place: str, scheme: WeightScheme, support: Support) -> None:
+    if scheme.bits not in support.lookup_bits:
+        near = min(support.lookup_bits, key=lambda bits: abs(bits - scheme.bits))
+        why = f"look-ups read {', '.join(map(str, support.lookup_bits))} bits"
+        raise _unsupported(place, str(scheme), why, f"set bits = {near}")
+
+
+def _check_cache(recipe: Recipe, support: Support) -> None:
+    if recipe.kv_dtype not in support.cache:
+        why = f"it holds {', '.join(support.cache)}"
+        place = f"recipe {recipe.name}, cache"
+        raise _unsupported(place, f"a {recipe.kv_dtype} KV cache", why, f'set dtype = "{support.cache[0]}"')
+
+
+def _apart(group: int, other: int) -> float:
+    """Distance of two group sizes; per channel counts as a very large group."""
+    return abs((group or 1 << 20) - (other or 1 << 20))
+
+
+def _block_scales(place: str, scheme: WeightScheme) -> InputError:
+    return InputError(
+        what=f"{scheme} is not trusted on the Neural Engine",
+        where=place,
+        why="integers with a scale per block of a row are reported to be wrong there without any error: cosine 0.37, "
+        "where the iPhone's GPU has 0.999 (apple/coreai-models#279); nothing on this machine can show it",
+        fix=f'set group_size = 0 (per channel), or kind = "lut" and group_rows = {_ROWS}; '
+        "allow_block_scales = true in the recipe takes them all the same",
+        code="E176",
+    )
+
+
+def _unsupported(place: str, what: str, why: str, fix: str) -> InputError:
+    return InputError(what=f"the target does not execute {what}", where=place, why=why, fix=fix, code="E172")

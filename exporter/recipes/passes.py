@@ -1,0 +1,98 @@
+"""The passes that a recipe asks for: exact rewrites of weights first, then those that round."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgec.errors import InputError
+from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.recipes.support import SUPPORT
+from edgec.ir.weight_scheme import DYNAMIC_INT8_KERNELS, WeightScheme
+
+if TYPE_CHECKING:
+    from edgec.passes.contract import Pass
+    from edgec.passes.graph.calibration import Calibration
+
+if TYPE_CHECKING:
+    from edgec.passes.contract import Pass
+    from edgec.passes.graph.calibration import Calibration
+
+
+def preparing_passes(recipe: Recipe, calibration: Calibration | None = None) -> list[Pass]:
+    """The exact rewrites of weights that a recipe asks for before anything is rounded, in order.
+
+    Args:
+        recipe: resolved for its backend (``for_backend``).
+        calibration: text; ``awq`` and ``smooth`` need it.
+    """
+    from edgec.passes.equalise.migrate_scales import MigrateScales
+    from edgec.passes.equalise.rotate import Rotate
+    from edgec.passes.graph.calibration import Calibration
+
+    weights = recipe.weights or WeightScheme()
+    scheme = WeightScheme(max(2, min(8, 1 << (weights.bits - 1).bit_length())), weights.group_size)
+    known = calibration or Calibration()
+    return [Rotate() if name == "rotate" else MigrateScales(name, scheme, known) for name in recipe.prepare]
+
+
+def check_preparation(recipe: Recipe, kind: str) -> None:
+    """Refuse rewrites that only decoders have.
+
+    Raises:
+        InputError: E523.
+    """
+    if recipe.prepare and kind != "decoder":
+        raise InputError(
+            what=f"{', '.join(recipe.prepare)}: the weights of this model cannot be prepared",
+            where=f"recipe {recipe.name}, prepare",
+            why="these rewrites know decoders only",
+            fix="leave prepare out of the recipe",
+            code="E523",
+        )
+
+
+def passes_for(recipe: Recipe, calibration: Calibration | None = None) -> list[Pass]:
+    """The compressing passes a recipe asks for, in order; none for a float recipe.
+
+    Args:
+        recipe: resolved for its backend (``for_backend``).
+        calibration: text or examples: errors of look-up tables then count as activations are large; ``gptq`` needs it.
+    """
+    from edgec.passes.compress.palettize import Palettize
+    from edgec.passes.compress.quantize import Quantize
+    from edgec.passes.compress.quantize_embedding import QuantizeEmbedding
+    from edgec.passes.compress.rounding.weight_grid import GPTQ
+    from edgec.passes.graph.calibration import Calibration
+
+    rules, weights, lm_head, embedding = recipe.rules, recipe.weights, recipe.lm_head, recipe.embedding
+    asked = (weights, lm_head, embedding, *(scheme for _, scheme in rules))
+    wanted: list[Pass] = []
+    if any(scheme and _tabulated(scheme, recipe) for scheme in asked):
+        compensate = recipe.algorithm == GPTQ
+        wanted.append(Palettize(rules, weights, lm_head, embedding, calibration or Calibration(), compensate))
+    if any(_integers(scheme, recipe) for scheme in (weights, lm_head, *(s for _, s in rules))):
+        support = SUPPORT.get(recipe.backend)
+        kernels = support.kernels if support else DYNAMIC_INT8_KERNELS
+        own = tuple((pattern, _integers(scheme, recipe)) for pattern, scheme in rules)
+        defaults = (_integers(weights, recipe), _integers(lm_head, recipe))
+        wanted.append(Quantize(own, *defaults, recipe.algorithm, kernels, calibration or Calibration()))
+    if embedding and not embedding.is_table:
+        scales = (recipe.algorithm, embedding.scale_bits)
+        wanted.append(QuantizeEmbedding(embedding.bits, embedding.group_size, *scales))
+    return wanted
+
+
+def _tabulated(scheme: WeightScheme, recipe: Recipe) -> bool:
+    """Whether the backend holds a scheme as a table; those without tables hold the balanced set as integers."""
+    support = SUPPORT.get(recipe.backend)
+    return scheme.is_table and bool(support and support.table_bits)
+
+
+def _integers(scheme: WeightScheme | None, recipe: Recipe) -> WeightScheme | None:
+    """The scheme where integers hold it; tables are another pass's work."""
+    return None if scheme is None or _tabulated(scheme, recipe) else scheme
+
+
+def rounds_weights(recipe: Recipe) -> bool:
+    """Whether any compressing pass rounds the model."""
+    return any(rewrite.effect == "approximate" for rewrite in passes_for(recipe))

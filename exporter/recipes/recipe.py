@@ -1,0 +1,114 @@
+"""A recipe: how a model is made small, as plain data read from TOML.
+
+Recipes know bits and limits; which of them a backend's kernels read is a table of data too. No torch is imported here:
+``edgec plan`` reads recipes as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from edgec.exporter.recipes.support import SUPPORT
+from edgec.ir.weight_scheme import WeightScheme
+
+Rule = tuple[str, WeightScheme | None]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to make an artifact.
+
+    Attributes:
+        name: as users type it.
+        description: one line.
+        weights: linear layers that no rule names; None leaves them in float32.
+        lm_head: the vocabulary matrix; None leaves it in float32.
+        embedding: embedding tables; None leaves them in float32.
+        rules: (pattern on a parameter's name, scheme or None for float32); the first match wins over all above.
+        algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse``; ``gptq``: fitted to calibration text.
+        prepare: exact rewrites of weights before they are rounded, in order: ``rotate``, ``awq``, ``smooth``.
+        kv_dtype: ``float32``, ``float16``, ``int8`` or, with edgec's kernels, ``int4``.
+        sink_tokens: leading tokens that sliding windows keep for ever.
+        context: longest sequence, tokens; None for the model's own.
+        prefill_chunk: tokens per call.
+        logit_rows: positions with logits per call.
+        shared_kv: ``reuse``: layers behind the boundary read an earlier layer's keys and values; ``project``: they
+            project the boundary's hidden state; None: each its own.
+        boundary: first layers that keep their own: a count, a share of all (0..1), or ``auto``: chosen on text.
+        boundary_kl: the most that ``auto`` may cost before training, nats per token.
+        early_exit: keep the first layers only: a draft model for speculation; None keeps all.
+        kernels: ``edgec`` for its own operators, ``standard`` for those that every ExecuTorch app has.
+        allow_block_scales: take integers with a scale per block of a row where they are reported to be wrong.
+        budgets: limits of the quality check: ``kl_mean`` (nats), ``top1_agreement`` (0..1); empty for the defaults.
+        on: what the recipe is on backends that express it in another way.
+        backend: the backend it was resolved for (``for_backend``); empty for the CPU's.
+    """
+
+    name: str
+    description: str = ""
+    weights: WeightScheme | None = None
+    lm_head: WeightScheme | None = None
+    embedding: WeightScheme | None = None
+    rules: tuple[Rule, ...] = ()
+    algorithm: str = "mse"
+    prepare: tuple[str, ...] = ()
+    kv_dtype: str = "float32"
+    sink_tokens: int = 0
+    context: int | None = None
+    prefill_chunk: int = 128
+    logit_rows: int = 16
+    shared_kv: str | None = None
+    boundary: float | int | str = 0.625
+    boundary_kl: float = 1.0
+    early_exit: int | None = None
+    kernels: str = "edgec"
+    allow_block_scales: bool = False
+    budgets: Mapping[str, float] = field(default_factory=dict)
+    on: Mapping[str, Recipe] = field(default_factory=dict)
+    backend: str = ""
+
+    @property
+    def weight_bits(self) -> float:
+        """Bits per weight of the linear layers, scales of a group included; 32 for float."""
+        return bits_per_weight(self.weights)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data, for the manifest and cache keys."""
+        plain = asdict(replace(self, on={}))
+        plain["rules"] = [{"parameters": pattern, **_rule_json(scheme)} for pattern, scheme in self.rules]
+        plain["on"] = {backend: recipe.to_json() for backend, recipe in self.on.items()}
+        return plain
+
+
+def _rule_json(scheme: WeightScheme | None) -> dict[str, Any]:
+    return {"float": True} if scheme is None else asdict(scheme)
+
+
+def bits_per_weight(scheme: WeightScheme | None) -> float:
+    """Bits per weight with the group's scale; a per-channel scale is spread over too many weights to count."""
+    if scheme is None:
+        return 32.0
+    return scheme.bits + (scheme.scale_bits / scheme.group_size if scheme.group_size else 0.0)
+
+
+def for_backend(recipe: Recipe, backend: str) -> Recipe:
+    """The recipe as a backend expresses it: its own words for that backend, and float where that computes in float.
+
+    Activations that a backend does not quantise, and caches it holds in its own float, are more exact than asked.
+    """
+    found, support = recipe.on.get(backend, recipe), SUPPORT.get(backend)
+    if support is None:
+        return found
+    cache = support.cache[0] if found.kv_dtype == "float32" and "float32" not in support.cache else found.kv_dtype
+    found = replace(found, kv_dtype=cache, on={}, backend=backend)
+    return found if support.dynamic_activations else _with_float_activations(found)
+
+
+def _with_float_activations(recipe: Recipe) -> Recipe:
+    def weight_only(scheme: WeightScheme | None) -> WeightScheme | None:
+        return scheme and replace(scheme, activation_bits=0)
+
+    rules = tuple((pattern, weight_only(scheme)) for pattern, scheme in recipe.rules)
+    return replace(recipe, weights=weight_only(recipe.weights), lm_head=weight_only(recipe.lm_head), rules=rules)

@@ -1,0 +1,101 @@
+"""What each backend stores and executes: tables that a recipe is checked against before any work is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgec.ir.weight_scheme import DYNAMIC_INT8_KERNELS, INTEGER_BITS, LOOKUP_BITS, KernelGrid
+
+_GROUPS = (1024, 512, 256, 128, 64, 32, 16)
+
+
+@dataclass(frozen=True)
+class Support:
+    """What a backend executes.
+
+    Attributes:
+        kernels: integer matrices it reads.
+        lookup_bits: integers of embedding tables, any group.
+        weight_only: whether float activations with integer weights are trusted.
+        why_not: what happens otherwise.
+        dynamic_activations: whether it quantises activations to 8 bits; without it they stay in its float.
+        table_bits: widths of indices into look-up tables; empty where it has none.
+        balanced: whether it holds the balanced 2-bit set, in whatever container.
+        sparse: whether it leaves zeros out.
+        cache: what a KV cache may hold; the first is its float.
+        ranged: activations have fixed ranges, measured on a text.
+        block_scales: integers with a scale per block of a row are computed right, as far as is known.
+    """
+
+    kernels: tuple[KernelGrid, ...]
+    lookup_bits: tuple[int, ...]
+    weight_only: bool
+    why_not: str
+    dynamic_activations: bool = True
+    table_bits: tuple[int, ...] = ()
+    balanced: bool = True
+    sparse: bool = False
+    cache: tuple[str, ...] = ("float32", "float16", "int8", "int4")
+    ranged: bool = False
+    block_scales: bool = True
+
+
+_APPLE = KernelGrid(4, _GROUPS, 1), KernelGrid(8, _GROUPS, 1)
+
+SUPPORT = {
+    "xnnpack": Support(
+        kernels=DYNAMIC_INT8_KERNELS,
+        lookup_bits=LOOKUP_BITS,
+        weight_only=False,
+        why_not="XNNPACK's partitioner runs weight-only integers without their scales, and refuses layers with a bias",
+    ),
+    "coreml": Support(
+        kernels=_APPLE,
+        lookup_bits=(4, 8),
+        weight_only=True,
+        why_not="Core ML computes in float16",
+        dynamic_activations=False,
+        table_bits=(1, 2, 3, 4, 6, 8),
+        sparse=True,
+        cache=("float16",),
+        block_scales=False,
+    ),
+    "onnx": Support(
+        kernels=(KernelGrid(4, _GROUPS, 1), KernelGrid(8, (), 1)),
+        lookup_bits=(8,),
+        weight_only=True,
+        why_not="edgec gives ONNX Runtime float activations",
+        dynamic_activations=False,
+        balanced=False,
+        cache=("float32", "float16"),
+    ),
+    "qnn": Support(
+        kernels=(KernelGrid(4, (), 1), KernelGrid(8, (), 1)),
+        lookup_bits=(8,),
+        weight_only=True,
+        why_not="activations are fixed point of 16 bits, with ranges from a text",
+        dynamic_activations=False,
+        balanced=False,
+        cache=("int8",),
+        ranged=True,
+    ),
+    "vulkan": Support(
+        kernels=(KernelGrid(4, (128, 64, 32), 1), KernelGrid(8, (), 1)),
+        lookup_bits=(4, 8),
+        weight_only=True,
+        why_not="edgec gives Vulkan float activations",
+        dynamic_activations=False,
+        balanced=False,
+        cache=("float32", "float16"),
+    ),
+    "coreai": Support(
+        kernels=(KernelGrid(2, _GROUPS, 1), *_APPLE),
+        lookup_bits=INTEGER_BITS,
+        weight_only=True,
+        why_not="edgec gives Core AI float activations",
+        dynamic_activations=False,
+        table_bits=(1, 2, 4, 6, 8),
+        cache=("float16", "float32"),
+        block_scales=False,
+    ),
+}

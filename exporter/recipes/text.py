@@ -1,0 +1,71 @@
+"""A recipe as the TOML file that would give it: what was found once can be exported again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+from edgec.exporter.recipes.recipe import Recipe
+from edgec.ir.kv_donors import AUTO
+from edgec.ir.weight_scheme import WeightScheme
+
+_INT = ("bits", "group_size", "symmetric", "activation_bits", "scale_bits")
+_KEYS = {
+    "int": _INT,
+    "lut": ("kind", "bits", "group_rows", "sparsity", "sparse_block"),
+    "balanced": ("kind", "group_rows"),
+}
+_LOOKUP = frozenset({"symmetric", "activation_bits"})
+
+
+def recipe_text(recipe: Recipe) -> str:
+    """TOML that ``parse_recipe`` reads back as the same recipe, of the backend that it was resolved for."""
+    return "\n".join(_lines(recipe)) + "\n"
+
+
+def _lines(recipe: Recipe) -> Iterator[str]:
+    top = {"description": recipe.description, "algorithm": recipe.algorithm, "prepare": list(recipe.prepare)}
+    blocks = recipe.allow_block_scales or None
+    yield from _pairs({**top, "kernels": recipe.kernels, "early_exit": recipe.early_exit, "allow_block_scales": blocks})
+    for name in ("weights", "lm_head", "embedding"):
+        scheme = getattr(recipe, name)
+        if scheme is not None:
+            yield from _table(name, _scheme(scheme, _LOOKUP if name == "embedding" else frozenset()))
+    yield from _table("cache", {"dtype": recipe.kv_dtype, "sink_tokens": recipe.sink_tokens})
+    if recipe.shared_kv:
+        limit = recipe.boundary_kl if recipe.boundary == AUTO else None
+        yield from _table("shared_kv", {"mode": recipe.shared_kv, "boundary": recipe.boundary, "max_kl": limit})
+    limits = {"context": recipe.context, "prefill_chunk": recipe.prefill_chunk, "logit_rows": recipe.logit_rows}
+    yield from _table("limits", limits)
+    if recipe.budgets:
+        yield from _table("budgets", recipe.budgets)
+    for pattern, rule in recipe.rules:
+        yield from ("", "[[rules]]", *_pairs({"parameters": pattern, **_rule(rule)}))
+
+
+def _table(name: str, values: Mapping[str, Any]) -> Iterator[str]:
+    yield from ("", f"[{name}]", *_pairs(values))
+
+
+def _rule(scheme: WeightScheme | None) -> dict[str, Any]:
+    return {"float": True} if scheme is None else _scheme(scheme, frozenset())
+
+
+def _scheme(scheme: WeightScheme, left_out: frozenset[str]) -> dict[str, Any]:
+    """The keys that its kind has; those at their default but for bits and groups are left out."""
+    default = {each.name: each.default for each in fields(WeightScheme)}
+    always = {"bits", "group_size", "group_rows"}
+    return {
+        key: getattr(scheme, key)
+        for key in _KEYS[scheme.kind]
+        if key not in left_out and (key in always or getattr(scheme, key) != default[key])
+    }
+
+
+def _pairs(values: Mapping[str, Any]) -> Iterator[str]:
+    """JSON's strings, numbers, truths and lists are TOML's."""
+    for key, value in values.items():
+        if value is not None and value != []:
+            yield f"{key} = {json.dumps(value, ensure_ascii=False)}"

@@ -1,0 +1,34 @@
+"""Whose kernels an artifact calls: edgec's where they can be built and checked here, else ExecuTorch's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from edgec.errors import InputError
+from edgec.exporter.recipes.recipe import Recipe
+
+KERNELS = ("edgec", "standard")
+
+
+def with_kernels(recipe: Recipe, asked: str | None = None) -> Recipe:
+    """The recipe with the kernels its artifact will call.
+
+    Args:
+        recipe: as read; its own choice holds where nothing is asked.
+        asked: ``edgec`` or ``standard``, insisted on. Without it, a machine that cannot compile edgec's kernels falls
+            back to ExecuTorch's: an artifact that cannot be executed here cannot be verified here.
+
+    Raises:
+        InputError: E115, no such kernels.
+        ToolError: E310 or E311, edgec's kernels are insisted on and cannot be built.
+    """
+    from edgec.runtime_py.engines.choice import choose_engine
+    from edgec.runtime_py.engines.choice import missing_engine
+
+    if asked not in (None, *KERNELS):
+        raise InputError(f"there are no kernels {asked!r}", "--kernels", fix="use edgec or standard", code="E115")
+    if asked == "edgec":
+        choose_engine((), "edgec")
+    wanted = asked or recipe.kernels
+    fallback = asked is None and wanted == "edgec" and missing_engine()
+    return replace(recipe, kernels="standard" if fallback else wanted)

@@ -1,0 +1,83 @@
+"""``--target iphone``: which phone that is for this very model, known once the model is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgec.backends.forms import form_of
+from edgec.devices.prediction.footprint import Widths, kv_bytes
+from edgec.devices.prediction.forecast import Plan, plan
+from edgec.devices.prediction.oldest_fit import FAMILY, oldest_fit
+from edgec.devices.prediction.parameters import DecoderShape
+from edgec.devices.targets import Target
+from edgec.exporter.sources.decoder_spec import model_spec
+
+if TYPE_CHECKING:
+    from edgec.exporter.sources.resolve import ModelSource
+
+if TYPE_CHECKING:
+    from edgec.exporter.recipes.recipe import Recipe
+    from edgec.exporter.sources.resolve import ModelSource
+
+_KV_BITS = 16
+
+
+def planned(
+    decoder: DecoderShape,
+    asked: Target,
+    widths: Widths,
+    *,
+    context: int | None = None,
+    prompt_tokens: int | None = None,
+) -> tuple[Plan, str]:
+    """The plan for a target; for a family's name, for its oldest phone that the planned peak fits, and why.
+
+    Raises:
+        InputError: E467, none fits; and what ``plan`` raises.
+    """
+    found = plan(decoder, asked, widths, context=context, prompt_tokens=prompt_tokens)
+    if asked.name != FAMILY:
+        return found, ""
+    fit = oldest_fit(int(found.footprint.peak_bytes.high), asked.format, unit=asked.unit)
+    return plan(decoder, fit.target, widths, context=context, prompt_tokens=prompt_tokens), fit.reason
+
+
+def chosen_target(asked: Target, source: ModelSource, recipe: Recipe, context: int | None) -> tuple[Target, str]:
+    """The phone behind a family's name, and why; any other target stays as it is, without a reason.
+
+    Args:
+        asked: as ``--target`` names it, with its unit and format.
+        source: the model.
+        recipe: how it is exported.
+        context: positions the artifact serves; None for the recipe's, the format's or the model's own.
+
+    Raises:
+        InputError: E467, no known phone of the family fits.
+    """
+    if asked.name != FAMILY:
+        return asked, ""
+    positions = context or recipe.context or default_context(asked, source)
+    needed = needed_bytes(source, recipe, positions, 16 if form_of(asked).half else 32)
+    fit = oldest_fit(needed, asked.format, unit=asked.unit)
+    return fit.target, fit.reason
+
+
+def needed_bytes(source: ModelSource, recipe: Recipe, context: int | None, float_bits: int = 32) -> int:
+    """Weights and caches in memory (estimated): every weight at the recipe's bits, keys and values in float16.
+
+    ``float_bits``: what the artifact stores a float weight in.
+    """
+    from edgec.exporter.resolve.memory_forecast import expected_artifact_bytes
+
+    weights = expected_artifact_bytes(source, recipe, float_bits)
+    if source.kind != "decoder":
+        return weights
+    spec = model_spec(source.config)
+    return weights + kv_bytes(spec, _KV_BITS, min(context or spec.context, spec.context))
+
+
+def default_context(target: Target, source: ModelSource) -> int | None:
+    """Positions that a decoder's static cache holds where nobody says; None where the model's own length counts."""
+    if source.kind != "decoder" or not form_of(target).static:
+        return None
+    return min(form_of(target).context, model_spec(source.config).context)

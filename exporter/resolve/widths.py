@@ -1,0 +1,100 @@
+"""A recipe's bits as the forecast counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from edgec.devices.prediction.footprint import Widths
+from edgec.devices.prediction.forecast import default_widths
+from edgec.devices.targets import Target
+from edgec.exporter.adapt.record import as_recorded, recorded_recipe
+from edgec.exporter.recipes.checks import check_recipe
+from edgec.exporter.recipes.file import load_recipe
+from edgec.exporter.recipes.recipe import Recipe, for_backend
+from edgec.exporter.recipes.support import SUPPORT, Support
+from edgec.exporter.sources.parameters import read_config
+from edgec.ir.weight_scheme import CONTAINER, WeightScheme
+
+_KV_BITS = {"float32": 32, "float16": 16, "int8": 8, "int4": 4}
+
+
+def recipe_widths(recipe: Recipe) -> Widths:
+    """The widths a recipe asks for where no rule says otherwise; float is what its backend computes in.
+
+    Args:
+        recipe: resolved for its backend (``for_backend``).
+    """
+    support = SUPPORT.get(recipe.backend)
+    held = _container(recipe.weights, support)
+    return Widths(
+        weight_bits=_bits(held, support),
+        group_size=held.group_size if held else 0,
+        embedding_bits=_bits(recipe.embedding, support),
+        lm_head_bits=_bits(_container(recipe.lm_head, support), support),
+        kv_bits=_KV_BITS[recipe.kv_dtype],
+        kv_boundary=_boundary(recipe),
+        tables=held if held and held.is_table else None,
+    )
+
+
+def _boundary(recipe: Recipe) -> float | int | str | None:
+    """Where layers begin to hold no cache of their own; projecting layers hold one."""
+    return recipe.boundary if recipe.shared_kv == "reuse" else None
+
+
+def _container(scheme: WeightScheme | None, support: Support | None) -> WeightScheme | None:
+    """What holds a scheme: integers, where a backend has no tables for the balanced set."""
+    return CONTAINER if scheme and scheme.is_table and support and not support.table_bits else scheme
+
+
+def named_widths(name: str | Path, backend: str, config: Mapping[str, Any] | None = None) -> Widths:
+    """The widths of a named recipe or a file as a backend expresses it.
+
+    Args:
+        name: of the recipe, or its file.
+        backend: a target's.
+        config: of the model; one that was adapted shares keys and values as it was trained to.
+
+    Raises:
+        InputError: E175 or E171, there is no such recipe; E172, the backend does not execute it; E505, the recipe
+            shares otherwise than the model.
+    """
+    recipe = load_recipe(name)
+    check_recipe(recipe, backend)
+    return recipe_widths(as_recorded(for_backend(recipe, backend), config or {}))
+
+
+def model_widths(model: str | Path, recipe: str | None, target: Target) -> Widths:
+    """The widths of a model: those of the recipe, else of the one it was adapted to, else a target's usual ones.
+
+    Args:
+        model: a folder, a config.json or a hub id.
+        recipe: a name or a file, or None.
+        target: what is planned for.
+
+    Raises:
+        InputError: as ``named_widths``; E111, the config cannot be read.
+    """
+    config = read_config(model)
+    folder = Path(model) if Path(model).is_dir() else Path(model).parent
+    name = recipe or recorded_recipe(folder)
+    if name is None:
+        shared = as_recorded(Recipe("adapted"), config)
+        return replace(default_widths(target), kv_boundary=_boundary(shared))
+    return named_widths(name, target.backend, config)
+
+
+def overridden(widths: Widths, **given: int | None) -> Widths:
+    """Widths with those that the command line states put over them."""
+    stated: dict[str, Any] = {name: bits for name, bits in given.items() if bits is not None}
+    return replace(widths, **stated)
+
+
+def _bits(scheme: WeightScheme | None, support: Support | None) -> int:
+    """Bits of a weight; those of the backend's own float where it has no scheme."""
+    if scheme is not None:
+        return scheme.bits
+    return _KV_BITS[support.cache[0]] if support else 32

@@ -1,0 +1,134 @@
+"""A decoder's shape, read from its transformers config alone, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, NonNegativeInt, PositiveInt, ValidationError
+
+from edgec.bundle.limited_json import first_fault
+from edgec.errors import InputError
+from edgec.ir.spec import LayerSpec, ModelSpec
+
+_CONTEXT = 2048
+"""Positions of a model whose config states none."""
+
+
+def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The language model's part of a config (multimodal configs nest it under ``text_config``)."""
+    nested = config.get("text_config")
+    return nested if isinstance(nested, Mapping) else config
+
+
+class _Layers(BaseModel):
+    """What is read of a text decoder's config; entries for single layers stand over it."""
+
+    hidden_size: PositiveInt
+    num_attention_heads: PositiveInt
+    num_key_value_heads: NonNegativeInt | None = None
+    head_dim: NonNegativeInt | None = None
+    sliding_window: int | None = None
+    use_sliding_window: bool | None = None
+
+
+class _Decoder(_Layers):
+    num_hidden_layers: PositiveInt
+    vocab_size: PositiveInt
+    max_position_embeddings: int | None = None
+    model_type: str | None = None
+    layer_types: list[str] | None = None
+    per_layer_config: dict[str | int, dict[str, Any]] | None = None
+    num_kv_shared_layers: NonNegativeInt | None = None
+    num_global_key_value_heads: PositiveInt | None = None
+    global_head_dim: PositiveInt | None = None
+    attention_k_eq_v: bool = True
+
+
+def model_spec(config: Mapping[str, Any]) -> ModelSpec:
+    """Read a ModelSpec from a transformers config dictionary, under the common names of its values.
+
+    Raises:
+        InputError: E109, a field that decoders of attention layers have (``num_attention_heads``, ...) is absent; E111,
+            a value makes no sense.
+    """
+    plain = text_config(config)
+    try:
+        text = _Decoder.model_validate(plain)
+        layers = tuple(_layer(plain, text, index) for index in range(text.num_hidden_layers))
+    except ValidationError as error:
+        raise _no_decoder(config, error) from error
+    except (ValueError, IndexError) as error:
+        raise _senseless(str(error)) from error
+    return ModelSpec(
+        family=text.model_type or str(config.get("model_type", "unknown")),
+        vocab_size=text.vocab_size,
+        hidden_size=text.hidden_size,
+        context=max(1, text.max_position_embeddings or _CONTEXT),
+        layers=layers,
+        tied=bool(config.get("tie_word_embeddings", plain.get("tie_word_embeddings", False))),
+    )
+
+
+def _no_decoder(config: Mapping[str, Any], error: ValidationError) -> InputError:
+    absent = [".".join(map(str, fault["loc"])) for fault in error.errors() if fault["type"] == "missing"]
+    if not absent:
+        return _senseless(first_fault(error))
+    return InputError(
+        what=f"The architecture {config.get('model_type', 'unknown')!r} is not a decoder of attention layers.",
+        where="config.json",
+        why=f"its config has no {', '.join(absent)}",
+        fix="Pass --task for a model that is not a decoder, or write a factory: MODEL = package.module:factory.",
+        code="E109",
+    )
+
+
+def _senseless(why: str) -> InputError:
+    return InputError(
+        what="config.json does not describe a model that can be built.",
+        where="config.json",
+        why=why[:400],
+        fix="Correct the value, or copy config.json from the model's repository again.",
+        code="E111",
+    )
+
+
+def _layer(plain: Mapping[str, Any], text: _Decoder, index: int) -> LayerSpec:
+    count, heads = text.num_hidden_layers, text.num_attention_heads
+    kinds = text.layer_types or [""] * count
+    own = _Layers.model_validate({**plain, **_overrides(text, index, kinds[index])})
+    return LayerSpec(
+        index=index,
+        heads=heads,
+        kv_heads=own.num_key_value_heads or heads,
+        head_dim=own.head_dim or text.hidden_size // heads,
+        window=_window(own, kinds[index]),
+        kv_donor=_donor(kinds, index, count - (text.num_kv_shared_layers or 0)),
+    )
+
+
+def _overrides(text: _Decoder, index: int, kind: str) -> Mapping[str, Any]:
+    """How one layer differs: transformers' ``per_layer_config``, or the global_* keys it is made from."""
+    if text.per_layer_config is not None:
+        return text.per_layer_config.get(str(index), text.per_layer_config.get(index, {}))
+    if kind != "full_attention":
+        return {}
+    kv_heads = text.num_global_key_value_heads if text.attention_k_eq_v else None
+    given = {"head_dim": text.global_head_dim, "num_key_value_heads": kv_heads}
+    return {key: value for key, value in given.items() if value}
+
+
+def _window(own: _Layers, kind: str) -> int | None:
+    if not own.sliding_window or kind == "full_attention" or own.use_sliding_window is False:
+        return None
+    return own.sliding_window
+
+
+def _donor(kinds: Sequence[str], index: int, first_shared: int) -> int | None:
+    """Gemma 3n/4: layers from ``first_shared`` on read the last earlier layer of their own kind."""
+    if index < first_shared:
+        return None
+    own = [i for i in range(first_shared) if kinds[i] == kinds[index]]
+    if not own:
+        raise ValueError(f"layer {index} shares the keys of an earlier layer of its kind, and there is none")
+    return own[-1]

@@ -1,0 +1,117 @@
+"""A decoder's parameters from its config alone: shapes on the meta device, nothing allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgec.exporter.sources.decoder_spec import model_spec, text_config
+from edgec.exporter.sources.hub import fetch_config
+from edgec.exporter.sources.model_folder import CONFIG, read_json
+from edgec.exporter.sources.model_forms import is_hub_id
+
+if TYPE_CHECKING:
+    from torch import nn
+from edgec.devices.prediction.parameters import DecoderShape, Kind, Parameter
+
+
+def read_config(model: str | Path) -> dict[str, Any]:
+    """The config of a model: a folder with a ``config.json``, the file itself, or a hub id (its config alone).
+
+    Raises:
+        InputError: E111, it is absent, unreadable or not a JSON object; E101 to E103, the hub.
+    """
+    path = Path(model).expanduser()
+    if not path.exists() and is_hub_id(str(model)):
+        return read_json(fetch_config(str(model)))
+    return read_json(path / CONFIG if path.is_dir() else path)
+
+
+def effective_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The text decoder's config with transformers' defaults filled in.
+
+    Raises:
+        InputError: E109 (no decoder that transformers knows) or E111 (a value makes no sense).
+    """
+    from edgec.exporter.sources.hf_config import plain_config
+
+    return plain_config(_decoder(config))
+
+
+def decoder_shape(config: Mapping[str, Any]) -> DecoderShape:
+    """The layers and parameters of the language model a config describes. Raises as ``parameters``."""
+    return DecoderShape(model_spec(effective_config(config)), parameters(config))
+
+
+def parameters(config: Mapping[str, Any]) -> tuple[Parameter, ...]:
+    """All parameters of the language model a config describes, tied ones once.
+
+    Raises:
+        InputError: E109 (no decoder that transformers knows) or E111 (a value makes no sense).
+    """
+    from edgec.exporter.sources.model_build import tied_parameters
+
+    model = _meta_model(config)
+    twins = tied_parameters(model)
+    owners = dict(model.named_modules())
+    roles = _roles(model, twins, _expert_fraction(text_config(config)))
+    named = {name: tuple(tensor.shape) for name, tensor in model.named_parameters() if name not in twins}
+    return tuple(roles.parameter(name, shape, owners[name.rpartition(".")[0]]) for name, shape in named.items())
+
+
+def _meta_model(raw: Mapping[str, Any]) -> Any:
+    from transformers import AutoModelForCausalLM
+
+    from edgec.exporter.sources.model_build import build
+
+    return build(AutoModelForCausalLM, _decoder(raw), device="meta", attn_implementation="eager")
+
+
+def _decoder(raw: Mapping[str, Any]) -> Any:
+    from edgec.exporter.sources.hf_config import decoder_config, load_config
+
+    where = Path(CONFIG)
+    whole = {key: value for key, value in raw.items() if key != "quantization_config"}
+    return decoder_config(where, load_config(where, whole))
+
+
+@dataclass(frozen=True)
+class _Roles:
+    """What is needed to tell a parameter's kind.
+
+    Attributes:
+        vocabulary: name of the vocabulary matrix, of the embedding where they are tied, or None.
+        tied: the two are one tensor.
+        expert_fraction: share of the experts that one token uses.
+    """
+
+    vocabulary: str | None
+    tied: bool
+    expert_fraction: float
+
+    def parameter(self, name: str, shape: tuple[int, ...], owner: nn.Module) -> Parameter:
+        from torch import nn
+
+        if name == self.vocabulary:
+            return Parameter(name, shape, Kind.VOCABULARY, self.tied)
+        if isinstance(owner, nn.Embedding):
+            return Parameter(name, shape, Kind.EMBEDDING, active=1 / max(1, shape[0]))
+        if len(shape) < 2:
+            return Parameter(name, shape, Kind.OTHER)
+        return Parameter(name, shape, Kind.LINEAR, active=self.expert_fraction if ".experts." in name else 1.0)
+
+
+def _roles(model: Any, twins: Mapping[str, str], expert_fraction: float) -> _Roles:
+    output = model.get_output_embeddings()
+    owners = (name for name, module in model.named_modules() if module is output)
+    name = next((f"{owner}.weight" for owner in owners), "")
+    return _Roles(twins.get(name, name) or None, name in twins, expert_fraction)
+
+
+def _expert_fraction(config: Mapping[str, Any]) -> float:
+    counts = (config.get(key) for key in ("num_experts", "num_local_experts", "n_routed_experts"))
+    experts = next((count for count in counts if count), None)
+    chosen = config.get("num_experts_per_tok") or config.get("top_k_experts")
+    return chosen / experts if experts and chosen else 1.0

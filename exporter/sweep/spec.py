@@ -1,0 +1,146 @@
+"""What a sweep consists of, as a TOML file.
+
+models = ["examples/tiny-llama"]
+recipes = ["4bit", "float"]
+targets = ["host", "android-cpu"]
+devices = ["host"]              # may be empty: export only
+
+[export]                        # options of `edgec export`, without the dashes
+context = 256
+
+[bench]                         # options of `edgec bench`
+prompt-tokens = 64
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from edgec.bundle.limited_json import JsonKind
+from edgec.bundle.limited_toml import read_toml
+from edgec.errors import InputError
+from edgec.exporter.sweep.inputs import export_inputs
+
+LISTS, TABLES = ("models", "recipes", "targets", "devices"), ("export", "bench")
+FORBIDDEN = {"export": ("out", "target", "recipe", "json", "force"), "bench": ("out", "device", "json")}
+_KEY_LETTERS = 12
+_WHAT, _FIX = "The sweep's specification cannot be used.", "see docs/sweep.md"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """One export.
+
+    Attributes:
+        inputs: what its files held when the specification was read, and edgec's version (``export_inputs``).
+    """
+
+    model: str
+    recipe: str
+    target: str
+    options: tuple[tuple[str, Any], ...]
+    inputs: str = ""
+
+    @property
+    def key(self) -> str:
+        """Names its files; equal for equal exports."""
+        return _digest([self.model, self.recipe, self.target, self.options, self.inputs])
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row of the table: an export, measured on a device or (``device`` empty) not at all."""
+
+    artifact: Artifact
+    device: str
+    options: tuple[tuple[str, Any], ...]
+
+    @property
+    def key(self) -> str:
+        """Names its result; equal for equal measurements."""
+        return _digest([self.artifact.key, self.device, self.options])
+
+
+@dataclass(frozen=True)
+class SweepSpec:
+    """The whole grid."""
+
+    models: tuple[str, ...]
+    recipes: tuple[str, ...]
+    targets: tuple[str, ...]
+    devices: tuple[str, ...]
+    export: tuple[tuple[str, Any], ...]
+    bench: tuple[tuple[str, Any], ...]
+
+    @cached_property
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """Every export once. Files are looked at once: what changes while the sweep runs changes no key under way."""
+        inputs = {pair: export_inputs(*pair, self.export) for pair in product(self.models, self.recipes)}
+        grid = product(self.models, self.recipes, self.targets)
+        return tuple(Artifact(m, r, target, self.export, inputs[m, r]) for m, r, target in grid)
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """All rows, in the order of the lists."""
+        return tuple(Cell(made, device, self.bench) for made in self.artifacts for device in self.devices or ("",))
+
+
+def read_spec(path: Path) -> SweepSpec:
+    """Read a specification.
+
+    Raises:
+        InputError: E560, it is no such file; E170, a device is none.
+    """
+    from edgec.devices.transport import parse_address
+
+    fields = read_toml(path, JsonKind(_WHAT, _FIX, "E560", 1 << 20))
+    unknown = sorted(set(fields) - {*LISTS, *TABLES})
+    if unknown:
+        raise _fault(path, f"{unknown[0]!r} is not one of {', '.join((*LISTS, *TABLES))}")
+    lists = {name: _strings(path, name, fields.get(name, [])) for name in LISTS}
+    tables = {name: _options(path, name, fields.get(name, {})) for name in TABLES}
+    for device in lists["devices"]:
+        parse_address(device)
+    models, recipes, targets, devices = (lists[name] for name in LISTS)
+    return SweepSpec(models, recipes, targets, devices, *(tables[name] for name in TABLES))
+
+
+def _strings(path: Path, name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise _fault(path, f"{name} is no list of texts")
+    if not value and name != "devices":
+        raise _fault(path, f"{name} is empty")
+    return tuple(dict.fromkeys(value))
+
+
+def _options(path: Path, name: str, value: Any) -> tuple[tuple[str, Any], ...]:
+    if not isinstance(value, Mapping) or not all(isinstance(item, str | int | float | bool) for item in value.values()):
+        raise _fault(path, f"[{name}] is no table of plain values")
+    for option in FORBIDDEN[name]:
+        if option in value:
+            raise _fault(path, f"the sweep itself sets {option!r} of [{name}]")
+    return tuple(sorted(value.items()))
+
+
+def command_options(options: tuple[tuple[str, Any], ...]) -> list[str]:
+    """Options as words of a command line; true is a bare flag, false is left out."""
+    words: list[str] = []
+    for name, value in options:
+        if value is not False:
+            words += [f"--{name}"] if value is True else [f"--{name}", str(value)]
+    return words
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:_KEY_LETTERS]
+
+
+def _fault(path: Path, why: str) -> InputError:
+    return InputError(_WHAT, str(path), why, _FIX, "E560")

@@ -1,0 +1,1 @@
+"""What everything else speaks about: programs, model specs, edgec's operators, quantised weights, methods and calls."""

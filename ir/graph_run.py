@@ -1,0 +1,234 @@
+"""Execute a graph over several calls at once: each matrix is read and dequantised once for all of them, by rows.
+
+The calls of a probe differ in their tokens only, so the ladder walks the graph a single time and carries all calls
+along. Between two matrices each call runs alone and in order, as caches want it. No matrix exists in float32 as a
+whole: a linear layer takes it in blocks of rows, a look-up takes the rows it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+from torch.nn.functional import linear
+
+from edgec.ir.attributes import attribute
+from edgec.ir.lut_form import is_lut, lut_rows
+from edgec.ir.program import Program
+from edgec.ir.quantized_form import DEQUANTIZE
+
+aten = torch.ops.aten
+LINEAR, LOOKUP = aten.linear.default, aten.embedding.default
+_BLOCK_VALUES = 1 << 22
+Inputs = Sequence[Tensor]
+Step = tuple[Sequence[Node], Node | None]
+Visit = Callable[[Node, Tensor], None]
+
+
+def run_calls(program: Program, calls: Sequence[Inputs]) -> list[Any]:
+    """What ``program.graph(*inputs)`` returns for each call, one after the other on the same states.
+
+    Args:
+        program: a graph of ATen operators.
+        calls: the inputs of each call, in the interface's order.
+    """
+    order = _order(program)
+    groups = [calls] if order.may_overlap else [[call] for call in calls]
+    return [output for group in groups for output in _walk(program.graph, order, group)]
+
+
+def first_output(output: Any) -> Tensor:
+    """The first tensor of what a graph returns, whether it returns one or several."""
+    result: Tensor = output[0] if isinstance(output, (tuple, list)) else output
+    return result
+
+
+def visit_layers(program: Program, calls: Sequence[Inputs], visit: Visit) -> bool:
+    """Show every linear layer the inputs that all calls bring it, in order; what it computes comes after the visit.
+
+    Args:
+        program: a graph of ATen operators; states change as calls change them.
+        calls: the inputs of each call, in the interface's order.
+        visit: given the layer and its inputs, float32 [rows, K]; may put another matrix into the layer's place.
+
+    Returns:
+        False, without any visit, where calls cannot go through the graph together: a ring is read in several steps.
+    """
+    order = _order(program)
+    if order.may_overlap:
+        with torch.no_grad():
+            _walk(program.graph, order, calls, visit)
+    return order.may_overlap
+
+
+@dataclass(frozen=True)
+class _Order:
+    """How a graph is walked.
+
+    Attributes:
+        steps: nodes to run call by call, and the linear layer behind them, if any, to run for all calls at once.
+        stored: matrices of which only rows are read, so that they are never computed as a whole.
+        last_reads: node -> the values that nobody reads after it.
+        may_overlap: a later call may run a step before an earlier one runs the next.
+    """
+
+    steps: Sequence[Step]
+    stored: frozenset[Node]
+    last_reads: Mapping[Node, Sequence[Node]]
+    may_overlap: bool
+
+
+def _order(program: Program) -> _Order:
+    nodes = list(program.graph.graph.nodes)
+    stored = frozenset(node for node in nodes if _is_stored(node) and all(_reads_rows(u, node) for u in node.users))
+    steps = list(_split([node for node in nodes if node not in stored and node.op != "get_attr"], stored))
+    rings = {state.buffer for state in program.interface.states if state.layout == "ring"}
+    return _Order(steps, stored, _last_reads(nodes), _stay_inside(steps, rings))
+
+
+def _is_stored(node: Node) -> bool:
+    """A matrix as a checkpoint or a quantising pass stores it, perhaps behind a cast."""
+    if node.op == "get_attr":
+        return True
+    if is_lut(node):
+        return all(source.op == "get_attr" for source in node.all_input_nodes)
+    if node.target not in (aten.to.dtype, DEQUANTIZE) or any(n.op != "get_attr" for n in node.all_input_nodes):
+        return False
+    block: Any = node.args[1]
+    return node.target is aten.to.dtype or (len(block) == 2 and block[0] == 1)
+
+
+def _reads_rows(user: Node, matrix: Node) -> bool:
+    if user.target is LINEAR:
+        return user.args[1] is matrix and user.args[0] is not matrix
+    return _is_stored(user) or (user.target is LOOKUP and user.args[0] is matrix)
+
+
+def _split(nodes: Sequence[Node], stored: frozenset[Node]) -> Iterator[Step]:
+    """Cut at each linear layer over a stored matrix."""
+    cuts = [i for i, node in enumerate(nodes) if node.target is LINEAR and node.args[1] in stored]
+    for before, cut in pairwise([-1, *cuts]):
+        yield nodes[before + 1 : cut], nodes[cut]
+    yield nodes[cuts[-1] + 1 if cuts else 0 :], None
+
+
+def _last_reads(nodes: Sequence[Node]) -> Mapping[Node, Sequence[Node]]:
+    last = {source: node for node in nodes for source in node.all_input_nodes}
+    found: dict[Node, list[Node]] = {}
+    for source, reader in last.items():
+        found.setdefault(reader, []).append(source)
+    return found
+
+
+def _stay_inside(steps: Sequence[Step], rings: set[str]) -> bool:
+    """Whether each ring lives within one step: a later call turns it on, and takes tokens from an earlier one.
+
+    Full caches need no such care: a query sees no position behind its own.
+    """
+    places: dict[object, set[int]] = {}
+    for index, (step, _) in enumerate(steps):
+        for source in (source for node in step for source in node.all_input_nodes):
+            if source.op == "get_attr" and source.target in rings:
+                places.setdefault(source.target, set()).add(index)
+    return all(len(found) == 1 for found in places.values())
+
+
+def _walk(graph: GraphModule, order: _Order, calls: Sequence[Inputs], visit: Visit | None = None) -> list[Any]:
+    runs = [_Run(graph, order, iter(call)) for call in calls]
+    for step, layer in order.steps:
+        for run in runs:
+            for node in step:
+                run.execute(node)
+        if layer is not None:
+            _linear(graph, layer, runs, visit)
+    return [run.output for run in runs]
+
+
+@dataclass
+class _Run:
+    """One call on its way through the graph."""
+
+    graph: GraphModule
+    order: _Order
+    inputs: Iterator[Tensor]
+    values: dict[Node, Any] = field(default_factory=dict)
+    output: Any = None
+
+    def execute(self, node: Node) -> None:
+        """Compute a node and let go of what it read last."""
+        if node.op == "placeholder":
+            self.values[node] = next(self.inputs)
+        elif node.op == "output":
+            self.output = map_arg(node.args[0], self.value)
+        elif node.target is LOOKUP and node.args[0] in self.order.stored:
+            self.values[node] = self._looked_up(node)
+        else:
+            function: Any = node.target
+            self.values[node] = function(*map_arg(node.args, self.value), **map_arg(node.kwargs, self.value))
+        self.forget(node)
+
+    def value(self, node: Any) -> Any:
+        """A computed value, or one of the graph's tensors."""
+        return attribute(self.graph, str(node.target)) if node.op == "get_attr" else self.values[node]
+
+    def forget(self, node: Node) -> None:
+        """Drop what nobody reads after a node."""
+        for source in self.order.last_reads.get(node, ()):
+            self.values.pop(source, None)
+
+    def _looked_up(self, node: Node) -> Tensor:
+        matrix: Any = node.args[0]
+        ids: Tensor = self.value(node.args[1])
+        found = _rows(self.graph, matrix, ids.reshape(-1))
+        return found.view(*ids.shape, found.shape[-1])
+
+
+def _linear(graph: GraphModule, node: Node, runs: Sequence[_Run], visit: Visit | None) -> None:
+    """A linear layer for all calls, its matrix in blocks of rows."""
+    inputs: list[Tensor] = [run.value(node.args[0]) for run in runs]
+    together = torch.cat([value.reshape(-1, value.shape[-1]) for value in inputs])
+    if visit is not None:
+        visit(node, together)
+    _, matrix, *rest = node.args
+    bias = runs[0].value(rest[0]) if rest and rest[0] is not None else None
+    blocks = list(_blocks(graph, matrix))
+    # Parts kept between the blocks' working copies would tear the heap: they go to their place at once.
+    results = together.new_empty(len(together), blocks[-1].stop)
+    for block in blocks:
+        results[:, block] = linear(together, _rows(graph, matrix, block), None if bias is None else bias[block])
+    split = torch.split(results, [value.numel() // value.shape[-1] for value in inputs])
+    for run, value, result in zip(runs, inputs, split, strict=True):
+        run.values[node] = result.view(*value.shape[:-1], result.shape[-1])
+        run.forget(node)
+
+
+def _blocks(graph: GraphModule, matrix: Any) -> Iterator[slice]:
+    leaf = matrix if matrix.op == "get_attr" else matrix.all_input_nodes[0]
+    rows, width = attribute(graph, str(leaf.target)).shape
+    step = max(1, _BLOCK_VALUES // width)
+    return (slice(start, min(start + step, rows)) for start in range(0, rows, step))
+
+
+def _rows(graph: GraphModule, matrix: Any, rows: slice | Tensor) -> Tensor:
+    """Rows of a stored matrix as the graph reads them, [n, K]."""
+    if matrix.op == "get_attr":
+        held: Tensor = attribute(graph, str(matrix.target))
+        return held[rows]
+    if is_lut(matrix):
+        return _table_rows(graph, matrix, rows)
+    found: Tensor = matrix.target(*map_arg(matrix.args, lambda source: _rows(graph, source, rows)), **matrix.kwargs)
+    return found
+
+
+def _table_rows(graph: GraphModule, matrix: Node, rows: slice | Tensor) -> Tensor:
+    """Rows of a matrix whose groups of rows share look-up tables."""
+    operands: Any = map_arg(matrix.args, lambda source: attribute(graph, str(source.target)))
+    indices, table, scale, group_rows = operands
+    wanted = torch.arange(len(indices))[rows] if isinstance(rows, slice) else rows
+    return lut_rows(indices, table, scale, group_rows, wanted)

@@ -1,0 +1,89 @@
+"""The one form of quantised weights in the graph: building blocks shared by the quantising passes.
+
+    weight_int int8 [N,K], weight_scale float32 [N,K/g], weight_zero_point int8 [N,K/g]
+      -> torchao.dequantize_affine([1,g], qmin, qmax) -> aten.linear | aten.embedding
+
+These are, argument by argument, the nodes that torch.export prints for torchao's own quantised layers.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+
+import torch
+import torchao.quantization.quant_primitives  # noqa: F401  (registers torch.ops.torchao)
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from edgec.ir.attributes import attribute
+from edgec.ir.weight_scheme import Decision
+
+aten = torch.ops.aten
+DEQUANTIZE = torch.ops.torchao.dequantize_affine.default
+QUANTIZE = torch.ops.torchao.quantize_affine.default
+CHOOSE = torch.ops.torchao.choose_qparams_affine.default
+RECORD = "edgec_quantization"
+_INT8 = (torch.int8, -128, 127)
+
+
+def parameter_of(node: object) -> Node | None:
+    """The ``get_attr`` behind a weight argument, looking through a cast to float32; None when it is computed."""
+    if isinstance(node, Node) and node.target is aten.to.dtype:
+        node = node.args[0]
+    return node if isinstance(node, Node) and node.op == "get_attr" else None
+
+
+def parameter_name(node: Node) -> str:
+    """The parameter's name in the model: the capture's wrapper prefix removed."""
+    return str(node.target).removeprefix("decoder.")
+
+
+def dequantized(graph: GraphModule, decision: Decision) -> Node:
+    """Dequantise what was placed, at the current insertion point."""
+    assert decision.used is not None
+    integers, scale, zero_point = (graph.graph.get_attr(name) for name in decision.buffers)
+    block, bounds = [1, decision.used.block(decision.shape[1])], decision.used.held
+    return graph.graph.call_function(DEQUANTIZE, (integers, block, scale, zero_point, torch.int8, *bounds))
+
+
+def quantize_input(graph: GraphModule, source: Node, rank: int, width: int) -> Node:
+    """Quantise an activation dynamically, one scale per token, and dequantise it, at the current insertion point."""
+    call = graph.graph.call_function
+    block = [1] * (rank - 1) + [width]
+    chosen = call(CHOOSE, (source, "ASYMMETRIC", block, *_INT8, None, None, torch.int8))
+    scale, zero_point = call(operator.getitem, (chosen, 0)), call(operator.getitem, (chosen, 1))
+    quantized = call(QUANTIZE, (source, block, scale, zero_point, *_INT8))
+    return call(DEQUANTIZE, (quantized, block, scale, zero_point, *_INT8))
+
+
+def drop_if_unused(graph: GraphModule, *nodes: Node | None) -> None:
+    """Erase nodes nobody reads and free a parameter with its last reader, so that float copies do not pile up."""
+    for node in dict.fromkeys(nodes):
+        if node is None or node.users:
+            continue
+        graph.graph.erase_node(node)
+        if node.op == "get_attr" and not _read(graph, node.target):
+            owner, _, leaf = str(node.target).rpartition(".")
+            delattr(graph.get_submodule(owner), leaf)
+
+
+def _read(graph: GraphModule, target: object) -> bool:
+    return any(node.op == "get_attr" and node.target == target for node in graph.graph.nodes)
+
+
+def record(graph: GraphModule, decisions: Iterable[Decision]) -> None:
+    """Add decisions to what earlier passes recorded."""
+    graph.meta[RECORD] = (*decisions_of(graph), *decisions)
+
+
+def decisions_of(graph: GraphModule) -> tuple[Decision, ...]:
+    """What the quantising passes decided, tensor by tensor, in order of application."""
+    found: tuple[Decision, ...] = graph.meta.get(RECORD, ())
+    return found
+
+
+def matrix(graph: GraphModule, parameter: Node) -> Tensor:
+    """The tensor behind a ``get_attr`` node."""
+    value: Tensor = attribute(graph, str(parameter.target))
+    return value.detach()

@@ -1,0 +1,53 @@
+"""Trace a rewritten graph again: nobody maintains graph signatures or metadata by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.export import ExportedProgram
+from torch.fx import GraphModule
+
+from edgec.ir.program import Dynamic, Interface
+
+_EXAMPLES = {"S": 8, "K": 3}
+
+
+def example_inputs(interface: Interface) -> tuple[Tensor, ...]:
+    """Inputs of legal shapes and values for tracing: token 0, positions 0.., rows 0.."""
+    return tuple(_example(tensor.dtype, [_size(d) for d in tensor.shape]) for tensor in interface.inputs)
+
+
+def dynamic_shapes(interface: Interface) -> dict[str, dict[int, Any]]:
+    """torch.export's description of the varying dimensions.
+
+    Sizes 0 and 1 are special to the tracer, which assumes at least 2; the artifact's kernels do not.
+    """
+    sizes = {d.name: d for tensor in interface.inputs for d in tensor.shape if isinstance(d, Dynamic)}
+    dims = {name: torch.export.Dim(name, min=2, max=d.high) for name, d in sizes.items() if d.high > 2}
+    return {
+        tensor.name: {i: dims[d.name] for i, d in enumerate(tensor.shape) if isinstance(d, Dynamic) and d.name in dims}
+        for tensor in interface.inputs
+    }
+
+
+def reexport(graph: GraphModule, interface: Interface) -> ExportedProgram:
+    """``torch.export.export`` of a program's graph; buffers appear as mutated, every node gets its shape."""
+    shapes = dynamic_shapes(interface)
+    with torch.no_grad():
+        return torch.export.export(
+            graph, example_inputs(interface), dynamic_shapes=tuple(shapes.values()), strict=False
+        )
+
+
+def _size(dimension: int | Dynamic) -> int:
+    if isinstance(dimension, int):
+        return dimension
+    return min(_EXAMPLES.get(dimension.name, 4), dimension.high)
+
+
+def _example(dtype: torch.dtype, shape: list[int]) -> Tensor:
+    if len(shape) == 1:
+        return torch.arange(shape[0], dtype=dtype)
+    return torch.zeros(shape, dtype=dtype)

@@ -1,0 +1,134 @@
+"""Run static methods over tokens, as a phone would: whole chunks with padding behind them, then single tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from edgec.ir.call_plan import Call, Step
+from edgec.ir.program import Program
+
+PREFILL, DECODE = "prefill", "decode"
+_PADDING = 0
+
+
+class Methods(Protocol):
+    """The methods of one model over shared states."""
+
+    @property
+    def chunk(self) -> int:
+        """Tokens that one call of ``prefill`` takes."""
+        ...
+
+    def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Execute one method; states stay for the next.
+
+        Args:
+            method: ``prefill`` or ``decode``.
+            inputs: ``tokens`` int32 [1, S], ``start`` int32 [1], ``last`` int32 [1].
+
+        Returns:
+            the logits of row ``last``, float32 [V].
+        """
+        ...
+
+
+def run_static(methods: Methods, tokens: Sequence[int], plan: Sequence[Call]) -> Tensor:
+    """Teacher-forced logits, float32 [P, V], of the last token of every call."""
+    with torch.no_grad():
+        return torch.stack([_call(methods, tokens, call) for call in plan])
+
+
+def methods_step(methods: Methods) -> Step:
+    """Static methods behind the protocol of artifacts with one method; logits of the last token only."""
+
+    def step(ids: Tensor, positions: Tensor, rows: Tensor) -> Tensor:
+        tokens, start = ids[0].tolist(), int(positions[0])
+        last = _call(methods, [_PADDING] * start + tokens, Call(start, len(tokens), 1))
+        return last.reshape(1, 1, -1)
+
+    return step
+
+
+def _call(methods: Methods, tokens: Sequence[int], call: Call) -> Tensor:
+    method, size = (DECODE, 1) if call.size == 1 else (PREFILL, methods.chunk)
+    inputs = {
+        "tokens": _padded(tokens[call.start : call.start + call.size], size),
+        "start": torch.tensor([call.start], dtype=torch.int32),
+        "last": torch.tensor([call.size - 1], dtype=torch.int32),
+    }
+    return methods.call(method, inputs)
+
+
+def _padded(tokens: Sequence[int], size: int) -> Tensor:
+    """Tokens of one call, int32 [1, size]."""
+    return torch.tensor([[*tokens, *[_PADDING] * (size - len(tokens))]], dtype=torch.int32)
+
+
+def first_chunk(program: Program, tokens: Sequence[int]) -> list[Tensor]:
+    """Inputs of ``prefill`` at the beginning of a sequence; states that are inputs are empty."""
+    size = int(program.interface.inputs[0].shape[1])  # type: ignore[arg-type]
+    values = {
+        "tokens": _padded(tokens[:size], size),
+        "last": torch.tensor([min(len(tokens), size) - 1], dtype=torch.int32),
+    }
+    empty = [torch.zeros(t.shape, dtype=t.dtype) for t in program.interface.inputs]  # type: ignore[arg-type]
+    return [values.get(t.name, zeros) for t, zeros in zip(program.interface.inputs, empty, strict=True)]
+
+
+@dataclass
+class GraphMethods:
+    """Static methods as graphs, executed by torch.
+
+    Attributes:
+        programs: by method; their states are one.
+        states: what lies in them now.
+    """
+
+    programs: Mapping[str, Program]
+    states: dict[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Begin with empty states, held once for all methods."""
+        for program in self.programs.values():
+            for state in program.interface.states:
+                if state.buffer not in self.states:
+                    self.states[state.buffer] = torch.zeros(state.shape, dtype=state.dtype)
+                if hasattr(program.graph, state.buffer):
+                    setattr(program.graph, state.buffer, self.states[state.buffer])
+
+    @property
+    def chunk(self) -> int:
+        """Tokens that one call of ``prefill`` takes."""
+        return int(self.programs[PREFILL].interface.inputs[0].shape[1])  # type: ignore[arg-type]
+
+    def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Execute a graph; new rows that it returns are written here, as a caller would."""
+        named = named_results(self.programs[method], {**self.states, **inputs})
+        write_new_rows(self.states, named, int(inputs["start"]))
+        return joined_logits(named)
+
+
+def named_results(program: Program, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A graph's outputs by name, from its inputs by name."""
+    results: Any = program.graph(*(given[tensor.name] for tensor in program.interface.inputs))
+    results = results if isinstance(results, tuple | list) else (results,)
+    return dict(zip((tensor.name for tensor in program.interface.outputs), results, strict=True))
+
+
+def write_new_rows(states: Mapping[str, Tensor], outputs: Mapping[str, Tensor], start: int) -> None:
+    """What a caller does with outputs ``new_STATE`` [1, G, S, D]: they go to slots ``start ..`` of that state."""
+    for name, value in outputs.items():
+        if name.startswith("new_"):
+            states[name.removeprefix("new_")][:, :, start : start + value.shape[2]] = value
+
+
+def joined_logits(outputs: Mapping[str, Tensor]) -> Tensor:
+    """``logits``, or ``logits_0``, ``logits_1``, ... side by side: float32 [V]."""
+    found = {name: value for name, value in outputs.items() if name == "logits" or name.startswith("logits_")}
+    parts = [found[name].reshape(-1) for name in sorted(found, key=lambda name: (len(name), name))]
+    return torch.cat(parts).float()

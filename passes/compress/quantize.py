@@ -1,0 +1,173 @@
+"""Put the weights of linear layers on integer grids, and their inputs on 8 bits while they run.
+
+    x -> linear(W)
+    ==>
+    x -> choose_qparams/quantize/dequantize (int8, per token) -> linear(dequantize_affine(W_int, scale, 0))
+
+Legality: W is a parameter. One activation chain serves every linear layer that reads the same x. Where no kernel reads
+the asked scheme at a layer's width, the nearest one that kernels do read is used and the reason recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+import torch
+from torch.fx import GraphModule, Node
+
+from edgec.ir.program import Effect, Interface, Program
+from edgec.ir.quantized_form import (
+    DEQUANTIZE,
+    decisions_of,
+    dequantized,
+    drop_if_unused,
+    matrix,
+    parameter_name,
+    parameter_of,
+    quantize_input,
+    record,
+)
+from edgec.ir.weight_scheme import (
+    BALANCED_SET,
+    CONTAINER,
+    DYNAMIC_INT8_KERNELS,
+    Decision,
+    KernelGrid,
+    WeightScheme,
+    decide,
+    fit,
+    require_supported,
+)
+from edgec.passes.compress.rounding.gptq import Curvature
+from edgec.passes.compress.rounding.placement import placed
+from edgec.passes.compress.rounding.weight_grid import GPTQ, require_algorithm, without_inputs
+from edgec.passes.contract import nodes_of
+from edgec.passes.graph.calibration import Calibration, require_calibration
+from edgec.passes.graph.layer_walk import walk_layers
+from edgec.passes.prefill.last_logits import vocabulary_linear
+
+aten = torch.ops.aten
+Rule = tuple[str, WeightScheme | None]
+
+
+@dataclass(frozen=True)
+class Quantize:
+    """Integer weights for linear layers; approximate.
+
+    Attributes:
+        rules: (pattern on the parameter's name, scheme or None for float); the first match wins.
+        default: for layers no rule names; None leaves them in float.
+        lm_head: for the vocabulary matrix when no rule names it; None leaves it in float.
+        algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse`` (see weight_grid), or ``gptq`` (see gptq).
+        kernels: what may be stored; data of the target.
+        calibration: what ``gptq`` runs the graph on, layer by layer.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    default: WeightScheme | None = field(default_factory=WeightScheme)
+    lm_head: WeightScheme | None = None
+    algorithm: str = "mse"
+    kernels: tuple[KernelGrid, ...] = DYNAMIC_INT8_KERNELS
+    calibration: Calibration = field(default_factory=Calibration)
+    name: str = "quantize"
+    effect: Effect = Effect.APPROXIMATE
+
+    def requires(self, program: Program) -> None:
+        """Known schemes, a known algorithm, and calibration where that algorithm wants it."""
+        for scheme in (self.default, self.lm_head, *(scheme for _, scheme in self.rules)):
+            if scheme is not None:
+                require_supported(scheme, self.name)
+        require_algorithm(self.algorithm, self.name)
+        if self.algorithm == GPTQ:
+            require_calibration(self.calibration, self.name)
+
+    def apply(self, graph: GraphModule, program: Program) -> Interface:
+        """Quantise one matrix after the other; each float tensor is let go before the next is read."""
+        vocabulary = vocabulary_linear(graph) if program.spec else None
+        found = [node for node in nodes_of(graph, aten.linear.default) if parameter_of(node.args[1]) is not None]
+        decisions: dict[Node, Decision] = {}
+
+        def visit(linear: Node, curvature: Curvature | None) -> None:
+            role = "vocabulary" if linear is vocabulary else "linear"
+            decisions[linear] = self._quantize(graph, linear, role, curvature)
+
+        if self.algorithm == GPTQ:
+            walk_layers(replace(program, graph=graph), self.calibration, found, visit, self.name)
+        else:
+            for linear in found:
+                visit(linear, None)
+        record(graph, [decisions[linear] for linear in found])
+        _quantize_inputs(graph, {linear: decisions[linear] for linear in found})
+        return program.interface
+
+    def _quantize(self, graph: GraphModule, linear: Node, role: str, curvature: Curvature | None) -> Decision:
+        """Let a layer read integers; its input stays as it is."""
+        parameter, old = parameter_of(linear.args[1]), linear.args[1]
+        assert parameter is not None
+        decision = self.decision_for(graph, parameter, role)
+        if decision.used is None:
+            return decision
+        algorithm = _algorithm(decision.requested, self.algorithm, curvature)
+        decision = placed(graph, parameter, decision, algorithm, curvature)
+        with graph.graph.inserting_before(linear):
+            linear.update_arg(1, dequantized(graph, decision))
+        drop_if_unused(graph, old if isinstance(old, Node) else None, parameter)
+        return decision
+
+    def decision_for(self, graph: GraphModule, parameter: Node, role: str) -> Decision:
+        """What a layer's weight becomes."""
+        name, (rows, width) = parameter_name(parameter), matrix(graph, parameter).shape
+        asked = self.scheme_for(name, role)
+        return decide(name, role, (rows, width), asked, self._fitted(asked, width))
+
+    def _fitted(self, asked: WeightScheme | None, width: int) -> tuple[WeightScheme | None, str]:
+        """What stores the asked scheme, and why it differs; the balanced set needs a container of at least 4 bits."""
+        if asked is None:
+            return None, ""
+        if asked.kind != BALANCED_SET:
+            return fit(asked, width, self.kernels)
+        used, _ = fit(CONTAINER, width, self.kernels)
+        return used, "" if used is None else f"stored as {used.bits}-bit integers -3, -1, 1 and 3"
+
+    def scheme_for(self, name: str, role: str) -> WeightScheme | None:
+        """What is asked for a parameter: the first rule whose pattern matches, else the role's default."""
+        for pattern, scheme in self.rules:
+            if fnmatchcase(name, pattern):
+                return scheme
+        return self.lm_head if role == "vocabulary" else self.default
+
+    def ensures(self, program: Program) -> None:
+        """Every layer decided to be quantised reads integers."""
+        decisions = decisions_of(program.graph)
+        recorded = sum(d.used is not None and not d.used.is_table and d.role != "embedding" for d in decisions)
+        linears = nodes_of(program.graph, aten.linear.default)
+        quantized = sum(isinstance(n.args[1], Node) and n.args[1].target is DEQUANTIZE for n in linears)
+        assert quantized >= recorded
+
+
+def _algorithm(asked: WeightScheme | None, algorithm: str, curvature: Curvature | None) -> str:
+    """How the integers were found, for the record."""
+    chosen = BALANCED_SET if asked and asked.kind == BALANCED_SET else without_inputs(algorithm)
+    return chosen if curvature is None else f"{chosen}, {GPTQ}"
+
+
+def _quantize_inputs(graph: GraphModule, decisions: Mapping[Node, Decision]) -> None:
+    """Put the inputs of integer layers on 8 bits where their scheme says so."""
+    shared_inputs: dict[Node, Node] = {}
+    for linear, decision in decisions.items():
+        if decision.used and decision.used.activation_bits:
+            linear.update_arg(0, _shared_input(graph, linear, decision.shape[1], shared_inputs))
+
+
+def _shared_input(graph: GraphModule, linear: Node, width: int, shared_inputs: dict[Node, Node]) -> Node:
+    """The 8-bit form of a linear layer's input; made once per input, in front of its first reader."""
+    source = linear.args[0]
+    assert isinstance(source, Node)
+    if source not in shared_inputs:
+        # a linear layer's output has its input's rank; the input itself may be a new node without a known shape
+        rank = linear.meta["val"].dim()
+        with graph.graph.inserting_before(linear):
+            shared_inputs[source] = quantize_input(graph, source, rank, width)
+    return shared_inputs[source]

@@ -1,0 +1,59 @@
+"""Integers, scales and zero points of a parameter, put where the graph reads them."""
+
+from __future__ import annotations
+
+import torchao.quantization.quant_primitives  # noqa: F401  (registers torch.ops.torchao)
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from edgec.ir.quantized_form import decisions_of, matrix
+from edgec.ir.weight_scheme import BALANCED_SET, Decision
+from edgec.passes.compress.rounding.gptq import Curvature, gptq_balanced, gptq_integers
+from edgec.passes.compress.rounding.learned_grids import LEARNED, learned_scale, on_learned_grid
+from edgec.passes.compress.rounding.weight_grid import QuantizedWeight, quantize_weight
+from edgec.passes.compress.rounding.weight_tables import balanced_integers
+
+
+def placed(
+    graph: GraphModule, parameter: Node, decision: Decision, algorithm: str, curvature: Curvature | None = None
+) -> Decision:
+    """Register integers, scales and zero points of a parameter; those of a tied matrix of the same scheme serve both.
+
+    Args:
+        graph: where they are registered.
+        parameter: the float matrix.
+        decision: what it is stored as.
+        algorithm: how scales are chosen.
+        curvature: of the layer's inputs, for the algorithms that want it.
+
+    Raises:
+        InputError: E173, the weight holds NaN or infinity; E174, the group does not divide its width.
+    """
+    stem = f"{parameter.target}_embedding" if decision.role == "embedding" else str(parameter.target)
+    learned = learned_scale(graph, decision)
+    algorithm = algorithm if learned is None else LEARNED
+    decision = decision.placed((f"{stem}_int", f"{stem}_scale", f"{stem}_zero_point"), algorithm)
+    twin = next((earlier for earlier in decisions_of(graph) if earlier.same_integers(decision)), None)
+    if twin is not None:
+        return decision.placed(twin.buffers, algorithm)
+    weight = matrix(graph, parameter)
+    if learned is None:
+        grid = _integers(weight, decision, algorithm, curvature)
+    else:
+        grid = on_learned_grid(weight, learned, decision)
+    for name, tensor in zip(decision.buffers, (grid.integers, grid.scale, grid.zero_point), strict=True):
+        owner, _, leaf = name.rpartition(".")
+        graph.get_submodule(owner).register_buffer(leaf, tensor)
+    return decision
+
+
+def _integers(weight: Tensor, decision: Decision, algorithm: str, curvature: Curvature | None) -> QuantizedWeight:
+    asked, used = decision.requested, decision.used
+    assert asked is not None and used is not None
+    if asked.kind == BALANCED_SET:
+        if curvature is None:
+            return balanced_integers(weight, asked, decision.name)
+        return gptq_balanced(weight, asked, curvature, decision.name)
+    if curvature is not None:
+        return gptq_integers(weight, used, curvature, decision.name)
+    return quantize_weight(weight, used, algorithm, decision.name)

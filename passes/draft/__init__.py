@@ -1,0 +1,1 @@
+"""Passes that make models which guess tokens for speculation."""

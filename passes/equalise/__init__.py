@@ -1,0 +1,1 @@
+"""Exact passes that change weights so that they round better."""

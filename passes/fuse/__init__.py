@@ -1,0 +1,1 @@
+"""Passes that write a group of operators as one."""

@@ -1,0 +1,1 @@
+"""What passes share: editing a graph, looking at its values, and walking its layers."""

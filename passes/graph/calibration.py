@@ -1,0 +1,87 @@
+"""Inputs on which a compressing pass looks at activations: tokens of real text for a decoder, examples for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from edgec.errors import InputError
+from edgec.ir.call_plan import call_inputs
+from edgec.ir.program import Dynamic, Interface, Program
+
+Calls = Sequence[Sequence[Tensor]]
+_CHUNK = 64
+
+
+class Calibration:
+    """What is fed to the float graph before it is compressed; empty: nothing is known of activations.
+
+    Args:
+        tokens: of a decoder's calibration text; fed in chunks, from the start again when the context is full.
+        calls: inputs of each call of another graph, in the interface's order.
+        context: the most positions of a sequence.
+    """
+
+    def __init__(self, tokens: Sequence[int] = (), calls: Calls = (), context: int = 512) -> None:
+        self.tokens, self.given, self.context = tuple(tokens), calls, context
+
+    def __bool__(self) -> bool:
+        return bool(self.tokens or self.given)
+
+    def __eq__(self, other: object) -> bool:
+        """Tokens are compared, examples are the same or not."""
+        return isinstance(other, Calibration) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        """As ``==`` compares."""
+        return hash(self._identity)
+
+    @property
+    def _identity(self) -> tuple[object, ...]:
+        return self.tokens, self.context, id(self.given) if self.given else 0
+
+    def __repr__(self) -> str:
+        """Short: it stands in manifests as a pass's option."""
+        return f"{len(self.tokens)} tokens" if self.tokens else f"{len(self.given)} calls"
+
+    def calls(self, program: Program) -> Iterator[Sequence[Tensor]]:
+        """The inputs of each call, as the program takes them."""
+        yield from self.given
+        chunk = _chunk(program.interface)
+        usable = max(chunk, self.context // chunk * chunk)
+        for first in range(0, len(self.tokens), usable):
+            part = self.tokens[first : first + usable]
+            for start in range(0, len(part), chunk):
+                size = min(chunk, len(part) - start)
+                yield call_inputs(program.interface, part, start, size, _rows(program.interface, size))
+
+
+def require_calibration(calibration: Calibration, where: str) -> None:
+    """Refuse to guess what a model will see.
+
+    Raises:
+        InputError: E521.
+    """
+    if not calibration:
+        raise InputError(
+            what="this recipe chooses weights by what the model computes on text, and there is none",
+            where=where,
+            why="no --calibrate was given, or the model is no decoder that text could be read with",
+            fix='pass --calibrate FILE with text like what the model will see, or set algorithm = "mse"',
+            code="E521",
+        )
+
+
+def _chunk(interface: Interface) -> int:
+    """Tokens of one call: as many as the graph takes, at most 64."""
+    sizes = [_CHUNK, *(size for tensor in interface.inputs if tensor.name == "tokens" for size in tensor.shape[1:])]
+    return min(size.high if isinstance(size, Dynamic) else size for size in sizes)
+
+
+def _rows(interface: Interface, size: int) -> Tensor:
+    """Positions of a call whose logits are asked for, evenly spaced up to the last: as many as the graph gives."""
+    counts = [dim for tensor in interface.inputs if tensor.name == "logit_index" for dim in tensor.shape]
+    most = min([size, *(dim.high if isinstance(dim, Dynamic) else dim for dim in counts)])
+    return torch.linspace(size - 1, 0, most).long().flip(0)

@@ -1,0 +1,1 @@
+"""Passes on keys and values: the cache, and layers that share one."""

@@ -1,0 +1,76 @@
+"""A cache served by edgec's own kernels: one call writes, one attends, whatever the dtype and layout.
+
+    k, v -> edgec::cache_write(K_state), edgec::cache_write(V_state)
+    q -> edgec::cached_attention(q, positions, K_state, V_state) -> out
+
+States are [1, slots, G, D] in float32, float16 or int8, or [1, slots, G, D/2] in int4, with a float16 grid of scales
+and offsets for the integers (``operators.py``). Nothing is masked: the kernel knows which slot holds which position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch.fx import GraphModule, Node
+
+from edgec.ir.attention import LAYER, AttentionCall
+from edgec.ir.kv_layout import Layout
+from edgec.ir.operators import CACHE_WRITE, CACHED_ATTENTION, grid_group
+from edgec.passes.fuse.fuse_rope import swapped
+from edgec.passes.graph.emit import Emitter
+from edgec.passes.kv.cache.kv_states import States
+
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.int8, "int4": torch.uint8}
+Held = tuple[Node, Node | None]
+
+
+@dataclass
+class OwnCache:
+    """Rewrites attention nodes of one graph.
+
+    Attributes:
+        graph: changed in place.
+        states: the caches so far.
+        dtype: float32, float16, int8 or int4.
+    """
+
+    graph: GraphModule
+    states: States
+    dtype: str
+    caches: dict[tuple[Node, Node], tuple[Held, Held]] = field(default_factory=dict)
+
+    def replace(self, node: Node, where: Layout) -> None:
+        """Put the kernels in an attention node's place; layers that read the same k and v share a cache."""
+        call = AttentionCall.of(node)
+        with self.graph.graph.inserting_before(node):
+            emit = Emitter(self.graph.graph)
+            key = (call.k, call.v)
+            if key not in self.caches:
+                self.caches[key] = (
+                    self._write(emit, call, "key", call.k, where),
+                    self._write(emit, call, "value", call.v, where),
+                )
+            (keys, key_grid), (values, value_grid) = self.caches[key]
+            result = emit(
+                CACHED_ATTENTION,
+                *(swapped(emit, call.q), call.positions, call.positions, keys, values, key_grid, value_grid),
+                *(call.scale, where.window or 0, _ring(where), where.sink, call.softcap, call.sink_logits),
+            )
+        result.meta[LAYER] = call.layer
+        node.replace_all_uses_with(result)
+        self.graph.graph.erase_node(node)
+
+    def _write(self, emit: Emitter, call: AttentionCall, role: str, value: Node, where: Layout) -> Held:
+        width, dtype = int(value.meta["val"].shape[3]), DTYPES[self.dtype]
+        cache = self.states.add(call, role, where, width // 2 if self.dtype == "int4" else width, dtype)
+        grid = None
+        if self.dtype in ("int8", "int4"):
+            grid = self.states.add(call, f"{role}_grid", where, 2 * width // grid_group(dtype, width), torch.float16)
+        emit(CACHE_WRITE, swapped(emit, value), call.positions, cache, grid, _ring(where), where.sink)
+        return cache, grid
+
+
+def _ring(where: Layout) -> int:
+    """Slots that turn; 0 where a slot is a position."""
+    return where.ring if where.kind == "ring" else 0

@@ -1,0 +1,1 @@
+"""Passes that compute only the rows whose logits are wanted."""

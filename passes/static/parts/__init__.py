@@ -1,0 +1,1 @@
+"""Serves the passes for accelerators: attention over states, layouts, and models cut into parts."""

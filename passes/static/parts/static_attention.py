@@ -1,0 +1,163 @@
+"""Attention over states of fixed shape, in matrix products and one softmax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch.fx import GraphModule, Node
+
+from edgec.passes.contract import placeholder
+from edgec.passes.fuse.fuse_rope import swapped
+from edgec.passes.graph.emit import Emitter
+from edgec.passes.static.finite_mask import HIDDEN
+
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True)
+class CachedCall:
+    """The arguments of one ``edgec::cached_attention`` node, by the operator's own names."""
+
+    q: Node
+    positions: Node
+    written: Node
+    keys: Node
+    values: Node
+    key_grid: Node | None
+    value_grid: Node | None
+    scale: float
+    window: int
+    ring: int
+    sink: int
+    softcap: float
+    sink_logits: Node | None
+
+    @classmethod
+    def of(cls, node: Node) -> CachedCall:
+        """Read a node; the operator's schema fixes order and types."""
+        return cls(*node.args)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class CacheView:
+    """What attention reads of a cache.
+
+    Attributes:
+        held: [1, G, slots, D'].
+        width: D, without padding.
+        new: [1, G, S, D'] where ``held`` lacks this call's rows, else None.
+    """
+
+    held: Node
+    width: int
+    new: Node | None = None
+
+
+@dataclass
+class Masks:
+    """Additive masks, made once for all layers that see the same."""
+
+    graph: GraphModule
+    made: dict[tuple[object, ...], Node] = field(default_factory=dict)
+
+    def of(self, call: CachedCall, view: CacheView, repeats: int) -> Node:
+        """[1, 1, repeats * R, slots (+ S)]: 0 where a row may look, HIDDEN elsewhere."""
+        slots = int(view.held.meta["val"].shape[2])
+        fresh = call.written if view.new is not None else None
+        key = (call.positions, fresh, slots, call.window, call.sink, repeats)
+        if key not in self.made:
+            emit = Emitter(self.graph.graph)
+            parts = [self._slots(emit, call, slots, fresh is not None)]
+            parts += [_visible(emit, call, fresh)] if fresh is not None else []
+            seen = emit(aten.cat.default, parts, -1) if len(parts) > 1 else parts[0]
+            self.made[key] = _additive(emit, seen, repeats)
+        return self.made[key]
+
+    def _slots(self, emit: Emitter, call: CachedCall, slots: int, old_only: bool) -> Node:
+        """Which slots each row sees, bool [R, slots]; with ``old_only`` none that this call writes."""
+        name = f"slot_numbers_{slots}"
+        if not hasattr(self.graph, name):
+            self.graph.register_buffer(name, torch.arange(slots, dtype=torch.int32))
+        held = self.graph.graph.get_attr(name)
+        held.meta["val"] = call.positions.meta["val"].new_empty(slots, dtype=torch.int32)
+        seen = _visible(emit, call, held)
+        if not old_only:
+            return seen
+        earlier = emit(aten.lt.Tensor, held, placeholder(self.graph, "start"))
+        return emit(aten.logical_and.default, seen, earlier)
+
+
+def _visible(emit: Emitter, call: CachedCall, columns: Node) -> Node:
+    """The rule of ``operators.cached_attention``, bool [R, columns]."""
+    distance = emit(aten.sub.Tensor, emit(aten.unsqueeze.default, call.positions, 1), columns)
+    seen = emit(aten.ge.Scalar, distance, 0)
+    if not call.window:
+        return seen
+    near = emit(aten.lt.Scalar, distance, call.window)
+    if call.sink:
+        near = emit(aten.logical_or.default, near, emit(aten.lt.Scalar, columns, call.sink))
+    return emit(aten.logical_and.default, seen, near)
+
+
+def _additive(emit: Emitter, seen: Node, repeats: int) -> Node:
+    # Arithmetic, since coremltools stores both branches of a selection as whole matrices.
+    mask = emit(aten.mul.Tensor, emit(aten.sub.Tensor, emit(aten.to.dtype, seen, torch.float32), 1.0), -HIDDEN)
+    rows = emit(aten.cat.default, [mask] * repeats, 0) if repeats > 1 else mask
+    return emit(aten.reshape.default, rows, [1, 1, *rows.meta["val"].shape])
+
+
+def attend(emit: Emitter, call: CachedCall, keys: CacheView, values: CacheView, masks: Masks) -> Node:
+    """Softmax attention of ``call.q`` [1, R, H, D] over the caches: [1, R, H, Dv]."""
+    rows, heads, width = (int(size) for size in call.q.meta["val"].shape[1:])
+    groups, wide = int(keys.held.meta["val"].shape[1]), int(keys.held.meta["val"].shape[3])
+    repeats = heads // groups
+    q = emit(aten.mul.Tensor, swapped(emit, call.q), call.scale)
+    q = emit(aten.reshape.default, q, [1, groups, repeats * rows, width])
+    if wide > width:
+        q = emit(aten.constant_pad_nd.default, q, [0, wide - width], 0.0)
+    scores = _capped(emit, _scores(emit, q, keys), call.softcap)
+    scores = emit(aten.add.Tensor, scores, masks.of(call, keys, repeats))
+    out = _weighted(emit, _softmax(emit, scores, call, rows), values)
+    if int(out.meta["val"].shape[-1]) > values.width:
+        out = emit(aten.slice.Tensor, out, 3, 0, values.width)
+    out = emit(aten.reshape.default, out, [1, heads, rows, values.width])
+    return emit(aten.transpose.int, out, 1, 2)
+
+
+def _scores(emit: Emitter, q: Node, keys: CacheView) -> Node:
+    """Products with every key, [1, G, repeats * R, slots (+ S)]."""
+    parts = [
+        emit(aten.matmul.default, q, emit(aten.transpose.int, part, 2, 3))
+        for part in (keys.held, keys.new)
+        if part is not None
+    ]
+    return emit(aten.cat.default, parts, -1) if len(parts) > 1 else parts[0]
+
+
+def _capped(emit: Emitter, scores: Node, softcap: float) -> Node:
+    if not softcap:
+        return scores
+    small = emit(aten.tanh.default, emit(aten.mul.Tensor, scores, 1.0 / softcap))
+    return emit(aten.mul.Tensor, small, softcap)
+
+
+def _softmax(emit: Emitter, scores: Node, call: CachedCall, rows: int) -> Node:
+    """Weights; learned sinks take part and are cut off again."""
+    if call.sink_logits is None:
+        return emit(aten.softmax.int, scores, -1)
+    _, groups, repeated, slots = (int(size) for size in scores.meta["val"].shape)
+    column = emit(aten.reshape.default, call.sink_logits, [1, groups, repeated // rows, 1])
+    column = emit(aten.expand.default, column, [1, groups, repeated // rows, rows])
+    column = emit(aten.reshape.default, column, [1, groups, repeated, 1])
+    weights = emit(aten.softmax.int, emit(aten.cat.default, [scores, column], -1), -1)
+    return emit(aten.slice.Tensor, weights, 3, 0, slots)
+
+
+def _weighted(emit: Emitter, weights: Node, values: CacheView) -> Node:
+    if values.new is None:
+        return emit(aten.matmul.default, weights, values.held)
+    slots = int(values.held.meta["val"].shape[2])
+    old = emit(aten.matmul.default, emit(aten.slice.Tensor, weights, 3, 0, slots), values.held)
+    new = emit(aten.matmul.default, emit(aten.slice.Tensor, weights, 3, slots, 1 << 62), values.new)
+    return emit(aten.add.Tensor, old, new)

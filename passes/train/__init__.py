@@ -1,0 +1,1 @@
+"""Passes that make a graph trainable: fake quantisation and recovery adapters."""

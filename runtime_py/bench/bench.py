@@ -1,0 +1,176 @@
+"""Measure a bundle on a device: loads, first token, prefill, decode, memory, and minutes on end.
+
+Every job runs in a fresh process. Memory has a pass of its own, because watching it would slow the others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgec.bundle.folder import Bundle, open_bundle
+from edgec.bundle.replaceable import check_replaceable_files
+from edgec.devices.cores import core_numbers
+from edgec.devices.job import Job
+from edgec.devices.transport import Conditions, Transport, connect
+from edgec.errors import InputError
+from edgec.quiet import quiet
+from edgec.runtime_py.bench.app_result import app_records
+from edgec.runtime_py.bench.plot import save_plot
+from edgec.runtime_py.bench.record import AnyRecord, holds_record, write_records
+from edgec.runtime_py.bench.run import Say, measure
+from edgec.runtime_py.bench.summary import Figure, summarise
+from edgec.runtime_py.sessions.session import decoder_limits
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """A finished run.
+
+    Attributes:
+        records: what was measured, line by line.
+        figures: medians and spreads over them; none of an emulator.
+        out: the JSONL file, or None.
+        plot: the SVG beside it, or None; an emulator's times are not drawn.
+    """
+
+    records: tuple[AnyRecord, ...]
+    figures: tuple[Figure, ...]
+    out: Path | None = None
+    plot: Path | None = None
+
+
+@dataclass(frozen=True)
+class BenchPlan:
+    """What is measured, the same on every device.
+
+    Attributes:
+        prompt_tokens: length of the prompt (seeded random tokens).
+        new_tokens: tokens generated behind it, past any end-of-sequence token.
+        repetitions: measured generations, at least 5.
+        warmups: generations before them that do not count.
+        threads: CPU threads; None leaves the runtime's own choice.
+        sustained_minutes: go on generating for so long and record the speed over time.
+        profile: also tell where the time goes, operator by operator, in a process of its own.
+        cores: the CPU cores that may be used, like ``4-7``; None: all.
+        cool_down_s: pause before each generation.
+    """
+
+    prompt_tokens: int = 128
+    new_tokens: int = 64
+    repetitions: int = 5
+    warmups: int = 3
+    threads: int | None = None
+    sustained_minutes: float | None = None
+    profile: bool = False
+    cores: str | None = None
+    cool_down_s: float = 0.0
+
+    def job(self, bundle: Bundle) -> Job:
+        """The first job; the others are made from it."""
+        return Job(
+            "speed",
+            str(bundle.path),
+            self.prompt_tokens,
+            self.new_tokens,
+            self.threads,
+            warmups=self.warmups,
+            repetitions=self.repetitions,
+            cool_down_s=self.cool_down_s,
+            cores=self.cores,
+        )
+
+
+@quiet()
+def bench(
+    bundle: Path | str,
+    device: str = "host",
+    *,
+    conditions: Conditions | None = None,
+    out: Path | None = None,
+    say: Say | None = None,
+    **plan: Any,
+) -> BenchResult:
+    """Measure a decoder's bundle on one device.
+
+    Args:
+        bundle: the bundle folder.
+        device: host, adb:SERIAL, ios:UDID, sim:UDID or qemu.
+        conditions: heat, silence and what stays on a phone.
+        out: where to write the JSONL records; a plot goes beside it as .svg.
+        say: told what is being measured.
+        plan: the fields of ``BenchPlan``.
+
+    Raises:
+        InputError: E150 prompt and new tokens exceed the context, E155 no decoder, E156 an option outside its range,
+            E121 ``out`` cannot be written, E123 it holds something else, E162 no token came, E541 to E559 the device
+            cannot be used.
+        ToolError: E320 or E54x, the device cannot be reached; E350, there is no profile without edgec's engine.
+    """
+    opened, asked, say = open_bundle(Path(bundle)), BenchPlan(**plan), say or (lambda _: None)
+    with closing(connect(device, conditions, say)) as transport:
+        return bench_on(transport, opened, asked, out, say)
+
+
+def bench_on(transport: Transport, bundle: Bundle, plan: BenchPlan, out: Path | None, say: Say) -> BenchResult:
+    """Measure on a device that is connected; see ``bench``."""
+    transport.check(bundle)
+    _check(plan, bundle)
+    if out is not None:
+        _check_out(out)
+    records = _records(transport, bundle, plan, say)
+    plot = _save(records, out) if out else None
+    return BenchResult(tuple(records), summarise(records), out, plot)
+
+
+def _records(transport: Transport, bundle: Bundle, plan: BenchPlan, say: Say) -> list[AnyRecord]:
+    seconds, kinds = 60 * (plan.sustained_minutes or 0.0), ("profile",) if plan.profile else ()
+    if not transport.whole_runs:
+        return measure(transport, bundle, plan.job(bundle), seconds, kinds, say)
+    asked = plan.job(bundle).to_json() | {"kind": "app", "seconds": seconds}
+    return app_records(transport.run(asked)["records"], asked, str(transport.address), transport.simulated)
+
+
+def _save(records: Sequence[AnyRecord], out: Path) -> Path | None:
+    write_records(records, out)
+    return None if records[0].simulated else save_plot(records, out.with_suffix(".svg"))
+
+
+def _check_out(out: Path) -> None:
+    """Refuse what cannot or must not be written before minutes are spent on measuring."""
+    check_replaceable_files((out, out.with_suffix(".svg")), holds_record, "benchmark record")
+    if not os.access(out.parent, os.W_OK):
+        raise InputError(
+            "The output cannot be written.",
+            where=str(out),
+            why="its folder does not exist or is not yours to write to",
+            fix="choose a folder you may write to with --out",
+            code="E121",
+        )
+
+
+def _check(plan: BenchPlan, bundle: Bundle) -> None:
+    context = decoder_limits(bundle).context
+    ranges = {
+        "prompt_tokens": (plan.prompt_tokens >= 1, "1 or more"),
+        "new_tokens": (plan.new_tokens >= 2, "2 or more: decode speed needs an interval"),
+        "repetitions": (plan.repetitions >= 5, "5 or more, so that there is a spread"),
+        "warmups": (plan.warmups >= 0, "0 or more"),
+        "cool_down": (plan.cool_down_s >= 0, "seconds, 0 or more"),
+        "cores": (not plan.cores or bool(core_numbers(plan.cores)), "a list like 4-7"),
+        "sustained": (plan.sustained_minutes is None or plan.sustained_minutes > 0, "minutes above 0"),
+    }
+    for name, (valid, allowed) in ranges.items():
+        if not valid:
+            raise InputError(f"{name} is outside its range.", where=f"--{name}", fix=f"give {allowed}", code="E156")
+    if plan.prompt_tokens + plan.new_tokens > context:
+        raise InputError(
+            f"{plan.prompt_tokens} prompt tokens and {plan.new_tokens} new ones exceed the context of {context}.",
+            where="--prompt-tokens, --new-tokens",
+            fix=f"ask for at most {context} in sum, for instance --prompt-tokens {context // 2}",
+            code="E150",
+        )

@@ -1,0 +1,75 @@
+"""``edgec bench`` on a terminal: what is being measured, then the table of each device."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from edgec.errors import EdgecError
+from edgec.runtime_py.bench.bench import BenchResult
+from edgec.runtime_py.bench.devices import Outcome
+from edgec.runtime_py.bench.table import profile_tables, table
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """A status line on stderr that names the stage."""
+    with Console(stderr=True).status("opening the bundle") as status:
+        yield lambda text: status.update(Text(f"measuring {text}"))
+
+
+def report(found: Sequence[Outcome], as_json: bool) -> None:
+    """Print the results to stdout, and raise the first error once the others are told.
+
+    Raises:
+        EdgecError: of the first device that failed.
+    """
+    errors = [outcome.error for outcome in found if outcome.error is not None]
+    if len(found) == 1 and errors:
+        raise errors[0]
+    if as_json:
+        parts = [_fields(outcome) for outcome in found]
+        print(json.dumps(parts[0] if len(parts) == 1 else {"devices": parts}))
+    else:
+        for outcome in found:
+            _print(outcome)
+    if errors:
+        raise errors[0] if len(errors) == 1 else _several(errors, len(found))
+
+
+def _fields(outcome: Outcome) -> dict[str, Any]:
+    if outcome.result is None:
+        return {"device": outcome.device, "error": outcome.error.to_json() if outcome.error else None}
+    result = outcome.result
+    fields = {"figures": [f.to_json() for f in result.figures], "out": str(result.out) if result.out else None}
+    records = [record.model_dump(mode="json") for record in result.records]
+    return {"device": outcome.device, "simulated": result.records[0].simulated, **fields, "records": records}
+
+
+def _print(outcome: Outcome) -> None:
+    if outcome.result is None:
+        print(f"{outcome.device}: {outcome.error}")
+    else:
+        _print_result(outcome.result)
+
+
+def _print_result(result: BenchResult) -> None:
+    console = Console()
+    console.print(table(result))
+    for profile in profile_tables(result.records):
+        console.print(profile)
+    for what, path in (("records", result.out), ("plot", result.plot)):
+        if path is not None:
+            console.print(f"{what}: {path}", soft_wrap=True, markup=False, emoji=False)
+
+
+def _several(errors: Sequence[EdgecError], count: int) -> EdgecError:
+    first = errors[0]
+    return type(first)(
+        f"{len(errors)} of {count} devices failed.", first.where, first.what, first.fix or "see above", first.code
+    )

@@ -1,0 +1,180 @@
+"""What is measured inside one process: a load, a peak of memory, repetitions, a profile, or minutes on end.
+
+A job is plain data, so that a transport can send it anywhere: ``Job`` in, a dictionary of figures out.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from itertools import islice, pairwise
+from pathlib import Path
+from time import perf_counter, sleep
+from typing import TYPE_CHECKING, Any
+
+from edgec.devices.cores import core_numbers
+from edgec.devices.job import Job, bench_prompt, vocab_size
+from edgec.errors import InputError
+from edgec.runtime_py.engines import page_cache
+from edgec.runtime_py.engines.choice import choose_engine
+from edgec.runtime_py.engines.threads import set_threads
+from edgec.runtime_py.engines.trial import try_first
+from edgec.runtime_py.generate import stream_tokens
+from edgec.runtime_py.sampling import Sampler, Sampling
+from edgec.runtime_py.sessions.session import Session
+from edgec.runtime_py.stepper import Stepper
+
+if TYPE_CHECKING:
+    from edgec.bundle.folder import Bundle
+
+CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
+WINDOW_S = 1.0
+
+
+@dataclass(frozen=True)
+class Lap:
+    """One generation: seconds to the first token, and from each token to the next."""
+
+    ttft_s: float
+    gaps_s: tuple[float, ...]
+
+
+def lap(stepper: Stepper, prompt: list[int], new_tokens: int) -> Lap:
+    """Generate greedily from an empty cache, past any end-of-sequence token.
+
+    Raises:
+        InputError: E162, no token came.
+    """
+    times = [perf_counter()]
+    times += [perf_counter() for _ in islice(stream_tokens(stepper, prompt, Sampler(Sampling())), new_tokens)]
+    if len(times) == 1:
+        raise InputError("No token was generated.", where="bench", fix="ask for at least one", code="E162")
+    ttft_s, *gaps = (after - before for before, after in pairwise(times))
+    return Lap(ttft_s, tuple(gaps))
+
+
+def run_job(job: Job) -> dict[str, Any]:
+    """Run a job in this process.
+
+    Raises:
+        EdgecError: the bundle cannot be opened or executed, or E162.
+    """
+    jobs: dict[str, Callable[[Job], dict[str, Any]]] = {
+        "load": _load,
+        "memory": _memory,
+        "speed": _speed,
+        "profile": _profile,
+        "sustained": _sustained,
+    }
+    if job.cores:
+        _stay_on(job.cores)
+    # Neither an import nor an artifact's first execution is part of a load.
+    bundle = _bundle(job)
+    try_first(bundle, choose_engine(bundle.manifest.runtime.operators))
+    return jobs[job.kind](job)
+
+
+def _stay_on(cores: str) -> None:
+    if not hasattr(os, "sched_setaffinity"):
+        raise InputError("Cores cannot be chosen on this system.", where="--cores", fix="leave it out", code="E156")
+    try:
+        os.sched_setaffinity(0, core_numbers(cores))
+    except OSError as cause:
+        fix = f"this machine has the cores {sorted(os.sched_getaffinity(0))}"
+        raise InputError(f"{cores!r} names cores that are not there.", "--cores", str(cause), fix, "E156") from cause
+
+
+def _bundle(job: Job) -> Bundle:
+    from edgec.bundle.folder import open_bundle
+
+    # The parent has verified the checksums; hashing here would fill the page cache and the peak.
+    return open_bundle(Path(job.bundle), check_files=False)
+
+
+def _session(job: Job) -> Session:
+    return Session(_bundle(job), job.threads)
+
+
+def _load(job: Job) -> dict[str, Any]:
+    bundle = _bundle(job)
+    {"cold": page_cache.drop, "warm": page_cache.warm}[job.state](bundle.artifact_path)
+    share = page_cache.resident_share(bundle.artifact_path)
+    before = perf_counter()
+    Session(bundle, job.threads)
+    return {"state": job.state, "load_ms": (perf_counter() - before) * 1e3, "resident_share": share}
+
+
+def _memory(job: Job) -> dict[str, Any]:
+    resettable = _reset_peak()
+    baseline = _status_bytes("VmRSS") if resettable else _peak_of_process()
+    session = _session(job)
+    lap(session, _prompt(job, session), job.new_tokens)
+    peak = _status_bytes("VmHWM") if resettable else _peak_of_process()
+    how = "VmHWM of /proc, reset before the load" if resettable else "ru_maxrss of the whole process"
+    return {"peak_rss_bytes": peak, "baseline_rss_bytes": baseline, "obtained": how}
+
+
+def _reset_peak() -> bool:
+    try:
+        CLEAR_REFS.write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def _status_bytes(field: str) -> int:
+    line = next(line for line in STATUS.read_text().splitlines() if line.startswith(f"{field}:"))
+    return int(line.split()[1]) * 1024
+
+
+def _peak_of_process() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _prompt(job: Job, session: Session) -> list[int]:
+    return bench_prompt(job.prompt_tokens, vocab_size(session.bundle))
+
+
+def _profile(job: Job) -> dict[str, Any]:
+    from edgec.runtime_py.bench.profile import profile_bundle
+
+    bundle = _bundle(job)
+    threads = set_threads(job.threads)
+    prompt = bench_prompt(job.prompt_tokens, vocab_size(bundle))
+    return {"threads": threads, **profile_bundle(bundle, prompt, job.new_tokens - 1, job.repetitions)}
+
+
+def _speed(job: Job) -> dict[str, Any]:
+    session = _session(job)
+    prompt = _prompt(job, session)
+    laps = []
+    for _ in range(job.warmups + job.repetitions):
+        sleep(job.cool_down_s)
+        laps.append(asdict(lap(session, prompt, job.new_tokens)))
+    return {"threads": session.threads, "engine": session.engine, "laps": laps[job.warmups :]}
+
+
+def _sustained(job: Job) -> dict[str, Any]:
+    session = _session(job)
+    prompt, start = _prompt(job, session), perf_counter()
+    windows = []
+    while (elapsed := perf_counter() - start) < job.seconds:
+        windows.append(_window(session, prompt, job.new_tokens) | {"elapsed_s": elapsed})
+    return {"threads": session.threads, "windows": windows}
+
+
+def _window(session: Session, prompt: list[int], new_tokens: int) -> dict[str, float | None]:
+    """Generations for at least WINDOW_S, and the clock and temperature behind them."""
+    from edgec.devices.host import HostTransport
+
+    start, gaps = perf_counter(), list[float]()
+    while perf_counter() - start < WINDOW_S:
+        gaps += lap(session, prompt, new_tokens).gaps_s
+    facts = HostTransport().facts()
+    return {
+        "decode_tokens_per_s": len(gaps) / sum(gaps),
+        "clock_mhz": facts.clock_mhz,
+        "temperature_c": facts.temperature_c,
+    }

@@ -1,0 +1,201 @@
+"""Where the time goes: each operator and each kind of delegate of a decoder, in prefill and in decoding.
+
+The engine times every instruction of the program. Instructions of one name are summed; delegates are told apart by the
+matrices inside them, so that the twins of all layers make one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgec.bundle.manifest import Limits
+from edgec.errors import ToolError
+from edgec.runtime_py.stepper import Logits, prefill_in_chunks
+
+if TYPE_CHECKING:
+    from edgec.bundle.folder import Bundle
+    from edgec.bundle.pte_layout import Call
+    from edgec.runtime_py.engines.engine import EngineSession, Instruction
+
+OUTSIDE = "outside instructions"
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class OperatorTime:
+    """One row.
+
+    Attributes:
+        operator: its name, or the delegate's kind; ``OUTSIDE`` is what no instruction accounts for.
+        calls: per repetition; 0 for ``OUTSIDE``.
+        ms: per repetition, wall.
+        share: of the repetition's time, 0..1.
+    """
+
+    operator: str
+    calls: float
+    ms: float
+    share: float
+
+
+@dataclass(frozen=True)
+class PhaseProfile:
+    """One repetition of a phase, averaged over several.
+
+    Attributes:
+        phase: ``prefill`` of ``tokens`` tokens, or ``decode`` of one.
+        repetitions: that were averaged.
+        ms: wall, timing of the instructions included.
+        operators: the most expensive first.
+    """
+
+    phase: str
+    tokens: int
+    repetitions: int
+    ms: float
+    operators: tuple[OperatorTime, ...]
+
+
+class ProfiledDecoder:
+    """A decoder in edgec's engine that times its instructions."""
+
+    def __init__(self, bundle: Bundle, limits: Limits) -> None:
+        """Load the artifact.
+
+        Raises:
+            ToolError: E350, this artifact runs without edgec's engine here.
+        """
+        from edgec.runtime_py.engines.open_artifact import artifact_digest
+        from edgec.runtime_py.engines.choice import choose_engine
+        from edgec.runtime_py.engines.open_artifact import open_executor
+
+        if choose_engine(bundle.manifest.runtime.operators) != "edgec":
+            raise _no_engine(bundle)
+        digest = artifact_digest(bundle)
+        executor: Any = open_executor("edgec", bundle.artifact_path, digest=digest, profile=True)
+        self.limits = limits
+        self._session: EngineSession = executor
+
+    def forward(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> Logits:
+        """See ``Stepper.forward``."""
+        positions = np.arange(start, start + len(tokens), dtype=np.int64)
+        inputs = (np.array([tokens], dtype=np.int64), positions, np.array(rows, dtype=np.int64))
+        logits: Logits = self._session.run(inputs)[0][0]
+        return logits
+
+    def prefill(self, tokens: Sequence[int], start: int) -> Logits:
+        """See ``Stepper.prefill``."""
+        return prefill_in_chunks(self, tokens, start)
+
+    def reusable(self, _tokens: Sequence[int]) -> int:
+        """Nothing: every repetition does the same work."""
+        return 0
+
+    def profile(self) -> tuple[Instruction, ...]:
+        """The instructions since the last call."""
+        return self._session.profile(reset=True)
+
+
+def _no_engine(bundle: Bundle) -> ToolError:
+    return ToolError(
+        "There is no profile without edgec's engine.",
+        where=str(bundle.path),
+        why="ExecuTorch's Python binding executes this artifact here, and it does not time operators",
+        fix="install a C++ compiler; 'edgec doctor' says what is missing",
+        code="E350",
+    )
+
+
+def profile_phases(
+    decoder: ProfiledDecoder, names: Mapping[Place, str], prompt: Sequence[int], new_tokens: int, repetitions: int
+) -> list[PhaseProfile]:
+    """Profile prefill and decoding.
+
+    Args:
+        decoder: a loaded decoder.
+        names: of the instructions, by (chain, instruction).
+        prompt: its tokens.
+        new_tokens: decoded behind it, one repetition each.
+        repetitions: of the prefill; one more before them does not count.
+    """
+    decoder.prefill(prompt, 0)
+    token, first = prompt[0], len(prompt)
+    decoder.forward([token], first, [0])
+
+    def decode(index: int) -> None:
+        decoder.forward([token], first + index, [0])
+
+    def prefill(_index: int) -> None:
+        decoder.prefill(prompt, 0)
+
+    return [
+        _phase(decoder, names, ("prefill", len(prompt)), prefill, repetitions),
+        _phase(decoder, names, ("decode", 1), decode, new_tokens),
+    ]
+
+
+def _phase(
+    decoder: ProfiledDecoder,
+    names: Mapping[Place, str],
+    what: tuple[str, int],
+    work: Callable[[int], None],
+    repetitions: int,
+) -> PhaseProfile:
+    decoder.profile()
+    began = perf_counter()
+    for index in range(repetitions):
+        work(index)
+    ms = 1e3 * (perf_counter() - began) / repetitions
+    rows = operator_times(decoder.profile(), names, repetitions, ms)
+    return PhaseProfile(*what, repetitions, ms, rows)
+
+
+def operator_times(
+    instructions: Iterable[Instruction], names: Mapping[Place, str], repetitions: int, ms: float
+) -> tuple[OperatorTime, ...]:
+    """Instructions summed by name, with what is left of ``ms``, the time of a repetition."""
+    calls, spent = dict[str, int](), dict[str, float]()
+    for step in instructions:
+        name = names.get((step.chain, step.index), step.name)
+        calls[name] = calls.get(name, 0) + step.calls
+        spent[name] = spent.get(name, 0.0) + step.total_ns / 1e6 / repetitions
+    rows = [OperatorTime(name, calls[name] / repetitions, time, time / ms) for name, time in spent.items()]
+    rest = ms - sum(spent.values())
+    return (*sorted(rows, key=lambda row: -row.ms), OperatorTime(OUTSIDE, 0.0, rest, rest / ms))
+
+
+def instruction_names(artifact: Path) -> dict[Place, str]:
+    """Each instruction of ``forward``: its operator, or its delegate by backend and the matrices inside."""
+    from edgec.bundle.pte_layout import read_calls
+
+    return {place: _name(call) for place, call in read_calls(artifact).items()}
+
+
+def _name(call: Call) -> str:
+    if call.constants is None:
+        return call.name if "::" in call.name else f"delegate {call.name}"
+    matrices = [int(np.prod(constant.shape)) for constant in call.constants if len(constant.shape) == 2]
+    if not matrices:
+        return f"delegate {call.name} without matrices"
+    plural = "matrix" if len(matrices) == 1 else "matrices"
+    return f"delegate {call.name}: {len(matrices)} {plural}, {sum(matrices) / 1e6:.4g} M weights"
+
+
+def profile_bundle(bundle: Bundle, prompt: Sequence[int], new_tokens: int, repetitions: int) -> dict[str, Any]:
+    """Both phases of a decoder's bundle as plain data.
+
+    Raises:
+        ToolError: E350.
+        InputError: E155 no decoder, E157 the runtime refuses the artifact.
+    """
+    from edgec.runtime_py.sessions.session import decoder_limits
+
+    decoder = ProfiledDecoder(bundle, decoder_limits(bundle))
+    found = profile_phases(decoder, instruction_names(bundle.artifact_path), prompt, new_tokens, repetitions)
+    return {"phases": [asdict(phase) for phase in found]}

@@ -1,0 +1,243 @@
+"""The record of a measurement: one JSON object per line, one schema for every device.
+
+A file holds the records of one run. Null is unavailable. Every record carries what it may be compared by, so a single
+line taken out of its file still says what it is. Figures have ranges (``devices/answers.py``): what cannot have been
+measured is no record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+
+from edgec.bundle.atomic import typed_os_errors
+from edgec.devices.answers import (
+    AnswerFault,
+    Bytes,
+    Celsius,
+    Count,
+    Energy,
+    Gap,
+    Megahertz,
+    Milliseconds,
+    PlainText,
+    PromptSpeed,
+    Seconds,
+    Share,
+    Speed,
+    Threads,
+    parsed,
+)
+from edgec.devices.transport import DeviceFacts
+from edgec.errors import InputError
+
+SCHEMA_VERSION = 1
+
+
+class Part(BaseModel):
+    """Base of all records: immutable, unknown fields refused, no infinite numbers."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
+
+
+class Comparability(Part):
+    """Runs are compared only when all of this is equal; the recipe is what they may differ in.
+
+    Attributes:
+        machine: processor and core count.
+        model: name and revision.
+        model_parameters: of the source model.
+        threads: size of the runtime's thread pool.
+        cores: the CPU cores that were asked for; None: all.
+        runtime: name and version.
+    """
+
+    schema_version: Literal[1] = 1
+    device: PlainText
+    machine: PlainText
+    model: PlainText
+    model_parameters: Annotated[int, Field(ge=0, le=1 << 50)]
+    prompt_tokens: Count
+    new_tokens: Count
+    threads: Threads
+    runtime: PlainText
+    cores: PlainText | None = None
+
+
+class Subject(Part):
+    """The bundle that was measured."""
+
+    name: PlainText
+    digest: PlainText
+    recipe: PlainText
+    target: PlainText
+    artifact_bytes: Bytes
+    context: Count
+
+
+class Record(Part):
+    """What every line has.
+
+    Attributes:
+        run: equal for all lines of one run.
+        obtained: how the figures of this line came about.
+        simulated: an emulator executed the artifact; its times are kept as a trace and are no speed.
+    """
+
+    schema_version: Literal[1] = 1
+    run: PlainText
+    comparability: Comparability
+    subject: Subject
+    obtained: PlainText
+    simulated: bool = False
+
+
+class RunRecord(Record):
+    """The conditions of the run.
+
+    Attributes:
+        before, after: the device's facts at both ends.
+        cool_down_s: pause before each repetition.
+    """
+
+    kind: Literal["run"] = "run"
+    started: PlainText
+    edgec_version: PlainText
+    warmups: Count
+    repetitions: Count
+    ignore_eos: bool
+    before: DeviceFacts
+    after: DeviceFacts
+    energy_j: Energy | None
+    cool_down_s: Seconds = 0.0
+
+
+class LoadRecord(Record):
+    """One load in a fresh process. ``resident_share``: share of the artifact in the page cache before it, 0..1."""
+
+    kind: Literal["load"] = "load"
+    state: Literal["cold", "warm"]
+    load_ms: Milliseconds
+    resident_share: Share | None
+
+
+class MemoryRecord(Record):
+    """Peak resident set of a process that loads and generates; ``baseline``: the same process before the load."""
+
+    kind: Literal["memory"] = "memory"
+    peak_rss_bytes: Bytes
+    baseline_rss_bytes: Bytes
+
+    @model_validator(mode="after")
+    def _peak_is_one(self) -> Self:
+        if not 0 < self.baseline_rss_bytes <= self.peak_rss_bytes:
+            raise ValueError("the peak is below what was there before the load, or nothing was")
+        return self
+
+
+class RepetitionRecord(Record):
+    """One measured generation. ``token_ms``: time from each new token to the next."""
+
+    kind: Literal["repetition"] = "repetition"
+    index: Count
+    ttft_ms: Milliseconds
+    prefill_tokens_per_s: PromptSpeed
+    decode_tokens_per_s: Speed | None
+    token_ms: list[Gap]
+    tokens: Count
+    finish_reason: PlainText
+
+
+class SustainedRecord(Record):
+    """One window of at least a second of a sustained run. ``elapsed_s``: from the run's start to the window's."""
+
+    kind: Literal["sustained"] = "sustained"
+    elapsed_s: Seconds
+    decode_tokens_per_s: Speed
+    clock_mhz: Megahertz | None
+    temperature_c: Celsius | None
+
+
+class OperatorCost(Part):
+    """One operator or kind of delegate, per prefill or per decoded token. ``share``: of the whole, 0..1."""
+
+    operator: PlainText
+    calls: float
+    ms: float
+    share: float
+
+
+class ProfileRecord(Record):
+    """Where the time of a phase goes, averaged over ``repetitions``.
+
+    Attributes:
+        phase: ``prefill`` of ``tokens`` tokens at once, or ``decode`` of one.
+        ms: wall, for all tokens of the phase; timing the operators is included.
+        operators: the most expensive first; the last is what lies outside of them.
+    """
+
+    kind: Literal["profile"] = "profile"
+    phase: Literal["prefill", "decode"]
+    tokens: int
+    repetitions: int
+    ms: float
+    operators: list[OperatorCost]
+
+
+AnyRecord = RunRecord | LoadRecord | MemoryRecord | RepetitionRecord | SustainedRecord | ProfileRecord
+_MAX_LINE = 16 << 20
+_ADAPTER: TypeAdapter[AnyRecord] = TypeAdapter(Annotated[AnyRecord, Field(discriminator="kind")])
+
+
+def write_records(records: Sequence[AnyRecord], path: Path) -> None:
+    """Write one run as JSON lines.
+
+    Raises:
+        InputError: E121 the path cannot be written, E122 the disk is full.
+    """
+    with typed_os_errors(path):
+        path.write_text("".join(record.model_dump_json() + "\n" for record in records))
+
+
+def read_record(line: str) -> AnyRecord:
+    """One line that an app on a device wrote.
+
+    Raises:
+        AnswerFault: it is no record, or one of figures that cannot have been measured.
+    """
+    return parsed(_ADAPTER, line)
+
+
+def holds_record(path: Path) -> bool:
+    """Whether a file begins with a record, so that a new run may take its place."""
+    try:
+        with path.open("rb") as file:
+            read_record(file.readline(_MAX_LINE).decode())
+    except (OSError, ValueError, InputError):
+        return False
+    return True
+
+
+def read_records(path: Path) -> list[AnyRecord]:
+    """Read one run.
+
+    Raises:
+        InputError: E161, no such file, no record of this schema, or not one single run.
+    """
+    try:
+        lines = path.read_text().splitlines()
+        records = [read_record(line) for line in lines if line.strip()]
+    except (OSError, UnicodeDecodeError, AnswerFault) as cause:
+        raise _unreadable(path, str(cause)) from cause
+    if len({(record.run, record.comparability) for record in records}) != 1:
+        raise _unreadable(path, "it holds no run, or several")
+    return records
+
+
+def _unreadable(path: Path, why: str) -> InputError:
+    return InputError(
+        "This is no record of one benchmark run.", str(path), why, "give a file that 'edgec bench --out' wrote", "E161"
+    )

@@ -1,0 +1,77 @@
+"""Figures as a table for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from edgec.devices.transport import DeviceFacts
+from edgec.runtime_py.bench.bench import BenchResult
+from edgec.runtime_py.bench.record import AnyRecord, ProfileRecord, RepetitionRecord, RunRecord
+from edgec.runtime_py.bench.summary import shown
+
+
+def table(result: BenchResult) -> Table:
+    """One row per figure; the title says on what and how. Of an emulator only what was computed is told."""
+    head = next(r for r in result.records if isinstance(r, RunRecord))
+    key = head.comparability
+    # Text, since a device may have brackets in its name.
+    title = Text(f"{head.subject.name} on {key.device}: {key.machine}, {key.threads} threads")
+    out = Table(title=title, caption=Text(_caption(head)))
+    for column in ("", "median", "min", "max", "unit", "n"):
+        out.add_column(column, justify="left" if column in ("", "unit") else "right")
+    if head.simulated:
+        laps = [record for record in result.records if isinstance(record, RepetitionRecord)]
+        out.add_row("generations", str(len(laps)), "", "", f"of {laps[0].tokens} tokens" if laps else "", "")
+    for row in result.figures:
+        out.add_row(row.name, shown(row.median), shown(row.low), shown(row.high), row.unit, str(row.count))
+    return out
+
+
+def profile_tables(records: Sequence[AnyRecord]) -> list[Table]:
+    """Where the time of each profiled phase goes."""
+    return [_profile_table(record) for record in records if isinstance(record, ProfileRecord)]
+
+
+def _profile_table(profile: ProfileRecord) -> Table:
+    unit = {"prefill": f"prefill of {profile.tokens} tokens", "decode": "decoded token"}[profile.phase]
+    title = f"Where the time goes, per {unit}: {shown(profile.ms)} ms"
+    out = Table(title=title, caption=Text(f"{profile.obtained}; mean of {profile.repetitions}"))
+    for column in ("operator", "calls", "ms", "share"):
+        out.add_column(column, justify="left" if column == "operator" else "right")
+    for row in profile.operators:
+        out.add_row(Text(row.operator), shown(row.calls), shown(row.ms), f"{row.share:.1%}")
+    return out
+
+
+def _phone_facts(facts: DeviceFacts) -> dict[str, object]:
+    """What only phones tell."""
+    rows = {
+        "battery": None if facts.battery_percent is None else f"{facts.battery_percent:.0f} %",
+        "charging": None if facts.charging is None else "yes" if facts.charging else "no",
+        "screen": None if facts.screen_on is None else "on" if facts.screen_on else "off",
+        "thermal status": facts.thermal_status,
+        "cores": facts.affinity,
+    }
+    return {name: value for name, value in rows.items() if value is not None}
+
+
+def _caption(head: RunRecord) -> str:
+    key, before = head.comparability, head.before
+    if head.simulated:
+        return f"simulated by {before.cpu}: what it computes is real; its times and memory are no phone's, so not shown"
+    facts = {
+        "governor": before.governor,
+        "clock": None if before.clock_mhz is None else f"{before.clock_mhz:.0f} MHz",
+        "load average before": None if before.load_average is None else f"{before.load_average:.2f}",
+        "temperature": None if before.temperature_c is None else f"{before.temperature_c:.0f} °C",
+        **_phone_facts(before),
+        "energy": head.energy_j,
+    }
+    said = ", ".join(f"{name} {'unavailable' if value is None else value}" for name, value in facts.items())
+    return (
+        f"measured: prompt {key.prompt_tokens}, new {key.new_tokens} tokens (end-of-sequence ignored), "
+        f"{head.warmups} warm-ups; {key.runtime}; {said}"
+    )

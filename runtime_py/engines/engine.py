@@ -1,0 +1,260 @@
+"""edgec's own engine from Python: ``devices/runner/engine/c_api.h`` through ctypes, numpy in and out, no torch.
+
+An engine model is an artifact with its packed weights; any number of sessions share it, each with a state of its own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+import weakref
+from collections.abc import Callable, Sequence
+from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgec.devices.runner.build import build_runner
+from edgec.errors import InputError, ToolError
+
+Array = NDArray[Any]
+ABI_VERSION: Final = 1
+MAX_RANK: Final = 8
+PACKED = ("in memory", "written", "mapped")
+_ERROR_BYTES = 2048
+# ExecuTorch's ScalarType by numpy's name.
+_DTYPES = {"uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float16": 5, "float32": 6, "bool": 11}
+_NAMES = {code: np.dtype(name) for name, code in _DTYPES.items()}
+
+
+class _Tensor(Structure):
+    _fields_: ClassVar = [("data", c_void_p), ("dtype", c_int32), ("rank", c_int32), ("sizes", c_int64 * MAX_RANK)]
+
+
+class _Info(Structure):
+    _fields_: ClassVar = [
+        *((name, c_int64) for name in ("load_ns", "state_bytes", "scratch_bytes", "packed_bytes")),
+        *((name, c_int64) for name in ("max_tokens", "max_rows")),
+        *((name, c_int32) for name in ("packed", "sessions")),
+    ]
+
+
+_FUNCTIONS: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
+    ("edgec_abi_version", c_int, ()),
+    ("edgec_threads", c_int, (c_int,)),
+    ("edgec_has_operator", c_int, (c_char_p,)),
+    ("edgec_packed_path", c_int, (c_char_p, c_char_p, c_char_p, c_size_t)),
+    ("edgec_model_open", c_void_p, (c_char_p, c_char_p, c_char_p, c_char_p, c_size_t)),
+    ("edgec_model_close", None, (c_void_p,)),
+    ("edgec_model_info", None, (c_void_p, POINTER(_Info))),
+    ("edgec_session_open", c_void_p, (c_void_p, c_int, c_char_p, c_size_t)),
+    ("edgec_session_close", None, (c_void_p,)),
+    ("edgec_session_run", c_int, (c_void_p, POINTER(_Tensor), c_size_t, c_char_p, c_size_t)),
+    ("edgec_session_output_count", c_size_t, (c_void_p,)),
+    ("edgec_session_output", c_int, (c_void_p, c_size_t, POINTER(_Tensor))),
+    ("edgec_session_state", c_void_p, (c_void_p, POINTER(c_size_t))),
+    ("edgec_session_profile", c_char_p, (c_void_p,)),
+    ("edgec_session_profile_reset", None, (c_void_p,)),
+)
+
+
+@lru_cache(maxsize=1)
+def library() -> ctypes.CDLL:
+    """The engine's library, compiled for this machine if it was not before (a line on stderr says so).
+
+    Loading it registers edgec's operators with ExecuTorch, for this engine and for ExecuTorch's own Python binding.
+
+    Raises:
+        ToolError: E311 no compiler, E312 the compiler failed, E301 ExecuTorch is absent or cannot be loaded.
+        InputError: E121 or E122, the cache cannot be written.
+    """
+    path = build_runner(announce=lambda text: print(f"edgec: {text}", file=sys.stderr, flush=True)).library
+    try:
+        loaded = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
+    except OSError as cause:
+        raise _unloadable(path, str(cause)) from cause
+    for name, result, arguments in _FUNCTIONS:
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, list(arguments)
+    if loaded.edgec_abi_version() != ABI_VERSION:
+        raise _unloadable(path, f"its interface has version {loaded.edgec_abi_version()}, not {ABI_VERSION}")
+    return loaded
+
+
+def _unloadable(path: Path, why: str) -> ToolError:
+    fix = "delete the folder and run 'edgec runner build', or check the installation with 'edgec doctor'"
+    return ToolError("The engine cannot be loaded.", where=str(path), why=why, fix=fix, code="E301")
+
+
+def set_pool_threads(threads: int | None) -> int:
+    """Set the size of ExecuTorch's thread pool (None leaves it); returns the size in force."""
+    return int(library().edgec_threads(threads or 0))
+
+
+@dataclass(frozen=True)
+class EngineInfo:
+    """What loading a model took; times and sizes are measured.
+
+    Attributes:
+        load_ms: program, packed weights and first session, wall.
+        state_bytes: KV cache of one session, where the program keeps it apart.
+        scratch_bytes: planned activations, shared by all sessions then; with the state inside otherwise.
+        packed_bytes: size of the packed file, 0 without one.
+        max_tokens: tokens per call of a decoder; 0 for other methods.
+        max_rows: rows of logits per call likewise.
+        packed: ``in memory``, ``written`` or ``mapped``.
+        sessions: open now.
+    """
+
+    load_ms: float
+    state_bytes: int
+    scratch_bytes: int
+    packed_bytes: int
+    max_tokens: int
+    max_rows: int
+    packed: str
+    sessions: int
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction of the program and the time it took: ``name`` is its operator, or ``delegate``."""
+
+    chain: int
+    index: int
+    name: str
+    calls: int
+    total_ns: int
+
+
+class EngineModel:
+    """An artifact with its packed weights. Sessions may run in several threads; they take turns."""
+
+    def __init__(self, artifact: Path, method: str = "forward", packed: Path | None = None) -> None:
+        """Open an artifact.
+
+        Args:
+            artifact: the .pte file; it must not change while it is open.
+            method: the entry point.
+            packed: file of packed weights: mapped when an earlier load left it, else written; None or a folder that
+                cannot be written: packed in memory.
+
+        Raises:
+            InputError: E157, the runtime refuses the artifact.
+            ToolError: see `library`.
+        """
+        self.artifact = artifact
+        arguments = (os.fsencode(artifact), method.encode(), os.fsencode(packed) if packed else None)
+        self._handle = _checked(library().edgec_model_open, arguments, "loaded", artifact)
+        self.close = weakref.finalize(self, library().edgec_model_close, self._handle)
+
+    def session(self, profile: bool = False) -> EngineSession:
+        """A new sequence with empty state; ``profile``: time every instruction.
+
+        Raises:
+            InputError: E157.
+        """
+        return EngineSession(self, profile)
+
+    @property
+    def info(self) -> EngineInfo:
+        """Sizes and times."""
+        raw = _Info()
+        library().edgec_model_info(self._handle, byref(raw))
+        fields = {name: getattr(raw, name) for name, *_ in _Info._fields_}
+        load_ms = fields.pop("load_ns") / 1e6
+        return EngineInfo(**fields | {"load_ms": load_ms, "packed": PACKED[raw.packed]})
+
+
+class EngineSession:
+    """One sequence on a model. For one thread at a time."""
+
+    def __init__(self, model: EngineModel, profile: bool = False) -> None:
+        self.model = model
+        call = library().edgec_session_open
+        self._handle = _checked(call, (model._handle, int(profile)), "loaded", model.artifact)
+        # Holding the model keeps it open for as long as any session is.
+        self.close = weakref.finalize(self, _close_session, self._handle, model)
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Execute the method.
+
+        Args:
+            inputs: one array per argument, of its dtype and shape.
+
+        Returns:
+            Its outputs, as arrays of their own.
+
+        Raises:
+            InputError: E157, the inputs do not fit, or a kernel failed.
+        """
+        arrays = [np.ascontiguousarray(array) for array in inputs]
+        tensors = (_Tensor * len(arrays))(*map(_tensor, arrays))
+        error = ctypes.create_string_buffer(_ERROR_BYTES)
+        if library().edgec_session_run(self._handle, tensors, len(arrays), error, len(error)):
+            raise _refused("executed", self.model.artifact, error.value)
+        count = library().edgec_session_output_count(self._handle)
+        return [self._output(index) for index in range(count)]
+
+    def _output(self, index: int) -> Array:
+        raw = _Tensor()
+        library().edgec_session_output(self._handle, index, byref(raw))
+        dtype, shape = _NAMES[raw.dtype], tuple(raw.sizes[: raw.rank])
+        size = int(np.prod(shape)) * dtype.itemsize
+        return _memory(raw.data, size).view(dtype).reshape(shape).copy() if size else np.empty(shape, dtype)
+
+    @property
+    def state(self) -> NDArray[np.uint8] | None:
+        """The session's state in place, uint8 [bytes], writable between runs; None where the program mixes it in.
+
+        It must not be used once the session is closed.
+        """
+        size = c_size_t()
+        address = library().edgec_session_state(self._handle, byref(size))
+        return _memory(address, size.value) if address else None
+
+    def profile(self, reset: bool = False) -> tuple[Instruction, ...]:
+        """Calls and nanoseconds (measured, wall) per instruction since the start or the last reset; empty without."""
+        text = library().edgec_session_profile(self._handle)
+        if reset:
+            library().edgec_session_profile_reset(self._handle)
+        rows = json.loads(text)["instructions"] if text else []
+        return tuple(Instruction(**row) for row in rows)
+
+
+def _memory(address: int, size: int) -> NDArray[np.uint8]:
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
+
+
+def _close_session(handle: int, model: EngineModel) -> None:
+    del model
+    library().edgec_session_close(handle)
+
+
+def _tensor(array: Array) -> _Tensor:
+    sizes = (c_int64 * MAX_RANK)(*array.shape)
+    return _Tensor(array.ctypes.data, _DTYPES[array.dtype.name], array.ndim, sizes)
+
+
+def _checked(call: Callable[..., int | None], arguments: tuple[Any, ...], verb: str, artifact: Path) -> int:
+    error = ctypes.create_string_buffer(_ERROR_BYTES)
+    handle = call(*arguments, error, len(error))
+    if not handle:
+        raise _refused(verb, artifact, error.value)
+    return handle
+
+
+def _refused(verb: str, artifact: Path, why: bytes) -> InputError:
+    return InputError(
+        f"The artifact could not be {verb}.",
+        where=str(artifact),
+        why=why.decode(errors="replace"),
+        fix="check the bundle with 'edgec verify' and this installation with 'edgec doctor'",
+        code="E157",
+    )

@@ -1,0 +1,145 @@
+"""Bundles for units that this machine lacks: what an interpreter computes is real, the time it takes is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgec.bundle.manifest import Manifest, MethodInfo
+from edgec.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import Tensor
+
+    from edgec.bundle.folder import Bundle
+    from edgec.runtime_py.engines.executor import Executor
+
+Array = NDArray[Any]
+Call = Callable[[Sequence["Tensor"]], Sequence["Tensor"]]
+
+
+def simulator_threads(threads: int | None) -> int:
+    """Set torch's threads, which compute here; returns how many there are.
+
+    Raises:
+        InputError: E156, ``threads`` is below 1.
+    """
+    import torch
+
+    if threads is not None and threads < 1:
+        raise InputError(f"{threads} threads were asked for.", where="--threads", fix="give 1 or more", code="E156")
+    if threads is not None:
+        torch.set_num_threads(threads)
+    return torch.get_num_threads()
+
+
+def open_simulated(bundle: Bundle) -> Executor:
+    """Load a bundle's artifact: a decoder's static methods, or its one function.
+
+    Raises:
+        InputError: E42x, the artifact cannot be executed here; E428, its backends are unknown.
+        ToolError: E43x, what executes it is not installed.
+    """
+    manifest = bundle.manifest
+    if manifest.limits is None:
+        if manifest.runtime.backends[0] not in _FUNCTIONS:
+            raise _unknown(manifest)
+        return FunctionExecutor(open_function(manifest.runtime.backends[0], bundle.artifact_path), manifest.methods[0])
+    from edgec.backends.forms import FORMS
+    from edgec.backends.static_artifact import backend_of
+    from edgec.runtime_py.engines.static_decoder import StaticDecoder
+
+    form = next((form for form in FORMS.values() if set(form.backends) == set(manifest.runtime.backends)), None)
+    if form is None:
+        raise _unknown(manifest)
+    return StaticDecoder(backend_of(form.module).execute(bundle.artifact_path), manifest.limits)
+
+
+def _unknown(manifest: Manifest) -> InputError:
+    return InputError(
+        "Nothing here executes this artifact.",
+        where=manifest.name,
+        why=f"it is made for {', '.join(manifest.runtime.backends)}, together or in this form unknown to this edgec",
+        fix="use the edgec that exported it, or export again",
+        code="E428",
+    )
+
+
+class FunctionExecutor:
+    """A function of named arrays behind the runtime's protocol, which knows their order only."""
+
+    def __init__(self, call: Call, info: MethodInfo) -> None:
+        """``info`` names the inputs and outputs in order, with their dtypes."""
+        self._call, self._info = call, info
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Execute once; outputs in the manifest's dtypes."""
+        import torch
+
+        results = self._call([torch.from_numpy(np.ascontiguousarray(array)) for array in inputs])
+        dtypes = [info.dtype.removeprefix("torch.") for info in self._info.outputs]
+        return [result.numpy().astype(dtype) for result, dtype in zip(results, dtypes, strict=True)]
+
+    @property
+    def state(self) -> None:
+        """There is none."""
+        return None
+
+
+def _package(path: Path) -> Call:
+    from edgec.backends.coreml.interpreter import load_package
+
+    package = load_package(path)
+    return _by_order(package.functions[package.default_function])
+
+
+def _pte(path: Path) -> Call:
+    from edgec.backends.coreml.pte_program import open_pte
+
+    return next(iter(open_pte(path).methods.values())).run
+
+
+def _aimodel(path: Path) -> Call:
+    from edgec.backends.coreai.execute import load_model
+
+    return _by_order(next(iter(load_model(path).functions.values())))
+
+
+def _onnx(path: Path) -> Call:
+    from edgec.backends.onnx.function import open_function
+
+    return open_function(path)
+
+
+def _qnn(path: Path) -> Call:
+    from edgec.backends.qnn.function import open_function
+
+    return open_function(path)
+
+
+def _by_order(function: Any) -> Call:
+    def call(inputs: Sequence[Tensor]) -> Sequence[Tensor]:
+        names = [feature.name for feature in function.inputs]
+        outputs = function.run(dict(zip(names, inputs, strict=True)))
+        return [outputs[feature.name] for feature in function.outputs]
+
+    return call
+
+
+def open_function(backend: str, artifact: Path) -> Call:
+    """An artifact's one function, called with tensors in order; ``backend`` as its runtime names it."""
+    return _FUNCTIONS[backend](artifact)
+
+
+_FUNCTIONS: Mapping[str, Callable[[Path], Call]] = {
+    "CoreMLBackend": _pte,
+    "CoreML": _package,
+    "CoreAI": _aimodel,
+    "ONNXRuntime": _onnx,
+    "QNNExecutionProvider": _qnn,
+}

@@ -1,0 +1,57 @@
+"""A decoder with static methods behind the runtime's protocol, which feeds any number of tokens and asks for any rows.
+
+    tokens int64 [1, S], positions int64 [S], logit_index int64 [K]      ->      logits float32 [1, K, V]
+
+A static ``prefill`` takes a whole chunk and gives the logits of one row. Fewer tokens are padded behind; what padding
+writes lies at later positions, which attention does not see and later tokens overwrite. For K rows the chunk is fed K
+times, which writes the same states again. Near the end of the states, where padding has no place, tokens go one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from edgec.bundle.manifest import Limits
+from edgec.ir.static_methods import DECODE, PREFILL, Methods
+
+Array = NDArray[Any]
+_PADDING = 0
+
+
+class StaticDecoder:
+    """Static methods as an ``Executor``; their states stay for the next call."""
+
+    def __init__(self, methods: Methods, limits: Limits) -> None:
+        """``limits`` say how many positions the states hold: the context, in whole chunks."""
+        self._methods = methods
+        self._slots = -(-limits.context // methods.chunk) * methods.chunk
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """Feed tokens at contiguous positions; float32 logits [1, K, V] of the rows asked for."""
+        tokens, positions, rows = inputs
+        with torch.no_grad():
+            found = self._fed(tokens[0].tolist(), int(positions[0]), rows.tolist())
+        return [np.stack(found)[None]]
+
+    @property
+    def state(self) -> None:
+        """Out of reach."""
+        return None
+
+    def _fed(self, tokens: list[int], start: int, rows: Sequence[int]) -> list[Array]:
+        if len(tokens) > 1 and start + self._methods.chunk <= self._slots:
+            padded = [*tokens, *[_PADDING] * (self._methods.chunk - len(tokens))]
+            return [self._logits(PREFILL, padded, start, row) for row in rows]
+        single = [self._logits(DECODE, [token], start + offset, 0) for offset, token in enumerate(tokens)]
+        return [single[row] for row in rows]
+
+    def _logits(self, method: str, tokens: list[int], start: int, last: int) -> Array:
+        """Float32 [V] of one row of one call."""
+        inputs = {"tokens": [tokens], "start": [start], "last": [last]}
+        given = {name: torch.tensor(value, dtype=torch.int32) for name, value in inputs.items()}
+        return self._methods.call(method, given).float().numpy()

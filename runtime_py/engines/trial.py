@@ -1,0 +1,160 @@
+"""An artifact's first execution on this machine happens in another process, which may die of it.
+
+ExecuTorch checks that a program is well formed, not that it makes sense: one flipped bit under valid checksums can end
+the process that loads or executes it. A digest that was executed here is noted in the cache, in ``executed/``, for each
+build of the engine, so that later loads cost nothing; an export executes its artifact and leaves the note itself.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from edgec.errors import EdgecError, InputError
+from edgec.installation import cache_root, child_environment
+from edgec.runtime_py.engines.executor import Array, EngineName
+from edgec.runtime_py.engines.open_artifact import artifact_digest
+from edgec.runtime_py.engines.open_artifact import open_executor
+
+if TYPE_CHECKING:
+    from edgec.bundle.folder import Bundle
+    from edgec.bundle.manifest import Limits, MethodInfo
+
+# Packing and one prefill of the largest models take minutes; what takes longer than this does not end.
+LIMIT_S: Final = 1800.0
+WORKER: Final = "edgec.runtime_py.engines.trial_worker"
+_known: set[str] = set()
+
+
+def was_executed(digest: str, engine: EngineName) -> bool:
+    """Whether an artifact with this sha256 was executed here by this build of the engine."""
+    name = _note_name(digest, engine)
+    return name in _known or (_folder() / name).is_file()
+
+
+def note_executed(digest: str, engine: EngineName) -> None:
+    """Note that it was; where the cache cannot be written, for this process only."""
+    name = _note_name(digest, engine)
+    _known.add(name)
+    with suppress(OSError):
+        _folder().mkdir(parents=True, exist_ok=True)
+        (_folder() / name).touch()
+
+
+def try_first(bundle: Bundle, engine: EngineName) -> None:
+    """Execute an artifact in another process, unless it was executed here before or is only simulated.
+
+    What the runtime refuses there is not reported: it will refuse it here as well.
+
+    Raises:
+        InputError: E168, that process died; E169, it did not end.
+    """
+    if engine == "simulated" or was_executed(artifact_digest(bundle), engine):
+        return
+    if in_another_process(bundle, engine)["executed"]:
+        note_executed(artifact_digest(bundle), engine)
+
+
+def in_another_process(bundle: Bundle, engine: EngineName, **more: Any) -> Mapping[str, Any]:
+    """What the worker answers to a job on this bundle.
+
+    Raises:
+        InputError: E168, the process died; E169, it did not end.
+    """
+    job = json.dumps({"bundle": str(bundle.path.resolve()), "engine": engine, **more})
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", WORKER],
+            input=job,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=LIMIT_S,
+            env=child_environment(),
+        )
+    except subprocess.TimeoutExpired as cause:
+        raise _endless(bundle) from cause
+    if done.returncode != 0:
+        raise _fatal(bundle, done)
+    answer: Mapping[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def execute_once(bundle: Bundle, engine: EngineName) -> None:
+    """Load an artifact and call it: a decoder with a chunk of tokens and one more, another model with zeros.
+
+    Raises:
+        InputError: E157, the runtime refuses the artifact.
+    """
+    manifest = bundle.manifest
+    method = manifest.methods[0].name if manifest.limits is None else "forward"
+    executor = open_executor(engine, bundle.artifact_path, method, artifact_digest(bundle))
+    decoder = manifest.limits and _calls(manifest.limits, manifest.model.vocab_size)
+    for inputs in decoder or (_zeros(manifest.methods[0]),):
+        # Zeros may mean nothing to a model; that its kernels refuse them is no verdict.
+        with suppress(EdgecError):
+            executor.run(inputs)
+
+
+def _calls(limits: Limits, vocab_size: int | None) -> Sequence[Sequence[Array]]:
+    chunk = min(limits.prefill_chunk, limits.context)
+    rows = np.arange(min(limits.logit_rows, chunk))
+    tokens = np.arange(chunk)[None] % (vocab_size or 1)
+    first = (tokens, np.arange(chunk), rows)
+    more = (tokens[:, :1], np.array([chunk]), np.array([0]))
+    return (first, more) if chunk < limits.context else (first,)
+
+
+def _zeros(method: MethodInfo) -> Sequence[Array]:
+    sizes = [[size if isinstance(size, int) else method.dynamic[size][1] for size in i.shape] for i in method.inputs]
+    return [
+        np.zeros(shape, info.dtype.removeprefix("torch.")) for shape, info in zip(sizes, method.inputs, strict=True)
+    ]
+
+
+def _folder() -> Path:
+    return cache_root() / "executed"
+
+
+def _note_name(digest: str, engine: EngineName) -> str:
+    from edgec.runtime_py.engines.engine import library
+
+    build = Path(library()._name).parent.name if engine == "edgec" else f"executorch-{version('executorch')}"
+    return f"{digest}-{build}"
+
+
+def _fatal(bundle: Bundle, done: subprocess.CompletedProcess[str]) -> InputError:
+    ended = signal.Signals(-done.returncode).name if done.returncode < 0 else f"exit status {done.returncode}"
+    memory = done.returncode == -signal.SIGKILL
+    # Who ends itself says why; before a fault of memory there is only what probing the CPU says on every start.
+    spoke = done.returncode > 0 or done.returncode == -signal.SIGABRT
+    said = "; ".join(done.stderr.strip().splitlines()[-2:])[-300:] if spoke else ""
+    return InputError(
+        "The artifact ended the process that executed it.",
+        where=str(bundle.artifact_path),
+        why=f"{ended} in a process of its own, so that this one lives on{': ' + said if said else ''}",
+        fix="SIGKILL usually means that memory ran out: close other programs"
+        if memory
+        else "export again; do not use it",
+        code="E168",
+    )
+
+
+def _endless(bundle: Bundle) -> InputError:
+    return InputError(
+        "The artifact's first execution did not end.",
+        where=str(bundle.artifact_path),
+        why=f"a process of its own was stopped after {LIMIT_S / 60:g} minutes",
+        fix="export again; do not use it",
+        code="E169",
+    )

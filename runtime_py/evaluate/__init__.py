@@ -1,0 +1,1 @@
+"""Perplexity and tasks: how good a bundle's answers are."""

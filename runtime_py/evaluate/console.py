@@ -1,0 +1,69 @@
+"""``edgec eval`` on a terminal and into files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from edgec.bundle.atomic import typed_os_errors
+from edgec.runtime_py.evaluate.evaluate import Bucket, Evaluation
+from edgec.runtime_py.svg import Series, line_chart, stack
+
+
+def report(evaluation: Evaluation, out: Path | None, as_json: bool) -> None:
+    """Print the evaluation to stdout, and write it as JSON with a plot beside it where ``out`` says.
+
+    Raises:
+        InputError: E121, ``out`` cannot be written.
+    """
+    if out is not None:
+        with typed_os_errors(out):
+            out.write_text(json.dumps(evaluation.to_json(), indent=2) + "\n")
+            out.with_suffix(".svg").write_text(plot(evaluation))
+    if as_json:
+        print(json.dumps(evaluation.to_json()))
+        return
+    console = Console()
+    console.print(_table(evaluation))
+    if out is not None:
+        console.print(f"results: {out}\nplot: {out.with_suffix('.svg')}", soft_wrap=True)
+
+
+def _table(evaluation: Evaluation) -> Table:
+    against = evaluation.reference or "unavailable (give --reference)"
+    how = f"{evaluation.obtained}, teacher-forced; at: positions; loss and KL in nats"
+    caption = f"{how}; text: {evaluation.text}; float model: {against}"
+    table = Table(title=evaluation.bundle, caption=caption)
+    for column in ("at", "n", "perplexity", "nll", "float", "KL mean", "KL max", "top-1"):
+        table.add_column(column, justify="right")
+    for bucket in (*evaluation.buckets, evaluation.overall):
+        table.add_row(*_row(bucket, bucket is evaluation.overall))
+    return table
+
+
+def _row(bucket: Bucket, overall: bool) -> tuple[str, ...]:
+    values = (bucket.kl_mean, bucket.kl_max)
+    shown = ["unavailable" if value is None else f"{value:.2g}" for value in values]
+    floats = "unavailable" if bucket.reference_nll is None else f"{bucket.reference_nll:.4f}"
+    top1 = "unavailable" if bucket.top1_agreement is None else f"{100 * bucket.top1_agreement:.1f} %"
+    name = "all" if overall else f"{bucket.first}-{bucket.last}"
+    return (name, str(bucket.predictions), f"{bucket.perplexity:.4g}", f"{bucket.nll:.4f}", floats, *shown, top1)
+
+
+def plot(evaluation: Evaluation) -> str:
+    """Loss and distance over the position, as one SVG document."""
+    buckets = evaluation.buckets
+    middle = tuple((b.first + b.last) / 2 for b in buckets)
+    name = f"{evaluation.bundle} ({evaluation.obtained})"
+    loss = [Series("bundle", middle, tuple(b.nll for b in buckets))]
+    floats = tuple(b.reference_nll for b in buckets if b.reference_nll is not None)
+    distance = tuple(b.kl_mean for b in buckets if b.kl_mean is not None)
+    if len(floats) < len(buckets) or len(distance) < len(buckets):
+        return stack([line_chart(f"Loss: {name}", "position", "nats per token", loss)])
+    loss.append(Series("float model", middle, floats))
+    kl = [Series("KL(float || bundle)", middle, distance)]
+    charts = [line_chart(f"Loss: {name}", "position", "nats per token", loss)]
+    return stack([*charts, line_chart(f"Distance from the float model: {name}", "position", "nats", kl)])

@@ -1,0 +1,212 @@
+"""How well a bundle predicts a text, and how far it is from the float model: teacher-forced, position by position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgec.devices.simulators import simulator_of
+from edgec.errors import InputError
+from edgec.runtime_py.evaluate.reference import Reference, reference_for
+from edgec.runtime_py.model import Model, load
+from edgec.runtime_py.sampling import Vector
+from edgec.runtime_py.sessions.session import decoder_limits
+from edgec.runtime_py.stepper import Stepper
+
+FIRST_BUCKET = 16
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One value per predicted token.
+
+    Attributes:
+        position: of the token that predicts.
+        nll: negative log-likelihood of the text's next token, nats.
+        reference_nll: the float model's; kl: KL(float || bundle), nats; agree: same top-1. NaN without a reference.
+    """
+
+    position: NDArray[np.int64]
+    nll: NDArray[np.float64]
+    reference_nll: NDArray[np.float64]
+    kl: NDArray[np.float64]
+    agree: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Means over the predictions made at positions ``first``..``last``; None is unavailable."""
+
+    first: int
+    last: int
+    predictions: int
+    nll: float
+    perplexity: float
+    reference_nll: float | None
+    kl_mean: float | None
+    kl_max: float | None
+    top1_agreement: float | None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A text's result. ``overall`` spans all positions, ``buckets`` double in width.
+
+    ``simulator``: what executed the artifact in place of its own unit; empty where all of it is measured.
+    """
+
+    bundle: str
+    digest: str
+    text: str
+    reference: str | None
+    overall: Bucket
+    buckets: tuple[Bucket, ...]
+    simulator: str = ""
+
+    @property
+    def obtained(self) -> str:
+        """How the figures came about."""
+        return f"simulated by {self.simulator}" if self.simulator else "measured"
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines: nats, probabilities 0..1; null is unavailable."""
+        return {"schema_version": 1, "obtained": self.obtained, **asdict(self)}
+
+
+def evaluate(
+    bundle: Path | str,
+    text: Path,
+    *,
+    tokens: int = 4096,
+    reference: str | None = None,
+    threads: int | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Evaluation:
+    """Measure perplexity on a text, and the distance from the float model where there is one.
+
+    The text is cut into windows of the context's length; each begins like a text of its own.
+
+    Args:
+        bundle: the bundle folder.
+        text: a UTF-8 text file.
+        tokens: tokens of the text to use at most.
+        reference: folder or hub id of the float model; None takes the bundle's source where that is a local folder.
+        threads: CPU threads of the runtime.
+        say: told about the progress.
+
+    Raises:
+        InputError: E155 no decoder, E156 ``tokens`` below 1, E158 no tokenizer, E164 no usable text, E165 no
+            usable reference.
+    """
+    if tokens < 1:
+        raise InputError(f"tokens is {tokens}.", where="--tokens", fix="give 2 or more", code="E156")
+    model = load(bundle, threads)
+    decoder_limits(model.bundle)
+    windows = text_windows(model, text, tokens)
+    floats = reference_for(model.bundle, reference)
+    parts = []
+    for i, window in enumerate(windows):
+        (say or (lambda _: None))(f"window {i + 1} of {len(windows)}")
+        parts.append(score_window(model.session, window, floats))
+    scores = Scores(*(np.concatenate([getattr(p, name) for p in parts]) for name in Scores.__dataclass_fields__))
+    return Evaluation(
+        bundle=model.bundle.manifest.name,
+        digest=model.bundle.manifest.digest,
+        text=text.name,
+        reference=floats.name if floats else None,
+        overall=_bucket(scores, 0, int(scores.position.max())),
+        buckets=tuple(_bucket(scores, first, last) for first, last in bucket_ranges(int(scores.position.max()))),
+        simulator=simulator_of(model.bundle.manifest),
+    )
+
+
+def text_windows(model: Model, text: Path, tokens: int) -> list[list[int]]:
+    """The text as windows of token ids, at most the context long; each begins with the leading token, if any.
+
+    Raises:
+        InputError: E164, the file cannot be read or holds fewer than two tokens.
+    """
+    try:
+        content = text.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as cause:
+        raise InputError("The text cannot be read.", str(text), str(cause), "give a UTF-8 text file", "E164") from cause
+    ids = list(model.tokenizer(content, add_special_tokens=False, verbose=False)["input_ids"])[:tokens]
+    with_special = model.encode(content[:64])
+    lead = with_special[:1] if with_special and with_special[0] == model.tokenizer.bos_token_id else []
+    step = model.session.limits.context - len(lead)
+    windows = [[*lead, *ids[i : i + step]] for i in range(0, len(ids), step)]
+    usable = [window for window in windows if len(window) >= 2]
+    if not usable:
+        raise InputError("The text is too short.", str(text), fix="give at least two tokens of text", code="E164")
+    return usable
+
+
+def forced_rows(stepper: Stepper, tokens: Sequence[int], first: int = 0) -> Iterator[tuple[int, Vector]]:
+    """Logits of every position from ``first`` on, piece by piece: (position, float32 [rows, vocabulary]).
+
+    The KV cache holds the tokens before ``first`` already.
+    """
+    step = min(stepper.limits.prefill_chunk, stepper.limits.logit_rows)
+    for start in range(first, len(tokens), step):
+        piece = tokens[start : start + step]
+        yield start, stepper.forward(piece, start, range(len(piece)))
+
+
+def score_window(stepper: Stepper, tokens: Sequence[int], reference: Reference | None) -> Scores:
+    """Scores of the predictions of ``tokens[1:]``."""
+    floats = reference.logits(tokens) if reference else None
+    pieces = []
+    for start, logits in forced_rows(stepper, tokens[:-1]):
+        targets = np.asarray(tokens[start + 1 : start + 1 + len(logits)])
+        other = None if floats is None else floats[start : start + len(logits)]
+        pieces.append(_score_rows(start, logits, targets, other))
+    return Scores(*(np.concatenate(column) for column in zip(*pieces, strict=True)))
+
+
+def _score_rows(start: int, logits: Vector, targets: NDArray[Any], floats: Vector | None) -> tuple[NDArray[Any], ...]:
+    rows = np.arange(len(targets))
+    ours = log_softmax(logits)
+    nan = np.full(len(targets), np.nan)
+    if floats is None:
+        return start + rows, -ours[rows, targets], nan, nan, nan
+    theirs = log_softmax(floats)
+    kl = (np.exp(theirs) * (theirs - ours)).sum(axis=1)
+    agree = (ours.argmax(axis=1) == theirs.argmax(axis=1)).astype(np.float64)
+    return start + rows, -ours[rows, targets], -theirs[rows, targets], kl, agree
+
+
+def log_softmax(logits: Vector) -> NDArray[np.float64]:
+    """Over the last axis of [rows, vocabulary], in float64."""
+    shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
+    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
+
+
+def bucket_ranges(last: int) -> list[tuple[int, int]]:
+    """Ranges of positions 0..15, 16..31, 32..63, ... up to ``last``."""
+    edges = [0, FIRST_BUCKET]
+    while edges[-1] <= last:
+        edges.append(2 * edges[-1])
+    return [(a, min(b - 1, last)) for a, b in pairwise(edges) if a <= last]
+
+
+def _bucket(scores: Scores, first: int, last: int) -> Bucket:
+    inside = (scores.position >= first) & (scores.position <= last)
+    nll = float(scores.nll[inside].mean())
+    known = bool(np.isfinite(scores.kl[inside]).all())
+    return Bucket(
+        first=first,
+        last=last,
+        predictions=int(inside.sum()),
+        nll=nll,
+        perplexity=float(np.exp(nll)),
+        reference_nll=float(scores.reference_nll[inside].mean()) if known else None,
+        kl_mean=float(scores.kl[inside].mean()) if known else None,
+        kl_max=float(scores.kl[inside].max()) if known else None,
+        top1_agreement=float(scores.agree[inside].mean()) if known else None,
+    )

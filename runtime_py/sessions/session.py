@@ -1,0 +1,185 @@
+"""A decoder's artifact in ExecuTorch's runtime: tokens at positions in, logits out, keys and values kept inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgec.bundle.manifest import Limits
+from edgec.errors import InputError
+from edgec.runtime_py.engines.executor import EngineName
+from edgec.runtime_py.engines.choice import engine_for
+from edgec.runtime_py.engines.open_artifact import open_artifact
+from edgec.runtime_py.engines.threads import use_threads
+from edgec.runtime_py.engines.trial import try_first
+from edgec.runtime_py.sessions.cache_contents import CacheContents
+from edgec.runtime_py.stepper import Logits, check_context, prefill_in_chunks
+
+if TYPE_CHECKING:
+    from edgec.bundle.folder import Bundle
+
+
+def opened(bundle: Path | str | Bundle) -> Bundle:
+    """A bundle given as a path or already opened; opening checks every file's checksum.
+
+    Raises:
+        InputError: E130 to E137.
+    """
+    from edgec.bundle.folder import Bundle, open_bundle
+
+    if isinstance(bundle, str | Path):
+        return open_bundle(Path(bundle))
+    if not isinstance(bundle, Bundle):
+        raise InputError("This is no bundle.", repr(bundle)[:60], "", "give the path of a NAME.edgec folder", "E130")
+    return bundle
+
+
+class Session:
+    """One sequence on a loaded decoder. Not for concurrent use; several sessions of one bundle share its weights.
+
+    Attributes:
+        bundle: what was loaded.
+        limits: context, tokens per call, rows of logits per call.
+        threads: size of the runtime's thread pool, shared by all sessions of the process.
+        engine: ``edgec``, or ``executorch`` where edgec's engine cannot be compiled (docs/runner.md); ``simulated`` for
+            units that this machine lacks (docs/interpreter.md).
+        cache: the tokens the KV cache holds.
+    """
+
+    def __init__(
+        self, bundle: Path | str | Bundle, threads: int | None = None, engine: EngineName | None = None
+    ) -> None:
+        """Load the artifact.
+
+        Args:
+            bundle: a bundle folder, or one opened before.
+            threads: CPU threads; None leaves the runtime's own choice.
+            engine: insist on one; None takes edgec's where it can be compiled.
+
+        Raises:
+            InputError: E155 when the model is not a decoder, E157 when the runtime refuses the artifact, E168 or E169
+                when its first execution on this machine ended the process that tried it, or did not end.
+            ToolError: E311 or E312 when the artifact needs edgec's engine and it cannot be compiled.
+        """
+        self.bundle = opened(bundle)
+        self.limits = decoder_limits(self.bundle)
+        manifest = self.bundle.manifest
+        self.engine = engine_for(self.bundle, engine)
+        try_first(self.bundle, self.engine)
+        self.threads = use_threads(self.engine, threads)
+        self.cache = CacheContents(manifest.states)
+        self._vocab_size = manifest.model.vocab_size
+        self._heads: tuple[list[int], Logits] | None = None
+        self._executor = open_artifact(self.bundle, self.engine)
+
+    @property
+    def arena(self) -> NDArray[np.uint8] | None:
+        """All states in place, uint8 [bytes], writable between calls; None where the runtime keeps them out of reach.
+
+        ``StateInfo.offset`` of the manifest says where in it each state begins.
+        """
+        return self._executor.state
+
+    def forward(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> Logits:
+        """Feed one chunk and return the logits of some of its rows.
+
+        Args:
+            tokens: 1..limits.prefill_chunk token ids.
+            start: position of the first; 0 begins a new sequence, an earlier position rewinds.
+            rows: 1..limits.logit_rows indices into ``tokens``.
+
+        Returns:
+            float32 [len(rows), vocabulary].
+
+        Raises:
+            InputError: E150 beyond the context, E152 outside the call's limits, E153 when ``start`` is not a position
+                that the KV cache can continue from. Nothing has been executed then.
+        """
+        self._check(tokens, start, rows)
+        inputs = (
+            np.array([tokens], dtype=np.int64),
+            np.arange(start, start + len(tokens), dtype=np.int64),
+            np.array(rows, dtype=np.int64),
+        )
+        self.cache.begin(start, len(tokens))
+        self._heads = None
+        logits, *more = self._executor.run(inputs)
+        self.cache.write(start, tokens)
+        self._heads = ([start + row for row in rows], more[0][0]) if more else None
+        return logits[0].astype(np.float32, copy=False)
+
+    def head_logits(self, position: int) -> Logits | None:
+        """What the artifact's draft heads say behind a position: float32 [heads, vocabulary].
+
+        None where there are no heads, or where the last call did not give the position's logits.
+        """
+        if self._heads is None or position not in self._heads[0]:
+            return None
+        positions, logits = self._heads
+        return logits[positions.index(position)]
+
+    def prefill(self, tokens: Sequence[int], start: int) -> Logits:
+        """Feed any number of tokens; float32 logits [vocabulary] of the last. Raises as ``forward``, and E151."""
+        return prefill_in_chunks(self, tokens, start)
+
+    def reusable(self, tokens: Sequence[int]) -> int:
+        """How many leading ``tokens`` the KV cache holds and can continue from; fewer than all of them."""
+        return self.cache.reusable(tokens)
+
+    def _check(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> None:
+        check_context(start + len(tokens), self.limits.context)
+        _check_count("tokens", len(tokens), self.limits.prefill_chunk)
+        _check_count("rows of logits", len(rows), self.limits.logit_rows)
+        _check_range("row", rows, len(tokens))
+        if self._vocab_size is not None:
+            _check_range("token id", tokens, self._vocab_size)
+        if not self.cache.continues_at(start):
+            raise _cannot_continue(start, self.cache)
+
+
+def decoder_limits(bundle: Bundle) -> Limits:
+    """The limits of a decoder's bundle.
+
+    Raises:
+        InputError: E155, the model is not a decoder.
+    """
+    if bundle.manifest.limits is None:
+        raise InputError(
+            "This model does not generate text.",
+            where=str(bundle.path),
+            why=f"its task is {bundle.manifest.model.task}",
+            fix="call it with edgec.load(bundle).run(name=array, ...)",
+            code="E155",
+        )
+    return bundle.manifest.limits
+
+
+def _check_count(what: str, count: int, limit: int) -> None:
+    if not 1 <= count <= limit:
+        raise InputError(f"{count} {what} in one call; the artifact takes 1 to {limit}.", where="forward", code="E152")
+
+
+def _check_range(what: str, values: Sequence[int], size: int) -> None:
+    if min(values) < 0 or max(values) >= size:
+        raise InputError(
+            f"A {what} lies outside 0..{size - 1}.",
+            where="forward",
+            why=f"values from {min(values)} to {max(values)} were given",
+            fix="use the tokenizer of this bundle",
+            code="E152",
+        )
+
+
+def _cannot_continue(start: int, cache: CacheContents) -> InputError:
+    return InputError(
+        f"The KV cache cannot continue at position {start}.",
+        where="forward",
+        why=f"it holds {len(cache.tokens)} positions (at most {cache.high_water} so far); later ones would be a gap, "
+        "and a sliding-window ring forgets what lies behind its window",
+        fix="feed the sequence again from position 0",
+        code="E153",
+    )

@@ -1,1 +1,0 @@
-"""Many exports and measurements from one specification: resumable, and no failure stops the rest."""

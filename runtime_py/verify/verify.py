@@ -1,0 +1,286 @@
+"""``edgec verify``: is this bundle intact, and does it still say what it said when it was exported?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
+
+from edgec.bundle.chat_template import rendered
+from edgec.bundle.encoding import token_ids
+from edgec.bundle.folder import Bundle, open_bundle
+from edgec.bundle.golden import (
+    ChatVector,
+    FunctionVector,
+    Golden,
+    OutputVector,
+    TextVector,
+    probe_values,
+    read_golden,
+)
+from edgec.bundle.manifest import Runtime
+from edgec.devices.simulators import simulator_of
+from edgec.devices.transport import parse_address
+from edgec.errors import EdgecError, InputError, ToolError
+from edgec.runtime_py.engines.choice import engine_for
+from edgec.runtime_py.engines.trial import in_another_process
+
+if TYPE_CHECKING:
+    from edgec.runtime_py.model import Model
+    from edgec.runtime_py.sessions.session import Session
+
+V = TypeVar("V")
+Status = Literal["passed", "failed", "warning", "unavailable"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was checked. ``unavailable``: the bundle or this machine gives nothing to check it with."""
+
+    name: str
+    status: Status
+    detail: str
+
+    def to_json(self) -> dict[str, str]:
+        """The check as plain data."""
+        return {"name": self.name, "status": self.status, "detail": self.detail}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Check:
+        """The check that `to_json` wrote."""
+        return cls(**fields)
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """All checks of one bundle; one that is not even intact has no report but an InputError."""
+
+    bundle: Path
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        """No check failed."""
+        return all(check.status != "failed" for check in self.checks)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report for machines."""
+        checks = [check.to_json() for check in self.checks]
+        return {"bundle": str(self.bundle), "passed": self.passed, "checks": checks}
+
+
+def verify(bundle: Path | str, threads: int | None = None, device: str = "host") -> VerifyReport:
+    """Check every file, the runtime, and replay the golden vectors by executing the artifact.
+
+    Args:
+        bundle: the folder NAME.edgec.
+        threads: CPU threads of the runtime; None leaves its own choice.
+        device: ``host``, or ``qemu``: Android's arm64 runner executes the artifact.
+
+    Raises:
+        InputError: E130 to E138, the bundle is not intact; E170 or E574, the device.
+    """
+    replayed_on = _device(device)
+    opened = open_bundle(Path(bundle))
+    golden = read_golden(opened.golden_path) if opened.golden_path else Golden()
+    files = opened.manifest.files
+    intact = Check(
+        "files", "passed", f"{len(files)} files, {sum(f.bytes for f in files):,} bytes: size and sha256 as listed"
+    )
+    schema = Check(
+        "manifest", "passed", f"schema {opened.manifest.schema_version}, digest {opened.manifest.digest[:12]}…"
+    )
+    replayed = replayed_on(opened, golden, threads)
+    return VerifyReport(opened.path, (intact, schema, runtime_check(opened.manifest.runtime), *replayed))
+
+
+def runtime_check(required: Runtime) -> Check:
+    """The runtime's version here against the one the artifact was made for."""
+    try:
+        present = version(required.name)
+    except PackageNotFoundError:
+        return Check(
+            "runtime", "unavailable", f"{required.name} {required.version} is required, none is installed here"
+        )
+    if present == required.version:
+        return Check("runtime", "passed", f"{required.name} {present}")
+    advice = (
+        "the golden vectors tell whether that matters; otherwise install that version or export again with this one"
+    )
+    return Check("runtime", "warning", f"made for {required.name} {required.version}, here is {present}: {advice}")
+
+
+def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[Check]:
+    """The artifact is executed in a process of its own, which it may end; what survives that is loaded here."""
+    from edgec.runtime_py.model import load
+
+    try:
+        engine = engine_for(bundle)
+        executed = engine != "simulated" and in_another_process(bundle, engine, verify=True, threads=threads)
+        checks = executed["checks"] if executed else []
+        model = load(bundle, threads)
+    except EdgecError as error:
+        status: Status = "unavailable" if isinstance(error, ToolError) else "failed"
+        return [Check("artifact", status, f"{error.what} {error.why}")]
+    return [
+        Check("artifact", "passed", _accepted(model)),
+        _outcome("tokenizer", "text", golden.texts, lambda vector: text_fault(model, vector)),
+        _outcome("chat template", "conversation", _listed(golden.chat), lambda vector: chat_fault(model, vector)),
+        *(map(Check.from_json, checks) if checks else replayed_vectors(model, golden)),
+    ]
+
+
+def replayed_vectors(model: Model, golden: Golden) -> list[Check]:
+    """The checks of a bundle that execute its artifact, in this process."""
+    return [
+        _outcome("output vectors", "vector", golden.outputs, lambda vector: output_fault(model, vector)),
+        _outcome("function vectors", "vector", golden.functions, lambda vector: function_fault(model, vector)),
+    ]
+
+
+def _device(text: str) -> Callable[[Bundle, Golden, int | None], list[Check]]:
+    address = parse_address(text)
+    if address.kind in _REPLAYS:
+        return _REPLAYS[address.kind]
+    raise InputError(
+        f"A bundle is not verified on {address}.",
+        where="--device",
+        why="golden vectors are replayed on this machine, by its own runtime or by the phone's under an emulator",
+        fix=f"use --device {' or '.join(_REPLAYS)}; the app of 'edgec embed' replays them on the phone",
+        code="E574",
+    )
+
+
+def _replay_emulated(bundle: Bundle, golden: Golden, threads: int | None) -> list[Check]:
+    """The output vectors by the phone's runner; what needs no artifact is checked by ``--device host``."""
+    from edgec.runtime_py.verify.emulated import EmulatedRunner
+
+    runtime = bundle.manifest.runtime.backends
+    if bundle.manifest.limits is None or any(name != "XnnpackBackend" for name in runtime):
+        why = f"the arm64 runner executes decoders on XNNPACK; this is made for {', '.join(runtime) or 'no backend'}"
+        return [Check("artifact", "unavailable", why)]
+    runner = EmulatedRunner(bundle, threads)
+
+    def fault(vector: OutputVector) -> str | None:
+        return rows_fault(runner.replay(_fed(vector), len(vector.prompt_ids)), vector)
+
+    outcome = _outcome("output vectors", "vector", golden.outputs, fault)
+    return [replace(outcome, detail=f"simulated: the arm64 runner under qemu; {outcome.detail}")]
+
+
+def _accepted(model: Model) -> str:
+    known = "the runtime accepts it, with every operator it needs"
+    simulator = simulator_of(model.bundle.manifest)
+    return f"simulated: executed by {simulator}, not by its own unit" if simulator else known
+
+
+def _listed(chat: ChatVector | None) -> Sequence[ChatVector]:
+    return [chat] if chat else []
+
+
+def _outcome(name: str, noun: str, vectors: Sequence[V], fault_of: Callable[[V], str | None]) -> Check:
+    """Replay vectors until one differs."""
+    if not vectors:
+        return Check(name, "unavailable", "the bundle holds none")
+    try:
+        fault = next((fault for vector in vectors if (fault := fault_of(vector))), None)
+    except EdgecError as error:
+        fault = f"{error.what} {error.why}"
+    return (
+        Check(name, "failed", fault)
+        if fault
+        else Check(name, "passed", f"{len(vectors)} {noun}{'s' if len(vectors) > 1 else ''} as at export")
+    )
+
+
+def text_fault(model: Model, vector: TextVector) -> str | None:
+    """How the tokenizer differs on one text, or None. Ids must be equal."""
+    found = token_ids(model.tokenizer, vector.text)
+    return None if found == vector.ids else f"{vector.label!r} gives {_first_difference(vector.ids, found)}"
+
+
+def chat_fault(model: Model, vector: ChatVector) -> str | None:
+    """How the rendered conversation or its ids differ, or None. Both must be equal."""
+    if rendered(model.tokenizer, vector.messages) != vector.rendered:
+        return "the chat template renders another text"
+    found = token_ids(model.tokenizer, vector.rendered, special=False)
+    return None if found == vector.ids else f"the rendered text gives {_first_difference(vector.ids, found)}"
+
+
+def _first_difference(wanted: Sequence[int], found: Sequence[int]) -> str:
+    pairs = enumerate(zip(wanted, found, strict=False))
+    index = next((i for i, (one, other) in pairs if one != other), min(len(wanted), len(found)))
+    return f"ids {list(found[index : index + 4])} from the {index}. on instead of {list(wanted[index : index + 4])}"
+
+
+def output_fault(model: Model, vector: OutputVector) -> str | None:
+    """How the artifact's output differs on this machine, or None."""
+    allowed = vector.tolerance * _share(model, vector)
+    return rows_fault(_rows(model.session, vector), vector.model_copy(update={"tolerance": allowed}))
+
+
+def _share(model: Model, vector: OutputVector | FunctionVector) -> float:
+    """The share of a vector's tolerance that is allowed here."""
+    return vector.simulated_share if simulator_of(model.bundle.manifest) else 1.0
+
+
+def rows_fault(rows: Iterable[Any], vector: OutputVector) -> str | None:
+    """How the logits that chose each continued token ([vocabulary] each) differ from a vector, or None.
+
+    The continuation is fed as it was, so that one differing token does not hide the rest. A token may differ where the
+    margin was below the tolerance; a probed logit may move by the tolerance.
+    """
+    probes = {probe.position: probe for probe in vector.probes}
+    for step, row in zip(range(len(vector.continuation_ids)), rows, strict=True):
+        position = len(vector.prompt_ids) - 1 + step
+        best, wanted = int(row.argmax()), vector.continuation_ids[step]
+        if best != wanted and vector.margins[step] > vector.tolerance:
+            return f"after position {position} it continues with {best} instead of {wanted}"
+        probe = probes.get(position)
+        if probe and max(probe.ids) >= row.size:
+            return f"a probe at position {position} has an id beyond the {row.size} of the vocabulary"
+        moved = float(np.abs(row[probe.ids] - probe.logits).max()) if probe else 0.0
+        if not moved <= vector.tolerance:
+            return f"a logit at position {position} moved by {moved:.3g}, allowed are {vector.tolerance:.3g}"
+    return None
+
+
+def _fed(vector: OutputVector) -> list[int]:
+    """The prompt and all of its continuation but the last token, which nothing follows."""
+    return [*vector.prompt_ids, *vector.continuation_ids[:-1]]
+
+
+def _rows(session: Session, vector: OutputVector) -> Iterator[Any]:
+    """Logits [vocabulary] that chose each continued token, fed the way generation feeds."""
+    yield session.prefill(vector.prompt_ids, 0)
+    for step, token in enumerate(vector.continuation_ids[:-1]):
+        yield session.forward([token], len(vector.prompt_ids) + step, [0])[0]
+
+
+def function_fault(model: Model, vector: FunctionVector) -> str | None:
+    """How the outputs of a model that is not a decoder differ, or None."""
+    method = model.bundle.manifest.methods[0]
+    shapes = {info.name: [size for size in info.shape if isinstance(size, int)] for info in method.inputs}
+    try:
+        inputs = {i.name: probe_values(shapes[i.name], i.dtype, vector.bounds.get(i.name, 0)) for i in method.inputs}
+    except (TypeError, ValueError, OverflowError) as error:
+        return f"no inputs can be made: {error}"
+    outputs = model.run(**inputs)
+    for name, indices in vector.indices.items():
+        if name not in outputs or max(indices) >= outputs[name].size:
+            return f"the model has no output {name!r} with that many values"
+        moved = float(np.abs(outputs[name].ravel()[indices] - vector.values[name]).max())
+        allowed = vector.tolerances.get(name, vector.tolerance) * _share(model, vector)
+        if not moved <= allowed:
+            return f"a value of {name!r} moved by {moved:.3g}, allowed are {allowed:.3g}"
+    return None
+
+
+_REPLAYS: Mapping[str, Callable[[Bundle, Golden, int | None], list[Check]]] = {
+    "host": _replay,
+    "qemu": _replay_emulated,
+}

@@ -1,0 +1,35 @@
+"""What the tests of app packages share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgec.devices.embed import app_facts
+from tests.devices.embed import swift_toolchain
+from tests.devices.embed.ios_bundles import target
+from tests.devices.embed.swift_toolchain import Swift
+
+
+@pytest.fixture(autouse=True)
+def npu_pte(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The targets of the sample bundles."""
+    monkeypatch.setattr(app_facts, "load_target", target)
+
+
+@pytest.fixture(scope="session")
+def swift(tmp_path_factory: pytest.TempPathFactory) -> Swift:
+    """Swift 6 with the stand-ins' modules."""
+    why = swift_toolchain.missing()
+    if why is not None:
+        pytest.skip(why)
+    return swift_toolchain.stand_in_modules(tmp_path_factory.mktemp("swift"))
+
+
+@pytest.fixture
+def swift_folder(swift: Swift, request: pytest.FixtureRequest) -> Path:
+    """A folder of the test's own that the compiler sees."""
+    folder = swift.work / "".join(character if character.isalnum() else "_" for character in request.node.name)
+    folder.mkdir()
+    return folder

@@ -1,0 +1,76 @@
+"""Bundles for the generated Swift to run over a scripted model: a good one, and what may become of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from edgec.bundle.folder import write_bundle
+from edgec.bundle.golden import ChatVector, Golden, OutputVector, TextVector, golden_bytes
+from edgec.bundle.manifest import Limits, Manifest, PrefixInfo
+from tests.bundle.bundle_samples import sample_manifest
+from tests.devices.embed import swift_cases as python
+from tests.devices.embed.ios_bundles import CHUNK, CONTEXT, caller_methods, decoder_manifest
+
+LIMITS = Limits(context=CONTEXT, prefill_chunk=CHUNK, logit_rows=1)
+# Two methods of fixed shape whose caches the kit holds, and one of any length with a ring of its own.
+KINDS = {"static": ("pte", caller_methods()), "dynamic": ("pte-cpu", sample_manifest().methods)}
+
+
+def run_manifest(kind: str) -> Manifest:
+    """The manifest of a decoder in one of KINDS."""
+    form, methods = KINDS[kind]
+    sample = decoder_manifest(form, methods=methods, limits=LIMITS)
+    prefix = PrefixInfo(form="chat", tokens=1, bytes=1, text="prefix/system.txt", state="prefix/kv", fingerprint="0")
+    model = sample.model.model_copy(update={"vocab_size": python.VOCABULARY})
+    return sample.model_copy(update={"prefix": prefix, "model": model})
+
+
+def _golden() -> Golden:
+    """The second continuation is wrong, but led by less than the tolerance."""
+    right = [python.rule([9, 8]), python.rule([9, 8, python.rule([9, 8])])]
+    vectors = [
+        OutputVector(prompt_ids=[9, 8], continuation_ids=ids, margins=margins, probes=[], tolerance=0.1)
+        for ids, margins in ((right, [5.0, 5.0]), ([0, 0], [0.05, 0.05]))
+    ]
+    turn = {"role": "user", "content": "Hi"}
+    rendered = python.chat(("user", "Hi"))
+    return Golden(
+        texts=(TextVector(label="accent", text="é", ids=python.ids("é"), round_trip=True),),
+        chat=ChatVector(messages=[turn], rendered=python.decode(rendered), ids=rendered),
+        outputs=tuple(vectors),
+    )
+
+
+def write_good(folder: Path, kind: str) -> Path:
+    """A whole bundle around bytes that stand for the artifact."""
+    files = {
+        "model.pte": bytes(range(256)) * 16,
+        "golden.json": golden_bytes(_golden()),
+        "generation_config.json": json.dumps({"eos_token_id": python.END_OF_TEXT}).encode(),
+        "tokenizer/tokenizer.json": b"{}",
+        "tokenizer/tokenizer_config.json": b"{}",
+        "prefix/system.txt": python.SYSTEM.encode(),
+        "prefix/kv": b"state",
+    }
+    write_bundle(folder, run_manifest(kind), files)
+    return folder
+
+
+def _altered(bundle: Path, name: str) -> Path:
+    folder = bundle.with_name(name)
+    shutil.copytree(bundle, folder)
+    return folder
+
+
+def write_broken(bundle: Path) -> None:
+    """Beside the good one: another byte, a byte too few, a file and a manifest that are not there, another manifest."""
+    artifact = _altered(bundle, "flipped") / "model.pte"
+    artifact.write_bytes(artifact.read_bytes()[:99] + b"\xff" + artifact.read_bytes()[100:])
+    artifact = _altered(bundle, "short") / "model.pte"
+    artifact.write_bytes(artifact.read_bytes()[:-1])
+    (_altered(bundle, "missing") / "model.pte").unlink()
+    (_altered(bundle, "bare") / "manifest.json").unlink()
+    manifest = _altered(bundle, "other manifest") / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("pte", "PTE", 1))

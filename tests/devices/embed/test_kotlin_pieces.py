@@ -1,0 +1,33 @@
+"""Stop texts and text streams of the generated Kotlin, over the cases of the Swift ones: code points, as in Python."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from edgec.devices.embed import kotlin_text
+from edgec.devices.embed.gradle_modules import gradle_modules
+from edgec.devices.embed.written_package import write_package
+from tests.devices.embed import swift_cases as python
+from tests.devices.embed.android_bundles import CPU, android_bundle
+from tests.devices.embed.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled
+
+
+@pytest.mark.slow
+@WITH_KOTLIN
+def test_stop_texts_and_streams_are_pythons(tmp_path: Path) -> None:
+    cases = {"stops": python.stop_cases(4000), "streams": python.stream_cases(1500)}
+    (tmp_path / "cases.json").write_text(json.dumps(cases))
+    write_package(gradle_modules(android_bundle(tmp_path / "bundle", CPU)), tmp_path / "out")
+    driver = tmp_path / "Pieces.kt"
+    driver.write_text((STAND_INS / "Pieces.kt.txt").read_text().replace("PACKAGE", kotlin_text.package_name(CPU.name)))
+    classes = compiled([*(tmp_path / "out").rglob("TextStream.kt"), driver], tmp_path / "classes")
+    line = ["java", "-cp", classes, f"{kotlin_text.package_name(CPU.name)}.PiecesKt", str(tmp_path / "cases.json")]
+    done = subprocess.run([*line, str(tmp_path / "facts.json")], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    facts = json.loads((tmp_path / "facts.json").read_text())
+    assert facts["stopped"] == [python.stopped(case) for case in cases["stops"]]
+    assert facts["streamed"] == [python.streamed(case) for case in cases["streams"]]

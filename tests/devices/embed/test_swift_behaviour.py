@@ -1,0 +1,242 @@
+"""The generated Swift, compiled and run over a scripted model, does what the Python runtime does over the same one."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgec.bundle.folder import open_bundle
+from edgec.devices.embed import app_facts
+from edgec.devices.embed.swift_package import swift_package
+from edgec.devices.embed.written_package import write_package
+from tests.devices.embed import swift_cases as python
+from tests.devices.embed.ios_bundles import CONTEXT, target
+from tests.devices.embed.swift_bundles import KINDS, LIMITS, run_manifest, write_broken, write_good
+from tests.devices.embed.swift_toolchain import Swift
+
+pytestmark = pytest.mark.slow
+
+DRIVER = Path(__file__).parent / "swift_behaviour"
+# Linux's version is below any iOS, and outside iOS the kit asks nobody for memory.
+FOR_LINUX = {
+    "ModelFacts.swift": (r"majorVersion: \d+", "majorVersion: 0"),
+    "MemoryCheck.swift": (r"#if os\(iOS\) && !targetEnvironment\(simulator\)", "#if true"),
+}
+LOADS: list[dict[str, Any]] = [
+    {"name": "first start", "bundle": "bundle", "fresh": True},
+    {"name": "flipped later", "bundle": "flipped"},
+    {"name": "flipped, always hashed", "bundle": "flipped", "hashAlways": True},
+    {"name": "flipped, first start", "bundle": "flipped", "fresh": True},
+    *({"name": name, "bundle": name} for name in ("short", "missing", "bare", "other manifest")),
+    {"name": "poor", "bundle": "bundle", "availableMemory": 1000},
+    {"name": "other tokenizer", "bundle": "bundle", "fresh": True, "oddText": "é"},
+    {"name": "other tokenizer, accepted", "bundle": "bundle", "fresh": True, "oddText": "é", "accepted": ["accent"]},
+    {"name": "other model, replayed before", "bundle": "bundle", "shift": 1},
+    {"name": "other model", "bundle": "bundle", "fresh": True, "shift": 1},
+    {"name": "no numbers", "bundle": "bundle", "fresh": True, "saysNothing": True},
+]
+
+
+def _prompt(first: int, count: int) -> list[int]:
+    return [first, *(40 + i % 50 for i in range(count - 1))]
+
+
+LONG = _prompt(35, 100)
+REQUESTS: list[dict[str, Any]] = [
+    {"name": "one token", "tokens": [65], "maxNewTokens": 5},
+    *({"name": f"{n} tokens", "tokens": _prompt(n, n), "maxNewTokens": 4} for n in (63, 64, 65)),
+    {"name": "long", "tokens": LONG, "maxNewTokens": 3},
+    {"name": "again", "tokens": LONG, "maxNewTokens": 3},
+    {"name": "rewound", "tokens": [*LONG[:70], *_prompt(36, 20)], "maxNewTokens": 3},
+    {"name": "to the end", "tokens": _prompt(37, 120)},
+    {"name": "full", "tokens": _prompt(38, CONTEXT)},
+    {"name": "penalty", "tokens": _prompt(39, 60), "maxNewTokens": 30, "repetitionPenalty": 2.5},
+    *({"name": f"text {name}", "text": name, "maxNewTokens": 60} for name in python.TEXTS),
+    {"name": "stop", "text": "plain", "maxNewTokens": 60, "stop": ["User:", "mehr"]},
+    {"name": "stop at a line's end", "text": "lines", "maxNewTokens": 60, "stop": ["\r\n"]},
+    {"name": "stop at a flag", "text": "flags", "maxNewTokens": 60, "stop": ["\U0001f1e9\U0001f1ea"]},
+    {"name": "inside a character", "text": "plain", "maxNewTokens": 3},
+    {"name": "conversation", "chat": [["user", "Hi"], ["assistant", "Yes?"], ["user", "So"]], "maxNewTokens": 8},
+]
+# Each stands behind an answer that ended well, and leaves no reason of that one behind.
+FAILURES: dict[str, tuple[dict[str, Any], str]] = {
+    "empty": ({"tokens": []}, "promptEmpty"),
+    "too long": ({"tokens": _prompt(33, CONTEXT + 1)}, f"promptTooLong(tokens: {CONTEXT + 1}, context: {CONTEXT})"),
+    "above the vocabulary": ({"tokens": [33, 34, 512]}, "tokenUnknown(512)"),
+    "below the vocabulary": ({"tokens": [33, -1]}, "tokenUnknown(-1)"),
+    "option": ({"text": "plain", "topP": 0}, 'optionOutOfRange("topP")'),
+    "model fails": ({"tokens": [33, 34], "maxNewTokens": 9, "failAt": 4}, "ModelFails()"),
+}
+LEFT = {
+    "left": {"tokens": [34, 35], "maxNewTokens": 100, "secondsPerCall": 0.01, "leaveAfter": 2},
+    "cancelled": {"tokens": [34, 36], "maxNewTokens": 100, "secondsPerCall": 0.01, "cancelAfter": 2},
+    "text cancelled": {"text": "plain", "maxNewTokens": 100, "secondsPerCall": 0.01, "cancelAfter": 2},
+}
+TOGETHER = [{"name": str(i), "tokens": [50 + i, 40, 41], "maxNewTokens": 12} for i in range(10)]
+PIECES = {
+    "stops": python.stop_cases(4000),
+    "streams": python.stream_cases(1500),
+    "choices": python.choice_cases(300),
+}
+
+
+def _requests() -> Iterator[dict[str, Any]]:
+    """Every request; after each that fails, one that must be right again."""
+    yield from REQUESTS
+    odd = {**{name: request for name, (request, _) in FAILURES.items()}, **LEFT}
+    for name, request in odd.items():
+        yield {"name": name, **request}
+        yield {"name": f"after {name}", "tokens": _prompt(33, 9), "maxNewTokens": 4}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def said(swift: Swift, request: pytest.FixtureRequest) -> dict[str, Any]:
+    """What the generated kit did."""
+    work = swift.work / request.param
+    work.mkdir()
+    bundle = write_good(work / "bundle", request.param)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(app_facts, "load_target", target)
+        package = swift_package(open_bundle(bundle))
+    write_package(package, work / "kit")
+    write_broken(bundle)
+    sources = work / "kit" / "Sources" / package.module
+    for name, (there, here) in FOR_LINUX.items():
+        text, count = re.subn(there, here, (sources / name).read_text())
+        assert count == 1
+        (sources / name).write_text(text)
+    shutil.copytree(DRIVER, work / "driver")
+    told = swift.compile(package.module, [*sources.glob("*.swift"), *(work / "driver").glob("*.swift")])
+    assert told == ""
+    cases = {
+        "pieces": PIECES,
+        "scripts": python.SCRIPTS,
+        "loads": LOADS,
+        "requests": [*_requests()],
+        "together": TOGETHER,
+    }
+    (work / "cases.json").write_text(json.dumps(cases))
+    return {**_run(swift, package.module, work), "kind": request.param}
+
+
+def _run(swift: Swift, module: str, work: Path) -> dict[str, Any]:
+    """Link and run; a home of its own, where the kit keeps what it has checked."""
+    objects = [f"modules/{name}.o" for name in (module, "ExecuTorch", "CryptoKit", "os", "Tokenizers", "Hub", "Darwin")]
+    linked = swift.run(["swiftc", *objects, "-o", f"{work.name}/run"])
+    assert linked.returncode == 0, linked.stderr
+    done = swift.run(["env", "-C", work.name, f"HOME=/work/{work.name}/home", "timeout", "300", "./run"])
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    facts: dict[str, Any] = json.loads((work / "facts.json").read_text())
+    return facts
+
+
+def test_the_hash_of_the_stand_in_is_right(said: dict[str, Any]) -> None:
+    assert said["sha256"] == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: request["name"])
+def test_an_answer_is_pythons(said: dict[str, Any], request_: dict[str, Any]) -> None:
+    """The same pieces of text or tokens in the same order, and the same reason to stop."""
+    found = said["answers"][request_["name"]]
+    assert found.get("error") is None
+    assert (found["pieces"], found.get("finish")) == python.answer(request_, LIMITS)
+
+
+CALLS = {
+    "static": {
+        "one token": ["decode 0 1", "decode 1 1"],
+        "63 tokens": ["prefill 0 63", "decode 63 1"],
+        "64 tokens": ["prefill 0 64", "decode 64 1"],
+        "65 tokens": ["prefill 0 64", "decode 64 1", "decode 65 1"],
+        "long": ["prefill 0 64", "prefill 64 36", "decode 100 1", "decode 101 1"],
+        "again": ["decode 99 1", "decode 100 1", "decode 101 1"],
+        # A chunk whose padding would lie behind the cache's end is fed token by token.
+        "rewound": [f"decode {position} 1" for position in range(70, 92)],
+        "full": ["prefill 0 64", "prefill 64 64"],
+    },
+    # A ring forgets, so that a prompt which is no continuation begins anew.
+    "dynamic": {
+        "one token": ["forward 0 1", "forward 1 1"],
+        "65 tokens": ["forward 0 64", "forward 64 1", "forward 65 1"],
+        "long": ["forward 0 64", "forward 64 36", "forward 100 1", "forward 101 1"],
+        "again": ["forward 0 64", "forward 64 36", "forward 100 1", "forward 101 1"],
+        "rewound": ["forward 0 64", "forward 64 26", "forward 90 1", "forward 91 1"],
+        "full": ["forward 0 64", "forward 64 64"],
+    },
+}
+
+
+def test_prompts_go_in_chunks_and_the_cache_is_reused(said: dict[str, Any]) -> None:
+    wanted = CALLS[said["kind"]]
+    assert {name: said["answers"][name]["calls"][: len(wanted[name])] for name in wanted} == wanted
+    assert len(said["answers"]["to the end"]["calls"]) == 2 + 8
+    assert len(said["answers"]["again"]["calls"]) == len(wanted["again"])
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_failure_has_its_error_and_no_reason_of_an_earlier_answer(said: dict[str, Any], name: str) -> None:
+    found = said["answers"][name]
+    assert (found.get("error"), found.get("finish")) == (FAILURES[name][1], None)
+    assert name == "model fails" or found["calls"] == []
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_who_leaves_or_cancels_ends_the_answer(said: dict[str, Any], name: str) -> None:
+    found = said["answers"][name]
+    assert found.get("error") is None and found.get("finish") is None
+    assert found["pieces"] and len(found["calls"]) < 50
+
+
+@pytest.mark.parametrize("name", [*FAILURES, *LEFT])
+def test_the_answer_after_one_that_failed_is_right(said: dict[str, Any], name: str) -> None:
+    found = said["answers"][f"after {name}"]
+    request = {"tokens": _prompt(33, 9), "maxNewTokens": 4}
+    assert (found["pieces"], found.get("finish"), found.get("error")) == (*python.answer(request, LIMITS), None)
+
+
+def test_ten_answers_at_once_take_turns(said: dict[str, Any]) -> None:
+    assert said["together"] == [python.answer(request, LIMITS)[0] for request in TOGETHER]
+
+
+def test_stop_texts_are_compared_by_code_points(said: dict[str, Any]) -> None:
+    assert said["stopped"] == [python.stopped(case) for case in PIECES["stops"]]
+
+
+def test_text_appears_when_its_last_byte_has_come(said: dict[str, Any]) -> None:
+    assert said["streamed"] == [python.streamed(case) for case in PIECES["streams"]]
+
+
+def test_tokens_are_chosen_from_those_that_python_keeps(said: dict[str, Any]) -> None:
+    for case, (found, *draws) in zip(PIECES["choices"], said["chosen"], strict=True):
+        assert found == python.kept(case), case
+        # A penalty counts what was drawn, so that only the first draw is among the same.
+        same = [drawn[: 1 if case["repetitionPenalty"] != 1 else None] for drawn in draws]
+        assert draws[:1] == draws[1:] and set().union(*same) <= set(found), case
+
+
+def test_a_load_says_what_is_wrong(said: dict[str, Any]) -> None:
+    copies = {"static": 1, "dynamic": 2}[said["kind"]]
+    needed = copies * 4096 + sum(state.bytes for state in run_manifest(said["kind"]).states)
+    artifact, loads = 'bundleAltered(file: "model.pte", why: ', dict(said["loads"])
+    assert loads.pop("other model").startswith('outputDiffers("after 2 tokens the likeliest is')
+    assert loads.pop("bare").startswith('bundleMissing("manifest.json, ')
+    assert loads == {
+        "first start": "loaded",
+        "flipped later": "loaded",
+        "flipped, always hashed": f'{artifact}"its sha256 differs")',
+        "flipped, first start": f'{artifact}"its sha256 differs")',
+        "short": f'{artifact}"4095 bytes instead of 4096")',
+        "missing": 'bundleMissing("model.pte")',
+        "other manifest": 'bundleAltered(file: "manifest.json", why: "its digest differs")',
+        "poor": f"notEnoughMemory(neededBytes: {needed}, availableBytes: 1000)",
+        "other tokenizer": 'tokenizerDiffers(labels: ["accent"])',
+        "other tokenizer, accepted": "loaded",
+        "other model, replayed before": "loaded",
+        "no numbers": 'outputDiffers("after 2 tokens a logit is no number")',
+    }

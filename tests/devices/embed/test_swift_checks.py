@@ -1,0 +1,78 @@
+"""What `load()` checks in Swift. Nothing here runs it: each rule is looked for in the parsed templates."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.devices.embed.swift_syntax import TEMPLATES, nodes, parse, text
+
+
+def _function(template: str, start: str) -> str:
+    """A function of a template by how its declaration begins; comments left out, white space joined."""
+    tree = parse((TEMPLATES / f"{template}.swift.template").read_text().replace("@@banner@@", ""))
+    found = next(text(node) for node in nodes(tree, "function_declaration") if start in text(node).split("{")[0])
+    return " ".join(re.sub(r"//[^\n]*", "", found).split())
+
+
+def test_the_golden_vectors_are_read_by_their_field_names() -> None:
+    from edgec.bundle import golden
+
+    source = (TEMPLATES / "GoldenReplay.swift.template").read_text()
+    names = {
+        re.sub(r"([A-Z])", lambda f: f"_{f[1].lower()}", name) for name in re.findall(r"        let (\w+): ", source)
+    }
+    fields = {*golden.TextVector.model_fields, *golden.ChatVector.model_fields, *golden.OutputVector.model_fields}
+    wanted = {"label", "text", "ids", "messages", "prompt_ids", "continuation_ids", "margins", "tolerance"}
+    assert wanted == names & fields
+    modules = (TEMPLATES / "GoldenFunctions.swift.template").read_text()
+    read = set(re.findall(r"        let (\w+): \[?", modules)) & set(golden.FunctionVector.model_fields)
+    assert read == {"bounds", "indices", "values", "tolerance", "tolerances"}
+
+
+RULES = [
+    # NaN compares false with everything, so only a negated "within" refuses it.
+    ("GoldenFunctions", "func compare", "!(abs(Double(found[index]) - value) <= tolerance)"),
+    ("GoldenFunctions", "func compare", "!indices.isEmpty, indices.count == values.count else { throw"),
+    ("GoldenFunctions", "func check", "guard !golden.functions.isEmpty"),
+    ("GoldenReplay", "private static func check(", "if logits.contains(where: { $0.isNaN }) { throw"),
+    ("GoldenReplay", "func checkOutputs", "if golden.outputs.isEmpty { throw"),
+    # A template that cannot be rendered must reach `accepted`, so it must not throw before.
+    (
+        "GoldenReplay",
+        "func checkTokens",
+        '(try? tokenization.encode(messages(chat))) != chat.ids { differing.append("chat")',
+    ),
+    ("MemoryCheck", "func availableBytes", "return bytes > 0 ? bytes : nil"),
+    ("BundleCheck", "func checkContents", "isMore = try autoreleasepool"),
+    ("FirstStart", "func place", "isExcludedFromBackup = true"),
+    ("FirstStart", "func folder", 'system("kern.osversion")'),
+    ("FirstStart", "func folder", "if old.lastPathComponent != key { try? files.removeItem(at: old) }"),
+    # Another load of the same bundle may have moved the compiled model there first.
+    ("RuntimeCoreML", "func compiled", "if !FileManager.default.fileExists(atPath: kept.path) { throw error }"),
+    ("RuntimeCoreAI", "func array", "NDArray(scalars: numbers, shape: input.shape)"),
+    ("RuntimeCoreAI", "func read", "offsets(array.shape, array.strides)"),
+    ("CallGate", "func exclusively", "defer { gate.isBusy = false"),
+]
+
+
+@pytest.mark.parametrize(("template", "function", "rule"), RULES)
+def test_a_rule_stands_in_its_function(template: str, function: str, rule: str) -> None:
+    assert rule in _function(template, function)
+
+
+def test_no_array_of_core_ai_is_taken_to_be_contiguous() -> None:
+    assert "contiguousElements" not in (TEMPLATES / "RuntimeCoreAI.swift.template").read_text()
+
+
+def test_no_local_is_used_before_its_declaration() -> None:
+    body = _function("EdgecModel", "func answer")
+    assert body.index("let tokenization = self.tokenization") < body.index("encode(tokenization)")
+
+
+def test_a_token_costs_no_sort_of_the_vocabulary_and_no_set_of_the_text() -> None:
+    source = (TEMPLATES / "Sampling.swift.template").read_text()
+    step = _function("Sampling", "func next")
+    assert "Set(" not in step and "scores.indices.sorted" not in source
+    assert "kept.count == 2 * count" in _function("Sampling", "func head")

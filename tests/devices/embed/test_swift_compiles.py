@@ -1,0 +1,88 @@
+"""Kits and bench apps compile in Swift's language mode 6, without error or warning, over stand-ins for Apple's code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edgec.bundle.manifest import Manifest
+from edgec.devices.embed import app_facts
+from edgec.devices.embed.swift_package import swift_package
+from edgec.devices.embed.written_package import write_package
+from tests.devices.embed.ios_bundles import (
+    FORMATS,
+    MODULE,
+    bundle_of,
+    caller_methods,
+    decoder_manifest,
+    module_manifest,
+)
+from tests.devices.embed.swift_toolchain import Swift
+
+pytestmark = pytest.mark.slow
+
+PACKAGES = "/usr/libexec/swift/bin/swift-package"
+ODD = '"; fatalError() // \\(1) \u2028 \U0001f600'
+KITS = {
+    **{f"{kind} decoder": decoder_manifest(kind) for kind in FORMATS},
+    **{f"{kind} module": module_manifest(kind, MODULE) for kind in FORMATS},
+    **{
+        f"{kind}, held caches": decoder_manifest(kind, methods=caller_methods())
+        for kind in FORMATS
+        if kind != "pte-cpu"
+    },
+    "odd names": decoder_manifest("mlpackage", name=ODD, recipe={"name": ODD}),
+}
+
+
+def _said(manifest: Manifest, swift: Swift, folder: Path) -> str:
+    """What the compiler says to a package and to its bench app."""
+    package = swift_package(bundle_of(manifest, folder / "bundle"))
+    write_package(package, folder / "kit")
+    kit = swift.compile(package.module, sorted((folder / "kit" / "Sources" / package.module).glob("*.swift")))
+    bench = sorted((folder / "kit" / "Bench").rglob("*.swift"))
+    return kit or (swift.compile("EdgecBench", bench) if bench else "")
+
+
+@pytest.mark.parametrize("kit", KITS)
+def test_a_kit_compiles_without_a_word(kit: str, swift: Swift, swift_folder: Path) -> None:
+    assert _said(KITS[kit], swift, swift_folder) == ""
+
+
+def test_a_kit_with_an_asset_pack_compiles(swift: Swift, swift_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app_facts, "ASSET_PACK_BYTES", 100)
+    assert _said(decoder_manifest("mlpackage"), swift, swift_folder) == ""
+
+
+@pytest.mark.parametrize("kit", [*FORMATS, "odd names"])
+def test_swiftpm_reads_the_package(kit: str, swift: Swift, swift_folder: Path) -> None:
+    package = swift_package(bundle_of(KITS.get(kit) or KITS[f"{kit} decoder"], swift_folder / "bundle"))
+    write_package(package, swift_folder / "kit")
+    done = swift.run([PACKAGES, "--disable-sandbox", "--package-path", f"{swift_folder.name}/kit", "dump-package"])
+    assert done.returncode == 0 and done.stderr == ""
+    read = json.loads(done.stdout)
+    (target,) = read["targets"]
+    assert (read["name"], target["name"]) == (package.module, package.module)
+    assert (read["swiftLanguageVersions"], read["toolsVersion"]["_version"]) == (["6"], "6.0.0")
+    assert [resource["path"] for resource in target["resources"]] == ["Resources/Model.edgec"]
+    wanted = ["executorch"] * kit.startswith("pte") + ["swift-transformers"]
+    assert [each["sourceControl"][0]["identity"] for each in read["dependencies"]] == wanted
+
+
+# What the types allow is found before the rules on isolation are looked at: a source for each.
+WRONG = {
+    "mach_task_self_' is not concurrency-safe": "func own() -> mach_port_t { mach_task_self_ }",
+    "sending 'self.box' risks causing data races": """
+        final class Box { var value = 0; func change() async { value += 1 } }
+        actor Owner { let box = Box(); func change() async { await box.change() } }
+    """,
+    "warning: variable 'count' was never mutated": "func three() -> Int { var count = 3; return count }",
+}
+
+
+@pytest.mark.parametrize("said", WRONG)
+def test_the_check_sees_what_is_wrong(said: str, swift: Swift, swift_folder: Path) -> None:
+    (swift_folder / "Wrong.swift").write_text(WRONG[said])
+    assert said in swift.compile("Wrong", [swift_folder / "Wrong.swift"])

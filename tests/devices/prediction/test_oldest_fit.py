@@ -1,0 +1,60 @@
+"""The oldest iPhone that fits: system, chip, memory, and the sentence that says why."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgec.devices.prediction.oldest_fit import app_limit, minimum_os, oldest_fit
+from edgec.devices.targets import load_target
+from edgec.errors import InputError
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "form", "phone", "entitled"),
+    [
+        (0.4, "mlpackage", "iphone-13-mini", False),
+        (2.3, "mlpackage", "iphone-13-mini", True),
+        (3.0, "mlpackage", "iphone-13-pro", False),
+        (4.0, "mlpackage", "iphone-13-pro", True),
+        (5.0, "mlpackage", "iphone-15-pro", True),
+        (0.4, "aimodel", "iphone-15-pro", False),
+    ],
+)
+def test_the_oldest_phone_that_fits(gigabytes: float, form: str, phone: str, entitled: bool) -> None:
+    found = oldest_fit(int(gigabytes * 1e9), form)
+    assert (found.target.phone, found.entitled) == (phone, entitled)
+    assert found.target.format == form and found.target.unit == "npu"
+    assert found.target.phone_name in found.reason and "estimated" in found.reason
+    assert ("entitlement" in found.reason) == entitled
+
+
+def test_the_reason_names_the_phone_before_and_what_it_lacks() -> None:
+    assert (
+        "iPhone 15 does not fit: aimodel needs another chip than its Apple A16" in oldest_fit(10**8, "aimodel").reason
+    )
+    assert "only 4.2 GB" in oldest_fit(5 * 10**9, "mlpackage").reason
+
+
+def test_a_newer_system_than_any_phone_is_known_to_run_fits_none() -> None:
+    with pytest.raises(InputError) as caught:
+        oldest_fit(10**8, "mlpackage", minimum="99.0")
+    assert caught.value.code == "E467" and "iOS 99.0" in caught.value.why
+
+
+def test_too_large_a_model_fits_none() -> None:
+    with pytest.raises(InputError) as caught:
+        oldest_fit(10**11, "mlpackage")
+    assert caught.value.code == "E467" and "granted only" in caught.value.why
+
+
+def test_an_unknown_limit_is_bounded_by_a_phone_with_no_more_memory() -> None:
+    own = app_limit(load_target("iphone-15-pro"), with_entitlement=True)
+    same = app_limit(load_target("iphone-16-pro"), with_entitlement=True)
+    more = app_limit(load_target("iphone-17-pro"), with_entitlement=True)
+    assert own is not None and own == same == more and own.phone_name == "Apple iPhone 15 Pro"
+    assert app_limit(load_target("galaxy-s23"), with_entitlement=False) is None
+
+
+def test_formats_state_their_oldest_system() -> None:
+    assert minimum_os("mlpackage", "coreml") == minimum_os("pte", "coreml") == "18.0"
+    assert minimum_os("aimodel", "coreai") == "27.0"

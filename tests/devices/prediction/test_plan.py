@@ -1,0 +1,294 @@
+"""Plans: arithmetic checked by hand, verdicts at their edges, and unavailable where nothing is known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgec.devices.prediction.estimate import Range
+from edgec.devices.prediction.footprint import Widths, footprint, kv_bytes, read_bytes, weight_bytes
+from edgec.devices.prediction.forecast import Plan, default_widths, plan
+from edgec.devices.prediction.memory_fit import Verdict, judge
+from edgec.devices.prediction.parameters import Kind, Parameter, macs_per_token
+from edgec.devices.targets import Target, load_target
+from edgec.errors import InputError
+from edgec.exporter.resolve.widths import named_widths, overridden
+from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.parameters import decoder_shape, parameters, read_config
+
+TINY: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 128,
+    "vocab_size": 320,
+    "max_position_embeddings": 256,
+    "tie_word_embeddings": True,
+}
+LINEAR = 2 * (64 * 64 + 2 * 32 * 64 + 64 * 64 + 3 * 64 * 128)
+NORMS = 5 * 64
+VOCABULARY = 320 * 64
+BILLION: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 2048,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 64,
+    "intermediate_size": 8192,
+    "vocab_size": 128256,
+    "tie_word_embeddings": True,
+    "max_position_embeddings": 131072,
+}
+FLOATS = Widths(32, 0, 32, 32, 32)
+
+
+def of_kind(listed: tuple[Parameter, ...], kind: Kind) -> int:
+    return sum(p.count for p in listed if p.kind is kind)
+
+
+def planned(config: dict[str, Any], target: str | Target = "oneplus-12-cpu", *args: Any, **kwargs: Any) -> Plan:
+    return plan(decoder_shape(config), load_target(target) if isinstance(target, str) else target, *args, **kwargs)
+
+
+def test_tied_parameters_are_counted_once() -> None:
+    listed = parameters(TINY)
+    assert of_kind(listed, Kind.LINEAR) == LINEAR
+    assert of_kind(listed, Kind.OTHER) == NORMS
+    assert of_kind(listed, Kind.VOCABULARY) == VOCABULARY
+    assert of_kind(listed, Kind.EMBEDDING) == 0
+    assert [p.name for p in listed if p.tied] == ["model.embed_tokens.weight"]
+
+
+def test_untied_parameters_are_both_there() -> None:
+    listed = parameters(TINY | {"tie_word_embeddings": False})
+    assert of_kind(listed, Kind.VOCABULARY) == of_kind(listed, Kind.EMBEDDING) == VOCABULARY
+    assert not any(p.tied for p in listed)
+
+
+def test_macs_are_those_of_matrices() -> None:
+    assert macs_per_token(parameters(TINY)) == LINEAR + VOCABULARY
+    assert macs_per_token(parameters(TINY | {"tie_word_embeddings": False})) == LINEAR + VOCABULARY
+
+
+def test_a_token_uses_the_chosen_experts_only() -> None:
+    config = TINY | {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}
+    listed = parameters(config)
+    experts = sum(p.count for p in listed if p.active == 0.25)
+    assert experts == 2 * 8 * 3 * 64 * 128
+    assert macs_per_token(listed) == of_kind(listed, Kind.LINEAR) - experts * 3 // 4 + VOCABULARY
+
+
+def test_a_multimodal_config_is_planned_by_its_text_part() -> None:
+    text = TINY | {"model_type": "gemma3_text", "head_dim": 16, "query_pre_attn_scalar": 16}
+    whole = {"model_type": "gemma3", "text_config": text, "vision_config": {"hidden_size": 32, "num_hidden_layers": 1}}
+    assert sum(p.count for p in parameters(whole)) == sum(p.count for p in parameters(text))
+
+
+@pytest.mark.shared_data
+def test_parameters_of_a_stored_model() -> None:
+    folder = Path(__file__).parents[4] / "shared" / "data" / "models" / "stories260K"
+    if not folder.is_dir():
+        pytest.skip("../shared/data is absent")
+    assert sum(p.count for p in parameters(read_config(folder))) == 260_032
+
+
+def test_float_bytes_are_four_per_parameter() -> None:
+    found = planned(TINY, "iphone-16-pro-cpu", FLOATS, prompt_tokens=16)
+    # A tied table of the same bits is looked up in the matrix; of other bits it lies beside it.
+    assert found.footprint.size_bytes.low == 4 * (LINEAR + NORMS + VOCABULARY)
+    beside = planned(TINY, "iphone-16-pro-cpu", replace(FLOATS, embedding_bits=8), prompt_tokens=16).footprint
+    assert beside.size_bytes.low == 4 * (LINEAR + NORMS + VOCABULARY) + VOCABULARY + 320 * 4
+    assert found.parameters == LINEAR + NORMS + VOCABULARY
+
+
+@pytest.mark.parametrize(("recipe", "bits"), [("lut2", 2), ("4bit", 4), ("sparse-lut4", 3), ("balanced2", 2)])
+def test_look_up_tables_count_their_indices_and_tables(recipe: str, bits: int) -> None:
+    widths = replace(named_widths(recipe, "coreml"), lm_head_bits=32, embedding_bits=32)
+    assert widths.tables and str(widths.tables) in str(widths)
+    tables, plain = (planned(TINY, "iphone-16-pro", w, prompt_tokens=16).footprint for w in (widths, FLOATS))
+    saved = plain.size_bytes.low - tables.size_bytes.low
+    # float16 tables, for a few rows of a tiny model's narrow matrices, take up to 3 bits a weight
+    assert LINEAR * (32 - bits - 3) / 8 <= saved < LINEAR * (32 - bits) / 8
+
+
+def test_the_balanced_set_takes_four_bits_where_there_are_no_tables() -> None:
+    widths = named_widths("balanced2", "xnnpack")
+    assert (widths.weight_bits, widths.group_size, widths.tables) == (4, 0, None)
+
+
+def test_other_bits_on_the_command_line_replace_tables() -> None:
+    widths = overridden(named_widths("lut4", "coreml"), weight_bits=8)
+    assert widths.weight_bits == 8 and "look-up" not in str(widths)
+
+
+def test_a_recipe_that_the_target_does_not_execute_is_refused() -> None:
+    with pytest.raises(InputError) as caught:
+        named_widths("lut4", "xnnpack")
+    assert caught.value.code == "E172"
+
+
+def test_other_formats_hold_a_tied_embedding_once() -> None:
+    found = planned(TINY, "iphone-16-pro", replace(FLOATS, kv_bits=16), prompt_tokens=16)
+    assert found.footprint.size_bytes.low == 4 * (LINEAR + NORMS + VOCABULARY)
+
+
+def test_grouped_weights_carry_a_scale_per_group() -> None:
+    matrix = Parameter("w", (96, 64), Kind.LINEAR)
+    assert weight_bytes(matrix, 4, 32, "xnnpack") == 96 * 64 // 2 + 96 * 2 * 2
+    assert weight_bytes(matrix, 8, 0, "xnnpack") == 96 * 64 + 96 * 4
+
+
+def test_two_bits_without_a_kernel_take_four() -> None:
+    matrix = Parameter("w", (96, 64), Kind.LINEAR)
+    assert weight_bytes(matrix, 2, 32, "xnnpack") == weight_bytes(matrix, 4, 32, "xnnpack")
+    assert weight_bytes(matrix, 2, 32, "coreml") < weight_bytes(matrix, 4, 32, "coreml")
+
+
+def test_an_awkward_width_gets_what_kernels_read() -> None:
+    """172 divides by no group size and 4-bit rows need a multiple of 32: eight bits per channel."""
+    assert weight_bytes(Parameter("w", (64, 172), Kind.LINEAR), 4, 32, "xnnpack") == 64 * 172 + 64 * 4
+
+
+def test_kv_bytes_by_hand() -> None:
+    spec = model_spec(TINY)
+    per_token = 2 * 2 * 2 * 16  # K and V, layers, heads, head width
+    assert kv_bytes(spec, 32, 100) == per_token * 4 * 100
+    assert kv_bytes(spec, 16, 100) == per_token * 2 * 100
+    assert kv_bytes(spec, 8, 100) == 100 * 2 * 2 * 2 * (16 + 4)
+
+
+def test_windows_and_donors_need_less_cache() -> None:
+    spec = model_spec(TINY)
+    first, second = spec.layers
+    windowed = replace(spec, layers=(replace(first, window=16), second))
+    per_layer = 2 * 2 * 16 * 4
+    assert kv_bytes(windowed, 32, 200, prefill_chunk=8) == per_layer * (16 - 1 + 8) + per_layer * 200
+    assert kv_bytes(windowed, 32, 10, prefill_chunk=8) == per_layer * 20
+    shared = replace(spec, layers=(first, replace(second, kv_donor=0)))
+    assert kv_bytes(shared, 32, 200) == per_layer * 200
+
+
+def test_peak_counts_the_packed_copy_only_where_one_is_made() -> None:
+    packed = planned(TINY, "iphone-16-pro-cpu", Widths(kv_bits=16), prompt_tokens=16).footprint
+    once = planned(TINY, "iphone-16-pro", Widths(kv_bits=16), prompt_tokens=16).footprint
+    assert "packed copy of matrices" in {part.name for part in packed.parts}
+    assert "packed copy of matrices" not in {part.name for part in once.parts}
+    for found in (packed, once):
+        assert found.size_bytes.low + found.kv_bytes < found.peak_bytes.low <= found.peak_bytes.high
+        assert [part.bytes for part in found.parts] == sorted((part.bytes for part in found.parts), reverse=True)
+
+
+@pytest.mark.parametrize(("widths", "resident"), [(Widths(), 1_921e6), (Widths(16, 0, 16, 16, 16), 3_185e6)])
+def test_peak_holds_published_resident_memory(widths: Widths, resident: float) -> None:
+    """Llama 3.2 1B, 4-bit and bf16, on a OnePlus 12 with ExecuTorch: Meta's model card."""
+    peak = planned(BILLION, "oneplus-12-cpu", widths, context=2048, prompt_tokens=64).footprint.peak_bytes
+    # ExecuTorch's own export stores the tied table once more.
+    table = BILLION["vocab_size"] * BILLION["hidden_size"] * widths.embedding_bits / 8
+    assert peak.low <= resident <= peak.high + table
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from([(2, 4), (4, 8), (8, 16), (16, 32)]), st.sampled_from([0, 32, 64, 128]), st.booleans())
+def test_fewer_bits_are_never_more_bytes(bits: tuple[int, int], group: int, xnnpack: bool) -> None:
+    listed = _LISTED
+    narrow, wide = (Widths(b, group, b, b, 16) for b in bits)
+    backend, form = ("xnnpack", "pte") if xnnpack else ("coreml", "mlpackage")
+    sizes = [
+        footprint(listed, _SPEC, w, format=form, backend=backend, context=64, prefill_chunk=16).size_bytes.low
+        for w in (narrow, wide)
+    ]
+    assert sizes[0] <= sizes[1]
+    assert read_bytes(listed, narrow, backend) <= read_bytes(listed, wide, backend)
+
+
+_LISTED, _SPEC = parameters(TINY), model_spec(TINY)
+
+
+def test_the_verdict_at_its_edges() -> None:
+    peak = Range(100, 150, 200, None)
+    assert judge(peak, 200, None) is Verdict.FITS
+    assert judge(peak, 199, None) is Verdict.TIGHT
+    assert judge(peak, 100, None) is Verdict.TIGHT
+    assert judge(peak, 99, None) is Verdict.DOES_NOT_FIT
+    assert judge(peak, None, None) is Verdict.UNKNOWN
+    assert judge(peak, None, 99) is Verdict.DOES_NOT_FIT
+
+
+def test_a_smaller_recipe_is_proposed_where_the_asked_one_does_not_fit() -> None:
+    phone = replace(load_target("iphone-13-pro-cpu"), app_limit_bytes=1_600_000_000)
+    found = planned(BILLION, phone, Widths(8, 0, 8, 8, 32), context=8192)
+    assert found.verdict is Verdict.DOES_NOT_FIT
+    assert found.smaller is not None
+    assert found.smaller.verdict is Verdict.FITS
+    again = planned(BILLION, phone, found.smaller.widths, context=found.smaller.context)
+    assert again.verdict is Verdict.FITS
+    assert again.footprint.peak_bytes == found.smaller.peak_bytes
+
+
+def test_the_least_bad_recipe_is_proposed_where_none_fits() -> None:
+    phone = replace(load_target("iphone-13-pro-cpu"), app_limit_bytes=300_000_000)
+    found = planned(BILLION, phone, context=4096)
+    assert found.smaller is not None
+    assert found.smaller.verdict is Verdict.DOES_NOT_FIT
+    assert found.smaller.peak_bytes.high < found.footprint.peak_bytes.high
+
+
+def test_nothing_is_proposed_where_it_fits_or_nothing_is_known() -> None:
+    assert planned(BILLION, "iphone-13-pro-cpu", context=2048).smaller is None
+    found = planned(BILLION, "iphone-16-pro", context=2048)
+    assert found.verdict is Verdict.UNKNOWN
+    assert found.smaller is None
+
+
+@pytest.mark.parametrize("field", ["weight_bits", "embedding_bits", "lm_head_bits"])
+def test_bits_the_format_cannot_hold_are_refused(field: str) -> None:
+    with pytest.raises(InputError, match="cannot hold") as caught:
+        planned(BILLION, "galaxy-s25-ultra", overridden(Widths(), **{field: 2}))
+    assert caught.value.code == "E183"
+    assert "4, 8, 16" in caught.value.fix
+
+
+@pytest.mark.parametrize("lengths", [{"context": 131073}, {"context": -1}, {"context": 64, "prompt_tokens": 65}])
+def test_lengths_out_of_range_are_refused(lengths: dict[str, int]) -> None:
+    with pytest.raises(InputError) as caught:
+        planned(BILLION, "iphone-17-pro", **lengths)
+    assert caught.value.code == "E184"
+
+
+def test_a_model_that_is_no_decoder_is_refused() -> None:
+    with pytest.raises(InputError):
+        planned({"model_type": "vit"})
+
+
+def test_a_missing_config_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        read_config(tmp_path)
+    assert caught.value.code == "E111"
+
+
+def test_json_is_plain_and_unknown_is_null() -> None:
+    data = json.loads(json.dumps(planned(BILLION, "host", default_widths(load_target("host"))).to_json()))
+    assert data["speeds"]["decode_tokens_per_s"] is None
+    assert data["target"]["memory_bytes"] is None
+    assert data["verdict"] == "unknown"
+    assert data["footprint"]["peak_bytes"]["confidence"] is None
+
+
+def test_a_recipe_gives_its_widths() -> None:
+    from edgec.exporter.recipes.file import load_recipe
+    from edgec.exporter.resolve.widths import overridden, recipe_widths
+
+    float_widths = recipe_widths(load_recipe("float"))
+    assert (float_widths.weight_bits, float_widths.kv_bits) == (32, 32)
+    four = recipe_widths(load_recipe("4bit-small"))
+    assert (four.weight_bits, four.group_size, four.kv_bits) == (4, 32, 8)
+    assert overridden(four, kv_bits=16, weight_bits=None).kv_bits == 16

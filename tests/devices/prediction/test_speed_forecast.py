@@ -1,0 +1,98 @@
+"""Speeds that `edgec plan` states: ranges, what they grow with, and what is said where they are unknown or limited."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from edgec.devices.prediction.forecast import Plan, plan
+from edgec.devices.targets import Target, load_target
+from edgec.exporter.sources.parameters import decoder_shape
+
+BILLION: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 2048,
+    "num_hidden_layers": 16,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 64,
+    "intermediate_size": 8192,
+    "vocab_size": 128256,
+    "tie_word_embeddings": True,
+    "max_position_embeddings": 131072,
+}
+TINY = BILLION | {"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128, "vocab_size": 320}
+
+
+def planned(config: dict[str, Any], target: str | Target, **lengths: Any) -> Plan:
+    return plan(decoder_shape(config), load_target(target) if isinstance(target, str) else target, **lengths)
+
+
+def test_speeds_are_estimated_ranges() -> None:
+    found = planned(BILLION, "iphone-17-pro").speeds
+    for estimate in (found.prefill_tokens_per_s, found.ttft_ms, found.decode_tokens_per_s):
+        assert estimate is not None
+        assert (estimate.how, estimate.confidence) == ("estimated", 0.8)
+        assert 0 < estimate.low < estimate.mid < estimate.high
+    assert found.ttft_ms is not None
+    assert found.prefill_tokens_per_s is not None
+    assert found.ttft_ms.mid == pytest.approx(1000 * 512 / found.prefill_tokens_per_s.mid)
+
+
+def speeds(target: str, **lengths: int) -> tuple[float, float, float]:
+    found = planned(BILLION, target, **lengths).speeds
+    assert found.decode_tokens_per_s and found.prefill_tokens_per_s and found.ttft_ms
+    return found.prefill_tokens_per_s.mid, found.ttft_ms.mid, found.decode_tokens_per_s.mid
+
+
+@pytest.mark.parametrize("target", ["iphone-17-pro-cpu", "galaxy-s24-ultra-gpu"])
+def test_a_longer_prompt_is_read_and_decoded_slower(target: str) -> None:
+    short, long = (speeds(target, prompt_tokens=n) for n in (128, 4096))
+    # Keys and values of 4096 tokens beside 1.2 billion parameters of 4 to 8 bits; attention grows with the prompt.
+    assert long[2] < 0.9 * short[2]
+    assert long[0] < 0.9 * short[0]
+    assert long[1] > 32 * 1.1 * short[1]
+
+
+def test_static_shapes_cost_by_the_context_and_not_by_the_prompt() -> None:
+    short, long = (speeds("iphone-17-pro", prompt_tokens=n, context=4096) for n in (128, 4096))
+    assert (short[0], short[2]) == (long[0], long[2])
+    assert long[1] == pytest.approx(32 * short[1])
+    small = speeds("iphone-17-pro", prompt_tokens=128, context=512)
+    assert small[0] > short[0] and small[2] > short[2]
+
+
+def test_a_driver_that_limits_a_unit_is_named() -> None:
+    notes = " ".join(planned(BILLION, "snapdragon-x-elite-laptop").notes)
+    assert "the driver limits this chip's npu" in notes
+    assert "of the memory's 136 GB/s" in notes
+    for free in ("oneplus-13", "snapdragon-x2-elite-laptop-gpu"):
+        assert "driver" not in " ".join(planned(BILLION, free).notes)
+
+
+@pytest.mark.parametrize("name", ["mac-m4-max-40-core", "snapdragon-x-elite-laptop", "raspberry-pi-5"])
+def test_laptops_and_boards_get_estimates(name: str) -> None:
+    assert all(speed > 0 for speed in speeds(name))
+
+
+@pytest.mark.parametrize("name", ["host", "pixel-8", "iphone-12-mini"])
+def test_unknown_bandwidth_means_unavailable_speeds(name: str) -> None:
+    found = planned(BILLION, name)
+    assert found.speeds.decode_tokens_per_s is None
+    assert found.speeds.ttft_ms is None
+    assert any("bandwidth is unknown" in note for note in found.notes)
+
+
+def test_a_model_far_smaller_than_any_measured_gets_no_speed() -> None:
+    found = planned(TINY, "oneplus-12-cpu", prompt_tokens=16)
+    assert found.speeds.decode_tokens_per_s is None
+    assert any("decode speed is unavailable" in note for note in found.notes)
+
+
+def test_unknown_clocks_and_instructions_are_said() -> None:
+    blank = replace(load_target("oneplus-12-cpu"), core_clocks_hz=None, instruction_set=None)
+    notes = " ".join(planned(BILLION, blank).notes)
+    assert "core clocks unknown" in notes
+    assert "instruction set unknown" in notes

@@ -1,0 +1,39 @@
+"""``--format`` keeps phone and unit."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgec.backends.forms import FORMS, form_of
+from edgec.devices.targets import load_target
+from edgec.errors import InputError
+from edgec.exporter.resolve.target_format import in_format
+
+
+@pytest.mark.parametrize("format", ["pte", "mlpackage", "aimodel"])
+def test_the_neural_engine_has_three_formats(format: str) -> None:
+    target = in_format(load_target("iphone-16-pro"), format)
+    assert (target.phone, target.unit, target.format) == ("iphone-16-pro", "npu", format)
+    assert form_of(target).static
+
+
+def test_the_default_of_a_phone_is_a_program_for_executorch() -> None:
+    target = load_target("iphone-16-pro")
+    assert (target.format, target.backend, target.export_supported) == ("pte", "coreml", True)
+
+
+def test_an_alias_keeps_its_name_so_that_the_model_still_chooses_the_phone() -> None:
+    assert in_format(load_target("iphone"), "aimodel").name == "iphone"
+
+
+def test_a_format_that_a_unit_lacks_is_refused() -> None:
+    with pytest.raises(InputError, match="E403"):
+        in_format(load_target("iphone-16-pro-cpu"), "mlpackage")
+
+
+def test_every_target_that_can_be_exported_has_a_form() -> None:
+    from edgec.devices.targets import all_targets
+
+    for target in all_targets():
+        if target.export_supported:
+            assert (target.backend, target.format) in FORMS

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from edgec.exporter.capture.module import capture_module
+from edgec.ir.program import Interface, Program, State, held_bytes
+from edgec.ir.quantized_form import DEQUANTIZE
+from edgec.ir.weight_scheme import WeightScheme
+from edgec.passes.cleanup.fold_constants import FoldConstants
+from edgec.passes.cleanup.remove_noops import RemoveNoops
+from edgec.passes.compress.quantize import Quantize
+from edgec.passes.contract import nodes_of, run_pass
+from tests.passes.decoders import captured, tokens
+
+aten = torch.ops.aten
+
+
+class _Holder(nn.Module):
+    def __init__(
+        self, body: Callable[[Any, Tensor], Tensor], rows: int = 256, dtype: torch.dtype = torch.float32
+    ) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.weight = nn.Parameter(torch.randn(rows, 64).to(dtype), requires_grad=False)
+        self.register_buffer("cache", torch.zeros(256, 64))
+        self.body = body
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.body(self, x)
+
+
+X = torch.randn(3, 64, generator=torch.Generator().manual_seed(1))
+
+
+def _folded(module: nn.Module) -> tuple[Program, Program]:
+    before = run_pass(capture_module(module.eval(), (X,)), RemoveNoops())
+    return before, run_pass(before, FoldConstants())
+
+
+def _value(program: Program) -> Tensor:
+    found = program.graph(X)
+    return found[0] if isinstance(found, (tuple, list)) else found
+
+
+def test_a_cast_weight_becomes_a_buffer_and_frees_the_old_one() -> None:
+    before, after = _folded(_Holder(lambda m, x: nn.functional.linear(x, m.weight.float()), dtype=torch.bfloat16))
+    assert torch.equal(_value(before), _value(after))
+    assert [name for name, _ in after.graph.named_buffers()] == ["weight_folded"]
+    assert not list(after.graph.named_parameters())
+    assert [n.target for n in after.graph.graph.nodes if n.op == "call_function"] == [aten.linear.default]
+
+
+def test_a_chain_of_operators_is_evaluated_as_one() -> None:
+    before, after = _folded(_Holder(lambda m, x: x @ (m.weight.t() * 2.0 + 1.0)))
+    # the folded matrix lies in rows, not in columns: float32 sums of 64 terms near 30 in another order
+    assert torch.allclose(_value(before), _value(after), rtol=0, atol=1e-4)
+    assert [str(n.target) for n in after.graph.graph.nodes if n.op == "call_function"] == ["aten.matmul.default"]
+
+
+def test_equal_subgraphs_are_stored_once() -> None:
+    def twice(m: Any, x: Tensor) -> Tensor:
+        return nn.functional.linear(x, m.weight.float()) + nn.functional.linear(-x, m.weight.float())
+
+    before, after = _folded(_Holder(twice, dtype=torch.bfloat16))
+    assert torch.equal(_value(before), _value(after))
+    assert held_bytes(after.graph) == 256 * 64 * 4
+
+
+def test_large_growth_is_left_alone() -> None:
+    before, after = _folded(_Holder(lambda m, x: (m.weight.unsqueeze(0).expand(8, -1, -1) * 2).sum() + x))
+    # the sum is 4 bytes and folds; what leads to it goes with it
+    assert torch.equal(_value(before), _value(after))
+    before, after = _folded(_Holder(lambda m, x: m.weight.repeat(8, 1) @ x.t()))
+    assert held_bytes(after.graph) == held_bytes(before.graph)
+    assert nodes_of(after.graph, aten.repeat.default)
+
+
+def test_buffers_that_a_call_changes_are_not_constants() -> None:
+    def write(m: Any, x: Tensor) -> Tensor:
+        m.cache.add_(1.0)
+        return x + m.cache.float().sum() + (m.cache * 2).mean()
+
+    program = capture_module(_Holder(write).eval(), (X,))
+    states = (State("cache", 0, "key", torch.float32, (256, 64), "full", 256),)
+    marked = replace(program, interface=Interface(program.interface.inputs, program.interface.outputs, states))
+    for given in (program, marked):
+        after = run_pass(given, FoldConstants())
+        assert nodes_of(after.graph, aten.mul.Tensor) and nodes_of(after.graph, aten.mean.default)
+
+
+def test_integer_weights_are_not_turned_back_into_floats() -> None:
+    quantized = run_pass(captured(), Quantize(default=WeightScheme(4, 32)))
+    after = run_pass(quantized, FoldConstants())
+    assert len(nodes_of(after.graph, DEQUANTIZE)) == len(nodes_of(quantized.graph, DEQUANTIZE))
+    ids = torch.tensor([tokens(8)])
+    inputs = (ids, torch.arange(8), torch.tensor([7]))
+    assert torch.equal(after.graph(*inputs), quantized.graph(*inputs))
+
+
+def test_random_numbers_are_drawn_in_every_call() -> None:
+    _, after = _folded(_Holder(lambda m, x: x + torch.rand_like(m.weight).mean()))
+    assert not torch.equal(_value(after), _value(after))
+
+
+def test_folding_twice_changes_nothing() -> None:
+    _, once = _folded(_Holder(lambda m, x: nn.functional.linear(x, m.weight.float()), dtype=torch.bfloat16))
+    twice = run_pass(once, FoldConstants())
+    assert [str(n) for n in twice.graph.graph.nodes] == [str(n) for n in once.graph.graph.nodes]

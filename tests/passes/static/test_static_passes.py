@@ -1,0 +1,150 @@
+"""What each pass for the Neural Engine changes, refuses and keeps."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.fx import symbolic_trace
+
+from edgec.errors import InputError
+from edgec.exporter.parity.execution import run_program
+from edgec.exporter.recipes.file import load_recipe
+from edgec.exporter.recipes.passes import passes_for
+from edgec.exporter.recipes.recipe import for_backend
+from edgec.ir.operators import RMS_NORM
+from edgec.ir.program import Interface, Program, TensorType
+from edgec.passes.cleanup.narrow_inputs import NarrowInputs
+from edgec.passes.contract import Pass, nodes_of, run_pass
+from edgec.passes.static.finite_mask import HIDDEN, FiniteMask
+from edgec.passes.static.fp16_safe_norm import Fp16SafeNorm
+from edgec.passes.static.half_precision import HalfPrecision
+from edgec.passes.static.linear_to_conv2d import LinearToConv2d
+from edgec.passes.static.position_tables import PositionTables
+from edgec.passes.static.split_linear import SplitLinear
+from edgec.passes.static.static_cache import StaticCache
+from edgec.passes.static.static_method import StaticMethod
+from tests.passes.static_methods import CHUNK, CONTEXT, PLAN, applied, cached, captured, methods, run, tokens
+
+aten = torch.ops.aten
+# Float32 sums in another order.
+TOLERANCE = 1e-4
+
+
+def prefill(*passes: Pass) -> Program:
+    return applied(cached("llama"), [StaticMethod("prefill", CHUNK), *passes])
+
+
+def test_a_static_method_needs_the_inputs_of_last_logits() -> None:
+    with pytest.raises(InputError, match="E400"):
+        run_pass(captured("llama"), StaticMethod("prefill", CHUNK))
+
+
+def test_no_size_varies_any_more() -> None:
+    interface = prefill().interface
+    assert [(t.name, t.shape, t.dtype) for t in interface.inputs] == [
+        ("tokens", (1, CHUNK), torch.int32),
+        ("start", (1,), torch.int32),
+        ("last", (1,), torch.int32),
+    ]
+
+
+def test_layers_that_turn_alike_share_one_table() -> None:
+    program = prefill(PositionTables(CONTEXT))
+    assert not nodes_of(program.graph, aten.cos.default, aten.sin.default)
+    tables = [name for name, _ in program.graph.named_buffers() if "position_table" in name]
+    assert len(tables) == 2  # cosine and sine
+
+
+def test_a_cache_that_turns_is_refused() -> None:
+    from edgec.passes.cleanup.remove_noops import RemoveNoops
+    from edgec.passes.kv.kv_cache import KvCache
+    from edgec.passes.prefill.last_logits import LastLogits
+
+    cache = KvCache(CONTEXT, 4, rings=True)
+    program = applied(captured("mistral"), [RemoveNoops(), LastLogits(1), cache, StaticMethod("prefill", 4)])
+    with pytest.raises(InputError, match="E401"):
+        run_pass(program, StaticCache())
+
+
+@pytest.mark.parametrize(("multiple", "width"), [(1, 16), (32, 32), (48, 48)])
+def test_states_are_padded_to_a_multiple(multiple: int, width: int) -> None:
+    states = prefill(PositionTables(CONTEXT), StaticCache(multiple)).interface.states
+    assert {state.shape for state in states} == {(1, 2, CONTEXT, width)}
+
+
+def test_tokens_that_windows_never_lose_stay_visible() -> None:
+    program = cached("mistral", 2)
+    static = methods(program, [PositionTables(CONTEXT), StaticCache()])
+    wanted = run_program(program, tokens(), PLAN)
+    assert float((run(static) - wanted).abs().max() / wanted.abs().max()) < TOLERANCE
+
+
+@pytest.mark.parametrize("recipe", ["int4-channel", "lut4", "lut2"])
+def test_compressed_weights_go_through_split_and_convolution(recipe: str) -> None:
+    program = applied(cached("llama"), passes_for(for_backend(load_recipe(recipe), "coreml")))
+    neural: list[Pass] = [Fp16SafeNorm(), SplitLinear(48, 40), LinearToConv2d()]
+    static = methods(program, [PositionTables(CONTEXT), StaticCache(), *neural])
+    wanted = run_program(program, tokens(), PLAN)
+    assert float((run(static) - wanted).abs().max() / wanted.abs().max()) < TOLERANCE
+    assert len(nodes_of(static["decode"].graph, aten.conv2d.default)) > 7
+
+
+def test_logits_come_in_pieces_and_a_tied_table_is_stored_once() -> None:
+    program = prefill(PositionTables(CONTEXT), StaticCache(), SplitLinear(0, 50))
+    assert [tensor.name for tensor in program.interface.outputs] == ["logits_0", "logits_1", "logits_2"]
+    assert [tensor.shape[-1] for tensor in program.interface.outputs] == [43, 43, 42]
+    tables = [value for name, value in program.graph.named_parameters() if "embed" in name or "lm_head" in name]
+    assert sum(value.numel() for value in tables) == 128 * 64
+
+
+def test_a_norm_of_large_values_survives_float16() -> None:
+    graph = symbolic_trace(lambda x: x)
+    x = torch.randn(1, 3, 64) * 1000
+    program = _norm(graph)
+    wanted = RMS_NORM(x, None, 1e-6)
+    half = run_pass(run_pass(program, Fp16SafeNorm()), HalfPrecision())
+    got = half.graph(x.half())
+    # Half a unit in the last place of values up to 4, a few times over.
+    assert float((got.float() - wanted).abs().max()) < 1e-2
+    plain = x.half() * torch.rsqrt((x.half() * x.half()).mean(-1, keepdim=True) + 1e-6)
+    assert float(plain.abs().max()) == 0.0
+
+
+def _norm(graph: torch.fx.GraphModule) -> Program:
+    """A graph of one norm."""
+    new = torch.fx.Graph()
+    x = new.placeholder("x")
+    x.meta["val"] = torch.empty(1, 3, 64)
+    norm = new.call_function(RMS_NORM, (x, None, 1e-6))
+    norm.meta["val"] = torch.empty(1, 3, 64)
+    new.output(norm)
+    kind = TensorType("x", torch.float32, (1, 3, 64))
+    return Program(torch.fx.GraphModule(graph, new), Interface((kind,), (kind,)))
+
+
+def test_masks_become_finite_and_the_softmax_stays() -> None:
+    class Masked(torch.nn.Module):
+        def forward(self, scores: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+            return scores.masked_fill(~seen, -torch.inf).softmax(-1)
+
+    scores, seen = torch.randn(2, 5), torch.ones(2, 5, dtype=torch.bool)
+    seen[:, 3:] = False
+    graph = torch.export.export(Masked(), (scores, seen)).module(check_guards=False)
+    program = Program(torch.fx.GraphModule(graph, graph.graph), Interface((), ()))
+    changed = run_pass(program, FiniteMask())
+    fill = nodes_of(changed.graph, aten.masked_fill.Scalar)[0]
+    assert fill.args[2] == HIDDEN
+    assert torch.equal(changed.graph(scores, seen), program.graph(scores, seen))
+
+
+def test_inputs_of_64_bits_are_narrowed() -> None:
+    new = torch.fx.Graph()
+    ids = new.placeholder("ids")
+    ids.meta["val"] = torch.empty(1, 4, dtype=torch.int64)
+    doubled = new.call_function(aten.add.Tensor, (ids, ids))
+    doubled.meta["val"] = torch.empty(1, 4, dtype=torch.int64)
+    new.output(doubled)
+    kind = TensorType("ids", torch.int64, (1, 4))
+    program = run_pass(Program(torch.fx.GraphModule({}, new), Interface((kind,), (kind,))), NarrowInputs())
+    assert program.interface.inputs[0].dtype is torch.int32
+    assert program.graph(torch.ones(1, 4, dtype=torch.int32)).dtype is torch.int64
