@@ -46,11 +46,30 @@ def export(
 
     edgec export examples/tiny-llama --target iphone --recipe lut4 --calibrate text.txt --target-bits 3.2
     """
-    from edgec.exporter.command import ExportOptions, run_export
+    from edgec.exporter.command import budgets, run_export
+    from edgec.exporter.options import ExportOptions
 
-    source = {"random_weights": random_weights, "task": task, "revision": revision, "seed": seed}
-    safety = {"allow_pickle": allow_pickle, "trust_remote_code": trust_remote_code, "force": force}
-    how = {"context": context, "format": format, "kernels": kernels, "text": text, "max_fallback": max_fallback}
-    how |= {"system_prompt": system_prompt, "draft_heads": draft_heads}
-    how |= {"calibrate": calibrate, "target_bits": target_bits}
-    run_export(ExportOptions(model, target, recipe, out, tuple(budget or ()), json, {**source, **safety, **how}))
+    options = ExportOptions(
+        model or "",
+        target=target,
+        recipe=recipe,
+        format=format,
+        out=out,
+        force=force,
+        context=context,
+        random_weights=random_weights,
+        task=task,
+        revision=revision,
+        text=text,
+        calibrate=calibrate,
+        target_bits=target_bits,
+        system_prompt=system_prompt,
+        kernels=kernels,
+        draft_heads=draft_heads,
+        max_fallback=max_fallback,
+        budgets=budgets(budget or ()),
+        allow_pickle=allow_pickle,
+        trust_remote_code=trust_remote_code,
+        seed=seed,
+    )
+    run_export(options, json)

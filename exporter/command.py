@@ -4,56 +4,41 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from edgec.errors import InputError
+from edgec.exporter.options import ExportOptions
 from edgec.exporter.progress import Event, Listener, ProgressLines
-from edgec.exporter.resolve.project_file import Project, find_project, overlay, require_model
+from edgec.exporter.resolve.project_file import completed, find_project
 
 
-@dataclass(frozen=True)
-class ExportOptions:
-    """The command line; None means not given."""
-
-    model: str | None
-    target: str | None
-    recipe: str | None
-    out: Path | None
-    budgets: tuple[str, ...]
-    json: bool
-    settings: dict[str, Any] = field(default_factory=dict)
-
-
-def run_export(options: ExportOptions) -> None:
+def run_export(options: ExportOptions, as_json: bool) -> None:
     """Export for every target of the project; prints a summary of each bundle.
 
     Raises:
         EdgecError: see ``edgec.export``.
     """
-    project = overlay(find_project(), _given(options))
-    model = require_model(project)
-    targets = project.targets or ("host",)
-    out = project.out if len(targets) == 1 else None
-    for target in targets:
-        path = _export(options, project, model, target, out)
-        _summary(path, options.json)
+    from edgec.exporter.api import export_bundle
+
+    for each in completed(options, find_project()):
+        with _listener(as_json) as listener:
+            path = export_bundle(replace(each, progress=listener))
+        _summary(path, as_json)
 
 
-def _given(options: ExportOptions) -> Project:
-    return Project(
-        model=options.model,
-        targets=(options.target,) if options.target else (),
-        recipe=options.recipe,
-        out=str(options.out) if options.out else None,
-        budgets=dict(map(_budget, options.budgets)),
-    )
+def budgets(texts: Sequence[str]) -> dict[str, float]:
+    """Limits by name from the command line's ``NAME=LIMIT``.
+
+    Raises:
+        InputError: E115.
+    """
+    return dict(map(_budget, texts))
 
 
 def _budget(text: str) -> tuple[str, float]:
@@ -62,26 +47,11 @@ def _budget(text: str) -> tuple[str, float]:
         return name, float(limit)
     except ValueError as error:
         raise InputError(
-            what=f"{text!r} is no budget",
+            what=f"{text!r} is not a budget",
             where="--budget",
             fix="write NAME=LIMIT, for example kl_mean=0.1",
             code="E115",
         ) from error
-
-
-def _export(options: ExportOptions, project: Project, model: str, target: str, out: str | None) -> Path:
-    from edgec.exporter.api import export
-
-    with _listener(options.json) as listener:
-        return export(
-            model,
-            target=target,
-            recipe=project.recipe,
-            out=out,
-            budgets=project.budgets,
-            progress=listener,
-            **options.settings,
-        )
 
 
 @contextmanager

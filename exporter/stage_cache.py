@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -48,19 +47,6 @@ def stage_key(inputs: Mapping[str, Any]) -> str:
     """
     text = json.dumps(inputs, sort_keys=True, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()  # a path need not be UTF-8
-
-
-@cache
-def source_digest(*packages: str) -> str:
-    """The sha256 over the source and data files of edgec's packages (``"passes"``, ``"backends/xnnpack"``, ...)."""
-    root = Path(__file__).resolve().parent.parent
-    files = [path for package in packages for path in sorted((root / package).rglob("*")) if _is_source(path)]
-    listing = [f"{path.relative_to(root).as_posix()} {file_sha256(path)}" for path in files]
-    return hashlib.sha256("\n".join(listing).encode()).hexdigest()
-
-
-def _is_source(path: Path) -> bool:
-    return path.suffix in (".py", ".toml", ".json", ".txt", ".cpp", ".h") and path.is_file()
 
 
 @dataclass(frozen=True)

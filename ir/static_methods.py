@@ -55,13 +55,17 @@ def methods_step(methods: Methods) -> Step:
 
 
 def _call(methods: Methods, tokens: Sequence[int], call: Call) -> Tensor:
-    method, size = (DECODE, 1) if call.size == 1 else (PREFILL, methods.chunk)
-    inputs = {
+    return methods.call(*method_inputs(tokens, call, methods.chunk))
+
+
+def method_inputs(tokens: Sequence[int], call: Call, chunk: int) -> tuple[str, dict[str, Tensor]]:
+    """The method that serves a call, and its inputs; a ``prefill`` is padded to ``chunk`` tokens."""
+    method, size = (DECODE, 1) if call.size == 1 else (PREFILL, chunk)
+    return method, {
         "tokens": _padded(tokens[call.start : call.start + call.size], size),
         "start": torch.tensor([call.start], dtype=torch.int32),
         "last": torch.tensor([call.size - 1], dtype=torch.int32),
     }
-    return methods.call(method, inputs)
 
 
 def _padded(tokens: Sequence[int], size: int) -> Tensor:
@@ -108,9 +112,13 @@ class GraphMethods:
 
     def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
         """Execute a graph; new rows that it returns are written here, as a caller would."""
+        return joined_logits(self.outputs(method, inputs))
+
+    def outputs(self, method: str, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """All outputs of a call by name, after their new rows were written."""
         named = named_results(self.programs[method], {**self.states, **inputs})
         write_new_rows(self.states, named, int(inputs["start"]))
-        return joined_logits(named)
+        return named
 
 
 def named_results(program: Program, given: Mapping[str, Tensor]) -> dict[str, Tensor]:

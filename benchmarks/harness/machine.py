@@ -67,9 +67,9 @@ def _compiler() -> str:
 
 def identity() -> str:
     """Of edgec's sources, of what measures, and of this machine: what a measurement may be resumed with."""
-    from edgec.exporter.stage_cache import source_digest
+    from edgec.exporter.source_digest import source_digest
 
-    own = source_digest("exporter", "passes", "backends", "runtime_py", "devices")
+    own = source_digest(("edgec.exporter.api", "edgec.runtime_py.bench.bench"), without=())
     what = [own, _harness_digest(), versions(), platform.machine(), os.cpu_count(), host_facts().cpu]
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:12]
 

@@ -27,8 +27,8 @@ from edgec.passes.contract import Pass, run_pass, run_passes
 from edgec.passes.kv.shared_kv import SharedKv
 
 if TYPE_CHECKING:
-    from edgec.exporter.pipeline import Request
     from edgec.exporter.recipes.recipe import Recipe
+    from edgec.exporter.request import Request
     from edgec.ir.program import Program
 
 TOKENS = 2048
@@ -97,7 +97,7 @@ def with_boundary(request: Request, progress: Progress) -> Request:
         InputError: E510, there is no text; E511.
     """
     from edgec.exporter.sources.weights import HeldWeights
-    from edgec.exporter.stages.decoder import capture
+    from edgec.exporter.stages.capturing import capture
     from edgec.passes.draft.early_exit import EarlyExit
 
     recipe, source = request.recipe, request.source

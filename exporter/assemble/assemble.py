@@ -29,9 +29,10 @@ from edgec.bundle.golden import (
 )
 from edgec.bundle.manifest import Build, DeviceCheck, Ledger, Limits, Manifest, ModelInfo, Runtime
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
-from edgec.exporter.pipeline import Compiled, Request
+from edgec.exporter.pipeline import Compiled
 from edgec.exporter.recipes.text import recipe_text
 from edgec.exporter.report.page import render_report
+from edgec.exporter.request import Request
 from edgec.exporter.sources.resolve import ModelSource
 from edgec.exporter.stage_cache import StageCache
 from edgec.exporter.stages.artifact import artifact_layout, function_of, step_of

@@ -14,11 +14,12 @@ from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.text import recipe_text
 
 if TYPE_CHECKING:
-    from edgec.exporter.pipeline import Request
+    from edgec.exporter.request import Request
     from edgec.exporter.stage_cache import StageCache
     from edgec.ir.program import Program
 
 _RECIPE, _FOUND = "recipe.toml", "search.json"
+_SEARCHING = ("edgec.exporter.bit_search.search", "edgec.exporter.stages.capturing")
 
 
 def with_bits(request: Request, target_bits: float | None, cache: StageCache, progress: Progress) -> Request:
@@ -27,13 +28,15 @@ def with_bits(request: Request, target_bits: float | None, cache: StageCache, pr
     Raises:
         InputError: E530, E531 as ``search_bits``; E532, the model is no decoder or there is no calibration text.
     """
-    from edgec.exporter.pipeline import stage_inputs
+    from edgec.exporter.request import request_inputs
+    from edgec.exporter.source_digest import source_digest
     from edgec.exporter.stage_cache import stage_key
 
     if target_bits is None:
         return request
     _check(request)
-    key = stage_key({**stage_inputs(request, cache), "stage": "bits", "target_bits": target_bits})
+    asked = {**request_inputs(request, cache), "stage": "bits", "target_bits": target_bits}
+    key = stage_key({**asked, "edgec": source_digest(_SEARCHING)})
     progress.enter("search", cached=(known := cache.get(key)) is not None)
     folder = known or cache.put(key, lambda place: _search(request, target_bits, place, progress))
     return _read(request, folder)
@@ -61,16 +64,14 @@ def _read(request: Request, folder: Path) -> Request:
 
 def _program(request: Request) -> Program:
     """The decoder as it will be stored, with plain operators that have gradients."""
-    from edgec.exporter.sources.weights import HeldWeights
-    from edgec.exporter.stages.decoder import capture
+    from edgec.exporter.stages.capturing import capture, held_weights
     from edgec.passes.cleanup.remove_noops import RemoveNoops
     from edgec.passes.contract import run_passes
     from edgec.passes.draft.early_exit import EarlyExit
     from edgec.passes.kv.shared_kv import SharedKv
 
-    assert request.source.weights is not None
     recipe = request.recipe
-    program = capture(request.source, HeldWeights(request.source.weights), request.spec, request.limits)
+    program = capture(request.source, held_weights(request.source), request.spec, request.limits)
     early = [EarlyExit(recipe.early_exit)] if recipe.early_exit else []
     shared = [SharedKv(recipe.boundary, recipe.shared_kv)] if recipe.shared_kv else []
     return run_passes(program, [RemoveNoops(), *early, *shared], in_place=True)

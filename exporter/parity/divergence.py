@@ -12,6 +12,7 @@ from edgec.exporter.parity.execution import record_layers
 from edgec.ir.attention import layer_of
 from edgec.ir.call_plan import Call, Tokens, call_inputs, compared_positions, last_rows
 from edgec.ir.program import Interface, Program, TensorType
+from edgec.ir.static_methods import GraphMethods, method_inputs
 from edgec.passes.contract import clone
 
 
@@ -48,11 +49,10 @@ def expose_layers(program: Program) -> Program:
     output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
     attentions = [node for node in graph.graph.nodes if layer_of(node) is not None]
     values = output.args[0]
-    first = values[0] if isinstance(values, (tuple, list)) else values
-    output.args = ((first, *attentions),)
+    first = tuple(values) if isinstance(values, (tuple, list)) else (values,)
+    output.args = ((*first, *attentions),)
     graph.recompile()
-    size = program.interface.inputs[1].shape[0]
-    extra = tuple(TensorType(f"layer_{layer_of(n)}", torch.float32, (1, size, -1, -1)) for n in attentions)
+    extra = tuple(TensorType(f"layer_{layer_of(n)}", torch.float32, (1, -1, -1, -1)) for n in attentions)
     interface = Interface(program.interface.inputs, (*program.interface.outputs, *extra), program.interface.states)
     return Program(graph, interface, program.spec, program.history)
 
@@ -67,6 +67,20 @@ def artifact_layers(artifact: Path, exposed: Program, tokens: Tokens, plan: Sequ
     for call in plan:
         outputs = method(_inputs(exposed.interface, tokens, call))
         # Of a layer that attends several times the last one counts, as in `record_layers`.
-        for layer, value in dict(zip(layers, outputs[1:], strict=True)).items():
+        for layer, value in dict(zip(layers, outputs[len(outputs) - len(layers) :], strict=True)).items():
             parts[layer].append(value[:, -call.rows :].clone())
     return {layer: torch.cat(values, 1) for layer, values in parts.items()}
+
+
+def method_layers(methods: Mapping[str, Program], tokens: Tokens, plan: Sequence[Call]) -> dict[int, Tensor]:
+    """Attention outputs [1, P, H, D] of static methods at the last token of every call, by layer."""
+    exposed = GraphMethods({name: expose_layers(program) for name, program in methods.items()})
+    layers: dict[int, list[Tensor]] = {}
+    with torch.no_grad():
+        for call in plan:
+            named = exposed.outputs(*method_inputs(tokens, call, exposed.chunk))
+            for name, value in named.items():
+                if name.startswith("layer_"):
+                    row = call.size - 1 if value.shape[1] > 1 else 0
+                    layers.setdefault(int(name.removeprefix("layer_")), []).append(value[:, row : row + 1].clone())
+    return {layer: torch.cat(values, 1) for layer, values in layers.items()}

@@ -35,7 +35,6 @@ QUALITY = {"kl_mean": 0.15, "top1_agreement": 0.80}
 MORE_BITS = "choose a recipe with more bits, keep sensitive layers in float by a rule, or loosen its budgets"
 _EPSILON = {"exact": 1e-3, "rounded": 0.1, "quality": 0.25}
 _AT_LEAST = frozenset({"top1_agreement"})
-BUDGETS = ("kl_mean", "kl_max", "top1_agreement", "max_abs", "mean_abs", "max_relative")
 
 
 @dataclass(frozen=True)

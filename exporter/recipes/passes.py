@@ -96,3 +96,8 @@ def _integers(scheme: WeightScheme | None, recipe: Recipe) -> WeightScheme | Non
 def rounds_weights(recipe: Recipe) -> bool:
     """Whether any compressing pass rounds the model."""
     return any(rewrite.effect == "approximate" for rewrite in passes_for(recipe))
+
+
+def rounds_values(recipe: Recipe) -> bool:
+    """Whether an artifact on a CPU rounds weights, activations or keys, so that two executions legitimately differ."""
+    return recipe.kv_dtype != "float32" or rounds_weights(recipe)

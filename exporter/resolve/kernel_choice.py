@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe
-
-KERNELS = ("edgec", "standard")
 
 
 def with_kernels(recipe: Recipe, asked: str | None = None) -> Recipe:
@@ -19,14 +16,10 @@ def with_kernels(recipe: Recipe, asked: str | None = None) -> Recipe:
             back to ExecuTorch's: an artifact that cannot be executed here cannot be verified here.
 
     Raises:
-        InputError: E115, no such kernels.
         ToolError: E310 or E311, edgec's kernels are insisted on and cannot be built.
     """
-    from edgec.runtime_py.engines.choice import choose_engine
-    from edgec.runtime_py.engines.choice import missing_engine
+    from edgec.runtime_py.engines.choice import choose_engine, missing_engine
 
-    if asked not in (None, *KERNELS):
-        raise InputError(f"there are no kernels {asked!r}", "--kernels", fix="use edgec or standard", code="E115")
     if asked == "edgec":
         choose_engine((), "edgec")
     wanted = asked or recipe.kernels

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from edgec.bundle.limited_json import JsonKind
 from edgec.bundle.limited_toml import is_number, read_toml
 from edgec.errors import InputError
+from edgec.exporter.options import ExportOptions
 from edgec.exporter.sources.model_forms import existing_path
 
 PROJECT_FILE = "edgec.toml"
@@ -19,7 +20,7 @@ _KIND = JsonKind(f"{PROJECT_FILE} cannot be read.", "Correct the TOML syntax.", 
 
 @dataclass(frozen=True)
 class Project:
-    """The contents of an edgec.toml, or the same values from the command line.
+    """The contents of an edgec.toml.
 
     Attributes:
         model: MODEL; a relative path counts from the file's folder.
@@ -68,10 +69,24 @@ def read_project(file: Path) -> Project:
     )
 
 
-def overlay(project: Project, given: Project) -> Project:
-    """The project with what the command line gives put over it; budgets are merged key by key."""
-    stated = {item.name: value for item in fields(Project) if (value := getattr(given, item.name))}
-    return replace(project, **{**stated, "budgets": {**project.budgets, **given.budgets}})
+def completed(options: ExportOptions, project: Project) -> tuple[ExportOptions, ...]:
+    """The command line's options with a project's values where it gives none, for each target.
+
+    Budgets are merged key by key. A project's ``out`` serves a single target only.
+
+    Raises:
+        InputError: E116, neither the command line nor an edgec.toml names a model.
+    """
+    targets: tuple[str | None, ...] = (options.target,) if options.target else project.targets or (None,)
+    out = options.out or project.out
+    base = replace(
+        options,
+        model=options.model or require_model(project),
+        recipe=options.recipe or project.recipe,
+        out=out if len(targets) == 1 else None,
+        budgets={**project.budgets, **(options.budgets or {})},
+    )
+    return tuple(replace(base, target=target) for target in targets)
 
 
 def require_model(project: Project) -> str:

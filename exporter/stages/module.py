@@ -1,177 +1,164 @@
-"""Models that are not decoders: capture, passes, lowering and comparison with static shapes."""
+"""Non-decoder models on a CPU: capture, passes, lowering and comparison, in the shapes of their example inputs."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from edgec.bundle.manifest import Delegation, Fallback, Rung
 from edgec.exporter.capture.module import capture_module
 from edgec.exporter.parity import ladder
+from edgec.exporter.parity.divergence import expose_layers, first_diverging_layer
+from edgec.exporter.parity.execution import record_layers
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
+from edgec.exporter.parity.outputs import by_output, flat, sizes_of
 from edgec.exporter.progress import Progress
-from edgec.exporter.recipes.passes import passes_for, rounds_weights
-from edgec.exporter.stages.compiled import (
-    ARTIFACT,
-    Facts,
-    Rewrite,
-    method_info,
-    pass_info,
-    save_facts,
-    save_rewrite,
-)
-from edgec.exporter.stages.weight_facts import expected_bytes, require_rounded, weight_facts
-from edgec.ir.program import Effect, Program
-from edgec.passes.cleanup.fold_constants import FoldConstants
-from edgec.passes.cleanup.remove_noops import RemoveNoops
-from edgec.passes.contract import Pass, run_pass, run_passes
-from edgec.passes.fuse.fuse_sdpa import FuseSdpa
-from edgec.passes.static.decompose_attention import DecomposeAttention
+from edgec.exporter.recipes.passes import rounds_weights
+from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.request import Request
+from edgec.exporter.stages.compiled import ARTIFACT, Facts, Rewrite, method_info, pass_info, save_facts
+from edgec.exporter.stages.pass_orders import module_passes
+from edgec.exporter.stages.rewriting import Measure, rewrite
+from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
+from edgec.ir.program import Program
+from edgec.passes.contract import Pass, run_passes
 
 if TYPE_CHECKING:
     from edgec.backends.xnnpack.static_lowering import StaticLowered
-    from edgec.exporter.pipeline import Request
 
 _REASON = "XNNPACK has no operator for it in this form; it runs on ExecuTorch's CPU kernels"
 
 
 @dataclass
 class ModuleStages:
-    """The stages of a model without a KV cache."""
+    """The stages of a model without a KV cache; its program and example inputs stay in memory between them."""
 
     request: Request
     program: Program | None = None
     inputs: tuple[Tensor, ...] = ()
-    sizes: Sequence[int] = ()
 
     def passes(self) -> list[Pass]:
-        """The passes of a module on a CPU, in order."""
-        return [RemoveNoops(), FuseSdpa(), *passes_for(self.request.recipe), DecomposeAttention(), FoldConstants()]
+        """In order."""
+        return module_passes(self.request.recipe)
 
     def rewrite(self, folder: Path, progress: Progress) -> None:
         """Reference, capture, passes; leaves rungs and outputs."""
         progress.enter("capture")
-        model, program = self._capture()
+        model, self.inputs = self._built()
         with torch.no_grad():
             outputs = model(*self.inputs)
-        eager, self.sizes = Stage("eager module", flat(outputs)), sizes_of(outputs)
-        before = reference = Stage("captured", self._run(program))
-        rungs = [by_output(eager, before, self.sizes, lowering_rung)]
-        progress.enter("rewrite")
-        for rewrite in self.passes():
-            program = run_pass(program, rewrite)
-            after = Stage(rewrite.name, self._run(program), rewrite.effect)
-            rungs.append(self._rung(before, reference, after))
-            ladder.gate(rungs)
-            before = after
-        require_rounded(program)
-        self.program = program
-        names = Rewrite(rungs=rungs, reference=reference.name, final=before.name)
-        save_rewrite(folder, names, {"final": before.logits, "reference": reference.logits})
+        measure = module_measure(self.inputs, sizes_of(outputs), self.request.recipe, self.request.source.trained)
+        groups = [[each] for each in self.passes()]
+        done = rewrite(
+            lambda: self._captured(model),
+            Stage("eager module", flat(outputs)),
+            groups,
+            measure,
+            progress,
+        )
+        self.program = done.program
+        done.save(folder)
 
-    def _capture(self) -> tuple[nn.Module, Program]:
+    def _built(self) -> tuple[torch.nn.Module, tuple[Tensor, ...]]:
         factory = self.request.source.factory
         assert factory is not None
-        model, self.inputs = factory()
-        source = self.request.source
-        return model, capture_module(model, self.inputs, source.name, source.input_names)
+        return factory()
 
-    def _run(self, program: Program) -> Tensor:
-        with torch.no_grad():
-            return flat(program.graph(*self.inputs))
+    def _captured(self, model: torch.nn.Module) -> Program:
+        return capture_module(model, self.inputs, self.request.source.name, self.request.source.input_names)
 
-    def _rung(self, before: Stage, reference: Stage, after: Stage) -> Rung:
-        if after.effect is Effect.EXACT:
-            return by_output(before, after, self.sizes, lowering_rung)
-        how = partial(quality_rung, budget=quality_budget(self.request), gated=self.request.source.trained)
-        return by_output(reference, after, self.sizes, how)
+    def examples(self) -> tuple[Tensor, ...]:
+        """The example inputs."""
+        if not self.inputs:
+            _, self.inputs = self._built()
+        return self.inputs
 
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower the last graph; leaves the artifact and its facts."""
         from edgec.backends.xnnpack.static_lowering import lower_static
 
-        program = self.program or self._again(progress)
+        program = self.rewritten(progress)
         progress.enter("lower")
         lowered = lower_static(program)
         (folder / ARTIFACT).write_bytes(lowered.artifact)
         save_facts(folder, _facts(program, lowered))
 
-    def _again(self, progress: Progress) -> Program:
-        """The last graph of an export that was interrupted after its rungs were measured."""
-        progress.enter("capture", "again, after an interruption")
-        _, program = self._capture()
-        return run_passes(program, self.passes())
+    def rewritten(self, progress: Progress) -> Program:
+        """The last graph, captured again where an export was interrupted after its rungs were measured."""
+        if self.program is None:
+            progress.enter("capture", "again, after an interruption")
+            model, self.inputs = self._built()
+            self.program = run_passes(self._captured(model), self.passes())
+        return self.program
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
         """Execute the artifact on the example inputs and compare."""
         from edgec.runtime_py.engines.method import Method
 
-        if not self.inputs:
-            assert self.request.source.factory is not None
-            _, self.inputs = self.request.source.factory()
-        outputs = Method(artifact)(self.inputs)
-        executed = Stage("artifact", flat(outputs))
+        outputs = Method(artifact)(self.examples())
         loose = rounds_weights(self.request.recipe)
         budget = {"max_relative": 0.1} if loose else ladder.FLOAT_LOWERING
         note = "executed by ExecuTorch on this machine"
-        how = partial(lowering_rung, budget=budget, rounded=loose, note=note)
-        return [by_output(Stage(rewrite.final, logits["final"]), executed, sizes_of(outputs), how)]
+        compare = partial(lowering_rung, budget=budget, rounded=loose, note=note)
+        final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flat(outputs))
+        rung = by_output(final, executed, sizes_of(outputs), compare)
+        return [rung if rung.passed else self._located(rung)]
+
+    def _located(self, rung: Rung) -> Rung:
+        """A failed rung with the layer where the artifact parts from its graph; costs a second lowering."""
+        from edgec.backends.xnnpack.static_lowering import lower_static
+
+        program = self.rewritten(Progress())
+        exposed = expose_layers(program)
+        wanted = record_layers(program.graph, self.inputs)
+        inside = _executed_layers(lower_static(exposed).artifact, self.inputs, list(wanted))
+        return rung.model_copy(update={"first_diverging_layer": first_diverging_layer(wanted, inside, 0.1)})
 
 
-def quality_budget(request: Request) -> dict[str, float]:
-    """Outputs of a module are no distribution over tokens: they are compared by size, not by KL."""
-    return {"max_relative": request.recipe.budgets.get("max_relative", 0.25)}
-
-
-def by_output(before: Stage, after: Stage, sizes: Sequence[int], how: Callable[[Stage, Stage], Rung]) -> Rung:
-    """The rung of the output that differs most for its own size: a small output does not hide behind a large one.
+def module_measure(inputs: Sequence[Tensor], sizes: Sequence[int], recipe: Recipe, trained: bool) -> Measure:
+    """A module's outputs on its example inputs, each compared for its own size.
 
     Args:
-        before: all outputs as rows, see ``flat``.
-        after: the same.
+        inputs: the example inputs.
         sizes: values of each output, in order.
-        how: makes a rung of two stages.
-
-    Returns:
-        without the figures that only a distribution over tokens has.
+        recipe: for its budget.
+        trained: whether rounding is gated.
     """
-    one, other = (stage.logits.split(list(sizes), 1) for stage in (before, after))
-    rungs = [
-        how(replace(before, logits=a), replace(after, logits=b)) for a, b in zip(one, other, strict=True) if a.numel()
-    ]
-    place = max(range(len(rungs)), key=lambda index: _relative(rungs[index]))
-    worst = rungs[place]
-    told = f"output {place + 1} of {len(rungs)}, which differs most" if len(rungs) > 1 else ""
-    note = "; ".join(filter(None, (worst.note, told)))
-    return worst.model_copy(update={"kl_mean": None, "kl_max": None, "top1_agreement": None, "note": note})
+
+    def run(program: Program) -> Tensor:
+        with torch.no_grad():
+            return flat(program.graph(*inputs))
+
+    quality = partial(quality_rung, budget=module_budget(recipe), gated=trained)
+    return Measure(
+        run=run,
+        lowering=lambda before, after: by_output(before, after, sizes, lowering_rung),
+        quality=lambda reference, after: by_output(reference, after, sizes, quality),
+        layers=lambda program: record_layers(program.graph, inputs),
+    )
 
 
-def _relative(rung: Rung) -> float:
-    """The largest difference for the reference's size; infinite where a value is not finite."""
-    if rung.max_abs is None or rung.reference_max_abs is None:
-        return math.inf
-    return rung.max_abs / max(rung.reference_max_abs, 1e-12)
+def module_budget(recipe: Recipe) -> Mapping[str, float]:
+    """Outputs of a module are no distribution over tokens: they are compared by size, not by KL."""
+    return {"max_relative": recipe.budgets.get("max_relative", 0.25)}
 
 
-def flat(outputs: Any) -> Tensor:
-    """All output tensors as rows [1, N] of float32."""
-    return torch.cat([value.detach().float().reshape(1, -1) for value in _tensors(outputs)], 1)
+def _executed_layers(artifact: bytes, inputs: Sequence[Tensor], layers: Sequence[int]) -> Mapping[int, Tensor]:
+    """Attention outputs of an artifact that returns them after its own."""
+    from edgec.runtime_py.engines.method import Method
 
-
-def sizes_of(outputs: Any) -> list[int]:
-    """Values of each output tensor."""
-    return [value.numel() for value in _tensors(outputs)]
-
-
-def _tensors(outputs: Any) -> Sequence[Tensor]:
-    return outputs if isinstance(outputs, (tuple, list)) else (outputs,)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "exposed.pte"
+        path.write_bytes(artifact)
+        outputs = Method(path)(inputs)
+    return dict(zip(layers, outputs[len(outputs) - len(layers) :], strict=True))
 
 
 def _facts(program: Program, lowered: StaticLowered) -> Facts:

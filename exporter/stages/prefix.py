@@ -19,8 +19,9 @@ from edgec.bundle.prefix import Files, SystemPrompt, prefix_files, prefix_info
 from edgec.errors import InputError, ToolError
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.ladder import Stage, lowering_rung
-from edgec.exporter.stage_cache import StageCache, source_digest, stage_key
-from edgec.exporter.stages.decoder import rounded
+from edgec.exporter.recipes.passes import rounds_values
+from edgec.exporter.source_digest import source_digest
+from edgec.exporter.stage_cache import StageCache, stage_key
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.sessions.saved_session import Restorable, load_session, place_of, save_session
 from edgec.runtime_py.sessions.session import Session
@@ -28,7 +29,7 @@ from edgec.runtime_py.sessions.session_file import Place
 from edgec.runtime_py.stepper import Logits
 
 if TYPE_CHECKING:
-    from edgec.exporter.pipeline import Request
+    from edgec.exporter.request import Request
 
 _STATE, _FACTS = "state.safetensors", "prefix.json"
 # The same arithmetic on the same bytes.
@@ -101,7 +102,7 @@ def with_prefix(manifest: Manifest, files: Files, request: Request, cache: Stage
         raise _out_of_reach("the artifact keeps its state among the activations")
     bundle = Bundle(artifact.parent, listed, files_checked=True)
     question = request.probe.tokens[:_QUESTION_TOKENS]
-    loose = rounded(request.recipe)
+    loose = rounds_values(request.recipe)
     folder = cache.put(
         _key(place, prompt, question),
         lambda folder: write_prefix(folder, prompt, place, lambda: Session(bundle), question, loose),
@@ -171,7 +172,7 @@ def _listed(path: str, content: bytes | Path) -> FileInfo:
 
 
 def _key(place: Place, prompt: SystemPrompt, question: Sequence[int]) -> str:
-    own = source_digest("exporter/stages", "runtime_py/sessions", "devices/runner")
+    own = source_digest((__name__,), without=())
     inputs = {"stage": "prefix", "origin": asdict(place.origin), "edgec": own}
     return stage_key({**inputs, "tokens": list(prompt.tokens), "question": list(question), "form": prompt.form})
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch.fx import GraphModule, Node
 
-from edgec.ir.attention import OPERATOR, AttentionCall
+from edgec.ir.attention import LAYER, OPERATOR, AttentionCall
 from edgec.ir.program import Effect, Interface, Program
 from edgec.passes.contract import nodes_of
 from edgec.passes.graph.emit import Emitter
@@ -46,7 +46,9 @@ class DecomposeAttention:
         for node in nodes_of(graph, OPERATOR):
             attention = AttentionCall.of(node)
             with graph.graph.inserting_before(node):
-                node.replace_all_uses_with(_decomposed(Emitter(graph.graph), attention, masks))
+                result = _decomposed(Emitter(graph.graph), attention, masks)
+            result.meta[LAYER] = attention.layer
+            node.replace_all_uses_with(result)
         return program.interface
 
     def ensures(self, program: Program) -> None:

@@ -71,9 +71,8 @@ class ProfiledDecoder:
         Raises:
             ToolError: E350, this artifact runs without edgec's engine here.
         """
-        from edgec.runtime_py.engines.open_artifact import artifact_digest
         from edgec.runtime_py.engines.choice import choose_engine
-        from edgec.runtime_py.engines.open_artifact import open_executor
+        from edgec.runtime_py.engines.open_artifact import artifact_digest, open_executor
 
         if choose_engine(bundle.manifest.runtime.operators) != "edgec":
             raise _no_engine(bundle)

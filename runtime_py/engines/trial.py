@@ -22,8 +22,7 @@ import numpy as np
 from edgec.errors import EdgecError, InputError
 from edgec.installation import cache_root, child_environment
 from edgec.runtime_py.engines.executor import Array, EngineName
-from edgec.runtime_py.engines.open_artifact import artifact_digest
-from edgec.runtime_py.engines.open_artifact import open_executor
+from edgec.runtime_py.engines.open_artifact import artifact_digest, open_executor
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from edgec.bundle.folder import Bundle, open_bundle
-from edgec.runtime_py.engines.open_artifact import artifact_digest
 from edgec.runtime_py.engines.choice import engine_for
+from edgec.runtime_py.engines.open_artifact import artifact_digest
 from edgec.runtime_py.engines.trial import execute_once, note_executed
 
 

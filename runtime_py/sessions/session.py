@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from edgec.bundle.manifest import Limits
 from edgec.errors import InputError
-from edgec.runtime_py.engines.executor import EngineName
 from edgec.runtime_py.engines.choice import engine_for
+from edgec.runtime_py.engines.executor import EngineName
 from edgec.runtime_py.engines.open_artifact import open_artifact
 from edgec.runtime_py.engines.threads import use_threads
 from edgec.runtime_py.engines.trial import try_first

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 __version__ = "0.1.0"
+PACKAGE = Path(__file__).parent
 
 
 def cache_root() -> Path:
@@ -16,5 +17,5 @@ def cache_root() -> Path:
 
 def child_environment() -> Mapping[str, str]:
     """This process's environment, for a child that imports edgec from the same place."""
-    paths = (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", ""))
+    paths = (str(PACKAGE.parent), os.environ.get("PYTHONPATH", ""))
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}

@@ -10,7 +10,7 @@ import torch
 from edgec.bundle.golden import function_vector
 from edgec.errors import BudgetError
 from edgec.exporter.parity.ladder import HALF_MODULE, Stage, gate, lowering_rung
-from edgec.exporter.stages.module import by_output, flat, sizes_of
+from edgec.exporter.parity.outputs import by_output, flat, sizes_of
 
 HIDDEN, POOLED = torch.linspace(-40, 40, 64).reshape(1, 8, 8), torch.linspace(-0.5, 0.5, 8).reshape(1, 8)
 HOW = partial(lowering_rung, budget=HALF_MODULE, rounded=True, note="executed")

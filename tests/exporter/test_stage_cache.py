@@ -16,7 +16,7 @@ from edgec.bundle.atomic import typed_disk_full
 from edgec.bundle.checked_files import file_sha256
 from edgec.errors import InputError
 from edgec.exporter import stage_cache
-from edgec.exporter.stage_cache import StageCache, source_digest, stage_key
+from edgec.exporter.stage_cache import StageCache, stage_key
 from edgec.installation import cache_root
 
 KEY = stage_key({"stage": "capture"})
@@ -77,11 +77,6 @@ def test_a_key_depends_on_every_input_and_not_on_their_order() -> None:
         stage_key({"a": object()})
     with pytest.raises(ValueError, match="JSON"):
         stage_key({"a": float("nan")})
-
-
-def test_the_own_source_is_an_input() -> None:
-    assert len(source_digest("exporter")) == 64
-    assert source_digest("exporter") != source_digest("passes") != source_digest("exporter", "passes")
 
 
 def test_the_cache_folder_is_moved_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from edgec.backends.static_artifact import Chip
 from edgec.bundle.folder import open_bundle
 from edgec.devices.targets import load_target
 from edgec.exporter.parity.metrics import difference
-from edgec.exporter.stages import lowering
+from edgec.exporter.stages import static_lowering
 from edgec.ir.static_methods import run_static
 from edgec.passes.static.parts.cut_model import stored_sizes
 from tests.backends.qnn.test_context import CHANNEL, RANDOM, programs
@@ -66,7 +66,7 @@ def test_an_export_above_the_limit_passes_its_ladder(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The whole way with a limit of 40 kB, and two chips one after the other: neither is given the other's context."""
-    monkeypatch.setattr(lowering, "Chip", partial(Chip, context_bytes=40_000))
+    monkeypatch.setattr(static_lowering, "Chip", partial(Chip, context_bytes=40_000))
     for name in ("snapdragon-8-elite", "snapdragon-8-gen-3"):
         out = tmp_path / f"{name}.edgec"
         edgec.export(tiny_folder, target=name, recipe="8bit", context=96, budgets=RANDOM, out=out)

@@ -17,8 +17,7 @@ import pytest
 
 from edgec.errors import InputError
 from edgec.runtime_py.engines.engine import EngineModel, EngineSession, set_pool_threads
-from edgec.runtime_py.engines.open_artifact import artifact_digest
-from edgec.runtime_py.engines.open_artifact import open_executor
+from edgec.runtime_py.engines.open_artifact import artifact_digest, open_executor
 from edgec.runtime_py.engines.packed_cache import packed_file
 from edgec.runtime_py.engines.trial import was_executed
 from edgec.runtime_py.sessions.session import Session, opened

@@ -27,9 +27,10 @@ from edgec.exporter.adapt.student import Traced
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.passes import passes_for
 from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.resolve.limits import decoder_limits
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.resolve import resolve
-from edgec.exporter.stages.decoder import capture, limits_of
+from edgec.exporter.stages.capturing import capture
 from edgec.ir.attributes import attribute
 from edgec.ir.quantized_form import decisions_of
 from edgec.passes.cleanup.remove_noops import RemoveNoops
@@ -81,7 +82,7 @@ def test_what_is_exported_is_what_was_trained(
     how = as_recorded(load_recipe(recorded_recipe(done.path) or ""), source.config)
     spec = model_spec(source.config)
     assert source.weights is not None
-    program = capture(source, source.weights, spec, limits_of(spec, how, None))
+    program = capture(source, source.weights, spec, decoder_limits(spec, how, None))
     sharing = SharedKv(how.boundary, how.shared_kv or "")
     exported = run_passes(program, [RemoveNoops(), sharing, *passes_for(how)])
     trained = seen[0].program

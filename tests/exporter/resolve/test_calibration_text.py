@@ -10,7 +10,7 @@ from edgec.errors import InputError
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.recipe import Recipe, for_backend
 from edgec.exporter.resolve.calibration_text import TOKENS, calibration_tokens
-from edgec.exporter.stages.static_decoder import shared_passes
+from edgec.exporter.stages.pass_orders import static_decoder_passes
 from edgec.ir.weight_scheme import WeightScheme, lut
 from edgec.passes.compress.palettize import Palettize
 
@@ -53,9 +53,9 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 def test_static_methods_hand_the_tokens_to_the_tables() -> None:
     limits = Limits(context=64, prefill_chunk=16, logit_rows=1)
     recipe = for_backend(load_recipe("lut4"), "coreml")
-    (tables,) = [each for each in shared_passes(recipe, limits, (1, 2, 3)) if isinstance(each, Palettize)]
+    (tables,) = [each for each in static_decoder_passes(recipe, limits, (1, 2, 3)) if isinstance(each, Palettize)]
     assert tables.calibration.tokens == (1, 2, 3) and tables.calibration.context == 64
-    (plain,) = [each for each in shared_passes(recipe, limits) if isinstance(each, Palettize)]
+    (plain,) = [each for each in static_decoder_passes(recipe, limits) if isinstance(each, Palettize)]
     assert not plain.calibration
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from edgec.errors import InputError
-from edgec.exporter.resolve.project_file import Project, find_project, overlay, read_project, require_model
+from edgec.exporter.options import ExportOptions
+from edgec.exporter.resolve.project_file import Project, completed, find_project, read_project, require_model
 
 WHOLE = """
 model = "owner/tiny"
@@ -62,11 +63,17 @@ def test_a_relative_model_counts_from_the_file(tmp_path: Path) -> None:
 
 def test_the_command_line_wins_key_by_key(tmp_path: Path) -> None:
     project = read_project(_file(tmp_path, WHOLE))
-    merged = overlay(project, Project(model="other", targets=("iphone",), budgets={"kl": 0.1}))
-    assert (merged.model, merged.targets, merged.recipe) == ("other", ("iphone",), "int4")
+    (merged,) = completed(ExportOptions("other", target="iphone", budgets={"kl": 0.1}), project)
+    assert (merged.model, merged.target, merged.recipe) == ("other", "iphone", "int4")
     assert merged.budgets == {"size_bytes": 1_000_000, "kl": 0.1}
-    assert merged.file == project.file
-    assert overlay(project, Project()) == project
+    for each, target in zip(completed(ExportOptions(""), project), project.targets, strict=True):
+        assert each == ExportOptions(
+            project.model or "",
+            target=target,
+            recipe=project.recipe,
+            out=project.out if len(project.targets) == 1 else None,
+            budgets=project.budgets,
+        )
 
 
 @pytest.mark.parametrize(("key", "near"), [("modell", "model"), ("traget", "target"), ("receipe", "recipe")])

@@ -7,7 +7,8 @@ from edgec.exporter.parity.ladder import QUALITY, Stage
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.exporter.stages.decoder import quality_budget, rewrite
+from edgec.exporter.stages.decoder import decoder_measure, quality_budget
+from edgec.exporter.stages.rewriting import rewrite, together
 from edgec.ir.call_plan import call_plan
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.contract import run_pass
@@ -22,7 +23,13 @@ def test_rounding_behind_sink_tokens_is_gated_against_the_same_model_in_float() 
     eager = Stage("transformers float32", run_program(program, PROBE.tokens, PROBE.plan))
     recipe = Recipe("sinks", kv_dtype="float16", sink_tokens=2)
     passes = [KvCache(CONTEXT, 12, "float16", 2)]
-    done = rewrite(lambda: run_pass(program, RemoveNoops()), eager, passes, PROBE, recipe, True, Progress())
+    done = rewrite(
+        lambda: run_pass(program, RemoveNoops()),
+        eager,
+        together(passes),
+        decoder_measure(PROBE, recipe, trained=True),
+        Progress(),
+    )
     drift, rounding = done.rungs[1:]
     assert (drift.effect, drift.gated, drift.stage) == ("semantic", False, "kv_cache in float")
     assert (rounding.reference, rounding.gated, rounding.passed) == ("kv_cache in float", True, True)

@@ -12,8 +12,8 @@ import pytest
 from edgec.errors import ToolError
 from edgec.runtime_py.engines import engine
 from edgec.runtime_py.engines.choice import choose_engine
-from edgec.runtime_py.engines.threads import set_threads
 from edgec.runtime_py.engines.packed_cache import mark_used, packed_file
+from edgec.runtime_py.engines.threads import set_threads
 from edgec.runtime_py.model import load
 from edgec.runtime_py.sessions.session import Session
 

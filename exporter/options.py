@@ -1,0 +1,99 @@
+"""What an export is asked for: the same fields for the command line, ``edgec.toml`` and ``edgec.export()``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgec.bundle.limited_toml import is_number
+from edgec.errors import InputError
+from edgec.exporter.progress import Listener, silent
+
+if TYPE_CHECKING:
+    from edgec.exporter.recipes.recipe import Recipe
+
+BUDGETS = ("kl_mean", "kl_max", "top1_agreement", "max_abs", "mean_abs", "max_relative")
+KERNELS = ("edgec", "standard")
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """The options of one export; None stands for the default that is described.
+
+    Attributes:
+        model: Hugging Face id, local folder, config.json (with ``random_weights``) or ``package.module:factory``.
+        target: a name from ``edgec targets``, ``host`` by default; ``iphone`` is the oldest iPhone that the model fits.
+        recipe: a recipe's name, its TOML file, or a Recipe; by default the one that ``edgec adapt`` trained the model
+            for, else ``4bit``.
+        out: the bundle's own path; by default NAME-TARGET.edgec in the current folder.
+        force: replace an existing bundle.
+        random_weights: export an architecture with seeded random weights.
+        revision: hub branch, tag or commit.
+        allow_pickle: open pickled weights (data only).
+        trust_remote_code: run Python code that comes with the model.
+        task: optimum's task name, for non-decoder models.
+        context: positions the artifact serves; the recipe's or the model's own by default.
+        kernels: ``edgec`` or ``standard`` (those of every ExecuTorch app); the recipe's by default, and ExecuTorch's
+            where edgec's cannot be compiled.
+        format: ``pte``, ``mlpackage``, ``aimodel``, ``onnx`` or ``qnn``, where the target has several; else its first.
+        max_fallback: largest share of the arithmetic outside the accelerator, 0..1.
+        budgets: parity budgets that replace the recipe's (``kl_mean`` nats, ``top1_agreement`` 0..1).
+        text: a file with text for the parity ladder; a built-in text by default.
+        calibrate: a file with text like what the model will see: errors of look-up tables then count as its inputs are
+            large on that text; recipes that fit whole layers (``4bit-gptq``) need it.
+        target_bits: average bits per weight of the linear layers; how many each gets is searched for on the text of
+            ``calibrate``, and written into the recipe as rules.
+        system_prompt: a file with a text whose KV state the bundle ships, so that no conversation that begins with it
+            computes it again.
+        draft_heads: safetensors of heads (``examples/train_heads.py``) that guess tokens for speculative decoding.
+        seed: of random weights.
+        progress: called with an Event at every step.
+    """
+
+    model: str | Path
+    _: KW_ONLY
+    target: str | None = None
+    recipe: str | Path | Recipe | None = None
+    out: str | Path | None = None
+    force: bool = False
+    random_weights: bool = False
+    revision: str | None = None
+    allow_pickle: bool = False
+    trust_remote_code: bool = False
+    task: str | None = None
+    context: int | None = None
+    kernels: str | None = None
+    max_fallback: float | None = None
+    format: str | None = None
+    budgets: Mapping[str, float] | None = None
+    text: str | Path | None = None
+    calibrate: str | Path | None = None
+    target_bits: float | None = None
+    system_prompt: str | Path | None = None
+    draft_heads: str | Path | None = None
+    seed: int = 0
+    progress: Listener = field(default=silent, compare=False)
+
+    def check(self) -> None:
+        """Refuse values that no model and no target could have.
+
+        Raises:
+            InputError: E115.
+        """
+        if self.max_fallback is not None and not 0.0 <= self.max_fallback <= 1.0:
+            fix = "give a share from 0 to 1"
+            raise InputError(f"{self.max_fallback} is not a share", "--max-fallback", fix=fix, code="E115")
+        for name, limit in (self.budgets or {}).items():
+            _check_budget(name, limit)
+        if self.kernels not in (None, *KERNELS):
+            fix = "use edgec or standard"
+            raise InputError(f"there are no kernels {self.kernels!r}", "--kernels", fix=fix, code="E115")
+
+
+def _check_budget(name: str, limit: float) -> None:
+    if name not in BUDGETS:
+        raise InputError(f"{name!r} is not a budget", "--budget", fix=f"use one of {', '.join(BUDGETS)}", code="E115")
+    if not is_number(limit):
+        raise InputError(f"{limit!r} is not a limit for {name}", "--budget", fix="give a finite number", code="E115")

@@ -1,0 +1,100 @@
+"""One export, fully resolved: what every stage reads, and what each stage's result depends on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from edgec.backends.forms import Form, form_of
+from edgec.bundle.manifest import BitSearch, Limits
+from edgec.bundle.prefix import SystemPrompt
+from edgec.devices.targets import Target
+from edgec.exporter.parity.probe import Probe, make_probe
+from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.resolve.limits import decoder_limits, static_limits
+from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.resolve import ModelSource
+from edgec.exporter.stage_cache import StageCache
+from edgec.exporter.tool_versions import tool_versions
+from edgec.ir.spec import ModelSpec
+
+
+@dataclass(frozen=True)
+class Request:
+    """One export, fully resolved.
+
+    Attributes:
+        source: the model.
+        target: what it is made for.
+        recipe: how.
+        context: tokens; None for the recipe's or the model's own.
+        text: the user's own text for the ladder.
+        tokenizer: transformers tokenizer, or None.
+        draft_heads: safetensors of heads that guess tokens further ahead, or None.
+        max_fallback: largest share of the arithmetic outside the accelerator, 0..1, or None.
+        prompt: the system prompt to ship, or None.
+        calibration: tokens of the text that weights are calibrated on; may be empty.
+        bit_search: how the bits of layers were chosen, if they were searched for.
+    """
+
+    source: ModelSource
+    target: Target
+    recipe: Recipe
+    context: int | None = None
+    text: str | None = None
+    tokenizer: Any = field(default=None, compare=False)
+    max_fallback: float | None = None
+    prompt: SystemPrompt | None = None
+    draft_heads: Path | None = None
+    calibration: tuple[int, ...] = ()
+    bit_search: BitSearch | None = None
+
+    @property
+    def form(self) -> Form:
+        """What the artifact looks like."""
+        return form_of(self.target)
+
+    @cached_property
+    def spec(self) -> ModelSpec:
+        """The decoder's shape."""
+        return model_spec(self.source.config)
+
+    @cached_property
+    def limits(self) -> Limits:
+        """What the artifact will serve."""
+        if self.form.static:
+            return static_limits(self.spec, self.recipe, self.context, self.form)
+        return decoder_limits(self.spec, self.recipe, self.context)
+
+    @cached_property
+    def probe(self) -> Probe:
+        """The ladder's tokens."""
+        limits = self.limits
+        sizes = (self.spec.vocab_size, limits.context, limits.prefill_chunk, limits.logit_rows)
+        windows = [layer.window for layer in self.spec.layers if layer.window and layer.window < limits.context]
+        window = max(windows) + self.recipe.sink_tokens if windows else 0
+        return make_probe(self.tokenizer, *sizes, self.text, window=window, static=self.form.static)
+
+
+def request_inputs(request: Request, cache: StageCache) -> dict[str, Any]:
+    """Everything that the stages read of a request, as plain data; edgec's own source is each stage's to add."""
+    source = request.source
+    return {
+        "files": {file.name: cache.file_fingerprint(file) for file in source.files},
+        "config": source.config,
+        "source": source.source if source.factory is not None and source.weights is None else "",
+        "trained": source.trained,
+        "seed": source.seed,
+        "task": source.task,
+        "backend": request.target.backend,
+        "format": request.target.format,
+        "chip": request.target.soc_model if request.form.one_chip else None,
+        "recipe": request.recipe.to_json(),
+        "context": request.context,
+        "text": request.text,
+        "calibration": list(request.calibration),
+        "draft_heads": cache.file_fingerprint(request.draft_heads) if request.draft_heads else None,
+        "tools": tool_versions(request.form.tools),
+    }

@@ -1,0 +1,50 @@
+"""What an artifact will serve: context, chunk and rows that fit the model, the recipe and the caller's wish."""
+
+from __future__ import annotations
+
+from edgec.backends.forms import Form
+from edgec.bundle.manifest import Limits
+from edgec.errors import InputError
+from edgec.exporter.recipes.recipe import Recipe
+from edgec.ir.spec import ModelSpec
+
+
+def decoder_limits(spec: ModelSpec, recipe: Recipe, context: int | None) -> Limits:
+    """Context, chunk and rows that fit the model, the recipe and the caller's wish."""
+    length = min(context or recipe.context or spec.context, spec.context)
+    chunk = max(1, min(recipe.prefill_chunk, length))
+    return Limits(context=length, prefill_chunk=chunk, logit_rows=max(1, min(recipe.logit_rows, chunk)))
+
+
+def static_limits(spec: ModelSpec, recipe: Recipe, context: int | None, form: Form) -> Limits:
+    """Context and chunk that fit the model, the recipe and the caller's wish; a whole number of chunks is held."""
+    length = min(context or recipe.context or form.context, spec.context)
+    return Limits(context=length, prefill_chunk=max(1, min(recipe.prefill_chunk, form.chunk, length)), logit_rows=1)
+
+
+def slots(limits: Limits) -> int:
+    """Positions that a state holds: the context, rounded up to whole chunks, as padding is written too."""
+    return -(-limits.context // limits.prefill_chunk) * limits.prefill_chunk
+
+
+def check_static(recipe: Recipe, form: Form, *, draft_heads: bool, system_prompt: bool) -> None:
+    """Refuse what static methods do not do, before any work.
+
+    Raises:
+        InputError: E402.
+    """
+    refusals = {
+        "--draft-heads": draft_heads and "static methods return the logits of one row, and heads need more",
+        "--system-prompt": system_prompt and "the states of this format cannot be read out here",
+        f"recipe {recipe.name}, cache.dtype": recipe.kv_dtype not in form.caches
+        and f"its states hold {form.caches[0]}, not {recipe.kv_dtype}",
+    }
+    for where, why in refusals.items():
+        if why:
+            raise InputError(
+                what=f"{form.artifact} cannot do this",
+                where=where,
+                why=why,
+                fix="leave it out, or export for a CPU (--target iphone-16-pro-cpu)",
+                code="E402",
+            )

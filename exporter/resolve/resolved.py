@@ -1,0 +1,201 @@
+"""From what an export is asked for to a Request: everything that can be refused is refused here, before any work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from edgec.backends.forms import form_of
+from edgec.backends.qnn.legality import check_chip
+from edgec.bundle.folder import check_output
+from edgec.bundle.generation_config import check_generation_config
+from edgec.bundle.prefix import SystemPrompt, read_system_prompt
+from edgec.devices.targets import Target, load_target
+from edgec.errors import InputError
+from edgec.exporter.adapt.record import as_recorded, recorded_recipe
+from edgec.exporter.options import ExportOptions
+from edgec.exporter.recipes.checks import check_recipe
+from edgec.exporter.recipes.file import load_recipe
+from edgec.exporter.recipes.passes import check_preparation
+from edgec.exporter.recipes.recipe import Recipe, for_backend
+from edgec.exporter.request import Request
+from edgec.exporter.resolve.calibration_text import calibration_tokens
+from edgec.exporter.resolve.kernel_choice import with_kernels
+from edgec.exporter.resolve.limits import check_static
+from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
+from edgec.exporter.resolve.target_choice import chosen_target
+from edgec.exporter.resolve.target_format import in_format
+from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.resolve import ModelSource, resolve
+from edgec.exporter.stages.prefix import check_prompt
+
+DEFAULT_TARGET, DEFAULT_RECIPE = "host", "4bit"
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """An export that may begin.
+
+    Attributes:
+        request: what the stages read.
+        out: the bundle's path.
+        target_choice: why this phone, where a family was named; else empty.
+    """
+
+    request: Request
+    out: Path
+    target_choice: str
+
+
+def resolved(options: ExportOptions) -> Resolved:
+    """Resolve target, recipe, model and texts, and check that they go together.
+
+    Raises:
+        InputError: the model, an option or the output is at fault.
+        ToolError: what the target needs is not installed.
+    """
+    options.check()
+    name = options.target or DEFAULT_TARGET
+    if options.out is not None:
+        check_output(Path(options.out), options.force)
+    asked = _target(name, options.format)
+    recipe = _legal(_recipe(options, asked), asked, options)
+    source = _source(options)
+    recipe = as_recorded(recipe, source.config)
+    check_preparation(recipe, source.kind)
+    target, choice = chosen_target(asked, source, recipe, options.context)
+    out = Path(options.out) if options.out is not None else Path(f"{source.name}-{name}.edgec")
+    check_output(out, options.force, expected_artifact_bytes(source, recipe))
+    check_memory(source, recipe)
+    return Resolved(_request(options, source, target, recipe), out, choice)
+
+
+def _target(name: str, format: str | None) -> Target:
+    target = in_format(load_target(name), format)
+    if not target.export_supported:
+        raise InputError(
+            what=f"{name} cannot be exported to yet",
+            where="--target",
+            why=f"there is no {target.backend} backend in this version",
+            fix="use --target host, android-cpu or iphone; edgec plan estimates size and speed for every target",
+            code="E117",
+        )
+    return target
+
+
+def _recipe(options: ExportOptions, target: Target) -> Recipe:
+    """The recipe as the backend expresses it; the caller's budgets stand above its own and the backend's."""
+    asked = options.recipe or recorded_recipe(options.model) or DEFAULT_RECIPE
+    recipe = for_backend(load_recipe(asked) if isinstance(asked, str | Path) else asked, target.backend)
+    return replace(recipe, budgets={**recipe.budgets, **options.budgets}) if options.budgets else recipe
+
+
+def _legal(recipe: Recipe, target: Target, options: ExportOptions) -> Recipe:
+    """The recipe with the kernels its artifact will call, where the target executes it."""
+    check_recipe(recipe, target.backend)
+    check_chip(target, recipe)
+    form = form_of(target)
+    if not form.static:
+        return with_kernels(recipe, options.kernels)
+    check_static(recipe, form, draft_heads=bool(options.draft_heads), system_prompt=bool(options.system_prompt))
+    return recipe
+
+
+def _source(options: ExportOptions) -> ModelSource:
+    """The model, with attention that can be replaced."""
+    source = resolve(
+        str(options.model),
+        random_weights=options.random_weights,
+        revision=options.revision,
+        allow_pickle=options.allow_pickle,
+        trust_remote_code=options.trust_remote_code,
+        task=options.task,
+        seed=options.seed,
+    )
+    check_generation_config(source.generation_config, source.source)
+    if source.kind == "decoder":
+        # Refused now, before the minutes that the reference may take.
+        from edgec.exporter.capture import attention
+
+        attention.register()
+        source.build_on("meta", attn_implementation=attention.NAME)
+    return source
+
+
+def _request(options: ExportOptions, source: ModelSource, target: Target, recipe: Recipe) -> Request:
+    tokenizer = _tokenizer(source)
+    prompt = _prompt(options.system_prompt, tokenizer)
+    request = Request(
+        source=source,
+        target=target,
+        recipe=recipe,
+        draft_heads=_heads(options.draft_heads),
+        calibration=calibration_tokens(options.calibrate, recipe, tokenizer, searched=options.target_bits is not None),
+        context=_context(source, options.context),
+        text=_text(options.text),
+        tokenizer=tokenizer,
+        max_fallback=options.max_fallback,
+        prompt=prompt,
+    )
+    if prompt is not None:
+        check_prompt(prompt, request.limits.context, request.spec.context)
+    return request
+
+
+def _prompt(file: str | Path | None, tokenizer: Any) -> SystemPrompt | None:
+    return None if file is None else read_system_prompt(Path(file), tokenizer)
+
+
+def _context(source: ModelSource, context: int | None) -> int | None:
+    """The context asked for, if this model can have it."""
+    if context is None:
+        return None
+    longest = model_spec(source.config).context if source.kind == "decoder" else None
+    if longest and 2 <= context <= longest:
+        return context
+    why = f"the model was made for 2 to {longest} positions" if longest else "the model has no KV cache"
+    raise InputError(
+        what=f"a context of {context} tokens is not possible",
+        where="--context",
+        why=why,
+        fix=f"use --context {longest} or less" if longest else "leave --context out",
+        code="E118",
+    )
+
+
+def _heads(file: str | Path | None) -> Path | None:
+    """The file of draft heads, if it can be read as such."""
+    if file is None:
+        return None
+    from edgec.passes.draft.draft_heads import read_heads
+
+    read_heads(Path(file))
+    return Path(file)
+
+
+def _text(text: str | Path | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        return Path(text).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            what="the text for the parity ladder cannot be read",
+            where=str(text),
+            why=str(error),
+            fix="give a UTF-8 text file with --text",
+            code="E119",
+        ) from error
+
+
+def _tokenizer(source: ModelSource) -> Any:
+    """The model's tokenizer, checked against its embedding; None for models without one."""
+    if not source.tokenizer_files or source.path is None or source.kind != "decoder":
+        return None
+    from edgec.exporter.sources.tokenizer_check import check_tokenizer
+    from edgec.exporter.sources.tokenizer_files import load_tokenizer
+
+    tokenizer = load_tokenizer(source.path, trust_remote_code=source.trust_remote_code)
+    check_tokenizer(tokenizer, int(source.config["vocab_size"]), source.source)
+    return tokenizer

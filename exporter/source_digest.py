@@ -1,0 +1,83 @@
+"""Which of edgec's own files a result depends on: the modules that made it, and all that these import.
+
+Editing a bench table or an app template leaves earlier exports valid; editing a pass does not.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Collection, Iterator
+from functools import cache
+from pathlib import Path
+
+from edgec.bundle.checked_files import file_sha256
+from edgec.installation import PACKAGE
+
+EXECUTION = ("edgec.runtime_py", "edgec.devices")
+"""What executes and measures artifacts, and shapes none."""
+_DATA = (".toml", ".json", ".txt", ".csv", ".cpp", ".h")
+
+
+@cache
+def source_digest(modules: tuple[str, ...], alone: tuple[str, ...] = (), without: tuple[str, ...] = EXECUTION) -> str:
+    """The sha256 over source and data files.
+
+    Args:
+        modules: dotted names; what they import, inside functions too, is followed.
+        alone: modules whose imports are not followed.
+        without: packages that are not entered.
+    """
+    files = {file_of(name) for name in (*imported(modules, without), *alone)}
+    folders = {file.parent for file in files}
+    every = sorted({*files, *(data for folder in folders for data in _data(folder))})
+    listing = [f"{path.relative_to(PACKAGE).as_posix()} {file_sha256(path)}" for path in every]
+    return hashlib.sha256("\n".join(listing).encode()).hexdigest()
+
+
+def imported(modules: Collection[str], without: tuple[str, ...] = ()) -> frozenset[str]:
+    """The modules themselves and every module of edgec that they import, directly or through others."""
+    seen: set[str] = set()
+    pending = list(modules)
+    while pending:
+        name = pending.pop()
+        if name not in seen and not name.startswith(without or ("\0",)):
+            seen.add(name)
+            pending += direct_imports(file_of(name))
+    return frozenset(seen)
+
+
+@cache
+def direct_imports(file: Path, types: bool = False) -> tuple[str, ...]:
+    """The modules of edgec that a file imports anywhere in it, by dotted name; ``types``: for type checkers too."""
+    return tuple(dict.fromkeys(_imports(ast.parse(file.read_bytes()), types)))
+
+
+def _imports(tree: ast.AST, types: bool) -> Iterator[str]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not types:
+            continue
+        yield from _imports(node, types)
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names if each.name.split(".")[0] == "edgec")
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "edgec":
+            yield from (_module(f"{node.module}.{each.name}") or str(node.module) for each in node.names)
+
+
+def file_of(module: str) -> Path:
+    """The file of a module of edgec; a package is its ``__init__.py``."""
+    path = PACKAGE.joinpath(*module.split(".")[1:])
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def _module(name: str) -> str | None:
+    return name if file_of(name).is_file() else None
+
+
+def _data(folder: Path) -> Iterator[Path]:
+    """Data files beside a module, and those in folders below it that are no packages."""
+    for path in folder.iterdir():
+        if path.is_dir() and not any(path.glob("*.py")):
+            yield from _data(path)
+        elif path.suffix in _DATA:
+            yield path

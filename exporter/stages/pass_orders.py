@@ -1,0 +1,115 @@
+"""Every order of passes: decoders and other modules, on CPUs and for accelerators, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgec.backends.forms import Form
+from edgec.bundle.manifest import Limits
+from edgec.exporter.recipes.passes import passes_for, preparing_passes
+from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.resolve.limits import slots
+from edgec.passes.cleanup.fake_values import FakeValues
+from edgec.passes.cleanup.fold_constants import FoldConstants
+from edgec.passes.cleanup.narrow_inputs import NarrowInputs
+from edgec.passes.cleanup.remove_noops import RemoveNoops
+from edgec.passes.contract import Pass
+from edgec.passes.draft.draft_heads import DraftHeads
+from edgec.passes.draft.early_exit import EarlyExit
+from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
+from edgec.passes.fuse.fuse_rope import FuseRope
+from edgec.passes.fuse.fuse_sdpa import FuseSdpa
+from edgec.passes.graph.calibration import Calibration
+from edgec.passes.kv.kv_cache import KvCache
+from edgec.passes.kv.shared_kv import SharedKv
+from edgec.passes.prefill.last_logits import LastLogits
+from edgec.passes.prefill.prefill_skip import PrefillSkip
+from edgec.passes.static.decompose_attention import DecomposeAttention
+from edgec.passes.static.finite_mask import FiniteMask
+from edgec.passes.static.fp16_safe_norm import Fp16SafeNorm
+from edgec.passes.static.linear_to_conv2d import LinearToConv2d
+from edgec.passes.static.position_tables import PositionTables
+from edgec.passes.static.split_linear import SplitLinear
+from edgec.passes.static.static_cache import StaticCache
+from edgec.passes.static.static_method import StaticMethod
+
+# A cast to float32 doubles a bfloat16 weight; the backend wants float16 anyway.
+_GROWTH = 1.5
+
+
+def decoder_passes(
+    recipe: Recipe, limits: Limits, draft_heads: Path | None = None, calibration: Sequence[int] = ()
+) -> list[Pass]:
+    """The passes of a decoder on a CPU, in order; ``calibration``: tokens of a text."""
+    own = recipe.kernels == "edgec"
+    known = Calibration(calibration, context=limits.context)
+    return [
+        RemoveNoops(),
+        LastLogits(rows=limits.logit_rows),
+        *([EarlyExit(recipe.early_exit)] if recipe.early_exit else []),
+        *([DraftHeads(draft_heads)] if draft_heads else []),
+        *([SharedKv(recipe.boundary, recipe.shared_kv)] if recipe.shared_kv else []),
+        FuseRmsNorm(heads=own),
+        *preparing_passes(recipe, known),
+        *([FuseRope()] if own else []),
+        KvCache(limits.context, limits.prefill_chunk, recipe.kv_dtype, recipe.sink_tokens, recipe.kernels),
+        PrefillSkip(),
+        *passes_for(recipe, known),
+        FoldConstants(),
+    ]
+
+
+def static_decoder_passes(recipe: Recipe, limits: Limits, calibration: Sequence[int] = ()) -> list[Pass]:
+    """The passes that all static methods of a decoder share, in order; ``calibration``: tokens of a text."""
+    known = Calibration(calibration, context=limits.context)
+    cache = KvCache(slots(limits), limits.prefill_chunk, "float32", recipe.sink_tokens, rings=False)
+    return [
+        RemoveNoops(),
+        LastLogits(rows=1),
+        *([EarlyExit(recipe.early_exit)] if recipe.early_exit else []),
+        *([SharedKv(recipe.boundary, recipe.shared_kv)] if recipe.shared_kv else []),
+        FuseRmsNorm(),
+        *preparing_passes(recipe, known),
+        cache,
+        PrefillSkip(),
+        *passes_for(recipe, known),
+        FoldConstants(growth=_GROWTH),
+    ]
+
+
+def method_passes(name: str, tokens: int, limits: Limits, form: Form) -> list[Pass]:
+    """The passes of one method, in order; all of them exact."""
+    return [
+        StaticMethod(name, tokens),
+        PositionTables(slots(limits)),
+        StaticCache(form.state_multiple, form.updates),
+        *([Fp16SafeNorm()] if form.half else []),
+        *([SplitLinear(form.linear_width, form.logits_width)] if form.linear_width else []),
+        *([LinearToConv2d()] if form.convolutions else []),
+        FiniteMask(),
+    ]
+
+
+def module_passes(recipe: Recipe) -> list[Pass]:
+    """The passes of a non-decoder model on a CPU, in order."""
+    return [RemoveNoops(), FuseSdpa(), *passes_for(recipe), DecomposeAttention(), FoldConstants()]
+
+
+def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
+    """The passes of a non-decoder model for an accelerator or ONNX Runtime, in order."""
+    rounding = passes_for(recipe)
+    return [
+        RemoveNoops(),
+        FuseSdpa(),
+        FuseRmsNorm(),
+        *rounding,
+        *([FakeValues()] if rounding else []),
+        DecomposeAttention(),
+        *([Fp16SafeNorm()] if form.half else []),
+        FoldConstants(),
+        *([SplitLinear(form.linear_width, form.logits_width)] if form.linear_width else []),
+        *([LinearToConv2d()] if form.convolutions else []),
+        FiniteMask(),
+        NarrowInputs(),
+    ]

@@ -1,0 +1,169 @@
+"""The one loop that rewrites a captured model and measures what its passes claim.
+
+    eager model = captured program -> passes -> passes -> ... -> the graph that is lowered
+                  |                   |         |
+                  exact               exact     rounded: compared with the reference
+
+Exact passes are compared with the graph before them, rounding ones with the float model or with what the last semantic
+pass made of it. A rung that fails is located: the pass of its group, and the first attention layer that differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from edgec.bundle.manifest import Rung
+from edgec.exporter.parity import ladder
+from edgec.exporter.parity.divergence import first_diverging_layer
+from edgec.exporter.parity.ladder import Stage, quality_rung
+from edgec.exporter.progress import Progress
+from edgec.exporter.stages.compiled import Rewrite, save_rewrite
+from edgec.exporter.stages.weight_facts import require_rounded
+from edgec.free_memory import return_free_memory
+from edgec.ir.program import Effect, Program
+from edgec.passes.contract import Pass, effect_on, run_pass, run_passes
+from edgec.passes.kv.kv_cache import KvCache
+
+Layers = Mapping[int, Tensor]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How a model's numbers are taken and compared: all that differs between decoders and other modules.
+
+    Attributes:
+        run: a program's outputs on the probe, float32 rows.
+        lowering: the rung of two executions of the same arithmetic.
+        quality: the rung of a rounded model beside the float one.
+        layers: a program's attention outputs on the probe, by layer.
+    """
+
+    run: Callable[[Program], Tensor]
+    lowering: Callable[[Stage, Stage], Rung]
+    quality: Callable[[Stage, Stage], Rung]
+    layers: Callable[[Program], Layers]
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A model ready to be lowered.
+
+    Attributes:
+        program: the last graph.
+        rungs: the ladder so far.
+        final: the last graph's own outputs.
+        reference: the outputs of the float model, or of the last semantic pass.
+    """
+
+    program: Program
+    rungs: tuple[Rung, ...]
+    final: Stage
+    reference: Stage
+
+    def save(self, folder: Path) -> None:
+        """Leave names, rungs and outputs for the verification of the artifact."""
+        names = Rewrite(rungs=list(self.rungs), reference=self.reference.name, final=self.final.name)
+        save_rewrite(folder, names, {"final": self.final.logits, "reference": self.reference.logits})
+
+
+def rewrite(
+    captured: Callable[[], Program],
+    eager: Stage,
+    groups: Sequence[Sequence[Pass]],
+    measure: Measure,
+    progress: Progress,
+) -> Rewritten:
+    """Apply the passes and measure each claim.
+
+    Args:
+        captured: traces the model and binds its weights; the passes rewrite that very graph and free its float weights,
+            so it is asked again when a failure has to be located.
+        eager: the model's own code, executed on the probe.
+        groups: passes in order; those of a group are measured together, and only exact ones share a group.
+        measure: how.
+        progress: told of each group of passes.
+
+    Raises:
+        BudgetError: E201 as soon as a gated rung fails; E210, a weight stayed in float that was to be rounded.
+    """
+    program = captured()
+    progress.enter("rewrite")
+    reference = before = Stage("captured", measure.run(program))
+    rungs = [measure.lowering(eager, before)]
+    ladder.gate(rungs)
+    for index, group in enumerate(groups):
+        name = " + ".join(each.name for each in group)
+        progress.step(index / len(groups), name)
+        effect, unrounded = effect_on(group[-1], program), _unrounded(program, group[-1], measure)
+        program = run_passes(program, group, in_place=True)
+        return_free_memory()
+        after = Stage(name, measure.run(program), effect)
+        semantic = _semantic_reference(group[-1], after, unrounded)
+        for rung in _rungs(before, reference, after, measure, semantic):
+            if rung.gated and not rung.passed:
+                ladder.gate([_located(rung, _replayed(captured, groups[:index]), group, before, measure)])
+            rungs.append(rung)
+        reference, before = semantic or reference, after
+    require_rounded(program)
+    return Rewritten(program, tuple(rungs), before, reference)
+
+
+def together(passes: Sequence[Pass]) -> list[list[Pass]]:
+    """Passes whose claims are measured at once: neighbours that are exact; every other one alone."""
+    groups: list[list[Pass]] = []
+    for each in passes:
+        exact = each.effect is Effect.EXACT
+        if groups and exact and groups[-1][-1].effect is Effect.EXACT:
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    return groups
+
+
+def located_layer(wanted: Layers, got: Layers, rung: Rung) -> Rung:
+    """A failed rung with the first layer whose attention differs by more than its effect allows."""
+    tolerance = 1e-3 if rung.effect == "exact" else 0.5
+    return rung.model_copy(update={"first_diverging_layer": first_diverging_layer(wanted, got, tolerance)})
+
+
+def _replayed(captured: Callable[[], Program], groups: Sequence[Sequence[Pass]]) -> Program:
+    return run_passes(captured(), [each for group in groups for each in group], in_place=True)
+
+
+def _unrounded(program: Program, last: Pass, measure: Measure) -> Tensor | None:
+    """The outputs of a pass that changes the model on purpose and rounds it, without the rounding."""
+    if effect_on(last, program) is not Effect.SEMANTIC or not isinstance(last, KvCache):
+        return None
+    return None if last.dtype == "float32" else measure.run(run_pass(program, last.unrounded()))
+
+
+def _semantic_reference(last: Pass, after: Stage, unrounded: Tensor | None) -> Stage | None:
+    """What a semantic pass makes of the model when it does not round: the reference for what follows."""
+    if after.effect is not Effect.SEMANTIC:
+        return None
+    return Stage(f"{last.name} in float", after.logits if unrounded is None else unrounded, Effect.SEMANTIC)
+
+
+def _rungs(before: Stage, reference: Stage, after: Stage, measure: Measure, semantic: Stage | None) -> list[Rung]:
+    """The rungs of one group: its drift where it changes the model on purpose, and its rounding."""
+    if after.effect is Effect.EXACT:
+        return [measure.lowering(before, after)]
+    if semantic is None:
+        return [measure.quality(reference, after)]
+    drift = quality_rung(reference, semantic, {}, gated=False, note="changes the model on purpose: the new reference")
+    return [drift, measure.quality(semantic, after)]
+
+
+def _located(rung: Rung, program: Program, group: Sequence[Pass], before: Stage, measure: Measure) -> Rung:
+    """A failed rung with the pass at fault and the layer where it begins; costs a run of every pass of its group."""
+    for each in group:
+        changed = run_pass(program, each)
+        if len(group) == 1 or not measure.lowering(before, Stage(each.name, measure.run(changed))).passed:
+            break
+        program = changed
+    rung = rung.model_copy(update={"stage": each.name})
+    return located_layer(measure.layers(program), measure.layers(changed), rung)

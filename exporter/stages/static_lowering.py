@@ -1,0 +1,128 @@
+"""Static methods to an artifact: linted where Apple's rules apply, lowered by the form's backend, described."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from torch import Tensor
+
+from edgec.backends.coreml.activation_ranges import activation_ranges
+from edgec.backends.coreml.lint import lint_methods
+from edgec.backends.static_artifact import Chip, StaticArtifact, backend_of, chip_backend_of
+from edgec.bundle.manifest import Limits, LintFinding
+from edgec.errors import InputError
+from edgec.exporter.progress import Progress
+from edgec.exporter.request import Request
+from edgec.exporter.stages.compiled import Facts, WeightFact, method_info, pass_info, save_facts, state_info
+from edgec.exporter.stages.static_weights import static_weight_facts
+from edgec.exporter.stages.weight_facts import expected_bytes
+from edgec.ir.program import Program
+
+Calls = Mapping[str, Sequence[Sequence[Tensor]]]
+
+
+def lower_methods(
+    request: Request,
+    methods: Mapping[str, Program],
+    folder: Path,
+    progress: Progress,
+    calls: Calls,
+    examples: Sequence[Sequence[Tensor]] = (),
+) -> None:
+    """Leave the artifact and its facts in ``folder``.
+
+    Args:
+        request: for which target.
+        methods: the last graphs, by name.
+        folder: of the stage.
+        progress: told what is done.
+        calls: inputs of some calls by method, on which values are measured against float16's range.
+        examples: inputs of a non-decoder model, one tuple a call; a chip's ranges are measured on them.
+
+    Raises:
+        InputError: E406, Core ML has no form for something.
+    """
+    form = request.form
+    progress.enter("lower")
+    weights = static_weight_facts(methods, form.half)
+    breaches = findings(methods, weights, calls) if form.neural_engine else []
+    artifact = _lowered(request, methods, folder / form.artifact, progress, examples)
+    limits = request.limits if request.source.kind == "decoder" else None
+    save_facts(folder, _facts(methods, artifact, limits, weights, breaches))
+
+
+def findings(methods: Mapping[str, Program], weights: Sequence[WeightFact], calls: Calls) -> list[LintFinding]:
+    """What keeps operators off the Neural Engine.
+
+    Args:
+        methods: the graphs, after all passes.
+        weights: what the artifact will hold.
+        calls: inputs of some calls by method, on which values are measured against float16's range.
+
+    Raises:
+        InputError: E406, Core ML has no form for something.
+    """
+    ranges = {name: activation_ranges(_held(methods[name]), each) for name, each in calls.items()}
+    breaches = lint_methods(methods, stored_bytes=sum(weight.bytes for weight in weights), ranges=ranges)
+    for breach in breaches:
+        if breach.severity == "refused":
+            raise InputError(
+                what=f"Core ML has no form for {breach.found}",
+                where=breach.place,
+                why=f"the linter's rule {breach.rule}",
+                fix=breach.fix,
+                code="E406",
+            )
+    return [LintFinding.model_validate(breach.to_json()) for breach in breaches]
+
+
+def _held(program: Program) -> Program:
+    """The program with those states only that it holds itself; others are inputs."""
+    inside = tuple(state for state in program.interface.states if hasattr(program.graph, state.buffer))
+    return replace(program, interface=replace(program.interface, states=inside))
+
+
+def _lowered(
+    request: Request,
+    methods: Mapping[str, Program],
+    path: Path,
+    progress: Progress,
+    examples: Sequence[Sequence[Tensor]],
+) -> StaticArtifact:
+    """Write the artifact; a backend that makes it for one chip is told which."""
+    form = request.form
+
+    def step(name: str, part: int, total: int) -> None:
+        progress.step(part / total, name)
+
+    if not form.one_chip:
+        return backend_of(form.module).lower(methods, path, step)
+    assert request.target.soc_model is not None  # refused before any work otherwise
+    text = () if examples else (request.calibration or request.probe.tokens)[: request.limits.context]
+    chip = Chip(request.target.soc_model, tuple(text), tuple(examples))
+    return chip_backend_of(form.module).lower_for(methods, path, step, chip)
+
+
+def _facts(
+    methods: Mapping[str, Program],
+    artifact: StaticArtifact,
+    limits: Limits | None,
+    weights: list[WeightFact],
+    breaches: list[LintFinding],
+) -> Facts:
+    """What manifest and ledger tell of it."""
+    first = next(iter(methods.values()))
+    states = next(iter(artifact.interfaces.values())).states
+    return Facts(
+        passes=[pass_info(change) for change in first.history],
+        methods=[method_info(interface, name) for name, interface in artifact.interfaces.items()],
+        states=[state_info(state) for state in states],
+        limits=limits,
+        delegation=artifact.delegation,
+        operators=list(artifact.operators),
+        weights=weights,
+        expected_weight_bytes=expected_bytes(weights, first),
+        lint=breaches,
+    )

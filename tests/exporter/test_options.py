@@ -1,0 +1,36 @@
+"""Options that no model and no target could have are refused before any work."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any
+
+import pytest
+
+import edgec
+from edgec.errors import InputError
+from edgec.exporter.options import ExportOptions
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"budgets": {"speed": 1.0}},
+        {"budgets": {"kl_mean": math.nan}},
+        {"max_fallback": 1.5},
+        {"max_fallback": math.nan},
+        {"kernels": "fast"},
+    ],
+)
+def test_impossible_values_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as caught:
+        ExportOptions("m", **given).check()
+    assert caught.value.code == "E115"
+
+
+def test_the_function_takes_the_options_fields() -> None:
+    assert inspect.signature(edgec.export) == inspect.signature(ExportOptions)
+    assert edgec.export.__name__ == "export" and "system_prompt" in (edgec.export.__doc__ or "")
+    with pytest.raises(TypeError, match="recipee"):
+        edgec.export("m", recipee="4bit")  # type: ignore[call-arg]

@@ -1,0 +1,68 @@
+"""A stage's digest follows the imports of what made it, and nothing that only measures or shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgec.exporter import source_digest as module
+from edgec.exporter.source_digest import EXECUTION, direct_imports, file_of, imported, source_digest
+from edgec.exporter.stages.choice import REWRITING
+
+APP_TEMPLATES = "edgec.devices.embed"
+
+
+def test_a_stage_depends_on_passes_and_backends() -> None:
+    rewriting = imported(REWRITING, EXECUTION)
+    assert {"edgec.passes.kv.kv_cache", "edgec.ir.program", "edgec.exporter.recipes.passes"} <= rewriting
+    assert not any(name.startswith("edgec.backends.xnnpack") for name in rewriting)
+    assert "edgec.backends.xnnpack.lower" in imported(("edgec.exporter.stages.decoder",), EXECUTION)
+
+
+def test_no_stage_depends_on_what_only_shows_or_measures() -> None:
+    stages = ("decoder", "static_decoder", "module", "static_module", "calibrated")
+    every = imported(tuple(f"edgec.exporter.stages.{name}" for name in stages), EXECUTION)
+    apart = (APP_TEMPLATES, "edgec.cli", "edgec.exporter.report", "edgec.exporter.assemble", "edgec.exporter.sweep")
+    assert not [name for name in every if name.startswith((*apart, *EXECUTION))]
+
+
+def test_the_state_of_a_prompt_depends_on_the_engine_that_computed_it() -> None:
+    every = imported(("edgec.exporter.stages.prefix",))
+    assert {"edgec.runtime_py.engines.engine", "edgec.devices.runner.build"} <= every
+
+
+def test_an_edit_changes_the_digest_of_those_who_import_it_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "stage.py": "def run():\n    from edgec.helper import work\n",
+        "helper.py": "work = 1\n",
+        "other.py": "",
+        "data/table.toml": "a = 1\n",
+        "data/__init__.py": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(module, "PACKAGE", tmp_path)
+
+    def digests() -> tuple[str, str]:
+        source_digest.cache_clear()
+        direct_imports.cache_clear()
+        return source_digest(("edgec.stage",)), source_digest(("edgec.other",))
+
+    stage, other = digests()
+    (tmp_path / "helper.py").write_text("work = 2\n")
+    again, same = digests()
+    assert again != stage and same == other
+    (tmp_path / "data/table.toml").write_text("a = 2\n")  # another package's data
+    assert digests() == (again, same)
+    (tmp_path / "table.toml").write_text("a = 2\n")
+    assert digests()[0] != again
+    source_digest.cache_clear()
+    direct_imports.cache_clear()
+
+
+def test_every_module_has_a_file() -> None:
+    assert all(file_of(name).is_file() for name in imported(("edgec.exporter.api",)))
