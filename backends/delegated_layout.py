@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from edgec.bundle.pte_layout import DELEGATE, Layout, read_layout
+from edgec.bundle.pte_layout import DELEGATE, ArtifactLayout, read_layout
 
 
-def delegated_layout(path: Path) -> Layout:
+def delegated_layout(path: Path) -> ArtifactLayout:
     """The artifact's bytes; a delegate's blob counts as its graph."""
     whole = read_layout(path)
     blobs = [run for run in whole.stored if run.place == DELEGATE]

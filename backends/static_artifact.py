@@ -11,11 +11,11 @@ from typing import Any, Protocol, cast
 from torch import Tensor
 
 from edgec.bundle.manifest import Delegation
-from edgec.bundle.pte_layout import Layout
+from edgec.bundle.pte_layout import ArtifactLayout
 from edgec.ir.program import Interface, Program
 from edgec.ir.static_methods import Methods
 
-Progress = Callable[[str, int, int], None]
+LoweringProgress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class StaticArtifact:
 class StaticBackend(Protocol):
     """A module under ``backends/`` that writes one format."""
 
-    def lower(self, methods: Mapping[str, Program], path: Path, progress: Progress) -> StaticArtifact:
+    def lower(self, methods: Mapping[str, Program], path: Path, progress: LoweringProgress) -> StaticArtifact:
         """Write the artifact; ``path`` does not exist yet."""
         ...
 
@@ -44,7 +44,7 @@ class StaticBackend(Protocol):
         """Load the artifact's methods to execute them here."""
         ...
 
-    def layout(self, path: Path) -> Layout:
+    def layout(self, path: Path) -> ArtifactLayout:
         """Where the artifact's bytes lie."""
         ...
 
@@ -81,7 +81,9 @@ class Chip:
 class ChipBackend(Protocol):
     """A static backend whose artifact fits one chip only."""
 
-    def lower_for(self, methods: Mapping[str, Program], path: Path, progress: Progress, chip: Chip) -> StaticArtifact:
+    def lower_for(
+        self, methods: Mapping[str, Program], path: Path, progress: LoweringProgress, chip: Chip
+    ) -> StaticArtifact:
         """Write the artifact; ``path`` does not exist yet."""
         ...
 

@@ -28,7 +28,10 @@ from edgec.errors import InputError, ToolError
 _START_S, _WALL_S = 120.0, 12.0 * SECONDS
 _CHARACTERS, _GROWTH = 1 << 20, 8
 _PIECE = 1 << 16
-_MESSAGES = TypeAdapter(list[dict[str, str]], config=ConfigDict(strict=True))
+Message = dict[str, str]
+"""One turn of a chat: ``role`` and ``content``."""
+
+_MESSAGES = TypeAdapter(list[Message], config=ConfigDict(strict=True))
 
 
 def rendered(tokenizer: Any, messages: Sequence[Mapping[str, str]], answer: bool = True) -> str:
@@ -62,7 +65,7 @@ def rendered(tokenizer: Any, messages: Sequence[Mapping[str, str]], answer: bool
     return found["text"]
 
 
-def checked_messages(value: Any) -> list[dict[str, str]]:
+def checked_messages(value: Any) -> list[Message]:
     """A conversation's messages: objects of texts, each with a role and a content.
 
     Raises:
@@ -75,7 +78,7 @@ def checked_messages(value: Any) -> list[dict[str, str]]:
     return messages
 
 
-def _given(messages: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+def _given(messages: Sequence[Mapping[str, str]]) -> list[Message]:
     try:
         return checked_messages([dict(message) for message in messages])
     except (TypeError, ValueError) as cause:

@@ -45,7 +45,7 @@ def list_files(folder: Path, skip: Iterable[str] = ()) -> list[FileInfo]:
 
 
 @dataclass(frozen=True)
-class Difference:
+class FileDifference:
     """What is wrong with one file: ``kind`` is ``path``, ``missing``, ``irregular``, ``content`` or ``unlisted``."""
 
     kind: str
@@ -55,7 +55,7 @@ class Difference:
 
 def first_difference(
     folder: Path, files: Iterable[FileInfo], skip: Iterable[str] = (), contents: bool = True
-) -> Difference | None:
+) -> FileDifference | None:
     """The first way in which ``folder`` differs from its list, or None.
 
     Args:
@@ -76,14 +76,14 @@ def first_difference(
     return next((difference for check in checks for difference in check), None)
 
 
-def bad_paths(names: Iterable[str], reserved: Iterable[str] = ()) -> Iterator[Difference]:
+def bad_paths(names: Iterable[str], reserved: Iterable[str] = ()) -> Iterator[FileDifference]:
     """Listed paths that are not plain relative ones, that come twice, or that are reserved."""
     seen = {name.casefold() for name in reserved}
     for name in names:
         if why := path_fault(name):
-            yield Difference("path", name, why)
+            yield FileDifference("path", name, why)
         if name.casefold() in seen:
-            yield Difference("path", name, "the name is listed twice or reserved")
+            yield FileDifference("path", name, "the name is listed twice or reserved")
         seen.add(name.casefold())
 
 
@@ -99,27 +99,27 @@ def path_fault(path: str) -> str | None:
     return None
 
 
-def _unlisted(folder: Path, listed: set[str]) -> Iterator[Difference]:
+def _unlisted(folder: Path, listed: set[str]) -> Iterator[FileDifference]:
     folders = {parent.as_posix() for name in listed for parent in PurePosixPath(name).parents}
     for name, entry in walk(folder):
         known = folders if entry.is_dir(follow_symlinks=False) else listed
         if name not in known:
-            yield Difference("unlisted", name, "nothing says what it is")
+            yield FileDifference("unlisted", name, "nothing says what it is")
 
 
-def _bad_files(folder: Path, files: list[FileInfo], contents: bool) -> Iterator[Difference]:
+def _bad_files(folder: Path, files: list[FileInfo], contents: bool) -> Iterator[FileDifference]:
     for file in files:
         path = folder / file.path
         if not os.path.lexists(path):
-            yield Difference("missing", file.path, "the file is listed but absent")
+            yield FileDifference("missing", file.path, "the file is listed but absent")
             continue
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode):
-            yield Difference("irregular", file.path, "not a plain file (a folder, a link or a device)")
+            yield FileDifference("irregular", file.path, "not a plain file (a folder, a link or a device)")
         elif status.st_size != file.bytes:
-            yield Difference("content", file.path, f"{status.st_size:,} bytes instead of {file.bytes:,}")
+            yield FileDifference("content", file.path, f"{status.st_size:,} bytes instead of {file.bytes:,}")
         elif contents and file_sha256(path) != file.sha256:
-            yield Difference("content", file.path, "its sha256 is not the listed one")
+            yield FileDifference("content", file.path, "its sha256 is not the listed one")
 
 
 def walk(folder: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
@@ -135,7 +135,7 @@ def walk(folder: Path) -> Iterator[tuple[str, os.DirEntry[str]]]:
                     pending.append(f"{name}/")
 
 
-def refuse_if(difference: Difference | None, where: Path, codes: dict[str, str], fix: str) -> None:
+def refuse_if(difference: FileDifference | None, where: Path, codes: dict[str, str], fix: str) -> None:
     """Raise an InputError for a difference, its code chosen by kind.
 
     Raises:

@@ -21,7 +21,7 @@ from edgec.bundle.chat_template import rendered
 from edgec.bundle.encoding import decoded, token_ids
 from edgec.bundle.golden_texts import CHAT, TEXTS
 from edgec.bundle.limited_json import JsonKind, read_model
-from edgec.bundle.part import Count, Part, Size, TokenId
+from edgec.bundle.part import JsonCount, JsonPart, JsonSize, TokenId
 
 GOLDEN_VERSION = 1
 TOP = 8
@@ -31,14 +31,14 @@ TOLERANCE, HALF_TOLERANCE = 0.01, 0.03
 # What stands in for the unit here repeats its own arithmetic, save for the order of sums: 0.6 % is as far as Core AI's
 # float16 lies from float32 at most (measured), and edgec's interpreter within 0.2 %.
 SIMULATED_SHARE = 0.2
-Floats = NDArray[np.floating[Any]]
-Tolerance = Annotated[float, Field(ge=0)]
-Share = Annotated[float, Field(gt=0, le=1)]
+GoldenFloats = NDArray[np.floating[Any]]
+GoldenTolerance = Annotated[float, Field(ge=0)]
+GoldenShare = Annotated[float, Field(gt=0, le=1)]
 _KIND = JsonKind("The golden vectors cannot be read.", "export the model again", "E138", max_bytes=64 << 20)
 MAX_VALUES = 1 << 27
 
 
-class TextVector(Part):
+class TextVector(JsonPart):
     """A text, its token ids with the tokenizer's own leading tokens, and whether decoding gives the text back."""
 
     label: str
@@ -47,7 +47,7 @@ class TextVector(Part):
     round_trip: bool
 
 
-class ChatVector(Part):
+class ChatVector(JsonPart):
     """A conversation as the chat template renders it for an answer."""
 
     messages: Annotated[list[dict[str, str]], Field(min_length=1)]
@@ -55,10 +55,10 @@ class ChatVector(Part):
     ids: list[TokenId]
 
 
-class Probe(Part):
+class GoldenProbe(JsonPart):
     """The largest logits after the token at ``position`` (0 is the first of the prompt), in the logits' own unit."""
 
-    position: Count
+    position: JsonCount
     ids: Annotated[list[TokenId], Field(min_length=1)]
     logits: list[float]
 
@@ -68,7 +68,7 @@ class Probe(Part):
         return self
 
 
-class OutputVector(Part):
+class OutputVector(JsonPart):
     """A prompt and its greedy continuation.
 
     ``margins``: for each continued token, by how much its logit led the second best. ``tolerance``: how far a probed
@@ -79,9 +79,9 @@ class OutputVector(Part):
     prompt_ids: Annotated[list[TokenId], Field(min_length=1)]
     continuation_ids: Annotated[list[TokenId], Field(min_length=1)]
     margins: list[float]
-    probes: list[Probe]
-    tolerance: Tolerance
-    simulated_share: Share = 1.0
+    probes: list[GoldenProbe]
+    tolerance: GoldenTolerance
+    simulated_share: GoldenShare = 1.0
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -89,19 +89,19 @@ class OutputVector(Part):
         return self
 
 
-class FunctionVector(Part):
+class FunctionVector(JsonPart):
     """For models that are not decoders: inputs made by `probe_values`, and some values of each output.
 
     ``bounds``: for integer inputs, the number of values allowed (0..bound-1). ``indices`` count along the flat output.
     ``tolerances``: of each output, by its own size; ``tolerance`` is the largest of them. ``simulated_share`` as above.
     """
 
-    bounds: dict[str, Size]
-    indices: dict[str, Annotated[list[Count], Field(min_length=1)]]
+    bounds: dict[str, JsonSize]
+    indices: dict[str, Annotated[list[JsonCount], Field(min_length=1)]]
     values: dict[str, list[float]]
-    tolerance: Tolerance
-    tolerances: dict[str, Tolerance] = Field(default_factory=dict)
-    simulated_share: Share = 1.0
+    tolerance: GoldenTolerance
+    tolerances: dict[str, GoldenTolerance] = Field(default_factory=dict)
+    simulated_share: GoldenShare = 1.0
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -115,7 +115,7 @@ def _same_length(name: str, found: Sequence[object], wanted: Sequence[object]) -
         raise ValueError(f"{name} holds {len(found)} values instead of {len(wanted)}")
 
 
-class Golden(Part):
+class Golden(JsonPart):
     """All vectors of a bundle (``golden.json``)."""
 
     golden_version: int = GOLDEN_VERSION
@@ -147,7 +147,7 @@ def chat_vector(tokenizer: Any) -> ChatVector | None:
 def output_vector(
     prompt_ids: Sequence[int],
     continuation_ids: Sequence[int],
-    logits: Floats,
+    logits: GoldenFloats,
     relative_tolerance: float = TOLERANCE,
     simulated_share: float = 1.0,
 ) -> OutputVector:
@@ -178,15 +178,17 @@ def output_vector(
     )
 
 
-def probe(row: Floats, position: int) -> Probe:
+def probe(row: GoldenFloats, position: int) -> GoldenProbe:
     """The `TOP` largest logits of one row [vocabulary], largest first, equal ones by id."""
     order = np.argsort(-row, kind="stable")[:TOP]
-    return Probe(position=position, ids=[int(token) for token in order], logits=[float(row[token]) for token in order])
+    return GoldenProbe(
+        position=position, ids=[int(token) for token in order], logits=[float(row[token]) for token in order]
+    )
 
 
 def function_vector(
     bounds: Mapping[str, int],
-    outputs: Mapping[str, Floats],
+    outputs: Mapping[str, GoldenFloats],
     relative_tolerance: float = TOLERANCE,
     simulated_share: float = 1.0,
 ) -> FunctionVector:

@@ -10,12 +10,12 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from edgec.bundle.part import Count, Dtype, Part, Sha256, Size
+from edgec.bundle.part import Dtype, JsonCount, JsonPart, JsonSize, Sha256
 
 SCHEMA_VERSION = 3
 
 
-class ModelInfo(Part):
+class ModelInfo(JsonPart):
     """Where the model came from. ``trained`` is False for random weights."""
 
     name: str
@@ -24,49 +24,49 @@ class ModelInfo(Part):
     family: str
     task: str = "text-generation"
     licence: str | None = None
-    parameters: Count
-    layers: Size | None = None
-    vocab_size: Size | None = None
+    parameters: JsonCount
+    layers: JsonSize | None = None
+    vocab_size: JsonSize | None = None
     trained: bool = True
 
 
-class TensorInfo(Part):
+class TensorInfo(JsonPart):
     """One input or output; a string dimension names a dynamic size given in ``MethodInfo.dynamic``."""
 
     name: str
     dtype: Dtype
-    shape: list[Count | str]
+    shape: list[JsonCount | str]
 
 
-class MethodInfo(Part):
+class MethodInfo(JsonPart):
     """One entry point of the artifact. ``dynamic`` maps a dimension's name to [low, high], inclusive."""
 
     name: str
     inputs: list[TensorInfo]
     outputs: list[TensorInfo]
-    dynamic: dict[str, tuple[Count, Count]] = Field(default={})
+    dynamic: dict[str, tuple[JsonCount, JsonCount]] = Field(default={})
 
 
-class StateInfo(Part):
+class StateInfo(JsonPart):
     """A buffer that lives between calls.
 
     ``offset``: its first byte in the program's state arena; None where the runtime keeps it out of reach.
     """
 
     name: str
-    layer: Count
+    layer: JsonCount
     role: str
     dtype: Dtype
-    shape: list[Size]
+    shape: list[JsonSize]
     layout: Literal["full", "ring"]
-    slots: Size
-    window: Size | None = None
-    sink_tokens: Count = 0
-    bytes: Count
-    offset: Count | None = None
+    slots: JsonSize
+    window: JsonSize | None = None
+    sink_tokens: JsonCount = 0
+    bytes: JsonCount
+    offset: JsonCount | None = None
 
 
-class PrefixInfo(Part):
+class PrefixInfo(JsonPart):
     """A system prompt whose KV state was computed at export.
 
     ``form``: ``chat`` (the system message of a conversation) or ``text`` (how a prompt begins); ``text`` and ``state``
@@ -74,14 +74,14 @@ class PrefixInfo(Part):
     """
 
     form: Literal["chat", "text"]
-    tokens: Count
-    bytes: Count
+    tokens: JsonCount
+    bytes: JsonCount
     text: str
     state: str
     fingerprint: str
 
 
-class PassInfo(Part):
+class PassInfo(JsonPart):
     """One graph rewrite and what it did."""
 
     name: str
@@ -93,15 +93,15 @@ class PassInfo(Part):
     bytes_after: int
 
 
-class Limits(Part):
+class Limits(JsonPart):
     """What a caller must keep to: ``prefill_chunk`` tokens and ``logit_rows`` positions with logits per call."""
 
-    context: Size
-    prefill_chunk: Size
-    logit_rows: Size
+    context: JsonSize
+    prefill_chunk: JsonSize
+    logit_rows: JsonSize
 
 
-class Rung(Part):
+class Rung(JsonPart):
     """One step of the parity ladder: ``stage`` compared with ``reference`` over ``positions`` positions.
 
     KL in nats; ``top1_agreement`` counts a differing top-1 only where the reference's top-2 margin exceeds ``epsilon``.
@@ -126,7 +126,7 @@ class Rung(Part):
     note: str = ""
 
 
-class Fallback(Part):
+class Fallback(JsonPart):
     """An operator outside the accelerator. ``share`` of the multiply-accumulates of one decoded token, 0..1."""
 
     operator: str
@@ -135,7 +135,7 @@ class Fallback(Part):
     share: float
 
 
-class Delegation(Part):
+class Delegation(JsonPart):
     """Where the arithmetic runs."""
 
     backend: str
@@ -145,7 +145,7 @@ class Delegation(Part):
     fallbacks: list[Fallback]
 
 
-class Placement(Part):
+class Placement(JsonPart):
     """Operators of one kind in a method that the system puts on one compute unit."""
 
     method: str
@@ -154,7 +154,7 @@ class Placement(Part):
     count: int
 
 
-class DeviceCheck(Part):
+class DeviceCheck(JsonPart):
     """A check that only a Mac or a phone can make.
 
     ``status``: ``not run`` where there was none, with the reason in ``note``; ``machine``: where it ran;
@@ -168,7 +168,7 @@ class DeviceCheck(Part):
     placement: list[Placement] = Field(default=[])
 
 
-class LintFinding(Part):
+class LintFinding(JsonPart):
     """What a target's linter found before conversion.
 
     ``place``: the node, weight or file; ``severity``: ``warning`` where it runs slower or elsewhere, ``refused`` where
@@ -182,7 +182,7 @@ class LintFinding(Part):
     fix: str
 
 
-class LedgerRow(Part):
+class LedgerRow(JsonPart):
     """One tensor of the artifact.
 
     ``bits``: container bits per value; ``information_bits``: bits that carry meaning; ``bytes``: of all copies, scales
@@ -199,7 +199,7 @@ class LedgerRow(Part):
     reason: str = ""
 
 
-class Ledger(Part):
+class Ledger(JsonPart):
     """What the artifact's size is made of; ``overhead_reasons`` explains bytes beyond 5 % over ``weight_bytes``."""
 
     artifact_bytes: int
@@ -209,7 +209,7 @@ class Ledger(Part):
     overhead_reasons: list[str] = Field(default=[])
 
 
-class Runtime(Part):
+class Runtime(JsonPart):
     """What must be present where the artifact runs."""
 
     name: str
@@ -218,15 +218,15 @@ class Runtime(Part):
     operators: list[str]
 
 
-class FileInfo(Part):
+class FileInfo(JsonPart):
     """A file of the bundle, relative to its folder, with forward slashes."""
 
     path: str
-    bytes: Count
+    bytes: JsonCount
     sha256: Sha256
 
 
-class TradeOffPoint(Part):
+class TradeOffPoint(JsonPart):
     """Bits per weight of the linear layers, and the divergence that goes with them, nats per token.
 
     ``expected_kl``: from the layers' sensitivities, as if they added up; ``measured_kl``: on held-out calibration text.
@@ -237,7 +237,7 @@ class TradeOffPoint(Part):
     measured_kl: float
 
 
-class BitSearch(Part):
+class BitSearch(JsonPart):
     """How the bits of the linear layers were chosen; the recipe's rules hold the result.
 
     ``bits``: reached, scales and tables included; ``tokens``: looked at to choose, ``held_out_tokens``: to measure.
@@ -251,7 +251,7 @@ class BitSearch(Part):
     layers: dict[str, str]
 
 
-class Build(Part):
+class Build(JsonPart):
     """The only part that may differ between two otherwise identical exports."""
 
     created: str
@@ -260,7 +260,7 @@ class Build(Part):
     host: dict[str, str] = Field(default={})
 
 
-class Manifest(Part):
+class Manifest(JsonPart):
     """A bundle's description; ``digest`` is the sha256 of its canonical JSON with an empty ``digest``.
 
     ``target_choice``: why this target was chosen, where the user named a family of phones.

@@ -32,7 +32,7 @@ _SCALARS: Mapping[int, tuple[str, int]] = {
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredBytes:
     """One run of constant bytes.
 
     Attributes:
@@ -56,17 +56,17 @@ class Stored:
 
 
 @dataclass(frozen=True)
-class Layout:
+class ArtifactLayout:
     """All bytes of an artifact: ``program + graphs + padding + stored`` is its size."""
 
     artifact_bytes: int
     program_bytes: int
     graph_bytes: int
     padding_bytes: int
-    stored: tuple[Stored, ...]
+    stored: tuple[StoredBytes, ...]
 
 
-def read_layout(artifact: Path) -> Layout:
+def read_layout(artifact: Path) -> ArtifactLayout:
     """Take a .pte apart; its constants are hashed through a memory map, not loaded.
 
     Raises:
@@ -89,12 +89,12 @@ def _unreadable(artifact: Path, error: Exception) -> InputError:
     )
 
 
-def _layout(data: mmap.mmap) -> Layout:
+def _layout(data: mmap.mmap) -> ArtifactLayout:
     program_bytes, pieces = _parse(data)
     graphs, constants = _delegates(pieces)
     stored = [*_program_constants(pieces), *_initial_states(pieces), *_named(pieces, constants), *_inside(pieces)]
     accounted = program_bytes + graphs + sum(run.bytes for run in stored)
-    return Layout(len(data), program_bytes, graphs, len(data) - accounted, tuple(stored))
+    return ArtifactLayout(len(data), program_bytes, graphs, len(data) - accounted, tuple(stored))
 
 
 def _parse(data: mmap.mmap) -> tuple[int, _Pieces]:
@@ -120,8 +120,8 @@ class _Pieces:
         segment = self.program.segments[index]
         return self.data[self.base + segment.offset : self.base + segment.offset + segment.size]
 
-    def stored(self, key: str, place: str, content: bytes) -> Stored:
-        return Stored(key, place, len(content), hashlib.sha256(content).hexdigest())
+    def stored(self, key: str, place: str, content: bytes) -> StoredBytes:
+        return StoredBytes(key, place, len(content), hashlib.sha256(content).hexdigest())
 
 
 def _delegates(pieces: _Pieces) -> tuple[int, dict[str, XnnpackConstant]]:
@@ -157,14 +157,14 @@ def _blob(pieces: _Pieces, delegate: BackendDelegate) -> bytes:
     return bytes(pieces.program.backend_delegate_data[delegate.processed.index].data)
 
 
-def _inside(pieces: _Pieces) -> Iterator[Stored]:
+def _inside(pieces: _Pieces) -> Iterator[StoredBytes]:
     """Constant bytes inside delegate blobs; a blob that cannot be looked into counts whole."""
     for number, (delegate, blob) in enumerate(_blobs(pieces)):
         if inner := blob[_graph_bytes(delegate, blob) :]:
             yield pieces.stored(f"{delegate.id} blob {number}", DELEGATE, inner)
 
 
-def _named(pieces: _Pieces, constants: Mapping[str, XnnpackConstant]) -> Iterator[Stored]:
+def _named(pieces: _Pieces, constants: Mapping[str, XnnpackConstant]) -> Iterator[StoredBytes]:
     """Named data, once per segment: several names may lead to one."""
     names: dict[int, list[str]] = {}
     for entry in pieces.program.named_data or []:
@@ -175,12 +175,12 @@ def _named(pieces: _Pieces, constants: Mapping[str, XnnpackConstant]) -> Iterato
         yield _described(run, known) if known else run
 
 
-def _described(run: Stored, constant: XnnpackConstant) -> Stored:
+def _described(run: StoredBytes, constant: XnnpackConstant) -> StoredBytes:
     scales = (constant.scale_key,) if constant.scale_key else ()
     return replace(run, dtype=constant.dtype, shape=constant.shape, scale_keys=scales)
 
 
-def _program_constants(pieces: _Pieces) -> Iterator[Stored]:
+def _program_constants(pieces: _Pieces) -> Iterator[StoredBytes]:
     """The tensors that operators outside delegates read; padding between them is not theirs."""
     segment = pieces.program.constant_segment
     offsets = segment.offsets if segment else []
@@ -207,7 +207,7 @@ def _constant_types(program: Program) -> dict[int, tuple[str, int, tuple[int, ..
     return types
 
 
-def _initial_states(pieces: _Pieces) -> Iterator[Stored]:
+def _initial_states(pieces: _Pieces) -> Iterator[StoredBytes]:
     """What mutable buffers hold before the first call, where that is stored at all."""
     for segment in pieces.program.mutable_data_segments or []:
         content = pieces.segment(segment.segment_index)
@@ -216,7 +216,7 @@ def _initial_states(pieces: _Pieces) -> Iterator[Stored]:
 
 
 @dataclass(frozen=True)
-class Call:
+class DelegateCall:
     """One instruction: an operator, e.g. ``aten::mul.out``, or a delegate of the backend ``name``.
 
     ``constants``: what an XNNPACK delegate computes with; None for operators and other backends.
@@ -226,7 +226,7 @@ class Call:
     constants: tuple[XnnpackConstant, ...] | None = None
 
 
-def read_calls(artifact: Path, method: str = "forward") -> dict[tuple[int, int], Call]:
+def read_calls(artifact: Path, method: str = "forward") -> dict[tuple[int, int], DelegateCall]:
     """What each instruction of a method calls, by (chain, instruction).
 
     Raises:
@@ -239,19 +239,19 @@ def read_calls(artifact: Path, method: str = "forward") -> dict[tuple[int, int],
         raise _unreadable(artifact, error) from error
 
 
-def _calls(pieces: _Pieces, method: str) -> Iterator[tuple[tuple[int, int], Call]]:
+def _calls(pieces: _Pieces, method: str) -> Iterator[tuple[tuple[int, int], DelegateCall]]:
     plan = next(plan for plan in pieces.program.execution_plan if plan.name == method)
     for chain, steps in enumerate(plan.chains):
         for index, step in enumerate(steps.instructions):
             kernel, delegate = (getattr(step.instr_args, name, None) for name in ("op_index", "delegate_index"))
             if kernel is not None:
                 operator = plan.operators[kernel]
-                yield (chain, index), Call(f"{operator.name}.{operator.overload}".removesuffix(".default"))
+                yield (chain, index), DelegateCall(f"{operator.name}.{operator.overload}".removesuffix(".default"))
             elif delegate is not None:
                 yield (chain, index), _delegate_call(pieces, plan.delegates[delegate])
 
 
-def _delegate_call(pieces: _Pieces, delegate: BackendDelegate) -> Call:
+def _delegate_call(pieces: _Pieces, delegate: BackendDelegate) -> DelegateCall:
     if delegate.id != "XnnpackBackend":
-        return Call(delegate.id)
-    return Call(delegate.id, read_xnnpack_blob(_blob(pieces, delegate)).constants)
+        return DelegateCall(delegate.id)
+    return DelegateCall(delegate.id, read_xnnpack_blob(_blob(pieces, delegate)).constants)

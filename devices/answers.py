@@ -117,8 +117,8 @@ PromptSpeed = Annotated[float, Field(gt=0, le=MOST_PROMPT_TOKENS_PER_S, allow_in
 # 16 TiB: a hundred times the largest memory of a machine that runs edgec.
 MOST_BYTES: Final = 1 << 44
 Bytes = Annotated[int, Field(ge=0, le=MOST_BYTES)]
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0, le=1 << 31)]
+AnswerShare = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+AnswerCount = Annotated[int, Field(ge=0, le=1 << 31)]
 Threads = Annotated[int, Field(ge=1, le=4096)]
 # Phones shut down long before 150 °C and do not start below -50 °C.
 COLDEST_C, HOTTEST_C = -50.0, 150.0

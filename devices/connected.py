@@ -88,10 +88,10 @@ def _android() -> Iterator[Connected]:
 def _phone(serial: str) -> Connected:
     from edgec.devices.adb.facts import read_state
     from edgec.devices.adb.faults import wrong_abi
-    from edgec.devices.adb.link import Link
+    from edgec.devices.adb.link import AdbLink
     from edgec.devices.adb.transport import ABIS
 
-    link = Link(serial)
+    link = AdbLink(serial)
     try:
         link.ready()
         state = read_state(link)

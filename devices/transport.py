@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from edgec.devices.answers import Bytes, Celsius, Count, Load, Megahertz, Percent, PlainText, ThermalStatus
+from edgec.devices.answers import AnswerCount, Bytes, Celsius, Load, Megahertz, Percent, PlainText, ThermalStatus
 from edgec.errors import InputError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class DeviceFacts:
 
     system: PlainText
     cpu: PlainText
-    cores: Count
+    cores: AnswerCount
     memory_bytes: Bytes
     governor: PlainText | None
     clock_mhz: Megahertz | None

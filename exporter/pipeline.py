@@ -17,7 +17,7 @@ from edgec.bundle.manifest import Rung
 from edgec.errors import BudgetError
 from edgec.exporter.parity import ladder
 from edgec.exporter.progress import Progress
-from edgec.exporter.request import Request, request_inputs
+from edgec.exporter.request import ExportRequest, request_inputs
 from edgec.exporter.source_digest import source_digest
 from edgec.exporter.stage_cache import StageCache, stage_key
 from edgec.exporter.stages.choice import REWRITING, stage_module, stages_of
@@ -34,7 +34,7 @@ class Compiled:
     rungs: tuple[Rung, ...]
 
 
-def compile_model(request: Request, cache: StageCache, progress: Progress) -> Compiled:
+def compile_model(request: ExportRequest, cache: StageCache, progress: Progress) -> Compiled:
     """Run every stage between resolve and bundle, or take its result from the cache.
 
     Raises:
@@ -58,7 +58,7 @@ def compile_model(request: Request, cache: StageCache, progress: Progress) -> Co
 def _stage(
     name: str,
     run: Callable[[Path, Progress], None],
-    request: Request,
+    request: ExportRequest,
     inputs: Mapping[str, Any],
     cache: StageCache,
     progress: Progress,
@@ -74,7 +74,7 @@ def _stage(
     return folder
 
 
-def _digest(stage: str, request: Request) -> str:
+def _digest(stage: str, request: ExportRequest) -> str:
     """The source that a stage's result depends on: what rewrites, and for lowering the backend as well."""
     own = stage_module(request)
     if stage == "rewrite":

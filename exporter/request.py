@@ -22,7 +22,7 @@ from edgec.ir.spec import ModelSpec
 
 
 @dataclass(frozen=True)
-class Request:
+class ExportRequest:
     """One export, fully resolved.
 
     Attributes:
@@ -78,7 +78,7 @@ class Request:
         return make_probe(self.tokenizer, *sizes, self.text, window=window, static=self.form.static)
 
 
-def request_inputs(request: Request, cache: StageCache) -> dict[str, Any]:
+def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:
     """Everything that the stages read of a request, as plain data; edgec's own source is each stage's to add."""
     source = request.source
     return {

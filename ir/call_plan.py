@@ -96,10 +96,10 @@ def static_plan(length: int, chunk: int, beyond: int = 0) -> tuple[Call, ...]:
     return calls if full or again == calls[0].size else (*calls, Call(0, again, 1))
 
 
-Step = Callable[[Tensor, Tensor, Tensor], Tensor]
+DecoderStep = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
-def feed(step: Step, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
+def feed(step: DecoderStep, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
     """Teacher-forced logits, float32 [P, V], of the plan's compared positions."""
     collected = []
     for call in plan:

@@ -27,7 +27,7 @@ aten = torch.ops.aten
 LINEAR, LOOKUP = aten.linear.default, aten.embedding.default
 _BLOCK_VALUES = 1 << 22
 Inputs = Sequence[Tensor]
-Step = tuple[Sequence[Node], Node | None]
+GraphStep = tuple[Sequence[Node], Node | None]
 Visit = Callable[[Node, Tensor], None]
 
 
@@ -78,7 +78,7 @@ class _Order:
         may_overlap: a later call may run a step before an earlier one runs the next.
     """
 
-    steps: Sequence[Step]
+    steps: Sequence[GraphStep]
     stored: frozenset[Node]
     last_reads: Mapping[Node, Sequence[Node]]
     may_overlap: bool
@@ -110,7 +110,7 @@ def _reads_rows(user: Node, matrix: Node) -> bool:
     return _is_stored(user) or (user.target is LOOKUP and user.args[0] is matrix)
 
 
-def _split(nodes: Sequence[Node], stored: frozenset[Node]) -> Iterator[Step]:
+def _split(nodes: Sequence[Node], stored: frozenset[Node]) -> Iterator[GraphStep]:
     """Cut at each linear layer over a stored matrix."""
     cuts = [i for i, node in enumerate(nodes) if node.target is LINEAR and node.args[1] in stored]
     for before, cut in pairwise([-1, *cuts]):
@@ -126,7 +126,7 @@ def _last_reads(nodes: Sequence[Node]) -> Mapping[Node, Sequence[Node]]:
     return found
 
 
-def _stay_inside(steps: Sequence[Step], rings: set[str]) -> bool:
+def _stay_inside(steps: Sequence[GraphStep], rings: set[str]) -> bool:
     """Whether each ring lives within one step: a later call turns it on, and takes tokens from an earlier one.
 
     Full caches need no such care: a query sees no position behind its own.

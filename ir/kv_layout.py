@@ -18,7 +18,7 @@ MASKED = {torch.float32: -1e9, torch.float16: -40000.0}
 
 
 @dataclass(frozen=True)
-class Layout:
+class CacheLayout:
     """A cache's geometry; ``window`` None means all earlier tokens."""
 
     kind: str
@@ -37,20 +37,20 @@ class Layout:
         return self.kind == "ring" or self.window is not None
 
 
-def layout(window: int | None, context: int, chunk: int, sink: int, rings: bool = True) -> Layout:
+def layout(window: int | None, context: int, chunk: int, sink: int, rings: bool = True) -> CacheLayout:
     """The smallest exact cache: a window of w and chunks of c tokens need a ring of w - 1 + c slots.
 
     The first query of a chunk still needs the w - 1 tokens before it after the chunk's last token was written; the
     same slack allows undoing c - 1 tokens.
     """
     if window is None or window >= context:
-        return Layout("full", context)
+        return CacheLayout("full", context)
     slots = window - 1 + chunk + sink
     turns = rings and slots < context
-    return Layout("ring", slots, window, sink) if turns else Layout("full", context, window, sink)
+    return CacheLayout("ring", slots, window, sink) if turns else CacheLayout("full", context, window, sink)
 
 
-def write_slots(where: Layout, positions: Tensor) -> Tensor:
+def write_slots(where: CacheLayout, positions: Tensor) -> Tensor:
     """Slots [S] for query positions [S] (int64)."""
     if where.kind == "full":
         return positions
@@ -58,7 +58,7 @@ def write_slots(where: Layout, positions: Tensor) -> Tensor:
     return torch.where(positions < where.sink, positions, turning)
 
 
-def slot_positions(where: Layout, last: Tensor) -> Tensor:
+def slot_positions(where: CacheLayout, last: Tensor) -> Tensor:
     """The position [T] that each slot holds once ``last`` (int64, scalar) was written; negative when still empty."""
     slot = torch.arange(where.slots)
     if where.kind == "full":
@@ -70,7 +70,7 @@ def slot_positions(where: Layout, last: Tensor) -> Tensor:
     return torch.where(slot < where.sink, slot, turning)
 
 
-def additive_mask(where: Layout, positions: Tensor, dtype: torch.dtype) -> Tensor:
+def additive_mask(where: CacheLayout, positions: Tensor, dtype: torch.dtype) -> Tensor:
     """What is added to scores: [S, T], 0 where visible, a large negative number elsewhere."""
     held = slot_positions(where, positions[-1])
     distance = positions[:, None] - held[None, :]

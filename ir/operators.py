@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgec.ir.kv_layout import Layout, slot_positions, write_slots
+from edgec.ir.kv_layout import CacheLayout, slot_positions, write_slots
 
 NAMESPACE = "edgec"
 # Lowest and highest integer that a cache of this dtype holds.
@@ -126,8 +126,8 @@ def dequantize(cache: Tensor, grid: Tensor | None) -> Tensor:
     return (integers.unflatten(-1, (scale.shape[-2], -1)) * scale + offset).flatten(-2)
 
 
-def _layout(cache: Tensor, window: int, ring: int, sink: int) -> Layout:
-    return Layout("ring" if ring else "full", cache.shape[1], window or None, sink)
+def _layout(cache: Tensor, window: int, ring: int, sink: int) -> CacheLayout:
+    return CacheLayout("ring" if ring else "full", cache.shape[1], window or None, sink)
 
 
 def _visible(positions: Tensor, held: Tensor, window: int, sink: int) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from edgec.ir.call_plan import Call, Step
+from edgec.ir.call_plan import Call, DecoderStep
 from edgec.ir.program import Program
 
 PREFILL, DECODE = "prefill", "decode"
@@ -43,7 +43,7 @@ def run_static(methods: Methods, tokens: Sequence[int], plan: Sequence[Call]) ->
         return torch.stack([_call(methods, tokens, call) for call in plan])
 
 
-def methods_step(methods: Methods) -> Step:
+def methods_step(methods: Methods) -> DecoderStep:
     """Static methods behind the protocol of artifacts with one method; logits of the last token only."""
 
     def step(ids: Tensor, positions: Tensor, rows: Tensor) -> Tensor:

@@ -81,6 +81,10 @@ class WeightScheme:
         return self.group_size or width
 
 
+SchemeRule = tuple[str, WeightScheme | None]
+"""A pattern on a parameter's name, and how what matches is stored; None: in float."""
+
+
 @dataclass(frozen=True)
 class KernelGrid:
     """What kernels for one integer width read.

@@ -6,15 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from edgec.bundle.chat_template import rendered
+from edgec.bundle.chat_template import Message, rendered
 from edgec.bundle.encoding import check_unicode, token_ids
 from edgec.errors import InputError
 from edgec.quiet import quiet
-from edgec.runtime_py.generate import Decode, Generation, Recall, Request, generate
+from edgec.runtime_py.generate import Decode, Generation, GenerationRequest, Recall, generate
 from edgec.runtime_py.speculation.speculator import Speculator
 from edgec.runtime_py.stepper import Stepper
-
-Message = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ class Conversation:
         self._stepper, self._tokenizer, self._decode, self._eos = stepper, tokenizer, decode, eos
         self._recall, self._speculate = recall or stepper.reusable, speculate
 
-    def say(self, text: str, request: Request, show: Callable[[str], None] | None = None) -> Reply:
+    def say(self, text: str, request: GenerationRequest, show: Callable[[str], None] | None = None) -> Reply:
         """Add a user's message and generate the answer.
 
         When the conversation outgrows the context, the oldest messages after the system message are left out, so that
@@ -104,7 +102,7 @@ class Conversation:
         """
         return chat_tokens(self._tokenizer, messages)
 
-    def _fitting(self, messages: list[Message], request: Request) -> tuple[list[int], int]:
+    def _fitting(self, messages: list[Message], request: GenerationRequest) -> tuple[list[int], int]:
         context = self._stepper.limits.context
         reserve = min(request.max_new_tokens or context, context // 8)
         first = 1 if messages[0]["role"] == "system" else 0

@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from edgec.bundle.chat_template import Message
 from edgec.devices.simulators import simulator_of
 from edgec.errors import InputError
-from edgec.runtime_py.chat import Conversation, Message
+from edgec.runtime_py.chat import Conversation
 from edgec.runtime_py.generate import Generation
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.sessions.session import decoder_limits

@@ -35,7 +35,7 @@ TOOLS = (
 
 
 @dataclass(frozen=True)
-class Check:
+class DoctorCheck:
     """One finding. ``status``: ok, missing (required), absent (optional) or low; ``fix`` is empty when ok."""
 
     name: str
@@ -53,19 +53,19 @@ class Check:
         return asdict(self)
 
 
-def diagnose() -> tuple[Check, ...]:
+def diagnose() -> tuple[DoctorCheck, ...]:
     """All checks; nothing is changed or downloaded."""
-    parts: tuple[Callable[[], Iterator[Check]], ...] = (_python, _packages, _kernels, _engine, _resources, _tools)
+    parts: tuple[Callable[[], Iterator[DoctorCheck]], ...] = (_python, _packages, _kernels, _engine, _resources, _tools)
     return tuple(check for part in parts for check in part())
 
 
-def _python() -> Iterator[Check]:
+def _python() -> Iterator[DoctorCheck]:
     found = ".".join(map(str, sys.version_info[:3]))
     fits = (3, 11) <= sys.version_info[:2] < (3, 13)
-    yield Check("python", "ok" if fits else "missing", found, "" if fits else "use Python 3.11 or 3.12")
+    yield DoctorCheck("python", "ok" if fits else "missing", found, "" if fits else "use Python 3.11 or 3.12")
 
 
-def _packages() -> Iterator[Check]:
+def _packages() -> Iterator[DoctorCheck]:
     """Every package that edgec's metadata names for this platform, once: as the first extra's that brings it."""
     offered = metadata("edgec").get_all("Provides-Extra") or []
     found: dict[tuple[str, str], tuple[Requirement, str]] = {}
@@ -79,7 +79,7 @@ def _applies(requirement: Requirement, extra: str) -> bool:
     return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
 
 
-def package_check(requirement: Requirement, extra: str = "") -> Check:
+def package_check(requirement: Requirement, extra: str = "") -> DoctorCheck:
     """The installed version of one package against its pin; ``extra``: empty for a required one."""
     name, wanted = requirement.name, str(requirement.specifier) or "any version"
     lacking = "absent" if extra else "missing"
@@ -87,47 +87,47 @@ def package_check(requirement: Requirement, extra: str = "") -> Check:
     try:
         found = version(name)
     except PackageNotFoundError:
-        return Check(name, lacking, f"not installed (wanted: {wanted})", install)
+        return DoctorCheck(name, lacking, f"not installed (wanted: {wanted})", install)
     if requirement.specifier.contains(found, prereleases=True):
-        return Check(name, "ok", found)
-    return Check(name, lacking, f"{found} (wanted: {wanted})", install)
+        return DoctorCheck(name, "ok", found)
+    return DoctorCheck(name, lacking, f"{found} (wanted: {wanted})", install)
 
 
-def _kernels() -> Iterator[Check]:
+def _kernels() -> Iterator[DoctorCheck]:
     from edgec.runtime_py.engines.native import runtime
 
     try:
         module = runtime()
     except ToolError as error:
-        yield Check("ExecuTorch runtime", "missing", error.why, error.fix)
+        yield DoctorCheck("ExecuTorch runtime", "missing", error.why, error.fix)
         return
     operators, backends = set(module._get_operator_names()), set(module._get_registered_backend_names())
     yield from (_registered(f"kernel {name}", name in operators) for name in KERNELS)
     yield from (_registered(f"backend {name}", name in backends) for name in BACKENDS)
 
 
-def _engine() -> Iterator[Check]:
+def _engine() -> Iterator[DoctorCheck]:
     """Edgec's own engine: compiled on first use, so either it is there or a compiler is."""
     from edgec.devices.runner.abi import find_compiler
     from edgec.devices.runner.build import find_build
 
     build = find_build()
     if build is not None:
-        yield Check("edgec engine", "ok", f"compiled: {build.folder}")
+        yield DoctorCheck("edgec engine", "ok", f"compiled: {build.folder}")
         return
     try:
-        yield Check("edgec engine", "ok", f"will be compiled on first use by {find_compiler()}")
+        yield DoctorCheck("edgec engine", "ok", f"will be compiled on first use by {find_compiler()}")
     except ToolError as error:
-        yield Check("edgec engine", "absent", f"{error.what} {error.why}", error.fix)
+        yield DoctorCheck("edgec engine", "absent", f"{error.what} {error.why}", error.fix)
 
 
-def _registered(name: str, present: bool) -> Check:
+def _registered(name: str, present: bool) -> DoctorCheck:
     if present:
-        return Check(name, "ok", "registered")
-    return Check(name, "missing", "not registered", "pip install --force-reinstall executorch==1.5.1")
+        return DoctorCheck(name, "ok", "registered")
+    return DoctorCheck(name, "missing", "not registered", "pip install --force-reinstall executorch==1.5.1")
 
 
-def _resources() -> Iterator[Check]:
+def _resources() -> Iterator[DoctorCheck]:
     memory = psutil.virtual_memory()
     yield _amount("memory available", memory.available, LOW_MEMORY, "close programs; large exports need more")
     folder = cache_root().absolute()
@@ -136,16 +136,16 @@ def _resources() -> Iterator[Check]:
     yield _amount(f"disk free for {folder}", free, LOW_DISK, "free some space, or set EDGEC_CACHE_DIR")
     writable = os.access(nearest, os.W_OK)
     fix = "" if writable else "set EDGEC_CACHE_DIR to a folder you may write to"
-    yield Check("stage cache", "ok" if writable else "missing", str(folder), fix)
+    yield DoctorCheck("stage cache", "ok" if writable else "missing", str(folder), fix)
 
 
-def _amount(name: str, found: int, low: float, fix: str) -> Check:
+def _amount(name: str, found: int, low: float, fix: str) -> DoctorCheck:
     enough = found >= low
-    return Check(name, "ok" if enough else "low", f"{found / 1e9:.1f} GB (measured)", "" if enough else fix)
+    return DoctorCheck(name, "ok" if enough else "low", f"{found / 1e9:.1f} GB (measured)", "" if enough else fix)
 
 
-def _tools() -> Iterator[Check]:
+def _tools() -> Iterator[DoctorCheck]:
     for name, purpose, fix in TOOLS:
         path = shutil.which(name)
         found = path or f"not found; needed for {purpose}"
-        yield Check(name, "ok" if path else "absent", found, "" if path else fix)
+        yield DoctorCheck(name, "ok" if path else "absent", found, "" if path else fix)

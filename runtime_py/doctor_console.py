@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from edgec.runtime_py.doctor import Check, diagnose
+from edgec.runtime_py.doctor import DoctorCheck, diagnose
 
 COLOURS = {"ok": "green", "missing": "red", "absent": "yellow", "low": "yellow"}
 
@@ -25,7 +25,7 @@ def examine(as_json: bool) -> int:
     return 3 if missing else 0
 
 
-def _print(checks: Sequence[Check], missing: Sequence[str]) -> None:
+def _print(checks: Sequence[DoctorCheck], missing: Sequence[str]) -> None:
     table = Table()
     for column in ("", "status", "found", "what to do"):
         table.add_column(column, overflow="fold")

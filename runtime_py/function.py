@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edgec.bundle.manifest import MethodInfo, TensorInfo
 from edgec.errors import InputError
 from edgec.runtime_py.engines.choice import engine_for
+from edgec.runtime_py.engines.executor import Array
 from edgec.runtime_py.engines.open_artifact import open_artifact
 from edgec.runtime_py.engines.threads import use_threads
 from edgec.runtime_py.engines.trial import try_first
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
-
-Array = NDArray[Any]
 
 
 class Function:

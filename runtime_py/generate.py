@@ -22,7 +22,7 @@ Recall = Callable[[Sequence[int]], int]
 
 
 @dataclass(frozen=True)
-class Request:
+class GenerationRequest:
     """What to generate.
 
     Attributes:
@@ -111,7 +111,7 @@ def stream_tokens(stepper: Stepper, prompt: Sequence[int], choose: Sampler, cach
 def generate(
     stepper: Stepper,
     prompt: Sequence[int],
-    request: Request,
+    request: GenerationRequest,
     decode: Decode,
     *,
     show: Show | None = None,
@@ -154,14 +154,14 @@ def generate(
 
 
 def _chosen(
-    stepper: Stepper, prompt: Sequence[int], request: Request, cached: int, speculate: Speculator | None
+    stepper: Stepper, prompt: Sequence[int], request: GenerationRequest, cached: int, speculate: Speculator | None
 ) -> Iterator[int]:
     if speculate is None:
         return stream_tokens(stepper, prompt, Sampler(request.sampling), cached)
     return speculate.tokens(stepper, prompt, request.sampling, request.max_new_tokens, cached)
 
 
-def _finished(token: int, count: int, request: Request, text: _Text) -> str:
+def _finished(token: int, count: int, request: GenerationRequest, text: _Text) -> str:
     """Why to stop after ``token``, or an empty string."""
     if token in request.eos:
         return "eos"

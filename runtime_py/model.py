@@ -11,17 +11,19 @@ from threading import RLock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from edgec.bundle.chat_template import Message
 from edgec.bundle.encoding import check_unicode, decoded, token_ids
 from edgec.bundle.generation_config import GenerationConfig, read_generation_config
 from edgec.bundle.tokenizer_folder import open_tokenizer, unusable_tokenizer
 from edgec.errors import InputError
 from edgec.quiet import quiet
 from edgec.runtime_py.arguments import checked_ids, stop_strings
-from edgec.runtime_py.chat import Conversation, Message, chat_tokens
+from edgec.runtime_py.chat import Conversation, chat_tokens
 from edgec.runtime_py.engines.choice import engine_for
+from edgec.runtime_py.engines.executor import Array
 from edgec.runtime_py.engines.trial import try_first
-from edgec.runtime_py.function import Array, Function
-from edgec.runtime_py.generate import Generation, Request, generate, stream_tokens
+from edgec.runtime_py.function import Function
+from edgec.runtime_py.generate import Generation, GenerationRequest, generate, stream_tokens
 from edgec.runtime_py.prefix import open_prefix, recalled, restored
 from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
@@ -177,12 +179,12 @@ class Model:
         seed: int | None = None,
         stop: str | Sequence[str] | None = (),
         repetition_penalty: float | None = None,
-    ) -> Request:
+    ) -> GenerationRequest:
         """Options as a Request; an absent repetition penalty is the generation config's, as in transformers."""
         own = self.generation_config.repetition_penalty or 1.0
         penalty = own if repetition_penalty is None else repetition_penalty
         sampling = Sampling(temperature, top_k, top_p, min_p, penalty, seed)
-        return Request(max_new_tokens, sampling, stop_strings(stop), self.eos)
+        return GenerationRequest(max_new_tokens, sampling, stop_strings(stop), self.eos)
 
     @quiet()
     def generate(

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from edgec.backends.static_artifact import Progress, StaticArtifact
+from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
 from edgec.bundle.manifest import Delegation
-from edgec.bundle.pte_layout import Layout
+from edgec.bundle.pte_layout import ArtifactLayout
 from edgec.errors import InputError, ToolError
 from edgec.ir.program import Interface, Program
 from edgec.ir.reexport import reexport
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 EXECUTED_BY = "executed by Apple's Core AI runtime on this machine (simulated)"
 
 
-def lower(methods: Mapping[str, Program], path: Path, progress: Progress) -> StaticArtifact:
+def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress) -> StaticArtifact:
     """Write a model.
 
     Raises:
@@ -147,7 +147,7 @@ def execute(path: Path) -> ModelMethods:
     return ModelMethods(load_model(path).functions)
 
 
-def layout(path: Path) -> Layout:
+def layout(path: Path) -> ArtifactLayout:
     """Where a model's bytes lie: Core AI's own format names no tensors, so that it counts as a whole."""
     from edgec.backends.coreai.stored import model_layout
 

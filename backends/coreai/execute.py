@@ -19,7 +19,7 @@ from torch import Tensor
 from edgec.backends.coreml.interpreter.features import Feature
 from edgec.errors import InputError, ToolError
 
-State = dict[str, Tensor]
+CoreAIState = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class CoreAIFunction:
     inputs: tuple[Feature, ...]
     outputs: tuple[Feature, ...]
     states: tuple[Feature, ...]
-    runtime: Runtime
+    runtime: CoreAIRuntime
 
-    def fresh_state(self) -> State:
+    def fresh_state(self) -> CoreAIState:
         """States as they are before the first call: zeros."""
         return {state.name: torch.zeros(state.fixed_shape, dtype=state.dtype) for state in self.states}
 
-    def run(self, inputs: Mapping[str, Tensor], state: State | None = None) -> dict[str, Tensor]:
+    def run(self, inputs: Mapping[str, Tensor], state: CoreAIState | None = None) -> dict[str, Tensor]:
         """Execute once.
 
         Args:
@@ -57,7 +57,7 @@ class CoreAIFunction:
         Raises:
             InputError: E422, names or shapes are not the function's; E426, the runtime fails.
         """
-        held: State = {} if state is None else state
+        held: CoreAIState = {} if state is None else state
         given, states = _arrays(self.name, self.inputs, inputs), _arrays(self.name, self.states, held)
         answer = self.runtime.ask((self.name, given, states))
         if isinstance(answer, str):
@@ -75,7 +75,7 @@ class CoreAIModel:
     functions: Mapping[str, CoreAIFunction]
 
 
-class Runtime:
+class CoreAIRuntime:
     """Apple's runtime with one model in a process of its own; it ends with this object."""
 
     def __init__(self, path: Path) -> None:
@@ -133,7 +133,7 @@ def load_model(path: Path) -> CoreAIModel:
     _check_runtime()
     if not path.is_dir():
         raise _failed(str(path), "loaded", "there is no such folder")
-    runtime = Runtime(path)
+    runtime = CoreAIRuntime(path)
     try:
         described = runtime.ask()
     except InputError as error:
@@ -151,7 +151,7 @@ def _check_runtime() -> None:
         )
 
 
-def _function(name: str, kinds: Mapping[str, Any], runtime: Runtime) -> CoreAIFunction:
+def _function(name: str, kinds: Mapping[str, Any], runtime: CoreAIRuntime) -> CoreAIFunction:
     features = {
         kind: tuple(Feature(each, getattr(torch, dtype), shape) for each, dtype, shape in found)
         for kind, found in kinds.items()

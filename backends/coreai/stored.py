@@ -10,14 +10,14 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgec.bundle.pte_layout import Layout, Stored
+from edgec.bundle.pte_layout import ArtifactLayout, StoredBytes
 from edgec.errors import InputError
 
 PLACE = "Core AI resources"
 _MAGIC, _RESOURCES, _ALIGNED = b"ML\xefR", 5, 0x80
 
 
-def model_layout(model: Path) -> Layout:
+def model_layout(model: Path) -> ArtifactLayout:
     """Take a .aimodel apart.
 
     Raises:
@@ -26,16 +26,16 @@ def model_layout(model: Path) -> Layout:
     files = {path: path.stat().st_size for path in model.rglob("*") if path.is_file()}
     runs = [run for path in files if path.suffix == ".mlirb" for run in _resources(path)]
     total, stored = sum(files.values()), sum(run.bytes for run in runs)
-    return Layout(total, total - stored, 0, 0, tuple(runs))
+    return ArtifactLayout(total, total - stored, 0, 0, tuple(runs))
 
 
-def _resources(program: Path) -> Iterator[Stored]:
+def _resources(program: Path) -> Iterator[StoredBytes]:
     data = program.read_bytes()
     try:
         for number, start, length in _sections(data):
             if number == _RESOURCES:
                 digest = hashlib.sha256(data[start : start + length]).hexdigest()
-                yield Stored(f"{program.stem} constants", PLACE, length, digest)
+                yield StoredBytes(f"{program.stem} constants", PLACE, length, digest)
     except (IndexError, ValueError) as error:
         raise InputError(
             what="The artifact is no readable Core AI model.",

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from edgec.backends.coreml.interpreter import Function, load_package
+from edgec.backends.coreml.interpreter import MilFunction, load_package
 from edgec.ir.static_methods import PREFILL, joined_logits, write_new_rows
 from edgec.passes.static.parts.cut_model import HIDDEN, NEXT
 
@@ -25,7 +25,7 @@ class PackageMethods:
         states: what lies in them now, by name; filled at the first call.
     """
 
-    functions: Mapping[str, Function]
+    functions: Mapping[str, MilFunction]
     states: dict[str, Tensor] = field(default_factory=dict)
 
     @property
@@ -71,7 +71,7 @@ class PartedMethods:
         return joined_logits(outputs)
 
 
-def _empty(function: Function) -> dict[str, Tensor]:
+def _empty(function: MilFunction) -> dict[str, Tensor]:
     """Empty states: those inside the function, and those that it takes as inputs."""
     outside = [each for each in function.inputs if each.name not in _GIVEN]
     return {**function.fresh_state(), **{f.name: torch.zeros(f.fixed_shape, dtype=torch.float16) for f in outside}}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from edgec.backends.coreml.lint_rules import Breach, Rule, rules
+from edgec.backends.coreml.lint_rules import Breach, LintRule, rules
 from edgec.ir.program import Program
 
 
@@ -88,7 +88,7 @@ def _merged(breaches: Iterable[Breach], prefix: str) -> list[Finding]:
     return [_worded(rules()[found[0].rule], prefix, found) for found in same.values()]
 
 
-def _worded(rule: Rule, prefix: str, found: Sequence[Breach]) -> Finding:
+def _worded(rule: LintRule, prefix: str, found: Sequence[Breach]) -> Finding:
     first = found[0]
     words = {
         "value": first.value if isinstance(first.value, str) else _number(first.value),

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from edgec.backends.coreml.lint_rules import Breach, Rule
+from edgec.backends.coreml.lint_rules import Breach, LintRule
 from edgec.ir.attributes import attribute
 from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.operators import RMS_NORM
@@ -19,7 +19,7 @@ from edgec.ir.quantized_form import DEQUANTIZE
 from edgec.passes.cleanup.fold_constants import constant_nodes
 
 aten = torch.ops.aten
-Rules = Mapping[str, Rule]
+Rules = Mapping[str, LintRule]
 _PADDED_TO = 32
 _HALF_BYTES = 2
 _STATE_TYPES = (torch.float16, torch.float32)

@@ -13,7 +13,7 @@ _RULES = Path(__file__).parent / "lint_rules.toml"
 
 
 @dataclass(frozen=True)
-class Rule:
+class LintRule:
     """What to look for.
 
     Attributes:
@@ -43,6 +43,6 @@ class Breach:
 
 
 @cache
-def rules() -> Mapping[str, Rule]:
+def rules() -> Mapping[str, LintRule]:
     """Every rule by name."""
-    return {name: Rule(name=name, **fields) for name, fields in tomllib.loads(_RULES.read_text()).items()}
+    return {name: LintRule(name=name, **fields) for name, fields in tomllib.loads(_RULES.read_text()).items()}

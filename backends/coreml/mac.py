@@ -33,7 +33,7 @@ _UNITS = {
 _STATIC_INPUTS = ("tokens", "start", "last")
 
 
-class Model(Protocol):
+class MacModel(Protocol):
     """A compiled function, as coremltools' ``CompiledMLModel``."""
 
     def predict(self, data: Arrays, state: Any = None) -> Arrays:
@@ -53,7 +53,7 @@ class Tools(Protocol):
     def compile(self, package: Path, destination: Path) -> Path:
         """Make NAME.mlmodelc of a package."""
 
-    def load(self, compiled: Path, function: str | None) -> Model:
+    def load(self, compiled: Path, function: str | None) -> MacModel:
         """Load one function; None for the only one."""
 
     def operators(self, compiled: Path) -> Iterable[tuple[str, str, str]]:
@@ -81,12 +81,12 @@ class CoreMLTools:
 
         return Path(compile_model(str(package), str(destination)))
 
-    def load(self, compiled: Path, function: str | None) -> Model:
+    def load(self, compiled: Path, function: str | None) -> MacModel:
         """Load one function on CPU and Neural Engine, as an app would."""
         import coremltools as ct
 
         units = ct.ComputeUnit.CPU_AND_NE
-        model: Model = ct.models.CompiledMLModel(str(compiled), compute_units=units, function_name=function)
+        model: MacModel = ct.models.CompiledMLModel(str(compiled), compute_units=units, function_name=function)
         return model
 
     def operators(self, compiled: Path) -> Iterable[tuple[str, str, str]]:
@@ -125,7 +125,7 @@ class MacMethods:
         held: states that the caller holds, by name.
     """
 
-    models: Mapping[str, Model]
+    models: Mapping[str, MacModel]
     chunk: int
     inside: Any = None
     held: dict[str, Tensor] = field(default_factory=dict)

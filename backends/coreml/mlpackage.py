@@ -14,8 +14,8 @@ from edgec.backends.coreml.execute import PackageMethods, PartedMethods, package
 from edgec.backends.coreml.package import write_package
 from edgec.backends.coreml.placement import inside
 from edgec.backends.coreml.stored import package_layout
-from edgec.backends.static_artifact import Progress, StaticArtifact
-from edgec.bundle.pte_layout import Layout
+from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
+from edgec.bundle.pte_layout import ArtifactLayout
 from edgec.errors import InputError
 from edgec.ir.program import Interface, Program
 from edgec.passes.static.half_precision import half_interface
@@ -29,7 +29,7 @@ _UNEVEN = 1.1
 
 
 def lower(
-    methods: Mapping[str, Program], path: Path, progress: Progress, part_bytes: int | None = None
+    methods: Mapping[str, Program], path: Path, progress: LoweringProgress, part_bytes: int | None = None
 ) -> StaticArtifact:
     """Write a package with a function for each method, or several packages that hold a part of each.
 
@@ -94,7 +94,7 @@ def execute(path: Path) -> PackageMethods | PartedMethods:
     return found[0] if len(found) == 1 else PartedMethods(found)
 
 
-def layout(path: Path) -> Layout:
+def layout(path: Path) -> ArtifactLayout:
     """Where the artifact's bytes lie; packages cannot share bytes, so that each is a place of its own."""
     first, *others = (package_layout(package) for package in packages(path))
     for index, other in enumerate(others, 1):

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from edgec.backends.static_artifact import LoweringProgress
 from edgec.errors import InputError
 from edgec.ir.program import Program, TensorType
 from edgec.ir.reexport import reexport
@@ -19,12 +20,11 @@ from edgec.passes.contract import run_pass
 from edgec.passes.static.half_precision import HalfPrecision
 from edgec.passes.static.separate_bias import SeparateBias
 
-Progress = Callable[[str, int, int], None]
 DEPLOYMENT_TARGET = "iOS18"
 
 
 def write_package(
-    methods: Mapping[str, Program], path: Path, progress: Progress = lambda step, done, total: None
+    methods: Mapping[str, Program], path: Path, progress: LoweringProgress = lambda step, done, total: None
 ) -> None:
     """Write a package.
 

@@ -19,8 +19,8 @@ from torch.export import ExportedProgram
 from edgec.backends.coreml.package import DEPLOYMENT_TARGET, refused, without_bars
 from edgec.backends.coreml.placement import outside
 from edgec.backends.coreml.stored import package_layout
-from edgec.backends.static_artifact import Progress, StaticArtifact
-from edgec.bundle.pte_layout import DELEGATE, Layout, read_layout
+from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
+from edgec.bundle.pte_layout import DELEGATE, ArtifactLayout, read_layout
 from edgec.ir.program import Interface, Program
 from edgec.ir.reexport import reexport
 from edgec.ir.static_methods import PREFILL, joined_logits, write_new_rows
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 EXECUTED_BY = "Core ML delegates executed by edgec's interpreter (simulated)"
 
 
-def lower(methods: Mapping[str, Program], path: Path, progress: Progress) -> StaticArtifact:
+def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress) -> StaticArtifact:
     """Write a program; weights are stored once for all methods.
 
     Raises:
@@ -142,7 +142,7 @@ def _names(method: PteMethod) -> tuple[list[str], list[str]]:
     return inputs, [*(f"logits_{i}" for i in range(len(method.plan.outputs) - len(new))), *new]
 
 
-def layout(path: Path) -> Layout:
+def layout(path: Path) -> ArtifactLayout:
     """Where a program's bytes lie: those of the packages inside, and the rest."""
     from edgec.backends.coreml.extract import extract_packages
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from edgec.backends.coreml.extract import BACKEND, DelegatePackage, extract_from, read_program
-from edgec.backends.coreml.interpreter import Accumulate, Function, Package, load_package
+from edgec.backends.coreml.interpreter import Accumulate, MilFunction, Package, load_package
 from edgec.backends.coreml.pte_values import initial_values, resolved
 from edgec.errors import EdgecError, InputError
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class Delegate:
     """A loaded delegate with its state."""
 
-    function: Function
+    function: MilFunction
     order: DelegatePackage
     state: dict[str, Tensor] = field(default_factory=dict)
 

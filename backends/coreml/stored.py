@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from edgec.backends.coreml.interpreter.blob import WeightFile
 from edgec.backends.coreml.interpreter.element_types import BY_NUMBER
 from edgec.backends.coreml.interpreter.proto import WEIGHT_FOLDER, read_spec
-from edgec.bundle.pte_layout import Layout, Stored
+from edgec.bundle.pte_layout import ArtifactLayout, StoredBytes
 
 PLACE = "Core ML weights"
 
 
-def package_layout(package: Path) -> Layout:
+def package_layout(package: Path) -> ArtifactLayout:
     """Take a .mlpackage apart.
 
     Args:
@@ -33,10 +33,10 @@ def package_layout(package: Path) -> Layout:
     weights = sum(size for path, size in files.items() if path.is_relative_to(package / WEIGHT_FOLDER))
     stored = sum(run.bytes for run in runs)
     total = sum(files.values())
-    return Layout(total, total - weights, 0, weights - stored, runs)
+    return ArtifactLayout(total, total - weights, 0, weights - stored, runs)
 
 
-def _runs(package: Path) -> Iterator[Stored]:
+def _runs(package: Path) -> Iterator[StoredBytes]:
     """Each stored record once, however many functions read it."""
     files: dict[str, WeightFile] = {}
     seen: set[tuple[str, int]] = set()
@@ -64,14 +64,16 @@ def _name(operation: Any) -> str:
     return str(operation.outputs[0].name)
 
 
-def _stored(name: str, value: Any, file: WeightFile, offset: int) -> Stored:
+def _stored(name: str, value: Any, file: WeightFile, offset: int) -> StoredBytes:
     raw = file.bytes_at(offset)
     kind = value.type.tensorType
     shape = tuple(int(d.constant.size) for d in kind.dimensions)
     element = BY_NUMBER.get(kind.dataType)
     digest = hashlib.sha256(raw.tobytes()).hexdigest()
     dtype = element.name if element else ""
-    return Stored(f"{name}@{offset}", PLACE, raw.nbytes, digest, dtype, shape, fill=_is_fill(raw, math.prod(shape)))
+    return StoredBytes(
+        f"{name}@{offset}", PLACE, raw.nbytes, digest, dtype, shape, fill=_is_fill(raw, math.prod(shape))
+    )
 
 
 def _is_fill(raw: NDArray[np.uint8], count: int) -> bool:

@@ -11,16 +11,16 @@ from pathlib import Path
 from edgec.backends.onnx.methods import OnnxMethods, open_sessions
 from edgec.backends.onnx.translate import translated
 from edgec.backends.onnx.weight_file import folder_layout, write_models
-from edgec.backends.static_artifact import Progress, StaticArtifact
+from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
 from edgec.bundle.manifest import Delegation
-from edgec.bundle.pte_layout import Layout
+from edgec.bundle.pte_layout import ArtifactLayout
 from edgec.ir.program import Program
 from edgec.ir.static_methods import DECODE, PREFILL
 
 EXECUTED_BY = "executed by ONNX Runtime on this machine's CPU"
 
 
-def lower(methods: Mapping[str, Program], path: Path, progress: Progress) -> StaticArtifact:
+def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress) -> StaticArtifact:
     """Write the folder.
 
     Raises:
@@ -50,6 +50,6 @@ def execute(path: Path) -> OnnxMethods:
     return OnnxMethods(open_sessions(path, (PREFILL, DECODE)))
 
 
-def layout(path: Path) -> Layout:
+def layout(path: Path) -> ArtifactLayout:
     """Where the artifact's bytes lie."""
     return folder_layout(path)

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from edgec.backends.onnx.methods import cpu_session, named_outputs
 
-Function = Callable[[Sequence[Tensor]], Sequence[Tensor]]
+TensorFunction = Callable[[Sequence[Tensor]], Sequence[Tensor]]
 
 
-def open_function(path: Path) -> Function:
+def open_function(path: Path) -> TensorFunction:
     """The one model of an artifact.
 
     Raises:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgec.bundle.pte_layout import Layout, Stored
+from edgec.bundle.pte_layout import ArtifactLayout, StoredBytes
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -73,13 +73,13 @@ def _external(tensor: Any, file: Any, folder: Path, places: dict[tuple[str, str]
     )
 
 
-def folder_layout(folder: Path) -> Layout:
+def folder_layout(folder: Path) -> ArtifactLayout:
     """Where the bytes of such a folder lie."""
     import onnx
 
     programs = sorted(folder.glob("*.onnx"))
     weights = (folder / WEIGHTS).read_bytes()
-    runs: dict[int, Stored] = {}
+    runs: dict[int, StoredBytes] = {}
     for program in programs:
         for tensor in onnx.load(str(program), load_external_data=False).graph.initializer:
             given = {entry.key: entry.value for entry in tensor.external_data}
@@ -88,12 +88,12 @@ def folder_layout(folder: Path) -> Layout:
                 runs[offset] = _stored(tensor, offset, weights[offset : offset + length])
     structure = sum(program.stat().st_size for program in programs)
     padding = len(weights) - sum(run.bytes for run in runs.values())
-    return Layout(structure + len(weights), structure, 0, padding, tuple(runs.values()))
+    return ArtifactLayout(structure + len(weights), structure, 0, padding, tuple(runs.values()))
 
 
-def _stored(tensor: Any, offset: int, content: bytes) -> Stored:
+def _stored(tensor: Any, offset: int, content: bytes) -> StoredBytes:
     import onnx
 
     dtype = onnx.TensorProto.DataType.Name(tensor.data_type).lower()
     digest = hashlib.sha256(content).hexdigest()
-    return Stored(f"{tensor.name}@{offset}", WEIGHTS, len(content), digest, dtype, tuple(tensor.dims))
+    return StoredBytes(f"{tensor.name}@{offset}", WEIGHTS, len(content), digest, dtype, tuple(tensor.dims))

@@ -13,7 +13,7 @@ from edgec.ir.program import Program
 from edgec.ir.static_methods import PREFILL, joined_logits, named_results, run_static, write_new_rows
 from edgec.passes.static.parts.cut_model import HIDDEN, NEXT
 
-Parts = Mapping[str, Sequence[tuple[Program, Program]]]
+ModelParts = Mapping[str, Sequence[tuple[Program, Program]]]
 _SINGLE = 24
 
 
@@ -27,7 +27,7 @@ class Fed:
 
 
 @dataclass
-class Calibration:
+class FloatRun:
     """The float graphs, run over a text.
 
     Attributes:
@@ -37,7 +37,7 @@ class Calibration:
         ranges: smallest and largest value written to each state.
     """
 
-    parts: Parts
+    parts: ModelParts
     calls: dict[str, list[Fed]] = field(default_factory=dict)
     states: dict[str, Tensor] = field(default_factory=dict)
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -94,9 +94,9 @@ def _until(state: Tensor, start: int) -> Tensor:
     return before
 
 
-def calibrated(parts: Parts, tokens: Sequence[int]) -> Calibration:
+def calibrated(parts: ModelParts, tokens: Sequence[int]) -> FloatRun:
     """Run a text: whole chunks (or one that is padded), then single tokens."""
-    found = Calibration(parts)
+    found = FloatRun(parts)
     single = min(_SINGLE, max(1, len(tokens) // 4))
     fed = len(tokens) - single
     sizes = [found.chunk] * (fed // found.chunk) or [max(fed, 2)]
@@ -106,9 +106,9 @@ def calibrated(parts: Parts, tokens: Sequence[int]) -> Calibration:
     return found
 
 
-def exemplified(parts: Parts, names: Sequence[str], examples: Sequence[Sequence[Tensor]]) -> Calibration:
+def exemplified(parts: ModelParts, names: Sequence[str], examples: Sequence[Sequence[Tensor]]) -> FloatRun:
     """Run a model that is no decoder over examples: its inputs in the order of ``names``."""
-    found = Calibration(parts)
+    found = FloatRun(parts)
     for method in parts:
         for example in examples:
             with torch.no_grad():

@@ -25,15 +25,15 @@ from edgec.backends.onnx.onnx_form import WrittenNorms
 from edgec.backends.onnx.translate import translated
 from edgec.backends.onnx.weight_file import WEIGHTS, folder_layout, write_models
 from edgec.backends.onnx.work import work_of
-from edgec.backends.qnn.calibrate import Calibration, calibrated, exemplified
+from edgec.backends.qnn.calibrate import FloatRun, calibrated, exemplified
 from edgec.backends.qnn.fixed_point import write_fixed_point
 from edgec.backends.qnn.float_weights import FloatWeights, grids
 from edgec.backends.qnn.host_part import split_host
 from edgec.backends.qnn.hosted_work import HostedWork
 from edgec.backends.qnn.htp import compile_contexts
 from edgec.backends.qnn.narrow_mask import NarrowMask
-from edgec.backends.static_artifact import Chip, Progress, StaticArtifact
-from edgec.bundle.pte_layout import Layout
+from edgec.backends.static_artifact import Chip, LoweringProgress, StaticArtifact
+from edgec.bundle.pte_layout import ArtifactLayout
 from edgec.errors import ToolError
 from edgec.ir.program import Interface, Program, State
 from edgec.ir.static_methods import DECODE, PREFILL, joined_logits
@@ -47,7 +47,7 @@ _PARTS = "part_"
 _METHODS = (PREFILL, DECODE)
 
 
-def lower_for(methods: Mapping[str, Program], path: Path, progress: Progress, chip: Chip) -> StaticArtifact:
+def lower_for(methods: Mapping[str, Program], path: Path, progress: LoweringProgress, chip: Chip) -> StaticArtifact:
     """Write the artifact, and the fixed-point models beside it in ``fixed_point``, for the CPU to check it against.
 
     Raises:
@@ -81,7 +81,7 @@ def _divided(program: Program) -> tuple[Program, Program]:
 
 
 def _write_part(
-    here: Mapping[str, tuple[Program, Program]], index: int, path: Path, found: Calibration, work: HostedWork
+    here: Mapping[str, tuple[Program, Program]], index: int, path: Path, found: FloatRun, work: HostedWork
 ) -> None:
     """The CPU's models into the artifact, the fixed-point ones beside it; ``work`` counts both."""
     folder = path / f"{_PARTS}{index}"
@@ -193,11 +193,11 @@ def folders(path: Path) -> list[Path]:
     return sorted(path.glob(f"{_PARTS}*"), key=lambda folder: int(folder.name.removeprefix(_PARTS)))
 
 
-def layout(path: Path) -> Layout:
+def layout(path: Path) -> ArtifactLayout:
     """Where the artifact's bytes lie; a context is opaque and counts as a delegate's own bytes."""
     parts = [folder_layout(folder) for folder in folders(path)]
     total = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     stored = tuple(replace(run, place=f"{WEIGHTS} of part {i}") for i, part in enumerate(parts) for run in part.stored)
     program, padding = sum(p.program_bytes for p in parts), sum(p.padding_bytes for p in parts)
     contexts = total - program - padding - sum(run.bytes for run in stored)
-    return Layout(total, program, contexts, padding, stored)
+    return ArtifactLayout(total, program, contexts, padding, stored)

@@ -15,9 +15,9 @@ from typing import Any
 
 from torch import Tensor
 
-from edgec.backends.qnn.float_weights import Grid
+from edgec.backends.qnn.float_weights import IntegerGrid
 
-Range = tuple[float, float]
+ValueRange = tuple[float, float]
 _STEPS = 255
 _SMALLEST = 1e-6
 
@@ -26,8 +26,8 @@ def write_fixed_point(
     source: Path,
     target: Path,
     feeds: Iterable[Mapping[str, Tensor]],
-    weights: Mapping[str, Grid],
-    states: Mapping[str, Range],
+    weights: Mapping[str, IntegerGrid],
+    states: Mapping[str, ValueRange],
 ) -> None:
     """Quantise a model.
 
@@ -66,7 +66,7 @@ def write_fixed_point(
     _states_as_bytes(target, [name for name in states if name in inputs])
 
 
-def _channels(grid: Grid) -> list[dict[str, Any]]:
+def _channels(grid: IntegerGrid) -> list[dict[str, Any]]:
     """A grid in the quantiser's words."""
     import numpy as np
     from onnxruntime.quantization import QuantType
@@ -77,7 +77,7 @@ def _channels(grid: Grid) -> list[dict[str, Any]]:
     return [{**scales[0], "axis": 0}, *scales[1:]]
 
 
-def _bytes(bounds: Range) -> dict[str, Any]:
+def _bytes(bounds: ValueRange) -> dict[str, Any]:
     """A state's grid: 256 steps over its range, 0 on one of them."""
     import numpy as np
     from onnxruntime.quantization import QuantType

@@ -27,7 +27,7 @@ _FLOAT = "_float"
 
 
 @dataclass(frozen=True)
-class Grid:
+class IntegerGrid:
     """Integers of ``bits`` bits times ``scale`` [N], along the first dimension."""
 
     bits: int
@@ -84,11 +84,11 @@ def _value(graph: GraphModule, node: Node) -> Tensor:
     return value.detach()
 
 
-def grids(program: Program) -> Mapping[str, Grid]:
+def grids(program: Program) -> Mapping[str, IntegerGrid]:
     """The grid of each weight of a quantised program, by the name that ``FloatWeights`` gives it."""
     found = {}
     for node in nodes_of(program.graph, DEQUANTIZE):
         integers, scale, bits = quantized_parts(node)
         held = attribute(program.graph, str(scale.target)).detach().float()
-        found[f"{integers.target}{_FLOAT}"] = Grid(bits, held.reshape(-1))
+        found[f"{integers.target}{_FLOAT}"] = IntegerGrid(bits, held.reshape(-1))
     return found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from edgec.backends.onnx.function import Function
+from edgec.backends.onnx.function import TensorFunction
 from edgec.backends.onnx.methods import cpu_session, named_outputs
 from edgec.backends.qnn.context import FIXED_POINT, INPUTS, SOC, check_beside, folders
 from edgec.backends.qnn.htp import compile_contexts
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
 
-def open_function(path: Path) -> Function:
+def open_function(path: Path) -> TensorFunction:
     """The artifact in Qualcomm's emulation, compiled again from the fixed-point model beside it.
 
     Raises:
@@ -34,7 +34,7 @@ def open_function(path: Path) -> Function:
     return _function(path, session)
 
 
-def open_function_on_cpu(path: Path) -> Function:
+def open_function_on_cpu(path: Path) -> TensorFunction:
     """The fixed-point model from which the artifact was compiled, on ONNX Runtime's CPU kernels."""
     (model,) = _fixed_point(path)
     return _function(path, cpu_session(model))
@@ -44,7 +44,7 @@ def _fixed_point(path: Path) -> list[Path]:
     return sorted(folders(path.parent / FIXED_POINT)[0].glob("*.onnx"))
 
 
-def _function(path: Path, accelerated: InferenceSession) -> Function:
+def _function(path: Path, accelerated: InferenceSession) -> TensorFunction:
     names = (path / INPUTS).read_text().split()
     hosts = [cpu_session(model) for model in folders(path)[0].glob("host_*.onnx")]
 

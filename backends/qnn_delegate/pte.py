@@ -21,7 +21,7 @@ from edgec.backends.delegated_export import delegated_export
 from edgec.backends.delegated_layout import delegated_layout as layout
 from edgec.backends.qnn_delegate.hand_over import ANSWER, JOB, RESULT
 from edgec.backends.qnn_delegate.sdk import environment, fitting_sdk, last_words
-from edgec.backends.static_artifact import Chip, Progress, StaticArtifact
+from edgec.backends.static_artifact import Chip, LoweringProgress, StaticArtifact
 from edgec.bundle.manifest import Delegation
 from edgec.errors import InputError, ToolError
 from edgec.ir.program import Program
@@ -32,7 +32,7 @@ __all__ = ["EXECUTED_BY", "execute", "layout", "lower_for"]
 EXECUTED_BY = "not executed: a QNN delegate runs on a Snapdragon only"
 
 
-def lower_for(methods: Mapping[str, Program], path: Path, progress: Progress, chip: Chip) -> StaticArtifact:
+def lower_for(methods: Mapping[str, Program], path: Path, progress: LoweringProgress, chip: Chip) -> StaticArtifact:
     """Write a program of all methods.
 
     Args:

@@ -15,7 +15,7 @@ from typing import Any
 from edgec.backends.delegated_export import delegated_export
 from edgec.backends.delegated_layout import delegated_layout as layout
 from edgec.backends.delegated_operators import delegated_operators
-from edgec.backends.static_artifact import Progress, StaticArtifact
+from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
 from edgec.errors import InputError, ToolError
 from edgec.ir.program import Program
 from edgec.ir.static_methods import Methods
@@ -26,7 +26,7 @@ EXECUTED_BY = "not executed: a Vulkan delegate runs on the phone only"
 _OUTSIDE = "Vulkan's partitioner does not take it; ExecuTorch's CPU kernel runs it, and the values cross the bus"
 
 
-def lower(methods: Mapping[str, Program], path: Path, progress: Progress) -> StaticArtifact:
+def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress) -> StaticArtifact:
     """Write a program of all methods.
 
     Raises:

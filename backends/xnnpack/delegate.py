@@ -23,7 +23,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.backends.xnnpack.clusters import LINEAR
 from edgec.backends.xnnpack.outline import LoweredBackendModule, outline
-from edgec.backends.xnnpack.region import Region, shape_of
+from edgec.backends.xnnpack.region import DelegateRegion, shape_of
 
 aten = torch.ops.aten
 torchao_ops = torch.ops.torchao
@@ -67,7 +67,7 @@ class Template:
 
 
 @dataclass(frozen=True)
-class Stored:
+class DelegateConstant:
     """A constant as it lies in the artifact: outer attribute name, encoding, bytes."""
 
     name: str
@@ -76,7 +76,7 @@ class Stored:
     key: str
 
 
-def lower_template(region: Region, sizes: dict[str, tuple[int, int]]) -> Template:
+def lower_template(region: DelegateRegion, sizes: dict[str, tuple[int, int]]) -> Template:
     """Lower a region through ExecuTorch.
 
     Args:
@@ -101,7 +101,9 @@ def lower_template(region: Region, sizes: dict[str, tuple[int, int]]) -> Templat
     return Template(lowered.processed_bytes, _slots(lowered, stand_ins))
 
 
-def instantiate(template: Template, region: Region) -> tuple[LoweredBackendModule, tuple[Stored, ...]]:
+def instantiate(
+    template: Template, region: DelegateRegion
+) -> tuple[LoweredBackendModule, tuple[DelegateConstant, ...]]:
     """A delegate with the region's own constants, and what it stores."""
     store, blob, stored = NamedDataStore(), template.blob, []
     constants = [buffer for _, buffer in region.module.named_buffers(remove_duplicate=False)]
@@ -110,7 +112,7 @@ def instantiate(template: Template, region: Region) -> tuple[LoweredBackendModul
         key = _key(slot.key, data)
         blob = blob.replace(slot.key.encode(), key.encode())
         store.add_named_data(key, data, alignment=ALIGNMENT)
-        stored.append(Stored(region.constants[slot.constant], slot.encoding, len(data), key))
+        stored.append(DelegateConstant(region.constants[slot.constant], slot.encoding, len(data), key))
     output = store.get_named_data_store_output()
     return LoweredBackendModule(outline(region), XnnpackBackend.__name__, blob, [], output), tuple(stored)
 
@@ -190,7 +192,7 @@ def _integer_ranges(module: GraphModule) -> dict[str, tuple[int, int]]:
     }
 
 
-def _examples(region: Region, sizes: dict[str, tuple[int, int]]) -> tuple[Tensor, ...]:
+def _examples(region: DelegateRegion, sizes: dict[str, tuple[int, int]]) -> tuple[Tensor, ...]:
     """Example inputs at the largest sizes."""
     shapes = [[d if isinstance(d, int) else sizes[d][1] for d in shape_of(node)] for node in region.inputs]
     return tuple(torch.rand(shape).to(n.meta["val"].dtype) for n, shape in zip(region.inputs, shapes, strict=True))

@@ -21,8 +21,8 @@ from executorch.exir._serialize._named_data_store import NamedDataStore
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
-from edgec.backends.xnnpack.delegate import ALIGNMENT, ENCODINGS, Stored, raw_bytes
-from edgec.backends.xnnpack.outline import LoweredBackendModule, Outline, Output
+from edgec.backends.xnnpack.delegate import ALIGNMENT, ENCODINGS, DelegateConstant, raw_bytes
+from edgec.backends.xnnpack.outline import LoweredBackendModule, Outline, OutlinedOutput
 from edgec.ir.attributes import attribute
 from edgec.ir.quantized_form import DEQUANTIZE
 from edgec.passes.contract import nodes_of
@@ -32,7 +32,7 @@ BACKEND = "EdgecEmbedding"
 
 
 @dataclass(frozen=True)
-class Table:
+class EmbeddingTable:
     """A token table: named tensors with their encodings, weights first."""
 
     bits: int
@@ -40,9 +40,9 @@ class Table:
     parts: tuple[tuple[str, str, Tensor], ...]
 
 
-def replace_embeddings(graph: GraphModule) -> tuple[Stored, ...]:
+def replace_embeddings(graph: GraphModule) -> tuple[DelegateConstant, ...]:
     """Put delegates in the places of the tables that the backend reads; returns what they store."""
-    stored: list[Stored] = []
+    stored: list[DelegateConstant] = []
     for index, node in enumerate(nodes_of(graph, aten.embedding.default)):
         table = _table(graph, node.args[0])
         if table is None:
@@ -60,10 +60,10 @@ def replace_embeddings(graph: GraphModule) -> tuple[Stored, ...]:
     return tuple(stored)
 
 
-def _table(graph: GraphModule, source: Any) -> Table | None:
+def _table(graph: GraphModule, source: Any) -> EmbeddingTable | None:
     if source.op == "get_attr":
         weight = attribute(graph, str(source.target))
-        return Table(32, weight.shape[1], ((str(source.target), "float32", weight),))
+        return EmbeddingTable(32, weight.shape[1], ((str(source.target), "float32", weight),))
     if source.target is not DEQUANTIZE or any(n.op != "get_attr" for n in source.all_input_nodes):
         return None
     integers, scale, zero = (attribute(graph, str(source.args[i].target)) for i in (0, 2, 3))
@@ -74,23 +74,23 @@ def _table(graph: GraphModule, source: Any) -> Table | None:
     if bits == 4 and not torch.equal(scale.bfloat16().float(), scale.float()):
         return None
     encodings = {8: ("int8", "float32"), 4: ("int4", "bfloat16")}[bits]
-    return Table(bits, group, tuple(zip(names, encodings, (integers, scale), strict=True)))
+    return EmbeddingTable(bits, group, tuple(zip(names, encodings, (integers, scale), strict=True)))
 
 
-def _delegate(node: Node, table: Table) -> tuple[LoweredBackendModule, list[Stored]]:
+def _delegate(node: Node, table: EmbeddingTable) -> tuple[LoweredBackendModule, list[DelegateConstant]]:
     store = NamedDataStore()
-    stored: list[Stored] = []
+    stored: list[DelegateConstant] = []
     for name, encoding, tensor in table.parts:
         data = raw_bytes(ENCODINGS[encoding](tensor))
         # XNNPACK's names: the hash of the bytes, scales marked as such.
         key = ("scale_" if stored else "") + hashlib.sha256(data).hexdigest()
         store.add_named_data(key, data, alignment=ALIGNMENT)
-        stored.append(Stored(name, encoding, len(data), key))
+        stored.append(DelegateConstant(name, encoding, len(data), key))
     output = store.get_named_data_store_output()
     return LoweredBackendModule(_outline(node), BACKEND, _blob(table, stored), [], output), stored
 
 
-def _blob(table: Table, stored: list[Stored]) -> bytes:
+def _blob(table: EmbeddingTable, stored: list[DelegateConstant]) -> bytes:
     """The text that ``devices/runner/kernels/embedding_backend.cpp`` reads."""
     rows, width = table.parts[0][2].shape
     scales = stored[1].key if len(stored) > 1 else ""
@@ -103,4 +103,4 @@ def _outline(node: Node) -> Outline:
     graph = Graph()
     graph.output((graph.call_function(aten.embedding.default, (graph.placeholder("x0"),)),))
     width = int(node.meta["val"].shape[-1])
-    return Outline(graph, (Output(torch.float32, (1, (0, 1), width)),))
+    return Outline(graph, (OutlinedOutput(torch.float32, (1, (0, 1), width)),))

@@ -19,13 +19,14 @@ from executorch.exir.passes.sym_shape_eval_pass import ConstraintBasedSymShapeEv
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
+from edgec.backends.static_artifact import LoweringProgress
 from edgec.backends.xnnpack.clusters import clusters, is_constant
-from edgec.backends.xnnpack.delegate import Stored, Template, instantiate, lower_template
+from edgec.backends.xnnpack.delegate import DelegateConstant, Template, instantiate, lower_template
 from edgec.backends.xnnpack.delegation import delegation
 from edgec.backends.xnnpack.embedding import replace_embeddings
 from edgec.backends.xnnpack.norms import write_out_norms
 from edgec.backends.xnnpack.order import sort_stably
-from edgec.backends.xnnpack.region import Region, extract
+from edgec.backends.xnnpack.region import DelegateRegion, extract
 from edgec.bundle.manifest import Delegation
 from edgec.free_memory import return_free_memory
 from edgec.ir.operators import CACHED_ATTENTION
@@ -35,7 +36,6 @@ from edgec.passes.contract import clean, nodes_of
 
 METHOD = "forward"
 _STATE_ARENA = 2
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Lowered:
     write: Callable[[BinaryIO], None]
     delegation: Delegation
     operators: tuple[str, ...]
-    stored: tuple[Stored, ...]
+    stored: tuple[DelegateConstant, ...]
     state_offsets: dict[str, int]
 
     @property
@@ -64,7 +64,7 @@ class Lowered:
         return stream.getvalue()
 
 
-def lower(program: Program, progress: Progress = lambda stage, done, total: None) -> Lowered:
+def lower(program: Program, progress: LoweringProgress = lambda stage, done, total: None) -> Lowered:
     """Lower a program with XNNPACK clusters and ExecuTorch's CPU kernels for the rest."""
     # Registers the out variants of the quantised operators.
     import executorch.kernels.quantized  # noqa: F401
@@ -111,7 +111,9 @@ def _symbol_sizes(graph: GraphModule, interface: Interface) -> dict[str, tuple[i
     }
 
 
-def _templates(found: list[Region], sizes: dict[str, tuple[int, int]], progress: Progress) -> dict[str, Template]:
+def _templates(
+    found: list[DelegateRegion], sizes: dict[str, tuple[int, int]], progress: LoweringProgress
+) -> dict[str, Template]:
     kinds = {region.signature: region for region in found}
     templates = {}
     for index, (signature, region) in enumerate(kinds.items()):
@@ -121,14 +123,16 @@ def _templates(found: list[Region], sizes: dict[str, tuple[int, int]], progress:
     return templates
 
 
-def _used_sizes(region: Region, sizes: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+def _used_sizes(region: DelegateRegion, sizes: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
     used = {str(d) for node in region.inputs for d in node.meta["val"].shape if not isinstance(d, int)}
     return {symbol: limits for symbol, limits in sizes.items() if symbol in used}
 
 
-def _replace(graph: GraphModule, found: list[Region], templates: dict[str, Template]) -> tuple[Stored, ...]:
+def _replace(
+    graph: GraphModule, found: list[DelegateRegion], templates: dict[str, Template]
+) -> tuple[DelegateConstant, ...]:
     """Put delegates in the clusters' places."""
-    stored: list[Stored] = []
+    stored: list[DelegateConstant] = []
     moved: dict[Node, Node] = {}
     for index, region in enumerate(found):
         module, constants = instantiate(templates[region.signature], region)
@@ -141,7 +145,7 @@ def _replace(graph: GraphModule, found: list[Region], templates: dict[str, Templ
     return tuple(stored)
 
 
-def _call(graph: GraphModule, region: Region, name: str, moved: dict[Node, Node]) -> dict[Node, Node]:
+def _call(graph: GraphModule, region: DelegateRegion, name: str, moved: dict[Node, Node]) -> dict[Node, Node]:
     """Insert the delegate's call; ``moved`` leads from nodes of earlier clusters to what stands in for them."""
     inputs = tuple(moved.get(node, node) for node in region.inputs)
     with graph.graph.inserting_after(region.outputs[-1]):

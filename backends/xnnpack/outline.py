@@ -16,17 +16,17 @@ from executorch.exir import lowered_backend_module
 from torch import Tensor
 from torch.fx import Graph
 
-from edgec.backends.xnnpack.region import Region, shape_of
+from edgec.backends.xnnpack.region import DelegateRegion, shape_of
 
-Size = int | tuple[int, int]
+OutlinedSize = int | tuple[int, int]
 
 
 @dataclass(frozen=True)
-class Output:
+class OutlinedOutput:
     """Dtype and shape of a result; a pair names the input and its dimension that a size is taken from."""
 
     dtype: torch.dtype
-    shape: tuple[Size, ...]
+    shape: tuple[OutlinedSize, ...]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Outline:
     """
 
     graph: Graph
-    outputs: tuple[Output, ...]
+    outputs: tuple[OutlinedOutput, ...]
 
     def module(self) -> Callable[..., tuple[Tensor, ...]]:
         """A function with the delegate's shapes and none of its arithmetic."""
@@ -52,11 +52,11 @@ class Outline:
         )
 
 
-def _size(size: Size, inputs: tuple[Tensor, ...]) -> Any:
+def _size(size: OutlinedSize, inputs: tuple[Tensor, ...]) -> Any:
     return size if isinstance(size, int) else inputs[size[0]].shape[size[1]]
 
 
-def outline(region: Region) -> Outline:
+def outline(region: DelegateRegion) -> Outline:
     """A region's outline.
 
     Raises:
@@ -67,11 +67,11 @@ def outline(region: Region) -> Outline:
         for dimension, size in enumerate(shape_of(node)):
             if isinstance(size, str):
                 found.setdefault(size, (index, dimension))
-    outputs = [Output(node.meta["val"].dtype, _shape(shape_of(node), found)) for node in region.outputs]
+    outputs = [OutlinedOutput(node.meta["val"].dtype, _shape(shape_of(node), found)) for node in region.outputs]
     return Outline(region.module.graph, tuple(outputs))
 
 
-def _shape(shape: tuple[int | str, ...], found: dict[str, tuple[int, int]]) -> tuple[Size, ...]:
+def _shape(shape: tuple[int | str, ...], found: dict[str, tuple[int, int]]) -> tuple[OutlinedSize, ...]:
     if unknown := [size for size in shape if isinstance(size, str) and size not in found]:
         raise RuntimeError(f"the size {unknown[0]} of a delegate's output is none of its inputs' sizes")
     return tuple(size if isinstance(size, int) else found[size] for size in shape)

@@ -15,7 +15,7 @@ from edgec.backends.xnnpack.clusters import is_constant
 
 
 @dataclass(frozen=True)
-class Region:
+class DelegateRegion:
     """A cluster taken out of its graph.
 
     Attributes:
@@ -33,7 +33,7 @@ class Region:
     signature: str
 
 
-def extract(owner: GraphModule, cluster: list[Node]) -> Region:
+def extract(owner: GraphModule, cluster: list[Node]) -> DelegateRegion:
     """Copy a cluster, and the constants it reads, into a Region."""
     inside = set(cluster)
     body = [*_constants_of(cluster), *cluster]
@@ -52,7 +52,7 @@ def extract(owner: GraphModule, cluster: list[Node]) -> Region:
             mapping[node] = graph.node_copy(node, mapping.__getitem__)
     graph.output(tuple(mapping[node] for node in outputs))
     module = GraphModule(root, graph)
-    return Region(module, inputs, outputs, tuple(names), _signature(module, inputs))
+    return DelegateRegion(module, inputs, outputs, tuple(names), _signature(module, inputs))
 
 
 def _hold(root: torch.nn.Module, index: int, owner: GraphModule, node: Node) -> bool:

@@ -8,7 +8,7 @@ from itertools import chain, islice
 
 from edgec.devices import answers
 from edgec.devices.adb.faults import unreadable
-from edgec.devices.adb.link import Link
+from edgec.devices.adb.link import AdbLink
 from edgec.devices.answers import number, plain
 from edgec.devices.transport import DeviceFacts
 
@@ -165,7 +165,7 @@ def _flag(text: str, name: str, value: str) -> bool | None:
     return f"{name}{value}" in text if name in text else None
 
 
-def read_state(link: Link) -> PhoneState:
+def read_state(link: AdbLink) -> PhoneState:
     """Ask the phone.
 
     Raises:

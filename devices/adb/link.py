@@ -29,7 +29,7 @@ _STDOUT, _STDERR, _EXIT = 1, 2, 3
 
 
 @dataclass(frozen=True)
-class Limits:
+class AnswerLimits:
     """How long and how large an answer may be.
 
     Attributes:
@@ -49,7 +49,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Output:
+class ShellOutput:
     """What a command on the phone wrote, without terminal escapes, and its exit status."""
 
     status: int
@@ -99,7 +99,7 @@ def serials() -> list[str]:
         raise no_adb(plain(f"{type(cause).__name__}: {cause}")) from cause
 
 
-class Link:
+class AdbLink:
     """A phone by its serial number."""
 
     def __init__(self, serial: str) -> None:
@@ -119,9 +119,9 @@ class Link:
             with suppress(OSError):
                 opened.shutdown(socket.SHUT_RDWR)
 
-    def afresh(self) -> Link:
+    def afresh(self) -> AdbLink:
         """Another link to the same phone, which is not stopped."""
-        return Link(self.serial)
+        return AdbLink(self.serial)
 
     @contextmanager
     def service(self, name: str, limit_s: float | None = None) -> Iterator[Any]:
@@ -175,8 +175,8 @@ class Link:
         return lost(self.where, "" if isinstance(cause, EOFError) else str(cause))
 
     def shell(
-        self, script: str, limits: Limits | None = None, progress: Callable[[bytes], bool] = lambda data: False
-    ) -> Output:
+        self, script: str, limits: AnswerLimits | None = None, progress: Callable[[bytes], bool] = lambda data: False
+    ) -> ShellOutput:
         """Run a shell script on the phone.
 
         Args:
@@ -187,7 +187,7 @@ class Link:
         Raises:
             InputError: E541 to E544, E575.
         """
-        limits = limits or Limits(ANSWER_S)
+        limits = limits or AnswerLimits(ANSWER_S)
         written = {_STDOUT: bytearray(), _STDERR: bytearray()}
         with self.service(f"shell,v2,raw:{script}", limits.silence_s) as connection:
             start = time.monotonic()
@@ -204,7 +204,7 @@ class Link:
                 if kind == _STDOUT and progress(data):
                     deadline = limits.next_deadline(start)
         stdout, stderr = (printable(bytes(written[kind]).decode(errors="replace")) for kind in (_STDOUT, _STDERR))
-        return Output(data[0] if data else 255, stdout, stderr)
+        return ShellOutput(data[0] if data else 255, stdout, stderr)
 
     def state(self) -> str:
         """``device``, ``offline``, ``unauthorized``, or ``absent``."""
@@ -265,7 +265,7 @@ def exactly(connection: Any, count: int, deadline: float) -> bytes:
     return bytes(found)
 
 
-def retried(link: Link, attempts: int, work: Callable[[], None]) -> None:
+def retried(link: AdbLink, attempts: int, work: Callable[[], None]) -> None:
     """Do work that can be done again, and do it again where the phone was lost meanwhile and came back.
 
     Raises:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import IO
 
 from edgec.devices.adb.faults import no_space, too_much, unreadable
-from edgec.devices.adb.link import ANSWER_BYTES, ANSWER_S, Link, exactly
+from edgec.devices.adb.link import ANSWER_BYTES, ANSWER_S, AdbLink, exactly
 from edgec.devices.answers import plain
 from edgec.errors import EdgecError, InputError
 
@@ -18,7 +18,7 @@ SLOWEST_BYTES_PER_S = 128 * 1024
 _MODE = 0o100755
 
 
-def send(link: Link, source: IO[bytes], size: int, remote: str, on_bytes: Callable[[int], None]) -> None:
+def send(link: AdbLink, source: IO[bytes], size: int, remote: str, on_bytes: Callable[[int], None]) -> None:
     """Write ``size`` bytes of ``source``, from where it stands, to a file on the phone.
 
     Raises:
@@ -41,7 +41,7 @@ def send(link: Link, source: IO[bytes], size: int, remote: str, on_bytes: Callab
             raise _refused(link, exactly(connection, min(length, FRAME), deadline), remote, size)
 
 
-def receive(link: Link, remote: str, target: IO[bytes], most_bytes: int = ANSWER_BYTES) -> None:
+def receive(link: AdbLink, remote: str, target: IO[bytes], most_bytes: int = ANSWER_BYTES) -> None:
     """Copy a file of the phone, of at most ``most_bytes``, to ``target``.
 
     Raises:
@@ -72,7 +72,7 @@ def _limit_s(size: int) -> float:
     return ANSWER_S + size / SLOWEST_BYTES_PER_S
 
 
-def _refused(link: Link, answer: bytes, remote: str, size: int) -> EdgecError:
+def _refused(link: AdbLink, answer: bytes, remote: str, size: int) -> EdgecError:
     said = plain(answer.decode(errors="replace"))
     if "No space" in said:
         return no_space(link.where, size, None)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from edgec.devices.adb.facts import PhoneState, read_state
 from edgec.devices.adb.faults import failed, wrong_abi
 from edgec.devices.adb.heat import wait_cool
-from edgec.devices.adb.link import ANSWER_S, Limits, Link
+from edgec.devices.adb.link import ANSWER_S, AdbLink, AnswerLimits
 from edgec.devices.adb.workspace import Workspace
 from edgec.devices.runner.files import RunnerPackage, arm64_runner, bundle_files
 from edgec.devices.runner.job import (
@@ -50,7 +50,7 @@ class AdbTransport:
             ToolError: E540.
         """
         self.address, self._conditions, self._say = address, conditions, say
-        self._link = Link(str(address.name))
+        self._link = AdbLink(str(address.name))
         self.simulated = False
         self._workspace: Workspace | None = None
         self._command: tuple[str, ...] = ()
@@ -91,11 +91,11 @@ class AdbTransport:
             raise failed(str(self.address), status, said, f"The job {job['kind']!r}")
         return job_result(job, output, str(self.address), wall_s)
 
-    def _limits(self, job: Mapping[str, Any]) -> Limits:
+    def _limits(self, job: Mapping[str, Any]) -> AnswerLimits:
         """Each event may take its time; what is not one is no progress."""
         between_s, count = self._conditions.between_outputs_s(job), expected_events(job)
         whole_s = between_s + job["seconds"] if count is None else between_s * (count + 1)
-        return Limits(between_s, whole_s, most_output_bytes(job))
+        return AnswerLimits(between_s, whole_s, most_output_bytes(job))
 
     def close(self) -> None:
         """Stop what another thread does, then the runner, and remove the folder; nothing is raised.

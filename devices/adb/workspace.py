@@ -19,7 +19,7 @@ from pathlib import Path
 
 from edgec.bundle.owner import OWNER, own_mark, owned_by_running
 from edgec.devices.adb.faults import differs, failed, no_space
-from edgec.devices.adb.link import ANSWER_BYTES, Limits, Link, Output, retried
+from edgec.devices.adb.link import ANSWER_BYTES, AdbLink, AnswerLimits, ShellOutput, retried
 from edgec.devices.adb.sync import receive, send
 from edgec.devices.answers import number, printable
 from edgec.devices.transport import Say
@@ -28,7 +28,7 @@ from edgec.errors import EdgecError
 BASE = "/data/local/tmp"
 CHUNK = 32 << 20
 ATTEMPTS = 4
-FILES = Limits(600.0)
+FILES = AnswerLimits(600.0)
 """Of an answer for which the phone reads or copies whole files."""
 MOST_LEFT = 32
 """Earlier runs' folders that one run takes over or removes."""
@@ -39,7 +39,7 @@ _NAME = re.compile(rf"edgec-(?P<host>[0-9a-f]{{8}})-{OWNER}-[0-9a-f]{{8}}|edgec-
 class Workspace:
     """The folder of this run."""
 
-    def __init__(self, link: Link, say: Say) -> None:
+    def __init__(self, link: AdbLink, say: Say) -> None:
         """Nothing is made yet."""
         self.link, self._say = link, say
         self.path = f"{BASE}/{_own_name()}"
@@ -53,8 +53,8 @@ class Workspace:
         retried(self.link, ATTEMPTS, self._make)
 
     def shell(
-        self, script: str, limits: Limits = FILES, progress: Callable[[bytes], bool] = lambda data: False
-    ) -> Output:
+        self, script: str, limits: AnswerLimits = FILES, progress: Callable[[bytes], bool] = lambda data: False
+    ) -> ShellOutput:
         """Run a script inside the folder."""
         return self.link.shell(f"cd {shlex.quote(self.path)} && {{ {script}\n}}", limits, progress)
 
@@ -101,7 +101,7 @@ class Workspace:
                 return printable(bytes(found).decode(errors="replace"))
         raise differs(self.link.where, name)
 
-    def remove(self, link: Link, keep: bool = False) -> None:
+    def remove(self, link: AdbLink, keep: bool = False) -> None:
         """Stop what still runs in the folder and remove it (or, to ``keep`` it, rename it); a lost phone is waited for.
 
         Where the phone does not come back, the folder is left for the next run to take over.
@@ -189,7 +189,7 @@ class Workspace:
                 if size == 0:
                     return
 
-    def _unwritten(self, done: Output, name: str, size: int) -> EdgecError:
+    def _unwritten(self, done: ShellOutput, name: str, size: int) -> EdgecError:
         if "No space" in done.stderr:
             return no_space(self.link.where, size, None)
         return failed(self.link.where, done.status, done.stderr, f"Writing {name}")
@@ -241,7 +241,7 @@ def _ended(folder: str) -> str:
     return f'p=$(cat {quoted}/pid 2>/dev/null); [ -n "$p" ] && [ /proc/$p/cwd -ef {quoted} ] && kill -9 $p; '
 
 
-def _quietly(link: Link, script: str) -> None:
+def _quietly(link: AdbLink, script: str) -> None:
     link.shell(script)
 
 
@@ -253,7 +253,7 @@ def _host() -> str:
     return hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 
 
-def _abandoned(link: Link) -> list[str]:
+def _abandoned(link: AdbLink) -> list[str]:
     """Folders that were kept, or whose process on this computer is gone; ``MOST_LEFT`` at most."""
     names = link.shell(f"cd {BASE} && ls -d edgec-* 2>/dev/null; true").stdout.split()
     return [name for name in names if (match := _NAME.fullmatch(name)) and _free(match)][:MOST_LEFT]

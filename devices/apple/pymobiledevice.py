@@ -14,7 +14,7 @@ from typing import Any
 from edgec.devices.answers import AnswerFault, json_among, plain
 from edgec.devices.apple.connected import AppleDevice, check_reachable, check_ready, chosen
 from edgec.devices.apple.phone import copied_text
-from edgec.devices.apple.refusals import Link, refusal
+from edgec.devices.apple.refusals import ErrorLink, refusal
 from edgec.devices.apple.xcrun import called, no_xcode
 from edgec.devices.transport import DeviceFacts
 from edgec.errors import ToolError
@@ -111,5 +111,5 @@ def _called(words: Sequence[str], where: str, doing: str) -> str:
         raise no_xcode(where)
     done = called([PROGRAM, *words], where)
     if done.returncode != 0:
-        raise refusal([Link("", 0, plain(done.stderr[-400:]))], where, doing)
+        raise refusal([ErrorLink("", 0, plain(done.stderr[-400:]))], where, doing)
     return done.stdout

@@ -16,7 +16,7 @@ from edgec.errors import EdgecError, InputError, ToolError
 
 
 @dataclass(frozen=True)
-class Link:
+class ErrorLink:
     """One error of a chain."""
 
     domain: str
@@ -24,7 +24,7 @@ class Link:
     text: str
 
 
-def chain(error: Mapping[str, Any]) -> Iterator[Link]:
+def chain(error: Mapping[str, Any]) -> Iterator[ErrorLink]:
     """An error of devicectl's JSON and all errors beneath it."""
     info = error.get("userInfo")
     info = info if isinstance(info, Mapping) else {}
@@ -32,7 +32,7 @@ def chain(error: Mapping[str, Any]) -> Iterator[Link]:
         info.get(name) for name in ("NSLocalizedDescription", "NSLocalizedFailureReason", "BSErrorCodeDescription")
     ]
     said = [plain(text.get("string") if isinstance(text, Mapping) else text) for text in texts]
-    yield Link(plain(error.get("domain")), _number(error.get("code")), "; ".join(filter(None, said)))
+    yield ErrorLink(plain(error.get("domain")), _number(error.get("code")), "; ".join(filter(None, said)))
     beneath = info.get("NSUnderlyingError")
     if isinstance(beneath, Mapping):
         inner = beneath.get("error", beneath)
@@ -49,7 +49,7 @@ DEVELOPER_MODE = ("Developer Mode", "developer mode")
 ABSENT = ("not found", "No devices", "Unable to locate a device", "was not found")
 
 
-def refusal(links: list[Link], where: str, doing: str) -> EdgecError:
+def refusal(links: list[ErrorLink], where: str, doing: str) -> EdgecError:
     """The error for a chain."""
     said = "; ".join(link.text for link in links if link.text)
     if any(link.code == 1016 and "Pairing" in link.domain for link in links) or _any(LOCKED, said):

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Any
 
 from edgec.devices.answers import MOST_JSON, AnswerFault, json_among, plain, printable
-from edgec.devices.apple.refusals import Link, chain, refusal
+from edgec.devices.apple.refusals import ErrorLink, chain, refusal
 from edgec.errors import InputError, ToolError
 
 PROGRAM = "xcrun"
@@ -56,7 +56,7 @@ def devicectl(words: Sequence[str], where: str, doing: str) -> dict[str, Any]:
     if isinstance(error, dict):
         raise refusal(list(chain(error)), where, doing)
     if done.returncode != 0 or not answer:
-        raise refusal([Link("", 0, plain((done.stderr or done.stdout)[-400:]))], where, doing)
+        raise refusal([ErrorLink("", 0, plain((done.stderr or done.stdout)[-400:]))], where, doing)
     result = answer.get("result")
     return result if isinstance(result, dict) else {}
 
@@ -70,7 +70,7 @@ def simctl(words: Sequence[str], where: str, doing: str) -> str:
     """
     done = call(["simctl", *words], where)
     if done.returncode != 0:
-        raise refusal([Link("", 0, plain(done.stderr[-400:]))], where, doing)
+        raise refusal([ErrorLink("", 0, plain(done.stderr[-400:]))], where, doing)
     return done.stdout
 
 

@@ -17,8 +17,8 @@ from edgec.bundle.chat_template import rendered
 from edgec.bundle.tokenizer_folder import has_template, open_tokenizer
 from edgec.errors import ToolError
 
-Message = Mapping[str, str]
-Render = Callable[[Sequence[Message], bool], str]
+TemplateMessage = Mapping[str, str]
+Render = Callable[[Sequence[TemplateMessage], bool], str]
 _MARKS = ("\ue010aa\ue011", "\ue010bb\ue011", "\ue010cc\ue011", "\ue010dd\ue011")
 _CHECKS = (
     ("user",),
@@ -42,12 +42,12 @@ class ChatPieces:
     around: Mapping[str, tuple[str, str]]
     trims: bool
 
-    def render(self, messages: Sequence[Message]) -> str:
+    def render(self, messages: Sequence[TemplateMessage]) -> str:
         """A conversation up to where the assistant answers."""
         joined = "".join(self._message(message) for message in messages)
         return f"{self.opening}{joined}{self.answer}"
 
-    def _message(self, message: Message) -> str:
+    def _message(self, message: TemplateMessage) -> str:
         before, after = self.around[message["role"]]
         content = message["content"]
         return f"{before}{content.strip() if self.trims else content}{after}"

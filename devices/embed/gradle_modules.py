@@ -6,6 +6,7 @@ import json
 
 from edgec.bundle.folder import MANIFEST, Bundle
 from edgec.bundle.manifest import Manifest
+from edgec.bundle.prefix import Files
 from edgec.devices.embed.android_readme import android_readme
 from edgec.devices.embed.android_runtimes import RUNTIMES, dependencies
 from edgec.devices.embed.app_facts import AppFacts, app_facts
@@ -16,7 +17,7 @@ from edgec.devices.embed.kotlin_values import BUNDLE_FOLDER, kotlin_values
 from edgec.devices.embed.page_sizes import ASKED_FROM_SDK, android_project, check_page_sizes, library_pages
 from edgec.devices.embed.template_text import fill, load
 from edgec.devices.embed.tokenizer_plan import TokenizerPlan, tokenizer_plan
-from edgec.devices.embed.written_package import AppPackage, Files
+from edgec.devices.embed.written_package import AppPackage
 from edgec.errors import InputError
 from edgec.installation import __version__
 

@@ -22,7 +22,7 @@ from edgec.errors import InputError
 
 # Android 15: from here on Google Play asks for it.
 ASKED_FROM_SDK = 35
-Status = Literal["aligned", "unaligned", "unknown"]
+AlignmentStatus = Literal["aligned", "unaligned", "unknown"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class LibraryPages:
     """
 
     archive: str
-    status: Status
+    status: AlignmentStatus
     source: str
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from edgec.bundle.folder import MANIFEST, Bundle
+from edgec.bundle.prefix import Files
 from edgec.devices.embed.app_facts import AppFacts, app_facts
 from edgec.devices.embed.app_settings import (
     asset_pack_manifest,
@@ -18,7 +19,7 @@ from edgec.devices.embed.manifest_values import module_name
 from edgec.devices.embed.readme import readme
 from edgec.devices.embed.swift_values import bundle_folder, swift_values
 from edgec.devices.embed.template_text import fill, load
-from edgec.devices.embed.written_package import AppPackage, Files
+from edgec.devices.embed.written_package import AppPackage
 from edgec.devices.embed.xcode_project import APP, xcode_project
 from edgec.installation import __version__
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from edgec.devices.embed.character_classes import Atom, Partition
 
-Part = str | Atom
-Parts = tuple[Part, ...]
+PatternPart = str | Atom
+PatternParts = tuple[PatternPart, ...]
 _GROUPS = ("(?:", "(?=", "(?!", "(?<=", "(?<!")
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "a": "\a", "e": "\x1b"}
 _SHORTHAND = re.compile(r"\\(?:[sSdDwWhH]|[pP]\{\^?[A-Za-z_ ]+\})")
@@ -27,17 +27,17 @@ class UnknownPattern(Exception):
     """A pattern holds something that the app's patterns do not know."""
 
 
-def render(parts: Parts, partition: Partition) -> str:
+def render(parts: PatternParts, partition: Partition) -> str:
     """The expression over symbols."""
     return "".join(part if isinstance(part, str) else partition.expression(part) for part in parts)
 
 
-def atoms(parts: Parts) -> list[Atom]:
+def atoms(parts: PatternParts) -> list[Atom]:
     """The sets of characters in a pattern, in order."""
     return [part for part in parts if isinstance(part, Atom)]
 
 
-def translated(pattern: str) -> Parts:
+def translated(pattern: str) -> PatternParts:
     """A pattern in structure and atoms.
 
     Raises:
@@ -63,21 +63,21 @@ class _Reader:
             self.rest = self.rest[len(text) :]
         return found
 
-    def alternatives(self, folded: bool) -> Parts:
-        parts: list[Part] = [*self.sequence(folded)]
+    def alternatives(self, folded: bool) -> PatternParts:
+        parts: list[PatternPart] = [*self.sequence(folded)]
         while self.take("|"):
             parts += ["|", *self.sequence(folded)]
         return tuple(parts)
 
-    def sequence(self, folded: bool) -> Parts:
-        parts: list[Part] = []
+    def sequence(self, folded: bool) -> PatternParts:
+        parts: list[PatternPart] = []
         while self.rest and self.rest[0] not in "|)":
             parts += self.quantified(self.item(folded))
         if folded:
             _check_ligatures(parts)
         return tuple(parts)
 
-    def item(self, folded: bool) -> Parts:
+    def item(self, folded: bool) -> PatternParts:
         """One thing that a quantifier may follow."""
         if self.rest[0] == "(":
             return self.group(folded)
@@ -91,7 +91,7 @@ class _Reader:
             return (_one(Atom("regex", "."), folded),)
         return (self.escaped(folded) if self.rest[0] == "\\" else self.literal(folded),)
 
-    def group(self, folded: bool) -> Parts:
+    def group(self, folded: bool) -> PatternParts:
         opening = next((each for each in _GROUPS if self.take(each)), None)
         if opening is None and self.take("(?i:"):
             opening, folded = "(?:", True
@@ -130,7 +130,7 @@ class _Reader:
         self.take(character)
         return _character(character, folded)
 
-    def quantified(self, item: Parts) -> Parts:
+    def quantified(self, item: PatternParts) -> PatternParts:
         """An item with what says how often; Ruby's ``{n,m}+`` repeats the repetition, and is not possessive."""
         repeated = _REPEATED.match(self.rest)
         if repeated is None:
@@ -169,7 +169,7 @@ def _set(written: str, folded: bool) -> Atom:
     return Atom("regex", f"(?i:{written})" if folded else written)
 
 
-def _check_ligatures(parts: Sequence[Part]) -> None:
+def _check_ligatures(parts: Sequence[PatternPart]) -> None:
     letters = "".join(part.text if isinstance(part, Atom) and part.kind == "folded" else " " for part in parts)
     pair = next((pair for pair in _LIGATURES if pair in letters), None)
     if pair is not None:

@@ -12,7 +12,7 @@ from typing import Any
 from edgec.devices.embed.character_classes import Partition, partition
 from edgec.devices.embed.kotlin_text import boolean, string
 from edgec.devices.embed.text_pattern import atoms, render
-from edgec.devices.embed.tokenizer_steps import Json, Step, UnknownPart, decoder, flat, normalizer, splitter
+from edgec.devices.embed.tokenizer_steps import Json, TokenizerStep, UnknownPart, decoder, flat, normalizer, splitter
 from edgec.errors import InputError
 
 _LINE = 100
@@ -91,7 +91,7 @@ def _loaded(text: str) -> Any:
     return tokenizer
 
 
-def _tables(lists: Mapping[str, Sequence[Step]]) -> dict[str, str]:
+def _tables(lists: Mapping[str, Sequence[TokenizerStep]]) -> dict[str, str]:
     """The steps as Kotlin, and the tables of characters that they share."""
     steps = [step for each in lists.values() for step in each]
     try:
@@ -108,7 +108,7 @@ def _tables(lists: Mapping[str, Sequence[Step]]) -> dict[str, str]:
     }
 
 
-def _check_start(normalizers: Sequence[Step], splitters: Sequence[Step]) -> None:
+def _check_start(normalizers: Sequence[TokenizerStep], splitters: Sequence[TokenizerStep]) -> None:
     """Metaspace's ``first`` asks where a part stood in the text as it was before it was normalized."""
     first = any("Prepended.FIRST" in step.kotlin for step in splitters)
     moving = next((step.kotlin for step in normalizers if not step.kotlin.startswith(_KEEPS_START)), None)
@@ -122,12 +122,12 @@ def _lines(text: str) -> str:
     return "\n" + "".join(f"{_INDENT}{string(row)},\n" for row in rows) + "    "
 
 
-def _listed(steps: Sequence[Step], classes: Partition, maps: Sequence[str]) -> str:
+def _listed(steps: Sequence[TokenizerStep], classes: Partition, maps: Sequence[str]) -> str:
     rows = [_expression(step, classes, maps) for step in steps]
     return "\n" + "".join(f"{_INDENT}{row},\n" for row in rows) + "    " if rows else ""
 
 
-def _expression(step: Step, classes: Partition, maps: Sequence[str]) -> str:
+def _expression(step: TokenizerStep, classes: Partition, maps: Sequence[str]) -> str:
     pattern = f"pattern({string(render(step.pattern, classes))})" if step.pattern is not None else ""
     table = f"map{maps.index(step.map)}" if step.map is not None else ""
     return step.kotlin.replace("{pattern}", pattern).replace("{map}", table)

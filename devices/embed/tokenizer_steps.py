@@ -8,7 +8,7 @@ from typing import Any
 
 from edgec.devices.embed.character_classes import Atom, character_map
 from edgec.devices.embed.kotlin_text import boolean, string
-from edgec.devices.embed.text_pattern import Parts, UnknownPattern, translated
+from edgec.devices.embed.text_pattern import PatternParts, UnknownPattern, translated
 
 Json = Mapping[str, Any]
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -34,11 +34,11 @@ class UnknownPart(Exception):
 
 
 @dataclass(frozen=True)
-class Step:
+class TokenizerStep:
     """One Kotlin expression; ``{pattern}`` and ``{map}`` in it stand for what follows."""
 
     kotlin: str
-    pattern: Parts | None = None
+    pattern: PatternParts | None = None
     map: str | None = None
 
 
@@ -51,11 +51,11 @@ def flat(part: Json | None, field: str) -> Iterator[Json]:
         yield part
 
 
-def normalizer(part: Json) -> list[Step]:
+def normalizer(part: Json) -> list[TokenizerStep]:
     """The steps of one normalizer."""
     kind = part["type"]
     if kind in _FORMS:
-        return [Step(f"UnicodeForm(Form.{kind})")]
+        return [TokenizerStep(f"UnicodeForm(Form.{kind})")]
     if kind in _MAPS:
         return [_mapped(kind)]
     made = _NORMALIZERS.get(kind)
@@ -64,7 +64,7 @@ def normalizer(part: Json) -> list[Step]:
     return made(part)
 
 
-def splitter(part: Json) -> list[Step]:
+def splitter(part: Json) -> list[TokenizerStep]:
     """The steps of one pre-tokenizer."""
     made = _SPLITTERS.get(part["type"])
     if made is None:
@@ -72,7 +72,7 @@ def splitter(part: Json) -> list[Step]:
     return made(part)
 
 
-def decoder(part: Json) -> list[Step]:
+def decoder(part: Json) -> list[TokenizerStep]:
     """The steps of one decoder."""
     made = _DECODERS.get(part["type"])
     if made is None:
@@ -80,85 +80,85 @@ def decoder(part: Json) -> list[Step]:
     return made(part)
 
 
-def _mapped(kind: str) -> Step:
+def _mapped(kind: str) -> TokenizerStep:
     from tokenizers import normalizers
 
-    return Step("CharacterMap({map})", map=character_map(getattr(normalizers, kind)().normalize_str))
+    return TokenizerStep("CharacterMap({map})", map=character_map(getattr(normalizers, kind)().normalize_str))
 
 
-def _dropped(kind: str) -> Step:
-    return Step('ReplacePattern({pattern}, "")', (Atom(kind),))
+def _dropped(kind: str) -> TokenizerStep:
+    return TokenizerStep('ReplacePattern({pattern}, "")', (Atom(kind),))
 
 
-def _bert_normalizer(part: Json) -> list[Step]:
+def _bert_normalizer(part: Json) -> list[TokenizerStep]:
     steps = []
     if part["clean_text"]:
-        steps += [_dropped("unclean"), Step('ReplacePattern({pattern}, " ")', (Atom("space"),))]
+        steps += [_dropped("unclean"), TokenizerStep('ReplacePattern({pattern}, " ")', (Atom("space"),))]
     if part["handle_chinese_chars"]:
-        steps.append(Step("SpacesAround({pattern})", _pattern(_CHINESE)))
+        steps.append(TokenizerStep("SpacesAround({pattern})", _pattern(_CHINESE)))
     if part["lowercase"] if part["strip_accents"] is None else part["strip_accents"]:
-        steps += [Step("UnicodeForm(Form.NFD)"), _dropped("nonspacing")]
+        steps += [TokenizerStep("UnicodeForm(Form.NFD)"), _dropped("nonspacing")]
     return [*steps, _mapped("Lowercase")] if part["lowercase"] else steps
 
 
-def _replace(part: Json) -> list[Step]:
+def _replace(part: Json) -> list[TokenizerStep]:
     new = string(part["content"])
     if "String" in part["pattern"]:
-        return [Step(f"ReplaceText({string(part['pattern']['String'])}, {new})")]
-    return [Step(f"ReplacePattern({{pattern}}, {new})", _pattern(part["pattern"]["Regex"]))]
+        return [TokenizerStep(f"ReplaceText({string(part['pattern']['String'])}, {new})")]
+    return [TokenizerStep(f"ReplacePattern({{pattern}}, {new})", _pattern(part["pattern"]["Regex"]))]
 
 
-def _strip(part: Json) -> list[Step]:
-    return [Step(f"StripSpaces(Sides({boolean(part['strip_left'])}, {boolean(part['strip_right'])}))")]
+def _strip(part: Json) -> list[TokenizerStep]:
+    return [TokenizerStep(f"StripSpaces(Sides({boolean(part['strip_left'])}, {boolean(part['strip_right'])}))")]
 
 
-_NORMALIZERS: Mapping[str, Callable[[Json], list[Step]]] = {
+_NORMALIZERS: Mapping[str, Callable[[Json], list[TokenizerStep]]] = {
     "BertNormalizer": _bert_normalizer,
     "StripAccents": lambda _: [_dropped("accent")],
     "Replace": _replace,
-    "Prepend": lambda part: [Step(f"Prepend({string(part['prepend'])})")],
+    "Prepend": lambda part: [TokenizerStep(f"Prepend({string(part['prepend'])})")],
     "Strip": _strip,
-    "ByteLevel": lambda _: [Step("BytesAsCharacters()")],
+    "ByteLevel": lambda _: [TokenizerStep("BytesAsCharacters()")],
 }
 
 
-def _split(pattern: Parts, behaviour: str = "Isolated", inverted: bool = False) -> Step:
+def _split(pattern: PatternParts, behaviour: str = "Isolated", inverted: bool = False) -> TokenizerStep:
     if behaviour not in _BEHAVIOURS:
         raise UnknownPart(f"the behaviour {behaviour}")
-    return Step(f"Split({{pattern}}, Matches.{_BEHAVIOURS[behaviour]}, {boolean(inverted)})", pattern)
+    return TokenizerStep(f"Split({{pattern}}, Matches.{_BEHAVIOURS[behaviour]}, {boolean(inverted)})", pattern)
 
 
-def _pattern(written: str) -> Parts:
+def _pattern(written: str) -> PatternParts:
     try:
         return translated(written)
     except UnknownPattern as error:
         raise UnknownPart(f"{error} in the regular expression {written[:80]!r}") from error
 
 
-def _written(pattern: Json) -> Parts:
+def _written(pattern: Json) -> PatternParts:
     """The pattern of a Split: a text, or a regular expression."""
     if "String" in pattern:
         return tuple(Atom("character", character) for character in pattern["String"])
     return _pattern(pattern["Regex"])
 
 
-def _byte_level(part: Json) -> list[Step]:
-    leading = [Step("LeadingSpace()")] if part["add_prefix_space"] else []
+def _byte_level(part: Json) -> list[TokenizerStep]:
+    leading = [TokenizerStep("LeadingSpace()")] if part["add_prefix_space"] else []
     words = [_split(_pattern(GPT2))] if part["use_regex"] else []
-    return [*leading, *words, Step("OnEachPart(BytesAsCharacters())")]
+    return [*leading, *words, TokenizerStep("OnEachPart(BytesAsCharacters())")]
 
 
-def _metaspace(part: Json) -> list[Step]:
+def _metaspace(part: Json) -> list[TokenizerStep]:
     scheme, splits = part["prepend_scheme"].upper(), boolean(part["split"])
-    return [Step(f"Metaspace({string(part['replacement'])}, Metaspace.Prepended.{scheme}, {splits})")]
+    return [TokenizerStep(f"Metaspace({string(part['replacement'])}, Metaspace.Prepended.{scheme}, {splits})")]
 
 
-def _digits(part: Json) -> list[Step]:
+def _digits(part: Json) -> list[TokenizerStep]:
     return [_split((Atom("numeric"),), "Isolated" if part["individual_digits"] else "Contiguous")]
 
 
 _SPACES, _PUNCTUATION = (Atom("space"),), (Atom("punctuation"),)
-_SPLITTERS: Mapping[str, Callable[[Json], list[Step]]] = {
+_SPLITTERS: Mapping[str, Callable[[Json], list[TokenizerStep]]] = {
     "ByteLevel": _byte_level,
     "Metaspace": _metaspace,
     "Digits": _digits,
@@ -170,26 +170,28 @@ _SPLITTERS: Mapping[str, Callable[[Json], list[Step]]] = {
 }
 
 
-def _in_tokens(steps: Sequence[Step]) -> list[Step]:
-    return [Step(f"InEachToken({each.kotlin})", each.pattern) for each in steps]
+def _in_tokens(steps: Sequence[TokenizerStep]) -> list[TokenizerStep]:
+    return [TokenizerStep(f"InEachToken({each.kotlin})", each.pattern) for each in steps]
 
 
-def _metaspace_decoder(part: Json) -> list[Step]:
+def _metaspace_decoder(part: Json) -> list[TokenizerStep]:
     space, drops = string(part["replacement"]), boolean(part["prepend_scheme"] != "never")
-    return [Step(f"MetaspaceAsSpace({space}.single(), {drops})")]
+    return [TokenizerStep(f"MetaspaceAsSpace({space}.single(), {drops})")]
 
 
-def _strip_decoder(part: Json) -> list[Step]:
-    return [Step(f"StripCharacter({string(part['content'])}.single(), {int(part['start'])}, {int(part['stop'])})")]
+def _strip_decoder(part: Json) -> list[TokenizerStep]:
+    return [
+        TokenizerStep(f"StripCharacter({string(part['content'])}.single(), {int(part['start'])}, {int(part['stop'])})")
+    ]
 
 
-_DECODERS: Mapping[str, Callable[[Json], list[Step]]] = {
-    "ByteLevel": lambda _: [Step("CharactersAsBytes()")],
-    "ByteFallback": lambda _: [Step("ByteFallback()")],
-    "Fuse": lambda _: [Step("Fuse()")],
+_DECODERS: Mapping[str, Callable[[Json], list[TokenizerStep]]] = {
+    "ByteLevel": lambda _: [TokenizerStep("CharactersAsBytes()")],
+    "ByteFallback": lambda _: [TokenizerStep("ByteFallback()")],
+    "Fuse": lambda _: [TokenizerStep("Fuse()")],
     "Replace": lambda part: _in_tokens(_replace(part)),
     "Strip": _strip_decoder,
     "Metaspace": _metaspace_decoder,
-    "WordPiece": lambda part: [Step(f"WordPieces({string(part['prefix'])}, {boolean(part['cleanup'])})")],
-    "BPEDecoder": lambda part: [Step(f"WordEnds({string(part['suffix'])})")],
+    "WordPiece": lambda part: [TokenizerStep(f"WordPieces({string(part['prefix'])}, {boolean(part['cleanup'])})")],
+    "BPEDecoder": lambda part: [TokenizerStep(f"WordEnds({string(part['suffix'])})")],
 }

@@ -12,8 +12,6 @@ from typing import Any
 from edgec.bundle.atomic import NameTaken, new_folder, typed_os_errors
 from edgec.errors import InputError
 
-Files = dict[str, bytes | Path]
-
 
 @dataclass(frozen=True)
 class AppPackage:

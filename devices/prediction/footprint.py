@@ -68,7 +68,7 @@ class Widths:
 
 
 @dataclass(frozen=True)
-class Part:
+class MemoryPart:
     """One contributor to size or memory."""
 
     name: str
@@ -87,7 +87,7 @@ class Footprint:
         peak_bytes: low: everything once; high: also the packed copy of the matrices and whole attention scores.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[MemoryPart, ...]
     read_bytes: int
     size_bytes: Range
     kv_bytes: int
@@ -118,9 +118,9 @@ def footprint(
     low, high = size + cache + activations, size + packed + cache + activations + scores
     parts = (
         *weights,
-        Part("KV cache", cache),
-        Part("activations", activations),
-        Part("packed copy of matrices", packed),
+        MemoryPart("KV cache", cache),
+        MemoryPart("activations", activations),
+        MemoryPart("packed copy of matrices", packed),
     )
     return Footprint(
         parts=tuple(sorted((part for part in parts if part.bytes), key=lambda part: -part.bytes)),
@@ -173,14 +173,14 @@ def weight_bytes(parameter: Parameter, bits: int, group_size: int, backend: str)
     return stored_bytes((parameter.count // width, width), used) if used else parameter.count * 4
 
 
-def _weight_parts(listed: tuple[Parameter, ...], widths: Widths, format: str, backend: str) -> list[Part]:
+def _weight_parts(listed: tuple[Parameter, ...], widths: Widths, format: str, backend: str) -> list[MemoryPart]:
     sizes = dict.fromkeys(Kind, 0)
     for parameter in listed:
         sizes[parameter.kind] += parameter_bytes(parameter, widths, backend)
         if parameter.tied and _copied(widths, (format, backend)):
             table = Parameter(parameter.name, parameter.shape, Kind.EMBEDDING)
             sizes[Kind.EMBEDDING] += weight_bytes(table, widths.embedding_bits, 0, backend)
-    return [Part(str(kind), size) for kind, size in sizes.items()]
+    return [MemoryPart(str(kind), size) for kind, size in sizes.items()]
 
 
 def _copied(widths: Widths, stored_as: tuple[str, str]) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from edgec.devices.prediction.calibration import Observation
-from edgec.devices.prediction.roofline import Calibration, Floats, calibrate
+from edgec.devices.prediction.roofline import FittedRoofline, FloatArray, calibrate
 from edgec.devices.prediction.workload import Workload
 
 CONFIDENCE = 0.8
@@ -58,7 +58,7 @@ def speed(observation: Observation, quantity: str) -> float | None:
     return observation.decode_tokens_per_s if quantity == "decode" else observation.prefill_tokens_per_s
 
 
-def calibrated(quantity: str, unit: str, rows: Sequence[Observation]) -> tuple[Calibration, list[Observation]]:
+def calibrated(quantity: str, unit: str, rows: Sequence[Observation]) -> tuple[FittedRoofline, list[Observation]]:
     """The calibration on the rows that measure this quantity on this unit, and those rows."""
     used = [row for row in rows if row.workload.unit == unit and speed(row, quantity) is not None]
     speeds = [value for row in used if (value := speed(row, quantity)) is not None]
@@ -72,14 +72,14 @@ def misses(quantity: str, rows: Sequence[Observation], leave_out: str = "chip") 
     return [miss for unit in units for miss in _unit_misses(*calibrated(quantity, unit, rows), leave_out)]
 
 
-def _unit_misses(fit: Calibration, used: Sequence[Observation], leave_out: str) -> list[Miss]:
+def _unit_misses(fit: FittedRoofline, used: Sequence[Observation], leave_out: str) -> list[Miss]:
     """Leave-block-out residuals of a Gaussian process in closed form (Rasmussen & Williams, section 5.4.2)."""
     names = np.array([getattr(row.workload, leave_out) for row in used])
     weighted = fit.precision @ fit.log_shares
     found: list[Miss] = []
     for name in dict.fromkeys(names.tolist()):
         block = np.flatnonzero(names == name)
-        covariance: Floats = np.linalg.inv(fit.precision[np.ix_(block, block)]).astype(np.float64)
+        covariance: FloatArray = np.linalg.inv(fit.precision[np.ix_(block, block)]).astype(np.float64)
         errors, deviations = covariance @ weighted[block], np.sqrt(np.diag(covariance))
         found += [
             Miss(used[i], e, d) for i, e, d in zip(*map(np.ndarray.tolist, (block, errors, deviations)), strict=True)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from edgec.devices.prediction.roof import REFERENCE_HZ, roof
 from edgec.devices.prediction.workload import Workload
 
-Floats = NDArray[np.float64]
+FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ _DRIVER_SPREAD = 0.5
 
 
 @dataclass(frozen=True)
-class Calibration:
+class FittedRoofline:
     """Measured workloads of one quantity and unit, ready to predict from.
 
     Attributes:
@@ -79,11 +79,11 @@ class Calibration:
     quantity: str
     unit: str
     workloads: tuple[Workload, ...]
-    log_shares: Floats
-    precision: Floats
+    log_shares: FloatArray
+    precision: FloatArray
 
 
-def calibrate(quantity: str, workloads: Sequence[Workload], tokens_per_s: Sequence[float]) -> Calibration:
+def calibrate(quantity: str, workloads: Sequence[Workload], tokens_per_s: Sequence[float]) -> FittedRoofline:
     """Condition on measurements of one unit.
 
     Args:
@@ -94,11 +94,11 @@ def calibrate(quantity: str, workloads: Sequence[Workload], tokens_per_s: Sequen
     unit = workloads[0].unit
     shares = [math.log(speed / roof(quantity, work)) for work, speed in zip(workloads, tokens_per_s, strict=True)]
     covariance = prior_covariance(quantity, unit, workloads, workloads) + NOISE**2 * np.eye(len(workloads))
-    precision: Floats = np.linalg.inv(covariance).astype(np.float64)
-    return Calibration(quantity, unit, tuple(workloads), np.array(shares), precision)
+    precision: FloatArray = np.linalg.inv(covariance).astype(np.float64)
+    return FittedRoofline(quantity, unit, tuple(workloads), np.array(shares), precision)
 
 
-def predict(calibration: Calibration, work: Workload) -> tuple[float, float]:
+def predict(calibration: FittedRoofline, work: Workload) -> tuple[float, float]:
     """Mean and standard deviation of ln(tokens/s) for a workload."""
     quantity, unit = calibration.quantity, calibration.unit
     cross = prior_covariance(quantity, unit, [work], calibration.workloads)[0]
@@ -108,7 +108,7 @@ def predict(calibration: Calibration, work: Workload) -> tuple[float, float]:
     return math.log(roof(quantity, work)) + float(mean), math.sqrt(float(variance))
 
 
-Feature = Callable[[Workload], float]
+RooflineTerm = Callable[[Workload], float]
 
 
 def _log_bits(work: Workload) -> float:
@@ -135,7 +135,7 @@ def _log_gpu_cores(work: Workload) -> float:
     return math.log(work.gpu_cores / 6) if work.gpu_cores else 0.0
 
 
-_SLOPES: dict[tuple[str, str], tuple[Feature, ...]] = {
+_SLOPES: dict[tuple[str, str], tuple[RooflineTerm, ...]] = {
     ("decode", "cpu"): (_log_bits, _log_bytes, _log_bandwidth, _log_clock),
     ("decode", "gpu"): (_log_bits, _log_bytes, _log_bandwidth),
     ("decode", "npu"): (_log_bits, _log_bytes, _log_bandwidth),
@@ -145,7 +145,7 @@ _SLOPES: dict[tuple[str, str], tuple[Feature, ...]] = {
 }
 
 
-def prior_covariance(quantity: str, unit: str, left: Sequence[Workload], right: Sequence[Workload]) -> Floats:
+def prior_covariance(quantity: str, unit: str, left: Sequence[Workload], right: Sequence[Workload]) -> FloatArray:
     """How alike the shares of two lists of workloads are expected to be, [len(left), len(right)]."""
     spread = SPREADS[quantity, unit]
     kinds = {
@@ -159,7 +159,7 @@ def prior_covariance(quantity: str, unit: str, left: Sequence[Workload], right: 
     return np.asarray(_LEVEL_VARIANCE + same + spread.slope**2 * lines, dtype=np.float64)
 
 
-def _same(group: tuple[str, ...], left: Sequence[Workload], right: Sequence[Workload]) -> Floats:
+def _same(group: tuple[str, ...], left: Sequence[Workload], right: Sequence[Workload]) -> FloatArray:
     numbers: dict[tuple[Any, ...], int] = {}
 
     def index(works: Sequence[Workload]) -> NDArray[np.int64]:

@@ -8,7 +8,7 @@ from functools import cache
 from edgec.devices.prediction.calibration import observations
 from edgec.devices.prediction.estimate import Range
 from edgec.devices.prediction.held_out import CONFIDENCE, Miss, calibrated, misses, range_width
-from edgec.devices.prediction.roofline import Calibration, predict
+from edgec.devices.prediction.roofline import FittedRoofline, predict
 from edgec.devices.prediction.workload import Workload
 
 
@@ -45,7 +45,7 @@ def _speed(quantity: str, work: Workload) -> Range:
 
 
 @cache
-def _calibration(quantity: str, unit: str) -> Calibration:
+def _calibration(quantity: str, unit: str) -> FittedRoofline:
     return calibrated(quantity, unit, observations())[0]
 
 

@@ -18,7 +18,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgec.devices.runner.build import Build, start_line
+from edgec.devices.runner.build import RunnerBuild, start_line
 from edgec.errors import ToolError
 
 EMULATOR = "qemu-aarch64"
@@ -26,7 +26,7 @@ EMULATOR = "qemu-aarch64"
 CPU = "cortex-a76"
 
 
-def qemu_line(build: Build, arguments: Sequence[str] = (), cpu: str = CPU) -> list[str]:
+def qemu_line(build: RunnerBuild, arguments: Sequence[str] = (), cpu: str = CPU) -> list[str]:
     """The words that run the arm64 runner here.
 
     Args:

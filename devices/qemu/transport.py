@@ -19,7 +19,7 @@ from edgec.errors import InputError
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
-    from edgec.devices.runner.build import Build
+    from edgec.devices.runner.build import RunnerBuild
 
 
 class QemuTransport:
@@ -66,7 +66,7 @@ class QemuTransport:
         self._folder.cleanup()
 
     @cached_property
-    def _build(self) -> Build:
+    def _build(self) -> RunnerBuild:
         from edgec.devices.runner.abi import ARM64
         from edgec.devices.runner.build import build_runner
 

@@ -49,7 +49,7 @@ _KEY_LETTERS = 20
 
 
 @dataclass(frozen=True)
-class Build:
+class RunnerBuild:
     """A compiled engine.
 
     Attributes:
@@ -106,7 +106,7 @@ class Toolchain:
         return (*FLAGS, *self.abi.flags, *includes, f'-DEDGEC_EXECUTORCH_VERSION="{self.version}"')
 
 
-def find_build(root: Path | None = None, abi: Abi = NATIVE) -> Build | None:
+def find_build(root: Path | None = None, abi: Abi = NATIVE) -> RunnerBuild | None:
     """The build of these sources for this machine or ``abi``, if it was made before; nothing is compiled.
 
     Args:
@@ -115,7 +115,7 @@ def find_build(root: Path | None = None, abi: Abi = NATIVE) -> Build | None:
     """
     with suppress(ToolError):
         found = sorted(_folder(root).glob(f"{_source_key(*_executorch(), abi)}-*/{LIBRARY}"))
-        return Build(found[0].parent, abi=abi) if found else None
+        return RunnerBuild(found[0].parent, abi=abi) if found else None
     return None
 
 
@@ -124,7 +124,7 @@ def build_runner(
     announce: Callable[[str], None] = lambda text: None,
     abi: Abi = NATIVE,
     wheel: Path | None = None,
-) -> Build:
+) -> RunnerBuild:
     """The build, compiled now if it was not before. Two processes do not compile at the same time.
 
     Args:
@@ -149,7 +149,7 @@ def build_runner(
         package = unpacked_wheel(abi, version, _folder(root), wheel) if abi.wheel_platform else installed
         with suppress(NameTaken), new_folder(target) as folder:
             _compile_all(Toolchain(abi, compiler, package, version), folder)
-        return Build(target, time.monotonic() - start, abi)
+        return RunnerBuild(target, time.monotonic() - start, abi)
 
 
 def _folder(root: Path | None) -> Path:

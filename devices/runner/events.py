@@ -6,13 +6,13 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from edgec.devices.answers import MOST_BYTES, Count, Gap, Milliseconds, Share, Threads
+from edgec.devices.answers import MOST_BYTES, AnswerCount, AnswerShare, Gap, Milliseconds, Threads
 
 # The runner writes -1 where the kernel does not tell it.
 _Memory = Annotated[int, Field(ge=-1, le=MOST_BYTES)]
 
 
-class Event(BaseModel):
+class RunnerEvent(BaseModel):
     """Base of all: numbers are numbers, what is not needed is ignored."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
@@ -23,13 +23,13 @@ class Event(BaseModel):
         return 0.0
 
 
-class Loaded(Event):
+class Loaded(RunnerEvent):
     """The model is loaded; ``resident_share``: of the artifact in the page cache before, None where unknown."""
 
     name = "loaded"
     load_ms: Milliseconds
     threads: Threads
-    resident_share: Share | None
+    resident_share: AnswerShare | None
     baseline_rss_bytes: _Memory
 
     def told_ms(self) -> float:
@@ -37,11 +37,11 @@ class Loaded(Event):
         return self.load_ms
 
 
-class Generated(Event):
+class Generated(RunnerEvent):
     """One generation. ``elapsed_ms``: in a sustained run, from its start to this generation's end."""
 
     name = "generated"
-    tokens: list[Count]
+    tokens: list[AnswerCount]
     ttft_ms: Milliseconds
     token_ms: list[Gap]
     peak_rss_bytes: _Memory | None = None
@@ -52,7 +52,7 @@ class Generated(Event):
         return self.ttft_ms + sum(self.token_ms)
 
 
-class Ended(Event):
+class Ended(RunnerEvent):
     """The runner's process ended."""
 
     name = "ended"

@@ -15,13 +15,13 @@ from pydantic_core import from_json
 
 from edgec.devices.answers import MOST_PROMPT_TOKENS_PER_S, MOST_TOKENS_PER_S, first_fault, plain
 from edgec.devices.cores import core_numbers
-from edgec.devices.runner.events import Ended, Event, Generated, Loaded
+from edgec.devices.runner.events import Ended, Generated, Loaded, RunnerEvent
 from edgec.errors import EdgecError, InputError, ToolError
 
 PACKED = "packed"
 _CACHE = {"cold": "drop", "warm": "fill"}
 Events = Sequence[Mapping[str, Any]]
-E = TypeVar("E", bound=Event)
+E = TypeVar("E", bound=RunnerEvent)
 _TOKEN_BYTES, _EVENT_BYTES = 64, 4096
 _FOREIGN_BYTES, _MOST_BYTES = 1 << 20, 256 << 20
 # A phone's clock and this computer's differ by far less.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from edgec.exporter.adapt.batches import Batches
     from edgec.exporter.adapt.boundary import Boundary
     from edgec.exporter.adapt.checkpoint import Point
-    from edgec.exporter.adapt.loop import Listener
+    from edgec.exporter.adapt.loop import TrainingListener
     from edgec.exporter.adapt.report import Baseline
     from edgec.exporter.adapt.student import Traced
     from edgec.exporter.sources.resolve import ModelSource
@@ -37,7 +37,7 @@ class Adapted:
 
 
 @dataclass(frozen=True)
-class Job:
+class AdaptJob:
     """What is adapted, how and from what.
 
     Attributes:
@@ -78,7 +78,7 @@ def adapt(
     revision: str | None = None,
     allow_pickle: bool = False,
     trust_remote_code: bool = False,
-    progress: Listener | None = None,
+    progress: TrainingListener | None = None,
 ) -> Adapted:
     """Train a model under its recipe's passes against the original, and write it as a folder that ``export`` takes.
 
@@ -112,7 +112,7 @@ def adapt(
     source = resolve(str(model), revision=revision, **options)
     original = source if teacher is None else resolve(str(teacher), **options)
     path = Path(out) if out is not None else Path(f"{source.name}-{how.name}")
-    job = Job(source, original, how, file, tuple(map(str, text)), settings or Settings(), path, force)
+    job = AdaptJob(source, original, how, file, tuple(map(str, text)), settings or Settings(), path, force)
     _check(job, teacher is not None)
     if restart:
         forget(_checkpoint(path))
@@ -127,7 +127,7 @@ def _recipe(recipe: str | Path, backend: str) -> tuple[Recipe, Path]:
     return for_backend(found, backend), named().get(str(recipe), Path(recipe))
 
 
-def _check(job: Job, has_teacher: bool) -> None:
+def _check(job: AdaptJob, has_teacher: bool) -> None:
     """Refuse what could not be trained, before anything is built."""
     if job.source.kind != "decoder" or job.source.path is None or not job.source.tokenizer_files:
         raise InputError(
@@ -160,10 +160,10 @@ def _check(job: Job, has_teacher: bool) -> None:
         )
 
 
-def _run(job: Job, progress: Listener | None) -> Adapted:
+def _run(job: AdaptJob, progress: TrainingListener | None) -> Adapted:
     from edgec.exporter.adapt.batches import tokenized
     from edgec.exporter.adapt.loop import Run
-    from edgec.exporter.adapt.student import Decoder, place, student
+    from edgec.exporter.adapt.student import TrainableDecoder, place, student
     from edgec.exporter.adapt.texts import read_texts
     from edgec.exporter.sources.tokenizer_files import load_tokenizer
 
@@ -177,7 +177,7 @@ def _run(job: Job, progress: Listener | None) -> Adapted:
     original, baseline = _teacher(job, batches, accelerator.device)
     traced = student(job.source, job.recipe, settings)
     place(traced.program.graph, accelerator.device)
-    learner = Decoder(traced.program, layers=settings.hidden_loss > 0)
+    learner = TrainableDecoder(traced.program, layers=settings.hidden_loss > 0)
     run = Run(
         accelerator=accelerator,
         learner=_recomputed(learner, settings),
@@ -195,7 +195,7 @@ def _run(job: Job, progress: Listener | None) -> Adapted:
     return Adapted(job.out, tuple(curve), baseline)
 
 
-def _with_boundary(job: Job, batches: Batches) -> Job:
+def _with_boundary(job: AdaptJob, batches: Batches) -> AdaptJob:
     """The job with a boundary that is a number, chosen on the text it trains on if the recipe leaves it open."""
     from edgec.exporter.adapt.boundary import TOKENS, choose_boundary, is_open
     from edgec.exporter.adapt.student import captured
@@ -227,22 +227,22 @@ def _recomputed(learner: Any, settings: Settings) -> Any:
     return learner
 
 
-def _teacher(job: Job, batches: Batches, device: Any) -> tuple[Any, Baseline]:
+def _teacher(job: AdaptJob, batches: Batches, device: Any) -> tuple[Any, Baseline]:
     """The original as a module, None where only the text teaches; and its loss on the held-out text."""
     from edgec.exporter.adapt.loop import measure
     from edgec.exporter.adapt.report import Baseline
-    from edgec.exporter.adapt.student import Decoder, place, teacher
+    from edgec.exporter.adapt.student import TrainableDecoder, place, teacher
 
     settings = job.settings
     program = teacher(job.teacher, settings)
     place(program.graph, device)
-    found = Decoder(program, layers=settings.hidden_loss > 0).to(device)
+    found = TrainableDecoder(program, layers=settings.hidden_loss > 0).to(device)
     name = "float model" if job.teacher is job.source else "teacher, float"
     baseline = Baseline(name, measure(found, None, batches.held_out, settings.batch)[0])
     return None if settings.text_loss == 1 and not settings.hidden_loss else found, baseline
 
 
-def _key(job: Job, train: Any, processes: int) -> str:
+def _key(job: AdaptJob, train: Any, processes: int) -> str:
     """What a checkpoint must agree in; a model that was trained anew in place has other times."""
     import hashlib
 
@@ -269,7 +269,7 @@ def _checkpoint(out: Path) -> Path:
     return out.with_name(f".{out.name}.adapt") / "checkpoint.pt"
 
 
-def _write(job: Job, traced: Traced, curve: Sequence[Point], baseline: Baseline, seconds: float) -> None:
+def _write(job: AdaptJob, traced: Traced, curve: Sequence[Point], baseline: Baseline, seconds: float) -> None:
     from edgec.exporter.adapt.checkpoint import forget
     from edgec.exporter.adapt.report import curve_json, model_card, report
     from edgec.exporter.adapt.result import write_result

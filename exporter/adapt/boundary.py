@@ -28,7 +28,7 @@ from edgec.passes.kv.shared_kv import SharedKv
 
 if TYPE_CHECKING:
     from edgec.exporter.recipes.recipe import Recipe
-    from edgec.exporter.request import Request
+    from edgec.exporter.request import ExportRequest
     from edgec.ir.program import Program
 
 TOKENS = 2048
@@ -90,7 +90,7 @@ def choose_boundary(program: Program, recipe: Recipe, rows: Sequence[Tensor]) ->
     return Boundary(legal[high], layers, measured)
 
 
-def with_boundary(request: Request, progress: Progress) -> Request:
+def with_boundary(request: ExportRequest, progress: Progress) -> ExportRequest:
     """The request of an export with a boundary that is a number, chosen on its calibration text if it is open.
 
     Raises:

@@ -37,7 +37,7 @@ class Point:
 
 
 @dataclass
-class State:
+class TrainingState:
     """Where a run is.
 
     Attributes:
@@ -59,7 +59,12 @@ def fingerprint(parts: dict[str, Any]) -> str:
 
 
 def save(
-    file: Path, key: str, state: State, model: nn.Module, optimizer: torch.optim.Optimizer, averages: dict[str, Tensor]
+    file: Path,
+    key: str,
+    state: TrainingState,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    averages: dict[str, Tensor],
 ) -> None:
     """Write a checkpoint; a reader sees the old one or the new one, never a part.
 
@@ -83,14 +88,14 @@ def save(
 
 def restore(
     file: Path, key: str, model: nn.Module, optimizer: torch.optim.Optimizer, averages: dict[str, Tensor]
-) -> State:
+) -> TrainingState:
     """Put a checkpoint into model, optimiser and averages; a new State where there is none.
 
     Raises:
         InputError: E507, the file is damaged or of another run.
     """
     if not file.is_file():
-        return State()
+        return TrainingState()
     try:
         content = torch.load(file, map_location="cpu", weights_only=True)
         known = content["key"]
@@ -105,7 +110,7 @@ def restore(
             averages[name].copy_(value)
     optimizer.load_state_dict(content["optimizer"])
     state = content["state"]
-    return State(state["step"], state["losses"], [Point(**point) for point in state["curve"]], state["seconds"])
+    return TrainingState(state["step"], state["losses"], [Point(**point) for point in state["curve"]], state["seconds"])
 
 
 def forget(file: Path) -> None:

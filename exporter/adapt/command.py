@@ -18,7 +18,7 @@ from edgec.exporter.adapt.settings import settings_from
 from edgec.exporter.progress import ProgressLines
 
 if TYPE_CHECKING:
-    from edgec.exporter.adapt.loop import Event, Listener
+    from edgec.exporter.adapt.loop import TrainingEvent, TrainingListener
 
 _DECIMALS = 4
 
@@ -100,7 +100,7 @@ def _told(done: Adapted) -> str:
 
 
 @contextmanager
-def _listener(as_json: bool) -> Iterator[Listener]:
+def _listener(as_json: bool) -> Iterator[TrainingListener]:
     """A progress bar on stderr, lines where it is no terminal, or one JSON object per step."""
     if as_json:
         yield lambda event: print(json.dumps({"progress": vars(event)}), file=sys.stderr, flush=True)
@@ -117,7 +117,7 @@ def _listener(as_json: bool) -> Iterator[Listener]:
         yield lambda event: bar.update(task, completed=event.step / event.steps, told=_line(event))
 
 
-def _line(event: Event) -> str:
+def _line(event: TrainingEvent) -> str:
     minutes, seconds = divmod(round(event.eta_s), 60)
     return (
         f"step {event.step}/{event.steps}  loss {event.loss:.4f}  held-out {event.held_out:.4f} nats  "

@@ -23,7 +23,7 @@ from edgec.exporter.adapt.settings import Settings
 
 
 @dataclass(frozen=True)
-class Event:
+class TrainingEvent:
     """How far training is.
 
     Attributes:
@@ -43,7 +43,7 @@ class Event:
     eta_s: float
 
 
-Listener = Callable[[Event], None]
+TrainingListener = Callable[[TrainingEvent], None]
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Run:
     settings: Settings
     file: Path
     key: str
-    listener: Listener
+    listener: TrainingListener
 
     def __post_init__(self) -> None:
         """Put everything on its device, and go on where an earlier run stopped."""
@@ -166,7 +166,7 @@ class Run:
         settings = self.settings
         tokens = settings.batch * settings.accumulation * settings.length * self.accelerator.num_processes
         left = (settings.steps - self.state.step) * seconds / done
-        event = Event(
+        event = TrainingEvent(
             self.state.step, settings.steps, loss, self.state.curve[-1].held_out, tokens * done / seconds, left
         )
         if self.accelerator.is_main_process:

@@ -36,7 +36,7 @@ _OWN = ("config.json", "generation_config.json", "model.safetensors", "report.ht
 
 
 @dataclass(frozen=True)
-class Record:
+class AdaptRecord:
     """The change, as stored.
 
     Attributes:
@@ -68,7 +68,7 @@ class _Entry(BaseModel):
     grids: dict[str, dict[str, Any]] = {}
 
 
-def record_of(config: Mapping[str, Any]) -> Record | None:
+def record_of(config: Mapping[str, Any]) -> AdaptRecord | None:
     """The record of an adapted model; None for any other.
 
     Raises:
@@ -78,7 +78,7 @@ def record_of(config: Mapping[str, Any]) -> Record | None:
     if entry is None:
         return None
     try:
-        record = Record(**dict(_Entry.model_validate(entry)))
+        record = AdaptRecord(**dict(_Entry.model_validate(entry)))
         _check_grids(record.grids)
     except (TypeError, KeyError, AttributeError, ValidationError) as error:
         raise InputError(

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.bundle.atomic import NameTaken, new_folder, typed_os_errors
-from edgec.exporter.adapt.record import KEY, Record, check_free, grid_entry, taken
+from edgec.exporter.adapt.record import KEY, AdaptRecord, check_free, grid_entry, taken
 from edgec.exporter.adapt.student import Traced
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.weight_names import adapted_absence
@@ -89,7 +89,7 @@ def stored_grids(graph: GraphModule) -> tuple[dict[str, Tensor], dict[str, dict[
     return {name: grid.scale.contiguous() for name, grid in found.items()}, entries
 
 
-def trained_weights(source: ModelSource, learner: Traced, record: Record) -> dict[str, Tensor]:
+def trained_weights(source: ModelSource, learner: Traced, record: AdaptRecord) -> dict[str, Tensor]:
     """Every tensor of the model by its own name, float32; those that the adapted model does without are left out."""
     assert source.weights is not None
     graph = learner.program.graph
@@ -104,12 +104,12 @@ def trained_weights(source: ModelSource, learner: Traced, record: Record) -> dic
     return found
 
 
-def _record(learner: Traced, recipe: Recipe, recipe_name: str, grids: Mapping[str, Any]) -> Record:
+def _record(learner: Traced, recipe: Recipe, recipe_name: str, grids: Mapping[str, Any]) -> AdaptRecord:
     done = [change.name for change in learner.program.history]
     spec = learner.program.spec
     assert spec is not None
     shared = "shared_kv" in done
-    return Record(
+    return AdaptRecord(
         passes=tuple(name for name in _TRAINED_UNDER if name in done),
         boundary=kept_layers(recipe.boundary, len(spec.layers)) if shared else None,
         mode=recipe.shared_kv if shared else None,
@@ -155,7 +155,7 @@ def _only_reader(graph: GraphModule, grid: Prepared) -> bool:
     return True
 
 
-def _config(source: ModelSource, record: Record) -> str:
+def _config(source: ModelSource, record: AdaptRecord) -> str:
     config = deepcopy(source.hf_config)
     config.dtype = _FLOAT
     table = json.loads(config.to_json_string())

@@ -158,7 +158,7 @@ def place(graph: GraphModule, device: torch.device) -> None:
     graph.recompile()
 
 
-class Decoder(nn.Module):
+class TrainableDecoder(nn.Module):
     """A program's graph as a module that training calls.
 
     Args:

@@ -28,11 +28,12 @@ from edgec.bundle.golden import (
     text_vectors,
 )
 from edgec.bundle.manifest import Build, DeviceCheck, Ledger, Limits, Manifest, ModelInfo, Runtime
+from edgec.bundle.prefix import Files
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
 from edgec.exporter.pipeline import Compiled
 from edgec.exporter.recipes.text import recipe_text
 from edgec.exporter.report.page import render_report
-from edgec.exporter.request import Request
+from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.resolve import ModelSource
 from edgec.exporter.stage_cache import StageCache
 from edgec.exporter.stages.artifact import artifact_layout, function_of, step_of
@@ -44,11 +45,10 @@ from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.trial import note_executed
 
 _GOLDEN_PROMPT, _GOLDEN_TOKENS = 12, 8
-Files = dict[str, bytes | Path]
 
 
 def bundle_contents(
-    request: Request,
+    request: ExportRequest,
     compiled: Compiled,
     name: str,
     seconds: Mapping[str, float],
@@ -105,7 +105,7 @@ def size_ledger(compiled: Compiled, form: Form) -> Ledger:
 
 
 def _manifest(
-    request: Request, compiled: Compiled, name: str, ledger: Ledger, seconds: Mapping[str, float]
+    request: ExportRequest, compiled: Compiled, name: str, ledger: Ledger, seconds: Mapping[str, float]
 ) -> Manifest:
     facts = compiled.facts
     manifest = Manifest(
@@ -130,7 +130,7 @@ def _manifest(
     return manifest.model_copy(update={"format": request.target.format})
 
 
-def _model(request: Request) -> ModelInfo:
+def _model(request: ExportRequest) -> ModelInfo:
     source, decoder = request.source, request.source.kind == "decoder"
     return ModelInfo(
         name=_utf8(source.name),
@@ -172,24 +172,24 @@ def _build(seconds: Mapping[str, float]) -> Build:
     )
 
 
-def _device_checks(request: Request, compiled: Compiled) -> list[DeviceCheck]:
+def _device_checks(request: ExportRequest, compiled: Compiled) -> list[DeviceCheck]:
     """What a Mac says about the artifact, or that there is none."""
     states = [state.name for state in compiled.facts.states]
     tokens = request.probe.tokens if compiled.facts.limits is not None else ()
     return artifact_checks(compiled.artifact, request.target, compiled.facts.methods, states, tokens)
 
 
-def _generation_config(request: Request) -> Files:
+def _generation_config(request: ExportRequest) -> Files:
     config = request.source.generation_config
     return {"generation_config.json": json.dumps(config, indent=2, sort_keys=True).encode()} if config else {}
 
 
-def _searched_recipe(request: Request) -> Files:
+def _searched_recipe(request: ExportRequest) -> Files:
     """What a search found, as a recipe file: the same export without searching."""
     return {"recipe.toml": recipe_text(request.recipe).encode()} if request.bit_search else {}
 
 
-def _golden(request: Request, compiled: Compiled) -> Golden:
+def _golden(request: ExportRequest, compiled: Compiled) -> Golden:
     tokenizer = request.tokenizer
     texts = text_vectors(tokenizer) if tokenizer is not None else ()
     chat = chat_vector(tokenizer) if tokenizer is not None else None
@@ -200,7 +200,7 @@ def _golden(request: Request, compiled: Compiled) -> Golden:
     return Golden(texts=texts, chat=chat, outputs=(_greedy_vector(request, compiled.artifact, compiled.facts.limits),))
 
 
-def _greedy_vector(request: Request, artifact: Path, limits: Limits) -> OutputVector:
+def _greedy_vector(request: ExportRequest, artifact: Path, limits: Limits) -> OutputVector:
     """A short greedy continuation by the artifact itself."""
     prompt = list(request.probe.tokens[: min(_GOLDEN_PROMPT, limits.prefill_chunk, limits.context - _GOLDEN_TOKENS)])
     step, rows, tokens = step_of(artifact, request.form), [], list(prompt)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgec.bundle.manifest import Ledger, LedgerRow
-from edgec.bundle.pte_layout import Layout, Stored, read_layout
+from edgec.bundle.pte_layout import ArtifactLayout, StoredBytes, read_layout
 from edgec.errors import BudgetError
 
 TOLERANCE = 0.05
@@ -49,14 +49,14 @@ class WeightRecord:
 class _Claims:
     """Which stored runs belong to which record; a run belongs to one at most."""
 
-    free: dict[tuple[str, str], Stored]
-    taken: dict[int, list[Stored]] = field(default_factory=dict)
+    free: dict[tuple[str, str], StoredBytes]
+    taken: dict[int, list[StoredBytes]] = field(default_factory=dict)
 
-    def take(self, record: int, run: Stored) -> None:
+    def take(self, record: int, run: StoredBytes) -> None:
         """Give a run to a record."""
         self.taken.setdefault(record, []).append(self.free.pop((run.place, run.key)))
 
-    def scales(self, run: Stored) -> list[Stored]:
+    def scales(self, run: StoredBytes) -> list[StoredBytes]:
         return [self.free[run.place, key] for key in run.scale_keys if (run.place, key) in self.free]
 
 
@@ -77,7 +77,7 @@ def build_ledger(artifact: Path, records: Sequence[WeightRecord]) -> Ledger:
     return ledger_of(read_layout(artifact), records)
 
 
-def ledger_of(layout: Layout, records: Sequence[WeightRecord]) -> Ledger:
+def ledger_of(layout: ArtifactLayout, records: Sequence[WeightRecord]) -> Ledger:
     """`build_ledger` for an artifact that was taken apart already."""
     claims = _claim(layout, records)
     rows = [_row(record, claims.taken.get(index, [])) for index, record in enumerate(records)]
@@ -98,7 +98,7 @@ def _order(row: LedgerRow) -> tuple[int, str]:
     return -row.bytes, row.name
 
 
-def _claim(layout: Layout, records: Sequence[WeightRecord]) -> _Claims:
+def _claim(layout: ArtifactLayout, records: Sequence[WeightRecord]) -> _Claims:
     """Each record takes one run; then equal content and scales that are left over go to their owners."""
     claims = _Claims({(run.place, run.key): run for run in layout.stored})
     for index, record in enumerate(records):
@@ -120,18 +120,18 @@ def _claim_copies(claims: _Claims) -> None:
         claims.take(owners[run.sha256], run)
 
 
-def _best(claims: _Claims, record: WeightRecord) -> Stored | None:
+def _best(claims: _Claims, record: WeightRecord) -> StoredBytes | None:
     """A free run of the right size, preferably with the right shape too."""
     sized = [run for run in claims.free.values() if record.bytes in _sizes(claims, run)]
     shaped = [run for run in sized if run.shape == record.shape]
     return next(iter(shaped or sized), None)
 
 
-def _sizes(claims: _Claims, run: Stored) -> tuple[int, int]:
+def _sizes(claims: _Claims, run: StoredBytes) -> tuple[int, int]:
     return run.bytes, run.bytes + sum(scale.bytes for scale in claims.scales(run))
 
 
-def _row(record: WeightRecord, runs: Sequence[Stored]) -> LedgerRow:
+def _row(record: WeightRecord, runs: Sequence[StoredBytes]) -> LedgerRow:
     scales = {key for run in runs for key in run.scale_keys}
     bodies = [run for run in runs if run.key not in scales]
     return LedgerRow(
@@ -146,7 +146,7 @@ def _row(record: WeightRecord, runs: Sequence[Stored]) -> LedgerRow:
     )
 
 
-def _copies_reason(record: WeightRecord, bodies: Sequence[Stored]) -> str:
+def _copies_reason(record: WeightRecord, bodies: Sequence[StoredBytes]) -> str:
     """Places cannot share bytes with each other, so one copy in each is explained by the places themselves."""
     places = sorted({run.place for run in bodies})
     if len(bodies) > 1 and len(places) == len(bodies):
@@ -154,7 +154,7 @@ def _copies_reason(record: WeightRecord, bodies: Sequence[Stored]) -> str:
     return record.copies_reason if len(bodies) > 1 else ""
 
 
-def _unexplained_row(run: Stored) -> LedgerRow:
+def _unexplained_row(run: StoredBytes) -> LedgerRow:
     values = 1
     for size in run.shape:
         values *= size
@@ -180,7 +180,7 @@ def _copy_bytes(row: LedgerRow) -> int:
     return row.bytes - row.bytes // row.copies if row.copies > 1 else 0
 
 
-def _reasons(ledger: Ledger, layout: Layout) -> list[str]:
+def _reasons(ledger: Ledger, layout: ArtifactLayout) -> list[str]:
     parts = (
         f"program {layout.program_bytes:,}, delegate graphs {layout.graph_bytes:,}, padding {layout.padding_bytes:,}"
     )

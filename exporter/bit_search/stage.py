@@ -14,7 +14,7 @@ from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.text import recipe_text
 
 if TYPE_CHECKING:
-    from edgec.exporter.request import Request
+    from edgec.exporter.request import ExportRequest
     from edgec.exporter.stage_cache import StageCache
     from edgec.ir.program import Program
 
@@ -22,7 +22,9 @@ _RECIPE, _FOUND = "recipe.toml", "search.json"
 _SEARCHING = ("edgec.exporter.bit_search.search", "edgec.exporter.stages.capturing")
 
 
-def with_bits(request: Request, target_bits: float | None, cache: StageCache, progress: Progress) -> Request:
+def with_bits(
+    request: ExportRequest, target_bits: float | None, cache: StageCache, progress: Progress
+) -> ExportRequest:
     """The request with a rule for each layer, where an average of bits was asked for.
 
     Raises:
@@ -42,7 +44,7 @@ def with_bits(request: Request, target_bits: float | None, cache: StageCache, pr
     return _read(request, folder)
 
 
-def _search(request: Request, target_bits: float, folder: Path, progress: Progress) -> None:
+def _search(request: ExportRequest, target_bits: float, folder: Path, progress: Progress) -> None:
     from edgec.exporter.bit_search.search import search_bits
 
     program, window = _program(request), request.limits.context
@@ -51,7 +53,7 @@ def _search(request: Request, target_bits: float, folder: Path, progress: Progre
     (folder / _FOUND).write_text(found.model_dump_json())
 
 
-def _read(request: Request, folder: Path) -> Request:
+def _read(request: ExportRequest, folder: Path) -> ExportRequest:
     from edgec.exporter.recipes.file import parse_recipe
 
     found = BitSearch.model_validate_json((folder / _FOUND).read_text())
@@ -62,7 +64,7 @@ def _read(request: Request, folder: Path) -> Request:
     return replace(request, recipe=recipe, bit_search=found)
 
 
-def _program(request: Request) -> Program:
+def _program(request: ExportRequest) -> Program:
     """The decoder as it will be stored, with plain operators that have gradients."""
     from edgec.exporter.stages.capturing import capture, held_weights
     from edgec.passes.cleanup.remove_noops import RemoveNoops
@@ -77,7 +79,7 @@ def _program(request: Request) -> Program:
     return run_passes(program, [RemoveNoops(), *early, *shared], in_place=True)
 
 
-def _check(request: Request) -> None:
+def _check(request: ExportRequest) -> None:
     reasons = {
         "the model is no decoder": request.source.kind != "decoder",
         "there is no --calibrate text to measure layers on": not request.calibration,

@@ -59,9 +59,9 @@ def expose_layers(program: Program) -> Program:
 
 def artifact_layers(artifact: Path, exposed: Program, tokens: Tokens, plan: Sequence[Call]) -> dict[int, Tensor]:
     """Attention outputs of an artifact lowered from ``expose_layers``."""
-    from edgec.runtime_py.engines.method import Method
+    from edgec.runtime_py.engines.method import TorchMethod
 
-    method = Method(artifact)
+    method = TorchMethod(artifact)
     layers = [layer for layer in (layer_of(node) for node in exposed.graph.graph.nodes) if layer is not None]
     parts: dict[int, list[Tensor]] = {layer: [] for layer in layers}
     for call in plan:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.fx import GraphModule
 
 from edgec.exporter.parity.float32_mode import InFloat32
-from edgec.ir.call_plan import Call, Step, Tokens, call_inputs, compared_positions, feed, last_rows
+from edgec.ir.call_plan import Call, DecoderStep, Tokens, call_inputs, compared_positions, feed, last_rows
 from edgec.ir.graph_run import first_output, run_calls
 from edgec.ir.program import Program
 from edgec.passes.contract import run_pass
@@ -53,11 +53,11 @@ def run_artifact(artifact: Path, tokens: Tokens, plan: Sequence[Call]) -> Tensor
     return feed(artifact_step(artifact), tokens, plan)
 
 
-def artifact_step(artifact: Path) -> Step:
+def artifact_step(artifact: Path) -> DecoderStep:
     """Load a .pte and return its method."""
-    from edgec.runtime_py.engines.method import Method
+    from edgec.runtime_py.engines.method import TorchMethod
 
-    method = Method(artifact)
+    method = TorchMethod(artifact)
 
     def step(ids: Tensor, positions: Tensor, rows: Tensor) -> Tensor:
         logits: Tensor = method((ids, positions, rows))[0]

@@ -10,22 +10,22 @@ from typing import Any
 from edgec.bundle.limited_json import JsonKind
 from edgec.bundle.limited_toml import is_number, read_toml
 from edgec.errors import InputError
-from edgec.exporter.recipes.recipe import Recipe, Rule
+from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.recipes.support import SUPPORT
 from edgec.ir.kv_donors import AUTO
-from edgec.ir.weight_scheme import KINDS, WeightScheme, require_supported
+from edgec.ir.weight_scheme import KINDS, SchemeRule, WeightScheme, require_supported
 
 _FIX = "correct what the message names, or compare with docs/recipes.md"
 _KIND = JsonKind("the recipe cannot be read as TOML", _FIX, "E171", max_bytes=1 << 20, infinite=True)
 _FOLDER = Path(__file__).parent / "named"
-Check = tuple[str, Callable[[Any], bool]]
+ValueCheck = tuple[str, Callable[[Any], bool]]
 
 
-def _one_of(*choices: object) -> Check:
+def _one_of(*choices: object) -> ValueCheck:
     return f"one of {', '.join(map(str, choices))}", lambda value: any(value is c or value == c for c in choices)
 
 
-def _whole(low: int) -> Check:
+def _whole(low: int) -> ValueCheck:
     return f"a whole number of at least {low}", lambda value: type(value) is int and value >= low
 
 
@@ -33,12 +33,12 @@ def _is_boundary(value: Any) -> bool:
     return value == AUTO or (type(value) is int and value >= 1) or (type(value) is float and 0.0 < value < 1.0)
 
 
-_TEXT: Check = ("a text", lambda value: isinstance(value, str))
-_TRUTH: Check = ("true or false", lambda value: isinstance(value, bool))
-_NUMBER: Check = ("a finite number", is_number)
-_SHARE: Check = ("a share from 0 to 1", lambda value: type(value) in (int, float) and 0 <= value < 1)
+_TEXT: ValueCheck = ("a text", lambda value: isinstance(value, str))
+_TRUTH: ValueCheck = ("true or false", lambda value: isinstance(value, bool))
+_NUMBER: ValueCheck = ("a finite number", is_number)
+_SHARE: ValueCheck = ("a share from 0 to 1", lambda value: type(value) in (int, float) and 0 <= value < 1)
 _ALGORITHM = _one_of("rtn", "hqq", "mse", "gptq")
-_GRID: dict[str, Check] = {
+_GRID: dict[str, ValueCheck] = {
     "bits": ("a whole number from 1 to 8", lambda value: type(value) is int and 1 <= value <= 8),
     "group_size": _whole(0),
     "kind": _one_of(*KINDS),
@@ -54,8 +54,8 @@ _IMPLIED: dict[str, dict[str, Any]] = {
     "balanced": {"bits": 2, "group_size": 0, "activation_bits": 0, "scale_bits": 16},
 }
 _SCALES = {"scale_bits": _one_of(16, 32)}
-_SCHEME: dict[str, Check] = {**_GRID, "symmetric": _TRUTH, "activation_bits": _one_of(0, 8), **_SCALES}
-_TABLES: dict[str, dict[str, Check]] = {
+_SCHEME: dict[str, ValueCheck] = {**_GRID, "symmetric": _TRUTH, "activation_bits": _one_of(0, 8), **_SCALES}
+_TABLES: dict[str, dict[str, ValueCheck]] = {
     "weights": _SCHEME,
     "lm_head": _SCHEME,
     "embedding": {**_GRID, **_SCALES},
@@ -70,11 +70,11 @@ _TABLES: dict[str, dict[str, Check]] = {
 }
 _RULE = {"parameters": _TEXT, "float": _TRUTH, **_SCHEME}
 _KERNELS = _one_of("edgec", "standard")
-_PREPARE: Check = (
+_PREPARE: ValueCheck = (
     "a list of rotate, awq, smooth",
     lambda value: isinstance(value, list) and all(each in ("rotate", "awq", "smooth") for each in value),
 )
-_TOP: dict[str, Check] = {
+_TOP: dict[str, ValueCheck] = {
     "description": _TEXT,
     "algorithm": _ALGORITHM,
     "prepare": _PREPARE,
@@ -202,13 +202,13 @@ def _require_meaning(scheme: WeightScheme, prefix: str, where: str) -> None:
         raise _bad(where, f"has a bad value in {prefix.rstrip('.')}", error.what, error.fix) from error
 
 
-def _rules(rules: Any, where: str) -> tuple[Rule, ...]:
+def _rules(rules: Any, where: str) -> tuple[SchemeRule, ...]:
     if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
         raise _bad(where, "has a bad value for 'rules'", "it is not a list of tables", "write [[rules]]")
     return tuple(_rule(rule, where) for rule in rules)
 
 
-def _rule(rule: Mapping[str, Any], where: str) -> Rule:
+def _rule(rule: Mapping[str, Any], where: str) -> SchemeRule:
     _check_values(rule, _RULE, "rules.", where)
     if "parameters" not in rule:
         raise _bad(where, "lacks rules.parameters", "a rule needs a pattern", 'add parameters = "model.layers.0.*"')
@@ -220,7 +220,7 @@ def _rule(rule: Mapping[str, Any], where: str) -> Rule:
     return rule["parameters"], _from_values(values, "rules.", where)
 
 
-def _check_values(values: Mapping[str, Any], known: Mapping[str, Check], prefix: str, where: str) -> None:
+def _check_values(values: Mapping[str, Any], known: Mapping[str, ValueCheck], prefix: str, where: str) -> None:
     _check_keys(values, set(known), prefix, where)
     for key, value in values.items():
         wanted, good = known[key]

@@ -11,9 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from edgec.exporter.recipes.support import SUPPORT
-from edgec.ir.weight_scheme import WeightScheme
-
-Rule = tuple[str, WeightScheme | None]
+from edgec.ir.weight_scheme import SchemeRule, WeightScheme
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Recipe:
     weights: WeightScheme | None = None
     lm_head: WeightScheme | None = None
     embedding: WeightScheme | None = None
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[SchemeRule, ...] = ()
     algorithm: str = "mse"
     prepare: tuple[str, ...] = ()
     kv_dtype: str = "float32"

@@ -6,7 +6,20 @@ from collections.abc import Sequence
 from html import escape
 
 from edgec.bundle.manifest import LedgerRow, Manifest, StateInfo
-from edgec.exporter.report.parts import REST, Line, Part, bar, code, percent, plot, section, size, stacked, table, ticks
+from edgec.exporter.report.parts import (
+    REST,
+    Line,
+    PagePart,
+    bar,
+    code,
+    percent,
+    plot,
+    section,
+    size,
+    stacked,
+    table,
+    ticks,
+)
 
 _LEDGER_ROWS = 14
 
@@ -33,7 +46,7 @@ def ledger(manifest: Manifest) -> str:
     )
 
 
-def _by_dtype(manifest: Manifest) -> list[Part]:
+def _by_dtype(manifest: Manifest) -> list[PagePart]:
     book = manifest.ledger
     sums: dict[str, int] = {}
     for entry in book.rows if book else []:
@@ -41,7 +54,7 @@ def _by_dtype(manifest: Manifest) -> list[Part]:
     ordered = sorted(sums.items(), key=lambda item: (-item[1], item[0]))
     pairs = [*ordered, ("program", book.program_bytes if book else 0)]
     total = sum(count for _, count in pairs) or 1
-    return [Part(name, count / total, f"{size(count)}, {percent(count / total)}") for name, count in pairs]
+    return [PagePart(name, count / total, f"{size(count)}, {percent(count / total)}") for name, count in pairs]
 
 
 def _tensor_label(entry: LedgerRow) -> str:

@@ -11,11 +11,11 @@ from edgec.exporter.report.bits import bit_search
 from edgec.exporter.report.device import device_checks, lint
 from edgec.exporter.report.memory import kv_memory, ledger
 from edgec.exporter.report.parity import parity
-from edgec.exporter.report.sections import Samples
+from edgec.exporter.report.sections import ReportSamples
 from edgec.exporter.report.style import STYLE
 
 
-def render_report(manifest: Manifest, bench: Sequence[Samples] = ()) -> str:
+def render_report(manifest: Manifest, bench: Sequence[ReportSamples] = ()) -> str:
     """One self-contained HTML document; the same arguments give the same text.
 
     Args:

@@ -80,7 +80,7 @@ def bar(label: str, share: float, value: str, colour: str = "--c0") -> str:
 
 
 @dataclass(frozen=True)
-class Part:
+class PagePart:
     """A piece of a stacked bar; ``share`` 0..1 of the whole."""
 
     label: str
@@ -88,7 +88,7 @@ class Part:
     value: str
 
 
-def stacked(parts: Sequence[Part]) -> str:
+def stacked(parts: Sequence[PagePart]) -> str:
     """A bar of pieces with a legend; pieces beyond the palette share the last, quiet colour."""
     colours = [COLOURS[i] if i < len(COLOURS) else REST for i in range(len(parts))]
     pieces = "".join(

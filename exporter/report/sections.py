@@ -10,7 +10,7 @@ from statistics import median
 from edgec.bundle.manifest import Delegation, Fallback, Manifest, MethodInfo, PassInfo, Rung, TensorInfo
 from edgec.exporter.report.parts import (
     UNAVAILABLE,
-    Part,
+    PagePart,
     bar,
     code,
     facts,
@@ -28,7 +28,7 @@ _NAMED_OPERATORS, _NAMED_SHARE = 4, 0.01
 
 
 @dataclass(frozen=True)
-class Samples:
+class ReportSamples:
     """Repeated measurements of one quantity, for the optional bench section.
 
     Attributes:
@@ -95,14 +95,14 @@ def delegation(manifest: Manifest) -> str:
     )
 
 
-def _shares(found: Delegation) -> list[Part]:
+def _shares(found: Delegation) -> list[PagePart]:
     """The accelerator, the largest operators outside it, and all others as one."""
     ordered = sorted(found.fallbacks, key=lambda fallback: (-fallback.share, fallback.operator))
     named = [fallback for fallback in ordered[:_NAMED_OPERATORS] if fallback.share >= _NAMED_SHARE]
     rest = sum(fallback.share for fallback in ordered[len(named) :])
-    parts = [Part(found.backend, found.delegated_share, percent(found.delegated_share))]
-    parts += [Part(fallback.operator, fallback.share, percent(fallback.share)) for fallback in named]
-    return [*parts, Part("other operators", rest, percent(rest))] if rest else parts
+    parts = [PagePart(found.backend, found.delegated_share, percent(found.delegated_share))]
+    parts += [PagePart(fallback.operator, fallback.share, percent(fallback.share)) for fallback in named]
+    return [*parts, PagePart("other operators", rest, percent(rest))] if rest else parts
 
 
 def _reasons(fallbacks: Sequence[Fallback]) -> list[tuple[str, str, str]]:
@@ -175,7 +175,7 @@ def _ranges(method: MethodInfo) -> str:
     return "<br>".join(code(f"{name}: {low} to {high}") for name, (low, high) in method.dynamic.items()) or "none"
 
 
-def bench(measurements: Sequence[Samples]) -> str:
+def bench(measurements: Sequence[ReportSamples]) -> str:
     """Measured samples, one dot each, on a scale of their own."""
     if not measurements:
         return ""

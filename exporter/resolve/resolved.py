@@ -19,7 +19,7 @@ from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.passes import check_preparation
 from edgec.exporter.recipes.recipe import Recipe, for_backend
-from edgec.exporter.request import Request
+from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.calibration_text import calibration_tokens
 from edgec.exporter.resolve.kernel_choice import with_kernels
 from edgec.exporter.resolve.limits import check_static
@@ -43,7 +43,7 @@ class Resolved:
         target_choice: why this phone, where a family was named; else empty.
     """
 
-    request: Request
+    request: ExportRequest
     out: Path
     target_choice: str
 
@@ -123,10 +123,10 @@ def _source(options: ExportOptions) -> ModelSource:
     return source
 
 
-def _request(options: ExportOptions, source: ModelSource, target: Target, recipe: Recipe) -> Request:
+def _request(options: ExportOptions, source: ModelSource, target: Target, recipe: Recipe) -> ExportRequest:
     tokenizer = _tokenizer(source)
     prompt = _prompt(options.system_prompt, tokenizer)
-    request = Request(
+    request = ExportRequest(
         source=source,
         target=target,
         recipe=recipe,

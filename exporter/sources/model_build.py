@@ -12,7 +12,7 @@ from torch import nn
 
 from edgec.errors import EdgecError, InputError
 from edgec.exporter.sources.hf_config import bad_config
-from edgec.exporter.sources.weight_names import Shapes
+from edgec.exporter.sources.weight_names import NamedShapes
 from edgec.exporter.sources.weights import Weights
 
 
@@ -86,7 +86,7 @@ def _own_attention(where: Path, model_type: str) -> InputError:
     )
 
 
-def expected_shapes(model: Any) -> Shapes:
+def expected_shapes(model: Any) -> NamedShapes:
     """Shape of each parameter and stored buffer; of tied parameters only the owner."""
     twins = tied_parameters(model)
     return {name: tuple(value.shape) for name, value in model.state_dict().items() if name not in twins}

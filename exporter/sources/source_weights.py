@@ -15,7 +15,7 @@ from edgec.exporter.sources.pickle_weights import PickledWeights, open_pickles, 
 from edgec.exporter.sources.weight_conversion import converted
 from edgec.exporter.sources.weight_names import (
     BoundWeights,
-    Tolerance,
+    NameTolerance,
     adapted_absence,
     check_weights,
     recorded_scales,
@@ -75,7 +75,7 @@ def bind_weights(model: Any, weights: WeightFiles | PickledWeights, raw: Mapping
         InputError: E106, the config contradicts the weights.
     """
     ignored = model._keys_to_ignore_on_load_unexpected or ()
-    tolerance = Tolerance(
+    tolerance = NameTolerance(
         tied=tied_parameters(model),
         absent=_headless(model),
         zeroed=adapted_absence({**model.config.to_dict(), **raw}),

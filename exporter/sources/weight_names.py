@@ -13,7 +13,7 @@ from edgec.errors import InputError
 from edgec.exporter.sources.safetensors_header import TensorEntry
 from edgec.exporter.sources.weights import Weights
 
-Shapes = Mapping[str, tuple[int, ...]]
+NamedShapes = Mapping[str, tuple[int, ...]]
 # (prefix of the parameter, prefix it may have in a file); multimodal checkpoints nest their language model.
 _PREFIXES = (
     ("", ""),
@@ -31,7 +31,7 @@ _PROBE_ROWS = 64
 
 
 @dataclass(frozen=True)
-class Tolerance:
+class NameTolerance:
     """What a checkpoint may lack or hold beyond the model.
 
     Attributes:
@@ -61,7 +61,7 @@ class BoundWeights:
     base: Weights
     matched: Mapping[str, str]
     absent: frozenset[str] = frozenset()
-    zeroed: Shapes = field(default_factory=dict)
+    zeroed: NamedShapes = field(default_factory=dict)
 
     def names(self) -> Mapping[str, TensorEntry]:
         """Every parameter's stored dtype and shape; parameters tied to another one are not repeated."""
@@ -94,7 +94,7 @@ def match_names(
     return {name: match for name, match in found.items() if match is not None}
 
 
-def check_weights(expected: Shapes, weights: Weights, tolerance: Tolerance | None = None) -> BoundWeights:
+def check_weights(expected: NamedShapes, weights: Weights, tolerance: NameTolerance | None = None) -> BoundWeights:
     """Bind weights to a model's parameters, or say how the two contradict each other.
 
     Args:
@@ -105,7 +105,7 @@ def check_weights(expected: Shapes, weights: Weights, tolerance: Tolerance | Non
     Raises:
         InputError: E106, naming missing, unexpected and mismatched tensors.
     """
-    tolerance = tolerance or Tolerance()
+    tolerance = tolerance or NameTolerance()
     entries = weights.names()
     matched = match_names(expected, entries, tolerance.tied)
     without = {name: shape for name, shape in expected.items() if name not in matched}

@@ -9,7 +9,7 @@ from edgec.exporter.parity.execution import run_eager
 from edgec.exporter.parity.ladder import Stage
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.progress import Progress
-from edgec.exporter.request import Request
+from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.resolve import ModelSource
 from edgec.exporter.sources.weights import HeldWeights, Weights
@@ -39,7 +39,7 @@ def capture(source: ModelSource, weights: Weights, spec: ModelSpec, limits: Limi
     return program
 
 
-def captured(request: Request, weights: HeldWeights, progress: Progress) -> Program:
+def captured(request: ExportRequest, weights: HeldWeights, progress: Progress) -> Program:
     """The traced decoder of a request, from now on the only holder of its weights."""
     progress.enter("capture")
     program = capture(request.source, weights, request.spec, request.limits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 
-from edgec.exporter.request import Request
+from edgec.exporter.request import ExportRequest
 from edgec.exporter.stages.protocol import Stages
 
 _HERE = "edgec.exporter.stages"
@@ -24,18 +24,18 @@ REWRITING = (f"{_HERE}.rewriting", f"{_HERE}.pass_orders", f"{_HERE}.capturing")
 """The modules that turn a source into the last graph, whatever its stages."""
 
 
-def stages_of(request: Request) -> Stages:
+def stages_of(request: ExportRequest) -> Stages:
     """The stages of a request; only what they need is imported."""
     module, name = _named(request)
     stages: Stages = getattr(import_module(module), name)(request)
     return stages
 
 
-def stage_module(request: Request) -> str:
+def stage_module(request: ExportRequest) -> str:
     """The module of a request's stages."""
     return _named(request)[0]
 
 
-def _named(request: Request) -> tuple[str, str]:
+def _named(request: ExportRequest) -> tuple[str, str]:
     form = request.form
     return _STAGES[request.source.kind == "decoder", form.static, form.calibrated]

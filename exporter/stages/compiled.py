@@ -19,14 +19,14 @@ from edgec.bundle.manifest import (
     StateInfo,
     TensorInfo,
 )
-from edgec.bundle.part import Part
+from edgec.bundle.part import JsonPart
 from edgec.ir.program import Change, Dynamic, Interface, State, TensorType
 
 ARTIFACT = "model.pte"
 _FACTS, _LOGITS = "facts.json", "logits.safetensors"
 
 
-class WeightFact(Part):
+class WeightFact(JsonPart):
     """One tensor of the artifact, as the compiler wanted it stored."""
 
     name: str
@@ -38,7 +38,7 @@ class WeightFact(Part):
     reason: str = ""
 
 
-class Rewrite(Part):
+class Rewrite(JsonPart):
     """The rungs up to the last graph."""
 
     rungs: list[Rung]
@@ -46,7 +46,7 @@ class Rewrite(Part):
     final: str
 
 
-class Facts(Part):
+class Facts(JsonPart):
     """Everything about a lowered artifact but its bytes."""
 
     passes: list[PassInfo]

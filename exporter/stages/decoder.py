@@ -21,7 +21,7 @@ from edgec.exporter.parity.probe import Probe
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_values
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.exporter.request import Request
+from edgec.exporter.request import ExportRequest
 from edgec.exporter.stages.capturing import captured, eager_stage, held_weights
 from edgec.exporter.stages.compiled import (
     ARTIFACT,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 class DecoderStages:
     """The stages of a decoder; the captured and rewritten programs stay in memory between them."""
 
-    request: Request
+    request: ExportRequest
     program: Program | None = None
 
     def passes(self) -> list[Pass]:
@@ -95,7 +95,7 @@ class DecoderStages:
         return rung.model_copy(update={"first_diverging_layer": layer})
 
 
-def rewritten_decoder(request: Request, passes: list[Pass], progress: Progress) -> Rewritten:
+def rewritten_decoder(request: ExportRequest, passes: list[Pass], progress: Progress) -> Rewritten:
     """A decoder after its passes, every claim measured.
 
     Raises:

@@ -22,7 +22,7 @@ from edgec.exporter.parity.outputs import by_output, flat, sizes_of
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.exporter.request import Request
+from edgec.exporter.request import ExportRequest
 from edgec.exporter.stages.compiled import ARTIFACT, Facts, Rewrite, method_info, pass_info, save_facts
 from edgec.exporter.stages.pass_orders import module_passes
 from edgec.exporter.stages.rewriting import Measure, rewrite
@@ -40,7 +40,7 @@ _REASON = "XNNPACK has no operator for it in this form; it runs on ExecuTorch's 
 class ModuleStages:
     """The stages of a model without a KV cache; its program and example inputs stay in memory between them."""
 
-    request: Request
+    request: ExportRequest
     program: Program | None = None
     inputs: tuple[Tensor, ...] = ()
 
@@ -100,9 +100,9 @@ class ModuleStages:
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
         """Execute the artifact on the example inputs and compare."""
-        from edgec.runtime_py.engines.method import Method
+        from edgec.runtime_py.engines.method import TorchMethod
 
-        outputs = Method(artifact)(self.examples())
+        outputs = TorchMethod(artifact)(self.examples())
         loose = rounds_weights(self.request.recipe)
         budget = {"max_relative": 0.1} if loose else ladder.FLOAT_LOWERING
         note = "executed by ExecuTorch on this machine"
@@ -152,12 +152,12 @@ def module_budget(recipe: Recipe) -> Mapping[str, float]:
 
 def _executed_layers(artifact: bytes, inputs: Sequence[Tensor], layers: Sequence[int]) -> Mapping[int, Tensor]:
     """Attention outputs of an artifact that returns them after its own."""
-    from edgec.runtime_py.engines.method import Method
+    from edgec.runtime_py.engines.method import TorchMethod
 
     with TemporaryDirectory() as folder:
         path = Path(folder) / "exposed.pte"
         path.write_bytes(artifact)
-        outputs = Method(path)(inputs)
+        outputs = TorchMethod(path)(inputs)
     return dict(zip(layers, outputs[len(outputs) - len(layers) :], strict=True))
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from edgec.bundle.checked_files import file_sha256
 from edgec.bundle.folder import Bundle
 from edgec.bundle.manifest import FileInfo, Manifest, PrefixInfo, Rung
-from edgec.bundle.part import Part
+from edgec.bundle.part import JsonPart
 from edgec.bundle.prefix import Files, SystemPrompt, prefix_files, prefix_info
 from edgec.errors import InputError, ToolError
 from edgec.exporter.parity import ladder
@@ -25,11 +25,11 @@ from edgec.exporter.stage_cache import StageCache, stage_key
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.sessions.saved_session import Restorable, load_session, place_of, save_session
 from edgec.runtime_py.sessions.session import Session
-from edgec.runtime_py.sessions.session_file import Place
+from edgec.runtime_py.sessions.session_file import SessionPlace
 from edgec.runtime_py.stepper import Logits
 
 if TYPE_CHECKING:
-    from edgec.exporter.request import Request
+    from edgec.exporter.request import ExportRequest
 
 _STATE, _FACTS = "state.safetensors", "prefix.json"
 # The same arithmetic on the same bytes.
@@ -37,14 +37,14 @@ _SAME_BITS = {"max_abs": 0.0}
 _QUESTION_TOKENS = 8
 
 
-class Decoder(Restorable, Protocol):
+class RestorableDecoder(Restorable, Protocol):
     """A decoder whose state can be copied out and in."""
 
     def forward(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> Logits:
         """Feed ``tokens`` at positions ``start``..; float32 logits [len(rows), vocabulary] of some of them."""
 
 
-class PrefixFacts(Part):
+class PrefixFacts(JsonPart):
     """What the stage leaves beside the state."""
 
     info: PrefixInfo
@@ -76,7 +76,7 @@ def check_prompt(prompt: SystemPrompt, context: int, longest: int) -> None:
         raise _out_of_reach("edgec's engine cannot be compiled here")
 
 
-def with_prefix(manifest: Manifest, files: Files, request: Request, cache: StageCache) -> tuple[Manifest, Files]:
+def with_prefix(manifest: Manifest, files: Files, request: ExportRequest, cache: StageCache) -> tuple[Manifest, Files]:
     """Add the request's system prompt to what a bundle will be.
 
     Args:
@@ -115,8 +115,8 @@ def with_prefix(manifest: Manifest, files: Files, request: Request, cache: Stage
 def write_prefix(
     folder: Path,
     prompt: SystemPrompt,
-    place: Place,
-    new_decoder: Callable[[], Decoder],
+    place: SessionPlace,
+    new_decoder: Callable[[], RestorableDecoder],
     question: Sequence[int],
     loose: bool,
 ) -> None:
@@ -151,12 +151,12 @@ def write_prefix(
     (folder / _FACTS).write_text(PrefixFacts(info=info, rungs=rungs).model_dump_json())
 
 
-def _answer(decoder: Decoder, question: Sequence[int], start: int) -> Tensor:
+def _answer(decoder: RestorableDecoder, question: Sequence[int], start: int) -> Tensor:
     """Logits float32 [len(question), vocabulary]."""
     return torch.from_numpy(decoder.forward(question, start, range(len(question))))
 
 
-def _at_once(decoder: Decoder, tokens: Sequence[int], rows: int) -> Tensor:
+def _at_once(decoder: RestorableDecoder, tokens: Sequence[int], rows: int) -> Tensor:
     """The logits of the last ``rows`` tokens, fed so that the last call is a full one."""
     chunk = min(decoder.limits.prefill_chunk, len(tokens))
     first = len(tokens) - chunk
@@ -171,7 +171,7 @@ def _listed(path: str, content: bytes | Path) -> FileInfo:
     return FileInfo(path=path, bytes=content.stat().st_size, sha256=file_sha256(content))
 
 
-def _key(place: Place, prompt: SystemPrompt, question: Sequence[int]) -> str:
+def _key(place: SessionPlace, prompt: SystemPrompt, question: Sequence[int]) -> str:
     own = source_digest((__name__,), without=())
     inputs = {"stage": "prefix", "origin": asdict(place.origin), "edgec": own}
     return stage_key({**inputs, "tokens": list(prompt.tokens), "question": list(question), "form": prompt.form})

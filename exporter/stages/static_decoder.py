@@ -21,7 +21,7 @@ from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.exporter.request import Request
+from edgec.exporter.request import ExportRequest
 from edgec.exporter.stages.capturing import captured, held_weights
 from edgec.exporter.stages.compiled import Rewrite
 from edgec.exporter.stages.decoder import quality_budget, rewritten_decoder
@@ -39,7 +39,7 @@ STAGE = "static methods"
 class StaticDecoderStages:
     """The stages of a decoder with static methods; its programs stay in memory between them."""
 
-    request: Request
+    request: ExportRequest
     methods: Mapping[str, Program] = field(default_factory=dict)
 
     @property

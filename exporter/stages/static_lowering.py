@@ -14,21 +14,21 @@ from edgec.backends.static_artifact import Chip, StaticArtifact, backend_of, chi
 from edgec.bundle.manifest import Limits, LintFinding
 from edgec.errors import InputError
 from edgec.exporter.progress import Progress
-from edgec.exporter.request import Request
+from edgec.exporter.request import ExportRequest
 from edgec.exporter.stages.compiled import Facts, WeightFact, method_info, pass_info, save_facts, state_info
 from edgec.exporter.stages.static_weights import static_weight_facts
 from edgec.exporter.stages.weight_facts import expected_bytes
 from edgec.ir.program import Program
 
-Calls = Mapping[str, Sequence[Sequence[Tensor]]]
+MethodCalls = Mapping[str, Sequence[Sequence[Tensor]]]
 
 
 def lower_methods(
-    request: Request,
+    request: ExportRequest,
     methods: Mapping[str, Program],
     folder: Path,
     progress: Progress,
-    calls: Calls,
+    calls: MethodCalls,
     examples: Sequence[Sequence[Tensor]] = (),
 ) -> None:
     """Leave the artifact and its facts in ``folder``.
@@ -53,7 +53,7 @@ def lower_methods(
     save_facts(folder, _facts(methods, artifact, limits, weights, breaches))
 
 
-def findings(methods: Mapping[str, Program], weights: Sequence[WeightFact], calls: Calls) -> list[LintFinding]:
+def findings(methods: Mapping[str, Program], weights: Sequence[WeightFact], calls: MethodCalls) -> list[LintFinding]:
     """What keeps operators off the Neural Engine.
 
     Args:
@@ -85,7 +85,7 @@ def _held(program: Program) -> Program:
 
 
 def _lowered(
-    request: Request,
+    request: ExportRequest,
     methods: Mapping[str, Program],
     path: Path,
     progress: Progress,

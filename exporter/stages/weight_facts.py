@@ -20,12 +20,12 @@ from edgec.ir.quantized_form import decisions_of, parameter_name
 from edgec.ir.weight_scheme import Decision
 
 if TYPE_CHECKING:
-    from edgec.backends.xnnpack.delegate import Stored
+    from edgec.backends.xnnpack.delegate import DelegateConstant
 
 _BITS = {"float32": 32, "int8": 8, "int4": 4, "bfloat16": 16}
 
 
-def weight_facts(program: Program, stored: Sequence[Stored]) -> list[WeightFact]:
+def weight_facts(program: Program, stored: Sequence[DelegateConstant]) -> list[WeightFact]:
     """Every constant of the artifact: inside delegates as stored there, outside as the graph holds them."""
     every = decisions_of(program.graph)
     decisions = {name: d for d in every for name in d.buffers}
@@ -110,7 +110,7 @@ def _looks_up(reader: Node) -> bool:
     return reader.target is torch.ops.aten.embedding.default
 
 
-def _inside(constant: Stored, decisions: dict[str, Decision]) -> WeightFact:
+def _inside(constant: DelegateConstant, decisions: dict[str, Decision]) -> WeightFact:
     bits = _BITS[constant.encoding]
     decision = decisions.get(constant.name)
     return WeightFact(

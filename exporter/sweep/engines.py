@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, Protocol
 
 from edgec.errors import InputError, ToolError
-from edgec.exporter.sweep.step import Done, Step, run_step
+from edgec.exporter.sweep.step import Done, SweepStep, run_step
 
 
 class Engine(Protocol):
     """Runs steps, several at once."""
 
-    def run(self, steps: Sequence[Step]) -> Iterator[Done]:
+    def run(self, steps: Sequence[SweepStep]) -> Iterator[Done]:
         """Each step's end, in the order they come."""
 
 
@@ -24,7 +24,7 @@ class PoolEngine:
         """``workers``: 1 or more."""
         self._workers = workers
 
-    def run(self, steps: Sequence[Step]) -> Iterator[Done]:
+    def run(self, steps: Sequence[SweepStep]) -> Iterator[Done]:
         """See ``Engine``. Threads only wait for the processes."""
         with ThreadPoolExecutor(self._workers) as pool:
             futures = [pool.submit(run_step, step) for step in steps]
@@ -62,10 +62,10 @@ class RayEngine:
             fix = "correct RAY_ADDRESS (unset: one is started here), or use --engine pool"
             raise ToolError("The Ray cluster cannot be joined.", "--engine ray", why, fix, "E562") from cause
 
-    def run(self, steps: Sequence[Step]) -> Iterator[Done]:
+    def run(self, steps: Sequence[SweepStep]) -> Iterator[Done]:
         """See ``Engine``. A node that dies takes its task along: Ray runs it again elsewhere."""
         task = self._ray.remote(num_cpus=1, max_retries=1)(run_step)
-        waiting, left = dict[Any, Step](), list(steps)
+        waiting, left = dict[Any, SweepStep](), list(steps)
         while left or waiting:
             while left and len(waiting) < self._workers:
                 step = left.pop(0)
@@ -73,7 +73,7 @@ class RayEngine:
             ready, _ = self._ray.wait(list(waiting), num_returns=1)
             yield self._ended(ready[0], waiting.pop(ready[0]))
 
-    def _ended(self, reference: Any, step: Step) -> Done:
+    def _ended(self, reference: Any, step: SweepStep) -> Done:
         try:
             done: Done = self._ray.get(reference)
         except Exception as cause:  # Ray raises what the node raised, and errors of its own.

@@ -14,7 +14,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Step:
+class SweepStep:
     """``key``: what it makes; ``words``: behind ``edgec``, without ``--json``; ``limit_s``: it is ended then."""
 
     key: str
@@ -31,7 +31,7 @@ class Done:
     error: dict[str, Any] | None
 
 
-def run_step(step: Step) -> Done:
+def run_step(step: SweepStep) -> Done:
     """Run a step; nothing it does raises here."""
     line = [sys.executable, "-m", "edgec", *step.words, "--json"]
     try:

@@ -8,21 +8,21 @@ is not run again; one that failed is.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from edgec.bundle.atomic import typed_os_errors, write_file
+from edgec.devices.transport import Say
 from edgec.exporter.sweep.engines import Engine, engine_named
 from edgec.exporter.sweep.inputs import whole_model, whole_path, whole_recipe
 from edgec.exporter.sweep.pareto import save_pareto
 from edgec.exporter.sweep.spec import Artifact, Cell, SweepSpec, command_options, read_spec
-from edgec.exporter.sweep.step import Done, Step
+from edgec.exporter.sweep.step import Done, SweepStep
 from edgec.exporter.sweep.table import Row, make_row, write_table
 
 STEP_S = 4 * 3600.0
 HERE = ("host", "qemu")
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def sweep(
     return _table(grid, folder)
 
 
-def _run(engine: Engine, folder: Path, steps: Sequence[Step], say: Say) -> None:
+def _run(engine: Engine, folder: Path, steps: Sequence[SweepStep], say: Say) -> None:
     for done in engine.run(steps):
         write_file(_note(folder, done.key), json.dumps(asdict(done)).encode())
         say(f"{done.key}: {'done' if done.error is None else done.error['code'] + ' ' + done.error['why']}")
@@ -99,19 +99,19 @@ def _bundle(folder: Path, artifact: Artifact) -> Path:
     return folder / "bundles" / f"{artifact.key}.edgec"
 
 
-def _export_step(folder: Path, artifact: Artifact) -> Step:
+def _export_step(folder: Path, artifact: Artifact) -> SweepStep:
     """With absolute paths: another node of a cluster works in another folder."""
     model, recipe = whole_model(artifact.model), whole_recipe(artifact.recipe)
     options = tuple((name, whole_path(value)) for name, value in artifact.options)
     words = ["export", model, "--recipe", recipe, "--target", artifact.target]
     words += ["--out", str(_bundle(folder, artifact)), "--force", *command_options(options)]
-    return Step(artifact.key, tuple(words), STEP_S)
+    return SweepStep(artifact.key, tuple(words), STEP_S)
 
 
-def _bench_step(folder: Path, cell: Cell) -> Step:
+def _bench_step(folder: Path, cell: Cell) -> SweepStep:
     words = ["bench", str(_bundle(folder, cell.artifact)), "--device", cell.device]
     words += ["--out", str(folder / "runs" / f"{cell.key}.jsonl"), *command_options(cell.options)]
-    return Step(cell.key, tuple(words), STEP_S)
+    return SweepStep(cell.key, tuple(words), STEP_S)
 
 
 def _batches(cells: Sequence[Cell]) -> Iterator[list[Cell]]:

@@ -28,7 +28,15 @@ from edgec.ir.quantized_form import (
     parameter_of,
     record,
 )
-from edgec.ir.weight_scheme import Decision, WeightScheme, decide, fit_tables, require_supported, stored_bytes
+from edgec.ir.weight_scheme import (
+    Decision,
+    SchemeRule,
+    WeightScheme,
+    decide,
+    fit_tables,
+    require_supported,
+    stored_bytes,
+)
 from edgec.passes.compress.rounding.gptq import Curvature, gptq_table
 from edgec.passes.compress.rounding.learned_grids import LEARNED, learned_scale, learned_table
 from edgec.passes.compress.rounding.weight_tables import WeightTable, tabulate
@@ -39,7 +47,6 @@ from edgec.passes.graph.layer_walk import walk_layers
 from edgec.passes.prefill.last_logits import vocabulary_linear
 
 aten = torch.ops.aten
-Rule = tuple[str, WeightScheme | None]
 _WEIGHT = {aten.linear.default: 1, aten.conv2d.default: 1, aten.embedding.default: 0}
 """Layers, and which of their arguments is the weight."""
 
@@ -59,7 +66,7 @@ class Palettize:
             error (``gptq.py``); needs calibration, layer by layer.
     """
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[SchemeRule, ...] = ()
     default: WeightScheme | None = None
     lm_head: WeightScheme | None = None
     embedding: WeightScheme | None = None

@@ -35,6 +35,7 @@ from edgec.ir.weight_scheme import (
     DYNAMIC_INT8_KERNELS,
     Decision,
     KernelGrid,
+    SchemeRule,
     WeightScheme,
     decide,
     fit,
@@ -49,7 +50,6 @@ from edgec.passes.graph.layer_walk import walk_layers
 from edgec.passes.prefill.last_logits import vocabulary_linear
 
 aten = torch.ops.aten
-Rule = tuple[str, WeightScheme | None]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Quantize:
         calibration: what ``gptq`` runs the graph on, layer by layer.
     """
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[SchemeRule, ...] = ()
     default: WeightScheme | None = field(default_factory=WeightScheme)
     lm_head: WeightScheme | None = None
     algorithm: str = "mse"

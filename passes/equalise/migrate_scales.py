@@ -25,7 +25,7 @@ from edgec.errors import InputError
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.weight_scheme import WeightScheme
 from edgec.passes.compress.rounding.weight_grid import quantize_weight
-from edgec.passes.equalise.structure.scale_places import Place, places
+from edgec.passes.equalise.structure.scale_places import ScalePlace, places
 from edgec.passes.graph.calibration import Calibration, require_calibration
 from edgec.passes.graph.layer_walk import observe_layers
 from edgec.passes.graph.weight_edits import constant
@@ -86,7 +86,7 @@ class MigrateScales:
         assert self.method in program.graph.meta[MOVED]
 
 
-def _awq(graph: GraphModule, place: Place, inputs: Tensor, scheme: WeightScheme) -> Tensor:
+def _awq(graph: GraphModule, place: ScalePlace, inputs: Tensor, scheme: WeightScheme) -> Tensor:
     sizes = place.per_channel(inputs.abs().mean(0)).clamp_min(_LEAST)
     weights = [constant(graph, reader.args[1]) for reader in place.readers]  # type: ignore[arg-type]
     sample = inputs[:: max(1, len(inputs) // _SAMPLES)]
@@ -102,7 +102,7 @@ def _error(weight: Tensor, scale: Tensor, inputs: Tensor, scheme: WeightScheme) 
     return float((inputs @ (rounded - weight).T).square().sum())
 
 
-def _smooth(graph: GraphModule, place: Place, inputs: Tensor, scheme: WeightScheme) -> Tensor:
+def _smooth(graph: GraphModule, place: ScalePlace, inputs: Tensor, scheme: WeightScheme) -> Tensor:
     largest = place.per_channel(inputs.abs().amax(0)).clamp_min(_LEAST)
     weights = torch.stack([constant(graph, r.args[1]).abs().amax(0) for r in place.readers]).amax(0)  # type: ignore[arg-type]
     return _middled((largest / place.per_channel(weights).clamp_min(_LEAST)).sqrt())
@@ -113,6 +113,9 @@ def _middled(scale: Tensor) -> Tensor:
     return (scale / (scale.max() * scale.min()).sqrt()).clamp_min(_LEAST)
 
 
-_METHODS: Mapping[str, Callable[[GraphModule, Place, Tensor, WeightScheme], Tensor]] = {"awq": _awq, "smooth": _smooth}
+_METHODS: Mapping[str, Callable[[GraphModule, ScalePlace, Tensor, WeightScheme], Tensor]] = {
+    "awq": _awq,
+    "smooth": _smooth,
+}
 PREPARE: Sequence[str] = ("rotate", *_METHODS)
 """What recipes may ask for in ``prepare``."""

@@ -11,7 +11,7 @@ from edgec.errors import InputError
 from edgec.ir.call_plan import call_inputs
 from edgec.ir.program import Dynamic, Interface, Program
 
-Calls = Sequence[Sequence[Tensor]]
+CalibrationCalls = Sequence[Sequence[Tensor]]
 _CHUNK = 64
 
 
@@ -24,7 +24,7 @@ class Calibration:
         context: the most positions of a sequence.
     """
 
-    def __init__(self, tokens: Sequence[int] = (), calls: Calls = (), context: int = 512) -> None:
+    def __init__(self, tokens: Sequence[int] = (), calls: CalibrationCalls = (), context: int = 512) -> None:
         self.tokens, self.given, self.context = tuple(tokens), calls, context
 
     def __bool__(self) -> bool:

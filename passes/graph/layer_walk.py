@@ -19,10 +19,12 @@ from edgec.ir.program import Program
 from edgec.passes.compress.rounding.gptq import Curvature
 from edgec.passes.graph.calibration import Calibration
 
-Visit = Callable[[Node, Curvature | None], None]
+LayerVisit = Callable[[Node, Curvature | None], None]
 
 
-def walk_layers(program: Program, calibration: Calibration, layers: Collection[Node], visit: Visit, where: str) -> None:
+def walk_layers(
+    program: Program, calibration: Calibration, layers: Collection[Node], visit: LayerVisit, where: str
+) -> None:
     """Visit every layer once; those that the calls do not reach, or reach with too few inputs, without a curvature.
 
     Args:

@@ -35,7 +35,7 @@ from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE
 from edgec.passes.contract import nodes_of, placeholder
 from edgec.passes.graph.functional import make_functional, writes
-from edgec.passes.prefill.rows.row_rules import WHOLE, Shapes, rows_read
+from edgec.passes.prefill.rows.row_rules import WHOLE, RowShapes, rows_read
 from edgec.passes.prefill.rows.row_shapes import row_shapes
 
 aten = torch.ops.aten
@@ -78,7 +78,7 @@ class PrefillSkip:
 
 
 @dataclass(frozen=True)
-class Region:
+class SkippedRegion:
     """What is computed for the selected rows only.
 
     Attributes:
@@ -98,7 +98,7 @@ def _selections(graph: GraphModule) -> list[Node]:
     return [n for n in found if isinstance(n.args[2], Node) and n.args[2].target == "logit_index"]
 
 
-def find_region(graph: GraphModule, starts: Collection[Node], shapes: Shapes) -> Region:
+def find_region(graph: GraphModule, starts: Collection[Node], shapes: RowShapes) -> SkippedRegion:
     """Walk up from the selections: a node is inside when it works by rows and nobody else reads it.
 
     Args:
@@ -120,7 +120,7 @@ def find_region(graph: GraphModule, starts: Collection[Node], shapes: Shapes) ->
         inside.add(node)
         wanted.update(reads)
     border = {node: shapes[node].dim for node in graph.graph.nodes if node in wanted and node not in inside}
-    return Region(inside, border, {node for node, rows in shapes.items() if rows.count})
+    return SkippedRegion(inside, border, {node for node, rows in shapes.items() if rows.count})
 
 
 def _reads_whole(user: Node, node: Node, starts: Collection[Node], inside: set[Node], twice: set[Node]) -> bool:
@@ -143,7 +143,7 @@ def _operands(node: Node) -> list[tuple[Any, bool]]:
     return [(argument, name in kept) for argument, name in zip(node.args, names, strict=False)]
 
 
-def _rewrite(graph: GraphModule, region: Region, starts: Collection[Node]) -> None:
+def _rewrite(graph: GraphModule, region: SkippedRegion, starts: Collection[Node]) -> None:
     """Copy the region for the selected rows; what nobody reads any more dies with the cleaning."""
     rows = _Rows(graph, region.counts)
     for node in list(graph.graph.nodes):

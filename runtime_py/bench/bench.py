@@ -16,13 +16,13 @@ from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.replaceable import check_replaceable_files
 from edgec.devices.cores import core_numbers
 from edgec.devices.job import Job
-from edgec.devices.transport import Conditions, Transport, connect
+from edgec.devices.transport import Conditions, Say, Transport, connect
 from edgec.errors import InputError
 from edgec.quiet import quiet
 from edgec.runtime_py.bench.app_result import app_records
 from edgec.runtime_py.bench.plot import save_plot
 from edgec.runtime_py.bench.record import AnyRecord, holds_record, write_records
-from edgec.runtime_py.bench.run import Say, measure
+from edgec.runtime_py.bench.run import measure
 from edgec.runtime_py.bench.summary import Figure, summarise
 from edgec.runtime_py.sessions.session import decoder_limits
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from edgec.errors import InputError
 from edgec.runtime_py.bench.record import AnyRecord, Comparability, read_records
-from edgec.runtime_py.bench.summary import Samples, samples
+from edgec.runtime_py.bench.summary import BenchSamples, samples
 
 RESAMPLES = 2000
 CONFIDENCE = (2.5, 97.5)
@@ -108,7 +108,7 @@ def _title(records: Sequence[AnyRecord]) -> str:
     return f"{subject.name} (recipe {subject.recipe}, {subject.digest[:8]})"
 
 
-def _ratio(a: Samples, b: Samples) -> Ratio:
+def _ratio(a: BenchSamples, b: BenchSamples) -> Ratio:
     x, y = float(np.median(a.values)), float(np.median(b.values))
     low, high = _bootstrap(a.values, b.values)
     return Ratio(a.name, a.unit, x, y, y / x, low, high, _better(low, high, a.higher_is_better))

@@ -20,11 +20,11 @@ from edgec.runtime_py.stepper import Logits, prefill_in_chunks
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
-    from edgec.bundle.pte_layout import Call
+    from edgec.bundle.pte_layout import DelegateCall
     from edgec.runtime_py.engines.engine import EngineSession, Instruction
 
 OUTSIDE = "outside instructions"
-Place = tuple[int, int]
+CallPlace = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def _no_engine(bundle: Bundle) -> ToolError:
 
 
 def profile_phases(
-    decoder: ProfiledDecoder, names: Mapping[Place, str], prompt: Sequence[int], new_tokens: int, repetitions: int
+    decoder: ProfiledDecoder, names: Mapping[CallPlace, str], prompt: Sequence[int], new_tokens: int, repetitions: int
 ) -> list[PhaseProfile]:
     """Profile prefill and decoding.
 
@@ -141,7 +141,7 @@ def profile_phases(
 
 def _phase(
     decoder: ProfiledDecoder,
-    names: Mapping[Place, str],
+    names: Mapping[CallPlace, str],
     what: tuple[str, int],
     work: Callable[[int], None],
     repetitions: int,
@@ -156,7 +156,7 @@ def _phase(
 
 
 def operator_times(
-    instructions: Iterable[Instruction], names: Mapping[Place, str], repetitions: int, ms: float
+    instructions: Iterable[Instruction], names: Mapping[CallPlace, str], repetitions: int, ms: float
 ) -> tuple[OperatorTime, ...]:
     """Instructions summed by name, with what is left of ``ms``, the time of a repetition."""
     calls, spent = dict[str, int](), dict[str, float]()
@@ -169,14 +169,14 @@ def operator_times(
     return (*sorted(rows, key=lambda row: -row.ms), OperatorTime(OUTSIDE, 0.0, rest, rest / ms))
 
 
-def instruction_names(artifact: Path) -> dict[Place, str]:
+def instruction_names(artifact: Path) -> dict[CallPlace, str]:
     """Each instruction of ``forward``: its operator, or its delegate by backend and the matrices inside."""
     from edgec.bundle.pte_layout import read_calls
 
     return {place: _name(call) for place, call in read_calls(artifact).items()}
 
 
-def _name(call: Call) -> str:
+def _name(call: DelegateCall) -> str:
     if call.constants is None:
         return call.name if "::" in call.name else f"delegate {call.name}"
     matrices = [int(np.prod(constant.shape)) for constant in call.constants if len(constant.shape) == 2]

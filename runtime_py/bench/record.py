@@ -15,10 +15,11 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from edgec.bundle.atomic import typed_os_errors
 from edgec.devices.answers import (
+    AnswerCount,
     AnswerFault,
+    AnswerShare,
     Bytes,
     Celsius,
-    Count,
     Energy,
     Gap,
     Megahertz,
@@ -26,7 +27,6 @@ from edgec.devices.answers import (
     PlainText,
     PromptSpeed,
     Seconds,
-    Share,
     Speed,
     Threads,
     parsed,
@@ -37,13 +37,13 @@ from edgec.errors import InputError
 SCHEMA_VERSION = 1
 
 
-class Part(BaseModel):
+class RecordPart(BaseModel):
     """Base of all records: immutable, unknown fields refused, no infinite numbers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
 
 
-class Comparability(Part):
+class Comparability(RecordPart):
     """Runs are compared only when all of this is equal; the recipe is what they may differ in.
 
     Attributes:
@@ -60,14 +60,14 @@ class Comparability(Part):
     machine: PlainText
     model: PlainText
     model_parameters: Annotated[int, Field(ge=0, le=1 << 50)]
-    prompt_tokens: Count
-    new_tokens: Count
+    prompt_tokens: AnswerCount
+    new_tokens: AnswerCount
     threads: Threads
     runtime: PlainText
     cores: PlainText | None = None
 
 
-class Subject(Part):
+class Subject(RecordPart):
     """The bundle that was measured."""
 
     name: PlainText
@@ -75,10 +75,10 @@ class Subject(Part):
     recipe: PlainText
     target: PlainText
     artifact_bytes: Bytes
-    context: Count
+    context: AnswerCount
 
 
-class Record(Part):
+class BenchRecord(RecordPart):
     """What every line has.
 
     Attributes:
@@ -95,7 +95,7 @@ class Record(Part):
     simulated: bool = False
 
 
-class RunRecord(Record):
+class RunRecord(BenchRecord):
     """The conditions of the run.
 
     Attributes:
@@ -106,8 +106,8 @@ class RunRecord(Record):
     kind: Literal["run"] = "run"
     started: PlainText
     edgec_version: PlainText
-    warmups: Count
-    repetitions: Count
+    warmups: AnswerCount
+    repetitions: AnswerCount
     ignore_eos: bool
     before: DeviceFacts
     after: DeviceFacts
@@ -115,16 +115,16 @@ class RunRecord(Record):
     cool_down_s: Seconds = 0.0
 
 
-class LoadRecord(Record):
+class LoadRecord(BenchRecord):
     """One load in a fresh process. ``resident_share``: share of the artifact in the page cache before it, 0..1."""
 
     kind: Literal["load"] = "load"
     state: Literal["cold", "warm"]
     load_ms: Milliseconds
-    resident_share: Share | None
+    resident_share: AnswerShare | None
 
 
-class MemoryRecord(Record):
+class MemoryRecord(BenchRecord):
     """Peak resident set of a process that loads and generates; ``baseline``: the same process before the load."""
 
     kind: Literal["memory"] = "memory"
@@ -138,20 +138,20 @@ class MemoryRecord(Record):
         return self
 
 
-class RepetitionRecord(Record):
+class RepetitionRecord(BenchRecord):
     """One measured generation. ``token_ms``: time from each new token to the next."""
 
     kind: Literal["repetition"] = "repetition"
-    index: Count
+    index: AnswerCount
     ttft_ms: Milliseconds
     prefill_tokens_per_s: PromptSpeed
     decode_tokens_per_s: Speed | None
     token_ms: list[Gap]
-    tokens: Count
+    tokens: AnswerCount
     finish_reason: PlainText
 
 
-class SustainedRecord(Record):
+class SustainedRecord(BenchRecord):
     """One window of at least a second of a sustained run. ``elapsed_s``: from the run's start to the window's."""
 
     kind: Literal["sustained"] = "sustained"
@@ -161,7 +161,7 @@ class SustainedRecord(Record):
     temperature_c: Celsius | None
 
 
-class OperatorCost(Part):
+class OperatorCost(RecordPart):
     """One operator or kind of delegate, per prefill or per decoded token. ``share``: of the whole, 0..1."""
 
     operator: PlainText
@@ -170,7 +170,7 @@ class OperatorCost(Part):
     share: float
 
 
-class ProfileRecord(Record):
+class ProfileRecord(BenchRecord):
     """Where the time of a phase goes, averaged over ``repetitions``.
 
     Attributes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -11,7 +11,7 @@ from typing import Any
 
 from edgec.bundle.folder import Bundle
 from edgec.devices.job import Job
-from edgec.devices.transport import DeviceFacts, Transport
+from edgec.devices.transport import DeviceFacts, Say, Transport
 from edgec.installation import __version__
 from edgec.runtime_py.bench.record import (
     AnyRecord,
@@ -30,7 +30,6 @@ LOADS = 3
 ENGINES = {"edgec": "edgec's engine", "executorch": "Python binding"}
 WALL = "measured: wall clock of a fresh process"
 SIMULATED = "simulated: wall clock of an emulator, no speed"
-Say = Callable[[str], None]
 
 
 def measure(

@@ -35,7 +35,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Samples:
+class BenchSamples:
     """The values behind a figure."""
 
     name: str
@@ -49,7 +49,7 @@ class Samples:
         return Figure(self.name, self.unit, middle, low, high, len(self.values), self.higher_is_better)
 
 
-def samples(records: Sequence[AnyRecord]) -> tuple[Samples, ...]:
+def samples(records: Sequence[AnyRecord]) -> tuple[BenchSamples, ...]:
     """All values of a run by figure; what was not measured is absent, and an emulator measures nothing."""
     if any(record.simulated for record in records):
         return ()
@@ -73,7 +73,7 @@ def samples(records: Sequence[AnyRecord]) -> tuple[Samples, ...]:
         ),
         ("sustained decode", "tokens/s", [r.decode_tokens_per_s for r in steady], True),
     ]
-    return tuple(Samples(name, unit, tuple(values), better) for name, unit, values, better in rows if values)
+    return tuple(BenchSamples(name, unit, tuple(values), better) for name, unit, values, better in rows if values)
 
 
 def _present(values: Iterable[float | None]) -> list[float]:

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from edgec.errors import InputError, ToolError
-from edgec.runtime_py.engines.native import Array, _binding, captured_stderr, runtime
+from edgec.runtime_py.engines.executor import Array
+from edgec.runtime_py.engines.native import _binding, captured_stderr, runtime
 from edgec.runtime_py.engines.threads import set_threads
 
 

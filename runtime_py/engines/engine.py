@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from edgec.devices.runner.build import build_runner
 from edgec.errors import InputError, ToolError
+from edgec.runtime_py.engines.executor import Array
 
-Array = NDArray[Any]
 ABI_VERSION: Final = 1
 MAX_RANK: Final = 8
 PACKED = ("in memory", "written", "mapped")

@@ -10,7 +10,7 @@ from edgec.runtime_py.engines.native import runtime
 from edgec.runtime_py.engines.threads import set_threads
 
 
-class Method:
+class TorchMethod:
     """One loaded method of an artifact, called with torch tensors."""
 
     def __init__(self, artifact: Path, name: str = "forward") -> None:

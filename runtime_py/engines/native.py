@@ -17,13 +17,8 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any
-
-from numpy.typing import NDArray
 
 from edgec.errors import ToolError
-
-Array = NDArray[Any]
 
 KERNEL_LIBRARIES = ("kernels/quantized/*quantized_ops_aot_lib.*", "extension/llm/custom_ops/*custom_ops_aot_lib.*")
 

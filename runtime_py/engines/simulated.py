@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from edgec.bundle.manifest import Manifest, MethodInfo
 from edgec.errors import InputError
+from edgec.runtime_py.engines.executor import Array
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
     from edgec.runtime_py.engines.executor import Executor
 
-Array = NDArray[Any]
-Call = Callable[[Sequence["Tensor"]], Sequence["Tensor"]]
+TensorFunction = Callable[[Sequence["Tensor"]], Sequence["Tensor"]]
 
 
 def simulator_threads(threads: int | None) -> int:
@@ -73,7 +72,7 @@ def _unknown(manifest: Manifest) -> InputError:
 class FunctionExecutor:
     """A function of named arrays behind the runtime's protocol, which knows their order only."""
 
-    def __init__(self, call: Call, info: MethodInfo) -> None:
+    def __init__(self, call: TensorFunction, info: MethodInfo) -> None:
         """``info`` names the inputs and outputs in order, with their dtypes."""
         self._call, self._info = call, info
 
@@ -91,38 +90,38 @@ class FunctionExecutor:
         return None
 
 
-def _package(path: Path) -> Call:
+def _package(path: Path) -> TensorFunction:
     from edgec.backends.coreml.interpreter import load_package
 
     package = load_package(path)
     return _by_order(package.functions[package.default_function])
 
 
-def _pte(path: Path) -> Call:
+def _pte(path: Path) -> TensorFunction:
     from edgec.backends.coreml.pte_program import open_pte
 
     return next(iter(open_pte(path).methods.values())).run
 
 
-def _aimodel(path: Path) -> Call:
+def _aimodel(path: Path) -> TensorFunction:
     from edgec.backends.coreai.execute import load_model
 
     return _by_order(next(iter(load_model(path).functions.values())))
 
 
-def _onnx(path: Path) -> Call:
+def _onnx(path: Path) -> TensorFunction:
     from edgec.backends.onnx.function import open_function
 
     return open_function(path)
 
 
-def _qnn(path: Path) -> Call:
+def _qnn(path: Path) -> TensorFunction:
     from edgec.backends.qnn.function import open_function
 
     return open_function(path)
 
 
-def _by_order(function: Any) -> Call:
+def _by_order(function: Any) -> TensorFunction:
     def call(inputs: Sequence[Tensor]) -> Sequence[Tensor]:
         names = [feature.name for feature in function.inputs]
         outputs = function.run(dict(zip(names, inputs, strict=True)))
@@ -131,12 +130,12 @@ def _by_order(function: Any) -> Call:
     return call
 
 
-def open_function(backend: str, artifact: Path) -> Call:
+def open_function(backend: str, artifact: Path) -> TensorFunction:
     """An artifact's one function, called with tensors in order; ``backend`` as its runtime names it."""
     return _FUNCTIONS[backend](artifact)
 
 
-_FUNCTIONS: Mapping[str, Callable[[Path], Call]] = {
+_FUNCTIONS: Mapping[str, Callable[[Path], TensorFunction]] = {
     "CoreMLBackend": _pte,
     "CoreML": _package,
     "CoreAI": _aimodel,

@@ -10,16 +10,14 @@ times, which writes the same states again. Near the end of the states, where pad
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from edgec.bundle.manifest import Limits
 from edgec.ir.static_methods import DECODE, PREFILL, Methods
+from edgec.runtime_py.engines.executor import Array
 
-Array = NDArray[Any]
 _PADDING = 0
 
 

@@ -6,14 +6,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from edgec.bundle.chat_template import Message
 from edgec.bundle.manifest import Limits, Manifest
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.sessions.origin import origin_of
-from edgec.runtime_py.sessions.session_file import Contents, Place, SessionFile, open_session_file, write_session_file
+from edgec.runtime_py.sessions.session_file import (
+    Contents,
+    SessionFile,
+    SessionPlace,
+    open_session_file,
+    write_session_file,
+)
 from edgec.runtime_py.sessions.state_arena import Arena, reachable
 from edgec.runtime_py.stepper import Logits
-
-Message = dict[str, str]
 
 
 class Restorable(Protocol):
@@ -35,14 +40,14 @@ class Restorable(Protocol):
         """Feed any number of tokens; float32 logits [vocabulary] of the last."""
 
 
-def place_of(manifest: Manifest) -> Place:
+def place_of(manifest: Manifest) -> SessionPlace:
     """What a saved state must belong to, to be restored under this bundle."""
     assert manifest.limits is not None  # a decoder
     states = tuple(manifest.states) if reachable(manifest.states) else ()
-    return Place(origin_of(manifest), states, manifest.limits.context, manifest.model.vocab_size)
+    return SessionPlace(origin_of(manifest), states, manifest.limits.context, manifest.model.vocab_size)
 
 
-def save_session(session: Restorable, place: Place, path: Path, messages: Sequence[Message] = ()) -> int:
+def save_session(session: Restorable, place: SessionPlace, path: Path, messages: Sequence[Message] = ()) -> int:
     """Write what the KV cache holds: token ids and the used slots.
 
     Args:
@@ -61,7 +66,7 @@ def save_session(session: Restorable, place: Place, path: Path, messages: Sequen
     return write_session_file(path, place, contents, session.arena if place.states else None)
 
 
-def load_session(session: Restorable, place: Place, path: Path) -> tuple[Message, ...]:
+def load_session(session: Restorable, place: SessionPlace, path: Path) -> tuple[Message, ...]:
     """Put a saved sequence into the KV cache; returns the conversation saved with it.
 
     Raises:

@@ -23,7 +23,7 @@ from edgec.bundle.atomic import write_file
 from edgec.bundle.chat_template import checked_messages
 from edgec.bundle.limited_json import parse_json
 from edgec.bundle.manifest import StateInfo
-from edgec.bundle.part import Count
+from edgec.bundle.part import JsonCount
 from edgec.errors import InputError
 from edgec.runtime_py.sessions.origin import Origin
 from edgec.runtime_py.sessions.state_arena import Arena, used_bytes, used_slots
@@ -53,8 +53,8 @@ class _Metadata(BaseModel):
 
 class _Tensor(BaseModel):
     dtype: str
-    shape: Annotated[list[Count], Field(min_length=1)]
-    data_offsets: tuple[Count, Count]
+    shape: Annotated[list[JsonCount], Field(min_length=1)]
+    data_offsets: tuple[JsonCount, JsonCount]
 
 
 _TENSORS = TypeAdapter(dict[str, _Tensor])
@@ -71,7 +71,7 @@ class Contents:
 
 
 @dataclass(frozen=True)
-class Place:
+class SessionPlace:
     """What a state must belong to before it may be restored here.
 
     Attributes:
@@ -132,7 +132,7 @@ class SessionFile:
                     raise ValueError("it ends early")
 
 
-def write_session_file(path: Path, place: Place, contents: Contents, arena: Arena | None) -> int:
+def write_session_file(path: Path, place: SessionPlace, contents: Contents, arena: Arena | None) -> int:
     """Write a sequence and its state, whole or not at all.
 
     Args:
@@ -160,7 +160,7 @@ def write_session_file(path: Path, place: Place, contents: Contents, arena: Aren
     return _LENGTH_BYTES + len(text) + sum(len(piece) for piece in pieces)
 
 
-def open_session_file(path: Path, place: Place) -> SessionFile:
+def open_session_file(path: Path, place: SessionPlace) -> SessionFile:
     """Read a file's header and refuse it unless it belongs here; the states are read later.
 
     Raises:
@@ -226,7 +226,7 @@ def _read_header(file: BinaryIO) -> Header:
     return header
 
 
-def _contents(file: BinaryIO, header: Header, place: Place) -> Contents:
+def _contents(file: BinaryIO, header: Header, place: SessionPlace) -> Contents:
     """The sequence; ``file`` stands at the first byte of the data."""
     count, high_water = int(header[_TOKENS]["shape"][0]), int(header[_METADATA]["high_water"])
     if not 0 <= count <= high_water <= place.context:

@@ -12,7 +12,7 @@ from edgec.runtime_py.sessions.session import Session, opened
 from edgec.runtime_py.speculation.draft import Drafter
 from edgec.runtime_py.speculation.draft_limits import DraftLimits
 from edgec.runtime_py.speculation.draft_model import DraftModel
-from edgec.runtime_py.speculation.heads import DraftHeads
+from edgec.runtime_py.speculation.heads import HeadDrafts
 from edgec.runtime_py.speculation.prompt_lookup import PromptLookup
 from edgec.runtime_py.speculation.speculator import Speculator
 from edgec.runtime_py.speculation.vocabulary import check_same_vocabulary
@@ -45,7 +45,7 @@ def speculator_for(session: Session, choice: str | Path | Bundle) -> Speculator 
 
 
 def _drafters(session: Session, choice: str | Path | Bundle) -> list[Drafter]:
-    lookup, heads = PromptLookup(), DraftHeads(session)
+    lookup, heads = PromptLookup(), HeadDrafts(session)
     if choice == "ngram":
         return [lookup]
     if choice == "auto":

@@ -45,14 +45,14 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DraftPlan:
     """Verify ``length`` tokens of the offer with index ``offer``; no tokens: a plain call."""
 
     offer: int = 0
     length: int = 0
 
 
-_PLAIN: Final = Plan()
+_PLAIN: Final = DraftPlan()
 
 
 class Controller:
@@ -74,7 +74,7 @@ class Controller:
         """Whether there is time to lose on a draft, or on planning one."""
         return self._budget.allows
 
-    def plan(self, offers: Sequence[Offer]) -> Plan:
+    def plan(self, offers: Sequence[Offer]) -> DraftPlan:
         """The best of the offers, or a plain call."""
         if not offers or not self.costs.trusted or self._in_a_row >= _REFRESH:
             return _PLAIN
@@ -85,7 +85,7 @@ class Controller:
         self._declined += 1
         return plan if gain > _MARGIN * _SECOND_CHANCE and self._second_chance() else _PLAIN
 
-    def _best(self, index: int, offer: Offer) -> tuple[float, Plan]:
+    def _best(self, index: int, offer: Offer) -> tuple[float, DraftPlan]:
         """The most tokens per plain call's time that an offer promises, and at which length."""
         table, reach = self.costs.table, self._acceptance[offer.drafter, offer.confidence].reach
         plain, draft_ms = table[1], offer.draft_ms
@@ -94,7 +94,7 @@ class Controller:
             gain = (1.0 + reach[count]) * plain / (table[count + 1] + draft_ms * count)
             if gain > best:
                 best, length = gain, count
-        return best, Plan(index, length)
+        return best, DraftPlan(index, length)
 
     def _second_chance(self) -> bool:
         if self._declined < self._patience:

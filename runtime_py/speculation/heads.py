@@ -27,7 +27,7 @@ class HeadSource(Protocol):
         """Float32 [heads, vocabulary] for a position whose logits the last call gave; None for any other."""
 
 
-class DraftHeads:
+class HeadDrafts:
     """The likeliest token of each head."""
 
     name: Final = "heads"

@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from edgec.runtime_py.sessions.session import Session
 
 V = TypeVar("V")
-Status = Literal["passed", "failed", "warning", "unavailable"]
+CheckStatus = Literal["passed", "failed", "warning", "unavailable"]
 
 
 @dataclass(frozen=True)
-class Check:
+class BundleCheck:
     """One thing that was checked. ``unavailable``: the bundle or this machine gives nothing to check it with."""
 
     name: str
-    status: Status
+    status: CheckStatus
     detail: str
 
     def to_json(self) -> dict[str, str]:
@@ -50,7 +50,7 @@ class Check:
         return {"name": self.name, "status": self.status, "detail": self.detail}
 
     @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Check:
+    def from_json(cls, fields: Mapping[str, Any]) -> BundleCheck:
         """The check that `to_json` wrote."""
         return cls(**fields)
 
@@ -60,7 +60,7 @@ class VerifyReport:
     """All checks of one bundle; one that is not even intact has no report but an InputError."""
 
     bundle: Path
-    checks: tuple[Check, ...]
+    checks: tuple[BundleCheck, ...]
 
     @property
     def passed(self) -> bool:
@@ -88,33 +88,35 @@ def verify(bundle: Path | str, threads: int | None = None, device: str = "host")
     opened = open_bundle(Path(bundle))
     golden = read_golden(opened.golden_path) if opened.golden_path else Golden()
     files = opened.manifest.files
-    intact = Check(
+    intact = BundleCheck(
         "files", "passed", f"{len(files)} files, {sum(f.bytes for f in files):,} bytes: size and sha256 as listed"
     )
-    schema = Check(
+    schema = BundleCheck(
         "manifest", "passed", f"schema {opened.manifest.schema_version}, digest {opened.manifest.digest[:12]}…"
     )
     replayed = replayed_on(opened, golden, threads)
     return VerifyReport(opened.path, (intact, schema, runtime_check(opened.manifest.runtime), *replayed))
 
 
-def runtime_check(required: Runtime) -> Check:
+def runtime_check(required: Runtime) -> BundleCheck:
     """The runtime's version here against the one the artifact was made for."""
     try:
         present = version(required.name)
     except PackageNotFoundError:
-        return Check(
+        return BundleCheck(
             "runtime", "unavailable", f"{required.name} {required.version} is required, none is installed here"
         )
     if present == required.version:
-        return Check("runtime", "passed", f"{required.name} {present}")
+        return BundleCheck("runtime", "passed", f"{required.name} {present}")
     advice = (
         "the golden vectors tell whether that matters; otherwise install that version or export again with this one"
     )
-    return Check("runtime", "warning", f"made for {required.name} {required.version}, here is {present}: {advice}")
+    return BundleCheck(
+        "runtime", "warning", f"made for {required.name} {required.version}, here is {present}: {advice}"
+    )
 
 
-def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[Check]:
+def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[BundleCheck]:
     """The artifact is executed in a process of its own, which it may end; what survives that is loaded here."""
     from edgec.runtime_py.model import load
 
@@ -124,17 +126,17 @@ def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[Check]:
         checks = executed["checks"] if executed else []
         model = load(bundle, threads)
     except EdgecError as error:
-        status: Status = "unavailable" if isinstance(error, ToolError) else "failed"
-        return [Check("artifact", status, f"{error.what} {error.why}")]
+        status: CheckStatus = "unavailable" if isinstance(error, ToolError) else "failed"
+        return [BundleCheck("artifact", status, f"{error.what} {error.why}")]
     return [
-        Check("artifact", "passed", _accepted(model)),
+        BundleCheck("artifact", "passed", _accepted(model)),
         _outcome("tokenizer", "text", golden.texts, lambda vector: text_fault(model, vector)),
         _outcome("chat template", "conversation", _listed(golden.chat), lambda vector: chat_fault(model, vector)),
-        *(map(Check.from_json, checks) if checks else replayed_vectors(model, golden)),
+        *(map(BundleCheck.from_json, checks) if checks else replayed_vectors(model, golden)),
     ]
 
 
-def replayed_vectors(model: Model, golden: Golden) -> list[Check]:
+def replayed_vectors(model: Model, golden: Golden) -> list[BundleCheck]:
     """The checks of a bundle that execute its artifact, in this process."""
     return [
         _outcome("output vectors", "vector", golden.outputs, lambda vector: output_fault(model, vector)),
@@ -142,7 +144,7 @@ def replayed_vectors(model: Model, golden: Golden) -> list[Check]:
     ]
 
 
-def _device(text: str) -> Callable[[Bundle, Golden, int | None], list[Check]]:
+def _device(text: str) -> Callable[[Bundle, Golden, int | None], list[BundleCheck]]:
     address = parse_address(text)
     if address.kind in _REPLAYS:
         return _REPLAYS[address.kind]
@@ -155,14 +157,14 @@ def _device(text: str) -> Callable[[Bundle, Golden, int | None], list[Check]]:
     )
 
 
-def _replay_emulated(bundle: Bundle, golden: Golden, threads: int | None) -> list[Check]:
+def _replay_emulated(bundle: Bundle, golden: Golden, threads: int | None) -> list[BundleCheck]:
     """The output vectors by the phone's runner; what needs no artifact is checked by ``--device host``."""
     from edgec.runtime_py.verify.emulated import EmulatedRunner
 
     runtime = bundle.manifest.runtime.backends
     if bundle.manifest.limits is None or any(name != "XnnpackBackend" for name in runtime):
         why = f"the arm64 runner executes decoders on XNNPACK; this is made for {', '.join(runtime) or 'no backend'}"
-        return [Check("artifact", "unavailable", why)]
+        return [BundleCheck("artifact", "unavailable", why)]
     runner = EmulatedRunner(bundle, threads)
 
     def fault(vector: OutputVector) -> str | None:
@@ -182,18 +184,18 @@ def _listed(chat: ChatVector | None) -> Sequence[ChatVector]:
     return [chat] if chat else []
 
 
-def _outcome(name: str, noun: str, vectors: Sequence[V], fault_of: Callable[[V], str | None]) -> Check:
+def _outcome(name: str, noun: str, vectors: Sequence[V], fault_of: Callable[[V], str | None]) -> BundleCheck:
     """Replay vectors until one differs."""
     if not vectors:
-        return Check(name, "unavailable", "the bundle holds none")
+        return BundleCheck(name, "unavailable", "the bundle holds none")
     try:
         fault = next((fault for vector in vectors if (fault := fault_of(vector))), None)
     except EdgecError as error:
         fault = f"{error.what} {error.why}"
     return (
-        Check(name, "failed", fault)
+        BundleCheck(name, "failed", fault)
         if fault
-        else Check(name, "passed", f"{len(vectors)} {noun}{'s' if len(vectors) > 1 else ''} as at export")
+        else BundleCheck(name, "passed", f"{len(vectors)} {noun}{'s' if len(vectors) > 1 else ''} as at export")
     )
 
 
@@ -280,7 +282,7 @@ def function_fault(model: Model, vector: FunctionVector) -> str | None:
     return None
 
 
-_REPLAYS: Mapping[str, Callable[[Bundle, Golden, int | None], list[Check]]] = {
+_REPLAYS: Mapping[str, Callable[[Bundle, Golden, int | None], list[BundleCheck]]] = {
     "host": _replay,
     "qemu": _replay_emulated,
 }

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from edgec.devices.adb.facts import read_state
 from edgec.devices.adb.heat import cool
-from edgec.devices.adb.link import Output
+from edgec.devices.adb.link import ShellOutput
 from edgec.devices.answers import MOST_TEXT, printable
 from edgec.devices.apple import pymobiledevice, simulator, xcrun
 from edgec.devices.apple.connected import apple_device, check_ready, fault
@@ -52,7 +52,7 @@ QUIET = Console(file=open("/dev/null", "w"), width=100)  # noqa: SIM115
 
 def phone_facts(random: Random) -> Any:
     """What ``edgec devices`` does with one phone, to the table."""
-    answer = Output(0, printable(mutated_text(FACTS, random)), "")
+    answer = ShellOutput(0, printable(mutated_text(FACTS, random)), "")
     link: Any = SimpleNamespace(where="adb:A", shell=lambda script: answer)
     state = read_state(link)
     facts = state.facts()

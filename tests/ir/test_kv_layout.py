@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgec.ir.attention import visible
-from edgec.ir.kv_layout import MASKED, Layout, additive_mask, layout, slot_positions, write_slots
+from edgec.ir.kv_layout import MASKED, CacheLayout, additive_mask, layout, slot_positions, write_slots
 
 CONTEXT = 64
 
@@ -15,7 +15,7 @@ CONTEXT = 64
 class NaiveCache:
     """What each slot really holds, written token by token."""
 
-    def __init__(self, where: Layout) -> None:
+    def __init__(self, where: CacheLayout) -> None:
         self.where, self.held = where, [-1] * where.slots
 
     def write(self, positions: torch.Tensor) -> None:
@@ -57,7 +57,7 @@ def test_up_to_chunk_minus_one_tokens_can_be_undone(window: int, chunk: int, len
     assert _seen(where, cache, again) == _wanted(again, window, 0)
 
 
-def _seen(where: Layout, cache: NaiveCache, positions: torch.Tensor) -> list[set[int]]:
+def _seen(where: CacheLayout, cache: NaiveCache, positions: torch.Tensor) -> list[set[int]]:
     mask = additive_mask(where, positions, torch.float32)
     return [{cache.held[slot] for slot in torch.nonzero(row == 0).flatten().tolist()} for row in mask]
 
@@ -69,7 +69,7 @@ def _wanted(positions: torch.Tensor, window: int, sink: int) -> list[set[int]]:
 
 
 def test_a_window_as_long_as_the_context_needs_no_mask() -> None:
-    assert layout(CONTEXT, CONTEXT, 8, 0) == Layout("full", CONTEXT)
+    assert layout(CONTEXT, CONTEXT, 8, 0) == CacheLayout("full", CONTEXT)
     assert not layout(None, CONTEXT, 8, 0).masked
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from edgec.bundle.manifest import Limits, StateInfo
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.sessions.origin import origin
-from edgec.runtime_py.sessions.session_file import Place
+from edgec.runtime_py.sessions.session_file import SessionPlace
 from edgec.runtime_py.sessions.state_arena import Arena
 from edgec.runtime_py.stepper import Logits, prefill_in_chunks
 
@@ -77,6 +77,6 @@ class ArenaStepper:
         return position % held.slots
 
 
-def place(states: Sequence[StateInfo] = FULL, **changes: object) -> Place:
+def place(states: Sequence[StateInfo] = FULL, **changes: object) -> SessionPlace:
     parts: dict[str, object] = {"artifact_sha256": "a1", "recipe": {"name": "float"}, "tokenizer": {"t": "b2"}}
-    return Place(origin(**(parts | changes), states=states), tuple(states), CONTEXT)  # type: ignore[arg-type]
+    return SessionPlace(origin(**(parts | changes), states=states), tuple(states), CONTEXT)  # type: ignore[arg-type]

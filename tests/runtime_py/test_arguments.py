@@ -11,7 +11,7 @@ import torch
 
 from edgec.errors import InputError
 from edgec.runtime_py.arguments import checked_ids, stop_strings
-from edgec.runtime_py.generate import Request
+from edgec.runtime_py.generate import GenerationRequest
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.sampling import Sampling
 
@@ -63,10 +63,10 @@ def test_a_sampling_option_outside_its_range_is_refused(options: dict[str, Any])
 @pytest.mark.parametrize("count", [0, -1, 1.5, "5", True, float("inf")])
 def test_a_count_of_tokens_is_a_count(count: Any) -> None:
     with pytest.raises(InputError) as caught:
-        Request(max_new_tokens=count)
+        GenerationRequest(max_new_tokens=count)
     assert caught.value.code == "E156"
     three: Any = np.int64(3)
-    assert Request(max_new_tokens=three).max_new_tokens == 3
+    assert GenerationRequest(max_new_tokens=three).max_new_tokens == 3
 
 
 @pytest.mark.parametrize("bundle", [None, 5, b"path", "a\0b", "x" * 5000, ["x"]])

@@ -5,12 +5,12 @@ from transformers import PreTrainedTokenizerFast
 
 from edgec.errors import InputError
 from edgec.runtime_py.chat import Conversation
-from edgec.runtime_py.generate import Request
+from edgec.runtime_py.generate import GenerationRequest
 from tests.runtime_py.fake_stepper import FakeStepper, ring_state, sums
 from tests.runtime_py.tiny_decoder import VOCAB, tiny_tokenizer
 
 TOKENIZER = tiny_tokenizer()
-SHORT = Request(max_new_tokens=4)
+SHORT = GenerationRequest(max_new_tokens=4)
 
 
 def decode(tokens: list[int]) -> str:

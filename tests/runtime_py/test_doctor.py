@@ -11,11 +11,11 @@ from packaging.requirements import Requirement
 
 from edgec.errors import ToolError
 from edgec.runtime_py import doctor, doctor_console
-from edgec.runtime_py.doctor import Check, diagnose, package_check
+from edgec.runtime_py.doctor import DoctorCheck, diagnose, package_check
 from edgec.runtime_py.engines import native
 
 
-def by_name() -> dict[str, Check]:
+def by_name() -> dict[str, DoctorCheck]:
     return {check.name: check for check in diagnose()}
 
 
@@ -98,12 +98,12 @@ def test_the_engine_needs_a_compiler_once(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_exit_status_and_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    broken = Check("torch", "missing", "not installed", 'pip install "torch[x]"')
-    monkeypatch.setattr(doctor_console, "diagnose", lambda: (broken, Check("rich", "ok", "15")))
+    broken = DoctorCheck("torch", "missing", "not installed", 'pip install "torch[x]"')
+    monkeypatch.setattr(doctor_console, "diagnose", lambda: (broken, DoctorCheck("rich", "ok", "15")))
     assert doctor_console.examine(as_json=True) == 3
     said = json.loads(capsys.readouterr().out)
     assert said["missing"] == ["torch"] and said["ok"] is False
     assert doctor_console.examine(as_json=False) == 3
     assert "torch[x]" in capsys.readouterr().out, "brackets are text, not markup"
-    monkeypatch.setattr(doctor_console, "diagnose", lambda: (Check("rich", "ok", "15"),))
+    monkeypatch.setattr(doctor_console, "diagnose", lambda: (DoctorCheck("rich", "ok", "15"),))
     assert doctor_console.examine(as_json=True) == 0

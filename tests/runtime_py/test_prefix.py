@@ -13,7 +13,7 @@ from edgec.bundle.prefix import STATE, SystemPrompt, prefix_files, prefix_info
 from edgec.errors import InputError
 from edgec.runtime_py.prefix import open_prefix, recalled, restored
 from edgec.runtime_py.sessions.origin import origin
-from edgec.runtime_py.sessions.session_file import Contents, Place, write_session_file
+from edgec.runtime_py.sessions.session_file import Contents, SessionPlace, write_session_file
 from tests.runtime_py.fake_arena import CONTEXT, FULL, WITH_RING, ArenaStepper
 from tests.runtime_py.tiny_decoder import manifest
 
@@ -34,7 +34,7 @@ def bundle_with_prefix(
     digests = {"tokenizer/tokenizer.json": file_sha256(folder / "tokenizer.json")}
     made_by = origin(file_sha256(folder / "model.pte"), recipe, digests, states)
     contents = Contents(PREFIX, len(PREFIX))
-    size = write_session_file(folder / "state", Place(made_by, tuple(states), CONTEXT), contents, session.arena)
+    size = write_session_file(folder / "state", SessionPlace(made_by, tuple(states), CONTEXT), contents, session.arena)
     prompt = SystemPrompt("Be kind.", "text", PREFIX)
     fields: dict[str, Any] = {"states": list(states), "recipe": RECIPE, "limits": limits()}
     fields["prefix"] = prefix_info(prompt, size, made_by.fingerprint(PREFIX))

@@ -9,8 +9,8 @@ It shows what the program computes, not what Apple's compiler makes of it, nor h
 """
 
 from edgec.backends.coreml.interpreter.features import Feature
-from edgec.backends.coreml.interpreter.function import Function, State
+from edgec.backends.coreml.interpreter.function import MilFunction, MilState
 from edgec.backends.coreml.interpreter.operators.table import Accumulate
 from edgec.backends.coreml.interpreter.package import Package, load_package
 
-__all__ = ["Accumulate", "Feature", "Function", "Package", "State", "load_package"]
+__all__ = ["Accumulate", "Feature", "MilFunction", "MilState", "Package", "load_package"]

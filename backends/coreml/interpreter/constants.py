@@ -11,7 +11,7 @@ from torch import Tensor
 
 from edgec.backends.coreml.interpreter.blob import WeightFile, decoded
 from edgec.backends.coreml.interpreter.element_types import ElementType
-from edgec.backends.coreml.interpreter.graph import Constant, Expression, Immediate, Stored, ValueType
+from edgec.backends.coreml.interpreter.graph import Constant, Expression, Immediate, StoredConstant, ValueType
 from edgec.backends.coreml.interpreter.operators.compression import DECOMPRESSIONS
 from edgec.backends.coreml.interpreter.proto import messages
 
@@ -48,11 +48,11 @@ class Constants:
         return sum(tensors.values())
 
     def _made(self, constant: Constant) -> Value:
-        if isinstance(constant, Stored):
+        if isinstance(constant, StoredConstant):
             return self._stored(constant)
         return immediate(constant) if isinstance(constant, Immediate) else self._decompressed(constant)
 
-    def _stored(self, constant: Stored) -> Tensor:
+    def _stored(self, constant: StoredConstant) -> Tensor:
         element, shape = _known(constant.type)
         return decoded(self._file(constant.file).bytes_at(constant.offset), element, shape)
 

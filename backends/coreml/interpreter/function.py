@@ -11,16 +11,16 @@ from torch import Tensor
 
 from edgec.backends.coreml.interpreter.constants import Constants, Value
 from edgec.backends.coreml.interpreter.features import Feature
-from edgec.backends.coreml.interpreter.graph import Argument, Graph, Step, ValueType
+from edgec.backends.coreml.interpreter.graph import Argument, Graph, MilStep, ValueType
 from edgec.backends.coreml.interpreter.operators.table import Accumulate, Operator
 from edgec.errors import EdgecError, InputError
 
 STATE_OPERATORS = frozenset({"read_state", "write_state", "coreml_update_state"})
-State = dict[str, Tensor]
+MilState = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Function:
+class MilFunction:
     """A loaded function. It keeps nothing between calls: states are the caller's.
 
     Attributes:
@@ -39,11 +39,11 @@ class Function:
     operators: Mapping[str, Operator]
     accumulate: Accumulate
 
-    def fresh_state(self) -> State:
+    def fresh_state(self) -> MilState:
         """States as they are before the first call: zeros of the declared shapes."""
         return {state.name: torch.zeros(state.fixed_shape, dtype=self._held(state.dtype)) for state in self.states}
 
-    def run(self, inputs: Mapping[str, Tensor], state: State | None = None) -> dict[str, Tensor]:
+    def run(self, inputs: Mapping[str, Tensor], state: MilState | None = None) -> dict[str, Tensor]:
         """Execute once.
 
         Args:
@@ -76,7 +76,7 @@ class Function:
                 raise _wrong_input(self.name, why, f"give {wanted[name].described()}")
         return {name: tensor.to(self._held(wanted[name].dtype)) for name, tensor in inputs.items()}
 
-    def _states(self, state: State) -> State:
+    def _states(self, state: MilState) -> MilState:
         for feature in self.states:
             found = state.get(feature.name)
             if found is None or tuple(found.shape) != feature.fixed_shape:
@@ -98,7 +98,7 @@ class Function:
 class _Values:
     """The values of one call by name."""
 
-    def __init__(self, function: Function, inputs: dict[str, Tensor], state: State) -> None:
+    def __init__(self, function: MilFunction, inputs: dict[str, Tensor], state: MilState) -> None:
         self._function, self._values, self._state = function, dict[str, Any](inputs), state
 
     def get(self, argument: Argument) -> Any:
@@ -112,7 +112,7 @@ class _Values:
         for name in names:
             self._values.pop(name, None)
 
-    def execute(self, step: Step) -> None:
+    def execute(self, step: MilStep) -> None:
         if step.operator in STATE_OPERATORS:
             self._execute_state(step)
             return
@@ -127,14 +127,14 @@ class _Values:
         except Exception as cause:
             raise failed(step, self._function.name, inputs, cause) from cause
 
-    def _keep(self, step: Step, results: Sequence[Tensor]) -> None:
+    def _keep(self, step: MilStep, results: Sequence[Tensor]) -> None:
         for (name, kind), result in zip(step.outputs, results, strict=True):
             self._values[name] = self._rounded(result, kind)
 
     def _rounded(self, result: Tensor, kind: ValueType) -> Tensor:
         return result if kind.element is None else result.to(self._function._held(kind.element.held))
 
-    def _execute_state(self, step: Step) -> None:
+    def _execute_state(self, step: MilStep) -> None:
         """``coreml_update_state`` is write and read in one; saved packages have the two apart."""
         name = str(step.inputs.get("state", step.inputs.get("input")))
         written = step.inputs.get("value", step.inputs.get("data"))
@@ -156,7 +156,7 @@ def _wrong_input(function: str, why: str, fix: str) -> InputError:
     return InputError("The inputs are not those of the function.", where=function, why=why, fix=fix, code="E422")
 
 
-def failed(step: Step, function: str, inputs: Mapping[str, Any], cause: Exception) -> InputError:
+def failed(step: MilStep, function: str, inputs: Mapping[str, Any], cause: Exception) -> InputError:
     """E423, with the operator's place and what it was given."""
     shapes = ", ".join(f"{n} {list(v.shape)}" for n, v in inputs.items() if isinstance(v, Tensor) and v.dim())
     return InputError(

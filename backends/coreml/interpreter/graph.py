@@ -22,7 +22,7 @@ class ValueType:
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredConstant:
     """A constant in a weight file: the record at ``offset`` of ``file``."""
 
     type: ValueType
@@ -49,12 +49,12 @@ class Expression:
     place: str = field(compare=False)
 
 
-Constant = Stored | Immediate | Expression
+Constant = StoredConstant | Immediate | Expression
 Argument = str | Constant | tuple["str | Constant", ...]
 
 
 @dataclass(frozen=True)
-class Step:
+class MilStep:
     """One operation: named inputs are values' names, constants, or a tuple of them."""
 
     operator: str
@@ -82,7 +82,7 @@ class Graph:
 
     inputs: Mapping[str, ValueType]
     states: Mapping[str, ValueType]
-    steps: Sequence[Step]
+    steps: Sequence[MilStep]
     outputs: Mapping[str, str | Constant]
     types: Mapping[str, ValueType]
 
@@ -94,7 +94,7 @@ def read_graph(function: Any) -> Graph:
     states = {name: value_type(t.stateType.wrappedType) for name, t in given.items() if t.HasField("stateType")}
     inputs = {name: value_type(t) for name, t in given.items() if name not in states}
     constants: dict[str, Constant] = {}
-    steps: list[Step] = []
+    steps: list[MilStep] = []
     for operation in block.operations:
         step = _step(operation, constants)
         if step.operator.startswith("const"):
@@ -115,7 +115,7 @@ def value_type(message: Any) -> ValueType:
     return ValueType(None if tensor.dataType == STRING else BY_NUMBER[tensor.dataType], sizes)
 
 
-def _step(operation: Any, constants: Mapping[str, Constant]) -> Step:
+def _step(operation: Any, constants: Mapping[str, Constant]) -> MilStep:
     given = {name: _argument(argument, constants) for name, argument in operation.inputs.items()}
     # Compressed weights of iOS 16 have their parameters as attributes.
     fixed = {name: _literal(value) for name, value in operation.attributes.items() if name not in given}
@@ -123,7 +123,7 @@ def _step(operation: Any, constants: Mapping[str, Constant]) -> Step:
     label = operation.attributes["name"].immediateValue.tensor.strings.values if operation.attributes else []
     outputs = tuple((output.name, value_type(output.type)) for output in operation.outputs)
     name = label[0] if label else (outputs[0][0] if outputs else operation.type)
-    return Step(operation.type, name, inputs, outputs)
+    return MilStep(operation.type, name, inputs, outputs)
 
 
 def _argument(argument: Any, constants: Mapping[str, Constant]) -> Argument:
@@ -137,11 +137,11 @@ def _argument(argument: Any, constants: Mapping[str, Constant]) -> Argument:
 def _literal(value: Any) -> Constant:
     kind = value_type(value.type)
     if value.WhichOneof("value") == "blobFileValue":
-        return Stored(kind, value.blobFileValue.fileName.rsplit("/", 1)[-1], value.blobFileValue.offset)
+        return StoredConstant(kind, value.blobFileValue.fileName.rsplit("/", 1)[-1], value.blobFileValue.offset)
     return Immediate(kind, value.SerializeToString(deterministic=True))
 
 
-def _constants(operation: Any, step: Step) -> dict[str, Constant]:
+def _constants(operation: Any, step: MilStep) -> dict[str, Constant]:
     if step.operator == "const":
         return {step.outputs[0][0]: _literal(operation.attributes["val"])}
     inputs = tuple(sorted(step.inputs.items()))

@@ -9,7 +9,7 @@ from typing import Any
 
 from edgec.backends.coreml.interpreter.constants import Constants
 from edgec.backends.coreml.interpreter.features import feature, input_features
-from edgec.backends.coreml.interpreter.function import STATE_OPERATORS, Function
+from edgec.backends.coreml.interpreter.function import STATE_OPERATORS, MilFunction
 from edgec.backends.coreml.interpreter.graph import Constant, Expression, Graph, read_graph
 from edgec.backends.coreml.interpreter.operators.compression import DECOMPRESSIONS
 from edgec.backends.coreml.interpreter.operators.table import (
@@ -35,7 +35,7 @@ class Package:
 
     path: Path
     specification: int
-    functions: Mapping[str, Function]
+    functions: Mapping[str, MilFunction]
     default_function: str
     constants: Constants
 
@@ -75,11 +75,11 @@ def _function(
     operators: Mapping[str, Operator],
     accumulate: Accumulate,
     described: Mapping[str, Any],
-) -> Function:
+) -> MilFunction:
     outputs = tuple(feature(output, graph.types[output]) for output in graph.outputs)
     states = tuple(feature(state, kind) for state, kind in graph.states.items())
     inputs = input_features(graph, described)
-    return Function(name, inputs, outputs, states, graph, constants, operators, accumulate)
+    return MilFunction(name, inputs, outputs, states, graph, constants, operators, accumulate)
 
 
 def _described(spec: Any, function: str) -> Mapping[str, Any]:

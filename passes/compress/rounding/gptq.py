@@ -78,7 +78,7 @@ def _inverse_factor(moment: Tensor) -> Tensor | None:
     return None if failed or not bool(upper.isfinite().all()) else upper
 
 
-class Grid(Protocol):
+class RoundingGrid(Protocol):
     """The values that weights may take."""
 
     def codes(self, values: Tensor, column: int) -> Tensor:
@@ -123,7 +123,7 @@ class TableGrid:
         return self.table.gather(1, codes.long()[:, None])[:, 0]
 
 
-def assign(weight: Tensor, grid: Grid, curvature: Curvature) -> Tensor:
+def assign(weight: Tensor, grid: RoundingGrid, curvature: Curvature) -> Tensor:
     """The codes of a matrix, rounded column by column.
 
     Args:
@@ -145,7 +145,7 @@ def assign(weight: Tensor, grid: Grid, curvature: Curvature) -> Tensor:
     return result
 
 
-def _assign_block(left: Tensor, codes: Tensor, factor: Tensor, grid: Grid, columns: Tensor) -> Tensor:
+def _assign_block(left: Tensor, codes: Tensor, factor: Tensor, grid: RoundingGrid, columns: Tensor) -> Tensor:
     """Round neighbouring columns, writing ``codes``; returns their errors in units of the factor's diagonal."""
     errors = torch.empty_like(left)
     for i, column in enumerate(columns.tolist()):

@@ -17,7 +17,7 @@ from edgec.passes.compress.rounding.gptq import DAMPING
 from edgec.passes.compress.rounding.weight_tables import kept_weights
 
 _BLOCK_COLUMNS = 128
-Method = Callable[[Tensor, Tensor, float, int], Tensor]
+PruningMethod = Callable[[Tensor, Tensor, float, int], Tensor]
 
 
 def _magnitude(weight: Tensor, inputs: Tensor, sparsity: float, block: int) -> Tensor:
@@ -55,6 +55,6 @@ def _prune_block(left: Tensor, factor: Tensor, sparsity: float, block: int) -> T
     return errors
 
 
-METHODS: Mapping[str, Method] = {"magnitude": _magnitude, "wanda": _wanda, "sparsegpt": _sparsegpt}
+METHODS: Mapping[str, PruningMethod] = {"magnitude": _magnitude, "wanda": _wanda, "sparsegpt": _sparsegpt}
 """From a weight [N, K], the layer's inputs [rows, K], a share and a block (0: the whole row, else neighbours of which
 each loses that share) to the pruned weight, float32 [N, K]."""

@@ -29,7 +29,7 @@ aten = torch.ops.aten
 
 
 @dataclass(frozen=True)
-class Place:
+class ScalePlace:
     """One such value.
 
     Attributes:
@@ -74,25 +74,25 @@ class Place:
             edit(graph, reader, 1, lambda weight: weight * self.per_input(scale))
 
 
-def places(graph: GraphModule) -> list[Place]:
+def places(graph: GraphModule) -> list[ScalePlace]:
     """All of them, in order."""
     found = [*_norms(graph), *_products(graph), *_values(graph)]
     return [each for each in found if not any(is_tied(graph, reader, 1) for reader in each.readers)]
 
 
-def _norms(graph: GraphModule) -> Iterator[Place]:
+def _norms(graph: GraphModule) -> Iterator[ScalePlace]:
     for norm in nodes_of(graph, RMS_NORM):
         layers = layers_behind(norm) if is_constant(norm.args[1]) else None
         if layers:
-            yield Place(norm, slice(None), tuple(layers))
+            yield ScalePlace(norm, slice(None), tuple(layers))
 
 
-def _products(graph: GraphModule) -> Iterator[Place]:
+def _products(graph: GraphModule) -> Iterator[ScalePlace]:
     for product in nodes_of(graph, aten.mul.Tensor):
         readers = layers_behind(product)
         made = next((found for found in map(_made, product.all_input_nodes) if found is not None), None)
         if readers and made is not None:
-            yield Place(*made, tuple(readers))
+            yield ScalePlace(*made, tuple(readers))
 
 
 def _made(value: Node) -> tuple[Node, slice] | None:
@@ -112,6 +112,6 @@ def _made(value: Node) -> tuple[Node, slice] | None:
     return layer, slice(index * width, (index + 1) * width)
 
 
-def _values(graph: GraphModule) -> Iterator[Place]:
+def _values(graph: GraphModule) -> Iterator[ScalePlace]:
     for path in value_paths(graph):
-        yield Place(path.projection, path.rows, path.readers, (path.heads, path.width))
+        yield ScalePlace(path.projection, path.rows, path.readers, (path.heads, path.width))

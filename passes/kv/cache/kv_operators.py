@@ -15,7 +15,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from edgec.ir.attention import LAYER, AttentionCall
-from edgec.ir.kv_layout import Layout
+from edgec.ir.kv_layout import CacheLayout
 from edgec.ir.operators import CACHE_WRITE, CACHED_ATTENTION, grid_group
 from edgec.passes.fuse.fuse_rope import swapped
 from edgec.passes.graph.emit import Emitter
@@ -40,7 +40,7 @@ class OwnCache:
     dtype: str
     caches: dict[tuple[Node, Node], tuple[Held, Held]] = field(default_factory=dict)
 
-    def replace(self, node: Node, where: Layout) -> None:
+    def replace(self, node: Node, where: CacheLayout) -> None:
         """Put the kernels in an attention node's place; layers that read the same k and v share a cache."""
         call = AttentionCall.of(node)
         with self.graph.graph.inserting_before(node):
@@ -61,7 +61,7 @@ class OwnCache:
         node.replace_all_uses_with(result)
         self.graph.graph.erase_node(node)
 
-    def _write(self, emit: Emitter, call: AttentionCall, role: str, value: Node, where: Layout) -> Held:
+    def _write(self, emit: Emitter, call: AttentionCall, role: str, value: Node, where: CacheLayout) -> Held:
         width, dtype = int(value.meta["val"].shape[3]), DTYPES[self.dtype]
         cache = self.states.add(call, role, where, width // 2 if self.dtype == "int4" else width, dtype)
         grid = None
@@ -71,6 +71,6 @@ class OwnCache:
         return cache, grid
 
 
-def _ring(where: Layout) -> int:
+def _ring(where: CacheLayout) -> int:
     """Slots that turn; 0 where a slot is a position."""
     return where.ring if where.kind == "ring" else 0

@@ -19,7 +19,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from edgec.ir.attention import LAYER, AttentionCall
-from edgec.ir.kv_layout import Layout, additive_mask, emit, write_slots
+from edgec.ir.kv_layout import CacheLayout, additive_mask, emit, write_slots
 from edgec.passes.kv.cache.kv_states import States
 
 aten = torch.ops.aten
@@ -46,7 +46,7 @@ class StandardCache:
         """Load the operators: they come with ExecuTorch's library, which is heavy."""
         import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401
 
-    def replace(self, node: Node, where: Layout) -> None:
+    def replace(self, node: Node, where: CacheLayout) -> None:
         """Put a cached kernel in an attention node's place."""
         call = AttentionCall.of(node)
         start = self._once(("start",), call, lambda: self._start(call))
@@ -75,10 +75,10 @@ class StandardCache:
         first = self._call(aten.select.int, call.positions, 0, 0)
         return self._call(aten.item.default, first)
 
-    def _mask(self, where: Layout, call: AttentionCall) -> Node:
+    def _mask(self, where: CacheLayout, call: AttentionCall) -> Node:
         return self._traced(lambda positions: additive_mask(where, positions, torch.float32), call)
 
-    def _slots(self, where: Layout, call: AttentionCall) -> Node:
+    def _slots(self, where: CacheLayout, call: AttentionCall) -> Node:
         return self._traced(lambda positions: write_slots(where, positions).unsqueeze(0), call)
 
     def _traced(self, function: Callable[[Tensor], Tensor], call: AttentionCall) -> Node:
@@ -87,7 +87,7 @@ class StandardCache:
         traced.graph.eliminate_dead_code()
         return emit(self.graph.graph, traced, call.positions)
 
-    def _write(self, call: AttentionCall, where: Layout, start: Node, slots: Node | None) -> tuple[Node, ...]:
+    def _write(self, call: AttentionCall, where: CacheLayout, start: Node, slots: Node | None) -> tuple[Node, ...]:
         parts = [part for role, value in (("key", call.k), ("value", call.v)) for part in self._encode(role, value)]
         held = [self._state(call, role, where) for role, _ in parts]
         for (_, value), state in zip(parts, held, strict=True):
@@ -119,7 +119,7 @@ class StandardCache:
             self._call(aten.to.dtype, zero, torch.int8),
         )
 
-    def _state(self, call: AttentionCall, role: str, where: Layout) -> Node:
+    def _state(self, call: AttentionCall, role: str, where: CacheLayout) -> Node:
         width = 1 if role.endswith(("scale", "zero_point")) else int(call.k.meta["val"].shape[3])
         return self.states.add(call, role, where, width, _state_dtype(self.dtype, role))
 

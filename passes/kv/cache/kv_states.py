@@ -8,7 +8,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from edgec.ir.attention import AttentionCall
-from edgec.ir.kv_layout import Layout
+from edgec.ir.kv_layout import CacheLayout
 from edgec.ir.program import State
 
 
@@ -19,7 +19,7 @@ class States:
     graph: GraphModule
     described: list[State] = field(default_factory=list)
 
-    def add(self, call: AttentionCall, role: str, where: Layout, width: int, dtype: torch.dtype) -> Node:
+    def add(self, call: AttentionCall, role: str, where: CacheLayout, width: int, dtype: torch.dtype) -> Node:
         """A new state of one attention node, of which a layer may have several; returns the node that reads it."""
         shape = (1, where.slots, int(call.k.meta["val"].shape[1]), width)
         before = sum((state.layer, state.role) == (call.layer, role) for state in self.described)

@@ -22,7 +22,7 @@ from edgec.ir.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE
 from edgec.passes.prefill.rows.row_shapes import Rows
 
 aten = torch.ops.aten
-Shapes = Mapping[Node, Rows]
+RowShapes = Mapping[Node, Rows]
 Reads = dict[Node, int]
 # Arguments that stay as they are while the others are reduced to some rows.
 WHOLE: Mapping[object, frozenset[str]] = {CACHED_ATTENTION: frozenset({"written"})}
@@ -36,7 +36,7 @@ SIZED = frozenset({aten.view.default, aten.reshape.default, aten.expand.default}
 
 
 @dataclass(frozen=True)
-class Call:
+class OperatorCall:
     """An operator call, as rules see it.
 
     Attributes:
@@ -49,7 +49,7 @@ class Call:
     arguments: Mapping[str, Any]
     dim: int
     out: Rows
-    shapes: Shapes
+    shapes: RowShapes
 
     def tensors(self) -> list[Node]:
         """The tensors among the arguments."""
@@ -62,16 +62,16 @@ class Call:
         return self.shapes[self.arguments[name]].rank
 
 
-Rule = Callable[[Call], Reads | None]
+RowRule = Callable[[OperatorCall], Reads | None]
 
 
-def rows_read(node: Node, shapes: Shapes) -> Reads | None:
+def rows_read(node: Node, shapes: RowShapes) -> Reads | None:
     """The inputs of a node that are read row by row and their row dimensions; None unless the node works by rows."""
     out = shapes[node]
     rule = _rule(node)
     if rule is None or out.dim is None:
         return None
-    call = Call(_arguments(node), out.dim, out, shapes)
+    call = OperatorCall(_arguments(node), out.dim, out, shapes)
     found = rule(call)
     if found is None or not all(_fits(source, found, node, shapes) for source in _reduced(node, call)):
         return None
@@ -86,7 +86,7 @@ def _arguments(node: Node) -> dict[str, Any]:
     return {argument.name: argument.default_value for argument in schema} | given | dict(node.kwargs)
 
 
-def _reduced(node: Node, call: Call) -> list[Node]:
+def _reduced(node: Node, call: OperatorCall) -> list[Node]:
     """The inputs that the rewritten node reads in reduced form."""
     found: list[Node] = []
     whole = WHOLE.get(node.target, frozenset())
@@ -94,7 +94,7 @@ def _reduced(node: Node, call: Call) -> list[Node]:
     return found
 
 
-def _fits(source: Node, found: Reads, node: Node, shapes: Shapes) -> bool:
+def _fits(source: Node, found: Reads, node: Node, shapes: RowShapes) -> bool:
     """Whether an input's rows are those that the rule says, or it has none."""
     rows = shapes[source]
     if rows.count:
@@ -102,7 +102,7 @@ def _fits(source: Node, found: Reads, node: Node, shapes: Shapes) -> bool:
     return rows.regular and (rows.dim is None or found.get(source) == rows.dim)
 
 
-def _rule(node: Node) -> Rule | None:
+def _rule(node: Node) -> RowRule | None:
     if node.op != "call_function":
         return None
     named = RULES.get(node.target)
@@ -112,32 +112,32 @@ def _rule(node: Node) -> Rule | None:
     return _pointwise if plain and not node.target._schema.is_mutable else None
 
 
-def _pointwise(call: Call) -> Reads:
+def _pointwise(call: OperatorCall) -> Reads:
     """Broadcasting aligns dimensions from the right."""
     return {node: call.dim - call.out.rank + call.shapes[node].rank for node in call.tensors()}
 
 
-def _same(call: Call) -> Reads:
+def _same(call: OperatorCall) -> Reads:
     return dict.fromkeys(call.tensors(), call.dim)
 
 
-def _along(*names: str) -> Rule:
+def _along(*names: str) -> RowRule:
     """Rows must not lie along the named dimensions, which stay in place; None flattens them all."""
 
-    def rule(call: Call) -> Reads | None:
+    def rule(call: OperatorCall) -> Reads | None:
         flattened = any(call.arguments[name] is None for name in names)
         return None if flattened or call.dim in _dims(call, *names) else _same(call)
 
     return rule
 
 
-def _dims(call: Call, *names: str) -> set[int]:
+def _dims(call: OperatorCall, *names: str) -> set[int]:
     given = (call.arguments[name] for name in names)
     flat = [d for value in given for d in (value if isinstance(value, Iterable) else [value])]
     return {d % call.out.rank for d in flat}
 
 
-def _reduction(call: Call) -> Reads | None:
+def _reduction(call: OperatorCall) -> Reads | None:
     """A sum, mean or norm over other dimensions, kept as 1 or gone."""
     source, dims = call.arguments["self"], call.arguments["dim"]
     rank = call.rank("self")
@@ -147,16 +147,16 @@ def _reduction(call: Call) -> Reads | None:
     return None if inner in gone else {source: inner}
 
 
-def _last(name: str, width: Callable[[Call], int] = lambda call: 1) -> Rule:
+def _last(name: str, width: Callable[[OperatorCall], int] = lambda call: 1) -> RowRule:
     """The named input is mixed along its last dimensions only."""
 
-    def rule(call: Call) -> Reads | None:
+    def rule(call: OperatorCall) -> Reads | None:
         return {call.arguments[name]: call.dim} if call.dim < call.rank(name) - width(call) else None
 
     return rule
 
 
-def _matmul(call: Call) -> Reads | None:
+def _matmul(call: OperatorCall) -> Reads | None:
     left, right = call.arguments["self"], call.arguments["other"]
     if min(call.rank("self"), call.rank("other")) < 2 or call.dim == call.out.rank - 1:
         return None
@@ -164,7 +164,7 @@ def _matmul(call: Call) -> Reads | None:
     return aligned if call.dim < call.out.rank - 2 else {left: aligned[left], right: -1}
 
 
-def _reshape(call: Call) -> Reads | None:
+def _reshape(call: OperatorCall) -> Reads | None:
     """Rows stay rows when as many values lie before them as before."""
     source = call.arguments["self"]
     inner = call.shapes[source].dim
@@ -174,12 +174,12 @@ def _reshape(call: Call) -> Reads | None:
     return {source: inner} if before == math.prod(call.out.sizes[: call.dim]) else None
 
 
-def _unsqueeze(call: Call) -> Reads:
+def _unsqueeze(call: OperatorCall) -> Reads:
     new = call.arguments["dim"] % call.out.rank
     return {call.arguments["self"]: call.dim - (call.dim > new)}
 
 
-def _removed(call: Call) -> Reads:
+def _removed(call: OperatorCall) -> Reads:
     """One dimension of the input is gone (``select``, ``squeeze``)."""
     gone = call.arguments["dim"] % call.rank("self")
     # ``squeeze`` leaves a dimension that is not of size 1.
@@ -187,45 +187,45 @@ def _removed(call: Call) -> Reads:
     return {call.arguments["self"]: call.dim + (shorter and call.dim >= gone)}
 
 
-def _stacked(call: Call) -> Reads:
+def _stacked(call: OperatorCall) -> Reads:
     new = call.arguments["dim"] % call.out.rank
     return dict.fromkeys(call.tensors(), call.dim - (call.dim > new))
 
 
-def _select_scatter(call: Call) -> Reads | None:
+def _select_scatter(call: OperatorCall) -> Reads | None:
     filled = call.arguments["dim"] % call.out.rank
     if call.dim == filled:
         return None
     return {call.arguments["self"]: call.dim, call.arguments["src"]: call.dim - (call.dim > filled)}
 
 
-def _repeated(call: Call) -> Reads | None:
+def _repeated(call: OperatorCall) -> Reads | None:
     return _pointwise(call) if call.arguments["repeats"][call.dim] == 1 else None
 
 
-def _transposed(call: Call) -> Reads:
+def _transposed(call: OperatorCall) -> Reads:
     a, b = (call.arguments[name] % call.out.rank for name in ("dim0", "dim1"))
     return {call.arguments["self"]: {a: b, b: a}.get(call.dim, call.dim)}
 
 
-def _permuted(call: Call) -> Reads:
+def _permuted(call: OperatorCall) -> Reads:
     return {call.arguments["self"]: call.arguments["dims"][call.dim] % call.out.rank}
 
 
-def _blocks(call: Call) -> Reads | None:
+def _blocks(call: OperatorCall) -> Reads | None:
     """Integer grids with a scale for each row or less."""
     return _same(call) if call.arguments["block_size"][call.dim] == 1 else None
 
 
-def _attended(call: Call) -> Reads | None:
+def _attended(call: OperatorCall) -> Reads | None:
     return {call.arguments["q"]: 1, call.arguments["positions"]: 0} if call.dim == 1 else None
 
 
-def _rotated(call: Call) -> Reads | None:
+def _rotated(call: OperatorCall) -> Reads | None:
     return _same(call) if call.dim == 1 else None
 
 
-RULES: Mapping[object, Rule] = {
+RULES: Mapping[object, RowRule] = {
     **dict.fromkeys(_POINTWISE, _pointwise),
     **dict.fromkeys((operator.getitem, aten.to.dtype, aten.to.device, aten.to.dtype_layout), _same),
     **dict.fromkeys((aten._to_copy.default, aten.contiguous.default, aten.clone.default, aten.alias.default), _same),

@@ -32,7 +32,7 @@ _ELEMENTWISE = frozenset(
 )
 _REDUCTIONS = frozenset({aten.mean.dim, aten.amax.default, aten.sum.dim_IntList})
 _DIMS = {0: 0, 1: 3, 2: 1, -1: 1, -2: 3, -3: 0}
-Rule = Callable[["ChannelLayout", Emitter, Node], Node | None]
+LayoutRule = Callable[["ChannelLayout", Emitter, Node], Node | None]
 
 
 @dataclass
@@ -186,8 +186,8 @@ def _view(layout: ChannelLayout, emit: Emitter, node: Node) -> Node | None:
     return emit(aten.permute.default, heads, [0, 3, 1, 2])
 
 
-def _table() -> dict[Any, Rule]:
-    families: Sequence[tuple[Rule, Sequence[Any]]] = (
+def _table() -> dict[Any, LayoutRule]:
+    families: Sequence[tuple[LayoutRule, Sequence[Any]]] = (
         (_elementwise, tuple(_ELEMENTWISE)),
         (_reduction, tuple(_REDUCTIONS)),
         (_along, (aten.slice.Tensor, aten.index_select.default)),

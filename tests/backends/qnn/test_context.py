@@ -13,7 +13,7 @@ import torch
 import edgec
 from edgec.backends.onnx.translate import translated
 from edgec.backends.onnx.work import work_of
-from edgec.backends.qnn.calibrate import Calibration, calibrated
+from edgec.backends.qnn.calibrate import FloatRun, calibrated
 from edgec.backends.qnn.context import _divided
 from edgec.backends.qnn.float_weights import FloatWeights, grids
 from edgec.backends.qnn.host_part import split_host
@@ -54,7 +54,7 @@ def programs(family: str, scheme: WeightScheme | None = None) -> dict[str, Progr
 @pytest.mark.parametrize("family", ["llama", "gemma3_text"])
 def test_both_halves_say_together_what_the_method_says(family: str) -> None:
     halves = {name: [split_host(program)] for name, program in programs(family).items()}
-    assert torch.equal(run_static(Calibration(halves), tokens(), PLAN), run(programs(family)))
+    assert torch.equal(run_static(FloatRun(halves), tokens(), PLAN), run(programs(family)))
     host, npu = halves["prefill"][0]
     assert {tensor.name for tensor in host.interface.inputs} == {"tokens", "start", "last"}
     assert not {"tokens", "start"} & {tensor.name for tensor in npu.interface.inputs}
@@ -68,7 +68,7 @@ def test_parts_below_a_limit_say_together_what_the_method_says(family: str) -> N
         sizes = stored_sizes(program)
         halves[name] = [split_host(part) for part in cut_model(program, sizes, sum(sizes.values()) * 6 // 10)]
     assert len(halves["prefill"]) == len(halves["decode"]) >= 2
-    assert torch.equal(run_static(Calibration(halves), tokens(), PLAN), run(programs(family)))
+    assert torch.equal(run_static(FloatRun(halves), tokens(), PLAN), run(programs(family)))
 
 
 def test_a_narrow_mask_hides_as_well() -> None:
@@ -111,7 +111,7 @@ def test_calibration_sees_chunks_single_tokens_and_every_state() -> None:
 def test_a_call_can_be_repeated_though_states_are_held_once() -> None:
     """The plan has a padded chunk, whose padding later calls overwrite."""
     halves = {name: [split_host(program)] for name, program in programs("llama").items()}
-    found = Calibration(halves)
+    found = FloatRun(halves)
     wanted = run_static(found, tokens(), PLAN)
     again = [named_results(halves["decode"][0][1], feed)["logits"].reshape(-1) for feed in found.feeds("decode_0")]
     # Hidden slots hold zeros here and padding there: the same numbers in sums of another alignment.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from edgec.devices.adb import link as adb_link
-from edgec.devices.adb.link import Link
+from edgec.devices.adb.link import AdbLink
 from edgec.devices.answers import printable
 from edgec.devices.connected_console import show_devices
 from edgec.devices.transport import Conditions
@@ -79,7 +79,7 @@ def test_odd_phones_are_listed_by_their_faults_and_the_others_are_listed(
     odd.set_heat("1.2.3", 9)  # type: ignore[arg-type]
     (flooding.says / "dumpsys-battery").write_text("x" * 2_000_000)
     for phone in (odd, flooding, dripping, good):
-        Link(phone.serial).ready()
+        AdbLink(phone.serial).ready()
     monkeypatch.setattr(adb_link, "ANSWER_S", 4.0)
     show_devices(as_json=True)
     found = {device["address"]: device for device in json.loads(capsys.readouterr().out)["devices"]}

@@ -13,7 +13,7 @@ import pytest
 
 from edgec.devices.adb import link as adb_link
 from edgec.devices.adb import sync
-from edgec.devices.adb.link import ANSWER_S, Limits, Link, exactly
+from edgec.devices.adb.link import ANSWER_S, AdbLink, AnswerLimits, exactly
 from edgec.devices.stopping import Stop
 from edgec.errors import EdgecError
 
@@ -58,17 +58,17 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def link_to(phone: Dripping, monkeypatch: pytest.MonkeyPatch) -> Link:
+def link_to(phone: Dripping, monkeypatch: pytest.MonkeyPatch) -> AdbLink:
     """A link whose services all are this socket."""
 
     @contextmanager
-    def service(link: Link, name: str, limit_s: float | None = None) -> Iterator[Any]:
+    def service(link: AdbLink, name: str, limit_s: float | None = None) -> Iterator[Any]:
         with link._typed(limit_s or ANSWER_S):
             yield SimpleNamespace(conn=phone)
 
-    made = Link.__new__(Link)
+    made = AdbLink.__new__(AdbLink)
     made.serial, made.where, made.stopping = "A", "adb:A", Stop()
-    monkeypatch.setattr(Link, "service", service)
+    monkeypatch.setattr(AdbLink, "service", service)
     return made
 
 
@@ -94,14 +94,14 @@ def test_a_shell_that_drips_is_silent(answer: bytes, clock: Clock, monkeypatch: 
 def test_events_begin_the_wait_anew_up_to_the_end_of_the_job(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     start, link = clock.now, link_to(Dripping(clock, frame(1, b"event")), monkeypatch)
     with pytest.raises(EdgecError, match="E544"):
-        link.shell("true", Limits(10.0, 100.0), lambda data: b"event" in data)
+        link.shell("true", AnswerLimits(10.0, 100.0), lambda data: b"event" in data)
     assert 100.0 <= clock.now - start < 101.0
 
 
 def test_an_answer_without_end_is_too_much(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     link = link_to(Dripping(clock, frame(1, b"x" * 60_000), piece=1 << 20), monkeypatch)
     with pytest.raises(EdgecError, match="E575"):
-        link.shell("true", Limits(1e6))
+        link.shell("true", AnswerLimits(1e6))
     huge = link_to(Dripping(clock, struct.pack("<BI", 1, 0xFFFFFFFF), piece=5), monkeypatch)
     with pytest.raises(EdgecError, match="E575"):
         huge.shell("true")

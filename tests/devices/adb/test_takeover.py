@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from edgec.devices.adb import workspace
-from edgec.devices.adb.link import Link, Output
+from edgec.devices.adb.link import AdbLink, ShellOutput
 from edgec.errors import EdgecError
 from edgec.runtime_py.bench.bench import bench
 from tests.devices.adb.conftest import Plug
@@ -104,13 +104,13 @@ def test_what_is_there_in_part_needs_no_more_room(plug: Plug, phone_bundle: Path
 
 
 def test_a_file_that_cannot_be_put_in_place(plug: Plug, phone_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    phone, whole = plug(), Link.shell
+    phone, whole = plug(), AdbLink.shell
 
-    def unmovable(link: Link, script: str, *others: object) -> Output:
+    def unmovable(link: AdbLink, script: str, *others: object) -> ShellOutput:
         refused = script.replace("mv model.pte.partial", "echo 'mv: Operation not permitted' >&2; false")
         return whole(link, refused, *others)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Link, "shell", unmovable)
+    monkeypatch.setattr(AdbLink, "shell", unmovable)
     with pytest.raises(EdgecError, match="E547") as caught:
         bench(phone_bundle, f"adb:{phone.serial}", **SHORT)
     assert "not permitted" in caught.value.why and phone.left_behind() == []

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from edgec.bundle.manifest import Limits
-from edgec.runtime_py.generate import Request, generate
+from edgec.runtime_py.generate import GenerationRequest, generate
 from edgec.runtime_py.sampling import Sampling, processed
 from edgec.runtime_py.stepper import Logits, prefill_in_chunks
 from edgec.runtime_py.stopping import StopText
@@ -104,7 +104,7 @@ def answer(request: dict[str, Any], limits: Limits) -> tuple[list[str], str]:
     sampling = Sampling(repetition_penalty=request.get("repetitionPenalty", 1.0))
     text = "tokens" not in request
     eos = frozenset({END_OF_TEXT}) if text else frozenset()
-    asked = Request(request.get("maxNewTokens"), sampling, tuple(request.get("stop", ())), eos)
+    asked = GenerationRequest(request.get("maxNewTokens"), sampling, tuple(request.get("stop", ())), eos)
     shown: list[str] = []
     found = generate(Scripted(limits), prompt, asked, decode, show=shown.append)
     return shown if text else [str(token) for token in found.tokens], _FINISH[found.finish_reason]

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from edgec.devices.runner.abi import NATIVE, Abi, find_compiler
-from edgec.devices.runner.build import SOURCES, Build, build_runner
+from edgec.devices.runner.build import SOURCES, RunnerBuild, build_runner
 
 FUZZ = Path(__file__).parent / "fuzz"
 _PLAIN = ("-O1", "-g", "-fno-omit-frame-pointer")
@@ -33,7 +33,7 @@ class Sanitized:
         compiler: that made it.
     """
 
-    build: Build
+    build: RunnerBuild
     flags: tuple[str, ...]
     compiler: Path
 

@@ -20,7 +20,7 @@ from edgec.errors import InputError
 from edgec.exporter.adapt import adapt as module
 from edgec.exporter.adapt import result
 from edgec.exporter.adapt.adapt import adapt
-from edgec.exporter.adapt.loop import Event
+from edgec.exporter.adapt.loop import TrainingEvent
 from edgec.exporter.adapt.record import as_recorded, record_of, recorded_grids, recorded_recipe
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.adapt.student import Traced
@@ -139,7 +139,7 @@ def test_every_way_of_training_trains(tiny_folder: Path, story: Path, tmp_path: 
 
 
 def test_a_stopped_run_ends_as_if_it_had_not_been(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
-    def stop(event: Event) -> None:
+    def stop(event: TrainingEvent) -> None:
         if event.step == 3:
             raise Killed
 
@@ -189,7 +189,7 @@ def test_a_damaged_record_is_refused() -> None:
 
 
 def test_the_checkpoint_knows_its_run(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
-    def stop(event: Event) -> None:
+    def stop(event: TrainingEvent) -> None:
         raise Killed
 
     settings = replace(SETTINGS, checkpoint_every=1)
@@ -201,7 +201,7 @@ def test_the_checkpoint_knows_its_run(tiny_folder: Path, story: Path, tmp_path: 
 
 
 def test_the_checkpoint_knows_its_models(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
-    def stop(event: Event) -> None:
+    def stop(event: TrainingEvent) -> None:
         raise Killed
 
     model = tmp_path / "model"

@@ -10,12 +10,12 @@ import pytest
 
 from edgec.errors import InputError
 from edgec.exporter.adapt.checkpoint import forget
-from edgec.exporter.adapt.record import Record, check_free
+from edgec.exporter.adapt.record import AdaptRecord, check_free
 
 
 def _adapted(folder: Path) -> Path:
     folder.mkdir()
-    record = Record(passes=("fake_quantize",), recipe="balanced2.toml").to_json()
+    record = AdaptRecord(passes=("fake_quantize",), recipe="balanced2.toml").to_json()
     (folder / "config.json").write_text(json.dumps({"model_type": "llama", "edgec": record}))
     for name in ("model.safetensors", "tokenizer.json", "balanced2.toml", "training.json", "README.md", "report.html"):
         (folder / name).write_text(name)

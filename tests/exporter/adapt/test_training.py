@@ -13,14 +13,14 @@ from torch import nn
 
 from edgec.errors import InputError
 from edgec.exporter.adapt.attention import fuse_attention
-from edgec.exporter.adapt.checkpoint import State, restore, save
+from edgec.exporter.adapt.checkpoint import TrainingState, restore, save
 from edgec.exporter.adapt.ema import MovingAverage
 from edgec.exporter.adapt.losses import distillation, hidden_match, text_loss
 from edgec.exporter.adapt.optimiser import optimiser, set_rate
 from edgec.exporter.adapt.schedule import rate
 from edgec.exporter.adapt.segments import recomputed
 from edgec.exporter.adapt.settings import Settings
-from edgec.exporter.adapt.student import Decoder, make_trainable, place
+from edgec.exporter.adapt.student import TrainableDecoder, make_trainable, place
 from edgec.passes.contract import clone
 from tests.passes.train.test_fake_quantize import LENGTH, family
 
@@ -121,7 +121,7 @@ def test_recomputed_activations_give_the_same_gradients() -> None:
 def test_layers_are_shown_where_asked_for() -> None:
     program = family("llama")
     fuse_attention(program.graph)
-    logits, layers = Decoder(program, layers=True)(torch.zeros(2, 6, dtype=torch.int64))
+    logits, layers = TrainableDecoder(program, layers=True)(torch.zeros(2, 6, dtype=torch.int64))
     assert logits.shape == (2, 6, 128) and {k: tuple(v.shape) for k, v in layers.items()} == dict.fromkeys(
         range(3), (2, 6, 4, 16)
     )
@@ -140,7 +140,7 @@ def test_a_checkpoint_brings_everything_back(tmp_path: Path) -> None:
     file = tmp_path / "aside" / "checkpoint.pt"
     model, found = trained_once()
     averages = {"weight": torch.ones(3, 3)}
-    save(file, "key", State(step=4, losses=[1.0, 2.0], seconds=3.0), model, found, averages)
+    save(file, "key", TrainingState(step=4, losses=[1.0, 2.0], seconds=3.0), model, found, averages)
     other = nn.Linear(3, 3)
     empty = optimiser(other, Settings())
     again = {"weight": torch.zeros(3, 3)}
@@ -153,7 +153,7 @@ def test_a_checkpoint_brings_everything_back(tmp_path: Path) -> None:
 def test_a_foreign_or_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "checkpoint.pt"
     model, found = trained_once()
-    save(file, "key", State(), model, found, {})
+    save(file, "key", TrainingState(), model, found, {})
     for key, damage in (("other", b""), ("key", b"not a checkpoint")):
         file.write_bytes(damage or file.read_bytes())
         with pytest.raises(InputError) as caught:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgec.bundle.manifest import Ledger, LedgerRow
-from edgec.bundle.pte_layout import CONSTANTS, DELEGATE, NAMED, Layout, Stored, read_layout
+from edgec.bundle.pte_layout import CONSTANTS, DELEGATE, NAMED, ArtifactLayout, StoredBytes, read_layout
 from edgec.bundle.xnnpack_blob import read_xnnpack_blob
 from edgec.errors import BudgetError, InputError
 from edgec.exporter.assemble.ledger import WeightRecord, build_ledger, check_ledger, ledger_of, unexplained_bytes
@@ -114,8 +114,8 @@ def test_a_weight_nobody_asked_for_stops_the_build(artifact: Path) -> None:
         check_ledger(build_ledger(artifact, RECORDS[1:]), sum(record.bytes for record in RECORDS[1:]))
 
 
-def _layout(*runs: Stored, program: int = 100) -> Layout:
-    return Layout(program + sum(run.bytes for run in runs), program, 0, 0, runs)
+def _layout(*runs: StoredBytes, program: int = 100) -> ArtifactLayout:
+    return ArtifactLayout(program + sum(run.bytes for run in runs), program, 0, 0, runs)
 
 
 def _record(name: str, size: int, reason: str = "") -> WeightRecord:
@@ -123,7 +123,7 @@ def _record(name: str, size: int, reason: str = "") -> WeightRecord:
 
 
 def test_a_second_copy_in_the_same_place_needs_a_reason() -> None:
-    twice = _layout(Stored("a", NAMED, 1000, "x"), Stored("b", NAMED, 1000, "x"))
+    twice = _layout(StoredBytes("a", NAMED, 1000, "x"), StoredBytes("b", NAMED, 1000, "x"))
     with pytest.raises(BudgetError, match="1,000 bytes"):
         check_ledger(ledger_of(twice, [_record("w", 1000)]), 1000)
     explained = ledger_of(twice, [_record("w", 1000, reason="packed for two kernels")])
@@ -132,7 +132,10 @@ def test_a_second_copy_in_the_same_place_needs_a_reason() -> None:
 
 
 def test_a_fill_of_the_converter_is_no_weight_and_stated() -> None:
-    weight, other = Stored("w", NAMED, 1000, "x"), Stored("aten_new_empty", NAMED, 4000, "z", "fp16", (1, 2000))
+    weight, other = (
+        StoredBytes("w", NAMED, 1000, "x"),
+        StoredBytes("aten_new_empty", NAMED, 4000, "z", "fp16", (1, 2000)),
+    )
     ledger = ledger_of(_layout(weight, replace(other, fill=True)), [_record("w", 1000)])
     check_ledger(ledger, 1000)
     assert any("4,000 bytes, one value repeated" in reason for reason in ledger.overhead_reasons)
@@ -147,8 +150,8 @@ def test_a_delegate_that_names_a_table_holds_no_weights_of_its_own(tiny_bundle: 
 
 
 def test_scales_belong_to_their_weight_or_to_a_record_of_their_own() -> None:
-    weight = Stored("w", NAMED, 500, "x", "qbint4", (10, 100), ("s",))
-    layout = _layout(weight, Stored("s", NAMED, 40, "y"))
+    weight = StoredBytes("w", NAMED, 500, "x", "qbint4", (10, 100), ("s",))
+    layout = _layout(weight, StoredBytes("s", NAMED, 40, "y"))
     together = ledger_of(layout, [_record("w", 540)])
     assert [(row.name, row.copies, row.bytes) for row in together.rows] == [("w", 1, 540)]
     apart = ledger_of(layout, [_record("w", 500), _record("w.scale", 40)])
@@ -158,21 +161,21 @@ def test_scales_belong_to_their_weight_or_to_a_record_of_their_own() -> None:
 
 
 def test_five_per_cent_is_the_line() -> None:
-    weight = Stored("a", CONSTANTS, 10_000, "x")
+    weight = StoredBytes("a", CONSTANTS, 10_000, "x")
     records = [_record("w", 10_000)]
-    check_ledger(ledger_of(_layout(weight, Stored("b", NAMED, 500, "y")), records), 10_000)
+    check_ledger(ledger_of(_layout(weight, StoredBytes("b", NAMED, 500, "y")), records), 10_000)
     with pytest.raises(BudgetError, match="501 bytes"):
-        check_ledger(ledger_of(_layout(weight, Stored("b", NAMED, 501, "y")), records), 10_000)
+        check_ledger(ledger_of(_layout(weight, StoredBytes("b", NAMED, 501, "y")), records), 10_000)
 
 
 def test_equal_tensors_stored_once_are_counted_once() -> None:
-    ledger = ledger_of(_layout(Stored("a", NAMED, 64, "ones")), [_record("first", 64), _record("second", 64)])
+    ledger = ledger_of(_layout(StoredBytes("a", NAMED, 64, "ones")), [_record("first", 64), _record("second", 64)])
     assert [(row.name, row.copies, row.bytes) for row in ledger.rows] == [("first", 1, 64), ("second", 0, 0)]
     assert ledger.artifact_bytes == 164
 
 
 def test_a_large_enough_artifact_states_no_overhead() -> None:
-    ledger = ledger_of(_layout(Stored("a", NAMED, 100_000, "x")), [_record("w", 100_000)])
+    ledger = ledger_of(_layout(StoredBytes("a", NAMED, 100_000, "x")), [_record("w", 100_000)])
     assert ledger.overhead_reasons == []
 
 

@@ -84,7 +84,7 @@ def test_the_weight_only_miscompile_of_the_stock_partitioner_is_caught(tmp_path:
     from torchao.quantization import IntxWeightOnlyConfig, quantize_
     from torchao.quantization.granularity import PerAxis
 
-    from edgec.runtime_py.engines.method import Method
+    from edgec.runtime_py.engines.method import TorchMethod
 
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Linear(64, 32, bias=False)).eval()
@@ -95,7 +95,7 @@ def test_the_weight_only_miscompile_of_the_stock_partitioner_is_caught(tmp_path:
     # The rounded module itself is fine ...
     assert quality_rung(exact, rounded, {"max_relative": 0.05}, gated=True).passed
     (tmp_path / "wrong.pte").write_bytes(lowered_by_the_stock_partitioner(module, inputs))
-    executed = Stage("artifact", Method(tmp_path / "wrong.pte")([inputs])[0].clone())
+    executed = Stage("artifact", TorchMethod(tmp_path / "wrong.pte")([inputs])[0].clone())
     # ... what runs is not.
     rung = lowering_rung(rounded, executed, {"max_relative": 0.1}, rounded=True)
     assert not rung.passed

@@ -11,7 +11,7 @@ from edgec.bundle.manifest import Build, Delegation, Fallback, Manifest, ModelIn
 from edgec.exporter.report.memory import kv_bytes
 from edgec.exporter.report.page import render_report
 from edgec.exporter.report.parts import LogScale, number, percent, size, ticks
-from edgec.exporter.report.sections import Samples
+from edgec.exporter.report.sections import ReportSamples
 from tests.bundle.bundle_samples import PARITY, STATES, sample_manifest
 
 _VOID = {"meta", "br", "wbr"}
@@ -42,7 +42,7 @@ class _Checker(HTMLParser):
             self.text.append(data)
 
 
-def _text(manifest: Manifest, bench: tuple[Samples, ...] = ()) -> str:
+def _text(manifest: Manifest, bench: tuple[ReportSamples, ...] = ()) -> str:
     checker = _Checker()
     checker.feed(render_report(manifest, bench))
     checker.close()
@@ -115,7 +115,7 @@ def test_operators_outside_the_accelerator_are_grouped_by_reason() -> None:
 
 
 def test_measured_samples_show_their_median_and_range() -> None:
-    text = _text(sample_manifest(), (Samples("ttft_ms", "ms", (12.0, 14.0, 13.0), "measured on host"),))
+    text = _text(sample_manifest(), (ReportSamples("ttft_ms", "ms", (12.0, 14.0, 13.0), "measured on host"),))
     assert "ttft_ms" in text and "13 ms" in text and "12 to 14, n = 3" in text and "measured on host" in text
 
 

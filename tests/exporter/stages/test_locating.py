@@ -27,7 +27,7 @@ from edgec.ir.attributes import attribute
 from edgec.ir.call_plan import call_plan
 from edgec.ir.program import Effect, Interface, Program
 from edgec.passes.cleanup.remove_noops import RemoveNoops
-from edgec.passes.contract import clone, nodes_of, run_passes
+from edgec.passes.contract import Pass, clone, nodes_of, run_passes
 from edgec.passes.fuse.fuse_sdpa import FuseSdpa
 from edgec.passes.static.position_tables import PositionTables
 from edgec.passes.static.static_cache import StaticCache
@@ -80,7 +80,7 @@ def test_a_modules_pass_is_located() -> None:
     with torch.no_grad():
         outputs = model(*inputs)
     measure = module_measure(inputs, sizes_of(outputs), Recipe("float"), trained=True)
-    groups = [[RemoveNoops()], [FuseSdpa()], [HalvesAScale()]]
+    groups: list[list[Pass]] = [[RemoveNoops()], [FuseSdpa()], [HalvesAScale()]]
     with pytest.raises(BudgetError) as stopped:
         rewrite(
             lambda: capture_module(model, inputs, "vit", ("image",)),
@@ -112,7 +112,7 @@ def test_a_modules_artifact_is_located_by_lowering_it_with_its_layers_exposed() 
 @pytest.mark.parametrize("updates", ["in_place", "caller"])
 def test_static_methods_are_located(updates: str) -> None:
     cached = static_methods.cached("llama")
-    passes = [PositionTables(static_methods.CONTEXT), StaticCache(32, updates)]
+    passes: list[Pass] = [PositionTables(static_methods.CONTEXT), StaticCache(32, updates)]
     methods = static_methods.methods(cached, passes)
     ids, plan = static_methods.tokens(), static_methods.PLAN
     wanted = program_layers(cached, ids, plan)

@@ -10,7 +10,7 @@ import pytest
 
 from edgec.errors import ToolError
 from edgec.exporter.sweep.engines import RayEngine
-from edgec.exporter.sweep.step import Step
+from edgec.exporter.sweep.step import SweepStep
 from edgec.exporter.sweep.sweep import sweep
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-llama"
@@ -59,7 +59,7 @@ def test_a_sweep_on_two_nodes(cluster: Any, tmp_path: Path, monkeypatch: pytest.
 
 @pytest.mark.slow
 def test_steps_end_as_data_on_two_nodes(cluster: Any) -> None:
-    steps = [Step("good", ("doctor",), 300.0), Step("bad", ("export", "/nowhere/at/all"), 300.0)]
+    steps = [SweepStep("good", ("doctor",), 300.0), SweepStep("bad", ("export", "/nowhere/at/all"), 300.0)]
     found = {done.key: done for done in RayEngine(2).run(steps)}
     assert found["good"].error is None and found["bad"].error is not None
 

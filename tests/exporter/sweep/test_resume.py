@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import edgec
 from edgec.bundle.folder import write_bundle
 from edgec.exporter.sweep import sweep as sweep_module
-from edgec.exporter.sweep.step import Done, Step
+from edgec.exporter.sweep.step import Done, SweepStep
 from edgec.exporter.sweep.sweep import sweep
 from tests.runtime_py.tiny_decoder import manifest
 
@@ -29,10 +28,10 @@ calibrate = "text.txt"
 class Recorder:
     """An engine that writes small bundles; ``asked`` are the engines by name, with their steps."""
 
-    def __init__(self, name: str, asked: list[tuple[str, Step]]) -> None:
+    def __init__(self, name: str, asked: list[tuple[str, SweepStep]]) -> None:
         self.name, self.asked = name, asked
 
-    def run(self, steps: Sequence[Step]) -> Iterator[Done]:
+    def run(self, steps: Sequence[SweepStep]) -> Iterator[Done]:
         for step in steps:
             self.asked.append((self.name, step))
             if step.words[0] == "export":
@@ -41,9 +40,9 @@ class Recorder:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, Step]]:
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, SweepStep]]:
     """A small grid in the working directory; what is asked of which engine."""
-    found: list[tuple[str, Step]] = []
+    found: list[tuple[str, SweepStep]] = []
     monkeypatch.setattr(sweep_module, "engine_named", lambda name, workers: Recorder(name, found))
     monkeypatch.chdir(tmp_path)
     Path("model").mkdir()
@@ -54,7 +53,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, St
     return found
 
 
-def again(asked: list[tuple[str, Step]]) -> list[str]:
+def again(asked: list[tuple[str, SweepStep]]) -> list[str]:
     """The verbs of the steps that a further run makes."""
     before = len(asked)
     sweep("grid.toml", "out", engine="ray")
@@ -64,7 +63,7 @@ def again(asked: list[tuple[str, Step]]) -> list[str]:
 ALL, ONE = ["export"] * 2 + ["bench"] * 4, ["export"] + ["bench"] * 2
 
 
-def test_changed_inputs_are_new_steps(asked: list[tuple[str, Step]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_inputs_are_new_steps(asked: list[tuple[str, SweepStep]], monkeypatch: pytest.MonkeyPatch) -> None:
     assert again(asked) == ALL and again(asked) == []
     Path("own.toml").write_text("b")
     assert again(asked) == ONE and again(asked) == []
@@ -74,23 +73,23 @@ def test_changed_inputs_are_new_steps(asked: list[tuple[str, Step]], monkeypatch
     assert again(asked) == ALL
     Path("text.txt").write_text("other")
     assert again(asked) == ALL
-    monkeypatch.setattr(edgec, "__version__", "99.0")
+    monkeypatch.setattr("edgec.installation.__version__", "99.0")
     assert again(asked) == ALL and again(asked) == []
 
 
-def test_a_recipe_that_is_only_touched_is_the_same(asked: list[tuple[str, Step]]) -> None:
+def test_a_recipe_that_is_only_touched_is_the_same(asked: list[tuple[str, SweepStep]]) -> None:
     again(asked)
     os.utime("own.toml", ns=(1, 1))
     assert again(asked) == []
 
 
-def test_a_bundle_that_was_deleted_is_made_again(asked: list[tuple[str, Step]]) -> None:
+def test_a_bundle_that_was_deleted_is_made_again(asked: list[tuple[str, SweepStep]]) -> None:
     again(asked)
     shutil.rmtree(next(Path("out/bundles").iterdir()))
     assert again(asked) == ["export"]
 
 
-def test_other_machines_get_whole_paths_and_this_one_measures_itself(asked: list[tuple[str, Step]]) -> None:
+def test_other_machines_get_whole_paths_and_this_one_measures_itself(asked: list[tuple[str, SweepStep]]) -> None:
     again(asked)
     here = str(Path.cwd())
     for _, step in asked:
@@ -105,6 +104,6 @@ def test_other_machines_get_whole_paths_and_this_one_measures_itself(asked: list
     assert {name for name, step in asked if step.words[0] == "export"} == {"ray"}
 
 
-def test_rows_keep_the_words_of_the_specification(asked: list[tuple[str, Step]]) -> None:
+def test_rows_keep_the_words_of_the_specification(asked: list[tuple[str, SweepStep]]) -> None:
     rows = sweep("grid.toml", "out").rows
     assert {(row.model, row.recipe) for row in rows} == {("model", "own.toml"), ("model", "4bit")}

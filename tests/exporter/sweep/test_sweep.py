@@ -17,7 +17,7 @@ from edgec.exporter.sweep import sweep as sweep_module
 from edgec.exporter.sweep.engines import PoolEngine
 from edgec.exporter.sweep.pareto import front
 from edgec.exporter.sweep.spec import command_options, read_spec
-from edgec.exporter.sweep.step import Done, Step, run_step
+from edgec.exporter.sweep.step import Done, SweepStep, run_step
 from edgec.exporter.sweep.sweep import sweep
 from tests.runtime_py.tiny_decoder import manifest
 
@@ -61,16 +61,16 @@ class MadeUp:
     """An engine whose exports write small bundles and whose measurements are known."""
 
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[SweepStep] = []
         self.batches: list[list[str]] = []
 
-    def run(self, steps: Sequence[Step]) -> Iterator[Done]:
+    def run(self, steps: Sequence[SweepStep]) -> Iterator[Done]:
         self.batches.append([step.words[0] for step in steps])
         for step in steps:
             self.steps.append(step)
             yield self._done(step)
 
-    def _done(self, step: Step) -> Done:
+    def _done(self, step: SweepStep) -> Done:
         option = dict(zip(step.words, step.words[1:], strict=False))
         if step.words[0] == "export":
             if option["--target"] == "broken":
@@ -181,21 +181,21 @@ def test_options_as_words() -> None:
 
 
 def test_steps_end_as_data() -> None:
-    missing = run_step(Step("k", ("export", "/nowhere/at/all"), 60.0))
+    missing = run_step(SweepStep("k", ("export", "/nowhere/at/all"), 60.0))
     assert missing.error is not None and missing.error["code"].startswith("E1")
-    slow = run_step(Step("k", ("doctor",), 0.01))
+    slow = run_step(SweepStep("k", ("doctor",), 0.01))
     assert slow.error is not None and slow.error["code"] == "E561"
 
 
 def test_a_step_that_cannot_be_started_ends_as_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/nowhere/python")
-    done = run_step(Step("k", ("doctor",), 60.0))
+    done = run_step(SweepStep("k", ("doctor",), 60.0))
     assert done.error is not None and done.error["code"] == "E561" and "/nowhere/python" in done.error["why"]
 
 
 def test_the_pool_gives_every_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: Callable[[Step], Done] = lambda step: Done(step.key, {"words": list(step.words)}, None)  # noqa: E731
+    said: Callable[[SweepStep], Done] = lambda step: Done(step.key, {"words": list(step.words)}, None)  # noqa: E731
     monkeypatch.setattr("edgec.exporter.sweep.engines.run_step", said)
-    steps = [Step(str(i), ("doctor",), 1.0) for i in range(5)]
+    steps = [SweepStep(str(i), ("doctor",), 1.0) for i in range(5)]
     found: list[Any] = list(PoolEngine(2).run(steps))
     assert {done.key for done in found} == {"0", "1", "2", "3", "4"}

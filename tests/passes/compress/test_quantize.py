@@ -211,14 +211,14 @@ def _executed(graph: GraphModule, x: Tensor, folder: Path) -> Tensor:
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
-    from edgec.runtime_py.engines.method import Method
+    from edgec.runtime_py.engines.method import TorchMethod
 
     exported = torch.export.export(graph, (x,), strict=False)
     config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True)
     edge = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()], compile_config=config)
     artifact = folder / "model.pte"
     artifact.write_bytes(edge.to_executorch().buffer)
-    result: Tensor = Method(artifact)((x,))[0]
+    result: Tensor = TorchMethod(artifact)((x,))[0]
     return result
 
 

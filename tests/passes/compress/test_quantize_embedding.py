@@ -47,7 +47,7 @@ def _executed(graph: GraphModule, folder: Path) -> tuple[Tensor, set[str]]:
     """The graph as a .pte, run by ExecuTorch, and the look-up operators in it."""
     from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
 
-    from edgec.runtime_py.engines.method import Method
+    from edgec.runtime_py.engines.method import TorchMethod
     from edgec.runtime_py.engines.native import runtime
 
     runtime()  # registers the out variants of the look-ups
@@ -57,7 +57,7 @@ def _executed(graph: GraphModule, folder: Path) -> tuple[Tensor, set[str]]:
     names = {str(getattr(n.target, "__name__", "")) for n in program.exported_program().graph.nodes}
     artifact = folder / "model.pte"
     artifact.write_bytes(program.buffer)
-    return Method(artifact)((IDS,))[0], {name for name in names if "embedding" in name}
+    return TorchMethod(artifact)((IDS,))[0], {name for name in names if "embedding" in name}
 
 
 @pytest.mark.parametrize(

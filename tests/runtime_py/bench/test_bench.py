@@ -14,8 +14,8 @@ from edgec.devices.host import HostTransport
 from edgec.devices.job import Job
 from edgec.devices.transport import Address, DeviceFacts
 from edgec.errors import InputError
+from edgec.runtime_py.bench import bench as bench_module
 from edgec.runtime_py.bench.bench import BenchResult, bench
-from edgec.runtime_py.bench.bench import bench as bench_module
 from edgec.runtime_py.bench.job import lap, run_job
 from edgec.runtime_py.bench.record import (
     LoadRecord,

@@ -17,7 +17,7 @@ from safetensors.numpy import load_file
 from edgec.bundle.manifest import StateInfo
 from edgec.errors import InputError
 from edgec.runtime_py.sessions.saved_session import load_session, save_session
-from edgec.runtime_py.sessions.session_file import Contents, Place, write_session_file
+from edgec.runtime_py.sessions.session_file import Contents, SessionPlace, write_session_file
 from tests.runtime_py.fake_arena import CONTEXT, FULL, PADDING, WITH_RING, ArenaStepper, place, state
 
 TOKENS = [5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79]
@@ -140,7 +140,7 @@ def test_every_flipped_bit_and_every_truncation_is_noticed(tmp_path: Path) -> No
 
 def test_a_sequence_longer_than_the_context_is_refused(tmp_path: Path) -> None:
     save_session(filled(), place(), tmp_path / "s")
-    short = Place(place().origin, FULL, len(TOKENS) - 1)
+    short = SessionPlace(place().origin, FULL, len(TOKENS) - 1)
     with pytest.raises(InputError, match="E192") as refused:
         load_session(ArenaStepper(), short, tmp_path / "s")
     assert "the context has 19" in refused.value.why

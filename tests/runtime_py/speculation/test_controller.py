@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from edgec.runtime_py.speculation.controller import Controller, Offer, Plan
+from edgec.runtime_py.speculation.controller import Controller, DraftPlan, Offer
 
 OFFER = Offer("guesser", 0, 7)
 
@@ -26,9 +26,9 @@ def test_nothing_is_drafted_before_a_plain_call_was_measured() -> None:
 
 
 def test_certain_drafts_are_as_long_as_they_may_be_where_calls_are_cheap() -> None:
-    assert taught({1: 10, 8: 15}, 7, 7).plan([OFFER]) == Plan(0, 7)
+    assert taught({1: 10, 8: 15}, 7, 7).plan([OFFER]) == DraftPlan(0, 7)
     short = Offer("guesser", 0, 3)
-    assert taught({1: 10, 8: 15}, 7, 7).plan([short]) == Plan(0, 3)
+    assert taught({1: 10, 8: 15}, 7, 7).plan([short]) == DraftPlan(0, 3)
 
 
 def test_nothing_is_drafted_where_every_token_costs_as_much_as_a_call() -> None:

@@ -19,7 +19,7 @@ from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.speculation.draft import Drafter
 from edgec.runtime_py.speculation.draft_limits import DraftLimits
 from edgec.runtime_py.speculation.draft_model import DraftModel
-from edgec.runtime_py.speculation.heads import DraftHeads as Heads
+from edgec.runtime_py.speculation.heads import HeadDrafts as Heads
 from edgec.runtime_py.speculation.prompt_lookup import PromptLookup
 from edgec.runtime_py.speculation.speculator import Speculator
 from tests.passes.decoders import CONTEXT, ROWS, captured, tokens

@@ -13,7 +13,7 @@ from edgec.bundle.golden import Golden, chat_vector, golden_bytes, output_vector
 from edgec.bundle.manifest import Runtime
 from edgec.errors import InputError
 from edgec.runtime_py.model import load
-from edgec.runtime_py.verify.verify import Check, VerifyReport, runtime_check, verify
+from edgec.runtime_py.verify.verify import BundleCheck, VerifyReport, runtime_check, verify
 
 PROMPT = [1, 40, 41, 42, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74]
 
@@ -45,7 +45,7 @@ def _statuses(report: VerifyReport) -> dict[str, str]:
     return {check.name: check.status for check in report.checks}
 
 
-def _failure(report: VerifyReport) -> Check:
+def _failure(report: VerifyReport) -> BundleCheck:
     assert not report.passed
     (failed,) = [check for check in report.checks if check.status == "failed"]
     return failed

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from edgec.backends.coreml.interpreter.operators.arguments import Table, of_x
+from edgec.backends.coreml.interpreter.operators.arguments import OperatorTable, of_x
 
 
 def _gelu(x: Tensor, mode: str = "EXACT") -> Tensor:
@@ -36,7 +36,7 @@ def _leaky(x: Tensor, alpha: Tensor) -> Tensor:
     return torch.where(x >= 0, x, x * alpha)
 
 
-TABLE: Table = {
+TABLE: OperatorTable = {
     "relu": of_x(torch.relu),
     "relu6": lambda x: torch.clamp(x, 0.0, 6.0),
     "sigmoid": of_x(torch.sigmoid),

@@ -42,4 +42,4 @@ def sizes(values: Any, x: Tensor, dim: int) -> list[int]:
     return found if len(found) == x.dim() - dim else found * (x.dim() - dim)
 
 
-Table = Mapping[str, Callable[..., Any]]
+OperatorTable = Mapping[str, Callable[..., Any]]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from edgec.backends.coreml.interpreter.element_types import BY_NAME
-from edgec.backends.coreml.interpreter.operators.arguments import Binary, Table, of_x, of_x_and_y
+from edgec.backends.coreml.interpreter.operators.arguments import Binary, OperatorTable, of_x, of_x_and_y
 
 
 def _divided(x: Tensor, y: Tensor) -> Tensor:
@@ -93,7 +93,7 @@ _UNARY = (
     *("abs", "acos", "asin", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp", "exp2", "floor", "logical_not"),
     *("round", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh"),
 )
-TABLE: Table = {
+TABLE: OperatorTable = {
     **{name: of_x_and_y(function) for name, function in _BINARY.items()},
     **{name: of_x(getattr(torch, name)) for name in _UNARY},
     "inverse": _inverse,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgec.backends.coreml.interpreter.operators.arguments import Table
+from edgec.backends.coreml.interpreter.operators.arguments import OperatorTable
 
 
 def _from_start(indices: Tensor, size: int) -> Tensor:
@@ -86,7 +86,7 @@ def _scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, mode: str = "add
     return _scatter(flat, at.reshape(-1), rows, 0, mode).reshape(data.shape)
 
 
-TABLE: Table = {
+TABLE: OperatorTable = {
     "gather": _gather,
     "gather_along_axis": _gather_along_axis,
     "gather_nd": _gather_nd,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from edgec.backends.coreml.interpreter.operators.arguments import Table, ints
+from edgec.backends.coreml.interpreter.operators.arguments import OperatorTable, ints
 
 
 def _reshape(x: Tensor, shape: Tensor) -> Tensor:
@@ -120,7 +120,7 @@ def _sliding_windows(x: Tensor, axis: Tensor, size: Tensor, stride: Tensor | int
     return x.unfold(dim, int(size), int(stride)).movedim(-1, dim + 1)
 
 
-TABLE: Table = {
+TABLE: OperatorTable = {
     "identity": lambda x: x,
     "reshape": _reshape,
     "reshape_like": _reshape_like,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from edgec.backends.coreml.interpreter.operators.arguments import Table, ints, sizes
+from edgec.backends.coreml.interpreter.operators.arguments import OperatorTable, ints, sizes
 
 Product = Callable[[Tensor, Tensor], Tensor]
 # Terms that are summed exactly before the running float16 sum is rounded. Apple publishes no such number.
@@ -19,7 +19,7 @@ _CONVOLVE = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}
 _TRANSPOSED = {3: F.conv_transpose1d, 4: F.conv_transpose2d, 5: F.conv_transpose3d}
 
 
-def table(half: bool) -> Table:
+def table(half: bool) -> OperatorTable:
     """The family's table.
 
     Args:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgec.backends.coreml.interpreter.operators.arguments import Table, ints
+from edgec.backends.coreml.interpreter.operators.arguments import OperatorTable, ints
 
 
 def _layer_norm(
@@ -54,7 +54,7 @@ def _local_response_norm(x: Tensor, size: Tensor, alpha: Any = 1e-4, beta: Any =
     return torch.nn.functional.local_response_norm(x, int(size), float(alpha), float(beta), float(k))
 
 
-TABLE: Table = {
+TABLE: OperatorTable = {
     "layer_norm": _layer_norm,
     "batch_norm": _batch_norm,
     "instance_norm": _instance_norm,

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from edgec.backends.coreml.interpreter.operators.arguments import Table, ints, sizes
+from edgec.backends.coreml.interpreter.operators.arguments import OperatorTable, ints, sizes
 from edgec.backends.coreml.interpreter.operators.linear import padding_pairs
 
 
@@ -58,4 +58,4 @@ def _l2_pool(
     return _windows(x, ints(kernel_sizes), strides, pad_type, pad, ceil_mode, 0.0).square().sum(-1).sqrt()
 
 
-TABLE: Table = {"max_pool": _max_pool, "avg_pool": _avg_pool, "l2_pool": _l2_pool}
+TABLE: OperatorTable = {"max_pool": _max_pool, "avg_pool": _avg_pool, "l2_pool": _l2_pool}

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from edgec.backends.coreml.interpreter.operators.arguments import Table, ints
+from edgec.backends.coreml.interpreter.operators.arguments import OperatorTable, ints
 
 Reduce = Callable[[Tensor, tuple[int, ...], bool], Tensor]
 
 
-def table(half: bool) -> Table:
+def table(half: bool) -> OperatorTable:
     """The family's table.
 
     Args:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from edgec.backends.coreml.interpreter.operators.arguments import Table
+from edgec.backends.coreml.interpreter.operators.arguments import OperatorTable
 
 
 def _upsample_nearest(x: Tensor, scale_factor_height: Any = 1, scale_factor_width: Any = 1) -> Tensor:
@@ -48,7 +48,7 @@ def _resize_nearest(x: Tensor, target_size_height: Any, target_size_width: Any) 
     return F.interpolate(x, size=(int(target_size_height), int(target_size_width)), mode="nearest")
 
 
-TABLE: Table = {
+TABLE: OperatorTable = {
     "upsample_nearest_neighbor": _upsample_nearest,
     "upsample_bilinear": _upsample_bilinear,
     "resize_nearest_neighbor": _resize_nearest,

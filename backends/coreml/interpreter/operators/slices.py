@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from edgec.backends.coreml.interpreter.operators.arguments import Table, ints
+from edgec.backends.coreml.interpreter.operators.arguments import OperatorTable, ints
 
 Flags = Tensor | None
 
@@ -101,7 +101,7 @@ def _grid(chosen: Sequence[range]) -> list[slice | Tensor]:
     ]
 
 
-TABLE: Table = {
+TABLE: OperatorTable = {
     "slice_by_index": _slice_by_index,
     "slice_by_size": _slice_by_size,
     "slice_update": _slice_update,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgec.backends.coreml.interpreter.operators.arguments import Table, of_x
+from edgec.backends.coreml.interpreter.operators.arguments import OperatorTable, of_x
 
 
 def _topk(
@@ -46,5 +46,5 @@ def _one_hot(
     return torch.where(indices.unsqueeze(int(axis)) == places, torch.as_tensor(on_value), torch.as_tensor(off_value))
 
 
-COMPUTING: Table = {"topk": _topk, "argsort": _argsort, "cumsum": _cumsum}
-MOVING: Table = {"one_hot": _one_hot, "non_zero": of_x(torch.nonzero)}
+COMPUTING: OperatorTable = {"topk": _topk, "argsort": _argsort, "cumsum": _cumsum}
+MOVING: OperatorTable = {"one_hot": _one_hot, "non_zero": of_x(torch.nonzero)}

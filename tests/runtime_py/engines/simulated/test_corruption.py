@@ -12,7 +12,7 @@ import pytest
 
 from edgec.backends.coreml.interpreter import load_package
 from edgec.backends.coreml.interpreter.blob import WeightFile
-from edgec.backends.coreml.interpreter.graph import Stored
+from edgec.backends.coreml.interpreter.graph import StoredConstant
 from edgec.backends.coreml.interpreter.proto import SPEC_FILE, messages
 from edgec.backends.coreml.mlpackage import execute
 from edgec.backends.coreml.stored import package_layout
@@ -45,7 +45,7 @@ def _permuted(bundle: Path) -> bytes:
         value
         for step in package.functions["decode"].graph.steps
         for value in step.inputs.values()
-        if step.operator in ("conv", "linear") and isinstance(value, Stored) and len(value.type.shape) > 1
+        if step.operator in ("conv", "linear") and isinstance(value, StoredConstant) and len(value.type.shape) > 1
     ]
     matrix = package.constants.value(stored[0])
     assert not isinstance(matrix, (str, list))
