@@ -59,7 +59,7 @@ def exported(subject: Subject, build: Path, prefix_tokens: int = 0) -> Path:
 def system_text(tokens: int) -> str:
     """A system message that stands for about so many tokens, the chat template's included."""
     from edgec.exporter.parity.probe import TEXT
-    from edgec.exporter.sources.tokenizer_files import load_tokenizer
+    from edgec.exporter.sources.tokenizer import load_tokenizer
     from edgec.runtime_py.chat import chat_tokens
 
     tokenizer = load_tokenizer(EXAMPLE)

@@ -17,11 +17,11 @@ from edgec.bundle.manifest import Rung
 from edgec.errors import BudgetError
 from edgec.exporter.parity import ladder
 from edgec.exporter.progress import Progress
+from edgec.exporter.provenance import source_digest
 from edgec.exporter.request import ExportRequest, request_inputs
-from edgec.exporter.source_digest import source_digest
 from edgec.exporter.stage_cache import StageCache, stage_key
-from edgec.exporter.stages.choice import REWRITING, stage_module, stages_of
 from edgec.exporter.stages.compiled import Facts, load_facts, load_rewrite
+from edgec.exporter.stages.protocol import REWRITING, stage_module, stages_of
 from edgec.free_memory import return_free_memory
 
 

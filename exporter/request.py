@@ -12,12 +12,12 @@ from edgec.bundle.manifest import BitSearch, Limits
 from edgec.bundle.prefix import SystemPrompt
 from edgec.devices.targets import Target
 from edgec.exporter.parity.probe import Probe, make_probe
+from edgec.exporter.provenance import tool_versions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.limits import decoder_limits, static_limits
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.resolve import ModelSource
 from edgec.exporter.stage_cache import StageCache
-from edgec.exporter.tool_versions import tool_versions
 from edgec.ir.spec import ModelSpec
 
 

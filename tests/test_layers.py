@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from edgec.exporter.source_digest import direct_imports
+from edgec.exporter.provenance import direct_imports
 
 PACKAGE = Path(__file__).parents[1] / "src" / "edgec"
 LAYERS = ("ir", "bundle", "passes", "devices", "backends", "runtime_py", "exporter", "cli")
@@ -105,7 +105,7 @@ def planted(tmp_path: Path) -> Path:
 
 
 def test_a_planted_upward_import_and_a_planted_circle_are_found(planted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("edgec.exporter.source_digest.PACKAGE", planted)
+    monkeypatch.setattr("edgec.exporter.provenance.PACKAGE", planted)
     direct_imports.cache_clear()
     assert not list(upward(imports(planted))) and not circle(imports(planted))
     (planted / "ir" / "thing.py").write_text("def late():\n    from edgec.cli.thing import x\n")

@@ -67,7 +67,7 @@ def _compiler() -> str:
 
 def identity() -> str:
     """Of edgec's sources, of what measures, and of this machine: what a measurement may be resumed with."""
-    from edgec.exporter.source_digest import source_digest
+    from edgec.exporter.provenance import source_digest
 
     own = source_digest(("edgec.exporter.api", "edgec.runtime_py.bench.bench"), without=())
     what = [own, _harness_digest(), versions(), platform.machine(), os.cpu_count(), host_facts().cpu]

@@ -165,7 +165,7 @@ def _run(job: AdaptJob, progress: TrainingListener | None) -> Adapted:
     from edgec.exporter.adapt.loop import Run
     from edgec.exporter.adapt.student import TrainableDecoder, place, student
     from edgec.exporter.adapt.texts import read_texts
-    from edgec.exporter.sources.tokenizer_files import load_tokenizer
+    from edgec.exporter.sources.tokenizer import load_tokenizer
 
     settings = job.settings
     assert job.source.path is not None

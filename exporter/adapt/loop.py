@@ -17,8 +17,7 @@ from edgec.exporter.adapt.batches import Batches
 from edgec.exporter.adapt.checkpoint import Point, restore, save
 from edgec.exporter.adapt.ema import MovingAverage
 from edgec.exporter.adapt.losses import distillation, hidden_match, text_loss
-from edgec.exporter.adapt.optimiser import optimiser, set_rate
-from edgec.exporter.adapt.schedule import rate
+from edgec.exporter.adapt.optimiser import optimiser, rate, set_rate
 from edgec.exporter.adapt.settings import Settings
 
 

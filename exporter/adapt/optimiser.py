@@ -1,6 +1,8 @@
-"""AdamW over three kinds of parameters: matrices, which decay; vectors, which do not; logarithms of scales."""
+"""AdamW over matrices, vectors and logarithms of scales, and its learning rate over a run."""
 
 from __future__ import annotations
+
+import math
 
 from torch import nn
 from torch.optim import AdamW
@@ -35,3 +37,17 @@ def set_rate(optimizer: AdamW, share: float) -> None:
     """Let every group run at a share of its peak."""
     for group in optimizer.param_groups:
         group["lr"] = group["peak"] * share
+
+
+def rate(step: int, settings: Settings) -> float:
+    """The share of the peak learning rate at an update, 0..1.
+
+    Args:
+        step: updates done so far.
+        settings: length of the run, of its warm-up, and the last share.
+    """
+    rise = max(1, round(settings.warm_up * settings.steps))
+    if step < rise:
+        return (step + 1) / rise
+    way = (step - rise) / max(1, settings.steps - rise)
+    return settings.final_rate + (1 - settings.final_rate) * 0.5 * (1 + math.cos(math.pi * way))

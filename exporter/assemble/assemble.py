@@ -31,6 +31,7 @@ from edgec.bundle.manifest import Build, DeviceCheck, Ledger, Limits, Manifest, 
 from edgec.bundle.prefix import Files
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
 from edgec.exporter.pipeline import Compiled
+from edgec.exporter.provenance import tool_versions
 from edgec.exporter.recipes.text import recipe_text
 from edgec.exporter.report.page import render_report
 from edgec.exporter.request import ExportRequest
@@ -40,7 +41,6 @@ from edgec.exporter.stages.artifact import artifact_layout, function_of, step_of
 from edgec.exporter.stages.compiled import Facts
 from edgec.exporter.stages.device_checks import artifact_checks
 from edgec.exporter.stages.prefix import with_prefix
-from edgec.exporter.tool_versions import tool_versions
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.trial import note_executed
 

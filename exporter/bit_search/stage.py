@@ -30,8 +30,8 @@ def with_bits(
     Raises:
         InputError: E530, E531 as ``search_bits``; E532, the model is no decoder or there is no calibration text.
     """
+    from edgec.exporter.provenance import source_digest
     from edgec.exporter.request import request_inputs
-    from edgec.exporter.source_digest import source_digest
     from edgec.exporter.stage_cache import stage_key
 
     if target_bits is None:

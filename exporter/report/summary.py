@@ -12,7 +12,7 @@ from rich.table import Table
 from edgec.bundle.golden import read_golden
 from edgec.bundle.manifest import Manifest, Rung
 from edgec.exporter.report.bits import bit_search_table
-from edgec.exporter.sources.tokenizer_check import round_trips
+from edgec.exporter.sources.tokenizer import round_trips
 
 
 def summary_json(manifest: Manifest) -> dict[str, Any]:

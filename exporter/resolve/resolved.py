@@ -21,11 +21,9 @@ from edgec.exporter.recipes.passes import check_preparation
 from edgec.exporter.recipes.recipe import Recipe, for_backend
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.calibration_text import calibration_tokens
-from edgec.exporter.resolve.kernel_choice import with_kernels
 from edgec.exporter.resolve.limits import check_static
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
-from edgec.exporter.resolve.target_choice import chosen_target
-from edgec.exporter.resolve.target_format import in_format
+from edgec.exporter.resolve.target_choice import chosen_target, in_format
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.resolve import ModelSource, resolve
 from edgec.exporter.stages.prefix import check_prompt
@@ -193,9 +191,28 @@ def _tokenizer(source: ModelSource) -> Any:
     """The model's tokenizer, checked against its embedding; None for models without one."""
     if not source.tokenizer_files or source.path is None or source.kind != "decoder":
         return None
-    from edgec.exporter.sources.tokenizer_check import check_tokenizer
-    from edgec.exporter.sources.tokenizer_files import load_tokenizer
+    from edgec.exporter.sources.tokenizer import check_tokenizer, load_tokenizer
 
     tokenizer = load_tokenizer(source.path, trust_remote_code=source.trust_remote_code)
     check_tokenizer(tokenizer, int(source.config["vocab_size"]), source.source)
     return tokenizer
+
+
+def with_kernels(recipe: Recipe, asked: str | None = None) -> Recipe:
+    """The recipe with the kernels its artifact will call.
+
+    Args:
+        recipe: as read; its own choice holds where nothing is asked.
+        asked: ``edgec`` or ``standard``, insisted on. Without it, a machine that cannot compile edgec's kernels falls
+            back to ExecuTorch's: an artifact that cannot be executed here cannot be verified here.
+
+    Raises:
+        ToolError: E310 or E311, edgec's kernels are insisted on and cannot be built.
+    """
+    from edgec.runtime_py.engines.choice import choose_engine, missing_engine
+
+    if asked == "edgec":
+        choose_engine((), "edgec")
+    wanted = asked or recipe.kernels
+    fallback = asked is None and wanted == "edgec" and missing_engine()
+    return replace(recipe, kernels="standard" if fallback else wanted)

@@ -1,7 +1,8 @@
-"""``--target iphone``: which phone that is for this very model, known once the model is."""
+"""Which phone and format ``--target`` and ``--format`` mean, for this very model."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from edgec.backends.forms import form_of
@@ -9,7 +10,8 @@ from edgec.devices.prediction.footprint import Widths, kv_bytes
 from edgec.devices.prediction.forecast import Plan, plan
 from edgec.devices.prediction.oldest_fit import FAMILY, oldest_fit
 from edgec.devices.prediction.parameters import DecoderShape
-from edgec.devices.targets import Target
+from edgec.devices.targets import Target, all_targets
+from edgec.errors import InputError
 from edgec.exporter.sources.decoder_spec import model_spec
 
 if TYPE_CHECKING:
@@ -81,3 +83,25 @@ def default_context(target: Target, source: ModelSource) -> int | None:
     if source.kind != "decoder" or not form_of(target).static:
         return None
     return min(form_of(target).context, model_spec(source.config).context)
+
+
+def in_format(target: Target, format: str | None) -> Target:
+    """The same phone and unit with an artifact of that format; None keeps the target's own.
+
+    Raises:
+        InputError: E403, the unit has no such format.
+    """
+    if format is None or format == target.format:
+        return target
+    same = [each for each in all_targets() if (each.phone, each.unit) == (target.phone, target.unit)]
+    found = next((each for each in same if each.format == format), None)
+    if found is None:
+        raise InputError(
+            what=f"{target.name} has no format {format!r}",
+            where="--format",
+            why=f"it has {', '.join(each.format for each in same)}",
+            fix=f"use --format {same[0].format}, or another target",
+            code="E403",
+        )
+    # An alias keeps its name, so that a family's phone is still chosen by the model.
+    return replace(found, name=target.name, alias_of=found.name) if target.alias_of else found

@@ -19,8 +19,8 @@ from edgec.bundle.prefix import Files, SystemPrompt, prefix_files, prefix_info
 from edgec.errors import InputError, ToolError
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.ladder import Stage, lowering_rung
+from edgec.exporter.provenance import source_digest
 from edgec.exporter.recipes.passes import rounds_values
-from edgec.exporter.source_digest import source_digest
 from edgec.exporter.stage_cache import StageCache, stage_key
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.sessions.saved_session import Restorable, load_session, place_of, save_session

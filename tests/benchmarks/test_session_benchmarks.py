@@ -8,7 +8,7 @@ import edgec
 from benchmarks import prefix, several_sessions, speculation
 from benchmarks.session_models import system_text
 from edgec.bundle.prefix import read_system_prompt
-from edgec.exporter.sources.tokenizer_files import load_tokenizer
+from edgec.exporter.sources.tokenizer import load_tokenizer
 
 
 def test_the_prefix_is_measured_both_ways(prefix_bundle: Path) -> None:

@@ -21,7 +21,7 @@ from edgec.bundle.golden import (
 )
 from edgec.bundle.golden_texts import TEXTS
 from edgec.errors import InputError
-from edgec.exporter.sources.tokenizer_check import check_tokenizer, round_trips
+from edgec.exporter.sources.tokenizer import check_tokenizer, round_trips
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from edgec.devices.targets import Target, load_target
 from edgec.errors import EdgecError
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.recipe import for_backend
-from edgec.exporter.resolve.target_format import in_format
+from edgec.exporter.resolve.target_choice import in_format
 from tests.backends.qnn_delegate.stand_ins import plug_in, sdk_of_plug_in
 
 PLUG_IN = pytest.mark.skipif(plug_in() is None, reason="needs onnxruntime-qnn")

@@ -16,8 +16,7 @@ from edgec.exporter.adapt.attention import fuse_attention
 from edgec.exporter.adapt.checkpoint import TrainingState, restore, save
 from edgec.exporter.adapt.ema import MovingAverage
 from edgec.exporter.adapt.losses import distillation, hidden_match, text_loss
-from edgec.exporter.adapt.optimiser import optimiser, set_rate
-from edgec.exporter.adapt.schedule import rate
+from edgec.exporter.adapt.optimiser import optimiser, rate, set_rate
 from edgec.exporter.adapt.segments import recomputed
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.adapt.student import TrainableDecoder, make_trainable, place

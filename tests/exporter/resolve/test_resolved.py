@@ -8,7 +8,7 @@ from edgec.devices.targets import load_target
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.file import recipe_names
 from edgec.exporter.resolve.resolved import _recipe
-from edgec.exporter.resolve.target_format import in_format
+from edgec.exporter.resolve.target_choice import in_format
 
 TARGETS = {
     "xnnpack": load_target("host"),

@@ -7,7 +7,7 @@ import pytest
 from edgec.backends.forms import FORMS, form_of
 from edgec.devices.targets import load_target
 from edgec.errors import InputError
-from edgec.exporter.resolve.target_format import in_format
+from edgec.exporter.resolve.target_choice import in_format
 
 
 @pytest.mark.parametrize("format", ["pte", "mlpackage", "aimodel"])

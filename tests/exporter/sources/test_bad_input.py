@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from edgec.errors import InputError
 from edgec.exporter.sources.resolve import resolve
-from edgec.exporter.sources.tokenizer_files import load_tokenizer
+from edgec.exporter.sources.tokenizer import load_tokenizer
 from tests.exporter.tiny_sources import (
     ENCODER,
     llama_tensors,

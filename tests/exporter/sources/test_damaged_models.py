@@ -23,8 +23,7 @@ from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.model_folder import find_licence
 from edgec.exporter.sources.parameters import decoder_shape, read_config
 from edgec.exporter.sources.resolve import resolve
-from edgec.exporter.sources.tokenizer_check import check_tokenizer
-from edgec.exporter.sources.tokenizer_files import load_tokenizer
+from edgec.exporter.sources.tokenizer import check_tokenizer, load_tokenizer
 from edgec.exporter.sources.weights import open_weights
 from edgec.exporter.sweep.spec import read_spec
 from tests.exporter.sources.fuzz_bases import CONFIGS, INDEX, PROJECT, RECIPE, SWEEP, TOKENIZER_CONFIG

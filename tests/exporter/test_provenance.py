@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from edgec.exporter import source_digest as module
-from edgec.exporter.source_digest import EXECUTION, direct_imports, file_of, imported, source_digest
-from edgec.exporter.stages.choice import REWRITING
+from edgec.exporter import provenance as module
+from edgec.exporter.provenance import EXECUTION, direct_imports, file_of, imported, source_digest
+from edgec.exporter.stages.protocol import REWRITING
 
 APP_TEMPLATES = "edgec.devices.embed"
 

@@ -1,6 +1,7 @@
-"""Which of edgec's own files a result depends on: the modules that made it, and all that these import.
+"""What a result depends on besides the request: edgec's own source, and the versions of its tools.
 
-Editing a bench table or an app template leaves earlier exports valid; editing a pass does not.
+A source digest covers the modules that made a result, and all that these import: editing a bench table or an app
+template leaves earlier exports valid, editing a pass does not.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import ast
 import hashlib
 from collections.abc import Collection, Iterator
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from edgec.bundle.checked_files import file_sha256
@@ -81,3 +83,19 @@ def _data(folder: Path) -> Iterator[Path]:
             yield from _data(path)
         elif path.suffix in _DATA:
             yield path
+
+
+_TOOLS = ("torch", "executorch", "torchao", "transformers", "tokenizers", "safetensors", "edgec")
+
+
+@cache
+def tool_versions(more: tuple[str, ...] = ()) -> dict[str, str]:
+    """Name -> version of everything that shapes an artifact; ``more``: what a format adds."""
+    return {name: _version(name) for name in (*_TOOLS, *more)}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
