@@ -18,6 +18,7 @@ from edgec.installation import PACKAGE
 
 EXECUTION = ("edgec.runtime_py", "edgec.devices")
 """What executes and measures artifacts, and shapes none."""
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _DATA = (".toml", ".json", ".txt", ".csv", ".cpp", ".h")
 
 
@@ -52,28 +53,36 @@ def imported(modules: Collection[str], without: tuple[str, ...] = ()) -> frozens
 @cache
 def direct_imports(file: Path, types: bool = False) -> tuple[str, ...]:
     """The modules of edgec that a file imports anywhere in it, by dotted name; ``types``: for type checkers too."""
-    return tuple(dict.fromkeys(_imports(ast.parse(file.read_bytes()), types)))
+    names: dict[str, None] = {}
+    for statement in _statements(ast.parse(file.read_bytes()), types):
+        if isinstance(statement, ast.Import):
+            names |= dict.fromkeys(each.name for each in statement.names if _is_own(each.name))
+        elif isinstance(statement, ast.ImportFrom) and _is_own(statement.module or ""):
+            package = str(statement.module)
+            inside = (f"{package}.{each.name}" for each in statement.names)
+            names |= dict.fromkeys(name if file_of(name).is_file() else package for name in inside)
+    return tuple(names)
 
 
-def _imports(tree: ast.AST, types: bool) -> Iterator[str]:
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" and not types:
-            continue
-        yield from _imports(node, types)
-        if isinstance(node, ast.Import):
-            yield from (each.name for each in node.names if each.name.split(".")[0] == "edgec")
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "edgec":
-            yield from (_module(f"{node.module}.{each.name}") or str(node.module) for each in node.names)
+def _is_own(module: str) -> bool:
+    return module == "edgec" or module.startswith("edgec.")
+
+
+def _statements(module: ast.Module, types: bool) -> Iterator[ast.stmt]:
+    """Every statement, those of functions and classes too, without those for type checkers unless asked for."""
+    pending: list[ast.AST] = [module]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.stmt):
+            yield node
+        if types or not (isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"):
+            pending += [part for name in _BLOCKS for part in getattr(node, name, ())]
 
 
 def file_of(module: str) -> Path:
     """The file of a module of edgec; a package is its ``__init__.py``."""
     path = PACKAGE.joinpath(*module.split(".")[1:])
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-
-
-def _module(name: str) -> str | None:
-    return name if file_of(name).is_file() else None
 
 
 def _data(folder: Path) -> Iterator[Path]:
