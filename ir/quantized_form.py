@@ -16,7 +16,7 @@ import torchao.quantization.quant_primitives  # noqa: F401  (registers torch.ops
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, remove
 from edgec.ir.weight_scheme import Decision
 
 aten = torch.ops.aten
@@ -64,8 +64,7 @@ def drop_if_unused(graph: GraphModule, *nodes: Node | None) -> None:
             continue
         graph.graph.erase_node(node)
         if node.op == "get_attr" and not _read(graph, node.target):
-            owner, _, leaf = str(node.target).rpartition(".")
-            delattr(graph.get_submodule(owner), leaf)
+            remove(graph, str(node.target))
 
 
 def _read(graph: GraphModule, target: object) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch.fx import Graph, GraphModule, Node
 
+from edgec.ir.attributes import remove
 from edgec.ir.program import Change, Effect, Interface, Program, held_bytes
 from edgec.ir.spec import ModelSpec
 
@@ -128,8 +129,7 @@ def clean(graph: GraphModule) -> None:
     tensors = [*graph.named_parameters(remove_duplicate=False), *graph.named_buffers(remove_duplicate=False)]
     for name, _ in tensors:
         if name not in used:
-            owner, _, leaf = name.rpartition(".")
-            delattr(graph.get_submodule(owner), leaf)
+            remove(graph, name)
 
 
 def nodes_of(graph: GraphModule, *targets: Any) -> list[Node]:

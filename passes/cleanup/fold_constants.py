@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE, drop_if_unused
@@ -156,11 +156,11 @@ class _Memo:
         """The name of the buffer that holds the value; made beside the first parameter it came from."""
         key = computation_key(self.graph, node)
         if key not in self.names:
-            owner, _, stem = str(leaf.target).rpartition(".")
-            module = self.graph.get_submodule(owner)
+            target = str(leaf.target)
+            module, stem = owner_of(self.graph, target)
             name = _free_name(module, f"{stem.removesuffix('_folded')}_folded")
             module.register_buffer(name, value.detach().contiguous())
-            self.names[key] = f"{owner}.{name}" if owner else name
+            self.names[key] = target.removesuffix(stem) + name
         return self.names[key]
 
 

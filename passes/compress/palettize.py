@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
+from edgec.ir.attributes import set_buffer
 from edgec.ir.lut_form import is_lut, looked_up
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import (
@@ -196,8 +197,7 @@ def _placed(graph: GraphModule, parameter: Node, decision: Decision, known: _Kno
     made = _table(flat, decision, known) if learned is None else learned_table(flat, learned, decision)
     tensors = {f"{stem}_index": made.indices.view(weight.shape), f"{stem}_table": made.table}
     for name, tensor in tensors.items():
-        owner, _, leaf = name.rpartition(".")
-        graph.get_submodule(owner).register_buffer(leaf, tensor)
+        set_buffer(graph, name, tensor)
     return decision.placed(tuple(tensors), algorithm)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, owner_of, set_parameter
 from edgec.ir.quantized_form import drop_if_unused, parameter_of
 
 Edit = Callable[[Tensor], Tensor]
@@ -64,11 +64,7 @@ def parameter(graph: GraphModule, target: str, value: Tensor, like: Node) -> Nod
         value: float32.
         like: a node whose fake mode the new one's value belongs to.
     """
-    owner, _, leaf = target.rpartition(".")
-    module = graph.get_submodule(owner)
-    for table in (module._parameters, module._buffers, module.__dict__):
-        table.pop(leaf, None)
-    module.register_parameter(leaf, nn.Parameter(value, requires_grad=False))
+    set_parameter(graph, target, nn.Parameter(value, requires_grad=False))
     node = graph.graph.get_attr(target)
     mode = getattr(like.meta.get("val"), "fake_mode", None)
     node.meta["val"] = mode.from_tensor(value) if mode is not None else value
@@ -100,5 +96,5 @@ def is_tied(graph: GraphModule, node: Node, place: int) -> bool:
 
 
 def _held(graph: GraphModule, target: str) -> object:
-    owner, _, leaf = target.rpartition(".")
-    return graph.get_submodule(owner)._parameters.get(leaf)
+    module, leaf = owner_of(graph, target)
+    return module._parameters.get(leaf)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.program import Effect, Interface, Program
 from edgec.passes.contract import nodes_of
 
@@ -79,5 +79,4 @@ def _rewrite_constant(graph: GraphModule, node: Node) -> None:
     if not isinstance(value, Tensor) or not value.is_floating_point() or isinstance(value, torch.nn.Parameter):
         return
     if value.numel() and float(value.min()) < HIDDEN and (math.isinf(float(value.min())) or float(value.min()) < -6e4):
-        owner, _, leaf = str(node.target).rpartition(".")
-        setattr(graph.get_submodule(owner), leaf, value.clamp_min(HIDDEN))
+        setattr(*owner_of(graph, str(node.target)), value.clamp_min(HIDDEN))

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, read_shared
 from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import DEQUANTIZE, parameter_of
@@ -108,11 +108,7 @@ _FORMS = {DEQUANTIZE: _affine, DEQUANTIZE_LUT: _look_up}
 def _viewed(graph: GraphModule, node: Node) -> Node:
     """A ``get_attr`` of [N,K] as one of [N,K,1,1] over the same memory; other readers keep theirs."""
     name = f"{node.target}_conv"
-    owner, _, leaf = name.rpartition(".")
-    module = graph.get_submodule(owner)
-    value: Tensor = attribute(graph, str(node.target))
-    if not hasattr(module, leaf):
-        module.register_parameter(leaf, nn.Parameter(value.detach()[:, :, None, None], requires_grad=False))
-    held = graph.graph.get_attr(name)
+    value: Tensor = attribute(graph, str(node.target)).detach()[:, :, None, None]
+    held = read_shared(graph, name, lambda: nn.Parameter(value, requires_grad=False))
     held.meta["val"] = node.meta["val"][:, :, None, None]
     return held

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, read_shared
 from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import DEQUANTIZE, parameter_of
@@ -180,12 +180,8 @@ _FORMS = {DEQUANTIZE: _affine, DEQUANTIZE_LUT: _look_up}
 def _rows(graph: GraphModule, node: Node, rows: range, index: int) -> Node:
     """A ``get_attr`` of some rows, over the same memory."""
     name = f"{node.target}_part{index}"
-    owner, _, leaf = name.rpartition(".")
-    module = graph.get_submodule(owner)
-    value: Tensor = attribute(graph, str(node.target))
-    if not hasattr(module, leaf):
-        module.register_parameter(leaf, nn.Parameter(value.detach()[rows.start : rows.stop], requires_grad=False))
-    held = graph.graph.get_attr(name)
+    value: Tensor = attribute(graph, str(node.target)).detach()[rows.start : rows.stop]
+    held = read_shared(graph, name, lambda: nn.Parameter(value, requires_grad=False))
     held.meta["val"] = node.meta["val"][rows.start : rows.stop]
     return held
 

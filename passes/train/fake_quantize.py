@@ -23,6 +23,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
 from edgec.ir.attention import OPERATOR, AttentionCall
+from edgec.ir.attributes import set_parameter
 from edgec.ir.operators import grid_group
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import matrix, parameter_of
@@ -201,8 +202,7 @@ def _log_scale(graph: GraphModule, parameter: Node, decision: Decision, algorith
     """A new parameter with the scales that the recipe's algorithm finds, as logarithms; its name in the graph."""
     name = f"{parameter.target}{'_embedding' if decision.role == 'embedding' else ''}_log_scale"
     scale = _first_scale(matrix(graph, parameter), decision, algorithm)
-    owner, _, leaf = name.rpartition(".")
-    graph.get_submodule(owner).register_parameter(leaf, nn.Parameter(scale.clamp_min(SMALLEST_SCALE).log()))
+    set_parameter(graph, name, nn.Parameter(scale.clamp_min(SMALLEST_SCALE).log()))
     return name
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.fx import GraphModule
 
 from edgec.errors import InputError
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, set_parameter
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import matrix, parameter_of
 from edgec.passes.contract import nodes_of
@@ -58,9 +58,8 @@ class LowRank:
         tall, wide = _names(target)
         generator = torch.Generator().manual_seed(sum(map(ord, target)))
         down = torch.randn(self.rank, weight.shape[1], generator=generator) * weight.shape[1] ** -0.5
-        owner, _, _ = target.rpartition(".")
         for name, value in ((tall, torch.zeros(weight.shape[0], self.rank)), (wide, down)):
-            graph.get_submodule(owner).register_parameter(name.rpartition(".")[2], nn.Parameter(value))
+            set_parameter(graph, name, nn.Parameter(value))
         for node in readers:
             with graph.graph.inserting_after(node):
                 a = graph.graph.get_attr(tall)

@@ -6,6 +6,7 @@ import torchao.quantization.quant_primitives  # noqa: F401  (registers torch.ops
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
+from edgec.ir.attributes import set_buffer
 from edgec.ir.quantized_form import decisions_of, matrix
 from edgec.ir.weight_scheme import BALANCED_SET, Decision
 from edgec.passes.compress.rounding.gptq import Curvature, gptq_balanced, gptq_integers
@@ -42,8 +43,7 @@ def placed(
     else:
         grid = on_learned_grid(weight, learned, decision)
     for name, tensor in zip(decision.buffers, (grid.integers, grid.scale, grid.zero_point), strict=True):
-        owner, _, leaf = name.rpartition(".")
-        graph.get_submodule(owner).register_buffer(leaf, tensor)
+        set_buffer(graph, name, tensor)
     return decision
 
 

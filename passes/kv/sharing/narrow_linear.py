@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.quantized_form import parameter_of
 from edgec.passes.contract import nodes_of
 
@@ -87,7 +87,6 @@ def _narrow(graph: GraphModule, linear: Node, slices: list[_Slice], start: int, 
 
 
 def _cut(graph: GraphModule, target: str, start: int, end: int) -> None:
-    owner, _, leaf = target.rpartition(".")
     value: Tensor = attribute(graph, target)
     graph.meta[NARROWED] = {**graph.meta.get(NARROWED, {}), target: (start, end)}
-    setattr(graph.get_submodule(owner), leaf, nn.Parameter(value.detach()[start:end], requires_grad=False))
+    setattr(*owner_of(graph, target), nn.Parameter(value.detach()[start:end], requires_grad=False))

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, read_shared
 from edgec.passes.graph.emit import Emitter
 
 aten = torch.ops.aten
@@ -110,11 +110,8 @@ class ChannelLayout:
         if node.op != "get_attr":
             return Emitter(self.graph.graph)(aten.reshape.default, node, [-1, 1, 1])
         name = f"{node.target}_channels"
-        owner, _, leaf = name.rpartition(".")
-        module = self.graph.get_submodule(owner)
-        if not hasattr(module, leaf):
-            module.register_buffer(leaf, attribute(self.graph, str(node.target)).detach()[:, None, None])
-        held = self.graph.graph.get_attr(name)
+        vector = attribute(self.graph, str(node.target)).detach()
+        held = read_shared(self.graph, name, lambda: vector[:, None, None])
         held.meta["val"] = node.meta["val"][:, None, None]
         return held
 

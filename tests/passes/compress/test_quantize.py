@@ -13,7 +13,7 @@ from torchao.quantization.granularity import PerAxis, PerGroup
 
 from edgec.errors import InputError
 from edgec.exporter.capture.module import capture_module
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.program import Program, held_bytes
 from edgec.ir.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE, decisions_of
 from edgec.ir.weight_scheme import WeightScheme
@@ -178,8 +178,7 @@ def _with_bfloat16(program: Program) -> Program:
     copy = run_pass(program, RemoveNoops())
     graph = copy.graph
     for node in [n for n in graph.graph.nodes if n.op == "get_attr" and str(n.target).endswith("weight")]:
-        owner, _, leaf = str(node.target).rpartition(".")
-        module = graph.get_submodule(owner)
+        module, leaf = owner_of(graph, str(node.target))
         setattr(module, leaf, nn.Parameter(getattr(module, leaf).detach().to(torch.bfloat16), requires_grad=False))
         with graph.graph.inserting_after(node):
             cast = graph.graph.call_function(aten.to.dtype, (node, torch.float32))

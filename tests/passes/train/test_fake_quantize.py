@@ -14,7 +14,7 @@ from edgec.exporter.adapt.student import make_trainable
 from edgec.exporter.capture.decoder import capture_decoder, skeleton
 from edgec.exporter.parity.execution import run_program
 from edgec.exporter.sources.decoder_spec import model_spec
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.call_plan import call_plan
 from edgec.ir.lut_form import dequantize_lut
 from edgec.ir.program import Program
@@ -71,8 +71,7 @@ def exported(program: Program, trained: Program, passes: list[Pass]) -> Program:
     graph = program.graph
     for name, value in trained.graph.named_parameters():
         if not name.endswith("_log_scale"):
-            owner, _, leaf = name.rpartition(".")
-            graph.get_submodule(owner)._parameters[leaf] = torch.nn.Parameter(value.detach(), requires_grad=False)
+            setattr(*owner_of(graph, name), torch.nn.Parameter(value.detach(), requires_grad=False))
     record_grids(graph, learned_grids(trained.graph))
     return run_passes(program, passes)
 

@@ -7,6 +7,7 @@ import torch
 
 from edgec.errors import InputError
 from edgec.exporter.adapt.student import make_trainable
+from edgec.ir.attributes import owner_of
 from edgec.ir.weight_scheme import WeightScheme
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.contract import clone, run_pass
@@ -31,8 +32,7 @@ def test_trained_adapters_are_merged_into_the_weights() -> None:
     merged = clone(program.graph)
     for target in corrected.graph.meta[LowRank.RECORD]:
         value = merged_weight(corrected.graph, target)
-        owner, _, leaf = target.rpartition(".")
-        merged.get_submodule(owner)._parameters[leaf] = torch.nn.Parameter(value)
+        setattr(*owner_of(merged, target), torch.nn.Parameter(value))
     graphs = (merged, corrected.graph, program.graph)
     found, wanted, plain = (graph(torch.zeros(1, 8).long(), torch.arange(8))[0] for graph in graphs)
     assert torch.equal(found, wanted) and not torch.equal(found, plain)
