@@ -45,7 +45,7 @@ from edgec.passes.contract import nodes_of
 from edgec.passes.graph.activation_statistics import second_moments
 from edgec.passes.graph.calibration import Calibration, require_calibration
 from edgec.passes.graph.layer_walk import walk_layers
-from edgec.passes.prefill.last_logits import vocabulary_linear
+from edgec.passes.prefill.last_logits import lm_head_linear
 
 aten = torch.ops.aten
 _WEIGHT = {aten.linear.default: 1, aten.conv2d.default: 1, aten.embedding.default: 0}
@@ -60,7 +60,7 @@ class Palettize:
         rules: (pattern on the parameter's name, scheme or None for float); the first match wins. Integer schemes are
             left to ``quantize``.
         default: for linear layers and convolutions that no rule names; None leaves them alone.
-        lm_head: for the vocabulary matrix when no rule names it.
+        lm_head: for the lm_head when no rule names it.
         embedding: for embedding tables, which no rule names.
         calibration: what the float graph is run on first; empty: all inputs count alike.
         compensate: choose indices of linear layers column by column, so that the columns that follow make up for the
@@ -86,7 +86,7 @@ class Palettize:
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Tabulate one matrix after the other; each float tensor is let go before the next is read."""
-        vocabulary = vocabulary_linear(graph) if program.spec else None
+        vocabulary = lm_head_linear(graph) if program.spec else None
         asked = {layer: scheme for layer, scheme in self._asked(graph, vocabulary) if scheme.is_table}
         calibrated = self.calibration and not self.compensate
         moments = second_moments(program, self.calibration.calls(program)) if calibrated else {}

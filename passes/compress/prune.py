@@ -2,7 +2,7 @@
 
     x -> linear(W)      ==>      x -> linear(W with zeros)
 
-Legality: W is a parameter of a linear layer and its width is a multiple of the block; the vocabulary matrix, which
+Legality: W is a parameter of a linear layer and its width is a multiple of the block; the lm_head, which
 looks up single words, stays whole. Approximate. A zero is stored like any other value except in Core ML's sparse tables
 (``sparsity`` in a recipe, a bit for each zero); no kernel of XNNPACK, Core AI or llama.cpp skips it. Rounding that
 follows keeps zeros as long as it rounds to the nearest (``rtn``, ``mse``, ``hqq``).
@@ -26,7 +26,7 @@ from edgec.passes.contract import nodes_of
 from edgec.passes.graph.calibration import Calibration, require_calibration
 from edgec.passes.graph.layer_walk import observe_layers
 from edgec.passes.graph.weight_edits import constant, edit
-from edgec.passes.prefill.last_logits import vocabulary_linear
+from edgec.passes.prefill.last_logits import lm_head_linear
 
 aten = torch.ops.aten
 PRUNED = "edgec_pruned"
@@ -76,7 +76,7 @@ class Prune:
         """Prune one layer after the other, each on what the pruned ones bring it; a second time changes nothing."""
         if graph.meta.get(PRUNED):
             return program.interface
-        vocabulary = vocabulary_linear(graph) if program.spec else None
+        vocabulary = lm_head_linear(graph) if program.spec else None
 
         def seen(layer: Node, inputs: Tensor) -> None:
             if layer is vocabulary or parameter_of(layer.args[1]) is None:

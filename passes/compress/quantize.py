@@ -42,12 +42,12 @@ from edgec.ir.weight_scheme import (
     require_supported,
 )
 from edgec.passes.compress.rounding.gptq import Curvature
-from edgec.passes.compress.rounding.placement import placed
+from edgec.passes.compress.rounding.placement import place_integers
 from edgec.passes.compress.rounding.weight_grid import GPTQ, require_algorithm, without_inputs
 from edgec.passes.contract import nodes_of
 from edgec.passes.graph.calibration import Calibration, require_calibration
 from edgec.passes.graph.layer_walk import walk_layers
-from edgec.passes.prefill.last_logits import vocabulary_linear
+from edgec.passes.prefill.last_logits import lm_head_linear
 
 aten = torch.ops.aten
 
@@ -59,7 +59,7 @@ class Quantize:
     Attributes:
         rules: (pattern on the parameter's name, scheme or None for float); the first match wins.
         default: for layers no rule names; None leaves them in float.
-        lm_head: for the vocabulary matrix when no rule names it; None leaves it in float.
+        lm_head: for the lm_head when no rule names it; None leaves it in float.
         algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse`` (see weight_grid), or ``gptq`` (see gptq).
         kernels: what may be stored; data of the target.
         calibration: what ``gptq`` runs the graph on, layer by layer.
@@ -85,7 +85,7 @@ class Quantize:
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Quantise one matrix after the other; each float tensor is let go before the next is read."""
-        vocabulary = vocabulary_linear(graph) if program.spec else None
+        vocabulary = lm_head_linear(graph) if program.spec else None
         found = [node for node in nodes_of(graph, aten.linear.default) if parameter_of(node.args[1]) is not None]
         decisions: dict[Node, Decision] = {}
 
@@ -110,7 +110,7 @@ class Quantize:
         if decision.used is None:
             return decision
         algorithm = _algorithm(decision.requested, self.algorithm, curvature)
-        decision = placed(graph, parameter, decision, algorithm, curvature)
+        decision = place_integers(graph, parameter, decision, algorithm, curvature)
         with graph.graph.inserting_before(linear):
             linear.update_arg(1, dequantized(graph, decision))
         drop_if_unused(graph, old if isinstance(old, Node) else None, parameter)

@@ -28,7 +28,7 @@ from edgec.ir.quantized_form import (
     record,
 )
 from edgec.ir.weight_scheme import Decision, WeightScheme, decide, fit, lookup_kernels, require_supported
-from edgec.passes.compress.rounding.placement import placed
+from edgec.passes.compress.rounding.placement import place_integers
 from edgec.passes.compress.rounding.weight_grid import require_algorithm, without_inputs
 from edgec.passes.contract import nodes_of
 
@@ -79,7 +79,7 @@ class QuantizeEmbedding:
         decision = self.decision_for(graph, parameter)
         if decision.used is None:
             return decision
-        decision, old = placed(graph, parameter, decision, without_inputs(self.algorithm)), lookup.args[0]
+        decision, old = place_integers(graph, parameter, decision, without_inputs(self.algorithm)), lookup.args[0]
         with graph.graph.inserting_before(lookup):
             table = dequantized(graph, decision)
         # padding_idx and what follows it concern gradients only, and the fused operator has no place for them

@@ -1,8 +1,8 @@
 """Keep the first layers of a decoder: a draft model that shares its vocabulary with the whole one.
 
-    h0 -> layer 0 -> h1 -> ... -> hN -> layer N -> ... -> hL -> norm -> vocabulary matrix
+    h0 -> layer 0 -> h1 -> ... -> hN -> layer N -> ... -> hL -> norm -> lm_head
     ==>
-    h0 -> layer 0 -> h1 -> ... -> hN -> norm -> vocabulary matrix
+    h0 -> layer 0 -> h1 -> ... -> hN -> norm -> lm_head
 
 (self-speculative decoding: Zhang et al. 2023, arXiv 2309.08168; LayerSkip, Elhoushi et al. 2024, arXiv 2404.16710.)
 The hidden state between two layers is found without knowing the family: it is a value that every path from the tokens
@@ -33,7 +33,7 @@ _SHAPES = frozenset({torch.ops.aten.sym_size.int})
 
 @dataclass(frozen=True)
 class EarlyExit:
-    """The first ``layers`` layers, the last norm and the vocabulary matrix; semantic."""
+    """The first ``layers`` layers, the last norm and the lm_head; semantic."""
 
     layers: int
     name: str = "early_exit"

@@ -6,7 +6,7 @@
 
 R spreads each hidden value over all, D each value of a head over its head (``orthogonal.py``: Hadamard's matrix); both
 are folded into weights (QuaRot, Ashkboos et al. 2024, arXiv 2404.00456, without its rotations at run time; SpinQuant's
-R1 and R2, arXiv 2405.16406, not learned). Where embedding and vocabulary matrix are one tensor, it stays, and two
+R1 and R2, arXiv 2405.16406, not learned). Where embedding and lm_head are one tensor, it stays, and two
 linear layers turn the embedding's output and turn back what the last norm reads.
 
 Legality of R: the stream is written by linear layers and read by norms whose readers are linear layers (not Gemma's,

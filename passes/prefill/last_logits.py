@@ -1,10 +1,10 @@
-"""Multiply the vocabulary matrix only for the positions whose logits are wanted.
+"""Multiply the lm_head only for the positions whose logits are wanted.
 
-    hidden [1,S,H] -> linear(vocabulary) -> logits [1,S,V]
+    hidden [1,S,H] -> linear(lm_head) -> logits [1,S,V]
     ==>
-    hidden [1,S,H] -> index_select(1, logit_index [K]) -> linear(vocabulary) -> logits [1,K,V]
+    hidden [1,S,H] -> index_select(1, logit_index [K]) -> linear(lm_head) -> logits [1,K,V]
 
-Legality: everything between the vocabulary matrix and the output works position by position (scaling, soft-capping).
+Legality: everything between the lm_head and the output works position by position (scaling, soft-capping).
 ``logit_index`` serves prefill (the last position), verification of k drafted tokens and evaluation alike, and bounds
 the logits buffer: 128 positions of a 151,936-token vocabulary would be 78 MB, 16 are 9.7 MB.
 Measured on 8 layers of Qwen3-0.6B, prefill 512: 2272 ms for all positions, 1419 ms for the last.
@@ -33,9 +33,9 @@ class LastLogits:
 
     def requires(self, program: Program) -> None:
         """A linear layer must produce the output, position by position."""
-        if vocabulary_linear(program.graph) is None:
+        if lm_head_linear(program.graph) is None:
             raise InputError(
-                what="no vocabulary matrix was found in front of the output",
+                what="no lm_head was found in front of the output",
                 where=self.name,
                 why="the output is not a linear layer followed by position-wise operators",
                 fix="leave last_logits out of the recipe",
@@ -43,8 +43,8 @@ class LastLogits:
             )
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Select rows in front of the vocabulary matrix."""
-        linear = vocabulary_linear(graph)
+        """Select rows in front of the lm_head."""
+        linear = lm_head_linear(graph)
         assert linear is not None
         last_input = [node for node in graph.graph.nodes if node.op == "placeholder"][-1]
         with graph.graph.inserting_after(last_input):
@@ -69,7 +69,7 @@ class LastLogits:
         assert program.interface.inputs[-1].name == "logit_index"
 
 
-def vocabulary_linear(graph: GraphModule) -> Node | None:
+def lm_head_linear(graph: GraphModule) -> Node | None:
     """The linear layer that makes the logits: the first one upstream of the output through one-input operators."""
     output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
     node = output.all_input_nodes[0]

@@ -1,9 +1,9 @@
 """Compute only the rows whose logits are wanted, as far up as no later token needs the others.
 
-    hidden [1,S,H] -> q -> attention -> o -> + -> MLP -> norm -> index_select(logit_index) -> vocabulary matrix
+    hidden [1,S,H] -> q -> attention -> o -> + -> MLP -> norm -> index_select(logit_index) -> lm_head
               |-----> k, v -> cache_write
     ==>
-    hidden [1,S,H] -> index_select -> q -> attention -> o -> + -> MLP -> norm -> vocabulary matrix      K rows
+    hidden [1,S,H] -> index_select -> q -> attention -> o -> + -> MLP -> norm -> lm_head      K rows
               |-----> k, v -> cache_write                                                               S rows
 
 Only keys and values of a token reach later tokens. Behind the last layer that writes them, and in that layer but for k

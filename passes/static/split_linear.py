@@ -3,10 +3,10 @@
     x -> linear(W [3072,K]) -> y                      ==>    x -> linear(W[:1024]), linear(W[1024:2048]), .. -> cat -> y
     x -> linear(W [151936,K]) -> softcap? -> logits   ==>    x -> linear(W[:15194]) -> softcap? -> logits_0 .. logits_9
 
-No dimension of a tensor may exceed 16384 there, so the vocabulary matrix yields several outputs whose concatenation is
+No dimension of a tensor may exceed 16384 there, so the lm_head yields several outputs whose concatenation is
 the logits; other layers are cut where a convolution's output no longer fits the engine's own memory. Pieces are views
 of the stored weight: rows of floats, of integers with their scales, of look-up indices with the tables of their groups
-(cuts lie between groups). An embedding that shares the vocabulary matrix looks tokens up in the pieces, so that the
+(cuts lie between groups). An embedding that shares the lm_head looks tokens up in the pieces, so that the
 table is stored once. Legality: a weight that is a parameter or its quantised form. Exact. Measured on the vocabulary of
 Qwen3 (151,936): 10 outputs of 15,194 logits or less.
 """
@@ -28,7 +28,7 @@ from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import DEQUANTIZE, parameter_of
 from edgec.passes.contract import nodes_of
 from edgec.passes.graph.emit import Emitter
-from edgec.passes.prefill.last_logits import vocabulary_linear
+from edgec.passes.prefill.last_logits import lm_head_linear
 
 aten = torch.ops.aten
 LINEAR, EMBEDDING = aten.linear.default, aten.embedding.default
@@ -53,8 +53,8 @@ class SplitLinear:
         """Nothing: what does not fit stays."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Cut the vocabulary matrix, then every other layer."""
-        last = vocabulary_linear(graph) if program.spec else None
+        """Cut the lm_head, then every other layer."""
+        last = lm_head_linear(graph) if program.spec else None
         for linear in nodes_of(graph, LINEAR):
             limit = self.vocabulary if linear is last else self.width
             rows = _pieces(graph, linear, limit)
@@ -187,7 +187,7 @@ def _rows(graph: GraphModule, node: Node, rows: range, index: int) -> Node:
 
 
 def _repeated(graph: GraphModule, linear: Node, result: Node, part: Node) -> Node:
-    """What stands between the vocabulary matrix and the output, once more behind one piece."""
+    """What stands between the lm_head and the output, once more behind one piece."""
     chain, node = [], result
     while node is not linear:
         chain.append(node)

@@ -31,9 +31,8 @@ from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
 from edgec.ir.attention import LAYER
-from edgec.ir.operators import CACHE_WRITE, CACHED_ATTENTION
+from edgec.ir.operators import CACHE_WRITE, CACHED_ATTENTION, UPDATE_SLOTS
 from edgec.ir.program import Effect, Interface, Program, State, TensorType
-from edgec.ir.static_operators import UPDATE_SLOTS
 from edgec.passes.contract import nodes_of, placeholder
 from edgec.passes.fuse.fuse_rope import swapped
 from edgec.passes.graph.emit import Emitter

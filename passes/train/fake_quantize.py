@@ -41,7 +41,7 @@ from edgec.passes.compress.rounding.learned_grids import (
 from edgec.passes.compress.rounding.weight_grid import quantize_weight, without_inputs
 from edgec.passes.compress.rounding.weight_tables import balanced_integers
 from edgec.passes.contract import nodes_of
-from edgec.passes.prefill.last_logits import vocabulary_linear
+from edgec.passes.prefill.last_logits import lm_head_linear
 from edgec.passes.train.low_rank import corrected
 from edgec.passes.train.straight_through import CACHES, fake_cache, fake_input, fake_weight
 
@@ -98,7 +98,7 @@ class FakeQuantize:
         """Round what every layer reads."""
         graph.meta[PREPARED] = ()
         if self.weights is not None:
-            _Linears(graph, self.weights).prepare(vocabulary_linear(graph) if program.spec else None)
+            _Linears(graph, self.weights).prepare(lm_head_linear(graph) if program.spec else None)
         if self.embedding is not None:
             _prepare_lookups(graph, self.embedding)
         if self.cache != "float32":

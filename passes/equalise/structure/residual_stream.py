@@ -1,6 +1,6 @@
 """Find a decoder's residual stream: what embeddings begin, layers add to and norms read.
 
-    embedding -> (+) -> (+) -> ... -> (+) -> norm -> vocabulary matrix
+    embedding -> (+) -> (+) -> ... -> (+) -> norm -> lm_head
                   ^ |
              linear norm -> linear, linear ...
 

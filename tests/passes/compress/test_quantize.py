@@ -20,7 +20,7 @@ from edgec.ir.weight_scheme import WeightScheme
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.contract import nodes_of, run_pass
-from edgec.passes.prefill.last_logits import vocabulary_linear
+from edgec.passes.prefill.last_logits import lm_head_linear
 from tests.passes.decoders import captured, tokens
 
 aten = torch.ops.aten
@@ -191,7 +191,7 @@ def test_the_vocabulary_matrix_has_bits_of_its_own() -> None:
     program = run_pass(captured(), Quantize(default=FOUR, lm_head=EIGHT))
     roles = {d.role: d.used for d in decisions_of(program.graph)}
     assert roles == {"linear": FOUR, "vocabulary": EIGHT}
-    linear = vocabulary_linear(program.graph)
+    linear = lm_head_linear(program.graph)
     assert linear is not None and isinstance(linear.args[1], Node) and linear.args[1].args[-2:] == (-128, 127)
 
 

@@ -1,4 +1,4 @@
-"""Hoisted selection against the selection in front of the vocabulary matrix: same logits, fewer multiplications."""
+"""Hoisted selection against the selection in front of the lm_head: same logits, fewer multiplications."""
 
 from __future__ import annotations
 
