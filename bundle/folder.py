@@ -35,7 +35,7 @@ _CODES = {"path": "E137", "missing": "E134", "irregular": "E134", "content": "E1
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle on disk whose manifest was checked; ``files_checked``: so was the sha256 of every file."""
+    """A bundle on disk whose manifest was checked; ``files_checked``: every file's sha256 was checked too."""
 
     path: Path
     manifest: Manifest
@@ -171,7 +171,7 @@ def _write(folder: Path, name: str, content: bytes | Path) -> FileInfo:
 
 
 def canonical_json(manifest: Manifest) -> bytes:
-    """The one way to write a manifest."""
+    """A manifest's canonical text: the only one that is accepted."""
     fields = manifest.model_dump(mode="json")
     return (json.dumps(fields, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
@@ -214,7 +214,7 @@ def read_manifest(path: Path) -> Manifest:
     """Read a bundle's manifest and check everything about it that needs no other file.
 
     Raises:
-        InputError: E130 no bundle, E131 unreadable or not canonical, E132 wrong digest, E133 another schema version,
+        InputError: E130 not a bundle, E131 unreadable or not canonical, E132 wrong digest, E133 another schema version,
             E134 a part that is not listed, E137 a path that leaves the bundle.
     """
     raw = _manifest_bytes(path)
@@ -260,8 +260,8 @@ def _unreadable_as_error(path: Path) -> Iterator[None]:
 def _manifest_bytes(path: Path) -> bytes:
     with _unreadable_as_error(path):
         if not path.is_dir() or not os.path.lexists(path / MANIFEST):
-            why = f"it is no folder with a {MANIFEST}"
-            raise InputError("This is no bundle.", str(path), why, "give the path of a NAME.edgec folder", "E130")
+            what = f"Not an edgec bundle: no {MANIFEST} here."
+            raise InputError(what, str(path), fix="give the path of a NAME.edgec folder", code="E130")
         try:
             return limited_bytes(path / MANIFEST, _MAX_MANIFEST_BYTES, follow=False)
         except ValueError as error:
@@ -271,7 +271,7 @@ def _manifest_bytes(path: Path) -> bytes:
 def _check_schema_version(fields: object, path: Path) -> None:
     version = fields.get("schema_version") if isinstance(fields, dict) else None
     if type(version) is not int:
-        raise ValueError("it is no object with a whole-number schema_version")
+        raise ValueError("it is not an object with a whole-number schema_version")
     if version == SCHEMA_VERSION:
         return
     newer = version > SCHEMA_VERSION

@@ -28,8 +28,8 @@ TOP = 8
 # Shares of the largest value. 1 % covers another order of summation, and 8-bit activations that round the other way on
 # another instruction set; 3 % is what the ladder allows float16, whose sums a Neural Engine rounds in its own way.
 TOLERANCE, HALF_TOLERANCE = 0.01, 0.03
-# What stands in for the unit here repeats its own arithmetic, save for the order of sums: 0.6 % is as far as Core AI's
-# float16 lies from float32 at most (measured), and edgec's interpreter within 0.2 %.
+# The interpreter that stands in for the unit repeats its arithmetic, save for the order of sums: Core AI's float16 lies
+# at most 0.6 % from float32 (measured), and edgec's interpreter within 0.2 %.
 SIMULATED_SHARE = 0.2
 GoldenFloats = NDArray[np.floating[Any]]
 GoldenTolerance = Annotated[float, Field(ge=0)]
@@ -110,9 +110,9 @@ class FunctionVector(JsonPart):
         return self
 
 
-def _same_length(name: str, found: Sequence[object], wanted: Sequence[object]) -> None:
-    if len(found) != len(wanted):
-        raise ValueError(f"{name} holds {len(found)} values instead of {len(wanted)}")
+def _same_length(name: str, values: Sequence[object], wanted: Sequence[object]) -> None:
+    if len(values) != len(wanted):
+        raise ValueError(f"{name} holds {len(values)} values instead of {len(wanted)}")
 
 
 class Golden(JsonPart):
@@ -126,7 +126,7 @@ class Golden(JsonPart):
 
 
 def text_vectors(tokenizer: Any) -> tuple[TextVector, ...]:
-    """`TEXTS` through a transformers tokenizer."""
+    """The vectors of `TEXTS`, through a transformers tokenizer."""
     return tuple(_text_vector(tokenizer, label, text) for label, text in TEXTS)
 
 
@@ -136,7 +136,7 @@ def _text_vector(tokenizer: Any, label: str, text: str) -> TextVector:
 
 
 def chat_vector(tokenizer: Any) -> ChatVector | None:
-    """`CHAT` through the tokenizer's chat template, or None where it has none."""
+    """The vector of `CHAT` through the tokenizer's chat template, or None where it has none."""
     if not getattr(tokenizer, "chat_template", None):
         return None
     messages = [dict(message) for message in CHAT]
@@ -213,7 +213,7 @@ def function_vector(
 
 
 def probe_values(shape: Sequence[int], dtype: str, bound: int = 0) -> NDArray[Any]:
-    """Inputs that every language can make again: x[i] = (2654435761 * i + 12345) mod 2**32.
+    """Probe inputs that any language can compute: x[i] = (2654435761 * i + 12345) mod 2**32.
 
     Args:
         shape: of the input.

@@ -1,4 +1,4 @@
-"""TOML from outside, under the limits of JSON from outside: size, depth, digits, finite numbers."""
+"""Read TOML from outside under the same limits as JSON: size, depth, digits, finite numbers."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ def read_toml(path: Path, kind: JsonKind) -> dict[str, Any]:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a finite number; true and false are none."""
+    """Whether a value is a finite number; true and false are not numbers here."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -94,7 +94,7 @@ class PassInfo(JsonPart):
 
 
 class Limits(JsonPart):
-    """What a caller must keep to: ``prefill_chunk`` tokens and ``logit_rows`` positions with logits per call."""
+    """What a caller must keep to: at most ``prefill_chunk`` tokens and ``logit_rows`` logit positions per call."""
 
     context: JsonSize
     prefill_chunk: JsonSize

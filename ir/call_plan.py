@@ -28,9 +28,9 @@ class Call:
 def call_plan(length: int, chunk: int, rows: int) -> tuple[Call, ...]:
     """Cover ``length`` tokens with every shape a caller may use, and end with single tokens.
 
-    A whole chunk, a part of one, single tokens and calls of ``rows`` follow each other, again and again. Where a chunk would
-    leave too few tokens for that, the first call takes half of them, and the longest call that fits comes last, from
-    the start of the sequence.
+    A whole chunk, a part of one, single tokens and calls of ``rows`` follow each other, again and again. Where a chunk
+    would leave too few tokens for that, the first call takes half of them, and the longest call that fits comes last,
+    from the start of the sequence.
     """
     room = max(1, length - min(_LAST_SINGLE, length - 1))
     largest = chunk if chunk + 2 * rows < room else max(1, min(chunk, length // 2))
