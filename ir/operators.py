@@ -53,9 +53,9 @@ def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
 
 def rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Rotate the first R of D values by halves (transformers' ``rotate_half``); the others pass through."""
-    turned, rest = x[..., : cos.shape[-1]], x[..., cos.shape[-1] :]
-    low, high = turned.chunk(2, -1)
-    rotated = turned * cos.unsqueeze(2) + torch.cat([-high, low], -1) * sin.unsqueeze(2)
+    first, rest = x[..., : cos.shape[-1]], x[..., cos.shape[-1] :]
+    low, high = first.chunk(2, -1)
+    rotated = first * cos.unsqueeze(2) + torch.cat([-high, low], -1) * sin.unsqueeze(2)
     return torch.cat([rotated, rest], -1)
 
 

@@ -24,7 +24,7 @@ class Pass(Protocol):
 
     @property
     def effect(self) -> Effect:
-        """What it claims about numbers."""
+        """What the pass claims about numbers."""
         ...
 
     def requires(self, program: Program) -> None:
@@ -42,10 +42,10 @@ class Pass(Protocol):
 
 @runtime_checkable
 class Reshapes(Protocol):
-    """What a pass adds that changes the model's shape; its claim depends on the shape it finds."""
+    """The additional methods of a pass that changes the model's shape, and whose effect depends on that shape."""
 
     def effect_on(self, program: Program) -> Effect:
-        """What it claims about numbers on this program."""
+        """What the pass claims about numbers on this program."""
         ...
 
     def spec_after(self, program: Program) -> ModelSpec | None:
@@ -54,7 +54,7 @@ class Reshapes(Protocol):
 
 
 def effect_on(rewrite: Pass, program: Program) -> Effect:
-    """What a pass claims about numbers on this very program."""
+    """What any pass claims about numbers on this program."""
     return rewrite.effect_on(program) if isinstance(rewrite, Reshapes) else rewrite.effect
 
 
@@ -64,7 +64,7 @@ def run_pass(program: Program, rewrite: Pass, *, in_place: bool = False) -> Prog
     Args:
         program: what to rewrite.
         rewrite: the pass.
-        in_place: rewrite the program's own graph, which the caller gives up: what the pass replaces is freed at once.
+        in_place: rewrite the program's own graph, which the caller gives up: replaced tensors are freed at once.
 
     Raises:
         InputError: the pass is not legal on this program.

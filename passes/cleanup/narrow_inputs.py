@@ -1,4 +1,4 @@
-"""Inputs of 64-bit integers as 32-bit ones, the widest that Core ML and Core AI take.
+"""Take inputs of 64-bit integers as 32-bit ones, the widest that Core ML and Core AI accept.
 
     input_ids int64 [1,S] -> embedding               ==>          input_ids int32 [1,S] -> to(int64) -> embedding
 
@@ -20,16 +20,16 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class NarrowInputs:
-    """int32 inputs; exact."""
+    """Make int64 inputs int32; exact."""
 
     name: str = "narrow_inputs"
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: other inputs stay."""
+        """Nothing: other inputs stay as they are."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Widen inside the graph; the converters drop what changes nothing."""
+        """Widen the inputs again inside the graph; converters drop a cast that changes nothing."""
         last = [node for node in graph.graph.nodes if node.op == "placeholder"][-1]
         for node in [node for node in graph.graph.nodes if node.op == "placeholder"]:
             if node.meta["val"].dtype is torch.int64:

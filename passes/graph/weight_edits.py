@@ -1,4 +1,4 @@
-"""Put other values in the place of a layer's parameters: what exact rewrites of weights are made of."""
+"""Replace the values of a layer's parameters: the building blocks of exact rewrites of weights."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def edit(graph: GraphModule, node: Node, place: int, change: Edit) -> None:
     assert isinstance(old, Node)
     with torch.no_grad():
         value = change(constant(graph, old)).contiguous()
-    leaf = next(each for each in _behind(old) if each.op == "get_attr")
-    target = str(leaf.target) if _alone(graph, leaf, old, node) else f"{leaf.target}_{node.name}"
+    leaf = next(each for each in _with_sources(old) if each.op == "get_attr")
+    target = str(leaf.target) if _has_one_reader(graph, leaf, old, node) else f"{leaf.target}_{node.name}"
     with graph.graph.inserting_before(node):
         node.update_arg(place, parameter(graph, target, value, like=old))
-    drop_if_unused(graph, *_behind(old))
+    drop_if_unused(graph, *_with_sources(old))
 
 
 def parameter(graph: GraphModule, target: str, value: Tensor, like: Node) -> Node:
-    """Register a parameter and read it at the present insertion point.
+    """Register a parameter and read it at the current insertion point.
 
     Args:
         graph: where it is held.
@@ -71,13 +71,13 @@ def parameter(graph: GraphModule, target: str, value: Tensor, like: Node) -> Nod
     return node
 
 
-def _behind(node: Node) -> list[Node]:
-    """A node and what it is computed from, nearest first."""
-    return [node, *(source for each in node.all_input_nodes for source in _behind(each))]
+def _with_sources(node: Node) -> list[Node]:
+    """A node and everything it is computed from, nearest first."""
+    return [node, *(source for each in node.all_input_nodes for source in _with_sources(each))]
 
 
-def _alone(graph: GraphModule, leaf: Node, old: Node, node: Node) -> bool:
-    """Whether a parameter reaches nothing but one argument, as it is or through a cast."""
+def _has_one_reader(graph: GraphModule, leaf: Node, old: Node, node: Node) -> bool:
+    """Whether only one argument reads a parameter, directly or through a cast."""
     same = [each for each in graph.graph.nodes if each.op == "get_attr" and each.target == leaf.target]
     return parameter_of(old) is leaf and same == [leaf] and set(leaf.users) <= {old, node} and set(old.users) == {node}
 
