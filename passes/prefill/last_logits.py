@@ -1,4 +1,4 @@
-"""Multiply the lm_head only for the positions whose logits are wanted.
+"""Compute the lm_head only for the positions whose logits are wanted.
 
     hidden [1,S,H] -> linear(lm_head) -> logits [1,S,V]
     ==>
@@ -25,14 +25,14 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class LastLogits:
-    """Logits for at most ``rows`` chosen positions per call; exact."""
+    """Compute logits for at most ``rows`` chosen positions per call; exact."""
 
     rows: int = 16
     name: str = "last_logits"
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """A linear layer must produce the output, position by position."""
+        """A linear layer produces the output, position by position."""
         if lm_head_linear(program.graph) is None:
             raise InputError(
                 what="no lm_head was found in front of the output",
@@ -65,7 +65,7 @@ class LastLogits:
         )
 
     def ensures(self, program: Program) -> None:
-        """The new input exists."""
+        """The last input is ``logit_index``."""
         assert program.interface.inputs[-1].name == "logit_index"
 
 
@@ -82,7 +82,7 @@ def lm_head_linear(graph: GraphModule) -> Node | None:
 
 
 def _extend_signature(graph: GraphModule) -> None:
-    """Plain positional inputs from here on: the tracer's pytree signature knows only the old ones."""
+    """Give the graph plain positional inputs: the tracer's pytree signature knows only the old ones."""
     graph.graph.set_codegen(torch.fx.graph.CodeGen())
     output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
     values = output.args[0]

@@ -1,4 +1,4 @@
-"""Write attention out in plain operators, for backends and kernels that know matrix products and softmax only.
+"""Write attention out in plain operators, for backends and kernels that know only matrix products and softmax.
 
     edgec::attention(q [B,H,S,D], k [B,G,T,D], v [B,G,T,Dv], positions, mask?)
     ==>
@@ -32,7 +32,7 @@ _Masks = dict[tuple[Node, int, bool, int, torch.dtype], Node]
 
 @dataclass(frozen=True)
 class DecomposeAttention:
-    """``edgec::attention`` to matrix products and softmax; exact."""
+    """Rewrite ``edgec::attention`` to matrix products and softmax; exact."""
 
     name: str = "decompose_attention"
     effect: Effect = Effect.EXACT

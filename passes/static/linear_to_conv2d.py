@@ -1,9 +1,9 @@
-"""Linear layers as 1x1 convolutions over (B, C, 1, S), the layout in which the Neural Engine computes.
+"""Turn linear layers into 1x1 convolutions over (B, C, 1, S), the layout in which the Neural Engine computes.
 
     x [1,S,K] -> norm -> linear(W [N,K]) -> silu -> * -> linear -> + -> ...
     ==>
     x -> transpose -> [1,K,1,S] -> norm over dim 1 -> conv2d(W [N,K,1,1]) -> silu -> * -> conv2d -> + -> ...
-      -> transpose only in front of operators that know rows alone (heads, attention, the output)
+      -> transpose only in front of operators that know only rows (heads, attention, the output)
 
 apple/ml-ane-transformers: the last axis of a tensor is stored in 64-byte lines and not packed, so S belongs there and
 channels in the second place. The residual stream stays in that layout from the embedding to the logits
@@ -38,13 +38,13 @@ LINEAR = aten.linear.default
 
 @dataclass(frozen=True)
 class LinearToConv2d:
-    """1x1 convolutions in place of linear layers; exact."""
+    """Replace linear layers by 1x1 convolutions; exact."""
 
     name: str = "linear_to_conv2d"
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: what does not fit stays."""
+        """Nothing: a linear layer that does not fit stays as it is."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Walk the graph once; every operator either has a form in the new layout or reads rows."""
@@ -62,6 +62,7 @@ class LinearToConv2d:
 
 
 def _fits(linear: Node) -> bool:
+    """Whether a linear layer meets the legality rule."""
     x, weight = linear.args[:2]
     assert isinstance(x, Node)
     shape = x.meta["val"].shape
@@ -106,7 +107,7 @@ _FORMS = {DEQUANTIZE: _affine, DEQUANTIZE_LUT: _look_up}
 
 
 def _viewed(graph: GraphModule, node: Node) -> Node:
-    """A ``get_attr`` of [N,K] as one of [N,K,1,1] over the same memory; other readers keep theirs."""
+    """A ``get_attr`` of a tensor [N,K] viewed as [N,K,1,1]; other readers keep the original."""
     name = f"{node.target}_conv"
     value: Tensor = attribute(graph, str(node.target)).detach()[:, :, None, None]
     held = read_shared(graph, name, lambda: nn.Parameter(value, requires_grad=False))

@@ -1,4 +1,4 @@
-"""Keys and values as states of fixed shape, and attention written out over all of their slots.
+"""Hold keys and values in states of fixed shape, and write attention out over all of their slots.
 
     k -> edgec::cache_write(K [1,slots,G,D], positions)
     v -> edgec::cache_write(V)                              -> edgec::cached_attention(q, K, V)
@@ -17,7 +17,7 @@ the Neural Engine refuses others. ``updates="caller"`` is for runtimes that keep
 (ExecuTorch's Core ML delegate gives every method a state of its own).
 
 Legality: full-length caches in float32, as ``kv_cache`` makes them with ``rings=False``. Exact. Layers that share a
-cache go on sharing it. Measured on examples/tiny-llama: 16 states; 374 operators become 462, 11 more a layer.
+cache keep sharing it. Measured on examples/tiny-llama: 16 states; 374 operators become 462, 11 more a layer.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ UPDATES = ("in_place", "caller")
 
 @dataclass(frozen=True)
 class StaticCache:
-    """States of fixed shape for every attention node; exact.
+    """Give every attention node states of fixed shape; exact.
 
     Attributes:
-        multiple: the last dimension of a state is padded to a multiple of it; 1 leaves it.
+        multiple: the last dimension of a state is padded to a multiple of this; 1 leaves it as it is.
         updates: ``in_place`` writes the state in the graph; ``caller`` returns the new keys and values instead.
     """
 
@@ -57,14 +57,14 @@ class StaticCache:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Full-length float caches, and a start to write at."""
+        """Caches are full-length and float32, and the graph has a start to write at."""
         rings = [state.buffer for state in program.interface.states if state.layout == "ring"]
         other = [state.buffer for state in program.interface.states if state.dtype != torch.float32]
         if rings or other or "start" not in {tensor.name for tensor in program.interface.inputs}:
             raise InputError(
                 what="these caches cannot become states of fixed shape",
                 where=", ".join((rings + other)[:3]) or self.name,
-                why="they turn, are rounded, or the graph has no start to write at",
+                why="they are rings, are rounded, or the graph has no input that says where to write",
                 fix="use kv_cache with float32 and without rings, and static_method in front",
                 code="E401",
             )
@@ -100,9 +100,12 @@ def _attend(graph: GraphModule, node: Node, caches: _Caches, masks: Masks) -> No
 
 @dataclass
 class _Caches:
-    """The states of one graph on their way to fixed shapes.
+    """The states of one graph, as they get fixed shapes.
 
     Attributes:
+        graph: changed in place.
+        states: the states by name, replaced as caches are written.
+        multiple: as in ``StaticCache``.
         views: what attention reads in place of a cache, by the cache's name.
     """
 
@@ -112,7 +115,7 @@ class _Caches:
     views: dict[str, CacheView] = field(default_factory=dict)
 
     def write(self, node: Node) -> None:
-        """Replace a write."""
+        """Replace a ``cache_write`` node, and give its state the fixed shape."""
         value, _, cache, *_ = node.args
         assert isinstance(value, Node) and isinstance(cache, Node)
         emit, name = Emitter(self.graph.graph), str(cache.target)
@@ -144,7 +147,7 @@ class _InPlace(_Caches):
 
 
 class _ByCaller(_Caches):
-    """States that are inputs; what is new is an output."""
+    """States that are inputs; new rows are outputs."""
 
     def _placed(self, emit: Emitter, name: str, rows: Node, width: int) -> CacheView:
         state = self.states[name]
@@ -172,6 +175,6 @@ class _ByCaller(_Caches):
 
 
 def padded(emit: Emitter, value: Node, multiple: int) -> Node:
-    """Zeros behind the last dimension, up to a multiple."""
+    """A value whose last dimension is padded with zeros up to a multiple."""
     missing = -int(value.meta["val"].shape[-1]) % multiple
     return emit(aten.constant_pad_nd.default, value, [0, missing], 0.0) if missing else value

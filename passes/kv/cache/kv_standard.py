@@ -1,4 +1,4 @@
-"""A cache served by ExecuTorch's own kernels, which any of its apps has.
+"""Serve a KV cache with ExecuTorch's own kernels, which every app with ExecuTorch has.
 
     k -> llama::update_cache(K_state) ; v -> llama::update_cache(V_state)           writes this call's tokens only
     q, K_state, V_state -> llama::custom_sdpa(start or mask) -> out
@@ -28,7 +28,7 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.int8
 
 @dataclass
 class StandardCache:
-    """Rewrites attention nodes of one graph; remembers what layers can share.
+    """Rewrites the attention nodes of one graph to ExecuTorch's kernels; layers share what they can.
 
     Attributes:
         graph: changed in place.
@@ -43,11 +43,11 @@ class StandardCache:
     shared: dict[tuple[object, ...], Node] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Load the operators: they come with ExecuTorch's library, which is heavy."""
+        """Load ExecuTorch's operators, here because its library is heavy."""
         import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401
 
     def replace(self, node: Node, where: CacheLayout) -> None:
-        """Put a cached kernel in an attention node's place."""
+        """Replace an attention node by ExecuTorch's kernels; layers that read the same k and v share a cache."""
         call = AttentionCall.of(node)
         start = self._once(("start",), call, lambda: self._start(call))
         mask = self._once(("mask", where), call, lambda: self._mask(where, call)) if where.masked else None
@@ -62,7 +62,7 @@ class StandardCache:
         self.graph.graph.erase_node(node)
 
     def _once(self, key: tuple[object, ...], call: AttentionCall, make: Callable[[], Node]) -> Node:
-        """Build a value that all layers read, right behind the inputs."""
+        """Build a value that all layers read, right after the inputs."""
         if key not in self.shared:
             with self.graph.graph.inserting_after(_last_placeholder(self.graph)):
                 marker = self.graph.graph.call_function(aten.alias.default, (call.positions,))

@@ -35,7 +35,7 @@ class _Slice:
 
 
 def narrow_linears(graph: GraphModule) -> None:
-    """Narrow every linear layer of which only a part is read; dead nodes must be gone before."""
+    """Narrow every linear layer of which only a part is read; dead nodes must have been removed."""
     for linear in nodes_of(graph, aten.linear.default):
         slices = [_slice(user, linear) for user in linear.users]
         known = [each for each in slices if each is not None]
@@ -46,7 +46,7 @@ def narrow_linears(graph: GraphModule) -> None:
 
 
 def _slice(user: Node, linear: Node) -> _Slice | None:
-    """The range that ``slice(linear, -1, start, end)`` reads, or None when the reader is something else."""
+    """The range that ``slice(linear, -1, start, end)`` reads, or None for another reader."""
     if user.target is not aten.slice.Tensor or not 3 <= len(user.args) <= 4:
         return None
     shape = linear.meta["val"].shape
