@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import Any
 
@@ -170,7 +171,8 @@ class Renderer:
             process.kill()
             process.wait()
             for pipe in (process.stdin, process.stdout):
-                _close(pipe)
+                with suppress(OSError):  # nobody needs any more what was to be written
+                    pipe.close()  # type: ignore[union-attr]
 
 
 def _worker() -> subprocess.Popen[bytes]:
@@ -182,13 +184,6 @@ def _worker() -> subprocess.Popen[bytes]:
         start_new_session=True,  # away from the terminal's Ctrl-C, which is the caller's
         env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # its threads would only cost memory
     )
-
-
-def _close(pipe: Any) -> None:
-    try:
-        pipe.close()
-    except OSError:  # nobody needs any more what was to be written
-        return
 
 
 def _read_line(descriptor: int, seconds: float) -> bytes:

@@ -49,7 +49,8 @@ class Bundle:
     @property
     def tokenizer_dir(self) -> Path | None:
         """The tokenizer's folder, or None for models without one."""
-        return self.path / "tokenizer" if self._holds("tokenizer/") else None
+        listed = any(file.path.startswith("tokenizer/") for file in self.manifest.files)
+        return self.path / "tokenizer" if listed else None
 
     @property
     def generation_config_path(self) -> Path | None:
@@ -65,9 +66,6 @@ class Bundle:
     def report_path(self) -> Path | None:
         """The HTML report, or None."""
         return self._file(REPORT)
-
-    def _holds(self, prefix: str) -> bool:
-        return any(file.path.startswith(prefix) for file in self.manifest.files)
 
     def _file(self, name: str) -> Path | None:
         return self.path / name if any(file.path == name for file in self.manifest.files) else None
@@ -159,13 +157,10 @@ def _size(content: bytes | Path) -> int:
     return len(content) if isinstance(content, bytes) else content.stat().st_size
 
 
-def _source(content: bytes | Path) -> IO[bytes]:
-    return io.BytesIO(content) if isinstance(content, bytes) else content.open("rb")
-
-
 def _write(folder: Path, name: str, content: bytes | Path) -> FileInfo:
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    with _source(content) as source, open(folder / name, "xb") as target:
+    opened: IO[bytes] = io.BytesIO(content) if isinstance(content, bytes) else content.open("rb")
+    with opened as source, open(folder / name, "xb") as target:
         size, sha256 = copy_hashed(source, target)
     return FileInfo(path=name, bytes=size, sha256=sha256)
 

@@ -127,12 +127,11 @@ class Golden(JsonPart):
 
 def text_vectors(tokenizer: Any) -> tuple[TextVector, ...]:
     """The vectors of `TEXTS`, through a transformers tokenizer."""
-    return tuple(_text_vector(tokenizer, label, text) for label, text in TEXTS)
-
-
-def _text_vector(tokenizer: Any, label: str, text: str) -> TextVector:
-    ids = token_ids(tokenizer, text)
-    return TextVector(label=label, text=text, ids=ids, round_trip=decoded(tokenizer, ids) == text)
+    encoded = [(label, text, token_ids(tokenizer, text)) for label, text in TEXTS]
+    return tuple(
+        TextVector(label=label, text=text, ids=ids, round_trip=decoded(tokenizer, ids) == text)
+        for label, text, ids in encoded
+    )
 
 
 def chat_vector(tokenizer: Any) -> ChatVector | None:

@@ -13,7 +13,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
 from edgec.errors import InputError
-from edgec.ir.spec import LayerSpec, ModelSpec
+from edgec.ir.spec import ModelSpec
 
 BOUNDARY = 5 / 8
 AUTO = "auto"
@@ -90,7 +90,7 @@ def shared_spec(spec: ModelSpec, boundary: float | int | str = BOUNDARY) -> Mode
     Raises:
         InputError: E185, E186, E510.
     """
-    kinds = {layer.index: _kind(layer) for layer in spec.layers}
+    kinds = {layer.index: (layer.window, layer.kv_heads, layer.head_dim) for layer in spec.layers}
     lenders = donors(kinds, kept_layers(boundary, len(spec.layers)))
     native = {layer.index: layer.kv_donor for layer in spec.layers}
     # A lender may itself read from an earlier layer (Gemma 3n): name the layer that holds the cache.
@@ -101,7 +101,3 @@ def _root(native: Mapping[int, int | None], layer: int) -> int:
     """The layer whose cache a layer reads in the end."""
     donor = native[layer]
     return layer if donor is None else _root(native, donor)
-
-
-def _kind(layer: LayerSpec) -> Hashable:
-    return layer.window, layer.kv_heads, layer.head_dim

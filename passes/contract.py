@@ -140,3 +140,13 @@ def nodes_of(graph: GraphModule, *targets: Any) -> list[Node]:
 def placeholder(graph: GraphModule, name: str) -> Node:
     """The input called ``name``."""
     return next(node for node in graph.graph.nodes if node.op == "placeholder" and node.target == name)
+
+
+def last_placeholder(graph: GraphModule) -> Node:
+    """The last input, after which new nodes and inputs may be inserted."""
+    return [node for node in graph.graph.nodes if node.op == "placeholder"][-1]
+
+
+def output_node(graph: GraphModule) -> Node:
+    """The node that returns a graph's results."""
+    return next(node for node in reversed(graph.graph.nodes) if node.op == "output")

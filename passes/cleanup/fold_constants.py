@@ -74,12 +74,9 @@ class FoldConstants:
         """No cast of a parameter is left."""
         cast = torch.ops.aten.to.dtype
         changed = {state.buffer for state in program.interface.states}
-        left = [n for n in program.graph.graph.nodes if n.target is cast and _is_parameter(n.args[0], changed)]
+        read = [n.args[0] for n in program.graph.graph.nodes if n.target is cast]
+        left = [n for n in read if isinstance(n, Node) and n.op == "get_attr" and n.target not in changed]
         assert not left or self.growth < _CAST_GROWTH, left
-
-
-def _is_parameter(node: object, changed: set[str]) -> bool:
-    return isinstance(node, Node) and node.op == "get_attr" and node.target not in changed
 
 
 def constant_nodes(graph: GraphModule, interface: Interface) -> set[Node]:

@@ -14,6 +14,7 @@ import torch
 from torch.fx import GraphModule
 
 from edgec.ir.program import Effect, Interface, Program
+from edgec.passes.contract import last_placeholder
 
 aten = torch.ops.aten
 
@@ -30,7 +31,7 @@ class NarrowInputs:
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Widen the inputs again inside the graph; converters drop a cast that changes nothing."""
-        last = [node for node in graph.graph.nodes if node.op == "placeholder"][-1]
+        last = last_placeholder(graph)
         for node in [node for node in graph.graph.nodes if node.op == "placeholder"]:
             if node.meta["val"].dtype is torch.int64:
                 with graph.graph.inserting_after(last):

@@ -24,6 +24,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
 from edgec.ir.program import Effect, Interface, Program, TensorType
+from edgec.passes.contract import output_node
 from edgec.passes.graph.emit import Emitter
 from edgec.passes.prefill.last_logits import lm_head_linear
 
@@ -64,7 +65,7 @@ class DraftHeads:
             weights = graph.graph.get_attr(WEIGHT)
             weights.meta["val"] = hidden.meta["val"].new_empty(heads * width, width)
             linear.update_arg(0, _guesses(Emitter(graph.graph), hidden, weights, heads))
-        output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
+        output = output_node(graph)
         result = output.all_input_nodes[0]
         _refresh(linear, result)
         with graph.graph.inserting_before(output):

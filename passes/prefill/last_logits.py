@@ -19,6 +19,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
 from edgec.ir.program import Dynamic, Effect, Interface, Program, TensorType
+from edgec.passes.contract import last_placeholder, output_node
 
 aten = torch.ops.aten
 
@@ -46,7 +47,7 @@ class LastLogits:
         """Select rows in front of the lm_head."""
         linear = lm_head_linear(graph)
         assert linear is not None
-        last_input = [node for node in graph.graph.nodes if node.op == "placeholder"][-1]
+        last_input = last_placeholder(graph)
         with graph.graph.inserting_after(last_input):
             wanted = graph.graph.placeholder("logit_index")
         with graph.graph.inserting_before(linear):
@@ -71,7 +72,7 @@ class LastLogits:
 
 def lm_head_linear(graph: GraphModule) -> Node | None:
     """The linear layer that makes the logits: the first one upstream of the output through one-input operators."""
-    output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
+    output = output_node(graph)
     node = output.all_input_nodes[0]
     while node.op == "call_function" and node.target is not aten.linear.default:
         inputs = [source for source in node.all_input_nodes if source.op == "call_function"]
@@ -84,7 +85,7 @@ def lm_head_linear(graph: GraphModule) -> Node | None:
 def _extend_signature(graph: GraphModule) -> None:
     """Give the graph plain positional inputs: the tracer's pytree signature knows only the old ones."""
     graph.graph.set_codegen(torch.fx.graph.CodeGen())
-    output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
+    output = output_node(graph)
     values = output.args[0]
     if isinstance(values, (tuple, list)) and len(values) == 1:
         output.args = (values[0],)

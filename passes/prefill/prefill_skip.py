@@ -33,7 +33,7 @@ from torch.fx.node import map_arg
 from edgec.errors import InputError
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE
-from edgec.passes.contract import nodes_of, placeholder
+from edgec.passes.contract import last_placeholder, nodes_of, placeholder
 from edgec.passes.graph.functional import make_functional, writes
 from edgec.passes.prefill.rows.row_rules import WHOLE, RowShapes, rows_read
 from edgec.passes.prefill.rows.row_shapes import row_shapes
@@ -158,7 +158,7 @@ class _Rows:
     def __init__(self, graph: GraphModule, counts: Collection[Node]) -> None:
         self.graph = graph.graph
         self.index = placeholder(graph, "logit_index")
-        self.last_input = [node for node in self.graph.nodes if node.op == "placeholder"][-1]
+        self.last_input = last_placeholder(graph)
         with self.graph.inserting_after(self.last_input):
             count = self.graph.call_function(aten.sym_size.int, (self.index, 0))
         self.selected = dict.fromkeys(counts, count)

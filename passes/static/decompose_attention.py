@@ -122,16 +122,11 @@ def _given_mask(emit: Emitter, a: AttentionCall, mask: Node) -> Node:
     value = mask.meta["val"]
     tokens, keys = emit.size(a.q, 2), emit.size(a.k, 2)
     if value[..., 0, 0].numel() == 1:
-        rows = emit(
-            aten.expand.default, emit(aten.reshape.default, mask, [1, *_last_two(emit, mask)]), [1, tokens, keys]
-        )
+        one = emit(aten.reshape.default, mask, [1, emit.size(mask, -2), emit.size(mask, -1)])
+        rows = emit(aten.expand.default, one, [1, tokens, keys])
         return emit(aten.cat.default, [rows] * _repeats(a), 1) if _repeats(a) > 1 else rows
     full = emit(aten.expand.default, mask, [emit.size(a.q, 0), a.q.meta["val"].shape[1], tokens, keys])
     return _grouped(emit, full, a)
-
-
-def _last_two(emit: Emitter, tensor: Node) -> tuple[int | Node, int | Node]:
-    return emit.size(tensor, -2), emit.size(tensor, -1)
 
 
 def _softmax(emit: Emitter, a: AttentionCall, scores: Node) -> Node:

@@ -20,6 +20,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_aggregate
 
 from edgec.ir.program import Effect, Interface, Program, TensorType
+from edgec.passes.contract import last_placeholder
 
 aten = torch.ops.aten
 _WIDE = (torch.float32, torch.bfloat16)
@@ -61,7 +62,7 @@ def _is_cast(node: Node) -> bool:
 
 
 def _cast_inputs(graph: GraphModule, states: Collection[str]) -> None:
-    last = [node for node in graph.graph.nodes if node.op == "placeholder"][-1]
+    last = last_placeholder(graph)
     for node in [node for node in graph.graph.nodes if node.op == "placeholder" and node.target not in states]:
         if node.meta["val"].dtype in _WIDE:
             with graph.graph.inserting_after(last):

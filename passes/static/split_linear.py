@@ -26,7 +26,7 @@ from edgec.ir.attributes import attribute, read_shared
 from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import DEQUANTIZE, parameter_of
-from edgec.passes.contract import nodes_of
+from edgec.passes.contract import nodes_of, output_node
 from edgec.passes.graph.emit import Emitter
 from edgec.passes.prefill.last_logits import lm_head_linear
 
@@ -66,7 +66,7 @@ class SplitLinear:
 
     def _with_outputs(self, graph: GraphModule, before: Interface, linear: Node, rows: Sequence[range]) -> Interface:
         """Make one output of each piece of the vocabulary; other outputs come after them."""
-        output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
+        output = output_node(graph)
         given: Any = output.args[0]
         results = list(given) if isinstance(given, tuple | list) else [given]
         for look_up in tied_look_ups(linear):

@@ -33,7 +33,7 @@ from edgec.errors import InputError
 from edgec.ir.attention import LAYER
 from edgec.ir.operators import CACHE_WRITE, CACHED_ATTENTION, UPDATE_SLOTS
 from edgec.ir.program import Effect, Interface, Program, State, TensorType
-from edgec.passes.contract import nodes_of, placeholder
+from edgec.passes.contract import last_placeholder, nodes_of, output_node, placeholder
 from edgec.passes.fuse.fuse_rope import swapped
 from edgec.passes.graph.emit import Emitter
 from edgec.passes.static.parts.static_attention import CachedCall, CacheView, Masks, attend
@@ -151,7 +151,7 @@ class _ByCaller(_Caches):
 
     def _placed(self, emit: Emitter, name: str, rows: Node, width: int) -> CacheView:
         state = self.states[name]
-        last_input = [node for node in self.graph.graph.nodes if node.op == "placeholder"][-1]
+        last_input = last_placeholder(self.graph)
         with self.graph.graph.inserting_after(last_input):
             held = self.graph.graph.placeholder(name)
         held.meta["val"] = rows.meta["val"].new_empty(state.shape)
@@ -159,7 +159,7 @@ class _ByCaller(_Caches):
 
     def interface(self, before: Interface) -> Interface:
         """Caches among the inputs, new rows among the outputs."""
-        output = next(node for node in reversed(self.graph.graph.nodes) if node.op == "output")
+        output = output_node(self.graph)
         logits: Any = output.args[0]
         results = logits if isinstance(logits, tuple | list) else (logits,)
         output.args = ((*results, *(view.new for view in self.views.values())),)

@@ -22,7 +22,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
 from edgec.ir.program import Effect, Interface, Program, TensorType
-from edgec.passes.contract import placeholder
+from edgec.passes.contract import last_placeholder, placeholder
 from edgec.passes.graph.fixed_shapes import fix_shapes
 
 aten = torch.ops.aten
@@ -87,7 +87,7 @@ def _rename(graph: GraphModule, old: str, new: str) -> Node:
 def _count_from(graph: GraphModule, start: Node, tokens: int) -> None:
     """Let the readers of positions read ``start + (0 .. S-1)``."""
     graph.register_buffer("chunk_offsets", torch.arange(tokens, dtype=torch.int32))
-    last_input = [node for node in graph.graph.nodes if node.op == "placeholder"][-1]
+    last_input = last_placeholder(graph)
     with graph.graph.inserting_after(last_input):
         offsets = graph.graph.get_attr("chunk_offsets")
     with graph.graph.inserting_after(offsets):

@@ -175,7 +175,8 @@ def _round_weight(
     graph: GraphModule, reader: Node, parameter: Node, decision: Decision, read: object, algorithm: str
 ) -> Node:
     """Round a weight in front of its reader; a tied one of the same scheme shares its grid."""
-    twin = next((e for e in prepared(graph) if _one_grid(e.decision, decision)), None)
+    grid = (decision.name, grid_scheme(decision))
+    twin = next((e for e in prepared(graph) if (e.decision.name, grid_scheme(e.decision)) == grid), None)
     target = twin.log_scale if twin else _log_scale(graph, parameter, decision, algorithm)
     levels = levels_of(decision)
     with graph.graph.inserting_before(reader):
@@ -192,10 +193,6 @@ def _parameter(read: object) -> Node | None:
     if isinstance(read, Node) and read.target is corrected:
         read = read.args[0]
     return parameter_of(read)
-
-
-def _one_grid(one: Decision, other: Decision) -> bool:
-    return one.name == other.name and grid_scheme(one) == grid_scheme(other)
 
 
 def _log_scale(graph: GraphModule, parameter: Node, decision: Decision, algorithm: str) -> str:

@@ -113,9 +113,9 @@ def test_a_process_that_got_the_number_of_a_dead_one_is_another() -> None:
 
 
 def marked(process: str, started: str) -> re.Match[str]:
-    found = re.fullmatch(OWNER, f"{process}~{started}")
-    assert found is not None
-    return found
+    match = re.fullmatch(OWNER, f"{process}~{started}")
+    assert match is not None
+    return match
 
 
 def test_a_process_that_only_waits_to_be_reaped_has_ended() -> None:

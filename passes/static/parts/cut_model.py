@@ -23,6 +23,7 @@ from torch.fx import Graph, GraphModule, Node
 from edgec.errors import InputError
 from edgec.ir.attributes import attribute
 from edgec.ir.program import Interface, Program, TensorType
+from edgec.passes.contract import output_node
 from edgec.passes.graph.stored_bits import stored_bits
 
 HIDDEN, NEXT, NEW = "hidden", "next_hidden", "new_"
@@ -74,7 +75,7 @@ def _new_rows(program: Program) -> dict[Node, TensorType]:
 
 
 def _results(program: Program) -> list[Node]:
-    output = next(node for node in reversed(program.graph.graph.nodes) if node.op == "output")
+    output = output_node(program.graph)
     given: Any = output.args[0]
     return list(given) if isinstance(given, tuple | list) else [given]
 

@@ -14,6 +14,7 @@ from torchao.quantization.granularity import PerAxis, PerGroup
 from edgec.errors import InputError
 from edgec.exporter.capture.module import capture_module
 from edgec.ir.attributes import attribute, owner_of
+from edgec.ir.graph_run import first_output
 from edgec.ir.program import Program, held_bytes
 from edgec.ir.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE, decisions_of
 from edgec.ir.weight_scheme import WeightScheme
@@ -57,8 +58,7 @@ def _program(module: nn.Module, x: Tensor) -> Program:
 
 def _call(program: Program, *inputs: Tensor) -> Tensor:
     with torch.no_grad():
-        found = program.graph(*inputs)
-    return found[0] if isinstance(found, (tuple, list)) else found
+        return first_output(program.graph(*inputs))
 
 
 @pytest.mark.parametrize("scheme", AO, ids=str)
@@ -166,10 +166,10 @@ def test_bfloat16_weights_are_read_through_their_cast() -> None:
     program = _program(_mlp(), x)
     exact = run_pass(program, Quantize(default=FOUR, algorithm="rtn"))
     halved = _with_bfloat16(program)
-    found = run_pass(halved, Quantize(default=FOUR, algorithm="rtn"))
-    assert not nodes_of(found.graph, aten.to.dtype)
+    quantized = run_pass(halved, Quantize(default=FOUR, algorithm="rtn"))
+    assert not nodes_of(quantized.graph, aten.to.dtype)
     # bfloat16 moves a weight by at most 2^-9 of itself: a step of the grid here and there
-    difference = attribute(found.graph, "gate.weight_int").int() - attribute(exact.graph, "gate.weight_int").int()
+    difference = attribute(quantized.graph, "gate.weight_int").int() - attribute(exact.graph, "gate.weight_int").int()
     assert int(difference.abs().max()) <= 1
 
 
@@ -200,10 +200,10 @@ def test_eight_bits_barely_move_a_decoder() -> None:
     ids = torch.tensor([tokens(16)])
     inputs = (ids, torch.arange(16), torch.tensor([0, 7, 15]))
     after = run_pass(before, Quantize(default=EIGHT, lm_head=EIGHT))
-    expected, found = _call(before, *inputs), _call(after, *inputs)
+    expected, result = _call(before, *inputs), _call(after, *inputs)
     # 8-bit weights and activations: each product is off by about 1/127 of its range, two layers deep
-    assert float((found - expected).abs().max()) < 0.1 * float(expected.abs().max())
-    assert float((found - expected).abs().max()) > 0
+    assert float((result - expected).abs().max()) < 0.1 * float(expected.abs().max())
+    assert float((result - expected).abs().max()) > 0
 
 
 def _executed(graph: GraphModule, x: Tensor, folder: Path) -> Tensor:

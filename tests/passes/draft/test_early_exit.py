@@ -107,5 +107,5 @@ def test_layers_that_hand_on_more_than_one_value_are_refused() -> None:
 
 
 def test_hidden_states_are_as_wide_as_the_model() -> None:
-    found = hidden_states(captured("smollm3").graph)
-    assert [node.meta["val"].shape[-1] for node in found] == [64] * 5
+    hidden = hidden_states(captured("smollm3").graph)
+    assert [node.meta["val"].shape[-1] for node in hidden] == [64] * 5

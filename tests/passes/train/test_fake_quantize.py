@@ -45,10 +45,10 @@ SCHEMES = {
 
 
 def family(name: str) -> Program:
-    found = next(each for each in FAMILIES if each.name == name)
-    bones = skeleton(empty_model(found.config()))
-    spec = model_spec(found.config().to_dict())
-    return run_pass(capture_decoder(bones, spec, StateDict(build(found, "eager")), 64, 4), RemoveNoops())
+    chosen = next(each for each in FAMILIES if each.name == name)
+    model = skeleton(empty_model(chosen.config()))
+    spec = model_spec(chosen.config().to_dict())
+    return run_pass(capture_decoder(model, spec, StateDict(build(chosen, "eager")), 64, 4), RemoveNoops())
 
 
 def logits(program: Program) -> Tensor:

@@ -34,8 +34,8 @@ def test_trained_adapters_are_merged_into_the_weights() -> None:
         value = merged_weight(corrected.graph, target)
         setattr(*owner_of(merged, target), torch.nn.Parameter(value))
     graphs = (merged, corrected.graph, program.graph)
-    found, wanted, plain = (graph(torch.zeros(1, 8).long(), torch.arange(8))[0] for graph in graphs)
-    assert torch.equal(found, wanted) and not torch.equal(found, plain)
+    logits, wanted, plain = (graph(torch.zeros(1, 8).long(), torch.arange(8))[0] for graph in graphs)
+    assert torch.equal(logits, wanted) and not torch.equal(logits, plain)
 
 
 def test_rounding_happens_behind_the_correction() -> None:
