@@ -12,7 +12,7 @@ _MARGIN_TOKENS, _CHARACTERS = 256, 8
 
 
 def token_ids(tokenizer: Any, text: str, *, special: bool = True, enough: int | None = None) -> list[int]:
-    """Token ids of a text.
+    """Turn a text into token ids.
 
     Args:
         tokenizer: of transformers.
@@ -42,7 +42,7 @@ def _ids(tokenizer: Any, text: str, special: bool) -> list[int]:
 
 
 def decoded(tokenizer: Any, tokens: Sequence[int]) -> str:
-    """The text of token ids, without special tokens.
+    """Turn token ids into text, without special tokens.
 
     Raises:
         InputError: E158, the tokenizer cannot say it.

@@ -59,7 +59,7 @@ class Bundle:
 
     @property
     def golden_path(self) -> Path | None:
-        """The golden vectors, or None."""
+        """The file of golden vectors, or None."""
         return self._file("golden.json")
 
     @property
@@ -103,7 +103,7 @@ def _check_existing(path: Path, force: bool) -> None:
 
 
 def _own_names(folder: Path) -> frozenset[str] | None:
-    """The files of a bundle, damaged or not, by its manifest; None where there is no manifest of edgec's."""
+    """The files of a bundle, damaged or not, by its manifest; None where edgec's manifest is missing."""
     names = listed_names(folder / MANIFEST, _MAX_MANIFEST_BYTES)
     return None if names is None else names | {MANIFEST}
 
@@ -177,7 +177,7 @@ def manifest_digest(manifest: Manifest) -> str:
 
 
 def seal(manifest: Manifest) -> Manifest:
-    """The manifest with its digest."""
+    """A copy of a manifest with its digest filled in."""
     return manifest.model_copy(update={"digest": manifest_digest(manifest)})
 
 
@@ -189,7 +189,7 @@ def identity_digest(manifest: Manifest) -> str:
 
 
 def open_bundle(path: Path, check_files: bool = True) -> Bundle:
-    """Open a bundle, or refuse it.
+    """Open a bundle, or refuse one that is damaged.
 
     Args:
         path: the bundle's folder.

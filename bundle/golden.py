@@ -73,7 +73,7 @@ class OutputVector(JsonPart):
 
     ``margins``: for each continued token, by how much its logit led the second best. ``tolerance``: how far a probed
     logit, or a margin, may move on another machine, in the logits' own unit. ``simulated_share``: the share of it that
-    is allowed where an interpreter executes the artifact in place of its own unit, as at the export.
+    is allowed where an interpreter executes the artifact in place of its own unit, as during export.
     """
 
     prompt_ids: Annotated[list[TokenId], Field(min_length=1)]
@@ -237,7 +237,7 @@ def golden_bytes(golden: Golden) -> bytes:
 
 
 def read_golden(path: Path) -> Golden:
-    """Read golden.json.
+    """Read the golden vectors of a bundle.
 
     Raises:
         InputError: E138, it cannot be read or has another version.

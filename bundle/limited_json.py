@@ -43,12 +43,12 @@ class JsonKind:
     infinite: bool = False
 
     def refusal(self, path: Path, why: str) -> InputError:
-        """The error for one file."""
+        """The error that refuses a file of this kind."""
         return InputError(self.what, str(path), why[:_MAX_WHY], self.fix, self.code)
 
 
 def read_json(path: Path, kind: JsonKind) -> Any:
-    """Any JSON value of a file.
+    """Read a file's JSON value, of any kind.
 
     Raises:
         InputError: with the kind's code, the file is not plain, not readable, too large, or not JSON within the limits.
@@ -93,7 +93,7 @@ def limited_bytes(path: Path, max_bytes: int, follow: bool = True) -> bytes:
 
 
 def parse_json(raw: bytes, *, infinite: bool = False) -> Any:
-    """A JSON value.
+    """Parse a JSON value from bytes.
 
     Raises:
         ValueError: it is not JSON, is nested too deeply, or holds a number beyond the limits.

@@ -11,7 +11,7 @@ from edgec.bundle.limited_json import JsonKind, limited_bytes, require_limits
 
 
 def read_toml(path: Path, kind: JsonKind) -> dict[str, Any]:
-    """A TOML file's table.
+    """Read a TOML file's table.
 
     Raises:
         InputError: with the kind's code, the file is not plain, not readable, too large, or not TOML within the limits.

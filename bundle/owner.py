@@ -89,7 +89,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 def is_held(path: Path) -> bool:
-    """Whether some process holds a file or folder; False also where that cannot be told."""
+    """Whether some process holds a file or folder; False also where the system does not say."""
     descriptor = _opened(path)
     if descriptor is None:
         return False

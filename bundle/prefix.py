@@ -39,7 +39,7 @@ class SystemPrompt:
 
 
 def read_system_prompt(path: Path, tokenizer: Any) -> SystemPrompt:
-    """Read a system prompt and find the tokens it stands for.
+    """Read a system prompt and find its tokens.
 
     Args:
         path: a UTF-8 text file.

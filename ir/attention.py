@@ -6,7 +6,7 @@
 ``positions`` int64 [S] of the query tokens; ``mask`` float, broadcastable to [B, H, S, T], added to the scores;
 ``window`` 0 for full attention, else a token sees itself and the ``window - 1`` tokens before it; ``softcap`` 0 for
 none; ``sink_logits`` [H] takes part in the softmax and contributes no value. The result is [B, S, H, Dv], the layout
-that the output projection wants.
+that the output projection reads.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Execute a graph over several calls at once: each matrix is read and dequantised once for all of them, by rows.
 
 The calls of a probe differ in their tokens only, so the ladder walks the graph a single time and carries all calls
-along. Between two matrices each call runs alone and in order, as caches want it. No matrix exists in float32 as a
+along. Between two matrices each call runs alone and in order, as caches need it. No matrix exists in float32 as a
 whole: a linear layer takes it in blocks of rows, a look-up takes the rows it needs.
 """
 
@@ -69,7 +69,7 @@ def visit_layers(program: Program, calls: Sequence[Inputs], visit: Visit) -> boo
 
 @dataclass(frozen=True)
 class _Order:
-    """How a graph is walked.
+    """The order in which a graph runs, and what it may free.
 
     Attributes:
         steps: nodes to run call by call, and the linear layer after them, if any, to run for all calls at once.
@@ -120,7 +120,7 @@ def _split(nodes: Sequence[Node], stored: frozenset[Node]) -> Iterator[GraphStep
 
 
 def _last_reads(nodes: Sequence[Node]) -> Mapping[Node, Sequence[Node]]:
-    """Node -> the values that nobody reads after it."""
+    """For each node, the values that nobody reads after it."""
     last_reader = {source: node for node in nodes for source in node.all_input_nodes}
     last_reads: dict[Node, list[Node]] = {}
     for source, reader in last_reader.items():
@@ -176,7 +176,7 @@ class _Run:
         self.forget(node)
 
     def value(self, node: Any) -> Any:
-        """A computed value, or one of the graph's tensors."""
+        """The value of a node: computed by this call, or one of the graph's tensors."""
         return attribute(self.graph, str(node.target)) if node.op == "get_attr" else self.values[node]
 
     def forget(self, node: Node) -> None:

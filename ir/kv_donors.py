@@ -47,7 +47,7 @@ def kept_layers(boundary: float | int | str, layers: int) -> int:
 def not_chosen() -> InputError:
     """The error for a boundary that can only be chosen on text, where there is none."""
     return InputError(
-        what="shared_kv: the boundary is to be chosen, and there is no text to choose it on",
+        what="shared_kv: the boundary has to be chosen on text, and there is none",
         where=f'[shared_kv] boundary = "{AUTO}"',
         why="how many layers may share is measured on text; a config does not tell",
         fix="run edgec adapt (its folder records the boundary), pass --calibrate FILE to export, or give a number",

@@ -193,7 +193,7 @@ _OPERATORS: dict[str, tuple[str, Callable[..., Tensor], Callable[..., Tensor]]] 
 
 
 def _into(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The ``.out`` variant of an operator: it writes its result into a tensor, as ExecuTorch's programs want it."""
+    """The ``.out`` variant of an operator: it writes its result into a tensor, as ExecuTorch's programs call it."""
 
     def variant(*arguments: Any, out: Tensor) -> Tensor:
         result = function(*arguments)

@@ -103,7 +103,7 @@ class Program:
     history: tuple[Change, ...] = field(default=())
 
     def with_change(self, graph: GraphModule, interface: Interface, change: Change) -> Program:
-        """This program after a pass."""
+        """This program after a pass, with the pass in its history."""
         return replace(self, graph=graph, interface=interface, history=(*self.history, change))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LayerSpec:
-    """One attention layer.
+    """The shape of one attention layer.
 
     Attributes:
         index: position in the model.

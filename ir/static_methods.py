@@ -17,7 +17,7 @@ _PADDING = 0
 
 
 class Methods(Protocol):
-    """The methods of one model over shared states."""
+    """An executor of the static methods of one model, which share their states."""
 
     @property
     def chunk(self) -> int:
@@ -25,7 +25,7 @@ class Methods(Protocol):
         ...
 
     def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
-        """Execute one method; states stay for the next.
+        """Execute one method; states carry over to the next call.
 
         Args:
             method: ``prefill`` or ``decode``.

@@ -17,7 +17,7 @@ BALANCED_SET = "balanced"
 
 @dataclass(frozen=True)
 class WeightScheme:
-    """Integers per weight and what goes with them.
+    """How the weights of a tensor are stored.
 
     Attributes:
         bits: width of a weight: 2, 4 or 8; of an index into a table: 1, 2, 3, 4, 6 or 8.
@@ -63,17 +63,17 @@ class WeightScheme:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Smallest and largest integer that is used."""
+        """The smallest and largest integer in use."""
         return (-(self.levels // 2), (self.levels - 1) // 2) if self.levels else self.held
 
     @property
     def held(self) -> tuple[int, int]:
-        """Smallest and largest integer that ``bits`` hold."""
+        """The smallest and largest integer that ``bits`` can hold."""
         return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
 
     @property
     def information_bits(self) -> float:
-        """Bits of a weight that carry meaning."""
+        """Bits of information in a weight."""
         return log2(self.levels) if self.levels else self.bits
 
     def block(self, width: int) -> int:
@@ -124,7 +124,7 @@ def lookup_kernels(width: int) -> tuple[KernelGrid, ...]:
 
 @dataclass(frozen=True)
 class Decision:
-    """What was asked for a tensor and what it got.
+    """The scheme that was asked for a tensor, and the one it got.
 
     Attributes:
         name: the parameter's own name.
@@ -166,7 +166,7 @@ class Decision:
         return replace(self.used, activation_bits=0) == replace(other.used, activation_bits=0)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data for manifest and report."""
+        """The decision as plain data, for manifest and report."""
         return asdict(self)
 
 
@@ -253,7 +253,7 @@ def _nearest(scheme: WeightScheme, kernels: tuple[KernelGrid, ...]) -> list[Weig
 
 
 def require_supported(scheme: WeightScheme, where: str) -> None:
-    """Refuse schemes that have no meaning.
+    """Refuse a scheme that has no meaning.
 
     Raises:
         InputError: E174, a kind, width, group, sparsity or activation width outside the known ones.

@@ -49,7 +49,7 @@ class Reshapes(Protocol):
         ...
 
     def spec_after(self, program: Program) -> ModelSpec | None:
-        """The spec of the rewritten program."""
+        """The spec of the program after this pass."""
         ...
 
 

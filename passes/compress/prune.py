@@ -91,7 +91,7 @@ class Prune:
         return program.interface
 
     def ensures(self, program: Program) -> None:
-        """Linear layers hold zeros."""
+        """Some linear layer holds about the asked share of zeros."""
         weights = [constant(program.graph, n.args[1]) for n in _layers(program.graph)]  # type: ignore[arg-type]
         assert not weights or max(float((w == 0).float().mean()) for w in weights) >= 0.9 * self.sparsity
 

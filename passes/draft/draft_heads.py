@@ -76,7 +76,7 @@ class DraftHeads:
         return Interface(program.interface.inputs, (logits, drafts), program.interface.states)
 
     def ensures(self, program: Program) -> None:
-        """There are two outputs."""
+        """The outputs are ``logits`` and ``draft_logits``."""
         assert [output.name for output in program.interface.outputs] == ["logits", OUTPUT]
 
 

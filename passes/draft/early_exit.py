@@ -44,7 +44,7 @@ class EarlyExit:
         return Effect.EXACT if program.spec and self.layers == len(program.spec.layers) else self.effect
 
     def spec_after(self, program: Program) -> ModelSpec | None:
-        """The spec of the layers kept."""
+        """The spec with the kept layers only."""
         return program.spec and replace(program.spec, layers=program.spec.layers[: self.layers])
 
     def requires(self, program: Program) -> None:
@@ -60,7 +60,7 @@ class EarlyExit:
             )
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Hand the kept layers' hidden state to the norm."""
+        """Let the last norm read the hidden state after the kept layers."""
         hidden = hidden_states(graph)
         if hidden[self.layers] is not hidden[-1]:
             hidden[-1].replace_all_uses_with(hidden[self.layers])
@@ -97,8 +97,8 @@ def _first_attentions(graph: GraphModule) -> list[Node]:
 def _cuts(graph: GraphModule) -> Iterator[Node]:
     """The nodes that every path from the tokens to the output goes through, in order.
 
-    In any order of the graph, a node is one exactly when, after it, nothing but itself is still to be read: a node that
-    neither precedes nor follows it would lie on a path around it.
+    In any order of the graph, a node is such a cut exactly when, after it, no other value is still to be read: a node
+    that neither precedes nor follows it would lie on a path around it.
     """
     inside = _between(graph)
     unread: dict[Node, int] = {}

@@ -78,7 +78,7 @@ def _match(rsqrt: Node) -> _Norm | None:
 
 
 def _single(value: object, target: object) -> Node | None:
-    """A node of the given operator with one reader."""
+    """A value as a node, if it is of the given operator and has one reader; else None."""
     return value if isinstance(value, Node) and value.target is target and len(value.users) == 1 else None
 
 

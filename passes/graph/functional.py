@@ -26,7 +26,7 @@ _SCATTER = {aten.slice.Tensor: aten.slice_scatter.default, aten.select.int: aten
 
 
 def make_functional(graph: GraphModule) -> None:
-    """Rewrite every write for which that is legal."""
+    """Replace every write into an operand where that is legal."""
     for node in writes(graph):
         order = {each: index for index, each in enumerate(graph.graph.nodes)}
         chain = _chain(node, order)
@@ -116,7 +116,7 @@ def _value(emit: Emitter, write: Node) -> Node | None:
 
 
 def _alike(value: Any, place: Any) -> bool:
-    """Whether both are known to have one dtype and shape."""
+    """Whether two nodes are known to have the same dtype and shape."""
     if not all(isinstance(node, Node) and isinstance(node.meta.get("val"), torch.Tensor) for node in (value, place)):
         return False
     new, old = value.meta["val"], place.meta["val"]

@@ -63,7 +63,7 @@ class KvCache:
         return Effect.EXACT if self.dtype == "float32" else Effect.APPROXIMATE
 
     def unrounded(self) -> KvCache:
-        """The same cache in float32."""
+        """This pass with a float32 cache, which rounds nothing."""
         return replace(self, dtype="float32")
 
     def requires(self, program: Program) -> None:

@@ -95,7 +95,7 @@ class SharedKv:
                 node.update_arg(2, donor.v)
 
     def spec_after(self, program: Program) -> ModelSpec | None:
-        """The layers' donors as the graph now has them."""
+        """The spec with the donors that the graph now has."""
         return program.spec and with_donors(program.spec, readers(program.graph))
 
     def ensures(self, program: Program) -> None:
@@ -132,7 +132,7 @@ def _kinds(graph: GraphModule) -> dict[int, Hashable]:
 
 
 def _widths(call: AttentionCall) -> tuple[int, int, int]:
-    """KV heads, width of a key, width of a value."""
+    """The number of KV heads, and the widths of a key and a value."""
     (_, heads, _, key), (_, _, _, value) = call.k.meta["val"].shape, call.v.meta["val"].shape
     return int(heads), int(key), int(value)
 

@@ -6,9 +6,9 @@
     hidden [1,S,H] -> index_select -> q -> attention -> o -> + -> MLP -> norm -> lm_head      K rows
               |-----> k, v -> cache_write                                                               S rows
 
-Only keys and values of a token reach later tokens. After the last layer that writes them, and in that layer but for k
-and v, a row serves only its own logits, and prefill needs those of one row. Without shared KV that is the greater part
-of one layer; with ``shared_kv`` at 5/8, 3/8 of the layers more. Counted on 8 layers of Qwen3-0.6B, prefill 512 in
+Only keys and values of a token reach later tokens. After the last layer that writes them, and in that layer except for
+k and v, a row serves only its own logits, and prefill needs those of one row. Without shared KV that is most of one
+layer; with ``shared_kv`` at 5/8, 3/8 of the layers more. Counted on 8 layers of Qwen3-0.6B, prefill 512 in
 one call: 73.2 G multiply-accumulates -> 65.1 G; with ``shared_kv`` 37.8 G. It costs five small selections a call.
 
 Legality: every operator between the old and the new place of the selection works row by row (``row_rules.py``), so

@@ -65,7 +65,7 @@ def _decomposed(emit: Emitter, a: AttentionCall, masks: _Masks) -> Node:
 
 
 def _repeats(a: AttentionCall) -> int:
-    """Query heads per KV head."""
+    """The number of query heads per KV head."""
     return int(a.q.meta["val"].shape[1] // a.k.meta["val"].shape[1])
 
 

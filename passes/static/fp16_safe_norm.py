@@ -70,7 +70,7 @@ def _layer_norm(emit: Emitter, node: Node) -> Node:
 
 
 def _scaled(emit: Emitter, x: Any, weight: Any, eps: Any) -> Node:
-    """``x / sqrt(mean(x^2) + eps) * weight``."""
+    """Emit ``x / sqrt(mean(x^2) + eps) * weight`` in the scaled form."""
     largest = emit(aten.amax.default, emit(aten.abs.default, x), [-1], True)
     scale = emit(aten.reciprocal.default, emit(aten.add.Tensor, largest, _FLOOR))
     y = emit(aten.mul.Tensor, x, scale)

@@ -89,7 +89,7 @@ class SplitLinear:
 
 
 def _pieces(graph: GraphModule, linear: Node, limit: int) -> list[range]:
-    """Rows of each piece: equal but for the last, and cut between groups; one piece where nothing is to be cut."""
+    """Rows of each piece: equal except for the last, and cut between groups; a single piece where none is needed."""
     weight: Any = linear.args[1]
     known = parameter_of(weight) is not None or (isinstance(weight, Node) and weight.target in _FORMS)
     count = int(linear.meta["val"].shape[-1])
@@ -147,7 +147,7 @@ def _parts(graph: GraphModule, linear: Node, rows: Sequence[range]) -> Iterator[
 
 
 def _cut(graph: GraphModule, emit: Emitter, weight: Any, rows: range, index: int) -> Node:
-    """Rows of a weight, by views of what it is read from."""
+    """Some rows of a weight, as views of the tensors it is made from."""
     if weight.target in _FORMS:
         args = _FORMS[weight.target](graph, weight, rows, index)
         return emit(weight.target, *args, **weight.kwargs)

@@ -14,7 +14,7 @@ A head's keys lie side by side, and the query heads of one KV head are rows of o
 values are repeated (for 16 query and 8 KV heads of 128 with 2048 slots that would be 8 MB a layer). One mask per window
 serves all layers; hidden scores get ``finite_mask.HIDDEN``, never -inf. States are padded to a multiple of 32 because
 the Neural Engine refuses others. ``updates="caller"`` is for runtimes that keep no state between two entry points
-(ExecuTorch's Core ML delegate gives every method a state of its own).
+(ExecuTorch's Core ML delegate gives every method its own state).
 
 Legality: full-length caches in float32, as ``kv_cache`` makes them with ``rings=False``. Exact. Layers that share a
 cache keep sharing it. Measured on examples/tiny-llama: 16 states; 374 operators become 462, 11 more a layer.
@@ -129,12 +129,12 @@ class _Caches:
         raise NotImplementedError
 
     def interface(self, before: Interface) -> Interface:
-        """The interface with the states as they are now."""
+        """The program's interface with the states of fixed shape."""
         return replace(before, states=tuple(self.states.values()))
 
 
 class _InPlace(_Caches):
-    """States that the graph writes."""
+    """States that the graph holds and writes itself."""
 
     def _placed(self, emit: Emitter, name: str, rows: Node, width: int) -> CacheView:
         state = self.states[name]

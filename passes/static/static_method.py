@@ -31,7 +31,7 @@ _BEFORE = ("tokens", "positions", "logit_index")
 
 @dataclass(frozen=True)
 class StaticMethod:
-    """Fix S, and K at 1; exact.
+    """Fix S at ``tokens`` and K at 1; exact.
 
     Attributes:
         method: the entry point's name.
@@ -69,7 +69,7 @@ class StaticMethod:
         )
 
     def ensures(self, program: Program) -> None:
-        """Nothing is computed from a size."""
+        """No node computes a size."""
         assert not any(node.target is aten.sym_size.int for node in program.graph.graph.nodes)
 
 

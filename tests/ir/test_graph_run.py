@@ -1,4 +1,4 @@
-"""Walking a graph once for all calls gives what calling it again and again gives."""
+"""Walking a graph once for all calls gives the same as calling it once for each."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ aten = torch.ops.aten
 
 
 def prefill_macs(program: Program, tokens: int, rows: int) -> dict[str, int]:
-    """One call that brings ``tokens`` from position 0 and wants ``rows`` logits; each query row meets all tokens."""
+    """Multiply-accumulates of a call with ``tokens`` from 0 on and ``rows`` logits; a query row meets all tokens."""
     from torch._subclasses import FakeTensorMode
 
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():

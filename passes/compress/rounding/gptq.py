@@ -124,7 +124,7 @@ class TableGrid:
 
 
 def assign(weight: Tensor, grid: RoundingGrid, curvature: Curvature) -> Tensor:
-    """The codes of a matrix, rounded column by column.
+    """Round a matrix to a grid, column by column.
 
     Args:
         weight: [N, K], any float dtype.
@@ -132,7 +132,7 @@ def assign(weight: Tensor, grid: RoundingGrid, curvature: Curvature) -> Tensor:
         curvature: of the layer's inputs.
 
     Returns:
-        float32 [N, K].
+        The code of each weight, float32 [N, K].
     """
     left, factor = weight.float()[:, curvature.order], curvature.factor
     codes = torch.empty_like(left)

@@ -28,7 +28,7 @@ _TINY = 1e-30
 
 @dataclass(frozen=True)
 class Histogram:
-    """Values of G groups in B bins of equal width.
+    """The values of G groups, counted in B bins of equal width.
 
     Attributes:
         low: the lower end of the first bin, float32 [G].
@@ -93,7 +93,7 @@ class Clusters:
 
 
 def bins_for(entries: int) -> int:
-    """How many bins tables of so many entries need."""
+    """The number of bins that tables with ``entries`` entries need."""
     return max(BINS, BINS_PER_ENTRY * entries)
 
 

@@ -51,7 +51,7 @@ Scales = Callable[[Tensor, WeightScheme], Tensor]
 def quantize_weight(
     weight: Tensor, scheme: WeightScheme, algorithm: str, name: str = "", moments: Tensor | None = None
 ) -> QuantizedWeight:
-    """Put a matrix on a grid.
+    """Round a matrix to integers with scales.
 
     Args:
         weight: [N, K], any float dtype; read in blocks of rows, so at most one block exists in float32.

@@ -30,7 +30,7 @@ _SCALES = frozenset({aten.mul.Tensor, aten.mul.Scalar, aten.div.Tensor})
 
 @dataclass
 class ResidualStream:
-    """The stream of a graph.
+    """The residual stream of a graph.
 
     Attributes:
         sources: the embeddings that begin it.

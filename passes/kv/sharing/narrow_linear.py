@@ -27,7 +27,7 @@ NARROWED = "edgec_narrowed"
 
 @dataclass(frozen=True)
 class _Slice:
-    """A reader's range of output features."""
+    """A slice of a linear layer's output, and the range of features that it reads."""
 
     node: Node
     start: int

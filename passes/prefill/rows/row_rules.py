@@ -52,7 +52,7 @@ class OperatorCall:
     shapes: RowShapes
 
     def tensors(self) -> list[Node]:
-        """The tensors among the arguments."""
+        """The nodes among the arguments whose values are tensors."""
         nodes: list[Node] = []
         map_arg(list(self.arguments.values()), nodes.append)
         return [node for node in nodes if not self.shapes[node].count]

@@ -40,7 +40,7 @@ class Rows:
 
     @property
     def rank(self) -> int:
-        """Number of dimensions."""
+        """The value's number of dimensions."""
         return len(self.sizes)
 
 

@@ -144,7 +144,7 @@ def _too_large(node: Node, limit: int) -> InputError:
 
 @dataclass
 class _Part:
-    """One part under construction.
+    """One part of a cut program, under construction.
 
     Attributes:
         whole: the program that is cut.
@@ -163,7 +163,7 @@ class _Part:
     made: dict[Node, Node] = field(default_factory=dict)
 
     def built(self) -> Program:
-        """The part as a program over the same tensors."""
+        """Build the part as a program over the same tensors."""
         needed = self._needed()
         if self.begin is not None:
             self._placeholder(self.begin, HIDDEN)

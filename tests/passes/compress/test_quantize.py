@@ -68,10 +68,10 @@ def test_bit_for_bit_what_torchao_computes(scheme: WeightScheme) -> None:
     ours = run_pass(_program(module, x), Quantize(default=scheme, algorithm="rtn"))
     quantize_(module, Int8DynamicActivationIntxWeightConfig(weight_dtype=dtype, weight_granularity=granularity))
     for name in ("gate", "up", "down"):
-        theirs: Any = getattr(module, name).weight
-        assert torch.equal(attribute(ours.graph, f"{name}.weight_int"), theirs.qdata)
-        assert torch.equal(attribute(ours.graph, f"{name}.weight_scale"), theirs.scale)
-        assert torch.equal(attribute(ours.graph, f"{name}.weight_zero_point"), theirs.zero_point)
+        reference: Any = getattr(module, name).weight
+        assert torch.equal(attribute(ours.graph, f"{name}.weight_int"), reference.qdata)
+        assert torch.equal(attribute(ours.graph, f"{name}.weight_scale"), reference.scale)
+        assert torch.equal(attribute(ours.graph, f"{name}.weight_zero_point"), reference.zero_point)
     assert torch.equal(_call(ours, x), module(x))
 
 
@@ -94,10 +94,10 @@ def test_node_for_node_what_torch_export_prints_for_torchao(scheme: WeightScheme
     module, x = _mlp(), _input()
     ours = run_pass(_program(module, x), Quantize(default=scheme)).graph.graph
     quantize_(module, Int8DynamicActivationIntxWeightConfig(weight_dtype=dtype, weight_granularity=granularity))
-    theirs = torch.export.export(module, (x,), strict=False).graph
-    pairs = zip(_linears(ours), _linears(theirs), strict=True)
+    exported = torch.export.export(module, (x,), strict=False).graph
+    pairs = zip(_linears(ours), _linears(exported), strict=True)
     for mine, reference in pairs:
-        assert _form(ours, mine) == _form(theirs, reference)
+        assert _form(ours, mine) == _form(exported, reference)
 
 
 def _linears(graph: torch.fx.Graph) -> list[Node]:

@@ -36,8 +36,8 @@ def _float_program() -> Program:
     from transformers import AutoModelForCausalLM
 
     model: Any = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
-    bones = skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
-    return run_pass(capture_decoder(bones, model_spec(model.config.to_dict()), StateDict(model), LENGTH), RemoveNoops())
+    empty = skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
+    return run_pass(capture_decoder(empty, model_spec(model.config.to_dict()), StateDict(model), LENGTH), RemoveNoops())
 
 
 @lru_cache(maxsize=1)

@@ -36,9 +36,9 @@ def captured(family: str) -> Program:
 
 
 def _captured(family: Family) -> Program:
-    bones = skeleton(empty_model(family.config()))
+    empty = skeleton(empty_model(family.config()))
     weights = StateDict(build(family, "eager"))
-    program = capture_decoder(bones, model_spec(family.config().to_dict()), weights, CONTEXT)
+    program = capture_decoder(empty, model_spec(family.config().to_dict()), weights, CONTEXT)
     return run_pass(run_pass(program, RemoveNoops()), LastLogits(rows=ROWS))
 
 

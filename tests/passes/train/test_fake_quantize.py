@@ -58,7 +58,7 @@ def logits(program: Program) -> Tensor:
 
 
 def moved(program: Program) -> Program:
-    """Every trained number somewhere else, as training leaves them."""
+    """A program whose trained numbers have moved, as training would move them."""
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for parameter in program.graph.parameters():
@@ -67,7 +67,7 @@ def moved(program: Program) -> Program:
 
 
 def exported(program: Program, trained: Program, passes: list[Pass]) -> Program:
-    """What an export makes of the trained weights with the learned grids."""
+    """The program that an export makes of the trained weights with the learned grids."""
     graph = program.graph
     for name, value in trained.graph.named_parameters():
         if not name.endswith("_log_scale"):

@@ -1,4 +1,4 @@
-"""Recovery adapters: nothing at first, one weight in the end."""
+"""Low-rank adapters change nothing at first, and merge into one weight in the end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_trained_adapters_are_merged_into_the_weights() -> None:
     assert torch.equal(logits, wanted) and not torch.equal(logits, plain)
 
 
-def test_rounding_happens_behind_the_correction() -> None:
+def test_rounding_happens_after_the_correction() -> None:
     program = run_pass(family("llama"), LowRank(4))
     rounded = run_pass(program, FakeQuantize(Quantize(default=WeightScheme(4, 32))))
     assert len(prepared(rounded.graph)) == len([t for t in program.graph.meta[LowRank.RECORD] if "lm_head" not in t])

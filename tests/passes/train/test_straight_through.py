@@ -1,4 +1,4 @@
-"""Rounding with gradients: sets of integers, and what a weight and its scale are told."""
+"""Rounding with gradients: sets of integers, and the gradients of a weight and its scale."""
 
 from __future__ import annotations
 
