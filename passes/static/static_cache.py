@@ -123,9 +123,9 @@ class _Caches:
         old = self.states[name]
         width, groups = int(rows.meta["val"].shape[3]), int(rows.meta["val"].shape[1])
         self.states[name] = replace(old, shape=(1, groups, old.slots, width))
-        self.views[name] = self._placed(emit, name, rows, int(value.meta["val"].shape[3]))
+        self.views[name] = self._place(emit, name, rows, int(value.meta["val"].shape[3]))
 
-    def _placed(self, emit: Emitter, name: str, rows: Node, width: int) -> CacheView:
+    def _place(self, emit: Emitter, name: str, rows: Node, width: int) -> CacheView:
         raise NotImplementedError
 
     def interface(self, before: Interface) -> Interface:
@@ -136,7 +136,7 @@ class _Caches:
 class _InPlace(_Caches):
     """States that the graph holds and writes itself."""
 
-    def _placed(self, emit: Emitter, name: str, rows: Node, width: int) -> CacheView:
+    def _place(self, emit: Emitter, name: str, rows: Node, width: int) -> CacheView:
         state = self.states[name]
         self.graph.register_buffer(name, torch.zeros(state.shape, dtype=state.dtype))
         held = self.graph.graph.get_attr(name)
@@ -149,7 +149,7 @@ class _InPlace(_Caches):
 class _ByCaller(_Caches):
     """States that are inputs; new rows are outputs."""
 
-    def _placed(self, emit: Emitter, name: str, rows: Node, width: int) -> CacheView:
+    def _place(self, emit: Emitter, name: str, rows: Node, width: int) -> CacheView:
         state = self.states[name]
         last_input = last_placeholder(self.graph)
         with self.graph.graph.inserting_after(last_input):
