@@ -1,1 +1,1 @@
-"""The format on disk: manifest, folder, atomic writing, golden vectors, the layout of a .pte file."""
+"""The bundle on disk: manifest, atomic writing, tokenizer, golden vectors, and the layout of a .pte file."""

@@ -34,7 +34,7 @@ _EXCHANGE = 2
 
 
 class NameTaken(Exception):
-    """The name of a new folder exists already."""
+    """The name of a new folder is taken already."""
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def typed_disk_full(where: Path) -> Iterator[None]:
 
 @contextmanager
 def _errors_of_safetensors() -> Iterator[None]:
-    """Raise as an OSError what safetensors reports in a class of its own, with the system's number in its text."""
+    """Raise safetensors' own errors as the OSError whose number stands in their text."""
     try:
         yield
     except SafetensorError as error:
@@ -180,7 +180,7 @@ def _publish(aside: Path, path: Path, replace: bool) -> None:
 
 
 def _rename_new(aside: Path, path: Path) -> None:
-    """Rename onto a free name; another process may take it between the look and the rename."""
+    """Rename onto a free name; another process may take it between the check and the rename."""
     if os.path.lexists(path):
         raise NameTaken(path)
     try:
@@ -231,23 +231,25 @@ def clean_siblings(path: Path) -> None:
 
 
 def clean_leftovers(folder: Path) -> None:
-    """Remove what dead processes left in ``folder``, whatever it was to become."""
+    """Remove everything that dead processes left in ``folder``, whatever it was meant to become."""
     for leftover in _leftovers(folder):
         _clean(leftover)
 
 
 @dataclass(frozen=True)
 class _Leftover:
+    """A hidden sibling that a dead process left, and the path that it was made for."""
+
     path: Path
     final: Path
     kind: str
 
 
 def _leftovers(folder: Path) -> list[_Leftover]:
-    found = [(folder / name, _SIBLING.fullmatch(name)) for name in sorted(os.listdir(folder))]
+    names = [(folder / name, _SIBLING.fullmatch(name)) for name in sorted(os.listdir(folder))]
     return [
         _Leftover(path, folder / name["final"], name["kind"])
-        for path, name in found
+        for path, name in names
         if name and name["host"] == _host() and not owned_by_running(name) and not is_held(path)
     ]
 

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import Any
 
@@ -40,7 +41,7 @@ def rendered(tokenizer: Any, messages: Sequence[Mapping[str, str]], answer: bool
     Args:
         tokenizer: of transformers, with a chat template.
         messages: ``{"role": ..., "content": ...}`` each, at least one.
-        answer: up to where the assistant answers; without it the conversation alone.
+        answer: end where the assistant's answer begins; without it, the conversation alone.
 
     Raises:
         InputError: E154, the template refuses them; E159, it exceeds its limits.
@@ -57,12 +58,12 @@ def rendered(tokenizer: Any, messages: Sequence[Mapping[str, str]], answer: bool
         "answer": answer,
     }
     size = sum(len(value) for message in job["messages"] for value in message.values())
-    found = RENDERER.ask(job | {"characters": _CHARACTERS + _GROWTH * size})
-    if "limit" in found:
-        raise _beyond(found["limit"])
-    if "refused" in found:
-        raise _refused(found["refused"])
-    return found["text"]
+    reply = RENDERER.ask(job | {"characters": _CHARACTERS + _GROWTH * size})
+    if "limit" in reply:
+        raise _beyond(reply["limit"])
+    if "refused" in reply:
+        raise _refused(reply["refused"])
+    return reply["text"]
 
 
 def checked_messages(value: Any) -> list[Message]:
@@ -83,12 +84,12 @@ def _given(messages: Sequence[Mapping[str, str]]) -> list[Message]:
         return checked_messages([dict(message) for message in messages])
     except (TypeError, ValueError) as cause:
         why = first_fault(cause) if isinstance(cause, ValidationError) else str(cause)
-        what, fix = "The messages are no conversation.", 'give {"role": "user", "content": "..."} for each'
+        what, fix = "The messages are not a conversation.", 'give {"role": "user", "content": "..."} for each'
         raise InputError(what, where="messages", why=why, fix=fix, code="E152") from cause
 
 
 class Renderer:
-    """The worker process of this process. Safe to use from several threads, which take turns, and after a fork."""
+    """Renders in a worker process; safe to use from several threads, which take turns, and after a fork."""
 
     def __init__(self) -> None:
         self._forget()
@@ -96,13 +97,13 @@ class Renderer:
         atexit.register(self.close)
 
     def _forget(self) -> None:
-        """Neither the lock nor the process of a parent is this process's own."""
+        """Begin without a worker: after a fork, neither the parent's lock nor its worker may be used."""
         self._turn = Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._answered = False
 
     def start(self) -> None:
-        """Start the process unless it runs; it is ready some time later.
+        """Start the worker unless it runs; it is ready some time later.
 
         Raises:
             ToolError: E300.
@@ -111,7 +112,7 @@ class Renderer:
             self._started()
 
     def ask(self, job: Mapping[str, Any]) -> Mapping[str, str]:
-        """Render; the answer holds ``text``, or ``refused`` or ``limit`` with the reason.
+        """Render a conversation; the answer holds ``text``, or ``refused`` or ``limit`` with the reason.
 
         Raises:
             ToolError: E300.
@@ -120,12 +121,12 @@ class Renderer:
             process = self._started()
             try:
                 return self._exchange(process, json.dumps(job, default=str).encode() + b"\n")
-            except BaseException:  # an answer that nobody took would be taken for the next one's
+            except BaseException:  # an answer that nobody read would be taken for the next job's
                 self._stop()
                 raise
 
     def close(self) -> None:
-        """End the process."""
+        """End the worker."""
         self._stop()
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -155,7 +156,7 @@ class Renderer:
         return self._ended(process)
 
     def _ended(self, process: subprocess.Popen[bytes]) -> Mapping[str, str]:
-        """What the end of the process means: the kernel's limit, or that it never came so far."""
+        """Why the worker ended: at the kernel's limit, or before it could render anything."""
         code = process.wait()
         self._stop()
         if code == -signal.SIGXCPU:
@@ -170,7 +171,8 @@ class Renderer:
             process.kill()
             process.wait()
             for pipe in (process.stdin, process.stdout):
-                _close(pipe)
+                with suppress(OSError):  # nobody needs any more what was to be written
+                    pipe.close()  # type: ignore[union-attr]
 
 
 def _worker() -> subprocess.Popen[bytes]:
@@ -184,15 +186,8 @@ def _worker() -> subprocess.Popen[bytes]:
     )
 
 
-def _close(pipe: Any) -> None:
-    try:
-        pipe.close()
-    except OSError:  # what was to be written is of no use any more
-        return
-
-
 def _read_line(descriptor: int, seconds: float) -> bytes:
-    """One line; empty where the other end closed. Raises TimeoutError."""
+    """Read one line; empty where the other end closed. Raises TimeoutError."""
     deadline, pieces = time.monotonic() + seconds, [b""]
     with selectors.DefaultSelector() as waiting:
         waiting.register(descriptor, selectors.EVENT_READ)

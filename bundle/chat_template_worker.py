@@ -1,6 +1,6 @@
 """The process that renders chat templates for `edgec.bundle.chat_template`: a line of JSON in, one out.
 
-A template is somebody's program. It may loop for ever, or double a text until memory ends, inside a single operation
+A template is somebody's program. It may loop forever, or double a text until memory ends, inside a single operation
 that Python cannot interrupt; so the kernel sets the limits, and what ends by them is this process alone.
 """
 
@@ -22,9 +22,9 @@ _MAX_WHY = 300
 
 
 def main() -> None:
-    """Answer until stdin ends."""
+    """Answer each line of stdin until it ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
-    os.dup2(2, 1)  # whatever else is printed is no answer
+    os.dup2(2, 1)  # whatever else is printed is not an answer
     from transformers.utils.chat_template_utils import render_jinja_template
 
     _limit(resource.RLIMIT_CORE, 0)
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def _limit(kind: int, value: int) -> None:
-    """Set a soft limit; macOS has no limit of address space, the others it has."""
+    """Set a soft limit; macOS has all of them but that of address space."""
     with suppress(ValueError, OSError):
         resource.setrlimit(kind, (value, resource.getrlimit(kind)[1]))
 

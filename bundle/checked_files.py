@@ -1,4 +1,4 @@
-"""A folder whose every file is known by size and sha256: listing one, and refusing one that differs from its list."""
+"""List a folder's files by size and sha256, and refuse a folder that differs from its list."""
 
 from __future__ import annotations
 

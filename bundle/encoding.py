@@ -1,4 +1,4 @@
-"""Text to token ids and back by a tokenizer that came from outside: whatever it raises is a typed error."""
+"""Turn text into token ids and back; whatever a tokenizer from outside raises becomes a typed error."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 from edgec.errors import InputError
 
 _MARGIN_TOKENS, _CHARACTERS = 256, 8
-"""The end of a text that was cut may read otherwise by some tokens; tokens rarely have more characters than these."""
+"""Tokens at a cut that may read differently than in the whole text, and characters that a token rarely exceeds."""
 
 
 def token_ids(tokenizer: Any, text: str, *, special: bool = True, enough: int | None = None) -> list[int]:
-    """Token ids of a text.
+    """Turn a text into token ids.
 
     Args:
         tokenizer: of transformers.
-        text: to read.
+        text: what to encode.
         special: with the tokenizer's own leading and closing tokens.
-        enough: where the text has more than so many, only as much of its beginning is read as has more than that.
+        enough: a number of tokens; of a longer text, only a beginning with more tokens than that is read.
 
     Raises:
-        InputError: E152, the text is no valid Unicode; E158, the tokenizer cannot read it.
+        InputError: E152, the text is not valid Unicode; E158, the tokenizer cannot read it.
     """
     check_unicode(text)
     if enough is not None:
@@ -42,7 +42,7 @@ def _ids(tokenizer: Any, text: str, special: bool) -> list[int]:
 
 
 def decoded(tokenizer: Any, tokens: Sequence[int]) -> str:
-    """The text of token ids, without special tokens.
+    """Turn token ids into text, without special tokens.
 
     Raises:
         InputError: E158, the tokenizer cannot say it.
@@ -63,7 +63,7 @@ def check_unicode(text: str) -> None:
         text.encode()
     except (UnicodeEncodeError, AttributeError) as cause:
         raise InputError(
-            "The prompt is no valid Unicode text.", where="prompt", why=str(cause), fix="give UTF-8 text", code="E152"
+            "The prompt is not valid Unicode text.", where="prompt", why=str(cause), fix="give UTF-8 text", code="E152"
         ) from cause
 
 

@@ -35,7 +35,7 @@ _CODES = {"path": "E137", "missing": "E134", "irregular": "E134", "content": "E1
 
 @dataclass(frozen=True)
 class Bundle:
-    """A bundle on disk whose manifest was checked; ``files_checked``: so was the sha256 of every file."""
+    """A bundle on disk whose manifest was checked; ``files_checked``: every file's sha256 was checked too."""
 
     path: Path
     manifest: Manifest
@@ -49,7 +49,8 @@ class Bundle:
     @property
     def tokenizer_dir(self) -> Path | None:
         """The tokenizer's folder, or None for models without one."""
-        return self.path / "tokenizer" if self._holds("tokenizer/") else None
+        listed = any(file.path.startswith("tokenizer/") for file in self.manifest.files)
+        return self.path / "tokenizer" if listed else None
 
     @property
     def generation_config_path(self) -> Path | None:
@@ -58,16 +59,13 @@ class Bundle:
 
     @property
     def golden_path(self) -> Path | None:
-        """The golden vectors, or None."""
+        """The file of golden vectors, or None."""
         return self._file("golden.json")
 
     @property
     def report_path(self) -> Path | None:
         """The HTML report, or None."""
         return self._file(REPORT)
-
-    def _holds(self, prefix: str) -> bool:
-        return any(file.path.startswith(prefix) for file in self.manifest.files)
 
     def _file(self, name: str) -> Path | None:
         return self.path / name if any(file.path == name for file in self.manifest.files) else None
@@ -105,7 +103,7 @@ def _check_existing(path: Path, force: bool) -> None:
 
 
 def _own_names(folder: Path) -> frozenset[str] | None:
-    """The files of a bundle, damaged or not, by its manifest; None where there is no manifest of edgec's."""
+    """The files of a bundle, damaged or not, by its manifest; None where edgec's manifest is missing."""
     names = listed_names(folder / MANIFEST, _MAX_MANIFEST_BYTES)
     return None if names is None else names | {MANIFEST}
 
@@ -159,19 +157,16 @@ def _size(content: bytes | Path) -> int:
     return len(content) if isinstance(content, bytes) else content.stat().st_size
 
 
-def _source(content: bytes | Path) -> IO[bytes]:
-    return io.BytesIO(content) if isinstance(content, bytes) else content.open("rb")
-
-
 def _write(folder: Path, name: str, content: bytes | Path) -> FileInfo:
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    with _source(content) as source, open(folder / name, "xb") as target:
+    opened: IO[bytes] = io.BytesIO(content) if isinstance(content, bytes) else content.open("rb")
+    with opened as source, open(folder / name, "xb") as target:
         size, sha256 = copy_hashed(source, target)
     return FileInfo(path=name, bytes=size, sha256=sha256)
 
 
 def canonical_json(manifest: Manifest) -> bytes:
-    """The one way to write a manifest."""
+    """A manifest's canonical text: the only one that is accepted."""
     fields = manifest.model_dump(mode="json")
     return (json.dumps(fields, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
@@ -182,7 +177,7 @@ def manifest_digest(manifest: Manifest) -> str:
 
 
 def seal(manifest: Manifest) -> Manifest:
-    """The manifest with its digest."""
+    """A copy of a manifest with its digest filled in."""
     return manifest.model_copy(update={"digest": manifest_digest(manifest)})
 
 
@@ -194,7 +189,7 @@ def identity_digest(manifest: Manifest) -> str:
 
 
 def open_bundle(path: Path, check_files: bool = True) -> Bundle:
-    """Open a bundle, or refuse it.
+    """Open a bundle, or refuse one that is damaged.
 
     Args:
         path: the bundle's folder.
@@ -214,7 +209,7 @@ def read_manifest(path: Path) -> Manifest:
     """Read a bundle's manifest and check everything about it that needs no other file.
 
     Raises:
-        InputError: E130 no bundle, E131 unreadable or not canonical, E132 wrong digest, E133 another schema version,
+        InputError: E130 not a bundle, E131 unreadable or not canonical, E132 wrong digest, E133 another schema version,
             E134 a part that is not listed, E137 a path that leaves the bundle.
     """
     raw = _manifest_bytes(path)
@@ -260,8 +255,8 @@ def _unreadable_as_error(path: Path) -> Iterator[None]:
 def _manifest_bytes(path: Path) -> bytes:
     with _unreadable_as_error(path):
         if not path.is_dir() or not os.path.lexists(path / MANIFEST):
-            why = f"it is no folder with a {MANIFEST}"
-            raise InputError("This is no bundle.", str(path), why, "give the path of a NAME.edgec folder", "E130")
+            what = f"Not an edgec bundle: no {MANIFEST} here."
+            raise InputError(what, str(path), fix="give the path of a NAME.edgec folder", code="E130")
         try:
             return limited_bytes(path / MANIFEST, _MAX_MANIFEST_BYTES, follow=False)
         except ValueError as error:
@@ -271,7 +266,7 @@ def _manifest_bytes(path: Path) -> bytes:
 def _check_schema_version(fields: object, path: Path) -> None:
     version = fields.get("schema_version") if isinstance(fields, dict) else None
     if type(version) is not int:
-        raise ValueError("it is no object with a whole-number schema_version")
+        raise ValueError("it is not an object with a whole-number schema_version")
     if version == SCHEMA_VERSION:
         return
     newer = version > SCHEMA_VERSION

@@ -21,7 +21,7 @@ KIND = JsonKind(
 
 
 class GenerationConfig(BaseModel):
-    """What edgec reads of it; a list of ids where several end a text."""
+    """The fields that edgec reads of generation_config.json; a list of ids where several end a text."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
@@ -36,7 +36,7 @@ class GenerationConfig(BaseModel):
 
 
 def check_generation_config(fields: Mapping[str, Any], where: str) -> None:
-    """Refuse at export what could not be used at run time.
+    """Refuse at export a generation config that could not be used at run time.
 
     Raises:
         InputError: E111.
@@ -49,7 +49,7 @@ def check_generation_config(fields: Mapping[str, Any], where: str) -> None:
 
 
 def read_generation_config(path: Path | None, kind: JsonKind = KIND) -> GenerationConfig:
-    """Read it; None, or an absent file, gives one that says nothing.
+    """Read a generation config; None gives an empty one.
 
     Raises:
         InputError: E141 or the kind's, it is not JSON within the limits, or a value is outside its range.

@@ -28,8 +28,8 @@ TOP = 8
 # Shares of the largest value. 1 % covers another order of summation, and 8-bit activations that round the other way on
 # another instruction set; 3 % is what the ladder allows float16, whose sums a Neural Engine rounds in its own way.
 TOLERANCE, HALF_TOLERANCE = 0.01, 0.03
-# What stands in for the unit here repeats its own arithmetic, save for the order of sums: 0.6 % is as far as Core AI's
-# float16 lies from float32 at most (measured), and edgec's interpreter within 0.2 %.
+# The interpreter that stands in for the unit repeats its arithmetic, save for the order of sums: Core AI's float16 lies
+# at most 0.6 % from float32 (measured), and edgec's interpreter within 0.2 %.
 SIMULATED_SHARE = 0.2
 GoldenFloats = NDArray[np.floating[Any]]
 GoldenTolerance = Annotated[float, Field(ge=0)]
@@ -73,7 +73,7 @@ class OutputVector(JsonPart):
 
     ``margins``: for each continued token, by how much its logit led the second best. ``tolerance``: how far a probed
     logit, or a margin, may move on another machine, in the logits' own unit. ``simulated_share``: the share of it that
-    is allowed where an interpreter executes the artifact in place of its own unit, as at the export.
+    is allowed where an interpreter executes the artifact in place of its own unit, as during export.
     """
 
     prompt_ids: Annotated[list[TokenId], Field(min_length=1)]
@@ -110,9 +110,9 @@ class FunctionVector(JsonPart):
         return self
 
 
-def _same_length(name: str, found: Sequence[object], wanted: Sequence[object]) -> None:
-    if len(found) != len(wanted):
-        raise ValueError(f"{name} holds {len(found)} values instead of {len(wanted)}")
+def _same_length(name: str, values: Sequence[object], wanted: Sequence[object]) -> None:
+    if len(values) != len(wanted):
+        raise ValueError(f"{name} holds {len(values)} values instead of {len(wanted)}")
 
 
 class Golden(JsonPart):
@@ -126,17 +126,16 @@ class Golden(JsonPart):
 
 
 def text_vectors(tokenizer: Any) -> tuple[TextVector, ...]:
-    """`TEXTS` through a transformers tokenizer."""
-    return tuple(_text_vector(tokenizer, label, text) for label, text in TEXTS)
-
-
-def _text_vector(tokenizer: Any, label: str, text: str) -> TextVector:
-    ids = token_ids(tokenizer, text)
-    return TextVector(label=label, text=text, ids=ids, round_trip=decoded(tokenizer, ids) == text)
+    """The vectors of `TEXTS`, through a transformers tokenizer."""
+    encoded = [(label, text, token_ids(tokenizer, text)) for label, text in TEXTS]
+    return tuple(
+        TextVector(label=label, text=text, ids=ids, round_trip=decoded(tokenizer, ids) == text)
+        for label, text, ids in encoded
+    )
 
 
 def chat_vector(tokenizer: Any) -> ChatVector | None:
-    """`CHAT` through the tokenizer's chat template, or None where it has none."""
+    """The vector of `CHAT` through the tokenizer's chat template, or None where it has none."""
     if not getattr(tokenizer, "chat_template", None):
         return None
     messages = [dict(message) for message in CHAT]
@@ -213,7 +212,7 @@ def function_vector(
 
 
 def probe_values(shape: Sequence[int], dtype: str, bound: int = 0) -> NDArray[Any]:
-    """Inputs that every language can make again: x[i] = (2654435761 * i + 12345) mod 2**32.
+    """Probe inputs that any language can compute: x[i] = (2654435761 * i + 12345) mod 2**32.
 
     Args:
         shape: of the input.
@@ -238,7 +237,7 @@ def golden_bytes(golden: Golden) -> bytes:
 
 
 def read_golden(path: Path) -> Golden:
-    """Read golden.json.
+    """Read the golden vectors of a bundle.
 
     Raises:
         InputError: E138, it cannot be read or has another version.

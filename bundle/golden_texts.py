@@ -1,4 +1,4 @@
-"""Short texts that tokenizers stumble over: scripts, joined characters, spaces, code, the tokenizer's own markers."""
+"""Short texts that are hard for tokenizers: scripts, joined characters, spaces, code, the tokenizer's own markers."""
 
 from __future__ import annotations
 

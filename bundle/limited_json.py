@@ -1,4 +1,4 @@
-"""JSON from outside, read under limits: size, depth, digits, finite numbers. What exceeds them is refused.
+"""Read JSON from outside under limits of size, depth, digits and finite numbers; what exceeds them is refused.
 
 The parser is pydantic's, which stops at about 200 levels. A reader that knows the fields gives a pydantic model.
 """
@@ -26,12 +26,12 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 @dataclass(frozen=True)
 class JsonKind:
-    """What a file is to its reader.
+    """How a kind of file is read, and how a bad one is refused.
 
     Attributes:
         what: one sentence for the refusal.
-        fix: what to do then.
-        code: of the error.
+        fix: what the user can do about it.
+        code: the error's code.
         max_bytes: a larger file is refused before it is read.
         infinite: NaN and Infinity are allowed, as Python writes them.
     """
@@ -43,12 +43,12 @@ class JsonKind:
     infinite: bool = False
 
     def refusal(self, path: Path, why: str) -> InputError:
-        """The error for one file."""
+        """The error that refuses a file of this kind."""
         return InputError(self.what, str(path), why[:_MAX_WHY], self.fix, self.code)
 
 
 def read_json(path: Path, kind: JsonKind) -> Any:
-    """Any JSON value of a file.
+    """Read a file's JSON value, of any kind.
 
     Raises:
         InputError: with the kind's code, the file is not plain, not readable, too large, or not JSON within the limits.
@@ -60,7 +60,7 @@ def read_json(path: Path, kind: JsonKind) -> Any:
 
 
 def read_object(path: Path, kind: JsonKind) -> dict[str, Any]:
-    """A file's JSON object. Raises as `read_json`, and where the value is no object."""
+    """A file's JSON object. Raises as `read_json`, and where the value is not an object."""
     value = read_json(path, kind)
     if not isinstance(value, dict):
         raise kind.refusal(path, f"it holds {_ARTICLES.get(type(value), 'a number')} instead of an object")
@@ -80,11 +80,11 @@ def limited_bytes(path: Path, max_bytes: int, follow: bool = True) -> bytes:
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is no plain file, or larger than ``max_bytes``.
+        ValueError: it is not a plain file, or larger than ``max_bytes``.
     """
     status = path.stat(follow_symlinks=follow)
     if not stat.S_ISREG(status.st_mode):
-        raise ValueError("it is no plain file")
+        raise ValueError("it is not a plain file")
     with open(path, "rb") as file:
         raw = file.read(max_bytes + 1)
     if len(raw) > max_bytes:
@@ -93,7 +93,7 @@ def limited_bytes(path: Path, max_bytes: int, follow: bool = True) -> bytes:
 
 
 def parse_json(raw: bytes, *, infinite: bool = False) -> Any:
-    """A JSON value.
+    """Parse a JSON value from bytes.
 
     Raises:
         ValueError: it is not JSON, is nested too deeply, or holds a number beyond the limits.
@@ -117,7 +117,7 @@ def require_limits(value: Any, *, infinite: bool = False) -> None:
 
 
 def _numbers(value: Any) -> Iterator[int | float]:
-    """Every number of a JSON value, without recursion."""
+    """Every number of a JSON value, found without recursion."""
     pending = [value]
     while pending:
         one = pending.pop()
@@ -130,7 +130,7 @@ def _numbers(value: Any) -> Iterator[int | float]:
 
 
 def first_fault(error: ValidationError) -> str:
-    """The first thing that a model refuses, with its place."""
+    """The first fault that a pydantic model reports, with its place."""
     fault = error.errors(include_input=False, include_url=False)[0]
     place = ".".join(str(part) for part in fault["loc"])
     return (f"{place}: {fault['msg']}" if place else fault["msg"])[:_MAX_WHY]

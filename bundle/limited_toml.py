@@ -1,4 +1,4 @@
-"""TOML from outside, under the limits of JSON from outside: size, depth, digits, finite numbers."""
+"""Read TOML from outside under the same limits as JSON: size, depth, digits, finite numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgec.bundle.limited_json import JsonKind, limited_bytes, require_limits
 
 
 def read_toml(path: Path, kind: JsonKind) -> dict[str, Any]:
-    """A TOML file's table.
+    """Read a TOML file's table.
 
     Raises:
         InputError: with the kind's code, the file is not plain, not readable, too large, or not TOML within the limits.
@@ -27,5 +27,5 @@ def read_toml(path: Path, kind: JsonKind) -> dict[str, Any]:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a finite number; true and false are none."""
+    """Whether a value is a finite number; true and false are not numbers here."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -94,7 +94,7 @@ class PassInfo(JsonPart):
 
 
 class Limits(JsonPart):
-    """What a caller must keep to: ``prefill_chunk`` tokens and ``logit_rows`` positions with logits per call."""
+    """What a caller must keep to: at most ``prefill_chunk`` tokens and ``logit_rows`` logit positions per call."""
 
     context: JsonSize
     prefill_chunk: JsonSize
@@ -136,7 +136,7 @@ class Fallback(JsonPart):
 
 
 class Delegation(JsonPart):
-    """Where the arithmetic runs."""
+    """The share of the operators that run on the backend, and those that do not."""
 
     backend: str
     delegates: int
@@ -183,7 +183,7 @@ class LintFinding(JsonPart):
 
 
 class LedgerRow(JsonPart):
-    """One tensor of the artifact.
+    """The storage of one tensor of the artifact.
 
     ``bits``: container bits per value; ``information_bits``: bits that carry meaning; ``bytes``: of all copies, scales
     included; ``reason``: why there is more than one copy.

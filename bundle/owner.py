@@ -1,7 +1,7 @@
-"""Whose work lies there: told by a lock, or by a process's number and its start, never by the clock.
+"""Tell who owns a file or folder: by a lock, or by a process's number and its start, never by the clock.
 
-When a process began is noted in a form that stays when somebody sets the clock: what psutil and `ps` tell on Linux is
-counted from a boot time that moves with it.
+When a process began is recorded in a form that does not change when somebody sets the clock: on Linux, psutil and `ps`
+count from a boot time that moves with the clock.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ def own_mark() -> tuple[str, str]:
 def owned_by_running(name: re.Match[str]) -> bool:
     """Whether the very process of a name that holds ``OWNER`` still runs.
 
-    Earlier versions wrote seconds since 1970, which a step of the clock falsifies: there the number alone decides.
+    Earlier versions wrote seconds since 1970, which are wrong once the clock is set: there the number alone decides.
     """
     now, started = process_start(int(name["process"])), name["started"]
     return now is not None and (now == started or _UNKNOWN in (now, started) or started.isdigit())
 
 
 def process_start(process: int) -> str | None:
-    """When a process began; None where there is none of that number, or it only waits to be reaped.
+    """When a process began; None where no process has that number, or it only waits to be reaped.
 
-    Linux: ticks since boot (field 22 of /proc/PID/stat). Elsewhere: what the kernel noted at the start, through `ps`.
+    Linux: ticks since boot (field 22 of /proc/PID/stat). Elsewhere: the start that the kernel recorded, through `ps`.
     """
     return _ticks(process) if sys.platform.startswith("linux") else _noted(process)
 
@@ -73,7 +73,7 @@ def _noted(process: int) -> str | None:
 
 @contextmanager
 def held(path: Path) -> Iterator[None]:
-    """Hold a file or folder for as long as the block runs, so that ``is_held`` says so also in other containers.
+    """Hold a file or folder while the block runs, so that ``is_held`` sees it in other containers too.
 
     The lock is shared, ends with the process, and is left out where the file system has none.
     """
@@ -89,7 +89,7 @@ def held(path: Path) -> Iterator[None]:
 
 
 def is_held(path: Path) -> bool:
-    """Whether some process holds it; False also where that cannot be told."""
+    """Whether some process holds a file or folder; False also where the system does not say."""
     descriptor = _opened(path)
     if descriptor is None:
         return False

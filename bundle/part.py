@@ -1,4 +1,4 @@
-"""What the parts of a bundle's JSON files are made of: immutable models, and numbers and names within their range."""
+"""Building blocks of a bundle's JSON files: immutable models, and numbers and names within their range."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class JsonPart(BaseModel):
-    """Base of all parts: immutable, and unknown fields are refused."""
+    """Base class of all parts: immutable, and unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
 
 
-# JSON's own readers keep whole numbers up to 2^53; what is counted in memory or positions stays within 32 bits.
+# Common JSON readers keep whole numbers up to 2^53; sizes and positions stay within 32 bits.
 JsonCount = Annotated[int, Field(ge=0, le=1 << 53)]
 JsonSize = Annotated[int, Field(ge=1, le=(1 << 31) - 1)]
 TokenId = Annotated[int, Field(ge=0, le=(1 << 31) - 1)]

@@ -1,4 +1,4 @@
-"""A system prompt in a bundle: its text, its tokens, and the files its KV state travels in."""
+"""A system prompt in a bundle: its text, its tokens, and the files that hold its KV state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from edgec.bundle.manifest import PrefixInfo
 from edgec.errors import InputError
 
 STATE, TEXT = "prefix/state.safetensors", "prefix/system_prompt.txt"
-# Questions that begin unlike one another: a tokenizer may join the end of the prompt with any of them.
+# Questions that begin differently: a tokenizer may join the end of the prompt with any of them.
 _TAILS = ("The", " the", "1", "\n\nWhat", "é", "?", "請")
 _MAX_TEXT_BYTES = 1 << 20
 Files = dict[str, bytes | Path]
@@ -24,13 +24,13 @@ Files = dict[str, bytes | Path]
 
 @dataclass(frozen=True)
 class SystemPrompt:
-    """What every conversation, or every text, begins with.
+    """The prompt that every conversation, or every text, begins with.
 
     Attributes:
         text: without the newlines at the end of its file.
         form: ``chat`` where the tokenizer has a chat template, else ``text``.
-        tokens: ids that do not depend on what follows, as far as seven unlike questions show it; where another one
-            changes the last of them, those are computed again.
+        tokens: ids that do not depend on what follows, as far as seven different questions show; where another
+            question changes the last of them, those are computed again at run time.
     """
 
     text: str
@@ -39,7 +39,7 @@ class SystemPrompt:
 
 
 def read_system_prompt(path: Path, tokenizer: Any) -> SystemPrompt:
-    """Read a system prompt and find the tokens it stands for.
+    """Read a system prompt and find its tokens.
 
     Args:
         path: a UTF-8 text file.
@@ -50,7 +50,7 @@ def read_system_prompt(path: Path, tokenizer: Any) -> SystemPrompt:
     """
     text = _text(path)
     if tokenizer is None:
-        raise _unusable(path, "the model has no tokenizer, or is no decoder")
+        raise _unusable(path, "the model has no tokenizer, or is not a decoder")
     if not getattr(tokenizer, "chat_template", None):
         return SystemPrompt(text, "text", _common([token_ids(tokenizer, text + tail) for tail in _TAILS]))
     system = {"role": "system", "content": text}
@@ -62,7 +62,7 @@ def read_system_prompt(path: Path, tokenizer: Any) -> SystemPrompt:
 
 
 def prefix_info(prompt: SystemPrompt, state_bytes: int, fingerprint: str) -> PrefixInfo:
-    """A prefix for the manifest."""
+    """What the manifest records about a prefix."""
     return PrefixInfo(
         form=prompt.form,
         tokens=len(prompt.tokens),
@@ -82,7 +82,7 @@ def prefix_text(bundle: Bundle) -> str | None:
     """The system prompt that a bundle ships, or None.
 
     Raises:
-        InputError: E142, it is no UTF-8 text of at most 1 MiB.
+        InputError: E142, it is not UTF-8 text of at most 1 MiB.
     """
     info = bundle.manifest.prefix
     if info is None:
@@ -97,7 +97,7 @@ def prefix_text(bundle: Bundle) -> str | None:
 
 def _text(path: Path) -> str:
     try:
-        # A file ends with a newline, a message does not.
+        # A file ends with a newline, a message should not.
         text = limited_bytes(path, _MAX_TEXT_BYTES).decode().rstrip("\r\n")
     except (OSError, ValueError) as cause:
         raise _unusable(path, str(cause)) from cause

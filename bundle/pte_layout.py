@@ -1,8 +1,9 @@
-"""What the bytes of a .pte are: program, delegate graphs, padding, and every run of constant bytes."""
+"""Account for the bytes of a .pte: program, delegate graphs, padding, and every run of constant bytes."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 import mmap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -39,10 +40,10 @@ class StoredBytes:
         key: its name in the artifact.
         place: `CONSTANTS`, `NAMED` or `DELEGATE`; equal content is shared within a place, never across places.
         sha256: of its content.
-        dtype: ExecuTorch's or XNNPACK's, "" where nothing says.
-        shape: as the reader of the bytes sees it, () where nothing says.
+        dtype: ExecuTorch's or XNNPACK's name, "" where it is not known.
+        shape: as the reader of the bytes sees it, () where it is not known.
         scale_keys: the runs that hold its scales.
-        fill: one value repeated, as converters write for ``new_empty`` or a mask; no weight's copy looks like that.
+        fill: one value repeated, as converters write for ``new_empty`` or a mask; a weight never looks like that.
     """
 
     key: str
@@ -70,7 +71,7 @@ def read_layout(artifact: Path) -> ArtifactLayout:
     """Take a .pte apart; its constants are hashed through a memory map, not loaded.
 
     Raises:
-        InputError: E139, the file is no ExecuTorch program.
+        InputError: E139, the file is not an ExecuTorch program.
     """
     try:
         with artifact.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -81,7 +82,7 @@ def read_layout(artifact: Path) -> ArtifactLayout:
 
 def _unreadable(artifact: Path, error: Exception) -> InputError:
     return InputError(
-        "The artifact is no readable ExecuTorch program.",
+        "The artifact is not a readable ExecuTorch program.",
         where=str(artifact),
         why=str(error) or type(error).__name__,
         fix="export the model again",
@@ -112,6 +113,8 @@ def _parse(data: mmap.mmap) -> tuple[int, _Pieces]:
 
 @dataclass(frozen=True)
 class _Pieces:
+    """A .pte under inspection: its bytes, where its segments begin, and its program."""
+
     data: mmap.mmap
     base: int
     program: Program
@@ -132,10 +135,10 @@ def _delegates(pieces: _Pieces) -> tuple[int, dict[str, XnnpackConstant]]:
 
 
 def _graph_bytes(delegate: BackendDelegate, blob: bytes) -> int:
-    """How many of a blob's first bytes are no constants."""
+    """How many bytes of a blob come before its constants."""
     if delegate.id == "XnnpackBackend":
         return read_xnnpack_blob(blob).graph_bytes
-    # A few lines that name a table: what is longer or no text is something else.
+    # A few lines of text name a table: anything longer, or not text, is something else.
     described = blob.startswith(_TABLE_TEXT) and len(blob) < _TABLE_TEXT_BYTES and blob.isascii()
     return len(blob) if described else 0
 
@@ -181,7 +184,7 @@ def _described(run: StoredBytes, constant: XnnpackConstant) -> StoredBytes:
 
 
 def _program_constants(pieces: _Pieces) -> Iterator[StoredBytes]:
-    """The tensors that operators outside delegates read; padding between them is not theirs."""
+    """The tensors that operators outside delegates read, without the padding between them."""
     segment = pieces.program.constant_segment
     offsets = segment.offsets if segment else []
     content = pieces.segment(segment.segment_index) if offsets and pieces.program.segments else b""
@@ -192,7 +195,7 @@ def _program_constants(pieces: _Pieces) -> Iterator[StoredBytes]:
 
 
 def _constant_types(program: Program) -> dict[int, tuple[str, int, tuple[int, ...]]]:
-    """dtype, bytes and shape by constant index; index 0 stands for tensors without content."""
+    """The dtype, bytes and shape of each constant by its index; index 0 stands for tensors without content."""
     types: dict[int, tuple[str, int, tuple[int, ...]]] = {}
     for plan in program.execution_plan:
         for value in plan.values:
@@ -200,15 +203,12 @@ def _constant_types(program: Program) -> dict[int, tuple[str, int, tuple[int, ..
             if type(tensor).__name__ != "Tensor" or not tensor.data_buffer_idx or tensor.allocation_info is not None:
                 continue
             dtype, width = _SCALARS[int(tensor.scalar_type)]
-            count = 1
-            for size in tensor.sizes:
-                count *= size
-            types.setdefault(tensor.data_buffer_idx, (dtype, count * width, tuple(tensor.sizes)))
+            types.setdefault(tensor.data_buffer_idx, (dtype, math.prod(tensor.sizes) * width, tuple(tensor.sizes)))
     return types
 
 
 def _initial_states(pieces: _Pieces) -> Iterator[StoredBytes]:
-    """What mutable buffers hold before the first call, where that is stored at all."""
+    """The contents of mutable buffers before the first call, where they are stored at all."""
     for segment in pieces.program.mutable_data_segments or []:
         content = pieces.segment(segment.segment_index)
         if content:
@@ -230,7 +230,7 @@ def read_calls(artifact: Path, method: str = "forward") -> dict[tuple[int, int],
     """What each instruction of a method calls, by (chain, instruction).
 
     Raises:
-        InputError: E139, the file is no ExecuTorch program.
+        InputError: E139, the file is not an ExecuTorch program.
     """
     try:
         with artifact.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:

@@ -1,4 +1,4 @@
-"""What ``--force`` may replace: a folder that edgec wrote, as long as nothing else lies in it.
+"""Check what ``--force`` may replace: a folder that edgec wrote, as long as it holds nothing else.
 
 A folder is recognised by its own record, which also says which files belong to it. Their contents do not matter: what
 was damaged stays replaceable. A file that the record does not name belongs to the user, and is named and kept.
@@ -37,7 +37,7 @@ class _AnyManifest(BaseModel):
 
 
 def listed_names(manifest: Path, max_bytes: int) -> frozenset[str] | None:
-    """The files that a bundle's manifest lists, whatever its version or damage; None where it is none of edgec's."""
+    """The files that a bundle's manifest lists, whatever its version or damage; None where it is not edgec's."""
     try:
         fields = parse_json(limited_bytes(manifest, max_bytes, follow=False))
         return frozenset(file.path for file in _AnyManifest.model_validate(fields).files)
@@ -46,11 +46,11 @@ def listed_names(manifest: Path, max_bytes: int) -> frozenset[str] | None:
 
 
 def check_replaceable(path: Path, own_names: OwnNames, kind: str) -> None:
-    """Refuse to replace what edgec did not write; nothing there is no hindrance.
+    """Refuse to replace what edgec did not write; an absent output is fine.
 
     Args:
         path: the output.
-        own_names: a folder to the files that belong to it (forward slashes), None where it is not of this kind.
+        own_names: from a folder to the names of its own files (forward slashes), None where it is not of this kind.
         kind: what may be replaced, for the message.
 
     Raises:
@@ -64,12 +64,14 @@ def check_replaceable(path: Path, own_names: OwnNames, kind: str) -> None:
     folders = {parent.as_posix() for name in names for parent in PurePosixPath(name).parents}
     for name, entry in walk(path):
         if name not in (folders if entry.is_dir(follow_symlinks=False) else names):
-            why = f"edgec did not write {name!r}, which lies in it"
+            why = f"edgec did not write {name!r}, which is in it"
             raise _kept(f"The {kind} holds a file of yours, so --force does not delete it.", path, why)
 
 
 def check_replaceable_files(files: Sequence[Path], ours: Callable[[Path], bool], kind: str) -> None:
-    """The same for files that are named by the user: the first is recognised by its content, the others go with it.
+    """Refuse to replace files, named by the user, that edgec did not write.
+
+    The first is recognised by its content, the others go with it.
 
     Args:
         files: a result and what is written beside it; an empty file holds nothing to lose.

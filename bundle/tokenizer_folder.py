@@ -1,7 +1,7 @@
-"""A tokenizer's folder opened as data: whatever its files say, no Python of theirs is run and nothing asks on stdin.
+"""Open a tokenizer's folder as data: whatever its files say, none of their code is run and nothing asks on stdin.
 
 transformers finds a class by name, and not every class of that name is a tokenizer: ``AutoProcessor`` would read the
-folder's ``auto_map`` again without being told that no code may run. So the name is looked at before the folder is.
+folder's ``auto_map`` again without being told that no code may run. So the name is checked before the folder is read.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _NamedTemplate(BaseModel):
 
 
 class _TokenizerConfig(BaseModel):
-    """The fields of tokenizer_config.json that decide which code runs; all others are the tokenizer's own matter."""
+    """The fields of tokenizer_config.json that decide which code runs; all others are up to the tokenizer."""
 
     model_config = ConfigDict(extra="allow", strict=True, protected_namespaces=())
 
@@ -62,7 +62,7 @@ def open_tokenizer(folder: Path) -> Any:
     """The transformers tokenizer of a bundle.
 
     Raises:
-        InputError: E158, a file is none of a tokenizer's, or the tokenizer cannot be read without running code.
+        InputError: E158, a file is not part of a tokenizer, or the tokenizer cannot be read without running code.
     """
     with _unusable(folder):
         _check_names(folder)
@@ -88,7 +88,7 @@ def _unusable(folder: Path) -> Iterator[None]:
 
 
 def unusable_tokenizer(where: Path, why: str) -> InputError:
-    """E158: a bundle's tokenizer cannot be used."""
+    """The error E158 for a bundle's tokenizer that cannot be used."""
     return InputError(
         "The bundle has no usable tokenizer.",
         where=str(where),
@@ -99,7 +99,7 @@ def unusable_tokenizer(where: Path, why: str) -> InputError:
 
 
 def untrusted_tokenizer(folder: Path) -> Any:
-    """The transformers tokenizer of a folder, read without the network and without code of its own.
+    """The transformers tokenizer of a folder, read without the network and without running the folder's code.
 
     Raises:
         OSError: a file cannot be read.
@@ -138,7 +138,7 @@ def _check_names(folder: Path) -> None:
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
         if path.is_file() and name not in TOKENIZER_NAMES and not fnmatch(name, "*.jinja"):
-            raise ValueError(f"{name!r} is no file of a tokenizer")
+            raise ValueError(f"{name!r} is not part of a tokenizer")
 
 
 def _config(folder: Path) -> _TokenizerConfig:
@@ -156,10 +156,10 @@ def _config(folder: Path) -> _TokenizerConfig:
 
 
 def _check_class(name: str | None) -> None:
-    """Refuse a name of transformers that is not a tokenizer's; an unknown one is read as a plain tokenizer.json."""
+    """Refuse a class of transformers that is not a tokenizer; an unknown name is read as a plain tokenizer.json."""
     from transformers import PreTrainedTokenizerBase
     from transformers.models.auto.tokenization_auto import tokenizer_class_from_name
 
-    found = tokenizer_class_from_name(name) if name else None
-    if found is not None and not (isinstance(found, type) and issubclass(found, PreTrainedTokenizerBase)):
-        raise ValueError(f"{_CONFIG}: tokenizer_class {name!r} is no tokenizer that can be read here")
+    named = tokenizer_class_from_name(name) if name else None
+    if named is not None and not (isinstance(named, type) and issubclass(named, PreTrainedTokenizerBase)):
+        raise ValueError(f"{_CONFIG}: tokenizer_class {name!r} is not a tokenizer that can be read here")

@@ -1,4 +1,4 @@
-"""What edgec itself reads of a tokenizer.json: the vocabulary and the added tokens, with their ids."""
+"""Read the part of a tokenizer.json that edgec itself needs: all tokens with their ids."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ KIND = JsonKind(
 
 
 class AddedToken(BaseModel):
-    """A token beside the vocabulary."""
+    """A token outside the model's own vocabulary."""
 
     content: str
     id: TokenId
 
 
 class _Model(BaseModel):
-    """BPE and WordPiece write a map, Unigram a list of pieces with their scores."""
+    """The vocabulary: a map from BPE and WordPiece, a list of pieces with their scores from Unigram."""
 
     vocab: dict[str, TokenId] | list[tuple[str, float]] = Field(default={})
 
@@ -45,7 +45,7 @@ class TokenizerJson(BaseModel):
 
 
 def read_tokenizer_json(path: Path, kind: JsonKind = KIND) -> TokenizerJson:
-    """Read it.
+    """Read a tokenizer.json.
 
     Raises:
         InputError: E158 or the kind's, it is not JSON within the limits, or not of that form.

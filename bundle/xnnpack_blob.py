@@ -1,8 +1,8 @@
-"""The constants that an XNNPACK delegate blob refers to.
+"""Read which constants an XNNPACK delegate blob refers to.
 
 The blob is a header, a flatbuffer with the graph and, in older artifacts, constant bytes. Only four tables of the
 flatbuffer are read (executorch/backends/xnnpack/serialization/schema.fbs), by hand: its Python readers are not in the
-ExecuTorch wheel, and decompiling with flatc writes numbers that are no JSON.
+ExecuTorch wheel, and decompiling with flatc writes numbers that are not JSON.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class XnnpackConstant:
 
 @dataclass(frozen=True)
 class XnnpackBlob:
-    """What a blob holds: the graph's bytes, the constant bytes behind it, and the constants the graph names."""
+    """A blob's contents: the graph's bytes, the constant bytes after it, and the constants that the graph names."""
 
     graph_bytes: int
     constant_bytes: int
@@ -41,6 +41,8 @@ class XnnpackBlob:
 
 @dataclass(frozen=True)
 class _Table:
+    """A table of a flatbuffer, at a position of its bytes."""
+
     data: bytes
     position: int
 
@@ -90,7 +92,7 @@ def read_xnnpack_blob(blob: bytes) -> XnnpackBlob:
     """Read a delegate blob of the XNNPACK backend.
 
     Raises:
-        ValueError: the bytes are no such blob.
+        ValueError: the bytes are not such a blob.
     """
     try:
         magic, _, offset, size, _, constant_bytes = _HEADER.unpack_from(blob)
@@ -98,8 +100,8 @@ def read_xnnpack_blob(blob: bytes) -> XnnpackBlob:
             raise ValueError("the delegate blob does not begin with XNNPACK's header")
         graph = blob[offset : offset + size]
         root = _Table(graph, _number(graph, 0, "<I"))
-        keys = [constant.text(2) for constant in root.tables(8)]
-        constants = tuple(found for value in root.tables(2) if (found := _constant(value, keys)))
+        keys = [entry.text(2) for entry in root.tables(8)]
+        constants = tuple(constant for value in root.tables(2) if (constant := _constant(value, keys)))
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise ValueError(f"the delegate blob is cut or damaged: {error}") from error
     return XnnpackBlob(len(blob) - constant_bytes, constant_bytes, constants)

@@ -1,1 +1,1 @@
-"""What everything else speaks about: programs, model specs, edgec's operators, quantised weights, methods and calls."""
+"""The intermediate representation: programs, model specs, edgec's operators, stored forms of weights, and calls."""

@@ -1,4 +1,4 @@
-"""The one attention operator: what model code calls in capture, and what passes rewrite.
+"""The one attention operator, which model code calls during capture and passes rewrite.
 
     edgec::attention(q, k, v, positions, mask?, layer, scale, causal, window, softcap, sink_logits?) -> out
 
@@ -6,7 +6,7 @@
 ``positions`` int64 [S] of the query tokens; ``mask`` float, broadcastable to [B, H, S, T], added to the scores;
 ``window`` 0 for full attention, else a token sees itself and the ``window - 1`` tokens before it; ``softcap`` 0 for
 none; ``sink_logits`` [H] takes part in the softmax and contributes no value. The result is [B, S, H, Dv], the layout
-that the output projection wants.
+that the output projection reads.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    """Recompute through the reference: training needs gradients, not speed."""
+    """Compute gradients by running the reference again: training needs them right, not fast."""
     saved = [t if t is None else t.detach().requires_grad_(t.is_floating_point()) for t in ctx.saved_tensors]
     inputs: Any = (*saved[:5], *ctx.constants, saved[5])
     q, k, v, _, mask, *_, sink = inputs

@@ -1,4 +1,4 @@
-"""Which calls feed a sequence to an artifact, as a phone would: whole chunks, then single tokens."""
+"""Plan the calls that feed a sequence to an artifact, as a phone would: whole chunks, then single tokens."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Call:
 def call_plan(length: int, chunk: int, rows: int) -> tuple[Call, ...]:
     """Cover ``length`` tokens with every shape a caller may use, and end with single tokens.
 
-    A whole chunk, a part of one, single tokens and calls of ``rows`` follow each other, over again. Where a chunk would
-    leave too few tokens for that, the first call takes half of them, and the longest call that fits comes last, from
-    the start of the sequence.
+    A whole chunk, a part of one, single tokens and calls of ``rows`` follow each other, again and again. Where a chunk
+    would leave too few tokens for that, the first call takes half of them, and the longest call that fits comes last,
+    from the start of the sequence.
     """
     room = max(1, length - min(_LAST_SINGLE, length - 1))
     largest = chunk if chunk + 2 * rows < room else max(1, min(chunk, length // 2))
@@ -73,9 +73,9 @@ def call_inputs(interface: Interface, tokens: Tokens, start: int, size: int, row
     return [values[tensor.name] for tensor in interface.inputs]
 
 
-# Tokens of the last chunk, of 8: what lies behind them is padding that later tokens must overwrite.
+# Eighths of the last chunk that are tokens: the rest is padding that later tokens must overwrite.
 _LAST_CHUNK, _DECODED = 5, 32
-# So many single tokens there are at least.
+# The fewest single tokens of a plan.
 _SINGLE = 8
 
 

@@ -1,7 +1,7 @@
 """Execute a graph over several calls at once: each matrix is read and dequantised once for all of them, by rows.
 
 The calls of a probe differ in their tokens only, so the ladder walks the graph a single time and carries all calls
-along. Between two matrices each call runs alone and in order, as caches want it. No matrix exists in float32 as a
+along. Between two matrices each call runs alone and in order, as caches need it. No matrix exists in float32 as a
 whole: a linear layer takes it in blocks of rows, a look-up takes the rows it needs.
 """
 
@@ -69,10 +69,10 @@ def visit_layers(program: Program, calls: Sequence[Inputs], visit: Visit) -> boo
 
 @dataclass(frozen=True)
 class _Order:
-    """How a graph is walked.
+    """The order in which a graph runs, and what it may free.
 
     Attributes:
-        steps: nodes to run call by call, and the linear layer behind them, if any, to run for all calls at once.
+        steps: nodes to run call by call, and the linear layer after them, if any, to run for all calls at once.
         stored: matrices of which only rows are read, so that they are never computed as a whole.
         last_reads: node -> the values that nobody reads after it.
         may_overlap: a later call may run a step before an earlier one runs the next.
@@ -93,7 +93,7 @@ def _order(program: Program) -> _Order:
 
 
 def _is_stored(node: Node) -> bool:
-    """A matrix as a checkpoint or a quantising pass stores it, perhaps behind a cast."""
+    """Whether a node is a matrix as a checkpoint or a quantising pass stores it, perhaps after a cast."""
     if node.op == "get_attr":
         return True
     if is_lut(node):
@@ -105,13 +105,14 @@ def _is_stored(node: Node) -> bool:
 
 
 def _reads_rows(user: Node, matrix: Node) -> bool:
+    """Whether a reader of a matrix can take it by rows."""
     if user.target is LINEAR:
         return user.args[1] is matrix and user.args[0] is not matrix
     return _is_stored(user) or (user.target is LOOKUP and user.args[0] is matrix)
 
 
 def _split(nodes: Sequence[Node], stored: frozenset[Node]) -> Iterator[GraphStep]:
-    """Cut at each linear layer over a stored matrix."""
+    """Cut the nodes at each linear layer over a stored matrix."""
     cuts = [i for i, node in enumerate(nodes) if node.target is LINEAR and node.args[1] in stored]
     for before, cut in pairwise([-1, *cuts]):
         yield nodes[before + 1 : cut], nodes[cut]
@@ -119,24 +120,25 @@ def _split(nodes: Sequence[Node], stored: frozenset[Node]) -> Iterator[GraphStep
 
 
 def _last_reads(nodes: Sequence[Node]) -> Mapping[Node, Sequence[Node]]:
-    last = {source: node for node in nodes for source in node.all_input_nodes}
-    found: dict[Node, list[Node]] = {}
-    for source, reader in last.items():
-        found.setdefault(reader, []).append(source)
-    return found
+    """For each node, the values that nobody reads after it."""
+    last_reader = {source: node for node in nodes for source in node.all_input_nodes}
+    last_reads: dict[Node, list[Node]] = {}
+    for source, reader in last_reader.items():
+        last_reads.setdefault(reader, []).append(source)
+    return last_reads
 
 
 def _stay_inside(steps: Sequence[GraphStep], rings: set[str]) -> bool:
     """Whether each ring lives within one step: a later call turns it on, and takes tokens from an earlier one.
 
-    Full caches need no such care: a query sees no position behind its own.
+    Full caches need no such care: a query sees no position after its own.
     """
     places: dict[object, set[int]] = {}
     for index, (step, _) in enumerate(steps):
         for source in (source for node in step for source in node.all_input_nodes):
             if source.op == "get_attr" and source.target in rings:
                 places.setdefault(source.target, set()).add(index)
-    return all(len(found) == 1 for found in places.values())
+    return all(len(steps_with_ring) == 1 for steps_with_ring in places.values())
 
 
 def _walk(graph: GraphModule, order: _Order, calls: Sequence[Inputs], visit: Visit | None = None) -> list[Any]:
@@ -161,7 +163,7 @@ class _Run:
     output: Any = None
 
     def execute(self, node: Node) -> None:
-        """Compute a node and let go of what it read last."""
+        """Compute a node and free the values that it was the last to read."""
         if node.op == "placeholder":
             self.values[node] = next(self.inputs)
         elif node.op == "output":
@@ -174,23 +176,23 @@ class _Run:
         self.forget(node)
 
     def value(self, node: Any) -> Any:
-        """A computed value, or one of the graph's tensors."""
+        """The value of a node: computed by this call, or one of the graph's tensors."""
         return attribute(self.graph, str(node.target)) if node.op == "get_attr" else self.values[node]
 
     def forget(self, node: Node) -> None:
-        """Drop what nobody reads after a node."""
+        """Free the values that nobody reads after a node."""
         for source in self.order.last_reads.get(node, ()):
             self.values.pop(source, None)
 
     def _looked_up(self, node: Node) -> Tensor:
         matrix: Any = node.args[0]
         ids: Tensor = self.value(node.args[1])
-        found = _rows(self.graph, matrix, ids.reshape(-1))
-        return found.view(*ids.shape, found.shape[-1])
+        rows = _rows(self.graph, matrix, ids.reshape(-1))
+        return rows.view(*ids.shape, rows.shape[-1])
 
 
 def _linear(graph: GraphModule, node: Node, runs: Sequence[_Run], visit: Visit | None) -> None:
-    """A linear layer for all calls, its matrix in blocks of rows."""
+    """Run a linear layer for all calls, its matrix in blocks of rows."""
     inputs: list[Tensor] = [run.value(node.args[0]) for run in runs]
     together = torch.cat([value.reshape(-1, value.shape[-1]) for value in inputs])
     if visit is not None:
@@ -198,7 +200,7 @@ def _linear(graph: GraphModule, node: Node, runs: Sequence[_Run], visit: Visit |
     _, matrix, *rest = node.args
     bias = runs[0].value(rest[0]) if rest and rest[0] is not None else None
     blocks = list(_blocks(graph, matrix))
-    # Parts kept between the blocks' working copies would tear the heap: they go to their place at once.
+    # Written in place: results kept between the blocks' working copies would fragment the heap.
     results = together.new_empty(len(together), blocks[-1].stop)
     for block in blocks:
         results[:, block] = linear(together, _rows(graph, matrix, block), None if bias is None else bias[block])
@@ -222,8 +224,8 @@ def _rows(graph: GraphModule, matrix: Any, rows: slice | Tensor) -> Tensor:
         return held[rows]
     if is_lut(matrix):
         return _table_rows(graph, matrix, rows)
-    found: Tensor = matrix.target(*map_arg(matrix.args, lambda source: _rows(graph, source, rows)), **matrix.kwargs)
-    return found
+    dense: Tensor = matrix.target(*map_arg(matrix.args, lambda source: _rows(graph, source, rows)), **matrix.kwargs)
+    return dense
 
 
 def _table_rows(graph: GraphModule, matrix: Node, rows: slice | Tensor) -> Tensor:

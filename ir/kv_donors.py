@@ -3,7 +3,7 @@
     boundary 5/8 of 8 layers:      layer   0 1 2 3 4 | 5 6 7
                                    reads   0 1 2 3 4 | 4 4 4
 
-Behind the boundary a layer reads the last layer before it that is of its own kind. ``edgec plan`` counts KV bytes with
+After the boundary, a layer reads the last layer before it that is of the same kind. ``edgec plan`` counts KV bytes with
 this; the pass ``shared_kv`` takes more into a layer's kind (its rotation), which a config does not tell.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
 from edgec.errors import InputError
-from edgec.ir.spec import LayerSpec, ModelSpec
+from edgec.ir.spec import ModelSpec
 
 BOUNDARY = 5 / 8
 AUTO = "auto"
@@ -21,7 +21,7 @@ AUTO = "auto"
 
 
 def kept_layers(boundary: float | int | str, layers: int) -> int:
-    """How many first layers keep keys and values of their own.
+    """How many first layers keep their own keys and values.
 
     Args:
         boundary: an int counts layers; a float is the share of ``layers`` (0..1), rounded to the nearest layer.
@@ -45,9 +45,9 @@ def kept_layers(boundary: float | int | str, layers: int) -> int:
 
 
 def not_chosen() -> InputError:
-    """How a boundary is refused that only a text could tell."""
+    """The error for a boundary that can only be chosen on text, where there is none."""
     return InputError(
-        what="shared_kv: the boundary is to be chosen, and there is no text to choose it on",
+        what="shared_kv: the boundary has to be chosen on text, and there is none",
         where=f'[shared_kv] boundary = "{AUTO}"',
         why="how many layers may share is measured on text; a config does not tell",
         fix="run edgec adapt (its folder records the boundary), pass --calibrate FILE to export, or give a number",
@@ -60,10 +60,10 @@ def donors(kinds: Mapping[int, Hashable], kept: int) -> dict[int, int]:
 
     Args:
         kinds: layer -> whatever two layers must agree on.
-        kept: layers with keys and values of their own.
+        kept: how many first layers have their own keys and values.
 
     Raises:
-        InputError: E185, a kind occurs only behind the boundary.
+        InputError: E185, a kind occurs only after the boundary.
     """
     lenders = {kind: layer for layer, kind in sorted(kinds.items()) if layer < kept}
     for layer, kind in kinds.items():
@@ -72,7 +72,7 @@ def donors(kinds: Mapping[int, Hashable], kept: int) -> dict[int, int]:
                 what="shared_kv: a layer finds no keys and values to read",
                 where=f"layer {layer}, boundary {kept}",
                 why="no layer before the boundary has the same window, KV heads, head width and rotation",
-                fix="move the boundary behind the first layer of each kind",
+                fix="move the boundary past the first layer of each kind",
                 code="E185",
             )
     return {layer: lenders[kind] for layer, kind in kinds.items() if layer >= kept}
@@ -90,17 +90,14 @@ def shared_spec(spec: ModelSpec, boundary: float | int | str = BOUNDARY) -> Mode
     Raises:
         InputError: E185, E186, E510.
     """
-    kinds = {layer.index: _kind(layer) for layer in spec.layers}
-    found = donors(kinds, kept_layers(boundary, len(spec.layers)))
+    kinds = {layer.index: (layer.window, layer.kv_heads, layer.head_dim) for layer in spec.layers}
+    lenders = donors(kinds, kept_layers(boundary, len(spec.layers)))
     native = {layer.index: layer.kv_donor for layer in spec.layers}
     # A lender may itself read from an earlier layer (Gemma 3n): name the layer that holds the cache.
-    return with_donors(spec, {layer: _root(native, lender) for layer, lender in found.items()})
+    return with_donors(spec, {layer: _root(native, lender) for layer, lender in lenders.items()})
 
 
 def _root(native: Mapping[int, int | None], layer: int) -> int:
+    """The layer whose cache a layer reads in the end."""
     donor = native[layer]
     return layer if donor is None else _root(native, donor)
-
-
-def _kind(layer: LayerSpec) -> Hashable:
-    return layer.window, layer.kv_heads, layer.head_dim

@@ -1,6 +1,6 @@
 """Where a token's keys and values lie in a cache, and which slots a query may see: plain arithmetic, tested alone.
 
-``full``: slot = position. ``ring``: the first ``sink`` slots keep the first ``sink`` positions for ever, the other
+``full``: slot = position. ``ring``: the first ``sink`` slots keep the first ``sink`` positions forever, the other
 ``slots - sink`` are overwritten in turn. After writing up to position ``last``, ring slot j holds the newest position
 p <= last with (p - sink) mod ring = j - sink.
 """
@@ -33,7 +33,7 @@ class CacheLayout:
 
     @property
     def masked(self) -> bool:
-        """Whether plain causal order does not say what is visible."""
+        """Whether attention needs a mask: causal order alone does not say what is visible."""
         return self.kind == "ring" or self.window is not None
 
 

@@ -37,11 +37,11 @@ def dequantize_lut(indices: Tensor, table: Tensor, scale: Tensor | None, group_r
     """
     rows = indices.shape[0]
     result = torch.empty(indices.shape, dtype=table.dtype)
-    flat, values, found = indices.reshape(rows, -1), table.reshape(-1), result.view(rows, -1)
+    flat, values, dense = indices.reshape(rows, -1), table.reshape(-1), result.view(rows, -1)
     first = torch.arange(rows, dtype=torch.int32).div_(group_rows, rounding_mode="floor").mul_(table.shape[1])
     for part in _blocks(rows, flat.shape[1]):
         places = torch.add(flat[part], first[part].unsqueeze(1))
-        torch.index_select(values, 0, places.view(-1), out=found[part].view(-1))
+        torch.index_select(values, 0, places.view(-1), out=dense[part].view(-1))
     return result if scale is None else result.mul_(scale.view(-1, *[1] * (indices.dim() - 1)).to(table.dtype))
 
 
@@ -71,7 +71,7 @@ def is_lut(node: object) -> bool:
 
 
 def looked_up(graph: GraphModule, names: tuple[str, str], group_rows: int) -> Node:
-    """Read indices and table (names of buffers), at the current insertion point."""
+    """A matrix from the buffers of its indices and tables, read at the current insertion point."""
     indices, table = (graph.graph.get_attr(name) for name in names)
     return graph.graph.call_function(DEQUANTIZE_LUT, (indices, table, None, group_rows))
 

@@ -1,4 +1,4 @@
-"""The operators of our own that lowered decoders call: their schemas, and their meaning in plain torch.
+"""edgec's own operators, which lowered decoders call: their schemas, and their meaning in plain torch.
 
 The C++ kernels in ``devices/runner/kernels`` compute the same for ExecuTorch, under ``edgec::NAME.out``.
 
@@ -11,9 +11,16 @@ Values are float32, positions int64. A cache is [1, slots, G, D] in float32, flo
 uint8: two 4-bit integers a byte, the low nibble first. Integers come with a ``grid``, float16 [1, slots, G,
 2 * D / group]: scale and offset of each group of neighbouring values, interleaved, x = scale * q + offset with q in
 -128..127 (int8) or 0..15 (int4). Values beyond float16's range (65504) do not survive a cache below float32.
-``ring`` 0: slot = position. Otherwise ``ring`` slots turn behind ``sink`` fixed ones (``ir/kv_layout.py``).
+``ring`` 0: slot = position. Otherwise ``ring`` slots turn after ``sink`` fixed ones (``ir/kv_layout.py``).
 
 ``cache_write`` returns a tensor of one element because ExecuTorch emits operators through ``.out`` variants.
+
+Static methods call one more operator, which has no kernel in the runner:
+
+    edgec::update_slots      cache [1, G, slots, D], value [1, G, S, D], start int32 [1] -> [1, G, slots, D]
+
+Slots ``start .. start + S - 1`` of its result hold the value, all others what the cache held. Core ML has one
+instruction for it (``slice_update``); torch's own ways to say it reach Core ML as a scatter, or not at all.
 """
 
 from __future__ import annotations
@@ -46,9 +53,9 @@ def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
 
 def rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Rotate the first R of D values by halves (transformers' ``rotate_half``); the others pass through."""
-    turned, rest = x[..., : cos.shape[-1]], x[..., cos.shape[-1] :]
-    low, high = turned.chunk(2, -1)
-    rotated = turned * cos.unsqueeze(2) + torch.cat([-high, low], -1) * sin.unsqueeze(2)
+    first, rest = x[..., : cos.shape[-1]], x[..., cos.shape[-1] :]
+    low, high = first.chunk(2, -1)
+    rotated = first * cos.unsqueeze(2) + torch.cat([-high, low], -1) * sin.unsqueeze(2)
     return torch.cat([rotated, rest], -1)
 
 
@@ -86,7 +93,7 @@ def cached_attention(
     each softmax and contribute no value. A row that sees nothing is zero.
     """
     held = slot_positions(_layout(keys, window, ring, sink), written[-1])
-    # Nothing behind the last query is visible: most of a full cache is empty most of the time.
+    # Nothing after the last query is visible: most of a full cache is empty most of the time.
     used = keys.shape[1] if ring else int(positions.max()) + 1
     seen = _visible(positions, held[:used], window, sink)
     heads = q.shape[2] // keys.shape[2]
@@ -98,6 +105,12 @@ def cached_attention(
     # What is not visible may be uninitialised memory: zero times infinity must not reach the sum.
     v = v.masked_fill(~seen.any(0)[:, None], 0.0)
     return (_softmax(scores, sink_logits) @ v).transpose(1, 2).contiguous()
+
+
+def update_slots(cache: Tensor, value: Tensor, start: Tensor) -> Tensor:
+    """The cache with the value in the slots from ``start`` on."""
+    slots = start.long() + torch.arange(value.shape[2])
+    return cache.index_copy(2, slots, value)
 
 
 def quantize(value: Tensor, dtype: torch.dtype, group: int) -> tuple[Tensor, Tensor]:
@@ -131,7 +144,7 @@ def _layout(cache: Tensor, window: int, ring: int, sink: int) -> CacheLayout:
 
 
 def _visible(positions: Tensor, held: Tensor, window: int, sink: int) -> Tensor:
-    """Bool [S, slots]."""
+    """Which slots each query sees, bool [S, slots]."""
     distance = positions[:, None] - held[None, :]
     near = (distance < window) | (held < sink) if window else torch.ones_like(distance, dtype=torch.bool)
     return (distance >= 0) & (held >= 0) & near
@@ -170,6 +183,7 @@ _ATTENDED = (
     "Tensor q, Tensor positions, Tensor written, Tensor keys, Tensor values, Tensor? key_grid, Tensor? value_grid, "
     "float scale, int window, int ring, int sink, float softcap, Tensor? sink_logits"
 )
+_UPDATED = "Tensor cache, Tensor value, Tensor start"
 _OPERATORS: dict[str, tuple[str, Callable[..., Tensor], Callable[..., Tensor]]] = {
     "rms_norm": ("Tensor x, Tensor? weight, float eps", rms_norm, _same),
     "rope": ("Tensor x, Tensor cos, Tensor sin", rope, _same),
@@ -179,7 +193,7 @@ _OPERATORS: dict[str, tuple[str, Callable[..., Tensor], Callable[..., Tensor]]] 
 
 
 def _into(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The same with a tensor to write the result into, as ExecuTorch's programs call it."""
+    """The ``.out`` variant of an operator: it writes its result into a tensor, as ExecuTorch's programs call it."""
 
     def variant(*arguments: Any, out: Tensor) -> Tensor:
         result = function(*arguments)
@@ -196,6 +210,9 @@ def _define(library: torch.library.Library) -> None:
         library.impl(f"{name}.out", _into(meaning), "CPU")
         library.impl(f"{name}.out", _into(fake), "Meta")
         torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)
+    library.define(f"update_slots({_UPDATED}) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
+    library.impl("update_slots", update_slots, "CPU")
+    torch.library.register_fake(f"{NAMESPACE}::update_slots", _same, lib=library)
 
 
 # Kept alive: a library that is collected takes its operators along.
@@ -205,3 +222,4 @@ RMS_NORM = torch.ops.edgec.rms_norm.default
 ROPE = torch.ops.edgec.rope.default
 CACHE_WRITE = torch.ops.edgec.cache_write.default
 CACHED_ATTENTION = torch.ops.edgec.cached_attention.default
+UPDATE_SLOTS = torch.ops.edgec.update_slots.default

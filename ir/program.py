@@ -1,4 +1,4 @@
-"""The one thing that flows through the compiler: a graph, its interface, its model and its history."""
+"""The program that flows through the compiler: a graph, its interface, its model and its history."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class State:
         layout: ``full`` (slot = position) or ``ring``.
         slots: tokens it holds.
         window: the attention window a ring serves, or None.
-        sink_tokens: leading tokens a ring keeps for ever.
+        sink_tokens: leading tokens a ring keeps forever.
     """
 
     buffer: str
@@ -65,7 +65,7 @@ class State:
 
 @dataclass(frozen=True)
 class Interface:
-    """What goes in, what comes out, what stays."""
+    """A graph's inputs and outputs, and the states that stay between calls."""
 
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
@@ -103,7 +103,7 @@ class Program:
     history: tuple[Change, ...] = field(default=())
 
     def with_change(self, graph: GraphModule, interface: Interface, change: Change) -> Program:
-        """This program after a pass."""
+        """This program after a pass, with the pass in its history."""
         return replace(self, graph=graph, interface=interface, history=(*self.history, change))
 
 

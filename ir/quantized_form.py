@@ -16,7 +16,7 @@ import torchao.quantization.quant_primitives  # noqa: F401  (registers torch.ops
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, remove
 from edgec.ir.weight_scheme import Decision
 
 aten = torch.ops.aten
@@ -28,7 +28,7 @@ _INT8 = (torch.int8, -128, 127)
 
 
 def parameter_of(node: object) -> Node | None:
-    """The ``get_attr`` behind a weight argument, looking through a cast to float32; None when it is computed."""
+    """The ``get_attr`` that a weight argument reads, perhaps through a cast to float32; None when it is computed."""
     if isinstance(node, Node) and node.target is aten.to.dtype:
         node = node.args[0]
     return node if isinstance(node, Node) and node.op == "get_attr" else None
@@ -40,7 +40,7 @@ def parameter_name(node: Node) -> str:
 
 
 def dequantized(graph: GraphModule, decision: Decision) -> Node:
-    """Dequantise what was placed, at the current insertion point."""
+    """Dequantise the integers of a decision, at the current insertion point."""
     assert decision.used is not None
     integers, scale, zero_point = (graph.graph.get_attr(name) for name in decision.buffers)
     block, bounds = [1, decision.used.block(decision.shape[1])], decision.used.held
@@ -58,32 +58,28 @@ def quantize_input(graph: GraphModule, source: Node, rank: int, width: int) -> N
 
 
 def drop_if_unused(graph: GraphModule, *nodes: Node | None) -> None:
-    """Erase nodes nobody reads and free a parameter with its last reader, so that float copies do not pile up."""
+    """Erase nodes that nobody reads, and free a parameter with its last reader, so that float copies don't pile up."""
     for node in dict.fromkeys(nodes):
         if node is None or node.users:
             continue
         graph.graph.erase_node(node)
-        if node.op == "get_attr" and not _read(graph, node.target):
-            owner, _, leaf = str(node.target).rpartition(".")
-            delattr(graph.get_submodule(owner), leaf)
-
-
-def _read(graph: GraphModule, target: object) -> bool:
-    return any(node.op == "get_attr" and node.target == target for node in graph.graph.nodes)
+        read_elsewhere = any(n.op == "get_attr" and n.target == node.target for n in graph.graph.nodes)
+        if node.op == "get_attr" and not read_elsewhere:
+            remove(graph, str(node.target))
 
 
 def record(graph: GraphModule, decisions: Iterable[Decision]) -> None:
-    """Add decisions to what earlier passes recorded."""
+    """Add decisions to those that earlier passes recorded."""
     graph.meta[RECORD] = (*decisions_of(graph), *decisions)
 
 
 def decisions_of(graph: GraphModule) -> tuple[Decision, ...]:
     """What the quantising passes decided, tensor by tensor, in order of application."""
-    found: tuple[Decision, ...] = graph.meta.get(RECORD, ())
-    return found
+    decisions: tuple[Decision, ...] = graph.meta.get(RECORD, ())
+    return decisions
 
 
 def matrix(graph: GraphModule, parameter: Node) -> Tensor:
-    """The tensor behind a ``get_attr`` node."""
+    """The tensor that a ``get_attr`` node reads, without gradient."""
     value: Tensor = attribute(graph, str(parameter.target))
     return value.detach()

@@ -1,4 +1,4 @@
-"""Trace a rewritten graph again: nobody maintains graph signatures or metadata by hand."""
+"""Trace a rewritten graph again, so that nobody maintains graph signatures or metadata by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EXAMPLES = {"S": 8, "K": 3}
 
 
 def example_inputs(interface: Interface) -> tuple[Tensor, ...]:
-    """Inputs of legal shapes and values for tracing: token 0, positions 0.., rows 0.."""
+    """Inputs of legal shapes and values for tracing: token 0, positions from 0 on, rows from 0 on."""
     return tuple(_example(tensor.dtype, [_size(d) for d in tensor.shape]) for tensor in interface.inputs)
 
 

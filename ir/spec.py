@@ -1,4 +1,4 @@
-"""What a model is, in numbers: read from its config alone, without torch."""
+"""A decoder's shape in numbers, read from its config alone, without torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LayerSpec:
-    """One attention layer.
+    """The shape of one attention layer.
 
     Attributes:
         index: position in the model.
@@ -33,7 +33,7 @@ class ModelSpec:
     Attributes:
         family: transformers' ``model_type``.
         context: the longest sequence the model was made for, in tokens.
-        tied: embedding and vocabulary matrix are one tensor.
+        tied: embedding and lm_head are one tensor.
     """
 
     family: str
@@ -44,5 +44,5 @@ class ModelSpec:
     tied: bool
 
     def kv_values_per_token(self) -> int:
-        """Key and value elements that one token adds over all layers with a cache of their own."""
+        """Key and value elements that one token adds, over all layers that have their own cache."""
         return sum(2 * layer.kv_heads * layer.head_dim for layer in self.layers if layer.kv_donor is None)

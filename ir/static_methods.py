@@ -1,4 +1,4 @@
-"""Run static methods over tokens, as a phone would: whole chunks with padding behind them, then single tokens."""
+"""Run static methods over tokens, as a phone would: whole chunks, padded at the end, then single tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PADDING = 0
 
 
 class Methods(Protocol):
-    """The methods of one model over shared states."""
+    """An executor of the static methods of one model, which share their states."""
 
     @property
     def chunk(self) -> int:
@@ -25,7 +25,7 @@ class Methods(Protocol):
         ...
 
     def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
-        """Execute one method; states stay for the next.
+        """Execute one method; states carry over to the next call.
 
         Args:
             method: ``prefill`` or ``decode``.
@@ -44,7 +44,7 @@ def run_static(methods: Methods, tokens: Sequence[int], plan: Sequence[Call]) ->
 
 
 def methods_step(methods: Methods) -> DecoderStep:
-    """Static methods behind the protocol of artifacts with one method; logits of the last token only."""
+    """Static methods as the step of an artifact with one method; logits of the last token only."""
 
     def step(ids: Tensor, positions: Tensor, rows: Tensor) -> Tensor:
         tokens, start = ids[0].tolist(), int(positions[0])
@@ -69,7 +69,7 @@ def method_inputs(tokens: Sequence[int], call: Call, chunk: int) -> tuple[str, d
 
 
 def _padded(tokens: Sequence[int], size: int) -> Tensor:
-    """Tokens of one call, int32 [1, size]."""
+    """The tokens of one call with padding after them, int32 [1, size]."""
     return torch.tensor([[*tokens, *[_PADDING] * (size - len(tokens))]], dtype=torch.int32)
 
 
@@ -89,8 +89,8 @@ class GraphMethods:
     """Static methods as graphs, executed by torch.
 
     Attributes:
-        programs: by method; their states are one.
-        states: what lies in them now.
+        programs: by method; all share the same states.
+        states: the present contents of the states, by name.
     """
 
     programs: Mapping[str, Program]
@@ -129,14 +129,14 @@ def named_results(program: Program, given: Mapping[str, Tensor]) -> dict[str, Te
 
 
 def write_new_rows(states: Mapping[str, Tensor], outputs: Mapping[str, Tensor], start: int) -> None:
-    """What a caller does with outputs ``new_STATE`` [1, G, S, D]: they go to slots ``start ..`` of that state."""
+    """Write outputs ``new_STATE`` [1, G, S, D] to slots ``start ..`` of that state, as every caller has to."""
     for name, value in outputs.items():
         if name.startswith("new_"):
             states[name.removeprefix("new_")][:, :, start : start + value.shape[2]] = value
 
 
 def joined_logits(outputs: Mapping[str, Tensor]) -> Tensor:
-    """``logits``, or ``logits_0``, ``logits_1``, ... side by side: float32 [V]."""
-    found = {name: value for name, value in outputs.items() if name == "logits" or name.startswith("logits_")}
-    parts = [found[name].reshape(-1) for name in sorted(found, key=lambda name: (len(name), name))]
+    """The logits of one token, from ``logits`` or from ``logits_0``, ``logits_1``, ... side by side: float32 [V]."""
+    pieces = {name: value for name, value in outputs.items() if name == "logits" or name.startswith("logits_")}
+    parts = [pieces[name].reshape(-1) for name in sorted(pieces, key=lambda name: (len(name), name))]
     return torch.cat(parts).float()

@@ -1,4 +1,4 @@
-"""How a tensor is stored, which of those ways kernels can read, and the record of what was decided for each tensor."""
+"""Ways to store a weight, which of them kernels can read, and the record of what was decided for each tensor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BALANCED_SET = "balanced"
 
 @dataclass(frozen=True)
 class WeightScheme:
-    """Integers per weight and what goes with them.
+    """How the weights of a tensor are stored.
 
     Attributes:
         bits: width of a weight: 2, 4 or 8; of an index into a table: 1, 2, 3, 4, 6 or 8.
@@ -63,17 +63,17 @@ class WeightScheme:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Smallest and largest integer that is used."""
+        """The smallest and largest integer in use."""
         return (-(self.levels // 2), (self.levels - 1) // 2) if self.levels else self.held
 
     @property
     def held(self) -> tuple[int, int]:
-        """Smallest and largest integer that ``bits`` hold."""
+        """The smallest and largest integer that ``bits`` can hold."""
         return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
 
     @property
     def information_bits(self) -> float:
-        """Bits of a weight that carry meaning."""
+        """Bits of information in a weight."""
         return log2(self.levels) if self.levels else self.bits
 
     def block(self, width: int) -> int:
@@ -82,12 +82,12 @@ class WeightScheme:
 
 
 SchemeRule = tuple[str, WeightScheme | None]
-"""A pattern on a parameter's name, and how what matches is stored; None: in float."""
+"""A pattern on a parameter's name, and the scheme for what matches it; None leaves it in float."""
 
 
 @dataclass(frozen=True)
 class KernelGrid:
-    """What kernels for one integer width read.
+    """The group sizes that kernels for one integer width can read.
 
     Attributes:
         groups: group sizes, largest first; empty when only per channel.
@@ -110,7 +110,7 @@ class KernelGrid:
 LOOKUP_BITS = (2, 4, 8)
 CONTAINER = WeightScheme(4, 0)
 """What holds the balanced set where there are no look-up tables: -3, -1, 1 and 3 times half its scale, exactly."""
-# below this a float32 scale costs more than the integers it scales
+# Below this, a float32 scale costs more than the integers it scales.
 _SMALLEST_GROUP = 16
 # ExecuTorch 1.5.1 stores per-channel int4 as one block per row: it asserts a block size that is a multiple of 32.
 DYNAMIC_INT8_KERNELS = (KernelGrid(4, (256, 128, 64, 32), 32), KernelGrid(8, (), 1))
@@ -124,7 +124,7 @@ def lookup_kernels(width: int) -> tuple[KernelGrid, ...]:
 
 @dataclass(frozen=True)
 class Decision:
-    """What was asked for a tensor and what it got.
+    """The scheme that was asked for a tensor, and the one it got.
 
     Attributes:
         name: the parameter's own name.
@@ -158,15 +158,15 @@ class Decision:
     def same_integers(self, other: Decision) -> bool:
         """Whether both stand for the same stored tensors: one parameter, one scheme; activations may differ.
 
-        What comes behind a comma in ``algorithm`` says how inputs were minded, which look-ups of the same table share.
+        What follows a comma in ``algorithm`` says how inputs were weighted, which look-ups of the same table share.
         """
-        ways = [each.algorithm.partition(",")[0] for each in (self, other)]
-        if self.used is None or other.used is None or self.name != other.name or ways[0] != ways[1]:
+        algorithms = [each.algorithm.partition(",")[0] for each in (self, other)]
+        if self.used is None or other.used is None or self.name != other.name or algorithms[0] != algorithms[1]:
             return False
         return replace(self.used, activation_bits=0) == replace(other.used, activation_bits=0)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data for manifest and report."""
+        """The decision as plain data, for manifest and report."""
         return asdict(self)
 
 
@@ -188,13 +188,13 @@ def decide(
 
 
 def lut(bits: int, group_rows: int = 0, sparsity: float = 0.0, sparse_block: int = 0) -> WeightScheme:
-    """Look-up tables of float16 values."""
+    """The scheme of look-up tables of float16 values."""
     table = WeightScheme(bits, group_size=0, activation_bits=0, scale_bits=16, kind="lut", group_rows=group_rows)
     return replace(table, sparsity=sparsity, sparse_block=sparse_block)
 
 
 def balanced(group_rows: int = 0) -> WeightScheme:
-    """Two bits: ``BALANCED`` x a float16 scale."""
+    """The two-bit scheme ``BALANCED`` x a float16 scale."""
     return WeightScheme(2, group_size=0, activation_bits=0, scale_bits=16, kind="balanced", group_rows=group_rows)
 
 
@@ -208,7 +208,7 @@ def fit_tables(scheme: WeightScheme, rows: int) -> tuple[WeightScheme, str]:
 
 
 def _table_bytes(shape: tuple[int, int], scheme: WeightScheme) -> int:
-    """Packed indices (of zeros one bit, where that is less) and float16 tables."""
+    """Bytes of packed indices (one bit for each zero, where that is less) and float16 tables."""
     rows, width = shape
     count = rows * width
     dense, sparse = count * scheme.bits, count + round(count * (1 - scheme.sparsity)) * scheme.bits
@@ -242,18 +242,18 @@ def fit(scheme: WeightScheme, width: int, kernels: tuple[KernelGrid, ...]) -> tu
 
 def _nearest(scheme: WeightScheme, kernels: tuple[KernelGrid, ...]) -> list[WeightScheme]:
     """Candidates in order of preference; the caller drops those that the width rules out."""
-    found = []
+    candidates = []
     for grid in sorted((grid for grid in kernels if grid.bits >= scheme.bits), key=lambda grid: grid.bits):
         smaller = [group for group in grid.groups if group <= scheme.group_size]
-        found += [replace(scheme, bits=grid.bits, group_size=group) for group in smaller]
-        found.append(
+        candidates += [replace(scheme, bits=grid.bits, group_size=group) for group in smaller]
+        candidates.append(
             replace(scheme, bits=grid.bits, group_size=0, scale_bits=scheme.scale_bits if grid.bits < 8 else 32)
         )
-    return found
+    return candidates
 
 
 def require_supported(scheme: WeightScheme, where: str) -> None:
-    """Refuse schemes that have no meaning.
+    """Refuse a scheme that has no meaning.
 
     Raises:
         InputError: E174, a kind, width, group, sparsity or activation width outside the known ones.

@@ -1,1 +1,1 @@
-"""Graph rewrites, one per file."""
+"""Graph rewrites, one pass per file, in rooms by purpose."""

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch.fx import Graph, GraphModule, Node
 
+from edgec.ir.attributes import remove
 from edgec.ir.program import Change, Effect, Interface, Program, held_bytes
 from edgec.ir.spec import ModelSpec
 
@@ -23,7 +24,7 @@ class Pass(Protocol):
 
     @property
     def effect(self) -> Effect:
-        """What it claims about numbers."""
+        """What the pass claims about numbers."""
         ...
 
     def requires(self, program: Program) -> None:
@@ -41,19 +42,19 @@ class Pass(Protocol):
 
 @runtime_checkable
 class Reshapes(Protocol):
-    """What a pass adds that changes the model's shape; its claim depends on the shape it finds."""
+    """The additional methods of a pass that changes the model's shape, and whose effect depends on that shape."""
 
     def effect_on(self, program: Program) -> Effect:
-        """What it claims about numbers on this program."""
+        """What the pass claims about numbers on this program."""
         ...
 
     def spec_after(self, program: Program) -> ModelSpec | None:
-        """The spec of the rewritten program."""
+        """The spec of the program after this pass."""
         ...
 
 
 def effect_on(rewrite: Pass, program: Program) -> Effect:
-    """What a pass claims about numbers on this very program."""
+    """What any pass claims about numbers on this program."""
     return rewrite.effect_on(program) if isinstance(rewrite, Reshapes) else rewrite.effect
 
 
@@ -63,7 +64,7 @@ def run_pass(program: Program, rewrite: Pass, *, in_place: bool = False) -> Prog
     Args:
         program: what to rewrite.
         rewrite: the pass.
-        in_place: rewrite the program's own graph, which the caller gives up: what the pass replaces is freed at once.
+        in_place: rewrite the program's own graph, which the caller gives up: replaced tensors are freed at once.
 
     Raises:
         InputError: the pass is not legal on this program.
@@ -128,8 +129,7 @@ def clean(graph: GraphModule) -> None:
     tensors = [*graph.named_parameters(remove_duplicate=False), *graph.named_buffers(remove_duplicate=False)]
     for name, _ in tensors:
         if name not in used:
-            owner, _, leaf = name.rpartition(".")
-            delattr(graph.get_submodule(owner), leaf)
+            remove(graph, name)
 
 
 def nodes_of(graph: GraphModule, *targets: Any) -> list[Node]:
@@ -140,3 +140,13 @@ def nodes_of(graph: GraphModule, *targets: Any) -> list[Node]:
 def placeholder(graph: GraphModule, name: str) -> Node:
     """The input called ``name``."""
     return next(node for node in graph.graph.nodes if node.op == "placeholder" and node.target == name)
+
+
+def last_placeholder(graph: GraphModule) -> Node:
+    """The last input, after which new nodes and inputs may be inserted."""
+    return [node for node in graph.graph.nodes if node.op == "placeholder"][-1]
+
+
+def output_node(graph: GraphModule) -> Node:
+    """The node that returns a graph's results."""
+    return next(node for node in reversed(graph.graph.nodes) if node.op == "output")

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, read_shared
 from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.quantized_form import DEQUANTIZE, drop_if_unused
 
@@ -106,9 +106,5 @@ def _constant(graph: GraphModule, source: object) -> Tensor | None:
 
 def _place(graph: GraphModule, name: str, value: Tensor, before: Node) -> Node:
     """A buffer of that name, read in front of a node; one that exists is read again."""
-    owner, _, leaf = name.rpartition(".")
-    module = graph.get_submodule(owner)
-    if not hasattr(module, leaf):
-        module.register_buffer(leaf, value)
     with graph.graph.inserting_before(before):
-        return graph.graph.get_attr(name)
+        return read_shared(graph, name, lambda: value)

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, read_shared
 from edgec.ir.operators import NAMESPACE
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import DEQUANTIZE
@@ -194,11 +194,7 @@ def _optional(given: Sequence[Any], defaults: Sequence[Any]) -> tuple[Any, ...]:
 
 def _constant(graph: GraphModule, source: Node, name: str, value: Tensor) -> Node:
     """A constant laid out anew; made once for all who read it."""
-    owner, _, leaf = name.rpartition(".")
-    module = graph.get_submodule(owner)
-    if not hasattr(module, leaf):
-        module.register_buffer(leaf, value.detach().contiguous())
-    held = graph.graph.get_attr(name)
+    held = read_shared(graph, name, lambda: value.detach().contiguous())
     # Constants that passes brought along know no fake tensor; inputs do.
     mode = next(node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder").fake_mode
     held.meta["val"] = mode.from_tensor(attribute(graph, name), static_shapes=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.backends.onnx.onnx_form import quantized_parts
 from edgec.errors import InputError
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, read_shared
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import DEQUANTIZE
 from edgec.passes.contract import nodes_of
@@ -62,12 +63,8 @@ class FloatWeights:
         """Replace every dequantised weight by its value."""
         for node in nodes_of(graph, DEQUANTIZE):
             integers, _, _ = quantized_parts(node)
-            name = f"{integers.target}{_FLOAT}"
-            owner, _, leaf = name.rpartition(".")
-            if not hasattr(graph.get_submodule(owner), leaf):
-                graph.get_submodule(owner).register_buffer(leaf, _value(graph, node))
             with graph.graph.inserting_before(node):
-                held = graph.graph.get_attr(name)
+                held = read_shared(graph, f"{integers.target}{_FLOAT}", partial(_value, graph, node))
             held.meta["val"] = node.meta["val"]
             node.replace_all_uses_with(held)
         return program.interface

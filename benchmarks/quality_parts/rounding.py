@@ -43,10 +43,10 @@ def rounded(program: Program, subject: Subject, way: Way) -> tuple[Program, floa
     from edgec.passes.contract import clone
     from edgec.passes.graph.layer_walk import observe_layers
     from edgec.passes.graph.weight_edits import constant, edit
-    from edgec.passes.prefill.last_logits import vocabulary_linear
+    from edgec.passes.prefill.last_logits import lm_head_linear
 
     changed = replace(program, graph=clone(program.graph))
-    vocabulary, sizes = vocabulary_linear(changed.graph), list[tuple[float, int]]()
+    vocabulary, sizes = lm_head_linear(changed.graph), list[tuple[float, int]]()
 
     def visit(layer: Node, inputs: Tensor) -> None:
         if layer is vocabulary:

@@ -94,11 +94,11 @@ def prepared(subject: Subject, case: Case) -> Program:
     """The float program after the exact rewrites of a case."""
     from edgec.ir.weight_scheme import WeightScheme
     from edgec.passes.contract import run_passes
-    from edgec.passes.equalise.migrate_scales import MigrateScales
     from edgec.passes.equalise.rotate import Rotate
+    from edgec.passes.equalise.scale_migration import ScaleMigration
 
     scheme = WeightScheme(case.bits, case.group)
     found: list[Pass] = [
-        Rotate() if name == "rotate" else MigrateScales(name, scheme, subject.calibration) for name in case.prepare
+        Rotate() if name == "rotate" else ScaleMigration(name, scheme, subject.calibration) for name in case.prepare
     ]
     return run_passes(subject.program, found)

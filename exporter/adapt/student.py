@@ -19,7 +19,7 @@ from edgec.exporter.recipes.passes import passes_for
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.ir.attention import layer_of
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.program import Program
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.compress.quantize import Quantize
@@ -129,8 +129,7 @@ def make_trainable(graph: GraphModule) -> None:
         if isinstance(value, nn.Parameter) and value.is_floating_point():
             key = (value.data_ptr(), value.shape)
             owned.setdefault(key, nn.Parameter(value.detach().float().clone()))
-            owner, _, leaf = target.rpartition(".")
-            graph.get_submodule(owner)._parameters[leaf] = owned[key]
+            setattr(*owner_of(graph, target), owned[key])
     for node in read:
         if isinstance(stored[str(node.target)], nn.Parameter):
             _drop_casts(graph, node)

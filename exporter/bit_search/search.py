@@ -28,7 +28,7 @@ from edgec.ir.quantized_form import parameter_name, parameter_of
 from edgec.ir.weight_scheme import WeightScheme
 from edgec.passes.contract import nodes_of, run_passes
 from edgec.passes.graph.calibration import Calibration
-from edgec.passes.prefill.last_logits import vocabulary_linear
+from edgec.passes.prefill.last_logits import lm_head_linear
 
 _WINDOW, _WINDOWS = 256, 32
 _MEASURED = 5
@@ -126,7 +126,7 @@ def with_choice(recipe: Recipe, chosen: Chosen, bits: float) -> Recipe:
 
 def _free(program: Program, recipe: Recipe) -> dict[str, int]:
     """Layers whose bits are open, with their number of weights."""
-    vocabulary, found = vocabulary_linear(program.graph), dict[str, int]()
+    vocabulary, found = lm_head_linear(program.graph), dict[str, int]()
     for layer in nodes_of(program.graph, torch.ops.aten.linear.default):
         parameter = parameter_of(layer.args[1])
         if parameter is None or layer is vocabulary:

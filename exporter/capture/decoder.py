@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from edgec.errors import InputError
 from edgec.exporter.capture import attention
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, remove, set_parameter
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
 from edgec.ir.spec import ModelSpec
 
@@ -173,7 +173,7 @@ def bind(graph: GraphModule, aliases: Mapping[str, str], weights: TensorSource) 
         if name in aliases or name in _persistent_names(graph, target):
             canonical = aliases.get(name, name)
             held.setdefault(canonical, weights.tensor(canonical))
-            _set(graph, target, nn.Parameter(held[canonical], requires_grad=False))
+            set_parameter(graph, target, nn.Parameter(held[canonical], requires_grad=False))
     _drop_unused(graph)
     _insert_casts(graph)
     graph.recompile()
@@ -186,19 +186,10 @@ def _persistent_names(graph: GraphModule, target: str) -> set[str]:
     return {target.removeprefix(_WRAPPED)} if isinstance(attribute(graph, target), FakeTensor) else set()
 
 
-def _set(graph: GraphModule, target: str, value: nn.Parameter) -> None:
-    owner, _, leaf = target.rpartition(".")
-    module = graph.get_submodule(owner)
-    for table in (module._parameters, module._buffers, module.__dict__):
-        table.pop(leaf, None)
-    module.register_parameter(leaf, value)
-
-
 def _drop_unused(graph: GraphModule) -> None:
     used = {str(node.target) for node in graph.graph.nodes if node.op == "get_attr"}
     for name in [name for name, _ in _all_tensors(graph) if name not in used]:
-        owner, _, leaf = name.rpartition(".")
-        delattr(graph.get_submodule(owner), leaf)
+        remove(graph, name)
 
 
 def _all_tensors(graph: GraphModule) -> Iterable[tuple[str, Tensor]]:

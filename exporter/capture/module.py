@@ -18,7 +18,7 @@ from torch.fx import GraphModule
 from torch.utils import _pytree as pytree
 
 from edgec.errors import InputError
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.program import Interface, Program, TensorType
 
 Examples = Sequence[Tensor] | Mapping[str, Tensor]
@@ -148,5 +148,4 @@ def _detach(graph: GraphModule) -> None:
     for node in graph.graph.nodes:
         if node.op == "get_attr" and isinstance(value := attribute(graph, str(node.target)), nn.Parameter):
             kept = frozen.setdefault(id(value), nn.Parameter(value.detach(), requires_grad=False))
-            owner, _, leaf = str(node.target).rpartition(".")
-            graph.get_submodule(owner)._parameters[leaf] = kept
+            setattr(*owner_of(graph, str(node.target)), kept)

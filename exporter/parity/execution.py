@@ -16,7 +16,7 @@ from edgec.ir.call_plan import Call, DecoderStep, Tokens, call_inputs, compared_
 from edgec.ir.graph_run import first_output, run_calls
 from edgec.ir.program import Program
 from edgec.passes.contract import run_pass
-from edgec.passes.prefill.last_logits import LastLogits, vocabulary_linear
+from edgec.passes.prefill.last_logits import LastLogits, lm_head_linear
 
 # 1 GiB in float32.
 _MOST_LOGITS = 1 << 28
@@ -43,7 +43,7 @@ def _bounded(program: Program, length: int, rows: int) -> Program:
     if program.interface.states or any(tensor.name == "logit_index" for tensor in program.interface.inputs):
         return program
     vocabulary: Any = program.interface.outputs[0].shape[-1]
-    if length * vocabulary <= _MOST_LOGITS or vocabulary_linear(program.graph) is None:
+    if length * vocabulary <= _MOST_LOGITS or lm_head_linear(program.graph) is None:
         return program
     return run_pass(program, LastLogits(rows))
 

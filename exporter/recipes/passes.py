@@ -25,14 +25,14 @@ def preparing_passes(recipe: Recipe, calibration: Calibration | None = None) -> 
         recipe: resolved for its backend (``for_backend``).
         calibration: text; ``awq`` and ``smooth`` need it.
     """
-    from edgec.passes.equalise.migrate_scales import MigrateScales
     from edgec.passes.equalise.rotate import Rotate
+    from edgec.passes.equalise.scale_migration import ScaleMigration
     from edgec.passes.graph.calibration import Calibration
 
     weights = recipe.weights or WeightScheme()
     scheme = WeightScheme(max(2, min(8, 1 << (weights.bits - 1).bit_length())), weights.group_size)
     known = calibration or Calibration()
-    return [Rotate() if name == "rotate" else MigrateScales(name, scheme, known) for name in recipe.prepare]
+    return [Rotate() if name == "rotate" else ScaleMigration(name, scheme, known) for name in recipe.prepare]
 
 
 def check_preparation(recipe: Recipe, kind: str) -> None:

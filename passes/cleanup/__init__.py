@@ -1,1 +1,1 @@
-"""Passes that remove what tracing leaves behind and compute constants once."""
+"""Passes that remove what tracing leaves behind, and compute constants once."""

@@ -1,8 +1,8 @@
-"""Shapes and types of nodes that a pass brought along without them, for passes that read ``meta["val"]``.
+"""Compute the shapes and types that nodes of earlier passes lack, for passes that read ``meta["val"]``.
 
     w_int (get_attr), dequantize_affine(w_int, ...)           ==>           the same nodes, with fake values
 
-Quantising passes place integers and scales by name only. A decoder is traced anew afterwards, a module is not.
+Quantising passes place integers and scales by name only. A decoder is traced again afterwards, a module is not.
 Legality: every node. Exact: no operator changes. Measured on a two-layer ViT at 8 bits: 52 nodes get their value.
 """
 
@@ -19,16 +19,16 @@ from edgec.ir.program import Effect, Interface, Program
 
 @dataclass(frozen=True)
 class FakeValues:
-    """A fake value for every node; exact."""
+    """Give every node a fake value; exact."""
 
     name: str = "fake_values"
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: every node has one or gets one."""
+        """Nothing: every node has a fake value or gets one."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Compute what is missing, in order."""
+        """Compute the missing values, in order."""
         mode = next(node for node in graph.graph.nodes if node.op == "placeholder").meta["val"].fake_mode
         for node in _without(graph):
             if node.op == "get_attr":
@@ -40,7 +40,7 @@ class FakeValues:
         return program.interface
 
     def ensures(self, program: Program) -> None:
-        """No node is without."""
+        """No node lacks a fake value."""
         assert not _without(program.graph)
 
 

@@ -1,4 +1,4 @@
-"""Evaluate what depends on parameters alone once, at export, instead of on every token.
+"""Evaluate once, at export, what depends on parameters alone, instead of on every token.
 
     W (bfloat16) -> to(float32) -> linear            ==>      W_folded (float32) -> linear
     inv_freq -> unsqueeze -> expand -> to(float32)    ==>      inv_freq_folded
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE, drop_if_unused
@@ -29,11 +29,11 @@ _NEVER = frozenset({CHOOSE, DEQUANTIZE, DEQUANTIZE_LUT, QUANTIZE})
 
 @dataclass(frozen=True)
 class FoldConstants:
-    """Constant subgraphs become buffers; exact.
+    """Replace constant subgraphs by buffers; exact.
 
     Attributes:
-        growth: a result may be this many times as large as its inputs; 4 lets a cast from 8 bits to float32 pass,
-            below 2 weights stay as they are stored, and are cast in the graph.
+        growth: how many times as large as its inputs a result may be; 4 lets a cast from 8 bits to float32 pass;
+            below 2, weights stay as they are stored and are cast in the graph.
         small_bytes: results up to this size are folded whatever their growth.
     """
 
@@ -57,7 +57,7 @@ class FoldConstants:
     def _fold(self, graph: GraphModule, node: Node, memo: _Memo) -> None:
         leaves = _leaves(node)
         value = memo.value(node)
-        if not self._worth(value, [attribute(graph, str(leaf.target)) for leaf in leaves]):
+        if not self._is_worth_storing(value, [attribute(graph, str(leaf.target)) for leaf in leaves]):
             return
         target = memo.register(node, leaves[0], value)
         with graph.graph.inserting_before(node):
@@ -66,7 +66,7 @@ class FoldConstants:
         node.replace_all_uses_with(folded)
         _erase(graph, node)
 
-    def _worth(self, value: Tensor, sources: list[Tensor]) -> bool:
+    def _is_worth_storing(self, value: Tensor, sources: list[Tensor]) -> bool:
         size, made_from = _bytes(value), sum(_bytes(source) for source in sources)
         return size <= self.small_bytes or size <= self.growth * made_from
 
@@ -74,12 +74,9 @@ class FoldConstants:
         """No cast of a parameter is left."""
         cast = torch.ops.aten.to.dtype
         changed = {state.buffer for state in program.interface.states}
-        left = [n for n in program.graph.graph.nodes if n.target is cast and _is_parameter(n.args[0], changed)]
+        read = [n.args[0] for n in program.graph.graph.nodes if n.target is cast]
+        left = [n for n in read if isinstance(n, Node) and n.op == "get_attr" and n.target not in changed]
         assert not left or self.growth < _CAST_GROWTH, left
-
-
-def _is_parameter(node: object, changed: set[str]) -> bool:
-    return isinstance(node, Node) and node.op == "get_attr" and node.target not in changed
 
 
 def constant_nodes(graph: GraphModule, interface: Interface) -> set[Node]:
@@ -106,13 +103,13 @@ def _pure(node: Node) -> bool:
 
 
 def _mutated(graph: GraphModule) -> set[str]:
-    """Attributes that some node writes to."""
-    found = set()
+    """Names of the tensors that some node writes to."""
+    names = set()
     for node in graph.graph.nodes:
         if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable:
             written = zip(node.target._schema.arguments, node.args, strict=False)
-            found |= {str(a.target) for s, a in written if s.is_write and isinstance(a, Node) and a.op == "get_attr"}
-    return found
+            names |= {str(a.target) for s, a in written if s.is_write and isinstance(a, Node) and a.op == "get_attr"}
+    return names
 
 
 def _leaves(node: Node) -> list[Node]:
@@ -127,7 +124,7 @@ def _bytes(value: Tensor) -> int:
 
 
 def _erase(graph: GraphModule, node: Node) -> None:
-    """Erase a node and what only it read."""
+    """Erase a node that nobody reads, and then whatever only it read."""
     if node.users:
         return
     sources = node.all_input_nodes
@@ -147,25 +144,25 @@ class _Memo:
     names: dict[str, str] = field(default_factory=dict)
 
     def value(self, node: Node) -> Tensor:
-        """Evaluate, or return what an equal node gave."""
+        """The value of a constant node, reused where an equal node was evaluated before."""
         known = self.names.get(computation_key(self.graph, node))
         result: Tensor = attribute(self.graph, known) if known else evaluate(self.graph, node)
         return result
 
     def register(self, node: Node, leaf: Node, value: Tensor) -> str:
-        """The name of the buffer that holds the value; made beside the first parameter it came from."""
+        """The name of the buffer that holds a node's value; it is made next to ``leaf``, a parameter it came from."""
         key = computation_key(self.graph, node)
         if key not in self.names:
-            owner, _, stem = str(leaf.target).rpartition(".")
-            module = self.graph.get_submodule(owner)
+            target = str(leaf.target)
+            module, stem = owner_of(self.graph, target)
             name = _free_name(module, f"{stem.removesuffix('_folded')}_folded")
             module.register_buffer(name, value.detach().contiguous())
-            self.names[key] = f"{owner}.{name}" if owner else name
+            self.names[key] = target.removesuffix(stem) + name
         return self.names[key]
 
 
 def computation_key(graph: GraphModule, node: Node) -> str:
-    """Equal for constant nodes that compute the same from the same memory, in whatever graph."""
+    """A key that is equal for constant nodes that compute the same from the same memory, in any graph."""
     if node.op == "get_attr":
         tensor = attribute(graph, str(node.target))
         return f"{tensor.data_ptr()}/{tuple(tensor.shape)}/{tensor.stride()}/{tensor.dtype}"
@@ -189,7 +186,7 @@ def _free_name(module: torch.nn.Module, stem: str) -> str:
 
 
 def evaluate(graph: GraphModule, node: Node) -> Tensor:
-    """What a constant node computes."""
+    """The value that a constant node computes."""
     if node.op == "get_attr":
         value: Tensor = attribute(graph, str(node.target))
         return value.detach()

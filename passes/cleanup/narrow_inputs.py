@@ -1,4 +1,4 @@
-"""Inputs of 64-bit integers as 32-bit ones, the widest that Core ML and Core AI take.
+"""Take inputs of 64-bit integers as 32-bit ones, the widest that Core ML and Core AI accept.
 
     input_ids int64 [1,S] -> embedding               ==>          input_ids int32 [1,S] -> to(int64) -> embedding
 
@@ -14,23 +14,24 @@ import torch
 from torch.fx import GraphModule
 
 from edgec.ir.program import Effect, Interface, Program
+from edgec.passes.contract import last_placeholder
 
 aten = torch.ops.aten
 
 
 @dataclass(frozen=True)
 class NarrowInputs:
-    """int32 inputs; exact."""
+    """Make int64 inputs int32; exact."""
 
     name: str = "narrow_inputs"
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: other inputs stay."""
+        """Nothing: other inputs stay as they are."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Widen inside the graph; the converters drop what changes nothing."""
-        last = [node for node in graph.graph.nodes if node.op == "placeholder"][-1]
+        """Widen the inputs again inside the graph; converters drop a cast that changes nothing."""
+        last = last_placeholder(graph)
         for node in [node for node in graph.graph.nodes if node.op == "placeholder"]:
             if node.meta["val"].dtype is torch.int64:
                 with graph.graph.inserting_after(last):

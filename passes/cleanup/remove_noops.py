@@ -1,4 +1,4 @@
-"""Remove what tracing leaves behind and no device needs.
+"""Remove operators that tracing leaves behind and no device needs.
 
     x -> to(float32) -> * 1.0 -> alias -> dropout(train=False) -> y      ==>      x -> y
     _assert_tensor_metadata(x), symbolic-size assertions         ==>      (gone)
@@ -31,6 +31,7 @@ _ASSERTIONS = frozenset(
 
 
 def _same_dtype(node: Node) -> bool:
+    """Whether a cast of a computed value keeps its dtype."""
     source = node.args[0]
     if not isinstance(source, Node) or "val" not in source.meta or "val" not in node.meta:
         return False
@@ -39,7 +40,7 @@ def _same_dtype(node: Node) -> bool:
 
 
 def _same_type(node: Node) -> bool:
-    """``type_as`` and ``to(device, dtype)`` of a value that is of that type already: there is one device in a graph."""
+    """Whether a ``type_as`` keeps its value's type: a graph has one device."""
     source = node.args[0]
     if not isinstance(source, Node) or "val" not in source.meta or "val" not in node.meta:
         return False
@@ -47,7 +48,7 @@ def _same_type(node: Node) -> bool:
 
 
 def _by_one(node: Node) -> bool:
-    """A product with the number 1: transformers scales its rotary tables by it."""
+    """Whether a product is with the number 1, by which transformers scales its rotary tables."""
     return isinstance(node.args[1], float) and node.args[1] == 1.0
 
 
@@ -58,7 +59,7 @@ def _bypass(node: Node) -> None:
 
 
 def _drop_empty_parts(cat: Node) -> None:
-    """``cat([x, empty]) == x``: what a rotary embedding over the whole head leaves of its unrotated rest."""
+    """Bypass ``cat([x, empty])``, which a rotary embedding over the whole head leaves."""
     parts = [part for part in cat.args[0] if part.meta["val"].numel() != 0]  # type: ignore[union-attr, union-attr]
     if len(parts) == 1:
         cat.replace_all_uses_with(parts[0])  # type: ignore[arg-type]
@@ -84,7 +85,7 @@ _IDENTITIES: dict[object, Callable[[Node], bool]] = {
 
 @dataclass(frozen=True)
 class RemoveNoops:
-    """Identities and assertions out of the graph; exact."""
+    """Remove identities and assertions; exact."""
 
     name: str = "remove_noops"
     effect: Effect = Effect.EXACT

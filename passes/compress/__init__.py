@@ -1,1 +1,1 @@
-"""Passes that store weights in fewer bits."""
+"""Passes that store weights in fewer bits, or make some of them zero."""

@@ -5,7 +5,8 @@
 
 Legality: W is a parameter of a linear layer, a convolution or an embedding. Groups of output channels share a table;
 where the group does not divide the channels, the nearest divisor is used and the reason recorded. Matrices whose tables
-would outweigh what they save stay in float. With calibration, errors count as the layer's inputs are large.
+would outweigh what they save stay in float. With calibration, an error counts more where the layer's inputs are larger.
+Measured on stories260K, 4-bit tables for 8 channels: perplexity +13.9 %, with GPTQ +9.8 %.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
+from edgec.ir.attributes import set_buffer
 from edgec.ir.lut_form import is_lut, looked_up
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import (
@@ -44,7 +46,7 @@ from edgec.passes.contract import nodes_of
 from edgec.passes.graph.activation_statistics import second_moments
 from edgec.passes.graph.calibration import Calibration, require_calibration
 from edgec.passes.graph.layer_walk import walk_layers
-from edgec.passes.prefill.last_logits import vocabulary_linear
+from edgec.passes.prefill.last_logits import lm_head_linear
 
 aten = torch.ops.aten
 _WEIGHT = {aten.linear.default: 1, aten.conv2d.default: 1, aten.embedding.default: 0}
@@ -53,15 +55,15 @@ _WEIGHT = {aten.linear.default: 1, aten.conv2d.default: 1, aten.embedding.defaul
 
 @dataclass(frozen=True)
 class Palettize:
-    """Look-up-table weights; approximate.
+    """Store weights as indices into look-up tables; approximate.
 
     Attributes:
         rules: (pattern on the parameter's name, scheme or None for float); the first match wins. Integer schemes are
             left to ``quantize``.
-        default: for linear layers and convolutions that no rule names; None leaves them alone.
-        lm_head: for the vocabulary matrix when no rule names it.
-        embedding: for embedding tables, which no rule names.
-        calibration: what the float graph is run on first; empty: all inputs count alike.
+        default: the scheme of linear layers and convolutions that no rule names; None leaves them alone.
+        lm_head: the scheme of the lm_head when no rule names it.
+        embedding: the scheme of embedding tables, which no rule names.
+        calibration: what the float graph is run on first; when it is empty, all inputs count alike.
         compensate: choose indices of linear layers column by column, so that the columns that follow make up for the
             error (``gptq.py``); needs calibration, layer by layer.
     """
@@ -76,7 +78,7 @@ class Palettize:
     effect: Effect = Effect.APPROXIMATE
 
     def requires(self, program: Program) -> None:
-        """Known schemes, and calibration where it is needed."""
+        """The schemes are known, and calibration is given where it is needed."""
         for scheme in (self.default, self.lm_head, self.embedding, *(scheme for _, scheme in self.rules)):
             if scheme is not None:
                 require_supported(scheme, self.name)
@@ -85,14 +87,14 @@ class Palettize:
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Tabulate one matrix after the other; each float tensor is let go before the next is read."""
-        vocabulary = vocabulary_linear(graph) if program.spec else None
-        asked = {layer: scheme for layer, scheme in self._asked(graph, vocabulary) if scheme.is_table}
+        lm_head = lm_head_linear(graph) if program.spec else None
+        asked = {layer: scheme for layer, scheme in self._asked(graph, lm_head) if scheme.is_table}
         calibrated = self.calibration and not self.compensate
         moments = second_moments(program, self.calibration.calls(program)) if calibrated else {}
 
         def visit(layer: Node, curvature: Curvature | None) -> None:
             known = _Known(moments.get(_parameter_target(layer)), curvature)
-            record(graph, [_replace(graph, layer, asked[layer], _role(layer, vocabulary), known)])
+            record(graph, [_replace(graph, layer, asked[layer], _role(layer, lm_head), known)])
 
         linear = [layer for layer in asked if layer.target is aten.linear.default and self.compensate]
         if linear:
@@ -101,16 +103,16 @@ class Palettize:
             visit(layer, None)
         return program.interface
 
-    def _asked(self, graph: GraphModule, vocabulary: Node | None) -> Iterator[tuple[Node, WeightScheme]]:
-        """Layers whose weight is a parameter, with what is asked for it."""
+    def _asked(self, graph: GraphModule, lm_head: Node | None) -> Iterator[tuple[Node, WeightScheme]]:
+        """Layers whose weight is a parameter, each with the scheme asked for it."""
         for layer in nodes_of(graph, *_WEIGHT):
             parameter = _parameter(layer)
-            scheme = self.scheme_for(parameter_name(parameter), _role(layer, vocabulary)) if parameter else None
+            scheme = self.scheme_for(parameter_name(parameter), _role(layer, lm_head)) if parameter else None
             if scheme is not None:
                 yield layer, scheme
 
     def scheme_for(self, name: str, role: str) -> WeightScheme | None:
-        """What is asked for a parameter: the first rule whose pattern matches, else the role's default."""
+        """The scheme asked for a parameter: that of the first rule whose pattern matches, else the role's default."""
         if role == "embedding":
             return self.embedding
         for pattern, scheme in self.rules:
@@ -119,21 +121,22 @@ class Palettize:
         return self.lm_head if role == "vocabulary" else self.default
 
     def ensures(self, program: Program) -> None:
-        """Every layer decided to be tabulated reads a table."""
+        """Every layer that was to be tabulated reads a table."""
         decided = [d for d in decisions_of(program.graph) if d.used is not None and d.used.is_table]
         readers = [n for n in nodes_of(program.graph, *_WEIGHT) if is_lut(n.args[_WEIGHT[n.target]])]  # type: ignore[index]
         assert len(readers) >= len(decided)
 
 
-def _role(layer: Node, vocabulary: Node | None) -> str:
+def _role(layer: Node, lm_head: Node | None) -> str:
+    """The role under which decisions record a layer."""
     if layer.target is aten.embedding.default:
         return "embedding"
-    return "vocabulary" if layer is vocabulary else "linear"
+    return "vocabulary" if layer is lm_head else "linear"
 
 
 @dataclass(frozen=True)
 class _Known:
-    """What is known of a layer's inputs: mean squares float32 [K] for nearest values, or all that ``gptq`` wants."""
+    """What is known of a layer's inputs: mean squares, float32 [K], or the whole curvature that ``gptq`` needs."""
 
     moments: Tensor | None = None
     curvature: Curvature | None = None
@@ -155,31 +158,31 @@ def _replace(graph: GraphModule, layer: Node, asked: WeightScheme, role: str, kn
     assert parameter is not None
     weight = matrix(graph, parameter)
     shape = (weight.shape[0], weight[0].numel())
-    used, reason = _worth(shape, *fit_tables(asked, shape[0]))
+    used, reason = _unless_larger(shape, *fit_tables(asked, shape[0]))
     decision = decide(parameter_name(parameter), role, shape, asked, (used, reason))
     if used is None:
         return decision
-    decision = _placed(graph, parameter, decision, known)
+    decision = _place_table(graph, parameter, decision, known)
     place = _WEIGHT[layer.target]  # type: ignore[index]
     with graph.graph.inserting_before(layer):
         dense = looked_up(graph, decision.buffers[:2], used.table_rows(shape[0]))  # type: ignore[arg-type]
     old = layer.args[place]
     layer.update_arg(place, dense)
     if role == "embedding":
-        # padding_idx and what follows it concern gradients only
+        # padding_idx and what follows it concern gradients only.
         layer.args = layer.args[:2]
     drop_if_unused(graph, old if isinstance(old, Node) else None, parameter)
     return decision
 
 
-def _worth(shape: tuple[int, int], used: WeightScheme, reason: str) -> tuple[WeightScheme | None, str]:
-    """The scheme where it is smaller than float16; tables of a matrix of few values outweigh them."""
+def _unless_larger(shape: tuple[int, int], used: WeightScheme, reason: str) -> tuple[WeightScheme | None, str]:
+    """The scheme, or None with the reason where float16 is smaller: tables outweigh a matrix of few values."""
     if stored_bytes(shape, used) < shape[0] * shape[1] * 2:
         return used, reason
     return None, f"{used} would take more than float16 for {shape[0]} x {shape[1]} values; left in float"
 
 
-def _placed(graph: GraphModule, parameter: Node, decision: Decision, known: _Known) -> Decision:
+def _place_table(graph: GraphModule, parameter: Node, decision: Decision, known: _Known) -> Decision:
     """Register indices and tables of a parameter; those of a tied matrix of the same scheme serve both."""
     assert decision.used is not None
     algorithm = f"{'least squares' if decision.used.kind == 'balanced' else 'k-means'}"
@@ -193,11 +196,10 @@ def _placed(graph: GraphModule, parameter: Node, decision: Decision, known: _Kno
     stem = f"{parameter.target}_embedding" if decision.role == "embedding" else str(parameter.target)
     weight = matrix(graph, parameter)
     flat = weight.reshape(decision.shape)
-    made = _table(flat, decision, known) if learned is None else learned_table(flat, learned, decision)
-    tensors = {f"{stem}_index": made.indices.view(weight.shape), f"{stem}_table": made.table}
+    result = _table(flat, decision, known) if learned is None else learned_table(flat, learned, decision)
+    tensors = {f"{stem}_index": result.indices.view(weight.shape), f"{stem}_table": result.table}
     for name, tensor in tensors.items():
-        owner, _, leaf = name.rpartition(".")
-        graph.get_submodule(owner).register_buffer(leaf, tensor)
+        set_buffer(graph, name, tensor)
     return decision.placed(tuple(tensors), algorithm)
 
 
@@ -209,13 +211,13 @@ def _table(weight: Tensor, decision: Decision, known: _Known) -> WeightTable:
 
 
 def _fitting(moments: Tensor | None, width: int) -> Tensor | None:
-    """Moments per value of a row; a convolution's input channel counts for each of its kernel's places."""
+    """Mean squares for each value of a row; a convolution's input channel counts at each place of its kernel."""
     return None if moments is None else moments.repeat_interleave(width // len(moments))
 
 
 def _learned(graph: GraphModule, decision: Decision) -> Tensor | None:
-    """Scales that training found, one for each table that will be there."""
+    """The scales that training found, where there is one for each table of the decided scheme; else None."""
     assert decision.used is not None
     rows = decision.shape[0]
-    found = learned_scale(graph, decision)
-    return found if found is not None and found.numel() * decision.used.table_rows(rows) == rows else None
+    scale = learned_scale(graph, decision)
+    return scale if scale is not None and scale.numel() * decision.used.table_rows(rows) == rows else None

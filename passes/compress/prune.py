@@ -2,10 +2,10 @@
 
     x -> linear(W)      ==>      x -> linear(W with zeros)
 
-Legality: W is a parameter of a linear layer and its width is a multiple of the block; the vocabulary matrix, which
-looks up single words, stays whole. Approximate. A zero is stored like any other value except in Core ML's sparse tables
-(``sparsity`` in a recipe, a bit for each zero); no kernel of XNNPACK, Core AI or llama.cpp skips it. Rounding that
-follows keeps zeros as long as it rounds to the nearest (``rtn``, ``mse``, ``hqq``).
+Legality: W is a parameter of a linear layer and its width is a multiple of the block; the lm_head, whose
+rows stand for single tokens, stays whole. Approximate. A zero is stored like any other value except in Core ML's sparse
+tables (``sparsity`` in a recipe, a bit for each zero); no kernel of XNNPACK, Core AI or llama.cpp skips it. Rounding
+that follows keeps zeros as long as it rounds to the nearest (``rtn``, ``mse``, ``hqq``).
 Measured: docs/quantisation.md.
 """
 
@@ -26,7 +26,7 @@ from edgec.passes.contract import nodes_of
 from edgec.passes.graph.calibration import Calibration, require_calibration
 from edgec.passes.graph.layer_walk import observe_layers
 from edgec.passes.graph.weight_edits import constant, edit
-from edgec.passes.prefill.last_logits import vocabulary_linear
+from edgec.passes.prefill.last_logits import lm_head_linear
 
 aten = torch.ops.aten
 PRUNED = "edgec_pruned"
@@ -34,7 +34,7 @@ PRUNED = "edgec_pruned"
 
 @dataclass(frozen=True)
 class Prune:
-    """Zeros in linear layers; approximate.
+    """Make a share of the weights of linear layers zero; approximate.
 
     Attributes:
         sparsity: share of each row that becomes zero, 0..1.
@@ -51,11 +51,10 @@ class Prune:
     effect: Effect = Effect.APPROXIMATE
 
     def requires(self, program: Program) -> None:
-        """A known method, a share, and text."""
-        wrong = self.method not in METHODS or not 0 < self.sparsity < 1 or self.block < 0
-        if wrong:
+        """The method is known, the share drops some weight, and there is calibration text."""
+        if self.method not in METHODS or not 0 < self.sparsity < 1 or self.block < 0:
             raise InputError(
-                what=f"{self.method!r} with a sparsity of {self.sparsity} in blocks of {self.block} is no pruning",
+                what=f"{self.method!r} with a sparsity of {self.sparsity} in blocks of {self.block} is not a pruning",
                 where=self.name,
                 fix=f"use one of {', '.join(METHODS)}, a share between 0 and 1, and a block of 0 or more",
                 code="E524",
@@ -73,13 +72,13 @@ class Prune:
         require_calibration(self.calibration, self.name)
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Prune one layer after the other, each on what the pruned ones bring it; a second time changes nothing."""
+        """Prune one layer after the other, each on the inputs from pruned ones; a second time changes nothing."""
         if graph.meta.get(PRUNED):
             return program.interface
-        vocabulary = vocabulary_linear(graph) if program.spec else None
+        lm_head = lm_head_linear(graph) if program.spec else None
 
-        def seen(layer: Node, inputs: Tensor) -> None:
-            if layer is vocabulary or parameter_of(layer.args[1]) is None:
+        def prune(layer: Node, inputs: Tensor) -> None:
+            if layer is lm_head or parameter_of(layer.args[1]) is None:
                 return
             weight = constant(graph, layer.args[1])  # type: ignore[arg-type]
             if self.block and weight.shape[1] % self.block:
@@ -87,12 +86,12 @@ class Prune:
             pruned = METHODS[self.method](weight, inputs, self.sparsity, self.block)
             edit(graph, layer, 1, lambda _: pruned)
 
-        observe_layers(replace(program, graph=graph), self.calibration, seen, self.name)
+        observe_layers(replace(program, graph=graph), self.calibration, prune, self.name)
         graph.meta[PRUNED] = f"{self.method}, {self.sparsity:.0%} of {self.block or 'a row'}"
         return program.interface
 
     def ensures(self, program: Program) -> None:
-        """Linear layers hold zeros."""
+        """Some linear layer holds about the asked share of zeros."""
         weights = [constant(program.graph, n.args[1]) for n in _layers(program.graph)]  # type: ignore[arg-type]
         assert not weights or max(float((w == 0).float().mean()) for w in weights) >= 0.9 * self.sparsity
 

@@ -1,1 +1,1 @@
-"""Passes that make models which guess tokens for speculation."""
+"""Passes that make a draft model or draft heads, which guess tokens for speculative decoding."""

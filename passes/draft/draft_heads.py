@@ -1,15 +1,15 @@
-"""Heads that guess the tokens behind the next one, from the hidden state that the vocabulary matrix reads.
+"""Add draft heads, which guess the tokens after the next one from the hidden state that the lm_head reads.
 
-    hidden [1,K,H] -> linear(vocabulary) -> logits [1,K,V]
+    hidden [1,K,H] -> linear(lm_head) -> logits [1,K,V]
     ==>
     hidden -> linear [n*H,H] -> silu -> + hidden -> [1,K,n,H] --,
-    hidden ------------------------------------------ cat -> [1,K*(1+n),H] -> linear(vocabulary) -> logits [1,K,V],
+    hidden ------------------------------------------ cat -> [1,K*(1+n),H] -> linear(lm_head) -> logits [1,K,V],
                                                                                                  draft_logits [1,K,n,V]
 
-(Medusa, Cai et al. 2024, arXiv 2401.10774: one residual block per head; here the heads share the model's own vocabulary
-matrix, which is read once for all of them.) Exact: the model's logits are those of the same rows of the same matrix.
+(Medusa, Cai et al. 2024, arXiv 2401.10774: one residual block per head; here the heads share the model's own
+lm_head, which is read once for all of them.) Exact: the model's logits are those of the same rows of the same matrix.
 
-Legality: what stands between the vocabulary matrix and the output works row by row.
+Legality: ``last_logits`` has run, and what stands between the lm_head and the output works row by row.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
 from edgec.ir.program import Effect, Interface, Program, TensorType
+from edgec.passes.contract import output_node
 from edgec.passes.graph.emit import Emitter
-from edgec.passes.prefill.last_logits import vocabulary_linear
+from edgec.passes.prefill.last_logits import lm_head_linear
 
 aten = torch.ops.aten
 WEIGHT = "draft_heads"
@@ -34,7 +35,7 @@ OUTPUT = "draft_logits"
 
 @dataclass(frozen=True)
 class DraftHeads:
-    """A second output with the heads' logits; exact.
+    """Add a second output with the draft heads' logits; exact.
 
     Attributes:
         file: safetensors with ``draft_heads`` [heads, hidden, hidden], as ``examples/train_heads.py`` writes it.
@@ -47,15 +48,15 @@ class DraftHeads:
     def requires(self, program: Program) -> None:
         """The file holds heads of this model's width, and ``last_logits`` has run."""
         rows = any(tensor.name == "logit_index" for tensor in program.interface.inputs)
-        if not rows or vocabulary_linear(program.graph) is None:
-            raise _misfit(self.file, "the graph has no vocabulary matrix behind a selection of rows")
+        if not rows or lm_head_linear(program.graph) is None:
+            raise _misfit(self.file, "the graph has no lm_head that reads a selection of rows")
         shape, width = tuple(read_heads(self.file).shape), program.spec.hidden_size if program.spec else 0
         if len(shape) != 3 or shape[0] < 1 or shape[1:] != (width, width):
             raise _misfit(self.file, f"its {WEIGHT} has shape {list(shape)}, not [heads, {width}, {width}]")
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Append the heads."""
-        weight, linear = read_heads(self.file), vocabulary_linear(graph)
+        """Insert the heads in front of the lm_head, and split its result in two outputs."""
+        weight, linear = read_heads(self.file), lm_head_linear(graph)
         assert linear is not None
         heads, width = weight.shape[:2]
         graph.register_parameter(WEIGHT, nn.Parameter(weight.reshape(-1, width), requires_grad=False))
@@ -64,7 +65,7 @@ class DraftHeads:
             weights = graph.graph.get_attr(WEIGHT)
             weights.meta["val"] = hidden.meta["val"].new_empty(heads * width, width)
             linear.update_arg(0, _guesses(Emitter(graph.graph), hidden, weights, heads))
-        output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
+        output = output_node(graph)
         result = output.all_input_nodes[0]
         _refresh(linear, result)
         with graph.graph.inserting_before(output):
@@ -75,7 +76,7 @@ class DraftHeads:
         return Interface(program.interface.inputs, (logits, drafts), program.interface.states)
 
     def ensures(self, program: Program) -> None:
-        """There are two outputs."""
+        """The outputs are ``logits`` and ``draft_logits``."""
         assert [output.name for output in program.interface.outputs] == ["logits", OUTPUT]
 
 
@@ -106,7 +107,7 @@ def _misfit(file: Path, why: str) -> InputError:
 
 
 def _hidden(linear: Node, width: int) -> Node:
-    """What the vocabulary matrix reads, with a fake value: the selection of rows was inserted without one."""
+    """The hidden state that the lm_head reads, with the fake value that ``last_logits`` left out."""
     hidden = linear.args[0]
     assert isinstance(hidden, Node)
     hidden.meta.setdefault("val", linear.meta["val"].new_empty(*linear.meta["val"].shape[:-1], width))
@@ -114,7 +115,7 @@ def _hidden(linear: Node, width: int) -> Node:
 
 
 def _guesses(emit: Emitter, hidden: Node, weight: Node, heads: int) -> Node:
-    """The rows that the vocabulary matrix reads: each hidden state, and behind it what its heads make of it."""
+    """The rows that the lm_head reads: each hidden state, followed by what the heads make of it."""
     width = weight.meta["val"].shape[1]
     bend = emit(
         aten.view.default, emit(aten.silu.default, emit(aten.linear.default, hidden, weight)), [1, -1, heads, width]
@@ -134,7 +135,7 @@ def _between(first: Node, last: Node) -> Iterator[Node]:
 
 
 def _refresh(linear: Node, result: Node) -> None:
-    """New fake values for what stands behind the vocabulary matrix: it has more rows now."""
+    """Recompute the fake values from the lm_head to the output, which have more rows now."""
     for node in _between(linear, result):
         if node.op == "call_function":
             args, kwargs = torch.fx.node.map_arg((node.args, node.kwargs), lambda source: source.meta["val"])

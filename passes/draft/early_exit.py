@@ -1,12 +1,12 @@
 """Keep the first layers of a decoder: a draft model that shares its vocabulary with the whole one.
 
-    h0 -> layer 0 -> h1 -> ... -> hN -> layer N -> ... -> hL -> norm -> vocabulary matrix
+    h0 -> layer 0 -> h1 -> ... -> hN -> layer N -> ... -> hL -> norm -> lm_head
     ==>
-    h0 -> layer 0 -> h1 -> ... -> hN -> norm -> vocabulary matrix
+    h0 -> layer 0 -> h1 -> ... -> hN -> norm -> lm_head
 
 (self-speculative decoding: Zhang et al. 2023, arXiv 2309.08168; LayerSkip, Elhoushi et al. 2024, arXiv 2404.16710.)
-The hidden state between two layers is found without knowing the family: it is a value that every path from the tokens
-to the logits goes through. All layers have the same number of such values, which leads to hL.
+The hidden state between two layers is recognised in any model family: it is a value that every path from the tokens to
+the logits goes through. All layers have the same number of such values, so that hL can be counted off.
 
 Legality: the hidden state is the only thing that layers hand on (Gemma 3n also hands on embeddings of each token). A
 model that was not trained to exit early loses much, which its acceptance shows; the whole model decides what is kept.
@@ -27,40 +27,40 @@ from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.spec import ModelSpec
 from edgec.passes.contract import nodes_of, placeholder
 
-# What reads a tensor's shape hands on no hidden state.
+# Operators that read only a tensor's shape do not pass a hidden state on.
 _SHAPES = frozenset({torch.ops.aten.sym_size.int})
 
 
 @dataclass(frozen=True)
 class EarlyExit:
-    """The first ``layers`` layers, the last norm and the vocabulary matrix; semantic."""
+    """Keep the first ``layers`` layers, the last norm and the lm_head; semantic."""
 
     layers: int
     name: str = "early_exit"
     effect: Effect = Effect.SEMANTIC
 
     def effect_on(self, program: Program) -> Effect:
-        """Nothing is left out where all layers are kept."""
+        """Exact where all layers are kept, else semantic."""
         return Effect.EXACT if program.spec and self.layers == len(program.spec.layers) else self.effect
 
     def spec_after(self, program: Program) -> ModelSpec | None:
-        """The spec of the layers kept."""
+        """The spec with the kept layers only."""
         return program.spec and replace(program.spec, layers=program.spec.layers[: self.layers])
 
     def requires(self, program: Program) -> None:
-        """There are so many layers, and the hidden states between them can be told."""
+        """The model has that many layers, and the hidden states between them can be found."""
         hidden = hidden_states(program.graph)
         if not 1 <= self.layers < len(hidden):
             raise InputError(
                 what=f"the model cannot end after {self.layers} layers",
                 where=self.name,
-                why=f"it has {len(hidden) - 1} layers whose ends can be told",
+                why=f"it has {len(hidden) - 1} layers whose ends can be found",
                 fix=f"keep 1 to {len(hidden) - 1}" if len(hidden) > 1 else "draft with another model or with heads",
                 code="E196",
             )
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Hand the kept layers' hidden state to the norm."""
+        """Let the last norm read the hidden state after the kept layers."""
         hidden = hidden_states(graph)
         if hidden[self.layers] is not hidden[-1]:
             hidden[-1].replace_all_uses_with(hidden[self.layers])
@@ -72,7 +72,7 @@ class EarlyExit:
 
 
 def hidden_states(graph: GraphModule) -> list[Node]:
-    """The values before the first layer, between the layers, and after the last; empty where they cannot be told."""
+    """The values before the first layer, between the layers, and after the last; empty where they cannot be found."""
     cuts = list(_cuts(graph))
     places = {node: index for index, node in enumerate(graph.graph.nodes)}
     order = [places[node] for node in cuts]
@@ -88,17 +88,17 @@ def hidden_states(graph: GraphModule) -> list[Node]:
 
 def _first_attentions(graph: GraphModule) -> list[Node]:
     """The first attention node of each layer, in order."""
-    found: dict[int, Node] = {}
+    first: dict[int, Node] = {}
     for node in nodes_of(graph, OPERATOR):
-        found.setdefault(AttentionCall.of(node).layer, node)
-    return list(found.values())
+        first.setdefault(AttentionCall.of(node).layer, node)
+    return list(first.values())
 
 
 def _cuts(graph: GraphModule) -> Iterator[Node]:
     """The nodes that every path from the tokens to the output goes through, in order.
 
-    In any order of the graph, a node is one exactly when, after it, nothing but itself is still to be read: a node that
-    neither precedes nor follows it would lie on a path around it.
+    In any order of the graph, a node is such a cut exactly when, after it, no other value is still to be read: a node
+    that neither precedes nor follows it would lie on a path around it.
     """
     inside = _between(graph)
     unread: dict[Node, int] = {}

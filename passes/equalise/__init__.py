@@ -1,1 +1,1 @@
-"""Exact passes that change weights so that they round better."""
+"""Passes that change weights without changing any result, so that they round better."""

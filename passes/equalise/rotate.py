@@ -1,22 +1,23 @@
-"""Rotate hidden states and values so that no channel stands out; what is rounded then loses less.
+"""Rotate hidden states and values so that no channel stands out; rounding then loses less.
 
     embedding(E) -> (+) -> norm(g) -> linear(W) ... linear(V) -> (+)         linear(Wv) -> attention -> linear(Wo)
     ==>
     embedding(E R) -> (+) -> norm(1) -> linear(W g R) ... linear(R'V) -> (+)   linear(D'Wv) -> attention -> linear(Wo D)
 
-R spreads each hidden value over all, D each value of a head over its head (``orthogonal.py``: Hadamard's matrix); both
-are folded into weights (QuaRot, Ashkboos et al. 2024, arXiv 2404.00456, without its rotations at run time; SpinQuant's
-R1 and R2, arXiv 2405.16406, not learned). Where embedding and vocabulary matrix are one tensor, it stays, and two
-linear layers turn the embedding's output and turn back what the last norm reads.
+R spreads each hidden value over all, D each value of a head over its head (see ``orthogonal``); both are
+folded into weights (QuaRot, Ashkboos et al. 2024, arXiv 2404.00456, without its rotations at run time; SpinQuant's R1
+and R2, arXiv 2405.16406, not learned). Where embedding and lm_head are one tensor, it stays, and two linear layers
+rotate the embedding's output and rotate back what the last norm reads.
 
 Legality of R: the stream is written by linear layers and read by norms whose readers are linear layers (not Gemma's,
 which adds norms); of D: values come from a linear layer, straight or sliced, and go to linear layers. What is not legal
-is left and reported. Exact; rotated weights are float32, also those of a bfloat16 checkpoint.
+is left as it is, and reported. Exact; rotated weights are float32, also those of a bfloat16 checkpoint.
 Measured: logits of five tiny families move by at most 2e-5 of 6; what it does to rounding is in docs/quantisation.md.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -25,7 +26,6 @@ from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
 from edgec.ir.program import Effect, Interface, Program
-from edgec.passes.equalise.structure.orthogonal import orthogonal
 from edgec.passes.equalise.structure.residual_stream import ResidualStream, residual_stream
 from edgec.passes.equalise.structure.value_paths import ValuePath, value_paths
 from edgec.passes.graph.weight_edits import edit, is_tied, parameter
@@ -36,10 +36,10 @@ ROTATED = "edgec_rotated"
 
 @dataclass(frozen=True)
 class Rotate:
-    """Orthogonal matrices folded into weights; exact.
+    """Fold orthogonal matrices into weights; exact.
 
     Attributes:
-        seed: of the signs.
+        seed: of the matrices' random signs.
     """
 
     seed: int = 0
@@ -47,7 +47,7 @@ class Rotate:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Norms are fused, and something can be rotated."""
+        """The residual stream or some attention values can be rotated."""
         stream = residual_stream(program.graph)
         if stream.problem and not value_paths(program.graph):
             raise InputError(
@@ -59,7 +59,7 @@ class Rotate:
             )
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Rotate once; a graph that is rotated stays as it is."""
+        """Rotate the graph unless that was done already."""
         if graph.meta.get(ROTATED):
             return program.interface
         stream, paths = residual_stream(graph), value_paths(graph)
@@ -71,31 +71,59 @@ class Rotate:
         return program.interface
 
     def ensures(self, program: Program) -> None:
-        """It is recorded what was rotated."""
+        """The graph records what was rotated."""
         assert program.graph.meta.get(ROTATED)
 
 
-def _rotate_stream(graph: GraphModule, stream: ResidualStream, turn: Tensor) -> None:
+def orthogonal(size: int, seed: int = 0) -> Tensor:
+    """An orthogonal matrix that spreads every value over all of them, float32 [size, size]; the same for the same seed.
+
+    For a size 2^k * m with m odd: Sylvester's Hadamard matrix of 2^k, Kronecker the orthonormal cosine transform of m,
+    with random signs. All entries of the former have one magnitude, so that an integer grid holds it up to one scale.
+    """
+    even = size & -size
+    signs = torch.randint(0, 2, (size,), generator=torch.Generator().manual_seed(seed)) * 2 - 1
+    mixed = torch.kron(_hadamard(even), _cosines(size // even))
+    return (signs[:, None] * mixed).float()
+
+
+def _hadamard(size: int) -> Tensor:
+    """Sylvester's Hadamard matrix, orthonormal, float64; ``size`` is a power of two."""
+    matrix, pair = torch.ones(1, 1, dtype=torch.float64), torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64)
+    while len(matrix) < size:
+        matrix = torch.kron(matrix, pair)
+    return matrix / math.sqrt(size)
+
+
+def _cosines(size: int) -> Tensor:
+    """The orthonormal discrete cosine transform (DCT-II), float64."""
+    place = torch.arange(size, dtype=torch.float64)
+    waves = torch.cos(math.pi / size * (place[None] + 0.5) * place[:, None]) * math.sqrt(2 / size)
+    waves[0] /= math.sqrt(2)
+    return waves
+
+
+def _rotate_stream(graph: GraphModule, stream: ResidualStream, rotation: Tensor) -> None:
     for writer in stream.writers:
-        _turn_output(graph, writer, turn)
+        _rotate_output(graph, writer, rotation)
     for norm, layers in stream.readers.items():
         if any(is_tied(graph, layer, 1) for layer in layers):
-            _insert(graph, norm, 0, turn, f"{ROTATED}_back")
+            _insert(graph, norm, 0, rotation, f"{ROTATED}_back")
         else:
             _fold_norm(graph, norm, layers)
             for layer in layers:
-                edit(graph, layer, 1, lambda weight: weight @ turn)
+                edit(graph, layer, 1, lambda weight: weight @ rotation)
     for source in stream.sources:
         if is_tied(graph, source, 0):
-            _turn_after(graph, source, turn)
+            _rotate_after(graph, source, rotation)
         else:
-            edit(graph, source, 0, lambda table: table @ turn)
+            edit(graph, source, 0, lambda table: table @ rotation)
 
 
-def _turn_output(graph: GraphModule, layer: Node, turn: Tensor) -> None:
-    edit(graph, layer, 1, lambda weight: turn.T @ weight)
+def _rotate_output(graph: GraphModule, layer: Node, rotation: Tensor) -> None:
+    edit(graph, layer, 1, lambda weight: rotation.T @ weight)
     if len(layer.args) > 2 and layer.args[2] is not None:
-        edit(graph, layer, 2, lambda bias: bias @ turn)
+        edit(graph, layer, 2, lambda bias: bias @ rotation)
 
 
 def _fold_norm(graph: GraphModule, norm: Node, layers: list[Node]) -> None:
@@ -114,7 +142,7 @@ def _fold_norm(graph: GraphModule, norm: Node, layers: list[Node]) -> None:
 
 
 def _insert(graph: GraphModule, node: Node, place: int, weight: Tensor, name: str) -> None:
-    """A linear layer in front of an operator's argument."""
+    """Insert a linear layer in front of an operator's argument."""
     source = node.args[place]
     assert isinstance(source, Node)
     with graph.graph.inserting_before(node):
@@ -122,9 +150,9 @@ def _insert(graph: GraphModule, node: Node, place: int, weight: Tensor, name: st
     node.update_arg(place, layer)
 
 
-def _turn_after(graph: GraphModule, source: Node, turn: Tensor) -> None:
+def _rotate_after(graph: GraphModule, source: Node, rotation: Tensor) -> None:
     with graph.graph.inserting_after(source):
-        layer = _linear(graph, source, turn.T, f"{ROTATED}_{source.name}")
+        layer = _linear(graph, source, rotation.T, f"{ROTATED}_{source.name}")
     source.replace_all_uses_with(layer, delete_user_cb=lambda user: user is not layer)
 
 
@@ -136,18 +164,18 @@ def _linear(graph: GraphModule, source: Node, weight: Tensor, name: str) -> Node
     return layer
 
 
-def _rotate_values(graph: GraphModule, path: ValuePath, turn: Tensor) -> None:
-    """Rotate each head's values, and back in the layers that read attention's result."""
+def _rotate_values(graph: GraphModule, path: ValuePath, rotation: Tensor) -> None:
+    """Rotate each head's values, and rotate back in the layers that read attention's result."""
 
-    def heads(weight: Tensor) -> Tensor:
+    def rotated(weight: Tensor) -> Tensor:
         part = weight[path.rows]
         result = weight.clone()
-        turned = torch.einsum("de,hd...->he...", turn, part.view(-1, path.width, *part.shape[1:]))
-        result[path.rows] = turned.reshape(part.shape)
+        heads = torch.einsum("de,hd...->he...", rotation, part.view(-1, path.width, *part.shape[1:]))
+        result[path.rows] = heads.reshape(part.shape)
         return result
 
-    edit(graph, path.projection, 1, heads)
+    edit(graph, path.projection, 1, rotated)
     if len(path.projection.args) > 2 and path.projection.args[2] is not None:
-        edit(graph, path.projection, 2, heads)
+        edit(graph, path.projection, 2, rotated)
     for reader in path.readers:
-        edit(graph, reader, 1, lambda weight: (weight.view(len(weight), -1, path.width) @ turn).view(weight.shape))
+        edit(graph, reader, 1, lambda weight: (weight.view(len(weight), -1, path.width) @ rotation).view(weight.shape))

@@ -1,1 +1,1 @@
-"""Passes that write a group of operators as one."""
+"""Passes that turn a group of operators into one."""

@@ -1,4 +1,4 @@
-"""RMS norm as one operator.
+"""Fuse RMS norms into one operator each.
 
     x -> pow(2) -> mean(-1) -> + eps -> rsqrt -> x * r -> * weight      ==>      edgec::rms_norm(x, weight, eps)
     transpose(1,2) -> (the same over heads)                               ==>      edgec::rms_norm -> transpose(1,2)
@@ -26,10 +26,10 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class FuseRmsNorm:
-    """Pattern to ``edgec::rms_norm``; exact.
+    """Rewrite the pattern to ``edgec::rms_norm``; exact.
 
     Attributes:
-        heads: also the norms of queries and keys, which need edgec's kernel at run time.
+        heads: rewrite also the norms of queries and keys, which need edgec's kernel at run time.
     """
 
     heads: bool = True
@@ -37,14 +37,14 @@ class FuseRmsNorm:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: what does not match stays."""
+        """Nothing: a norm that does not match stays as it is."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Rewrite every match."""
         for node in list(graph.graph.nodes):
-            found = _match(node) if node.target is aten.rsqrt.default else None
-            if found is not None and (self.heads or found.x.meta["val"].dim() == 3):
-                _fuse(graph, found)
+            norm = _match(node) if node.target is aten.rsqrt.default else None
+            if norm is not None and (self.heads or norm.x.meta["val"].dim() == 3):
+                _fuse(graph, norm)
         return program.interface
 
     def ensures(self, program: Program) -> None:
@@ -78,7 +78,7 @@ def _match(rsqrt: Node) -> _Norm | None:
 
 
 def _single(value: object, target: object) -> Node | None:
-    """A node of the given operator with one reader."""
+    """A value as a node, if it is of the given operator and has one reader; else None."""
     return value if isinstance(value, Node) and value.target is target and len(value.users) == 1 else None
 
 

@@ -1,9 +1,9 @@
-"""Rotary position embedding as one operator, on the layout that the cache wants.
+"""Fuse rotary position embedding into one operator, in the layout that the cache needs.
 
     x [1,H,S,D] -> x*cos + cat(-x[D/2:], x[:D/2])*sin                 ==>      transpose -> edgec::rope -> transpose
     cat(rotated part, the rest)                                        ==>      (the operator passes the rest through)
 
-Su et al. 2021, arXiv 2104.09864, in the "rotate half" form of transformers. Legality: both products take the same
+Su et al. 2021, arXiv 2104.09864, in transformers' ``rotate_half`` form. Legality: both products take the same
 value, halves are swapped with the first one negated, cos and sin are broadcast over heads. Transpositions that meet
 their inverse vanish with it. Exact. Measured on 2 layers of Llama: 28 operators fewer, and no head is copied.
 """
@@ -26,20 +26,20 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class FuseRope:
-    """Pattern to ``edgec::rope``; exact."""
+    """Rewrite the pattern to ``edgec::rope``; exact."""
 
     name: str = "fuse_rope"
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: what does not match stays."""
+        """Nothing: a rotation that does not match stays as it is."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Rewrite every match."""
         for node in nodes_of(graph, aten.add.Tensor):
-            found = _match(node)
-            if found is not None:
-                _fuse(graph, found)
+            rope = _match(node)
+            if rope is not None:
+                _fuse(graph, rope)
         return program.interface
 
     def ensures(self, program: Program) -> None:
@@ -58,11 +58,11 @@ class _Rope:
 
 def _match(add: Node) -> _Rope | None:
     products = [a for a in add.args if isinstance(a, Node) and a.target is aten.mul.Tensor]
-    for plain, turned in (products, products[::-1]) if len(products) == 2 else ():
-        half = next((n for n in turned.all_input_nodes if n.target is aten.cat.default), None)
-        source = _half_turned(half) if half is not None else None
+    for plain, rotated in (products, products[::-1]) if len(products) == 2 else ():
+        half = next((n for n in rotated.all_input_nodes if n.target is aten.cat.default), None)
+        source = _rotate_half_source(half) if half is not None else None
         if source is not None and source in plain.args:
-            cos, sin = _table(_other(plain, source)), _table(_other(turned, half))
+            cos, sin = _table(_other(plain, source)), _table(_other(rotated, half))
             if cos is not None and sin is not None:
                 return _with_rest(source, cos, sin, add)
     return None
@@ -72,8 +72,8 @@ def _other(product: Node, factor: Node | None) -> object:
     return product.args[0] if product.args[1] is factor else product.args[1]
 
 
-def _half_turned(cat: Node) -> Any:
-    """The x of ``cat([-x[.., D/2:], x[.., :D/2]], -1)``."""
+def _rotate_half_source(cat: Node) -> Any:
+    """The x of ``rotate_half(x)``, which is ``cat([-x[.., D/2:], x[.., :D/2]], -1)``; None for another form."""
     parts: Any = cat.args[0]
     if not isinstance(parts, (list, tuple)) or len(parts) != 2 or cat.args[1:] not in {(-1,), (3,)}:
         return None
@@ -98,7 +98,7 @@ def _cut(piece: object, whole: Node) -> tuple[int, int] | None:
 
 
 def _range(piece: Node) -> tuple[int, int] | None:
-    """Bounds of a slice of the last dimension."""
+    """The bounds of a slice of the last dimension; None for another dimension."""
     given: Any = piece.args
     source, dim, start, end = (*given, *(0, 0, 1 << 62)[len(given) - 1 :])[:4]
     size = int(source.meta["val"].shape[-1])
@@ -106,7 +106,7 @@ def _range(piece: Node) -> tuple[int, int] | None:
 
 
 def _table(factor: object) -> Node | None:
-    """The [1, S, R] table behind ``unsqueeze(table, 1)``."""
+    """The [1, S, R] table of ``unsqueeze(table, 1)``; None for another form."""
     if not isinstance(factor, Node) or factor.target is not aten.unsqueeze.default or factor.args[1] != 1:
         return None
     table = factor.args[0]
@@ -114,7 +114,7 @@ def _table(factor: object) -> Node | None:
 
 
 def _with_rest(source: Node, cos: Node, sin: Node, add: Node) -> _Rope:
-    """Take in a rotation of the first part only: ``cat([rope(x[.., :R]), x[.., R:]], -1)``."""
+    """Include the rest where only the first part is rotated: ``cat([rope(x[.., :R]), x[.., R:]], -1)``."""
     user = next(iter(add.users)) if len(add.users) == 1 else None
     if user is not None and user.target is aten.cat.default and _is_slice(source):
         parts: Any = user.args[0]

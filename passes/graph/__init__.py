@@ -1,1 +1,1 @@
-"""What passes share: editing a graph, looking at its values, and walking its layers."""
+"""What passes share: editing a graph, observing its values, and visiting its layers on calibration text."""

@@ -1,4 +1,4 @@
-"""How large the inputs of each matrix are on real text: the diagonal of their second moment.
+"""Measure how large the inputs of each matrix are on real text: the diagonal of their second moment.
 
 The error that a rounded weight causes at a layer's output is (weight error x input), so the mean square of each input
 says how much the weights that read it matter (the diagonal of GPTQ's Hessian).
@@ -37,6 +37,8 @@ def second_moments(program: Program, calls: Iterable[Sequence[Tensor]]) -> Mappi
 
 
 class _Recorder(torch.fx.Interpreter):
+    """Sums the squares of every matrix's inputs while the graph runs."""
+
     def __init__(self, graph: GraphModule) -> None:
         super().__init__(graph)
         self.totals: dict[str, Tensor] = {}

@@ -1,4 +1,4 @@
-"""Inputs on which a compressing pass looks at activations: tokens of real text for a decoder, examples for the rest."""
+"""The inputs on which passes observe activations: tokens of real text for a decoder, examples for other models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CHUNK = 64
 
 
 class Calibration:
-    """What is fed to the float graph before it is compressed; empty: nothing is known of activations.
+    """What is fed to the float graph before it is compressed; when it is empty, nothing is known of activations.
 
     Args:
         tokens: of a decoder's calibration text; fed in chunks, from the start again when the context is full.
@@ -31,11 +31,11 @@ class Calibration:
         return bool(self.tokens or self.given)
 
     def __eq__(self, other: object) -> bool:
-        """Tokens are compared, examples are the same or not."""
+        """Compare tokens by value, and examples by identity."""
         return isinstance(other, Calibration) and self._identity == other._identity
 
     def __hash__(self) -> int:
-        """As ``==`` compares."""
+        """Hash what ``==`` compares."""
         return hash(self._identity)
 
     @property
@@ -43,7 +43,7 @@ class Calibration:
         return self.tokens, self.context, id(self.given) if self.given else 0
 
     def __repr__(self) -> str:
-        """Short: it stands in manifests as a pass's option."""
+        """A short text, which manifests hold as a pass's option."""
         return f"{len(self.tokens)} tokens" if self.tokens else f"{len(self.given)} calls"
 
     def calls(self, program: Program) -> Iterator[Sequence[Tensor]]:
@@ -59,7 +59,7 @@ class Calibration:
 
 
 def require_calibration(calibration: Calibration, where: str) -> None:
-    """Refuse to guess what a model will see.
+    """Refuse a pass that needs calibration where there is none.
 
     Raises:
         InputError: E521.
@@ -68,7 +68,7 @@ def require_calibration(calibration: Calibration, where: str) -> None:
         raise InputError(
             what="this recipe chooses weights by what the model computes on text, and there is none",
             where=where,
-            why="no --calibrate was given, or the model is no decoder that text could be read with",
+            why="no --calibrate was given, or the model is not a decoder, which could read text",
             fix='pass --calibrate FILE with text like what the model will see, or set algorithm = "mse"',
             code="E521",
         )

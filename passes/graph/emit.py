@@ -1,4 +1,4 @@
-"""Insert operators into a graph with the fake value that later passes read (``meta["val"]``)."""
+"""Insert operators into a graph together with the fake value that later passes read (``meta["val"]``)."""
 
 from __future__ import annotations
 

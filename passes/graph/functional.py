@@ -1,9 +1,9 @@
-"""Operators that write into their operand, as operators that return a new value.
+"""Turn operators that write into their operand into operators that return a new value.
 
     y = mul_(x, s)                                 ==>      y = mul(x, s)
     v = slice(x, 0, 1) ; add_(v, y) ; read(x)      ==>      x' = slice_scatter(x, slice(x, 0, 1) + y, 0, 1) ; read(x')
 
-Passes and backends that look at one value at a time would otherwise miss that it changes behind their backs. Gemma 3n
+Passes and backends that look at one value at a time would otherwise miss such changes. Gemma 3n
 and 4 scale and update their hidden state in place. Legality: the written tensor is computed in the graph (states are
 written on purpose), and whoever reads it later reads it itself or a tensor that it is a slice or selection of; what
 does not fit stays as it is. Exact. Measured on 4 layers of Gemma 3n: 17 writes, none left.
@@ -26,7 +26,7 @@ _SCATTER = {aten.slice.Tensor: aten.slice_scatter.default, aten.select.int: aten
 
 
 def make_functional(graph: GraphModule) -> None:
-    """Rewrite every write for which that is legal."""
+    """Replace every write into an operand where that is legal."""
     for node in writes(graph):
         order = {each: index for index, each in enumerate(graph.graph.nodes)}
         chain = _chain(node, order)
@@ -48,7 +48,7 @@ def _written(node: Node) -> Iterator[Node]:
 
 
 def _chain(write: Node, order: Mapping[Node, int]) -> list[Node] | None:
-    """The tensors that change with a write and are read later, from the written one up; None where one cannot be told.
+    """The tensors that change with a write and are read later, from the written one up; None where that is not known.
 
     Each is a slice or selection of the next. Above the last one nobody reads what was changed.
     """
@@ -94,12 +94,12 @@ def _rewrite(graph: GraphModule, write: Node, chain: list[Node], order: Mapping[
 
 
 def _read_later(old: Node, new: Node, write: Node, order: Mapping[Node, int]) -> None:
-    # What was inserted for this write has no place in the order, and reads the old value.
+    # Nodes inserted for this write have no place in the order, and read the old value.
     old.replace_all_uses_with(new, delete_user_cb=lambda user: order.get(user, 0) > order[write])
 
 
 def _value(emit: Emitter, write: Node) -> Node | None:
-    """What a write leaves in its operand; None when it would change type or shape on the way."""
+    """The value that a write leaves in its operand; None when type or shape would change on the way."""
     name = write.target._schema.name.removeprefix("aten::")  # type: ignore[union-attr]
     if name == "copy_":
         return write.args[1] if _alike(write.args[1], write.args[0]) else None  # type: ignore[return-value]
@@ -116,7 +116,7 @@ def _value(emit: Emitter, write: Node) -> Node | None:
 
 
 def _alike(value: Any, place: Any) -> bool:
-    """Whether both are known to have one dtype and shape."""
+    """Whether two nodes are known to have the same dtype and shape."""
     if not all(isinstance(node, Node) and isinstance(node.meta.get("val"), torch.Tensor) for node in (value, place)):
         return False
     new, old = value.meta["val"], place.meta["val"]

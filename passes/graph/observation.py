@@ -1,8 +1,9 @@
-"""Look at the values of a graph while it runs, and leave its states as they were."""
+"""Run a graph to look at its values, and leave its states as they were."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -19,10 +20,16 @@ def observe(recorder: torch.fx.Interpreter, program: Program, calls: Iterable[Se
         program: any graph whose operators execute here.
         calls: inputs in the interface's order; states carry over from call to call and are put back at the end.
     """
-    states = [attribute(program.graph, state.buffer) for state in program.interface.states]
-    before = [value.clone() for value in states]
-    with torch.no_grad():
+    with torch.no_grad(), restored_states(program):
         for inputs in calls:
             recorder.run(*inputs)
-        for value, old in zip(states, before, strict=True):
-            value.copy_(old)
+
+
+@contextmanager
+def restored_states(program: Program) -> Iterator[None]:
+    """Put the contents of a program's states back when the block ends without an error."""
+    states = [attribute(program.graph, state.buffer) for state in program.interface.states]
+    before = [value.clone() for value in states]
+    yield
+    for value, old in zip(states, before, strict=True):
+        value.copy_(old)

@@ -1,4 +1,4 @@
-"""In how many bits an artifact of static methods holds a constant: its reader in the graph says so."""
+"""Tell in how many bits an artifact of static methods holds a constant, from its readers in the graph."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def stored_bits(program: Program, leaf: Node, float_bits: int) -> int:
     """Bits of each value of a constant.
 
     Args:
-        program: whose graph holds it.
-        leaf: its ``get_attr``.
-        float_bits: of floats in the artifact.
+        program: holds the constant.
+        leaf: the constant's ``get_attr``.
+        float_bits: bits of a float in the artifact.
     """
     packed = min((_packed(user, leaf, program) for user in leaf.users), default=0)
     value: Tensor = attribute(program.graph, str(leaf.target))
@@ -27,7 +27,7 @@ def stored_bits(program: Program, leaf: Node, float_bits: int) -> int:
 
 
 def _packed(user: Node, leaf: Node, program: Program) -> int:
-    """Bits of a value as its reader packs it; 0 where it stands as it is."""
+    """Bits of a value as its reader packs it; 0 where it is not packed."""
     given: Any = user.args
     if user.target is DEQUANTIZE and given[0] is leaf:
         return int(given[6] - given[5] + 1).bit_length() - 1

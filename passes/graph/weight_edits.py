@@ -1,4 +1,4 @@
-"""Put other values in the place of a layer's parameters: what exact rewrites of weights are made of."""
+"""Replace the values of a layer's parameters: the building blocks of exact rewrites of weights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, owner_of, set_parameter
 from edgec.ir.quantized_form import drop_if_unused, parameter_of
 
 Edit = Callable[[Tensor], Tensor]
@@ -48,15 +48,15 @@ def edit(graph: GraphModule, node: Node, place: int, change: Edit) -> None:
     assert isinstance(old, Node)
     with torch.no_grad():
         value = change(constant(graph, old)).contiguous()
-    leaf = next(each for each in _behind(old) if each.op == "get_attr")
-    target = str(leaf.target) if _alone(graph, leaf, old, node) else f"{leaf.target}_{node.name}"
+    leaf = next(each for each in _with_sources(old) if each.op == "get_attr")
+    target = str(leaf.target) if _has_one_reader(graph, leaf, old, node) else f"{leaf.target}_{node.name}"
     with graph.graph.inserting_before(node):
         node.update_arg(place, parameter(graph, target, value, like=old))
-    drop_if_unused(graph, *_behind(old))
+    drop_if_unused(graph, *_with_sources(old))
 
 
 def parameter(graph: GraphModule, target: str, value: Tensor, like: Node) -> Node:
-    """Register a parameter and read it at the present insertion point.
+    """Register a parameter and read it at the current insertion point.
 
     Args:
         graph: where it is held.
@@ -64,24 +64,20 @@ def parameter(graph: GraphModule, target: str, value: Tensor, like: Node) -> Nod
         value: float32.
         like: a node whose fake mode the new one's value belongs to.
     """
-    owner, _, leaf = target.rpartition(".")
-    module = graph.get_submodule(owner)
-    for table in (module._parameters, module._buffers, module.__dict__):
-        table.pop(leaf, None)
-    module.register_parameter(leaf, nn.Parameter(value, requires_grad=False))
+    set_parameter(graph, target, nn.Parameter(value, requires_grad=False))
     node = graph.graph.get_attr(target)
     mode = getattr(like.meta.get("val"), "fake_mode", None)
     node.meta["val"] = mode.from_tensor(value) if mode is not None else value
     return node
 
 
-def _behind(node: Node) -> list[Node]:
-    """A node and what it is computed from, nearest first."""
-    return [node, *(source for each in node.all_input_nodes for source in _behind(each))]
+def _with_sources(node: Node) -> list[Node]:
+    """A node and everything it is computed from, nearest first."""
+    return [node, *(source for each in node.all_input_nodes for source in _with_sources(each))]
 
 
-def _alone(graph: GraphModule, leaf: Node, old: Node, node: Node) -> bool:
-    """Whether a parameter reaches nothing but one argument, as it is or through a cast."""
+def _has_one_reader(graph: GraphModule, leaf: Node, old: Node, node: Node) -> bool:
+    """Whether only one argument reads a parameter, directly or through a cast."""
     same = [each for each in graph.graph.nodes if each.op == "get_attr" and each.target == leaf.target]
     return parameter_of(old) is leaf and same == [leaf] and set(leaf.users) <= {old, node} and set(old.users) == {node}
 
@@ -100,5 +96,5 @@ def is_tied(graph: GraphModule, node: Node, place: int) -> bool:
 
 
 def _held(graph: GraphModule, target: str) -> object:
-    owner, _, leaf = target.rpartition(".")
-    return graph.get_submodule(owner)._parameters.get(leaf)
+    module, leaf = owner_of(graph, target)
+    return module._parameters.get(leaf)

@@ -1,1 +1,1 @@
-"""Passes on keys and values: the cache, and layers that share one."""
+"""Passes on keys and values: the KV cache, and layers that share one."""

@@ -1,4 +1,4 @@
-"""Attention over a cache that lives in the artifact and is written in place.
+"""Let attention read a KV cache that lives in the artifact and is written in place.
 
     k, v -> edgec::attention(q, k, v, positions, ...)                               recomputes every earlier token
     ==>
@@ -7,10 +7,10 @@
 
 The operators are edgec's own (``kv_operators.py``) or ExecuTorch's (``kv_standard.py``). Layers that read the same k
 and v (shared KV) share one cache. Sliding-window layers keep a ring of window - 1 + chunk slots. ``sink_tokens`` keeps
-the first tokens of windowed layers visible for ever (Xiao et al. 2023, arXiv 2309.17453), which the model was not made
-with: semantic.
+the first tokens of windowed layers visible forever (Xiao et al. 2023, arXiv 2309.17453): semantic, as the model was not
+trained with it.
 
-Legality: causal attention without a mask of its own; ExecuTorch's kernels have no soft-capping, learned sinks, 4-bit
+Legality: causal attention without another mask; ExecuTorch's kernels have no soft-capping, learned sinks, 4-bit
 caches, or values of another width than keys. Float32 is exact (measured: 3e-7 against the uncached graph over prefill
 and 20 decode steps); float16, int8 and int4 are approximate. Measured on stories260K, int8: KV bytes x 0.41 with
 ExecuTorch's kernels, scales and zero points included.
@@ -35,7 +35,7 @@ from edgec.passes.kv.cache.kv_states import States
 
 @dataclass(frozen=True)
 class KvCache:
-    """In-place key/value state for every attention node.
+    """Give every attention node in-place states for keys and values.
 
     Attributes:
         context: positions the artifact serves.
@@ -43,7 +43,8 @@ class KvCache:
         dtype: float32, float16, int8, or int4 (with edgec's kernels).
         sink_tokens: leading tokens that windowed layers never lose.
         kernels: ``edgec`` for its own operators, ``standard`` for those that every ExecuTorch app has.
-        rings: windowed layers keep a ring; without, all positions and a mask, as states of fixed shape want it.
+        rings: windowed layers keep a ring; without it, they keep all positions and get a mask, for states of fixed
+            shape.
     """
 
     context: int
@@ -62,11 +63,11 @@ class KvCache:
         return Effect.EXACT if self.dtype == "float32" else Effect.APPROXIMATE
 
     def unrounded(self) -> KvCache:
-        """The same cache in float32."""
+        """This pass with a float32 cache, which rounds nothing."""
         return replace(self, dtype="float32")
 
     def requires(self, program: Program) -> None:
-        """Every attention node is one that a cached kernel can express."""
+        """A cached kernel can express every attention node."""
         for node in nodes_of(program.graph, OPERATOR):
             problem = _problem(AttentionCall.of(node), self.kernels, self.dtype)
             if problem:
@@ -101,7 +102,7 @@ def _problem(call: AttentionCall, kernels: str, dtype: str) -> str:
     foreign = kernels == "standard"
     checks = {
         "it is not causal": not call.causal,
-        "it has a mask of its own": call.mask is not None,
+        "it has another mask": call.mask is not None,
         "it soft-caps its scores, which ExecuTorch's kernel does not": foreign and bool(call.softcap),
         "it has learned attention sinks, which ExecuTorch's kernel does not": foreign and call.sink_logits is not None,
         f"keys are {widths[0]} wide and values {widths[1]}": foreign and widths[0] != widths[1],
@@ -112,11 +113,9 @@ def _problem(call: AttentionCall, kernels: str, dtype: str) -> str:
 
 
 def _bounded(interface: Interface, chunk: int) -> Iterator[TensorType]:
-    """Inputs whose S is now at most a chunk."""
+    """The inputs of an interface, with S now at most a chunk."""
     for tensor in interface.inputs:
-        shape = tuple(Dynamic("S", 1, chunk) if _is_s(size) else size for size in tensor.shape)
-        yield TensorType(tensor.name, tensor.dtype, shape)
-
-
-def _is_s(size: int | Dynamic) -> bool:
-    return isinstance(size, Dynamic) and size.name == "S"
+        sizes = (
+            Dynamic("S", 1, chunk) if isinstance(size, Dynamic) and size.name == "S" else size for size in tensor.shape
+        )
+        yield TensorType(tensor.name, tensor.dtype, tuple(sizes))

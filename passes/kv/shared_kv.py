@@ -1,15 +1,15 @@
-"""The last layers read the keys and values of an earlier one: their projections and caches vanish.
+"""Let the last layers read the keys and values of an earlier one: their own projections and caches vanish.
 
     layer 4   k4, v4 -> attention 4                       layer 4   k4, v4 -> attention 4
     layer 5   k5, v5 -> attention 5          ==>          layer 5   k4, v4 -> attention 5
     layer 6   k6, v6 -> attention 6                       layer 6   k4, v4 -> attention 6
 
 Apple's on-device model shares 3 of 8 layers this way (arXiv 2507.13575), Gemma 3n and 4 are made so. A layer's donor
-is the last layer before the boundary of its own kind: window, KV heads, head widths, rotation. Queries stay its own.
+is the last layer before the boundary with the same window, KV heads, head widths and rotation. Queries stay its own.
 
-Legality: causal attention, before ``kv_cache``. The model was not made for it unless it shares natively, in which case
-nothing changes: semantic, or exact. Projections of k and v die with their norms and weights; a fused projection keeps
-its rows of q. With ``prefill_skip``, layers behind the boundary run for the last token only. Counted on 8 layers of
+Legality: causal attention, before ``kv_cache``. Semantic, as the model was not trained for it; exact where it shares
+natively, and nothing changes. Projections of k and v vanish with their norms and weights; a fused projection keeps its
+rows of q. With ``prefill_skip``, layers after the boundary run for the last token only. Counted on 8 layers of
 Qwen3-0.6B at 5/8: KV values per token 16,384 -> 10,240; multiply-accumulates of prefill 512: 73.2 G -> 69.9 G, with
 ``prefill_skip`` 37.8 G.
 """
@@ -36,7 +36,7 @@ MODES = ("reuse", "project")
 
 @dataclass(frozen=True)
 class SharedKv:
-    """Layers from ``boundary`` on read an earlier layer's keys and values; semantic unless the model does so already.
+    """Let layers from ``boundary`` on read an earlier layer's keys and values; semantic unless they do so already.
 
     Attributes:
         boundary: first layers that keep their own: a count, or a share of all layers (0..1).
@@ -50,15 +50,15 @@ class SharedKv:
     effect: Effect = Effect.SEMANTIC
 
     def requires(self, program: Program) -> None:
-        """A known mode, causal attention not yet cached, a boundary inside the model, a donor for each layer."""
+        """The mode is known, attention is causal and not yet cached, and each layer after the boundary has a donor."""
         if self.mode not in MODES:
             raise _refused("E187", f"no such mode: {self.mode!r}", self.name, "", f"use one of {', '.join(MODES)}")
         calls = _calls(program.graph)
         if program.spec is None or not calls or not all(call.causal for call in calls.values()):
-            why = "the model is no decoder, or its attention reads a cache already"
+            why = "the model is not a decoder, or its attention reads a cache already"
             raise _refused("E188", "no causal attention to share", self.name, why, "leave shared_kv out of the recipe")
         if len(calls) < len(nodes_of(program.graph, OPERATOR)):
-            why = "a layer attends several times, so that it has no one pair of keys and values to lend"
+            why = "a layer attends several times, so that it has several pairs of keys and values"
             raise _refused("E188", "no layer's keys and values to share", self.name, why, "leave shared_kv out")
         if self.mode == "project":
             hidden_states(program.graph)
@@ -75,7 +75,7 @@ class SharedKv:
         return Effect.EXACT if same else self.effect
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Give each layer behind the boundary its donor's keys and values."""
+        """Give each layer after the boundary its donor's keys and values."""
         assert program.spec is not None
         if self.mode == "project":
             project(graph, kept_layers(self.boundary, len(program.spec.layers)))
@@ -95,11 +95,11 @@ class SharedKv:
                 node.update_arg(2, donor.v)
 
     def spec_after(self, program: Program) -> ModelSpec | None:
-        """The layers' donors as the graph now has them."""
+        """The spec with the donors that the graph now has."""
         return program.spec and with_donors(program.spec, readers(program.graph))
 
     def ensures(self, program: Program) -> None:
-        """No layer behind the boundary has keys of its own, or of its own hidden state."""
+        """No layer after the boundary has its own keys, or keys from its own hidden state."""
         assert program.spec is not None
         kept = kept_layers(self.boundary, len(program.spec.layers))
         if self.mode == "project":
@@ -120,19 +120,19 @@ def readers(graph: GraphModule) -> dict[int, int]:
 
 
 def _calls(graph: GraphModule) -> dict[int, AttentionCall]:
-    found = (AttentionCall.of(node) for node in nodes_of(graph, OPERATOR))
-    return {call.layer: call for call in found}
+    calls = (AttentionCall.of(node) for node in nodes_of(graph, OPERATOR))
+    return {call.layer: call for call in calls}
 
 
 def _kinds(graph: GraphModule) -> dict[int, Hashable]:
-    """By layer, what two layers must agree on to read the same keys and values."""
+    """For each layer, the properties that two layers must share to read the same keys and values."""
     calls = _calls(graph)
     rotated = rotations(graph, {layer: call.k for layer, call in calls.items()})
     return {layer: (call.window, *_widths(call), rotated[layer]) for layer, call in calls.items()}
 
 
 def _widths(call: AttentionCall) -> tuple[int, int, int]:
-    """KV heads, width of a key, width of a value."""
+    """The number of KV heads, and the widths of a key and a value."""
     (_, heads, _, key), (_, _, _, value) = call.k.meta["val"].shape, call.v.meta["val"].shape
     return int(heads), int(key), int(value)
 

@@ -1,1 +1,1 @@
-"""Passes that compute only the rows whose logits are wanted."""
+"""Passes that compute logits, and the layers before them, only for the tokens that need them."""

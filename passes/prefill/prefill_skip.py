@@ -1,21 +1,21 @@
 """Compute only the rows whose logits are wanted, as far up as no later token needs the others.
 
-    hidden [1,S,H] -> q -> attention -> o -> + -> MLP -> norm -> index_select(logit_index) -> vocabulary matrix
+    hidden [1,S,H] -> q -> attention -> o -> + -> MLP -> norm -> index_select(logit_index) -> lm_head
               |-----> k, v -> cache_write
     ==>
-    hidden [1,S,H] -> index_select -> q -> attention -> o -> + -> MLP -> norm -> vocabulary matrix      K rows
+    hidden [1,S,H] -> index_select -> q -> attention -> o -> + -> MLP -> norm -> lm_head      K rows
               |-----> k, v -> cache_write                                                               S rows
 
-Only keys and values of a token reach later tokens. Behind the last layer that writes them, and in that layer but for k
-and v, a row serves nothing but its own logits, and prefill wants those of one row. Without shared KV that is the better
-part of one layer; with ``shared_kv`` at 5/8, 3/8 of the layers more. Counted on 8 layers of Qwen3-0.6B, prefill 512 in
+Only keys and values of a token reach later tokens. After the last layer that writes them, and in that layer except for
+k and v, a row serves only its own logits, and prefill needs those of one row. Without shared KV that is most of one
+layer; with ``shared_kv`` at 5/8, 3/8 of the layers more. Counted on 8 layers of Qwen3-0.6B, prefill 512 in
 one call: 73.2 G multiply-accumulates -> 65.1 G; with ``shared_kv`` 37.8 G. It costs five small selections a call.
 
 Legality: every operator between the old and the new place of the selection works row by row (``row_rules.py``), so
-that selecting before it or behind it is the same; exact. Attention qualifies as ``edgec::cached_attention``, whose
-query rows name their positions; ExecuTorch's own kernels take consecutive rows, and the selection stays behind them. A
+that selecting before or after it is the same; exact. Attention qualifies as ``edgec::cached_attention``, whose
+query rows name their positions; ExecuTorch's own kernels take consecutive rows, and the selection stays after them. A
 value that others read for all tokens is selected where it crosses over. Activations on an integer grid are computed
-again for the selected rows, because matrix kernels want the grid's operators right in front of them. Where a computed
+again for the selected rows, because matrix kernels need the grid's operators right in front of them. Where a computed
 value is written into (``functional.py`` leaves few cases), nothing moves.
 """
 
@@ -33,7 +33,7 @@ from torch.fx.node import map_arg
 from edgec.errors import InputError
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE
-from edgec.passes.contract import nodes_of, placeholder
+from edgec.passes.contract import last_placeholder, nodes_of, placeholder
 from edgec.passes.graph.functional import make_functional, writes
 from edgec.passes.prefill.rows.row_rules import WHOLE, RowShapes, rows_read
 from edgec.passes.prefill.rows.row_shapes import row_shapes
@@ -44,13 +44,13 @@ _GRID = frozenset({CHOOSE, QUANTIZE, DEQUANTIZE, operator.getitem})
 
 @dataclass(frozen=True)
 class PrefillSkip:
-    """Hoist the selection of rows; exact."""
+    """Move the selection of rows as early in the graph as is legal; exact."""
 
     name: str = "prefill_skip"
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """``last_logits`` has run."""
+        """The graph selects rows: ``last_logits`` has run."""
         if not _selections(program.graph):
             raise InputError(
                 what="prefill_skip finds no selection of rows to hoist",
@@ -61,7 +61,7 @@ class PrefillSkip:
             )
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Select as early as it is legal."""
+        """Compute for the selected rows only whatever works row by row."""
         make_functional(graph)
         graph.graph.eliminate_dead_code()
         if writes(graph):
@@ -79,10 +79,10 @@ class PrefillSkip:
 
 @dataclass(frozen=True)
 class SkippedRegion:
-    """What is computed for the selected rows only.
+    """The part of a graph that is computed for the selected rows only.
 
     Attributes:
-        inside: nodes to be computed for these rows.
+        inside: nodes to compute for these rows.
         border: values that are selected, with their row dimensions.
         counts: nodes whose value is the number of rows.
     """
@@ -94,8 +94,8 @@ class SkippedRegion:
 
 def _selections(graph: GraphModule) -> list[Node]:
     """The nodes that select rows by ``logit_index``."""
-    found = nodes_of(graph, aten.index_select.default)
-    return [n for n in found if isinstance(n.args[2], Node) and n.args[2].target == "logit_index"]
+    selects = nodes_of(graph, aten.index_select.default)
+    return [n for n in selects if isinstance(n.args[2], Node) and n.args[2].target == "logit_index"]
 
 
 def find_region(graph: GraphModule, starts: Collection[Node], shapes: RowShapes) -> SkippedRegion:
@@ -127,11 +127,8 @@ def _reads_whole(user: Node, node: Node, starts: Collection[Node], inside: set[N
     """Whether a reader needs all rows of a node."""
     if user in starts:
         return False
-    return user not in inside or user in twice or node in _whole_operands(user)
-
-
-def _whole_operands(node: Node) -> set[Node]:
-    return {argument for argument, whole in _operands(node) if whole and isinstance(argument, Node)}
+    whole_operands = {argument for argument, whole in _operands(user) if whole and isinstance(argument, Node)}
+    return user not in inside or user in twice or node in whole_operands
 
 
 def _operands(node: Node) -> list[tuple[Any, bool]]:
@@ -144,7 +141,7 @@ def _operands(node: Node) -> list[tuple[Any, bool]]:
 
 
 def _rewrite(graph: GraphModule, region: SkippedRegion, starts: Collection[Node]) -> None:
-    """Copy the region for the selected rows; what nobody reads any more dies with the cleaning."""
+    """Copy the region for the selected rows; ``clean`` drops what nobody reads any more."""
     rows = _Rows(graph, region.counts)
     for node in list(graph.graph.nodes):
         if node in region.border:
@@ -156,31 +153,31 @@ def _rewrite(graph: GraphModule, region: SkippedRegion, starts: Collection[Node]
 
 
 class _Rows:
-    """Values for the selected rows, each placed behind the one for all rows."""
+    """The values for the selected rows, each placed after the one for all rows."""
 
     def __init__(self, graph: GraphModule, counts: Collection[Node]) -> None:
         self.graph = graph.graph
         self.index = placeholder(graph, "logit_index")
-        self.last_input = [node for node in self.graph.nodes if node.op == "placeholder"][-1]
+        self.last_input = last_placeholder(graph)
         with self.graph.inserting_after(self.last_input):
             count = self.graph.call_function(aten.sym_size.int, (self.index, 0))
         self.selected = dict.fromkeys(counts, count)
 
     def select(self, node: Node, dim: int | None) -> None:
-        """The selected rows of a value that is computed for all tokens."""
+        """Select rows of a value that is computed for all tokens."""
         with self.graph.inserting_after(self.last_input if node.op == "placeholder" else node):
-            found = self.graph.call_function(aten.index_select.default, (node, dim, self.index))
-        found.meta = dict(node.meta)
-        self.selected[node] = found
+            rows = self.graph.call_function(aten.index_select.default, (node, dim, self.index))
+        rows.meta = dict(node.meta)
+        self.selected[node] = rows
 
     def copy(self, node: Node) -> None:
-        """The same operator over the selected rows of its operands."""
+        """Apply a node's operator to the selected rows of its operands."""
         args = tuple(a if whole else map_arg(a, self._operand) for a, whole in _operands(node))
         kwargs: Any = map_arg(node.kwargs, self._operand)
         with self.graph.inserting_after(node):
-            found = self.graph.create_node(node.op, node.target, args, kwargs)
-        found.meta = dict(node.meta)
-        self.selected[node] = found
+            copied = self.graph.create_node(node.op, node.target, args, kwargs)
+        copied.meta = dict(node.meta)
+        self.selected[node] = copied
 
     def _operand(self, node: Node) -> Node:
         return self.selected.get(node, node)

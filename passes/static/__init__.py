@@ -1,1 +1,1 @@
-"""Passes for accelerators: fixed shapes, and the forms and numbers that NPUs can compute."""
+"""Passes for accelerators: fixed shapes, and the operators, layouts and numbers that NPUs can compute."""

@@ -1,4 +1,4 @@
-"""Write attention out in plain operators, for backends and kernels that know matrix products and softmax only.
+"""Write attention out in plain operators, for backends and kernels that know only matrix products and softmax.
 
     edgec::attention(q [B,H,S,D], k [B,G,T,D], v [B,G,T,Dv], positions, mask?)
     ==>
@@ -32,7 +32,7 @@ _Masks = dict[tuple[Node, int, bool, int, torch.dtype], Node]
 
 @dataclass(frozen=True)
 class DecomposeAttention:
-    """``edgec::attention`` to matrix products and softmax; exact."""
+    """Rewrite ``edgec::attention`` to matrix products and softmax; exact."""
 
     name: str = "decompose_attention"
     effect: Effect = Effect.EXACT
@@ -65,7 +65,7 @@ def _decomposed(emit: Emitter, a: AttentionCall, masks: _Masks) -> Node:
 
 
 def _repeats(a: AttentionCall) -> int:
-    """Query heads per KV head."""
+    """The number of query heads per KV head."""
     return int(a.q.meta["val"].shape[1] // a.k.meta["val"].shape[1])
 
 
@@ -122,16 +122,11 @@ def _given_mask(emit: Emitter, a: AttentionCall, mask: Node) -> Node:
     value = mask.meta["val"]
     tokens, keys = emit.size(a.q, 2), emit.size(a.k, 2)
     if value[..., 0, 0].numel() == 1:
-        rows = emit(
-            aten.expand.default, emit(aten.reshape.default, mask, [1, *_last_two(emit, mask)]), [1, tokens, keys]
-        )
+        one = emit(aten.reshape.default, mask, [1, emit.size(mask, -2), emit.size(mask, -1)])
+        rows = emit(aten.expand.default, one, [1, tokens, keys])
         return emit(aten.cat.default, [rows] * _repeats(a), 1) if _repeats(a) > 1 else rows
     full = emit(aten.expand.default, mask, [emit.size(a.q, 0), a.q.meta["val"].shape[1], tokens, keys])
     return _grouped(emit, full, a)
-
-
-def _last_two(emit: Emitter, tensor: Node) -> tuple[int | Node, int | Node]:
-    return emit.size(tensor, -2), emit.size(tensor, -1)
 
 
 def _softmax(emit: Emitter, a: AttentionCall, scores: Node) -> Node:

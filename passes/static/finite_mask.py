@@ -1,4 +1,4 @@
-"""Finite numbers in place of infinite ones in masks.
+"""Replace infinite numbers in masks by finite ones.
 
     where(seen, 0, -inf) ; masked_fill(scores, hidden, -3.4e38)        ==>        where(seen, 0, -40000) ; ...
 
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.program import Effect, Interface, Program
 from edgec.passes.contract import nodes_of
 
@@ -39,13 +39,13 @@ LITERAL_AT = {
 
 @dataclass(frozen=True)
 class FiniteMask:
-    """-inf and numbers below -40000 become -40000; exact."""
+    """Raise -inf and numbers below -40000 to -40000; exact."""
 
     name: str = "finite_mask"
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: what does not fit stays."""
+        """Nothing: numbers in other places stay as they are."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Rewrite literals and constants."""
@@ -74,10 +74,9 @@ def _rewrite_literal(node: Node) -> None:
 
 
 def _rewrite_constant(graph: GraphModule, node: Node) -> None:
-    """A mask held as a constant: a buffer of its own gets the finite values."""
+    """Put the finite values in place of a mask that is held as a constant."""
     value = attribute(graph, str(node.target))
     if not isinstance(value, Tensor) or not value.is_floating_point() or isinstance(value, torch.nn.Parameter):
         return
     if value.numel() and float(value.min()) < HIDDEN and (math.isinf(float(value.min())) or float(value.min()) < -6e4):
-        owner, _, leaf = str(node.target).rpartition(".")
-        setattr(graph.get_submodule(owner), leaf, value.clamp_min(HIDDEN))
+        setattr(*owner_of(graph, str(node.target)), value.clamp_min(HIDDEN))

@@ -1,4 +1,4 @@
-"""RMS norm and layer norm in a form that float16 can compute.
+"""Write RMS norm and layer norm out in a form that float16 can compute.
 
     edgec::rms_norm(x, w, eps)                                      x^2 overflows float16 from |x| = 256 on
     ==>
@@ -8,9 +8,9 @@
 The norm does not change when x and the square root of eps are divided by the same number, so any m > 0 is exact; the
 largest value keeps every square in range, and what is added to it keeps t in range (Zhang & Sennrich 2019, arXiv
 1910.07467, for the norm itself).
-A layer norm is the same of x - mean(x), plus its bias. Legality: every ``edgec::rms_norm`` node, and every
+A layer norm is the RMS norm of x - mean(x), plus its bias. Legality: every ``edgec::rms_norm`` node, and every
 ``aten.layer_norm`` over the last dimension. Exact. Measured in float16 on values around 1000: the
-plain norm is 0 everywhere (its square is infinite), this one is 2e-3 off at most, of 4.
+plain norm is 0 everywhere (its square is infinite), this one is at most 2e-3 off, of 4.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _FLOOR = 2.0**-8
 
 @dataclass(frozen=True)
 class Fp16SafeNorm:
-    """Norms in plain operators that do not overflow; exact."""
+    """Write norms out in plain operators that do not overflow; exact."""
 
     name: str = "fp16_safe_norm"
     effect: Effect = Effect.EXACT
@@ -52,7 +52,7 @@ class Fp16SafeNorm:
         return program.interface
 
     def ensures(self, program: Program) -> None:
-        """No norm is left."""
+        """No RMS norm is left."""
         assert not nodes_of(program.graph, RMS_NORM)
 
 
@@ -70,7 +70,7 @@ def _layer_norm(emit: Emitter, node: Node) -> Node:
 
 
 def _scaled(emit: Emitter, x: Any, weight: Any, eps: Any) -> Node:
-    """``x / sqrt(mean(x^2) + eps) * weight``."""
+    """Emit ``x / sqrt(mean(x^2) + eps) * weight`` in the scaled form."""
     largest = emit(aten.amax.default, emit(aten.abs.default, x), [-1], True)
     scale = emit(aten.reciprocal.default, emit(aten.add.Tensor, largest, _FLOOR))
     y = emit(aten.mul.Tensor, x, scale)

@@ -1,4 +1,4 @@
-"""All arithmetic in float16, as Core ML's and Core AI's fast units compute.
+"""Convert all arithmetic to float16, in which Core ML's and Core AI's fast units compute.
 
     W float32 | bfloat16 -> to(float32) -> conv2d(x float32)          ==>          W float16 -> conv2d(x float16)
 
@@ -20,6 +20,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_aggregate
 
 from edgec.ir.program import Effect, Interface, Program, TensorType
+from edgec.passes.contract import last_placeholder
 
 aten = torch.ops.aten
 _WIDE = (torch.float32, torch.bfloat16)
@@ -28,13 +29,13 @@ _CAST = "edgec_input_cast"
 
 @dataclass(frozen=True)
 class HalfPrecision:
-    """float16 constants, casts and results; approximate."""
+    """Make constants, casts and results float16; approximate."""
 
     name: str = "half_precision"
     effect: Effect = Effect.APPROXIMATE
 
     def requires(self, program: Program) -> None:
-        """Nothing: values out of range are found by the ladder."""
+        """Nothing: the ladder finds values that are out of range."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Convert tensors one by one, and every dtype that an operator names."""
@@ -56,12 +57,12 @@ class HalfPrecision:
 
 
 def _is_cast(node: Node) -> bool:
-    """An input that stays as it is."""
+    """Whether a node is an input that stays as it is and is cast first."""
     return node.op == "placeholder" and any(user.meta.get(_CAST) for user in node.users)
 
 
 def _cast_inputs(graph: GraphModule, states: Collection[str]) -> None:
-    last = [node for node in graph.graph.nodes if node.op == "placeholder"][-1]
+    last = last_placeholder(graph)
     for node in [node for node in graph.graph.nodes if node.op == "placeholder" and node.target not in states]:
         if node.meta["val"].dtype in _WIDE:
             with graph.graph.inserting_after(last):
@@ -75,14 +76,14 @@ def _half(value: Any) -> Any:
 
 
 def _default_to_half(node: Node) -> None:
-    """Dequantisation names its result's dtype, float32 by default."""
+    """Name float16 as the output dtype of operators whose default is float32, as dequantisation's is."""
     target = node.target
     if isinstance(target, torch._ops.OpOverload) and "output_dtype" in {a.name for a in target._schema.arguments}:
         node.kwargs = {**node.kwargs, "output_dtype": torch.float16}
 
 
 def _drop_cast(graph: GraphModule, node: Node) -> None:
-    """A cast to float16 of what is float16 by now."""
+    """Remove a cast to float16 of a value that is float16 by now."""
     if node.target is not aten.to.dtype or node.args[1] is not torch.float16 or node.meta.get(_CAST):
         return
     source = node.args[0]
@@ -93,7 +94,7 @@ def _drop_cast(graph: GraphModule, node: Node) -> None:
 
 
 def _convert_tensors(graph: GraphModule) -> None:
-    """Parameters and buffers in place; what several names share stays shared."""
+    """Convert parameters and buffers in place; what several names share stays shared."""
     done: dict[int, Tensor] = {}
     for module in graph.modules():
         for table in (module._parameters, module._buffers):

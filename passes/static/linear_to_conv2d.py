@@ -1,16 +1,16 @@
-"""Linear layers as 1x1 convolutions over (B, C, 1, S), the layout in which the Neural Engine computes.
+"""Turn linear layers into 1x1 convolutions over (B, C, 1, S), the layout in which the Neural Engine computes.
 
     x [1,S,K] -> norm -> linear(W [N,K]) -> silu -> * -> linear -> + -> ...
     ==>
     x -> transpose -> [1,K,1,S] -> norm over dim 1 -> conv2d(W [N,K,1,1]) -> silu -> * -> conv2d -> + -> ...
-      -> transpose only in front of operators that know rows alone (heads, attention, the output)
+      -> transpose only in front of operators that know only rows (heads, attention, the output)
 
 apple/ml-ane-transformers: the last axis of a tensor is stored in 64-byte lines and not packed, so S belongs there and
 channels in the second place. The residual stream stays in that layout from the embedding to the logits
 (``channel_layout.py`` has a rule for each operator). Weights are views of the stored ones: float, or integers and
 look-up indices with their scales. Legality: a batch of one, fixed shapes, a weight that is a parameter or its quantised
 form and that no embedding reads, which would store it twice; other linear layers stay. Exact. Measured on the
-prefill of examples/tiny-llama (8 layers): 56 of 57 linear layers become convolutions (the tied vocabulary matrix
+prefill of examples/tiny-llama (8 layers): 56 of 57 linear layers become convolutions (the tied lm_head
 stays), and 11 transpositions are added.
 """
 
@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, read_shared
 from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import DEQUANTIZE, parameter_of
@@ -38,13 +38,13 @@ LINEAR = aten.linear.default
 
 @dataclass(frozen=True)
 class LinearToConv2d:
-    """1x1 convolutions in place of linear layers; exact."""
+    """Replace linear layers by 1x1 convolutions; exact."""
 
     name: str = "linear_to_conv2d"
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: what does not fit stays."""
+        """Nothing: a linear layer that does not fit stays as it is."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Walk the graph once; every operator either has a form in the new layout or reads rows."""
@@ -62,6 +62,7 @@ class LinearToConv2d:
 
 
 def _fits(linear: Node) -> bool:
+    """Whether a linear layer meets the legality rule."""
     x, weight = linear.args[:2]
     assert isinstance(x, Node)
     shape = x.meta["val"].shape
@@ -106,13 +107,9 @@ _FORMS = {DEQUANTIZE: _affine, DEQUANTIZE_LUT: _look_up}
 
 
 def _viewed(graph: GraphModule, node: Node) -> Node:
-    """A ``get_attr`` of [N,K] as one of [N,K,1,1] over the same memory; other readers keep theirs."""
+    """A ``get_attr`` of a tensor [N,K] viewed as [N,K,1,1]; other readers keep the original."""
     name = f"{node.target}_conv"
-    owner, _, leaf = name.rpartition(".")
-    module = graph.get_submodule(owner)
-    value: Tensor = attribute(graph, str(node.target))
-    if not hasattr(module, leaf):
-        module.register_parameter(leaf, nn.Parameter(value.detach()[:, :, None, None], requires_grad=False))
-    held = graph.graph.get_attr(name)
+    value: Tensor = attribute(graph, str(node.target)).detach()[:, :, None, None]
+    held = read_shared(graph, name, lambda: nn.Parameter(value, requires_grad=False))
     held.meta["val"] = node.meta["val"][:, :, None, None]
     return held

@@ -1,4 +1,4 @@
-"""Rotary tables computed once, at export, and read by position.
+"""Compute rotary tables once, at export, and read them by position.
 
     positions -> * inv_freq -> cat -> cos           [1,S,R]   computed on every call, in float16: wrong from 2048 on
     ==>
@@ -32,10 +32,10 @@ _WAVES = (aten.cos.default, aten.sin.default)
 
 @dataclass(frozen=True)
 class PositionTables:
-    """Constant tables in place of sines and cosines; exact.
+    """Replace sines and cosines by constant tables; exact.
 
     Attributes:
-        slots: positions 0 .. slots - 1 occur.
+        slots: number of positions; 0 .. slots - 1 occur.
     """
 
     slots: int
@@ -43,14 +43,14 @@ class PositionTables:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: what does not fit stays in the graph."""
+        """Nothing: a value that does not fit stays in the graph."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Replace the last values that depend on positions only."""
+        """Replace the last values that depend on positions alone."""
         positions = _positions(graph)
-        made = _made_of(graph, positions)
+        positional = _positional(graph, positions)
         tables = _Tables(graph, positions)
-        for node in _frontier(graph, made):
+        for node in _frontier(graph, positional):
             table = _table(graph, node, positions, self.slots)
             if table is not None:
                 tables.look_up(node, table)
@@ -66,23 +66,23 @@ def _positions(graph: GraphModule) -> Node:
     return next(iter(offsets.users))
 
 
-def _made_of(graph: GraphModule, positions: Node) -> set[Node]:
-    """Values that depend on positions and on nothing else that varies."""
-    found = {positions}
+def _positional(graph: GraphModule, positions: Node) -> set[Node]:
+    """The values that depend on positions and on nothing else that varies."""
+    positional = {positions}
     for node in graph.graph.nodes:
         sources = [source for source in node.all_input_nodes if source.op != "get_attr"]
-        if node.op == "call_function" and sources and all(source in found for source in sources):
-            found.add(node)
-    return found
+        if node.op == "call_function" and sources and all(source in positional for source in sources):
+            positional.add(node)
+    return positional
 
 
-def _frontier(graph: GraphModule, made: Collection[Node]) -> list[Node]:
-    """Those that hold a sine or cosine and are read by something else."""
-    waves: set[Node] = set(nodes_of(graph, *_WAVES)) & set(made)
+def _frontier(graph: GraphModule, positional: Collection[Node]) -> list[Node]:
+    """The positional values that hold a sine or cosine and are read by something else."""
+    waves: set[Node] = set(nodes_of(graph, *_WAVES)) & set(positional)
     for node in graph.graph.nodes:
-        if node in made and any(source in waves for source in node.all_input_nodes):
+        if node in positional and any(source in waves for source in node.all_input_nodes):
             waves.add(node)
-    return [n for n in graph.graph.nodes if n in waves and any(user not in made for user in n.users)]
+    return [n for n in graph.graph.nodes if n in waves and any(user not in positional for user in n.users)]
 
 
 def _table(graph: GraphModule, node: Node, positions: Node, slots: int) -> Tensor | None:
@@ -91,8 +91,8 @@ def _table(graph: GraphModule, node: Node, positions: Node, slots: int) -> Tenso
     chunk = positions.meta["val"].shape[0]
     if list(node.meta["val"].shape[:-1]) not in ([1, chunk], [1, 1, chunk], [1, chunk, 1]):
         return None
-    rows, turned = (_rows(graph, node, positions, at, chunk) for at in (order, order.flip(0)))
-    return rows if torch.allclose(rows, turned.flip(0), atol=1e-5) else None
+    rows, reverse = (_rows(graph, node, positions, at, chunk) for at in (order, order.flip(0)))
+    return rows if torch.allclose(rows, reverse.flip(0), atol=1e-5) else None
 
 
 def _rows(graph: GraphModule, node: Node, positions: Node, order: Tensor, chunk: int) -> Tensor:
@@ -125,7 +125,7 @@ def _evaluate(graph: GraphModule, node: Node, value: Any) -> Any:
 
 @dataclass
 class _Tables:
-    """The tables of a graph: layers that turn by the same angles share one, and its rows."""
+    """The tables of a graph; layers that rotate by the same angles share a table and its rows."""
 
     graph: GraphModule
     positions: Node
@@ -133,7 +133,7 @@ class _Tables:
     shaped: dict[tuple[Node, tuple[int, ...]], Node] = field(default_factory=dict)
 
     def look_up(self, node: Node, table: Tensor) -> None:
-        """Replace a value by rows of its table; a value further down finds them where the first one needed them."""
+        """Replace a value by rows of its table; they are read where the first value needs them, for all of them."""
         shape = tuple(int(size) for size in node.meta["val"].shape)
         with self.graph.graph.inserting_before(node):
             emit = Emitter(self.graph.graph)

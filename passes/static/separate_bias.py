@@ -1,10 +1,10 @@
-"""A layer's bias as an addition of its own, for converters that want all operands of a layer in one float type.
+"""Make a layer's bias a separate addition, for converters that need all operands of a layer in one float type.
 
     conv2d(x, W, b)                    ==>          conv2d(x, W) + b [N,1,1]
     linear(x, W, b)                    ==>          linear(x, W) + b
 
-coremltools widens a float16 input to float32 where a Python number met it, and its weight with it, but not the bias,
-and then refuses the layer; its own passes join layer and bias again. Legality: every convolution over two dimensions
+Where a Python number meets a float16 input, coremltools widens input and weight to float32, but not the bias, and then
+refuses the layer; its own passes join layer and bias again. Legality: every convolution over two dimensions
 and every linear layer. Exact.
 """
 
@@ -21,13 +21,13 @@ from edgec.passes.contract import nodes_of
 from edgec.passes.graph.emit import Emitter
 
 aten = torch.ops.aten
-# How a bias is laid out to be added to a layer's result.
+# The shape in which a bias is added to a layer's result.
 _SHAPES = {aten.conv2d.default: [-1, 1, 1], aten.linear.default: [-1]}
 
 
 @dataclass(frozen=True)
 class SeparateBias:
-    """Biases are added behind their layers; exact."""
+    """Add biases after their layers; exact."""
 
     name: str = "separate_bias"
     effect: Effect = Effect.EXACT

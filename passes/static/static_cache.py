@@ -1,4 +1,4 @@
-"""Keys and values as states of fixed shape, and attention written out over all of their slots.
+"""Hold keys and values in states of fixed shape, and write attention out over all of their slots.
 
     k -> edgec::cache_write(K [1,slots,G,D], positions)
     v -> edgec::cache_write(V)                              -> edgec::cached_attention(q, K, V)
@@ -14,10 +14,10 @@ A head's keys lie side by side, and the query heads of one KV head are rows of o
 values are repeated (for 16 query and 8 KV heads of 128 with 2048 slots that would be 8 MB a layer). One mask per window
 serves all layers; hidden scores get ``finite_mask.HIDDEN``, never -inf. States are padded to a multiple of 32 because
 the Neural Engine refuses others. ``updates="caller"`` is for runtimes that keep no state between two entry points
-(ExecuTorch's Core ML delegate gives every method a state of its own).
+(ExecuTorch's Core ML delegate gives every method its own state).
 
 Legality: full-length caches in float32, as ``kv_cache`` makes them with ``rings=False``. Exact. Layers that share a
-cache go on sharing it. Measured on examples/tiny-llama: 16 states; 374 operators become 462, 11 more a layer.
+cache keep sharing it. Measured on examples/tiny-llama: 16 states; 374 operators become 462, 11 more a layer.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
 from edgec.ir.attention import LAYER
-from edgec.ir.operators import CACHE_WRITE, CACHED_ATTENTION
+from edgec.ir.operators import CACHE_WRITE, CACHED_ATTENTION, UPDATE_SLOTS
 from edgec.ir.program import Effect, Interface, Program, State, TensorType
-from edgec.ir.static_operators import UPDATE_SLOTS
-from edgec.passes.contract import nodes_of, placeholder
+from edgec.passes.contract import last_placeholder, nodes_of, output_node, placeholder
 from edgec.passes.fuse.fuse_rope import swapped
 from edgec.passes.graph.emit import Emitter
 from edgec.passes.static.parts.static_attention import CachedCall, CacheView, Masks, attend
@@ -45,10 +44,10 @@ UPDATES = ("in_place", "caller")
 
 @dataclass(frozen=True)
 class StaticCache:
-    """States of fixed shape for every attention node; exact.
+    """Give every attention node states of fixed shape; exact.
 
     Attributes:
-        multiple: the last dimension of a state is padded to a multiple of it; 1 leaves it.
+        multiple: the last dimension of a state is padded to a multiple of this; 1 leaves it as it is.
         updates: ``in_place`` writes the state in the graph; ``caller`` returns the new keys and values instead.
     """
 
@@ -58,14 +57,14 @@ class StaticCache:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Full-length float caches, and a start to write at."""
+        """Caches are full-length and float32, and the graph has a start to write at."""
         rings = [state.buffer for state in program.interface.states if state.layout == "ring"]
         other = [state.buffer for state in program.interface.states if state.dtype != torch.float32]
         if rings or other or "start" not in {tensor.name for tensor in program.interface.inputs}:
             raise InputError(
                 what="these caches cannot become states of fixed shape",
                 where=", ".join((rings + other)[:3]) or self.name,
-                why="they turn, are rounded, or the graph has no start to write at",
+                why="they are rings, are rounded, or the graph has no input that says where to write",
                 fix="use kv_cache with float32 and without rings, and static_method in front",
                 code="E401",
             )
@@ -101,9 +100,12 @@ def _attend(graph: GraphModule, node: Node, caches: _Caches, masks: Masks) -> No
 
 @dataclass
 class _Caches:
-    """The states of one graph on their way to fixed shapes.
+    """The states of one graph, as they get fixed shapes.
 
     Attributes:
+        graph: changed in place.
+        states: the states by name, replaced as caches are written.
+        multiple: as in ``StaticCache``.
         views: what attention reads in place of a cache, by the cache's name.
     """
 
@@ -113,7 +115,7 @@ class _Caches:
     views: dict[str, CacheView] = field(default_factory=dict)
 
     def write(self, node: Node) -> None:
-        """Replace a write."""
+        """Replace a ``cache_write`` node, and give its state the fixed shape."""
         value, _, cache, *_ = node.args
         assert isinstance(value, Node) and isinstance(cache, Node)
         emit, name = Emitter(self.graph.graph), str(cache.target)
@@ -121,20 +123,20 @@ class _Caches:
         old = self.states[name]
         width, groups = int(rows.meta["val"].shape[3]), int(rows.meta["val"].shape[1])
         self.states[name] = replace(old, shape=(1, groups, old.slots, width))
-        self.views[name] = self._placed(emit, name, rows, int(value.meta["val"].shape[3]))
+        self.views[name] = self._place(emit, name, rows, int(value.meta["val"].shape[3]))
 
-    def _placed(self, emit: Emitter, name: str, rows: Node, width: int) -> CacheView:
+    def _place(self, emit: Emitter, name: str, rows: Node, width: int) -> CacheView:
         raise NotImplementedError
 
     def interface(self, before: Interface) -> Interface:
-        """The interface with the states as they are now."""
+        """The program's interface with the states of fixed shape."""
         return replace(before, states=tuple(self.states.values()))
 
 
 class _InPlace(_Caches):
-    """States that the graph writes."""
+    """States that the graph holds and writes itself."""
 
-    def _placed(self, emit: Emitter, name: str, rows: Node, width: int) -> CacheView:
+    def _place(self, emit: Emitter, name: str, rows: Node, width: int) -> CacheView:
         state = self.states[name]
         self.graph.register_buffer(name, torch.zeros(state.shape, dtype=state.dtype))
         held = self.graph.graph.get_attr(name)
@@ -145,11 +147,11 @@ class _InPlace(_Caches):
 
 
 class _ByCaller(_Caches):
-    """States that are inputs; what is new is an output."""
+    """States that are inputs; new rows are outputs."""
 
-    def _placed(self, emit: Emitter, name: str, rows: Node, width: int) -> CacheView:
+    def _place(self, emit: Emitter, name: str, rows: Node, width: int) -> CacheView:
         state = self.states[name]
-        last_input = [node for node in self.graph.graph.nodes if node.op == "placeholder"][-1]
+        last_input = last_placeholder(self.graph)
         with self.graph.graph.inserting_after(last_input):
             held = self.graph.graph.placeholder(name)
         held.meta["val"] = rows.meta["val"].new_empty(state.shape)
@@ -157,7 +159,7 @@ class _ByCaller(_Caches):
 
     def interface(self, before: Interface) -> Interface:
         """Caches among the inputs, new rows among the outputs."""
-        output = next(node for node in reversed(self.graph.graph.nodes) if node.op == "output")
+        output = output_node(self.graph)
         logits: Any = output.args[0]
         results = logits if isinstance(logits, tuple | list) else (logits,)
         output.args = ((*results, *(view.new for view in self.views.values())),)
@@ -173,6 +175,6 @@ class _ByCaller(_Caches):
 
 
 def padded(emit: Emitter, value: Node, multiple: int) -> Node:
-    """Zeros behind the last dimension, up to a multiple."""
+    """A value whose last dimension is padded with zeros up to a multiple."""
     missing = -int(value.meta["val"].shape[-1]) % multiple
     return emit(aten.constant_pad_nd.default, value, [0, missing], 0.0) if missing else value

@@ -1,12 +1,12 @@
-"""One entry point with fixed shapes, as NPUs want it.
+"""Make an entry point with fixed shapes, as NPUs need it.
 
     tokens int64 [1,S], positions int64 [S], logit_index int64 [K]            S and K vary
     ==>
     tokens int32 [1,64], start int32 [1], last int32 [1]                      prefill; decode has 1 in place of 64
       start + (0 .. 63) -> positions ; last -> logit_index
 
-``start`` is the position of the first token, ``last`` the row whose logits are wanted: tokens behind it are padding,
-whose keys lie behind every later token's position and are overwritten before one reaches them. Legality: a decoder
+``start`` is the position of the first token, ``last`` the row whose logits are wanted: tokens after it are padding,
+whose keys are overwritten before any later token could reach them. Legality: a decoder
 whose only varying sizes are S and K, after ``last_logits``. Exact. Measured on examples/tiny-llama: 394 operators
 become 393, none of which computes a size.
 """
@@ -22,7 +22,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
 from edgec.ir.program import Effect, Interface, Program, TensorType
-from edgec.passes.contract import placeholder
+from edgec.passes.contract import last_placeholder, placeholder
 from edgec.passes.graph.fixed_shapes import fix_shapes
 
 aten = torch.ops.aten
@@ -31,7 +31,7 @@ _BEFORE = ("tokens", "positions", "logit_index")
 
 @dataclass(frozen=True)
 class StaticMethod:
-    """Fix S, and K at 1; exact.
+    """Fix S at ``tokens`` and K at 1; exact.
 
     Attributes:
         method: the entry point's name.
@@ -45,12 +45,12 @@ class StaticMethod:
 
     def requires(self, program: Program) -> None:
         """The inputs are those of a decoder after ``last_logits``."""
-        found = tuple(tensor.name for tensor in program.interface.inputs)
-        if found != _BEFORE:
+        names = tuple(tensor.name for tensor in program.interface.inputs)
+        if names != _BEFORE:
             raise InputError(
                 what="this graph cannot be given fixed shapes",
                 where=self.name,
-                why=f"its inputs are {', '.join(found)}, not {', '.join(_BEFORE)}",
+                why=f"its inputs are {', '.join(names)}, not {', '.join(_BEFORE)}",
                 fix="let last_logits run before it",
                 code="E400",
             )
@@ -69,7 +69,7 @@ class StaticMethod:
         )
 
     def ensures(self, program: Program) -> None:
-        """Nothing is computed from a size."""
+        """No node computes a size."""
         assert not any(node.target is aten.sym_size.int for node in program.graph.graph.nodes)
 
 
@@ -85,9 +85,9 @@ def _rename(graph: GraphModule, old: str, new: str) -> Node:
 
 
 def _count_from(graph: GraphModule, start: Node, tokens: int) -> None:
-    """Whoever read positions reads ``start + (0 .. S-1)``."""
+    """Let the readers of positions read ``start + (0 .. S-1)``."""
     graph.register_buffer("chunk_offsets", torch.arange(tokens, dtype=torch.int32))
-    last_input = [node for node in graph.graph.nodes if node.op == "placeholder"][-1]
+    last_input = last_placeholder(graph)
     with graph.graph.inserting_after(last_input):
         offsets = graph.graph.get_attr("chunk_offsets")
     with graph.graph.inserting_after(offsets):

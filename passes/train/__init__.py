@@ -1,1 +1,1 @@
-"""Passes that make a graph trainable: fake quantisation and recovery adapters."""
+"""Passes that prepare a graph for training: fake quantisation and low-rank adapters."""

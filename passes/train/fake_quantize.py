@@ -1,4 +1,4 @@
-"""Round while training exactly as an export will: weights with learned scales, inputs to 8 bits, keys and values.
+"""Round during training exactly as an export will: weights on learned scales, inputs to 8 bits, keys and values.
 
     x ---------------> linear(W)          x -> fake_input -> linear(fake_weight(W, log_scale))
     embedding(W, tokens)           ==>    embedding(fake_weight(W, log_scale), tokens)
@@ -23,6 +23,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
 from edgec.ir.attention import OPERATOR, AttentionCall
+from edgec.ir.attributes import set_parameter
 from edgec.ir.operators import grid_group
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import matrix, parameter_of
@@ -40,7 +41,7 @@ from edgec.passes.compress.rounding.learned_grids import (
 from edgec.passes.compress.rounding.weight_grid import quantize_weight, without_inputs
 from edgec.passes.compress.rounding.weight_tables import balanced_integers
 from edgec.passes.contract import nodes_of
-from edgec.passes.prefill.last_logits import vocabulary_linear
+from edgec.passes.prefill.last_logits import lm_head_linear
 from edgec.passes.train.low_rank import corrected
 from edgec.passes.train.straight_through import CACHES, fake_cache, fake_input, fake_weight
 
@@ -53,9 +54,9 @@ class Prepared:
     """A weight that is rounded while it is trained.
 
     Attributes:
-        decision: how.
-        weight: the graph's parameter.
-        log_scale: the graph's parameter that holds the logarithms of its scales.
+        decision: how the weight is rounded.
+        weight: name of the weight in the graph.
+        log_scale: name of the parameter that holds the logarithms of its scales.
     """
 
     decision: Decision
@@ -68,9 +69,9 @@ class FakeQuantize:
     """Train with the numbers that an export stores; approximate.
 
     Attributes:
-        weights: what ``quantize`` would do; None leaves linear layers in float.
-        embedding: what ``quantize_embedding`` would do.
-        cache: dtype of the KV cache: float32 leaves keys and values alone.
+        weights: the pass whose rounding linear layers imitate; None leaves them in float.
+        embedding: the pass whose rounding embedding tables imitate; None leaves them in float.
+        cache: dtype of the KV cache to imitate; float32 leaves keys and values alone.
     """
 
     weights: Quantize | None = None
@@ -80,7 +81,7 @@ class FakeQuantize:
     effect: Effect = field(default=Effect.APPROXIMATE)
 
     def requires(self, program: Program) -> None:
-        """Attention without a cache, and a cache dtype that can be imitated."""
+        """Attention reads no cache yet, and the cache's dtype can be imitated."""
         if self.cache != "float32" and (self.cache not in CACHES or not nodes_of(program.graph, OPERATOR)):
             raise InputError(
                 what=f"fake_quantize: keys and values cannot be rounded as a {self.cache} cache does",
@@ -94,10 +95,10 @@ class FakeQuantize:
                 rewrite.requires(program)
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Round what every layer reads."""
+        """Round the weights, inputs, keys and values that layers read."""
         graph.meta[PREPARED] = ()
         if self.weights is not None:
-            _Linears(graph, self.weights).prepare(vocabulary_linear(graph) if program.spec else None)
+            _Linears(graph, self.weights).prepare(lm_head_linear(graph) if program.spec else None)
         if self.embedding is not None:
             _prepare_lookups(graph, self.embedding)
         if self.cache != "float32":
@@ -105,15 +106,15 @@ class FakeQuantize:
         return program.interface
 
     def ensures(self, program: Program) -> None:
-        """Everything decided to be rounded is read through its grid."""
+        """Every weight that was to be rounded is read through its grid."""
         read = {node.args[1].target for node in nodes_of(program.graph, fake_weight)}  # type: ignore[union-attr]
         assert all(each.log_scale in read for each in prepared(program.graph))
 
 
 def prepared(graph: GraphModule) -> tuple[Prepared, ...]:
     """The weights of a graph that are rounded while training."""
-    found: tuple[Prepared, ...] = graph.meta.get(PREPARED, ())
-    return found
+    weights: tuple[Prepared, ...] = graph.meta.get(PREPARED, ())
+    return weights
 
 
 def learned_grids(graph: GraphModule) -> list[LearnedGrid]:
@@ -136,17 +137,17 @@ class _Linears:
     rewrite: Quantize
     rounded: dict[Node, Node] = field(default_factory=dict)
 
-    def prepare(self, vocabulary: Node | None) -> None:
+    def prepare(self, lm_head: Node | None) -> None:
         """Round the weights, and the inputs where the scheme says so."""
         for linear in nodes_of(self.graph, aten.linear.default):
             parameter = _parameter(linear.args[1])
             if parameter is None:
                 continue
-            role = "vocabulary" if linear is vocabulary else "linear"
+            role = "vocabulary" if linear is lm_head else "linear"
             decision = self.rewrite.decision_for(self.graph, parameter, role)
             if decision.used is None:
                 continue
-            weight = _placed(self.graph, linear, parameter, decision, linear.args[1], self.rewrite.algorithm)
+            weight = _round_weight(self.graph, linear, parameter, decision, linear.args[1], self.rewrite.algorithm)
             linear.update_arg(1, weight)
             if decision.used.activation_bits:
                 linear.update_arg(0, self._input(linear))
@@ -166,15 +167,16 @@ def _prepare_lookups(graph: GraphModule, rewrite: QuantizeEmbedding) -> None:
         decision = None if parameter is None else rewrite.decision_for(graph, parameter)
         if parameter is None or decision is None or decision.used is None:
             continue
-        table = _placed(graph, lookup, parameter, decision, lookup.args[0], rewrite.algorithm)
+        table = _round_weight(graph, lookup, parameter, decision, lookup.args[0], rewrite.algorithm)
         lookup.args = (table, *lookup.args[1:])
 
 
-def _placed(
+def _round_weight(
     graph: GraphModule, reader: Node, parameter: Node, decision: Decision, read: object, algorithm: str
 ) -> Node:
     """Round a weight in front of its reader; a tied one of the same scheme shares its grid."""
-    twin = next((e for e in prepared(graph) if _one_grid(e.decision, decision)), None)
+    grid = (decision.name, grid_scheme(decision))
+    twin = next((e for e in prepared(graph) if (e.decision.name, grid_scheme(e.decision)) == grid), None)
     target = twin.log_scale if twin else _log_scale(graph, parameter, decision, algorithm)
     levels = levels_of(decision)
     with graph.graph.inserting_before(reader):
@@ -187,22 +189,17 @@ def _placed(
 
 
 def _parameter(read: object) -> Node | None:
-    """The parameter behind a weight, looking through what recovery adapters add to it."""
+    """The parameter that a weight argument reads, perhaps with a low-rank adapter added to it."""
     if isinstance(read, Node) and read.target is corrected:
         read = read.args[0]
     return parameter_of(read)
 
 
-def _one_grid(one: Decision, other: Decision) -> bool:
-    return one.name == other.name and grid_scheme(one) == grid_scheme(other)
-
-
 def _log_scale(graph: GraphModule, parameter: Node, decision: Decision, algorithm: str) -> str:
-    """A new parameter with the scales that the recipe's algorithm finds, as logarithms; its name in the graph."""
+    """Register a parameter with the logarithms of the scales that the recipe's algorithm finds; returns its name."""
     name = f"{parameter.target}{'_embedding' if decision.role == 'embedding' else ''}_log_scale"
     scale = _first_scale(matrix(graph, parameter), decision, algorithm)
-    owner, _, leaf = name.rpartition(".")
-    graph.get_submodule(owner).register_parameter(leaf, nn.Parameter(scale.clamp_min(SMALLEST_SCALE).log()))
+    set_parameter(graph, name, nn.Parameter(scale.clamp_min(SMALLEST_SCALE).log()))
     return name
 
 
@@ -214,7 +211,7 @@ def _first_scale(weight: torch.Tensor, decision: Decision, algorithm: str) -> to
 
 
 def _round_cache(graph: GraphModule, dtype: str) -> None:
-    """Keys and values as the cache gives them back; layers that share them share the rounding."""
+    """Round keys and values as the cache will; layers that share them share the rounding."""
     rounded: dict[Node, Node] = {}
     for attention in nodes_of(graph, OPERATOR):
         call = AttentionCall.of(attention)

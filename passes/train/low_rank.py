@@ -1,8 +1,8 @@
-"""Recovery adapters: a product of two thin matrices is added to each weight, and learned in its place.
+"""Add low-rank adapters to weights: a product of two thin matrices, which is learned in place of the weight.
 
     x -> linear(W [N, K])          ==>          x -> linear(W + B [N, r] A [r, K])
 
-LoRA (Hu et al. 2021, arXiv 2106.09685) inside of what is rounded: ``fake_quantize`` rounds the sum, so that adapters
+LoRA (Hu et al. 2021, arXiv 2106.09685), inside the rounding: ``fake_quantize`` rounds the sum, so that adapters
 vanish into the integers and an artifact has none of them. B begins as zeros: nothing changes until it is trained.
 Legality: the weight is a parameter. Exact.
 """
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.fx import GraphModule
 
 from edgec.errors import InputError
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, set_parameter
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import matrix, parameter_of
 from edgec.passes.contract import nodes_of
@@ -39,14 +39,14 @@ class LowRank:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """A rank."""
+        """The rank is positive."""
         if self.rank < 1:
-            raise InputError(f"a rank of {self.rank}", self.name, fix="use 1 or more", code="E501")
+            raise InputError(f"a rank of {self.rank} is not possible", self.name, fix="use 1 or more", code="E501")
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Correct every weight that a linear layer reads, for all its readers."""
-        found = (parameter_of(linear.args[1]) for linear in nodes_of(graph, aten.linear.default))
-        targets = tuple(dict.fromkeys(str(node.target) for node in found if node is not None))
+        """Add an adapter to every weight that a linear layer reads, for all its readers."""
+        parameters = (parameter_of(linear.args[1]) for linear in nodes_of(graph, aten.linear.default))
+        targets = tuple(dict.fromkeys(str(node.target) for node in parameters if node is not None))
         for target in targets:
             self._correct(graph, target)
         graph.meta[self.RECORD] = targets
@@ -58,9 +58,8 @@ class LowRank:
         tall, wide = _names(target)
         generator = torch.Generator().manual_seed(sum(map(ord, target)))
         down = torch.randn(self.rank, weight.shape[1], generator=generator) * weight.shape[1] ** -0.5
-        owner, _, _ = target.rpartition(".")
         for name, value in ((tall, torch.zeros(weight.shape[0], self.rank)), (wide, down)):
-            graph.get_submodule(owner).register_parameter(name.rpartition(".")[2], nn.Parameter(value))
+            set_parameter(graph, name, nn.Parameter(value))
         for node in readers:
             with graph.graph.inserting_after(node):
                 a = graph.graph.get_attr(tall)
@@ -84,7 +83,7 @@ def corrected(weight: Tensor, tall: Tensor, wide: Tensor) -> Tensor:
 
 
 def merged_weight(graph: GraphModule, target: str) -> Tensor:
-    """A parameter's value with its correction, if it has one."""
+    """A parameter's value, with its adapter added if it has one."""
     value: Tensor = attribute(graph, target).detach()
     if target not in graph.meta.get(LowRank.RECORD, ()):
         return value

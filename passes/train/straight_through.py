@@ -1,4 +1,4 @@
-"""Rounding that can be trained through: forward, the numbers an export stores; backward, as if nothing was rounded.
+"""Straight-through rounding: forward, the numbers that an export stores; backward, as if nothing was rounded.
 
     weight = integers x scale, integers = nearest of a set      d weight: 1 inside the set's range, 0 outside
     scale = exp(log_scale), as the file holds it                d scale:  integers - w / scale inside, integers outside
@@ -23,6 +23,8 @@ CACHES = {"float16": torch.float16, "int8": torch.int8, "int4": torch.uint8}
 
 
 class _Weight(torch.autograd.Function):
+    """Forward: a weight on its learned grid; backward: the gradients above."""
+
     @staticmethod
     def forward(ctx: Any, weight: Tensor, log_scale: Tensor, levels: Levels, half: bool) -> Tensor:
         scale = stored_scale(log_scale, half)
@@ -44,8 +46,8 @@ class _Weight(torch.autograd.Function):
 class _Input(torch.autograd.Function):
     """Forward: eight bits; backward: as if nothing was rounded.
 
-    The arithmetic of torchao's ``choose_qparams_affine``, ``quantize_affine`` and ``dequantize_affine`` without the
-    integers between them: the same numbers (tested), sooner.
+    It is the arithmetic of torchao's ``choose_qparams_affine``, ``quantize_affine`` and ``dequantize_affine`` without
+    the integers between them: the same numbers (tested), in less time.
     """
 
     @staticmethod
@@ -75,7 +77,7 @@ class _Identity(torch.autograd.Function):
 
 
 def fake_weight(weight: Tensor, log_scale: Tensor, low: int, high: int, step: int, half: bool) -> Tensor:
-    """A weight as its integers stand for it.
+    """A weight rounded to its learned grid, as float.
 
     Args:
         weight: float32 [N, K].
@@ -90,7 +92,7 @@ def fake_weight(weight: Tensor, log_scale: Tensor, low: int, high: int, step: in
 
 
 def fake_input(value: Tensor) -> Tensor:
-    """An activation [..., K] as int8 with a scale and a zero point per row stand for it."""
+    """An activation [..., K] rounded to int8 with a scale and a zero point per row, as float."""
     result: Tensor = _Input.apply(value)
     return result
 

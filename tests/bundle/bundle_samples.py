@@ -170,7 +170,7 @@ def sample_manifest(**fields: object) -> Manifest:
 
 
 def write_sample(folder: Path) -> Path:
-    """A written bundle below ``folder``."""
+    """Write the sample bundle into ``folder``."""
     path = folder / "stories260K-host.edgec"
     write_bundle(path, sample_manifest(), FILES)
     return path

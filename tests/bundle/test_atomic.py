@@ -1,4 +1,4 @@
-"""Whole or not at all, also when the process is killed."""
+"""Files and folders appear whole or not at all, also when the process is killed."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def writer(script: str, path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 @pytest.fixture
 def step(monkeypatch: pytest.MonkeyPatch) -> Step:
-    """Set the clock an hour ahead: the boot time, and with it what psutil tells of a process's start, moves along."""
+    """Set the clock an hour ahead: the boot time, and with it psutil's start of every process, moves along."""
     real, boot = psutil.Process.create_time, psutil.boot_time
 
     def stepped() -> None:
@@ -94,7 +94,7 @@ def test_work_of_another_container_with_the_same_name_stays(
 
 
 def older_sibling(folder: Path, process: int) -> Path:
-    """What a version that noted seconds since 1970 left behind."""
+    """The path of a leftover from a version that recorded seconds since 1970."""
     return folder / f".a~edgec~new~{socket.gethostname()}~{process}~1700000000~0123abcd"
 
 
@@ -113,9 +113,9 @@ def test_a_process_that_got_the_number_of_a_dead_one_is_another() -> None:
 
 
 def marked(process: str, started: str) -> re.Match[str]:
-    found = re.fullmatch(OWNER, f"{process}~{started}")
-    assert found is not None
-    return found
+    match = re.fullmatch(OWNER, f"{process}~{started}")
+    assert match is not None
+    return match
 
 
 def test_a_process_that_only_waits_to_be_reaped_has_ended() -> None:

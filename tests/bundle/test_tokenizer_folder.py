@@ -37,7 +37,7 @@ class _Consent(io.StringIO):
 
 @pytest.fixture
 def stdin(monkeypatch: pytest.MonkeyPatch) -> _Consent:
-    """Asked at any time, the user would agree."""
+    """Let stdin agree to any question."""
     consent = _Consent()
     monkeypatch.setattr(sys, "stdin", consent)
     return consent

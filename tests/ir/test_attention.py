@@ -1,4 +1,4 @@
-"""The attention operator: its meaning, its fake and its gradients."""
+"""The attention operator: its meaning, its fake implementation and its gradients."""
 
 from __future__ import annotations
 

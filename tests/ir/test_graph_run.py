@@ -1,4 +1,4 @@
-"""Walking a graph once for all calls gives what calling it again and again gives."""
+"""Walking a graph once for all calls gives the same as calling it once for each."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def test_quantised_matrices_are_never_whole(monkeypatch: pytest.MonkeyPatch) -> 
         return plain(x, weight, bias)
 
     monkeypatch.setattr(graph_run, "linear", watched)
-    found = run_program(program, tokens(), PLAN)
+    logits = run_program(program, tokens(), PLAN)
     assert max(seen) <= 32 * 10 and sum(seen) == sum(n.numel() for n in _matrices(program))
     # 8-bit activations may round one step apart where a sum came out in another order
-    assert float((found - wanted).abs().max()) < 0.05 * float(wanted.abs().max())
+    assert float((logits - wanted).abs().max()) < 0.05 * float(wanted.abs().max())
 
 
 def _matrices(program: Program) -> list[torch.Tensor]:

@@ -18,7 +18,7 @@ TOLERANCE = {torch.float32: 1e-5, torch.float16: 5e-3, torch.int8: 3e-2, torch.u
 
 
 def empty_cache(dtype: torch.dtype, slots: int) -> tuple[Tensor, Tensor | None]:
-    """A cache filled with what must never be read."""
+    """A cache filled with values that must never be read."""
     if dtype.is_floating_point:
         return torch.full((1, slots, KV_HEADS, WIDTH), float("nan"), dtype=dtype), None
     width = WIDTH // 2 if dtype == torch.uint8 else WIDTH

@@ -1,4 +1,4 @@
-"""How static methods are fed: whole chunks, one that is not full, single tokens."""
+"""How static methods are fed: whole chunks, one that is not full, then single tokens."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_new_rows_go_to_their_slots_and_logits_come_together() -> None:
 
 
 class Words:
-    """A token for each word."""
+    """A tokenizer with a token for each word."""
 
     def __call__(self, text: str) -> dict[str, list[int]]:
         return {"input_ids": [len(word) for word in text.split()]}

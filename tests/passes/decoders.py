@@ -45,8 +45,8 @@ def captured(family: str = "llama", **options: Any) -> Program:
     from transformers import AutoModelForCausalLM
 
     model = tiny_model(family, **options)
-    bones = skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
-    program = capture_decoder(bones, model_spec(model.config.to_dict()), StateDict(model), CONTEXT)
+    empty = skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
+    program = capture_decoder(empty, model_spec(model.config.to_dict()), StateDict(model), CONTEXT)
     return run_pass(run_pass(program, RemoveNoops()), LastLogits(rows=ROWS))
 
 

@@ -1,4 +1,4 @@
-"""Captured random decoders of several layers and kinds, for the passes that tell layers apart."""
+"""Captured random decoders of several layers and kinds, for the passes that treat layers differently."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ MODELS: Mapping[str, Family] = {
 def captured(family: Family) -> Program:
     """The family's program after remove_noops and last_logits."""
     model = build(family, "eager")
-    bones = skeleton(empty_model(family.config()))
-    program = capture_decoder(bones, model_spec(family.config().to_dict()), StateDict(model), CONTEXT)
+    empty = skeleton(empty_model(family.config()))
+    program = capture_decoder(empty, model_spec(family.config().to_dict()), StateDict(model), CONTEXT)
     return run_pass(run_pass(program, RemoveNoops()), LastLogits(rows=ROWS))
 
 
@@ -53,7 +53,7 @@ def decoder(name: str) -> Program:
 
 
 def fused(program: Program) -> Program:
-    """With norms and rotations as single operators."""
+    """A program whose norms and rotations are single operators."""
     return run_pass(run_pass(program, FuseRmsNorm()), FuseRope())
 
 

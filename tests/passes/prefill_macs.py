@@ -9,13 +9,13 @@ from torch.fx import Interpreter, Node
 
 from edgec.ir.operators import CACHED_ATTENTION
 from edgec.ir.program import Program
-from edgec.passes.prefill.last_logits import vocabulary_linear
+from edgec.passes.prefill.last_logits import lm_head_linear
 
 aten = torch.ops.aten
 
 
 def prefill_macs(program: Program, tokens: int, rows: int) -> dict[str, int]:
-    """One call that brings ``tokens`` from position 0 and wants ``rows`` logits; each query row meets all tokens."""
+    """Multiply-accumulates of a call with ``tokens`` from 0 on and ``rows`` logits; a query row meets all tokens."""
     from torch._subclasses import FakeTensorMode
 
     with FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
@@ -28,7 +28,7 @@ def prefill_macs(program: Program, tokens: int, rows: int) -> dict[str, int]:
 class _Counter(Interpreter):
     def __init__(self, graph: torch.fx.GraphModule) -> None:
         super().__init__(graph)
-        self.last = vocabulary_linear(graph)
+        self.last = lm_head_linear(graph)
         self.counted = {"linear": 0, "attention": 0, "vocabulary": 0}
 
     def run_node(self, n: Node) -> Any:

@@ -39,16 +39,16 @@ def uneven(name: str, seed: int = 0) -> Program:
 def every_position(name: str) -> Program:
     """A family's program as it is captured: logits of every position, operators that have gradients."""
     family = next(each for each in FAMILIES if each.name == name)
-    bones = skeleton(empty_model(family.config()))
+    empty = skeleton(empty_model(family.config()))
     weights = StateDict(build(family, "eager"))
-    return capture_decoder(bones, model_spec(family.config().to_dict()), weights, CONTEXT)
+    return capture_decoder(empty, model_spec(family.config().to_dict()), weights, CONTEXT)
 
 
 def logits(program: Program) -> Tensor:
-    """Of the fixed tokens, float32 [P, V]."""
+    """A program's logits of the fixed tokens, float32 [P, V]."""
     return run_program(program, tokens(), call_plan(40, CHUNK, ROWS))
 
 
 def calibration(length: int = 1200) -> Calibration:
-    """Tokens enough for matrices 96 wide."""
+    """Calibration with enough tokens for matrices 96 wide."""
     return Calibration(tokens(length), context=CONTEXT)

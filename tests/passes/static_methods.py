@@ -42,13 +42,13 @@ def captured(name: str) -> Program:
     folder = TemporaryDirectory()
     _KEPT.append(folder)
     weights = StoredWeights(save(family(name), Path(folder.name)) / "model.safetensors")
-    bones = skeleton(lambda: build(family(name), "edgec"))
-    return capture_decoder(bones, model_spec(family(name).config().to_dict()), weights, CONTEXT)
+    empty = skeleton(lambda: build(family(name), "edgec"))
+    return capture_decoder(empty, model_spec(family(name).config().to_dict()), weights, CONTEXT)
 
 
 @lru_cache(maxsize=2)
 def cached(name: str, sink_tokens: int = 0) -> Program:
-    """The same with full-length caches: what static methods are made of."""
+    """A family's program with full-length caches, from which static methods are made."""
     cache = KvCache(CONTEXT, CHUNK, sink_tokens=sink_tokens, rings=False)
     passes = (RemoveNoops(), LastLogits(1), FuseRmsNorm(), cache, PrefillSkip(), FoldConstants())
     return applied(captured(name), passes)

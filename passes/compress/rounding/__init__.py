@@ -1,1 +1,1 @@
-"""Serves the compressing passes: integers, tables and zeros for one matrix at a time."""
+"""For the compressing passes: round, tabulate or prune one matrix at a time."""

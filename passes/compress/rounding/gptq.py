@@ -5,7 +5,7 @@ of (w - q) X^T X (w - q)^T. Once a column is rounded, the best change of the col
 Cholesky factor of the inverse of X^T X. Columns that matter most (the largest diagonal) come first, on scales or tables
 chosen before (``static groups``), so that the order needs no trace in the artifact.
 
-Where the grid comes from is no concern of this file: integers with scales and indices into tables are rounded alike.
+This file does not care where the grid comes from: integers with scales and indices into tables are rounded alike.
 Measured on stories260K, 4 bits in groups of 32: perplexity +6.5 % against +13.8 % of round-to-nearest.
 """
 
@@ -43,7 +43,7 @@ class Curvature:
 
     @classmethod
     def of(cls, inputs: Tensor, damping: float = DAMPING) -> Curvature:
-        """Measure it.
+        """Measure the curvature from a layer's inputs.
 
         Args:
             inputs: what the layer reads, float32 [rows, K].
@@ -79,14 +79,14 @@ def _inverse_factor(moment: Tensor) -> Tensor | None:
 
 
 class RoundingGrid(Protocol):
-    """The values that weights may take."""
+    """The values that the weights of a matrix may take, column by column."""
 
     def codes(self, values: Tensor, column: int) -> Tensor:
         """The nearest value's code for each row: [N] for float32 [N]."""
         ...
 
     def values(self, codes: Tensor, column: int) -> Tensor:
-        """What codes stand for: float32 [N]."""
+        """The values that codes stand for: float32 [N]."""
         ...
 
 
@@ -103,7 +103,7 @@ class ScaleGrid:
         return (values / self.scale[:, column // self.group]).round_().clamp_(*self.bounds)
 
     def values(self, codes: Tensor, column: int) -> Tensor:
-        """Integer times scale."""
+        """The integers times their scale."""
         return codes * self.scale[:, column // self.group]
 
 
@@ -119,12 +119,12 @@ class TableGrid:
         return (values[:, None] > middles).sum(1).float()
 
     def values(self, codes: Tensor, column: int) -> Tensor:
-        """The entries."""
+        """The table entries that the indices name."""
         return self.table.gather(1, codes.long()[:, None])[:, 0]
 
 
 def assign(weight: Tensor, grid: RoundingGrid, curvature: Curvature) -> Tensor:
-    """The codes of a matrix, rounded column by column.
+    """Round a matrix to a grid, column by column.
 
     Args:
         weight: [N, K], any float dtype.
@@ -132,7 +132,7 @@ def assign(weight: Tensor, grid: RoundingGrid, curvature: Curvature) -> Tensor:
         curvature: of the layer's inputs.
 
     Returns:
-        float32 [N, K].
+        The code of each weight, float32 [N, K].
     """
     left, factor = weight.float()[:, curvature.order], curvature.factor
     codes = torch.empty_like(left)

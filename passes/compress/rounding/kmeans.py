@@ -1,4 +1,4 @@
-"""K-means in one dimension for many groups of values at once, on histograms.
+"""Find k-means clusters in one dimension for many groups of values at once, on histograms.
 
 A group's values are counted in fine bins; clusters are ranges of bins, and what a set of ranges explains follows from
 prefix sums alone: a cluster of weight n and sum s saves s^2 / n of squared error. Boundaries start where the cube root
@@ -28,7 +28,7 @@ _TINY = 1e-30
 
 @dataclass(frozen=True)
 class Histogram:
-    """Values of G groups in B bins of equal width.
+    """The values of G groups, counted in B bins of equal width.
 
     Attributes:
         low: the lower end of the first bin, float32 [G].
@@ -44,18 +44,18 @@ class Histogram:
 
     @classmethod
     def empty(cls, low: Tensor, high: Tensor, bins: int) -> Histogram:
-        """Bins from ``low`` to ``high`` (float32 [G])."""
+        """A histogram without values, its bins from ``low`` to ``high`` (float32 [G])."""
         zeros = torch.zeros(len(low), bins, dtype=torch.float64)
         return cls(low, ((high - low) / bins).clamp_min(_TINY), zeros, zeros.clone())
 
     def bins_of(self, values: Tensor) -> Tensor:
         """The bin of each value, counted on from group to group: int32 [G, M] for float32 [G, M]."""
         groups, bins = self.weight.shape
-        found = ((values - self.low[:, None]) * (1.0 / self.width)[:, None]).int().clamp_(0, bins - 1)
-        return found.add_((torch.arange(groups, dtype=torch.int32) * bins)[:, None])
+        in_group = ((values - self.low[:, None]) * (1.0 / self.width)[:, None]).int().clamp_(0, bins - 1)
+        return in_group.add_((torch.arange(groups, dtype=torch.int32) * bins)[:, None])
 
     def add(self, values: Tensor, importance: Tensor | None) -> None:
-        """Count values, float32 [G, M], each as much as ``importance`` ([G, M]) says, or once."""
+        """Count values, float32 [G, M], each with the weight that ``importance`` [G, M] gives it, or 1."""
         places, size = self.bins_of(values).view(-1), self.weight.numel()
         weight = torch.bincount(places, None if importance is None else importance.reshape(-1), size)
         product = values if importance is None else values * importance
@@ -64,7 +64,7 @@ class Histogram:
 
     @cached_property
     def sums(self) -> tuple[Tensor, Tensor]:
-        """Weight and total in front of each bin, float64 [G, B + 1]."""
+        """The sums of weight and total over all bins before each bin, float64 [G, B + 1]."""
         return _prefix(self.weight), _prefix(self.total)
 
 
@@ -74,7 +74,12 @@ def _prefix(values: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Clusters:
-    """``table`` float64 [G, k], ascending; ``bounds`` int64 [G, k - 1]: the bin in which each next cluster begins."""
+    """Clusters of each group.
+
+    Attributes:
+        table: float64 [G, k], ascending.
+        bounds: the bin in which each next cluster begins, int64 [G, k - 1].
+    """
 
     table: Tensor
     bounds: Tensor
@@ -88,7 +93,7 @@ class Clusters:
 
 
 def bins_for(entries: int) -> int:
-    """Bins that tables of so many entries need."""
+    """The number of bins that tables with ``entries`` entries need."""
     return max(BINS, BINS_PER_ENTRY * entries)
 
 
@@ -157,10 +162,10 @@ def _saved(weight: Tensor, total: Tensor) -> Tensor:
 
 def _traced(choices: list[Tensor], last: Tensor) -> Tensor:
     """The chosen position of each boundary, from the last one back: int64 [G, k - 1]."""
-    found = [last]
+    path = [last]
     for chosen in reversed(choices):
-        found.append(chosen.gather(1, found[-1]))
-    return torch.cat(found[::-1], 1)
+        path.append(chosen.gather(1, path[-1]))
+    return torch.cat(path[::-1], 1)
 
 
 def _positions(bounds: Tensor, bins: int, reach: float) -> Tensor:

@@ -1,8 +1,8 @@
-"""Grids that were learned: scales that training found for a weight, and that an export must use as they are.
+"""Keep learned grids: scales that training found for a weight, and that an export must use as they are.
 
-``edgec adapt`` stores them beside the weights; ``record_grids`` hands them to a captured graph, and whoever puts a
-weight on a grid of the same scheme asks ``learned_scale`` first. Integers are then ``nearest(weight / scale)``, by the
-arithmetic of training, so that an exported model is bit for bit the one that was trained.
+``edgec adapt`` stores them with the weights; ``record_grids`` hands them to a captured graph, and a pass that puts
+a weight on a grid of the same scheme asks ``learned_scale`` first. Integers are then ``nearest(weight / scale)``, by
+the arithmetic of training, so that an exported model is bit for bit the one that was trained.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Levels:
 
     @property
     def reach(self) -> tuple[float, float]:
-        """Where rounding ends and clipping begins, in units of the scale."""
+        """The range of values that are rounded rather than clipped, in units of the scale."""
         return self.low - self.step / 2, self.high + self.step / 2
 
     def nearest(self, values: Tensor) -> Tensor:
@@ -47,11 +47,11 @@ class Levels:
 
 @dataclass(frozen=True)
 class LearnedGrid:
-    """Scales of one weight, in one scheme.
+    """The learned scales of one weight, in one scheme.
 
     Attributes:
-        parameter: its name in the model.
-        scheme: how it is stored, activations left out.
+        parameter: the weight's name in the model.
+        scheme: how the weight is stored, activations left out.
         scale: float32 [A, B], one entry for each N * K / (A * B) neighbouring values.
     """
 
@@ -74,7 +74,7 @@ def grid_scheme(decision: Decision) -> WeightScheme:
 
 
 def needs_half(decision: Decision) -> bool:
-    """Whether scales are those that bfloat16 can hold; so are the balanced set's, whose tables are float16."""
+    """Whether scales must be ones that bfloat16 can hold, as the balanced set's are, whose tables are float16."""
     return grid_scheme(decision).scale_bits == 16
 
 
@@ -85,12 +85,12 @@ def stored_scale(log_scale: Tensor, half: bool) -> Tensor:
 
 
 def record_grids(graph: GraphModule, grids: Iterable[LearnedGrid]) -> None:
-    """Let the passes that quantise this graph know what was learned."""
+    """Record learned grids in a graph, for the passes that will quantise it."""
     graph.meta[GRIDS] = tuple(grids)
 
 
 def learned_scale(graph: GraphModule, decision: Decision) -> Tensor | None:
-    """The learned scales of the decided scheme, or None."""
+    """The learned scales of a weight in its decided scheme, or None."""
     if not graph.meta.get(GRIDS):
         return None
     wanted = (decision.name, grid_scheme(decision))
@@ -98,7 +98,7 @@ def learned_scale(graph: GraphModule, decision: Decision) -> Tensor | None:
 
 
 def on_learned_grid(weight: Tensor, scale: Tensor, decision: Decision) -> QuantizedWeight:
-    """A weight on the grid that was learned for it.
+    """Round a weight to the grid that was learned for it.
 
     Args:
         weight: [N, K], any float dtype.
@@ -113,11 +113,11 @@ def on_learned_grid(weight: Tensor, scale: Tensor, decision: Decision) -> Quanti
 
 
 def learned_table(weight: Tensor, scale: Tensor, decision: Decision) -> WeightTable:
-    """The same for the balanced set as a look-up table: one for each learned scale, exact in float16."""
-    found = on_learned_grid(weight, scale, decision)
+    """Round a weight to its learned balanced set, as look-up tables: one for each scale, exact in float16."""
+    rounded = on_learned_grid(weight, scale, decision)
     low, high, step = _BALANCED_LEVELS
     table = scale.view(-1, 1) * torch.arange(low, high + 1, step)
-    return WeightTable(((found.integers - low) // step).to(torch.uint8), table, len(weight) // len(table))
+    return WeightTable(((rounded.integers - low) // step).to(torch.uint8), table, len(weight) // len(table))
 
 
 def _balanced(decision: Decision) -> bool:

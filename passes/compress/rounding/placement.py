@@ -1,4 +1,4 @@
-"""Integers, scales and zero points of a parameter, put where the graph reads them."""
+"""Place the integers, scales and zero points of a parameter where the graph reads them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import torchao.quantization.quant_primitives  # noqa: F401  (registers torch.ops
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
+from edgec.ir.attributes import set_buffer
 from edgec.ir.quantized_form import decisions_of, matrix
 from edgec.ir.weight_scheme import BALANCED_SET, Decision
 from edgec.passes.compress.rounding.gptq import Curvature, gptq_balanced, gptq_integers
@@ -14,7 +15,7 @@ from edgec.passes.compress.rounding.weight_grid import QuantizedWeight, quantize
 from edgec.passes.compress.rounding.weight_tables import balanced_integers
 
 
-def placed(
+def place_integers(
     graph: GraphModule, parameter: Node, decision: Decision, algorithm: str, curvature: Curvature | None = None
 ) -> Decision:
     """Register integers, scales and zero points of a parameter; those of a tied matrix of the same scheme serve both.
@@ -22,9 +23,9 @@ def placed(
     Args:
         graph: where they are registered.
         parameter: the float matrix.
-        decision: what it is stored as.
+        decision: how it is stored.
         algorithm: how scales are chosen.
-        curvature: of the layer's inputs, for the algorithms that want it.
+        curvature: of the layer's inputs, for the algorithms that need it.
 
     Raises:
         InputError: E173, the weight holds NaN or infinity; E174, the group does not divide its width.
@@ -37,17 +38,14 @@ def placed(
     if twin is not None:
         return decision.placed(twin.buffers, algorithm)
     weight = matrix(graph, parameter)
-    if learned is None:
-        grid = _integers(weight, decision, algorithm, curvature)
-    else:
-        grid = on_learned_grid(weight, learned, decision)
+    grid = _rounded(weight, decision, curvature) if learned is None else on_learned_grid(weight, learned, decision)
     for name, tensor in zip(decision.buffers, (grid.integers, grid.scale, grid.zero_point), strict=True):
-        owner, _, leaf = name.rpartition(".")
-        graph.get_submodule(owner).register_buffer(leaf, tensor)
+        set_buffer(graph, name, tensor)
     return decision
 
 
-def _integers(weight: Tensor, decision: Decision, algorithm: str, curvature: Curvature | None) -> QuantizedWeight:
+def _rounded(weight: Tensor, decision: Decision, curvature: Curvature | None) -> QuantizedWeight:
+    """A weight on the grid that the decided algorithm chooses, on the curvature of its inputs where it is known."""
     asked, used = decision.requested, decision.used
     assert asked is not None and used is not None
     if asked.kind == BALANCED_SET:
@@ -56,4 +54,4 @@ def _integers(weight: Tensor, decision: Decision, algorithm: str, curvature: Cur
         return gptq_balanced(weight, asked, curvature, decision.name)
     if curvature is not None:
         return gptq_integers(weight, used, curvature, decision.name)
-    return quantize_weight(weight, used, algorithm, decision.name)
+    return quantize_weight(weight, used, decision.algorithm, decision.name)

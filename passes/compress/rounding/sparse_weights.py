@@ -1,7 +1,7 @@
-"""Which weights of one matrix become zero, and what the others become: pure functions.
+"""Prune one matrix: which weights become zero, and what the others become; pure functions.
 
-- ``magnitude``: the smallest go.
-- ``wanda``: those go whose |weight| x root mean square input is smallest (Sun et al. 2023, arXiv 2306.11695).
+- ``magnitude``: the smallest weights become zero.
+- ``wanda``: those become zero whose |weight| x root mean square input is smallest (Sun et al. 2023, arXiv 2306.11695).
 - ``sparsegpt``: as ``wanda``, by the error that remains once the columns that follow have made up for it, which they
   then do (Frantar & Alistarh 2023, arXiv 2301.00774); columns in their own order.
 """
@@ -56,5 +56,5 @@ def _prune_block(left: Tensor, factor: Tensor, sparsity: float, block: int) -> T
 
 
 METHODS: Mapping[str, PruningMethod] = {"magnitude": _magnitude, "wanda": _wanda, "sparsegpt": _sparsegpt}
-"""From a weight [N, K], the layer's inputs [rows, K], a share and a block (0: the whole row, else neighbours of which
-each loses that share) to the pruned weight, float32 [N, K]."""
+"""Functions of a weight [N, K], the layer's inputs [rows, K], a share and a block (0: the whole row, else neighbours of
+which each loses that share); they return the pruned weight, float32 [N, K]."""

@@ -1,7 +1,7 @@
-"""Integers and scales for one weight matrix: pure functions, one tensor at a time, rows in blocks.
+"""Find integers and scales for one weight matrix: pure functions, one tensor at a time, rows in blocks.
 
 A weight w is stored as the integer q and read back as q * scale, one scale for each group of values along a row. The
-zero point is always 0. Three ways of choosing scales:
+zero point is always 0. There are three ways to choose scales:
 
 - ``rtn``: the largest magnitude of the group maps to the end of the grid; bit for bit what torchao does.
 - ``hqq``: alternate between rounding and the least-squares scale (torchao's scale-only HQQ).
@@ -51,7 +51,7 @@ Scales = Callable[[Tensor, WeightScheme], Tensor]
 def quantize_weight(
     weight: Tensor, scheme: WeightScheme, algorithm: str, name: str = "", moments: Tensor | None = None
 ) -> QuantizedWeight:
-    """Put a matrix on a grid.
+    """Round a matrix to integers with scales.
 
     Args:
         weight: [N, K], any float dtype; read in blocks of rows, so at most one block exists in float32.
@@ -85,7 +85,7 @@ def quantize_weight(
 
 
 def require_algorithm(algorithm: str, where: str) -> None:
-    """Refuse a name that no algorithm has.
+    """Refuse an unknown algorithm.
 
     Raises:
         InputError: E174.
@@ -100,7 +100,7 @@ def require_algorithm(algorithm: str, where: str) -> None:
 
 
 def without_inputs(algorithm: str) -> str:
-    """The algorithm for a tensor whose inputs are not known: that which chooses GPTQ's scales in place of GPTQ."""
+    """The algorithm for a tensor whose inputs are not known: GPTQ's own choice of scales in place of GPTQ."""
     return "mse" if algorithm == GPTQ else algorithm
 
 
@@ -126,6 +126,7 @@ def _on_scale_grid(scale: Tensor, scheme: WeightScheme) -> Tensor:
 
 
 def _absmax(groups: Tensor, scheme: WeightScheme) -> Tensor:
+    """The scales that map each group's largest magnitude to the end of the grid."""
     low, high = scheme.bounds
     return (groups.abs().amax(-1) / (float(high - low) / 2)).clamp_min(torch.finfo(torch.float32).smallest_normal)
 
@@ -139,20 +140,20 @@ def _hqq(groups: Tensor, scheme: WeightScheme) -> Tensor:
 
 
 def _mse(groups: Tensor, scheme: WeightScheme, moments: Tensor | None = None) -> Tensor:
-    """The least weighted squared error found; larger weights count more (llama.cpp's weighting), or larger inputs."""
+    """The scales with the least weighted squared error: larger weights count more (llama.cpp), or larger inputs."""
     start = _absmax(groups, scheme)
     fit = _Fit.of(groups, scheme, moments)
-    found = _Found(start, torch.zeros_like(start), torch.ones_like(start))
+    best = _BestScale(start, torch.zeros_like(start), torch.ones_like(start))
     for share in (*_LOW_SHARES, *_SHARES) if 0 < scheme.levels <= _FEW else _SHARES:
-        found = found.or_better(fit, start, torch.full_like(start, share))
+        best = best.or_better(fit, start, torch.full_like(start, share))
     for step in _STEPS:
-        middle = found.share
+        middle = best.share
         for nearby in (middle - step, middle + step):
-            found = found.or_better(fit, start, nearby)
-    refined, saved = fit.refine(found.scale)
-    best = _on_scale_grid(torch.where(saved > 0, refined, start), scheme)
+            best = best.or_better(fit, start, nearby)
+    refined, saved = fit.refine(best.scale)
+    searched = _on_scale_grid(torch.where(saved > 0, refined, start), scheme)
     plain = _on_scale_grid(start, scheme)
-    return torch.where(fit.error(best) < fit.error(plain), best, plain)
+    return torch.where(fit.error(searched) < fit.error(plain), searched, plain)
 
 
 @dataclass(frozen=True)
@@ -196,21 +197,21 @@ class _Fit:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _BestScale:
     """The best scale so far, the error it saves, and its share of the scale that the largest magnitude asks for."""
 
     scale: Tensor
     saved: Tensor
     share: Tensor
 
-    def or_better(self, fit: _Fit, start: Tensor, share: Tensor) -> _Found:
-        """This, or what ``share`` leads to, group by group."""
+    def or_better(self, fit: _Fit, start: Tensor, share: Tensor) -> _BestScale:
+        """The better of this scale and the one that ``share`` leads to, group by group."""
         scale, saved = fit.refine(start * share)
         # 0 or 1, between which lerp is exact: torch.where takes twenty times as long on a CPU.
         better = torch.gt(saved, self.saved, out=torch.empty_like(saved))
-        return _Found(self.scale.lerp(scale, better), self.saved.maximum(saved), self.share.lerp(share, better))
+        return _BestScale(self.scale.lerp(scale, better), self.saved.maximum(saved), self.share.lerp(share, better))
 
 
 GPTQ = "gptq"
-"""Scales as ``mse`` chooses them, integers one column after the other on calibration text (``gptq.py``)."""
+"""The algorithm with the scales of ``mse``, and integers chosen column by column on calibration text (``gptq.py``)."""
 ALGORITHMS: dict[str, Scales] = {"rtn": _absmax, "hqq": _hqq, "mse": _mse}

@@ -1,4 +1,4 @@
-"""Indices and tables for one weight matrix: pure functions, groups of rows in blocks.
+"""Find indices and tables for one weight matrix: pure functions, groups of rows in blocks.
 
 - ``lut``: the 2^bits values that stand for a group of output channels with the least squared error (``kmeans``).
 - ``balanced``: {-1.5, -0.5, 0.5, 1.5} x the scale with the least squared error; found exactly up to the width of a bin,
@@ -6,8 +6,8 @@
 - pruned: in each row (or each block of one) the smallest magnitudes become the exact zero at index 0, the others are
   clustered without them.
 
-Errors count as much as the layer's inputs are large where their second moments are given: the error of an output is the
-sum of (weight error x input)^2. Magnitudes are then ranked by |weight| x root mean square input (Wanda, arXiv
+Where the second moments of the layer's inputs are given, errors count more for larger inputs: the error of an output is
+the sum of (weight error x input)^2. Magnitudes are then ranked by |weight| x root mean square input (Wanda, arXiv
 2306.11695). Tables hold float16 values, as Core ML stores them, so that a lowering loses nothing.
 """
 
@@ -62,9 +62,9 @@ def tabulate(weight: Tensor, scheme: WeightScheme, name: str = "", moments: Tens
     tables = []
     for start, stop in _batches(rows, width, shared, bins_for(1 << scheme.bits)):
         batch = _Batch(weight[start:stop], shared, scheme, _checked(moments), name)
-        found = batch.balanced() if scheme.kind == "balanced" else batch.clustered()
-        indices[start:stop] = batch.indices(found)
-        tables.append(found.table)
+        tabulated = batch.balanced() if scheme.kind == "balanced" else batch.clustered()
+        indices[start:stop] = batch.indices(tabulated)
+        tables.append(tabulated.table)
     return WeightTable(indices, torch.cat(tables).half().float(), shared)
 
 
@@ -79,14 +79,14 @@ def balanced_integers(weight: Tensor, scheme: WeightScheme, name: str = "") -> Q
     Raises:
         InputError: as ``tabulate``.
     """
-    found = tabulate(weight, scheme, name)
-    scale = found.table[:, 2:3].repeat_interleave(found.group_rows, 0)
-    integers = found.indices.to(torch.int8).mul_(2).sub_(3)
+    tables = tabulate(weight, scheme, name)
+    scale = tables.table[:, 2:3].repeat_interleave(tables.group_rows, 0)
+    integers = tables.indices.to(torch.int8).mul_(2).sub_(3)
     return QuantizedWeight(integers, scale, torch.zeros_like(scale, dtype=torch.int8))
 
 
 def _batches(rows: int, width: int, shared: int, bins: int) -> Iterator[tuple[int, int]]:
-    """Ranges of rows of whole groups, as many as keep values and bins small."""
+    """Ranges of rows of whole groups, small enough in values and bins."""
     step = max(1, min(_BLOCK_VALUES // (shared * width), _BLOCK_VALUES // bins)) * shared
     return ((start, min(rows, start + step)) for start in range(0, rows, step))
 
@@ -100,7 +100,7 @@ def _checked(moments: Tensor | None) -> Tensor | None:
 
 @dataclass(frozen=True)
 class _Binned:
-    """``table`` float [G, entries] and the index of every bin of the histogram, uint8 [G * bins]."""
+    """Clustered values: ``table`` float [G, entries] and the index of every bin of the histogram, uint8 [G * bins]."""
 
     table: Tensor
     of_bins: Tensor
@@ -113,13 +113,13 @@ class _Binned:
 
 @dataclass(frozen=True)
 class _Balanced:
-    """A scale for each group, float32 [G]; values are rounded to the nearest of ``BALANCED`` x scale."""
+    """The balanced set with a scale for each group, float32 [G]: values round to the nearest ``BALANCED`` x scale."""
 
     scale: Tensor
 
     @property
     def table(self) -> Tensor:
-        """Float32 [G, 4]."""
+        """The four values of each group, float32 [G, 4]."""
         return self.scale[:, None] * torch.tensor(BALANCED)
 
     def indices(self, values: Tensor) -> Tensor:
@@ -130,7 +130,7 @@ class _Balanced:
 
 @dataclass(frozen=True)
 class _Batch:
-    """Some whole groups of a matrix: [n, K], ``shared`` rows each."""
+    """Some whole groups of a matrix, [n, K], whose tables are found together; each has ``shared`` rows."""
 
     weight: Tensor
     shared: int
@@ -139,14 +139,14 @@ class _Batch:
     name: str
 
     def clustered(self) -> _Binned:
-        """The values with the least squared error."""
+        """The tables of values with the least squared error."""
         entries, pruned = 1 << self.scheme.bits, self.scheme.sparsity > 0
         low, high = self._range()
         histogram = Histogram.empty(low, high, bins_for(entries))
         for values, part in self._parts():
             histogram.add(values, self._importance(part))
-        found = cluster(histogram, entries - pruned)
-        of_bins, table = found.of_bins(histogram.weight.shape[1]), found.table.float()
+        clusters = cluster(histogram, entries - pruned)
+        of_bins, table = clusters.of_bins(histogram.weight.shape[1]), clusters.table.float()
         if pruned:
             return _Binned(torch.nn.functional.pad(table, (1, 0)), of_bins + 1, histogram)
         return _Binned(table, of_bins, histogram)
@@ -159,11 +159,11 @@ class _Batch:
             histogram.add(values.abs(), self._importance(part))
         return _Balanced(best_scale(histogram))
 
-    def indices(self, found: _Binned | _Balanced) -> Tensor:
+    def indices(self, tabulated: _Binned | _Balanced) -> Tensor:
         """The index of every weight, uint8 [n, K]."""
         result = torch.empty(self.weight.shape, dtype=torch.uint8)
         for values, part in self._parts():
-            chosen, kept = found.indices(values).view(result[part].shape), self._kept(part)
+            chosen, kept = tabulated.indices(values).view(result[part].shape), self._kept(part)
             result[part] = chosen if kept is None else chosen.mul_(kept)
         return result
 

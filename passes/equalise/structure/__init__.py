@@ -1,1 +1,1 @@
-"""Serves the equalising passes: a decoder's residual stream, and the ways its values take."""
+"""For the equalising passes: find a decoder's residual stream, its value paths, and where scales may move."""

@@ -1,11 +1,12 @@
-"""Find a decoder's residual stream: what embeddings begin, layers add to and norms read.
+"""Find a decoder's residual stream, which embeddings begin, layers add to and norms read.
 
-    embedding -> (+) -> (+) -> ... -> (+) -> norm -> vocabulary matrix
+    embedding -> (+) -> (+) -> ... -> (+) -> norm -> lm_head
                   ^ |
              linear norm -> linear, linear ...
 
 An orthogonal matrix on the whole stream changes nothing if what writes undoes it and what reads applies it, which holds
-for linear layers, and for norms because they see lengths only, once their weights have moved into the layers behind.
+for linear layers, and for norms because they see lengths only, once their weights have moved into the layers after
+them.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ _SCALES = frozenset({aten.mul.Tensor, aten.mul.Scalar, aten.div.Tensor})
 
 @dataclass
 class ResidualStream:
-    """The stream of a graph.
+    """The residual stream of a graph.
 
     Attributes:
-        sources: embeddings.
-        writers: linear layers whose output is added.
+        sources: the embeddings that begin it.
+        writers: linear layers whose output is added to it.
         readers: norms, each with the linear layers that read it.
-        problem: why it is not such a stream; empty where it is.
+        problem: why no orthogonal matrix can pass; empty where one can.
     """
 
     sources: list[Node] = field(default_factory=list)
@@ -50,7 +51,7 @@ class ResidualStream:
 
 
 def residual_stream(graph: GraphModule) -> ResidualStream:
-    """Follow it from the embeddings down; stops at the first node that an orthogonal matrix cannot pass."""
+    """Follow the stream from the embeddings down, to the first node that an orthogonal matrix cannot pass."""
     stream, inside = ResidualStream(), set[Node]()
     for node in nodes_of(graph, aten.embedding.default):
         if parameter_of(node.args[0]) is not None:
@@ -67,7 +68,7 @@ def residual_stream(graph: GraphModule) -> ResidualStream:
 
 
 def _follow(node: Node, inside: set[Node], stream: ResidualStream) -> None:
-    """Sort in a node that reads the stream."""
+    """Add a node that reads the stream, or note why it cannot belong."""
     if node.target is RMS_NORM and node.args[0] in inside:
         _read(node, stream)
     elif node.target in _SUMS and not node.kwargs:
@@ -90,26 +91,26 @@ def _passes(node: Node, inside: set[Node]) -> bool:
 def _read(norm: Node, stream: ResidualStream) -> None:
     if norm.args[1] is not None and not is_constant(norm.args[1]):
         stream.problem = f"the weight of a norm is computed ({norm.name})"
-    layers = layers_behind(norm)
+    layers = linear_readers(norm)
     if layers is None:
-        stream.problem = f"something else than linear layers reads a norm of the hidden state ({norm.name})"
+        stream.problem = f"something other than linear layers reads a norm of the hidden state ({norm.name})"
     stream.readers[norm] = layers or []
 
 
-def layers_behind(node: Node) -> list[Node] | None:
+def linear_readers(node: Node) -> list[Node] | None:
     """The linear layers that read a value, perhaps a selection of its rows; None where anything else does."""
-    found: list[Node] = []
+    layers: list[Node] = []
     for user in node.users:
         if user.target is aten.linear.default and user.args[0] is node and parameter_of(user.args[1]) is not None:
-            found.append(user)
+            layers.append(user)
         elif user.target in _CHOOSES_ROWS and _keeps_values(user):
-            behind = layers_behind(user)
-            if behind is None:
+            further = linear_readers(user)
+            if further is None:
                 return None
-            found += behind
+            layers += further
         elif user.target is not aten.sym_size.int:
             return None
-    return found
+    return layers
 
 
 def _write(node: Node, stream: ResidualStream) -> None:
@@ -120,7 +121,7 @@ def _write(node: Node, stream: ResidualStream) -> None:
 
 
 def _keeps_values(node: Node) -> bool:
-    """Whether rows are chosen, not values within a row."""
+    """Whether a node leaves the values within a row as they are."""
     if node.target is aten.slice.Tensor or node.target is aten.index_select.default:
         dim: Any = node.args[1]
         return bool(dim in (0, 1))

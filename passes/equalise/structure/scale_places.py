@@ -21,7 +21,7 @@ from torch.fx import GraphModule, Node
 from edgec.ir.operators import RMS_NORM
 from edgec.ir.quantized_form import parameter_of
 from edgec.passes.contract import nodes_of
-from edgec.passes.equalise.structure.residual_stream import layers_behind
+from edgec.passes.equalise.structure.residual_stream import linear_readers
 from edgec.passes.equalise.structure.value_paths import value_paths
 from edgec.passes.graph.weight_edits import edit, is_constant, is_tied
 
@@ -30,12 +30,12 @@ aten = torch.ops.aten
 
 @dataclass(frozen=True)
 class ScalePlace:
-    """One such value.
+    """A value whose scale may move between the layer that makes it and the layers that read it.
 
     Attributes:
         maker: a norm, or a linear layer.
-        rows: which of its channels make the value.
-        readers: linear layers that read it.
+        rows: which of the maker's channels make the value.
+        readers: linear layers that read the value.
         heads: (heads, width) where a maker's heads are repeated for several of the reader's; None elsewhere.
     """
 
@@ -45,7 +45,7 @@ class ScalePlace:
     heads: tuple[int, int] | None = None
 
     def per_channel(self, sizes: Tensor) -> Tensor:
-        """Figures of the reader's inputs [K] as figures of the maker's channels [C]: means over repeated heads."""
+        """Sizes of the reader's inputs [K] as sizes of the maker's channels [C]: means over repeated heads."""
         if self.heads is None:
             return sizes
         count, width = self.heads
@@ -75,28 +75,28 @@ class ScalePlace:
 
 
 def places(graph: GraphModule) -> list[ScalePlace]:
-    """All of them, in order."""
-    found = [*_norms(graph), *_products(graph), *_values(graph)]
-    return [each for each in found if not any(is_tied(graph, reader, 1) for reader in each.readers)]
+    """All places of a graph where a scale may move."""
+    candidates = [*_norms(graph), *_products(graph), *_values(graph)]
+    return [each for each in candidates if not any(is_tied(graph, reader, 1) for reader in each.readers)]
 
 
 def _norms(graph: GraphModule) -> Iterator[ScalePlace]:
     for norm in nodes_of(graph, RMS_NORM):
-        layers = layers_behind(norm) if is_constant(norm.args[1]) else None
+        layers = linear_readers(norm) if is_constant(norm.args[1]) else None
         if layers:
             yield ScalePlace(norm, slice(None), tuple(layers))
 
 
 def _products(graph: GraphModule) -> Iterator[ScalePlace]:
     for product in nodes_of(graph, aten.mul.Tensor):
-        readers = layers_behind(product)
-        made = next((found for found in map(_made, product.all_input_nodes) if found is not None), None)
-        if readers and made is not None:
-            yield ScalePlace(*made, tuple(readers))
+        readers = linear_readers(product)
+        maker = next((each for each in map(_maker, product.all_input_nodes) if each is not None), None)
+        if readers and maker is not None:
+            yield ScalePlace(*maker, tuple(readers))
 
 
-def _made(value: Node) -> tuple[Node, slice] | None:
-    """The linear layer whose output, or a part of it, a value is."""
+def _maker(value: Node) -> tuple[Node, slice] | None:
+    """The linear layer that makes a value, and which of its channels do; None where none does."""
     if len(value.users) != 1:
         return None
     if value.target is aten.linear.default and parameter_of(value.args[1]) is not None:

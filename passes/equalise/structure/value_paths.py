@@ -1,8 +1,8 @@
-"""Find the way of attention's values: from the projection that makes them to the layers that read the result.
+"""Follow attention's values from the projection that makes them to the layers that read the result.
 
     linear [S, ... | heads x width | ...] -> slice? -> view -> transpose -> attention -> reshape -> linear
 
-Attention takes weighted sums of values, head by head, so that any matrix on a head's values may be undone behind it.
+Attention takes weighted sums of values, head by head, so that any matrix on a head's values may be undone after it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _RESHAPES = frozenset({aten.view.default, aten.reshape.default})
 
 @dataclass(frozen=True)
 class ValuePath:
-    """Values of one projection.
+    """The path of one projection's values.
 
     Attributes:
-        projection: the linear layer.
+        projection: the linear layer that makes the values.
         rows: its output channels that are values.
         width: of a head.
-        heads: of keys and values.
-        readers: linear layers behind every attention that reads them.
+        heads: number of KV heads.
+        readers: the linear layers after every attention that reads the values.
     """
 
     projection: Node
@@ -45,20 +45,20 @@ def value_paths(graph: GraphModule) -> list[ValuePath]:
     readers: dict[Node, list[Node]] = {}
     for node in nodes_of(graph, OPERATOR):
         readers.setdefault(AttentionCall.of(node).v, []).append(node)
-    found = (_path(values, attentions) for values, attentions in readers.items())
-    return [path for path in found if path is not None]
+    paths = (_path(values, attentions) for values, attentions in readers.items())
+    return [path for path in paths if path is not None]
 
 
 def _path(values: Node, attentions: list[Node]) -> ValuePath | None:
-    made = _projection(values)
-    behind = [_layers(attention) for attention in attentions]
-    if made is None or any(layers is None for layers in behind):
+    source = _projection(values)
+    readers = [_layers(attention) for attention in attentions]
+    if source is None or any(layers is None for layers in readers):
         return None
-    projection, rows = made
+    projection, rows = source
     _, heads, _, width = values.meta["val"].shape
     if rows.stop - rows.start != int(heads) * int(width):
         return None
-    return ValuePath(projection, rows, int(width), int(heads), tuple(n for layers in behind for n in layers or ()))
+    return ValuePath(projection, rows, int(width), int(heads), tuple(n for layers in readers for n in layers or ()))
 
 
 def _projection(values: Node) -> tuple[Node, slice] | None:
@@ -82,7 +82,7 @@ def _swaps_heads(node: Node) -> bool:
 
 def _layers(attention: Node) -> list[Node] | None:
     """The linear layers that read attention's result, heads side by side; None where anything else does."""
-    found: list[Node] = []
+    layers: list[Node] = []
     for reshape in attention.users:
         shape: Any = reshape.args[1]
         if reshape.target not in _RESHAPES or len(shape) != 3:
@@ -90,5 +90,5 @@ def _layers(attention: Node) -> list[Node] | None:
         for user in reshape.users:
             if user.target is not aten.linear.default or parameter_of(user.args[1]) is None:
                 return None
-            found.append(user)
-    return found
+            layers.append(user)
+    return layers

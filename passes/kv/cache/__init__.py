@@ -1,1 +1,1 @@
-"""Serves kv_cache: the states it adds, and the kernels that read and write them."""
+"""For kv_cache: the kernels that read and write a cache, and the states they need."""

@@ -1,4 +1,4 @@
-"""A cache served by edgec's own kernels: one call writes, one attends, whatever the dtype and layout.
+"""Serve a KV cache with edgec's own kernels: one call writes, one attends, whatever the dtype and layout.
 
     k, v -> edgec::cache_write(K_state), edgec::cache_write(V_state)
     q -> edgec::cached_attention(q, positions, K_state, V_state) -> out
@@ -27,7 +27,7 @@ Held = tuple[Node, Node | None]
 
 @dataclass
 class OwnCache:
-    """Rewrites attention nodes of one graph.
+    """Rewrites the attention nodes of one graph to edgec's kernels.
 
     Attributes:
         graph: changed in place.
@@ -41,7 +41,7 @@ class OwnCache:
     caches: dict[tuple[Node, Node], tuple[Held, Held]] = field(default_factory=dict)
 
     def replace(self, node: Node, where: CacheLayout) -> None:
-        """Put the kernels in an attention node's place; layers that read the same k and v share a cache."""
+        """Replace an attention node by edgec's kernels; layers that read the same k and v share a cache."""
         call = AttentionCall.of(node)
         with self.graph.graph.inserting_before(node):
             emit = Emitter(self.graph.graph)
@@ -72,5 +72,5 @@ class OwnCache:
 
 
 def _ring(where: CacheLayout) -> int:
-    """Slots that turn; 0 where a slot is a position."""
+    """The slots of the ring; 0 where a slot is a position."""
     return where.ring if where.kind == "ring" else 0

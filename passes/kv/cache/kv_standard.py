@@ -1,4 +1,4 @@
-"""A cache served by ExecuTorch's own kernels, which any of its apps has.
+"""Serve a KV cache with ExecuTorch's own kernels, which every app with ExecuTorch has.
 
     k -> llama::update_cache(K_state) ; v -> llama::update_cache(V_state)           writes this call's tokens only
     q, K_state, V_state -> llama::custom_sdpa(start or mask) -> out
@@ -20,6 +20,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from edgec.ir.attention import LAYER, AttentionCall
 from edgec.ir.kv_layout import CacheLayout, additive_mask, emit, write_slots
+from edgec.passes.contract import last_placeholder
 from edgec.passes.kv.cache.kv_states import States
 
 aten = torch.ops.aten
@@ -28,7 +29,7 @@ DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.int8
 
 @dataclass
 class StandardCache:
-    """Rewrites attention nodes of one graph; remembers what layers can share.
+    """Rewrites the attention nodes of one graph to ExecuTorch's kernels; layers share what they can.
 
     Attributes:
         graph: changed in place.
@@ -43,11 +44,11 @@ class StandardCache:
     shared: dict[tuple[object, ...], Node] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Load the operators: they come with ExecuTorch's library, which is heavy."""
+        """Load ExecuTorch's operators, here because its library is heavy."""
         import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401
 
     def replace(self, node: Node, where: CacheLayout) -> None:
-        """Put a cached kernel in an attention node's place."""
+        """Replace an attention node by ExecuTorch's kernels; layers that read the same k and v share a cache."""
         call = AttentionCall.of(node)
         start = self._once(("start",), call, lambda: self._start(call))
         mask = self._once(("mask", where), call, lambda: self._mask(where, call)) if where.masked else None
@@ -62,9 +63,9 @@ class StandardCache:
         self.graph.graph.erase_node(node)
 
     def _once(self, key: tuple[object, ...], call: AttentionCall, make: Callable[[], Node]) -> Node:
-        """Build a value that all layers read, right behind the inputs."""
+        """Build a value that all layers read, right after the inputs."""
         if key not in self.shared:
-            with self.graph.graph.inserting_after(_last_placeholder(self.graph)):
+            with self.graph.graph.inserting_after(last_placeholder(self.graph)):
                 marker = self.graph.graph.call_function(aten.alias.default, (call.positions,))
             with self.graph.graph.inserting_before(marker):
                 self.shared[key] = make()
@@ -91,9 +92,11 @@ class StandardCache:
         parts = [part for role, value in (("key", call.k), ("value", call.v)) for part in self._encode(role, value)]
         held = [self._state(call, role, where) for role, _ in parts]
         for (_, value), state in zip(parts, held, strict=True):
-            # With explicit slots the kernel ignores the start, so any valid one serves.
-            arguments = (value, state, start) if slots is None else (value, state, 0, slots)
-            self._call(_update(slots), *arguments)
+            if slots is None:
+                self._call(torch.ops.llama.update_cache.default, value, state, start)
+            else:
+                # With explicit slots the kernel ignores the start, so any valid one serves.
+                self._call(torch.ops.llama.update_cache_with_indices.default, value, state, 0, slots)
         return tuple(held)
 
     def _encode(self, role: str, value: Node) -> list[tuple[str, Node]]:
@@ -142,15 +145,6 @@ class StandardCache:
 
     def _call(self, target: object, *arguments: object) -> Node:
         return self.graph.graph.call_function(target, arguments)  # type: ignore[arg-type]
-
-
-def _last_placeholder(graph: GraphModule) -> Node:
-    return [node for node in graph.graph.nodes if node.op == "placeholder"][-1]
-
-
-def _update(slots: Node | None) -> object:
-    update = torch.ops.llama
-    return update.update_cache.default if slots is None else update.update_cache_with_indices.default
 
 
 def _state_dtype(cache: str, role: str) -> torch.dtype:

@@ -14,13 +14,13 @@ from edgec.ir.program import State
 
 @dataclass
 class States:
-    """Registers states of shape [1, slots, G, width] on a graph."""
+    """Registers the states of a cache, [1, slots, G, width], on a graph and describes them."""
 
     graph: GraphModule
     described: list[State] = field(default_factory=list)
 
     def add(self, call: AttentionCall, role: str, where: CacheLayout, width: int, dtype: torch.dtype) -> Node:
-        """A new state of one attention node, of which a layer may have several; returns the node that reads it."""
+        """Add a state for one attention node, of which a layer may have several; returns the node that reads it."""
         shape = (1, where.slots, int(call.k.meta["val"].shape[1]), width)
         before = sum((state.layer, state.role) == (call.layer, role) for state in self.described)
         name = f"{role}_cache_{call.layer}" + (f"_{before}" if before else "")

@@ -1,1 +1,1 @@
-"""Serves shared_kv: which layers may share, and what becomes of their projections."""
+"""For shared_kv: which layers may share, and what becomes of their projections."""

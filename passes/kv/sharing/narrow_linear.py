@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import GraphModule, Node
 
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.quantized_form import parameter_of
 from edgec.passes.contract import nodes_of
 
@@ -27,7 +27,7 @@ NARROWED = "edgec_narrowed"
 
 @dataclass(frozen=True)
 class _Slice:
-    """A reader's range of output features."""
+    """A slice of a linear layer's output, and the range of features that it reads."""
 
     node: Node
     start: int
@@ -35,7 +35,7 @@ class _Slice:
 
 
 def narrow_linears(graph: GraphModule) -> None:
-    """Narrow every linear layer of which only a part is read; dead nodes must be gone before."""
+    """Narrow every linear layer of which only a part is read; dead nodes must have been removed."""
     for linear in nodes_of(graph, aten.linear.default):
         slices = [_slice(user, linear) for user in linear.users]
         known = [each for each in slices if each is not None]
@@ -46,7 +46,7 @@ def narrow_linears(graph: GraphModule) -> None:
 
 
 def _slice(user: Node, linear: Node) -> _Slice | None:
-    """The range that ``slice(linear, -1, start, end)`` reads, or None when the reader is something else."""
+    """The range that ``slice(linear, -1, start, end)`` reads, or None for another reader."""
     if user.target is not aten.slice.Tensor or not 3 <= len(user.args) <= 4:
         return None
     shape = linear.meta["val"].shape
@@ -87,7 +87,6 @@ def _narrow(graph: GraphModule, linear: Node, slices: list[_Slice], start: int, 
 
 
 def _cut(graph: GraphModule, target: str, start: int, end: int) -> None:
-    owner, _, leaf = target.rpartition(".")
     value: Tensor = attribute(graph, target)
     graph.meta[NARROWED] = {**graph.meta.get(NARROWED, {}), target: (start, end)}
-    setattr(graph.get_submodule(owner), leaf, nn.Parameter(value.detach()[start:end], requires_grad=False))
+    setattr(*owner_of(graph, target), nn.Parameter(value.detach()[start:end], requires_grad=False))

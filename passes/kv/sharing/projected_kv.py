@@ -1,15 +1,15 @@
-"""The last layers compute keys and values from the hidden state at the boundary: the mode ``project`` of shared_kv.
+"""Let the last layers compute keys and values from the hidden state at the boundary: shared_kv's mode ``project``.
 
     h4 -> layer 4 -> h5 -> norm 5 -> k5, v5 -> attention 5       h4 -> layer 4 -> h5 -> norm 5 -> q5 -> attention 5
                                                             ==>   h4 -> norm 5 -> k5, v5 ------------------^
 
 SwiftKV (arXiv 2410.03960). Each layer keeps its projections and its cache, so that the model changes less than when it
-reads another layer's keys; what is saved is the prompt: no layer behind the boundary is needed for a later token, and
+reads another layer's keys; it saves work on the prompt: no layer after the boundary is needed for a later token, and
 ``prefill_skip`` runs them for the last token only.
 
 A layer's hidden state is the last sum of two hidden states on the way to its keys and values (the residual stream);
-what lies between is copied with the boundary's in its place. Legality: that of ``shared_kv``, and such a sum in every
-layer behind the boundary.
+the nodes between are copied to read the boundary's hidden state instead. Legality: that of ``shared_kv``, and such a
+sum in every layer after the boundary.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def hidden_states(graph: GraphModule) -> dict[int, Node]:
 
 
 def project(graph: GraphModule, kept: int) -> None:
-    """Let every layer behind ``kept`` project its keys and values from that layer's entrance."""
+    """Let every layer after ``kept`` project its keys and values from that layer's entrance."""
     entrances = hidden_states(graph)
     for node in nodes_of(graph, OPERATOR):
         call = AttentionCall.of(node)
@@ -46,8 +46,8 @@ def project(graph: GraphModule, kept: int) -> None:
 
 
 def _entrance(graph: GraphModule, call: AttentionCall) -> Node:
-    behind = _computed_from(call)
-    sums = [node for node in graph.graph.nodes if node in behind and _adds_hidden_states(node)]
+    sources = _computed_from(call)
+    sums = [node for node in graph.graph.nodes if node in sources and _adds_hidden_states(node)]
     if sums:
         return sums[-1]
     raise InputError(
@@ -60,7 +60,7 @@ def _entrance(graph: GraphModule, call: AttentionCall) -> Node:
 
 
 def _adds_hidden_states(node: Node) -> bool:
-    """A sum of two tensors of one shape [1, S, H] that are computed: a bias or an epsilon is neither."""
+    """Whether a node adds two computed tensors of one shape [1, S, H], unlike a bias or an epsilon."""
     if node.target is not aten.add.Tensor:
         return False
     shapes = [value.meta["val"].shape for value in node.args[:2] if isinstance(value, Node) and value.op != "get_attr"]
@@ -79,17 +79,17 @@ def _move(graph: GraphModule, attention: Node, call: AttentionCall, old: Node, n
 
 
 def _computed_from(call: AttentionCall) -> set[Node]:
-    """What keys and values are computed from, themselves included."""
+    """The nodes that keys and values are computed from, themselves included."""
     return _reached((call.k, call.v), lambda node: node.all_input_nodes)
 
 
 def _reached(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> set[Node]:
     """The given nodes and all that ``following`` leads to from them."""
-    found: set[Node] = set()
+    reached: set[Node] = set()
     pending = list(starts)
     while pending:
         node = pending.pop()
-        if node not in found:
-            found.add(node)
+        if node not in reached:
+            reached.add(node)
             pending.extend(following(node))
-    return found
+    return reached

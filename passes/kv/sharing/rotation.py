@@ -1,7 +1,7 @@
-"""How keys depend on their positions: two layers may exchange keys only if they rotate them alike.
+"""Compare how layers rotate their keys: two layers may share keys only if they rotate them alike.
 
-What a key is rotated with (cos and sin) are the nodes on its way from the projection that are computed from
-``positions`` and constants alone. Their expressions are compared, constants by content: layers of one RoPE base agree
+A key is rotated with (cos and sin) those nodes on its way from the projection that are computed from ``positions`` and
+constants alone. Their expressions are compared, constants by content: layers of one RoPE base agree
 even where each computes cos and sin for itself; layers of another base (Gemma 3: 10,000 and 1,000,000) do not, nor do
 layers without rotation (SmolLM3).
 """
@@ -31,20 +31,20 @@ def rotations(graph: GraphModule, keys: Mapping[int, Node]) -> dict[int, frozens
 
 def _origins(graph: GraphModule) -> dict[Node, frozenset[str]]:
     """The graph inputs whose values (not sizes) each node depends on."""
-    found: dict[Node, frozenset[str]] = {}
+    origins: dict[Node, frozenset[str]] = {}
     for node in graph.graph.nodes:
         if node.op == "placeholder":
-            found[node] = frozenset({str(node.target)})
+            origins[node] = frozenset({str(node.target)})
         elif node.target is aten.sym_size.int:
-            found[node] = frozenset()
+            origins[node] = frozenset()
         else:
-            found[node] = frozenset().union(*(found[source] for source in node.all_input_nodes))
-    return found
+            origins[node] = frozenset().union(*(origins[source] for source in node.all_input_nodes))
+    return origins
 
 
 def _positional(key: Node, origins: Mapping[Node, frozenset[str]]) -> set[Node]:
-    """The values computed from positions alone that enter a key behind its projection."""
-    found: set[Node] = set()
+    """The values computed from positions alone that enter a key after its projection."""
+    positional: set[Node] = set()
     seen: set[Node] = set()
     pending = [key]
     while pending:
@@ -53,14 +53,14 @@ def _positional(key: Node, origins: Mapping[Node, frozenset[str]]) -> set[Node]:
             continue
         seen.add(node)
         if origins[node] == {"positions"}:
-            found.add(node)
+            positional.add(node)
         else:
             pending.extend(node.all_input_nodes)
-    return found
+    return positional
 
 
 def _projects(node: Node) -> bool:
-    """A linear layer with a weight of its own: behind it lies the hidden state, which depends on everything."""
+    """Whether a node is a projection, which reads the hidden state and so depends on everything."""
     return node.target is aten.linear.default and parameter_of(node.args[1]) is not None
 
 

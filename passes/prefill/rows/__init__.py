@@ -1,1 +1,1 @@
-"""Serves prefill_skip: which dimension holds tokens, and which operators work row by row."""
+"""For prefill_skip: which dimension holds tokens, and which operators work row by row."""

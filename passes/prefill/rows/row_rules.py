@@ -1,8 +1,8 @@
-"""Which operators work row by row, and which rows of their inputs a row of their output needs: a table.
+"""A table of the operators that work row by row, and of the input rows that a row of their output needs.
 
 A rule gets an operator's arguments by name and the dimension of its output that has a row per token; it returns the
-dimension of each input tensor whose same row is read, or None where rows meet. Whatever has no rule is taken not to
-work row by row.
+dimension of each input tensor whose same row is read, or None where rows mix. An operator without a rule is taken
+not to work row by row.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RowShapes = Mapping[Node, Rows]
 Reads = dict[Node, int]
 # Arguments that stay as they are while the others are reduced to some rows.
 WHOLE: Mapping[object, frozenset[str]] = {CACHED_ATTENTION: frozenset({"written"})}
-# Names of composites, which lack the tag of the pointwise operators they stand for.
+# Composite operators, which lack the tag of the pointwise ones they stand for.
 _POINTWISE = (
     *(aten.multiply.Tensor, aten.divide.Tensor, aten.subtract.Tensor, aten.negative.default, aten.absolute.default),
     *(aten.hardswish.default, aten.relu6.default, aten.where.ScalarSelf, aten.where.ScalarOther, aten.where.Scalar),
@@ -40,7 +40,7 @@ class OperatorCall:
     """An operator call, as rules see it.
 
     Attributes:
-        arguments: by the schema's names, defaults filled in.
+        arguments: values by the schema's names, defaults filled in.
         dim: the output dimension with a row per token.
         out: the output's rows.
         shapes: rows of every value.
@@ -52,13 +52,13 @@ class OperatorCall:
     shapes: RowShapes
 
     def tensors(self) -> list[Node]:
-        """The tensors among the arguments."""
-        found: list[Node] = []
-        map_arg(list(self.arguments.values()), found.append)
-        return [node for node in found if not self.shapes[node].count]
+        """The nodes among the arguments whose values are tensors."""
+        nodes: list[Node] = []
+        map_arg(list(self.arguments.values()), nodes.append)
+        return [node for node in nodes if not self.shapes[node].count]
 
     def rank(self, name: str) -> int:
-        """Rank of an input."""
+        """The rank of a named input."""
         return self.shapes[self.arguments[name]].rank
 
 
@@ -72,10 +72,10 @@ def rows_read(node: Node, shapes: RowShapes) -> Reads | None:
     if rule is None or out.dim is None:
         return None
     call = OperatorCall(_arguments(node), out.dim, out, shapes)
-    found = rule(call)
-    if found is None or not all(_fits(source, found, node, shapes) for source in _reduced(node, call)):
+    reads = rule(call)
+    if reads is None or not all(_fits(source, reads, node, shapes) for source in _reduced(node, call)):
         return None
-    return {source: dim for source, dim in found.items() if shapes[source].dim is not None}
+    return {source: dim for source, dim in reads.items() if shapes[source].dim is not None}
 
 
 def _arguments(node: Node) -> dict[str, Any]:
@@ -88,18 +88,18 @@ def _arguments(node: Node) -> dict[str, Any]:
 
 def _reduced(node: Node, call: OperatorCall) -> list[Node]:
     """The inputs that the rewritten node reads in reduced form."""
-    found: list[Node] = []
+    reduced: list[Node] = []
     whole = WHOLE.get(node.target, frozenset())
-    map_arg([value for name, value in call.arguments.items() if name not in whole], found.append)
-    return found
+    map_arg([value for name, value in call.arguments.items() if name not in whole], reduced.append)
+    return reduced
 
 
-def _fits(source: Node, found: Reads, node: Node, shapes: RowShapes) -> bool:
-    """Whether an input's rows are those that the rule says, or it has none."""
+def _fits(source: Node, reads: Reads, node: Node, shapes: RowShapes) -> bool:
+    """Whether an input's rows are those that the rule names, or it has none."""
     rows = shapes[source]
     if rows.count:
         return node.target in SIZED
-    return rows.regular and (rows.dim is None or found.get(source) == rows.dim)
+    return rows.regular and (rows.dim is None or reads.get(source) == rows.dim)
 
 
 def _rule(node: Node) -> RowRule | None:
@@ -113,16 +113,17 @@ def _rule(node: Node) -> RowRule | None:
 
 
 def _pointwise(call: OperatorCall) -> Reads:
-    """Broadcasting aligns dimensions from the right."""
+    """Rule of elementwise operators: broadcasting aligns dimensions from the right."""
     return {node: call.dim - call.out.rank + call.shapes[node].rank for node in call.tensors()}
 
 
 def _same(call: OperatorCall) -> Reads:
+    """Rule of operators that keep the dimensions of all their tensors."""
     return dict.fromkeys(call.tensors(), call.dim)
 
 
 def _along(*names: str) -> RowRule:
-    """Rows must not lie along the named dimensions, which stay in place; None flattens them all."""
+    """The rule of operators that mix values along the named dimensions, where None flattens all dimensions."""
 
     def rule(call: OperatorCall) -> Reads | None:
         flattened = any(call.arguments[name] is None for name in names)
@@ -138,7 +139,7 @@ def _dims(call: OperatorCall, *names: str) -> set[int]:
 
 
 def _reduction(call: OperatorCall) -> Reads | None:
-    """A sum, mean or norm over other dimensions, kept as 1 or gone."""
+    """Rule of sums, means and norms over other dimensions, kept as 1 or removed."""
     source, dims = call.arguments["self"], call.arguments["dim"]
     rank = call.rank("self")
     gone = {d % rank for d in (dims if isinstance(dims, Iterable) else [dims])} if dims else set(range(rank))
@@ -148,7 +149,7 @@ def _reduction(call: OperatorCall) -> Reads | None:
 
 
 def _last(name: str, width: Callable[[OperatorCall], int] = lambda call: 1) -> RowRule:
-    """The named input is mixed along its last dimensions only."""
+    """The rule of operators that mix the named input along its last dimensions only."""
 
     def rule(call: OperatorCall) -> Reads | None:
         return {call.arguments[name]: call.dim} if call.dim < call.rank(name) - width(call) else None
@@ -165,7 +166,7 @@ def _matmul(call: OperatorCall) -> Reads | None:
 
 
 def _reshape(call: OperatorCall) -> Reads | None:
-    """Rows stay rows when as many values lie before them as before."""
+    """Rule of reshapes: rows stay rows when the dimensions before them hold as many values as before."""
     source = call.arguments["self"]
     inner = call.shapes[source].dim
     if inner is None:
@@ -180,9 +181,9 @@ def _unsqueeze(call: OperatorCall) -> Reads:
 
 
 def _removed(call: OperatorCall) -> Reads:
-    """One dimension of the input is gone (``select``, ``squeeze``)."""
+    """Rule of operators that remove one dimension of the input (``select``, ``squeeze``)."""
     gone = call.arguments["dim"] % call.rank("self")
-    # ``squeeze`` leaves a dimension that is not of size 1.
+    # ``squeeze`` leaves a dimension whose size is not 1.
     shorter = call.out.rank < call.rank("self")
     return {call.arguments["self"]: call.dim + (shorter and call.dim >= gone)}
 
@@ -213,7 +214,7 @@ def _permuted(call: OperatorCall) -> Reads:
 
 
 def _blocks(call: OperatorCall) -> Reads | None:
-    """Integer grids with a scale for each row or less."""
+    """Rule of integer grids: each row, or a part of it, has its own scale."""
     return _same(call) if call.arguments["block_size"][call.dim] == 1 else None
 
 

@@ -1,4 +1,4 @@
-"""Which dimension of each value in a graph has one entry per token: found by running the graph on shapes alone.
+"""Find which dimension of each value in a graph has one entry per token, by running the graph on shapes alone.
 
 The graph runs twice over fake tensors, for two tokens and for three. A dimension that is 2 the first time and 3 the
 second holds a row per token; a size that differs in any other way (heads x tokens, flattened) follows no row.
@@ -30,7 +30,7 @@ class Rows:
         sizes: its shape for two tokens; of a tuple, that of its first tensor; () for a number.
         dim: the dimension with a row per token, or None.
         regular: whether the number of tokens shows nowhere else.
-        count: whether it is the number of tokens itself.
+        count: whether the value is the number of tokens itself.
     """
 
     sizes: Sizes
@@ -40,7 +40,7 @@ class Rows:
 
     @property
     def rank(self) -> int:
-        """Number of dimensions."""
+        """The value's number of dimensions."""
         return len(self.sizes)
 
 
@@ -62,12 +62,12 @@ def _parameters(graph: GraphModule, mode: FakeTensorMode) -> dict[Node, Any]:
 
 def _constants(graph: GraphModule) -> list[Node]:
     """Parameters and what is computed from them alone: the same for any number of tokens."""
-    found: dict[Node, None] = {}
+    constants: dict[Node, None] = {}
     for node in graph.graph.nodes:
         computed = node.op == "call_function" and bool(node.all_input_nodes)
-        if node.op == "get_attr" or (computed and all(source in found for source in node.all_input_nodes)):
-            found[node] = None
-    return list(found)
+        if node.op == "get_attr" or (computed and all(source in constants for source in node.all_input_nodes)):
+            constants[node] = None
+    return list(constants)
 
 
 def _rows(two: Any, three: Any) -> Rows:
@@ -104,7 +104,7 @@ def _size(dimension: int | Dynamic, tokens: int) -> int:
 
 
 class _Recorder(Interpreter):
-    """Keeps the value of every node."""
+    """An interpreter that keeps the value of every node."""
 
     def __init__(self, graph: GraphModule) -> None:
         super().__init__(graph, garbage_collect_values=False)

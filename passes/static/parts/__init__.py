@@ -1,1 +1,1 @@
-"""Serves the passes for accelerators: attention over states, layouts, and models cut into parts."""
+"""For the static passes: attention over fixed states, the channel layout, and cutting a model into parts."""

@@ -1,4 +1,4 @@
-"""Operators in the layout (1, C, 1, S): which of them have a form there, and how values cross over.
+"""The channel layout (1, C, 1, S): which operators have a form in it, and how values move to it from rows.
 
 rows [1,S,C]                                channels [1,C,1,S]
   x + y, x * w [C], silu(x), x^2              the same, w as [C,1,1]
@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, read_shared
 from edgec.passes.graph.emit import Emitter
 
 aten = torch.ops.aten
@@ -37,12 +37,12 @@ LayoutRule = Callable[["ChannelLayout", Emitter, Node], Node | None]
 
 @dataclass
 class ChannelLayout:
-    """Values of one graph that have a form in channels.
+    """The values of one graph that have a form in channels.
 
     Attributes:
         graph: changed in place.
         channels: node in rows -> its form in channels.
-        rows: node in rows -> that form turned back, where somebody needs it.
+        rows: node in rows -> that form transposed back, where a reader needs it.
     """
 
     graph: GraphModule
@@ -61,19 +61,19 @@ class ChannelLayout:
                 self._read_rows(node)
 
     def settle(self, node: Node, result: Node) -> None:
-        """Remember a value in channels; one that is no row of tokens any more replaces the node at once."""
+        """Remember a value in channels; one that does not hold rows of tokens any more replaces the node at once."""
         if _is_rows(node):
             self.channels[node] = result
         else:
             node.replace_all_uses_with(result)
 
     def channels_of(self, node: Node, reader: Node) -> Node:
-        """A value in channels: the one that is there, or made from rows in front of its first reader."""
+        """A value in channels; where there is none yet, rows are transposed in front of their first reader."""
         if node not in self.channels:
             with self.graph.graph.inserting_before(reader):
                 emit = Emitter(self.graph.graph)
-                turned = emit(aten.unsqueeze.default, emit(aten.transpose.int, node, 1, 2), 2)
-            self.channels[node] = self.rows[turned] = turned
+                transposed = emit(aten.unsqueeze.default, emit(aten.transpose.int, node, 1, 2), 2)
+            self.channels[node] = self.rows[transposed] = transposed
             self.rows[node] = node
         return self.channels[node]
 
@@ -84,9 +84,9 @@ class ChannelLayout:
 
     def _rows_of(self, source: Node) -> Node:
         if source not in self.rows:
-            made = self.channels[source]
-            with self.graph.graph.inserting_after(made):
-                flat = Emitter(self.graph.graph)(aten.squeeze.dim, made, 2)
+            in_channels = self.channels[source]
+            with self.graph.graph.inserting_after(in_channels):
+                flat = Emitter(self.graph.graph)(aten.squeeze.dim, in_channels, 2)
             with self.graph.graph.inserting_after(flat):
                 self.rows[source] = Emitter(self.graph.graph)(aten.transpose.int, flat, 1, 2)
         return self.rows[source]
@@ -95,7 +95,7 @@ class ChannelLayout:
         """An operand of an elementwise operator in channels.
 
         Raises:
-            LookupError: it has no form there.
+            LookupError: the operand has no form in channels.
         """
         if not isinstance(value, Node) or value.meta["val"].dim() == 0:
             return value
@@ -106,21 +106,18 @@ class ChannelLayout:
         raise LookupError(value.name)
 
     def _vector(self, node: Node) -> Node:
-        """[C] as [C,1,1]: a constant of its own where it is one."""
+        """A vector [C] as [C,1,1]; a constant is stored again in that shape."""
         if node.op != "get_attr":
             return Emitter(self.graph.graph)(aten.reshape.default, node, [-1, 1, 1])
         name = f"{node.target}_channels"
-        owner, _, leaf = name.rpartition(".")
-        module = self.graph.get_submodule(owner)
-        if not hasattr(module, leaf):
-            module.register_buffer(leaf, attribute(self.graph, str(node.target)).detach()[:, None, None])
-        held = self.graph.graph.get_attr(name)
+        vector = attribute(self.graph, str(node.target)).detach()
+        held = read_shared(self.graph, name, lambda: vector[:, None, None])
         held.meta["val"] = node.meta["val"][:, None, None]
         return held
 
 
 def _is_rows(node: Node) -> bool:
-    """A value [1, S, C]."""
+    """Whether a value has the shape [1, S, C]."""
     value = node.meta.get("val")
     return isinstance(value, torch.Tensor) and value.dim() == 3 and value.shape[0] == 1
 
@@ -144,7 +141,7 @@ def _reduction(layout: ChannelLayout, emit: Emitter, node: Node) -> Node | None:
 
 
 def _along(layout: ChannelLayout, emit: Emitter, node: Node) -> Node | None:
-    """An operator whose second argument is a dimension of its first."""
+    """Rule of operators whose second argument is a dimension of the first."""
     given: Any = node.args
     source, dim, *rest = given
     dim = dim if isinstance(dim, int) else 0
@@ -162,7 +159,7 @@ def _cat(layout: ChannelLayout, emit: Emitter, node: Node) -> Node | None:
 
 
 def _split(layout: ChannelLayout, emit: Emitter, node: Node) -> Node | None:
-    """A split's parts are taken one by one, as slices."""
+    """Rule of splits: their parts are taken one by one, as slices."""
     given: Any = node.args
     source, _, dim = (*given, 0)[:3]
     lengths = [int(part.shape[dim]) for part in node.meta["val"]]
@@ -177,7 +174,7 @@ def _split(layout: ChannelLayout, emit: Emitter, node: Node) -> Node | None:
 
 
 def _view(layout: ChannelLayout, emit: Emitter, node: Node) -> Node | None:
-    """[1,S,C] as heads [1,S,H,D]."""
+    """Rule of views that divide [1,S,C] into heads [1,S,H,D]."""
     source, shape = node.args[0], list(node.meta["val"].shape)
     assert isinstance(source, Node)
     if len(shape) != 4 or shape[:2] != list(source.meta["val"].shape[:2]):

@@ -1,13 +1,13 @@
-"""One static method as several, each below a size: the Neural Engine's compiler fails on files above about 1 GB.
+"""Cut a static method into several, each below a size: the Neural Engine's compiler fails above about 1 GB.
 
     tokens -> embedding -> layer 0 ... layer 27 -> logits
     ==>
     tokens -> embedding -> layer 0 ... 13 -> hidden        hidden -> layer 14 ... 27 -> logits
 
-A cut is legal where a single computed value crosses it: behind a layer that is the residual stream, within one it is
-not, and neither between a layer and one that reads its cache. New rows of the caller's states cross nothing: the part
-that computes them returns them. What follows from positions alone (masks, rotary rows) is computed in every part again.
-Cuts are chosen by themselves: each part takes as many legal steps as its limit allows. Exact: the parts hold the same
+A cut is legal where a single computed value crosses it: after a layer that is the residual stream, but not within a
+layer, and not between a layer and one that reads its cache. New rows of the caller's states cross nothing: the part
+that computes them returns them. What follows from positions alone (masks, rotary rows) is computed again in every part.
+Cuts are chosen automatically: each part takes as many legal steps as its limit allows. Exact: the parts hold the same
 operators.
 """
 
@@ -23,6 +23,7 @@ from torch.fx import Graph, GraphModule, Node
 from edgec.errors import InputError
 from edgec.ir.attributes import attribute
 from edgec.ir.program import Interface, Program, TensorType
+from edgec.passes.contract import output_node
 from edgec.passes.graph.stored_bits import stored_bits
 
 HIDDEN, NEXT, NEW = "hidden", "next_hidden", "new_"
@@ -38,7 +39,7 @@ def cut_model(program: Program, sizes: Mapping[str, int], limit: int) -> list[Pr
         limit: the most bytes of a part.
 
     Returns:
-        the parts in order; the program itself where it is small enough.
+        The parts in order; only the program itself where it is small enough.
 
     Raises:
         InputError: E408, a part between two legal cuts is larger than the limit.
@@ -59,12 +60,12 @@ def cut_model(program: Program, sizes: Mapping[str, int], limit: int) -> list[Pr
 
 def _steps(program: Program) -> list[Node]:
     """The nodes that depend on the tokens, in order; they are computed in one part each."""
-    found: dict[Node, None] = {}
+    steps: dict[Node, None] = {}
     for node in program.graph.graph.nodes:
         is_tokens = node.op == "placeholder" and node.target == "tokens"
-        if is_tokens or any(source in found for source in node.all_input_nodes):
-            found[node] = None
-    return list(found)
+        if is_tokens or any(source in steps for source in node.all_input_nodes):
+            steps[node] = None
+    return list(steps)
 
 
 def _new_rows(program: Program) -> dict[Node, TensorType]:
@@ -74,27 +75,27 @@ def _new_rows(program: Program) -> dict[Node, TensorType]:
 
 
 def _results(program: Program) -> list[Node]:
-    output = next(node for node in reversed(program.graph.graph.nodes) if node.op == "output")
+    output = output_node(program.graph)
     given: Any = output.args[0]
     return list(given) if isinstance(given, tuple | list) else [given]
 
 
 def _crossing(steps: Sequence[Node], rows: Mapping[Node, TensorType]) -> list[set[Node]]:
-    """For the place behind each step: the steps whose values are read later."""
+    """For a cut after each step: the steps up to there whose values are read later."""
     place = {node: index for index, node in enumerate(steps)}
     readers = {node: [user for user in node.users if node not in rows or user.op != "output"] for node in steps}
     last = {node: max((place[user] for user in readers[node]), default=-1) for node in steps}
     alive: set[Node] = set()
-    found = []
+    crossing = []
     for index, node in enumerate(steps):
         alive.add(node)
         alive = {each for each in alive if last[each] > index}
-        found.append(set(alive))
-    return found
+        crossing.append(set(alive))
+    return crossing
 
 
 def _cuts(steps: Sequence[Node], crossing: Sequence[set[Node]], sizes: Mapping[str, int], limit: int) -> list[int]:
-    """The steps behind which to cut: as late as the limit allows."""
+    """The steps after which to cut: as late as the limit allows."""
     cuts: list[int] = []
     held: set[str] = set()
     legal: int | None = None
@@ -115,6 +116,7 @@ def _cuts(steps: Sequence[Node], crossing: Sequence[set[Node]], sizes: Mapping[s
 
 
 def _is_legal(values: set[Node]) -> bool:
+    """Whether a cut that these values cross is legal."""
     if len(values) != 1:
         return False
     value = next(iter(values)).meta.get("val")
@@ -122,7 +124,7 @@ def _is_legal(values: set[Node]) -> bool:
 
 
 def _weights(node: Node, sizes: Mapping[str, int]) -> Iterator[str]:
-    """The stored tensors behind a step, seen through what does not depend on tokens."""
+    """The stored tensors that a step reads, also through nodes that do not depend on tokens."""
     for source in node.all_input_nodes:
         if source.op == "get_attr" and str(source.target) in sizes:
             yield str(source.target)
@@ -142,14 +144,14 @@ def _too_large(node: Node, limit: int) -> InputError:
 
 @dataclass
 class _Part:
-    """One part under construction.
+    """One part of a cut program, under construction.
 
     Attributes:
         whole: the program that is cut.
         steps: what depends on tokens and belongs here.
         begin: the value that comes in, None in the first part.
         end: the value that goes out, None in the last part.
-        rows: what goes to the caller's states.
+        rows: outputs that go to the caller's states.
     """
 
     whole: Program
@@ -161,7 +163,7 @@ class _Part:
     made: dict[Node, Node] = field(default_factory=dict)
 
     def built(self) -> Program:
-        """The part as a program over the same tensors."""
+        """Build the part as a program over the same tensors."""
         needed = self._needed()
         if self.begin is not None:
             self._placeholder(self.begin, HIDDEN)
@@ -177,13 +179,13 @@ class _Part:
 
     def _needed(self) -> set[Node]:
         """The steps, and everything they read that does not depend on tokens."""
-        found, waiting = set(self.steps), list(self.steps)
+        needed, waiting = set(self.steps), list(self.steps)
         while waiting:
             for source in waiting.pop().all_input_nodes:
-                if source not in found and source is not self.begin:
-                    found.add(source)
+                if source not in needed and source is not self.begin:
+                    needed.add(source)
                     waiting.append(source)
-        return found
+        return needed
 
     def _placeholder(self, node: Node, name: str) -> None:
         self.made[node] = self.graph.placeholder(name)
@@ -223,7 +225,7 @@ def _hidden(node: Any, name: str) -> TensorType:
 
 
 def stored_sizes(program: Program, *, packed: bool = False) -> dict[str, int]:
-    """Bytes of each tensor of a graph, floats at 16 bits, by name; states are no part of the artifact.
+    """Bytes of each tensor of a graph, floats at 16 bits, by name; states are not part of the artifact.
 
     ``packed``: integers and indices of fewer than 8 bits lie densely; otherwise each takes whole bytes.
     """

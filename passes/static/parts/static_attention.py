@@ -1,4 +1,4 @@
-"""Attention over states of fixed shape, in matrix products and one softmax."""
+"""Write attention over states of fixed shape out in matrix products and one softmax."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class CachedCall:
 
 @dataclass(frozen=True)
 class CacheView:
-    """What attention reads of a cache.
+    """The nodes through which attention reads a cache.
 
     Attributes:
         held: [1, G, slots, D'].
@@ -62,7 +62,7 @@ class Masks:
     made: dict[tuple[object, ...], Node] = field(default_factory=dict)
 
     def of(self, call: CachedCall, view: CacheView, repeats: int) -> Node:
-        """[1, 1, repeats * R, slots (+ S)]: 0 where a row may look, HIDDEN elsewhere."""
+        """The mask of a call, [1, 1, repeats * R, slots (+ S)]: 0 where a row may look, HIDDEN elsewhere."""
         slots = int(view.held.meta["val"].shape[2])
         fresh = call.written if view.new is not None else None
         key = (call.positions, fresh, slots, call.window, call.sink, repeats)
@@ -89,7 +89,7 @@ class Masks:
 
 
 def _visible(emit: Emitter, call: CachedCall, columns: Node) -> Node:
-    """The rule of ``operators.cached_attention``, bool [R, columns]."""
+    """Which columns each row sees by the rule of ``operators.cached_attention``, bool [R, columns]."""
     distance = emit(aten.sub.Tensor, emit(aten.unsqueeze.default, call.positions, 1), columns)
     seen = emit(aten.ge.Scalar, distance, 0)
     if not call.window:
@@ -101,7 +101,7 @@ def _visible(emit: Emitter, call: CachedCall, columns: Node) -> Node:
 
 
 def _additive(emit: Emitter, seen: Node, repeats: int) -> Node:
-    # Arithmetic, since coremltools stores both branches of a selection as whole matrices.
+    # Arithmetic instead of a selection, whose branches coremltools would store as whole matrices.
     mask = emit(aten.mul.Tensor, emit(aten.sub.Tensor, emit(aten.to.dtype, seen, torch.float32), 1.0), -HIDDEN)
     rows = emit(aten.cat.default, [mask] * repeats, 0) if repeats > 1 else mask
     return emit(aten.reshape.default, rows, [1, 1, *rows.meta["val"].shape])
@@ -143,7 +143,7 @@ def _capped(emit: Emitter, scores: Node, softcap: float) -> Node:
 
 
 def _softmax(emit: Emitter, scores: Node, call: CachedCall, rows: int) -> Node:
-    """Weights; learned sinks take part and are cut off again."""
+    """The softmax's weights; learned sinks take part and are cut off again."""
     if call.sink_logits is None:
         return emit(aten.softmax.int, scores, -1)
     _, groups, repeated, slots = (int(size) for size in scores.meta["val"].shape)

@@ -17,7 +17,7 @@ from edgec.exporter.parity.execution import run_artifact, run_program
 from edgec.exporter.parity.ladder import Stage, gate, lowering_rung, quality_rung
 from edgec.exporter.parity.metrics import difference, tie_margin
 from edgec.ir.attention import OPERATOR
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.call_plan import call_plan
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.weight_scheme import WeightScheme
@@ -200,7 +200,7 @@ def test_a_broken_artifact_is_located_by_lowering_it_with_its_layers_exposed() -
         graph = clone(exposed.graph)
         name = "decoder.model.layers.1.self_attn.v_proj.weight"
         wrong = torch.nn.Parameter(attribute(graph, name) * 2, requires_grad=False)
-        graph.get_submodule(name.rpartition(".")[0]).weight = wrong
+        setattr(*owner_of(graph, name), wrong)
         return lower(Program(graph, exposed.interface, exposed.spec)).artifact
 
     probe = Probe(tuple(tokens(24)), PLAN, "seeded")

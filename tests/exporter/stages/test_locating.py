@@ -23,7 +23,7 @@ from edgec.exporter.stages.module import _executed_layers, module_measure
 from edgec.exporter.stages.pass_orders import module_passes
 from edgec.exporter.stages.rewriting import rewrite
 from edgec.ir.attention import OPERATOR, layer_of
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.call_plan import call_plan
 from edgec.ir.program import Effect, Interface, Program
 from edgec.passes.cleanup.remove_noops import RemoveNoops
@@ -124,8 +124,7 @@ def test_static_methods_are_located(updates: str) -> None:
     name = next(
         str(n.target) for n in graph.graph.nodes if n.op == "get_attr" and "layers.1.self_attn.v" in str(n.target)
     )
-    owner, _, leaf = name.rpartition(".")
     wrong = torch.nn.Parameter(attribute(graph, name) * 2, requires_grad=False)
-    setattr(graph.get_submodule(owner), leaf, wrong)
+    setattr(*owner_of(graph, name), wrong)
     broken = {**methods, "decode": replace(decode, graph=graph)}
     assert first_diverging_layer(wanted, method_layers(broken, ids, plan), 1e-3) == 1

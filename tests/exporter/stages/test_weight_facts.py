@@ -11,6 +11,7 @@ import torch
 from edgec.errors import BudgetError
 from edgec.exporter.stages.static_weights import static_weight_facts
 from edgec.exporter.stages.weight_facts import expected_bytes, require_rounded
+from edgec.ir.attributes import set_buffer
 from edgec.ir.program import Program
 from edgec.ir.weight_scheme import WeightScheme, lut
 from edgec.passes.compress.palettize import Palettize
@@ -67,8 +68,7 @@ def _read_in_float(program: Program, name: str) -> Program:
     changed = replace(program, graph=graph)
     linear = nodes_of(changed.graph, torch.ops.aten.linear.default)[0]
     value = torch.zeros(linear.meta["val"].shape[-1], linear.args[0].meta["val"].shape[-1])  # type: ignore[union-attr]
-    owner, _, leaf = name.rpartition(".")
-    changed.graph.get_submodule(owner).register_buffer(leaf, value)
+    set_buffer(changed.graph, name, value)
     with changed.graph.graph.inserting_before(linear):
         linear.update_arg(1, changed.graph.graph.get_attr(name))
     return changed

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from edgec.exporter.capture.module import capture_module
+from edgec.ir.graph_run import first_output
 from edgec.ir.program import Interface, Program, State, held_bytes
 from edgec.ir.quantized_form import DEQUANTIZE
 from edgec.ir.weight_scheme import WeightScheme
@@ -43,8 +44,7 @@ def _folded(module: nn.Module) -> tuple[Program, Program]:
 
 
 def _value(program: Program) -> Tensor:
-    found = program.graph(X)
-    return found[0] if isinstance(found, (tuple, list)) else found
+    return first_output(program.graph(X))
 
 
 def test_a_cast_weight_becomes_a_buffer_and_frees_the_old_one() -> None:

@@ -13,7 +13,7 @@ X = torch.randn(2, 4, generator=torch.Generator().manual_seed(0))
 
 
 class _Noisy(nn.Module):
-    """Casts: one to the dtype that is there already, and one that changes numbers; a dropout that is off."""
+    """A cast to the value's own dtype, a cast that changes numbers, and a dropout that is off."""
 
     def forward(self, x: Tensor) -> Tensor:
         kept = nn.functional.dropout(x.to(torch.float32), 0.5, training=False)

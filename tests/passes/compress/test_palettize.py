@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor, nn
@@ -11,6 +9,7 @@ from edgec.exporter.capture.module import capture_module
 from edgec.exporter.parity.execution import run_program
 from edgec.ir.attributes import attribute
 from edgec.ir.call_plan import Call, call_inputs, call_plan
+from edgec.ir.graph_run import first_output
 from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.program import Program, held_bytes
 from edgec.ir.quantized_form import decisions_of
@@ -54,8 +53,7 @@ def _program() -> Program:
 
 def _call(program: Program, *inputs: Tensor) -> Tensor:
     with torch.no_grad():
-        found: Any = program.graph(*inputs)
-    return found[0] if isinstance(found, (tuple, list)) else found
+        return first_output(program.graph(*inputs))
 
 
 def test_every_layer_reads_its_table() -> None:
@@ -132,11 +130,11 @@ def test_decoders_and_their_tied_tables(tied: bool) -> None:
     roles = {d.role: d for d in decisions_of(after.graph)}
     assert (roles["vocabulary"].buffers == roles["embedding"].buffers) is tied
     ids, plan = tokens(), call_plan(40, 16, 8)
-    found = run_program(after, ids, plan)
+    logits = run_program(after, ids, plan)
     # the ladder reads rows of tables, the graph itself whole matrices: the same numbers
     whole = [_call(after, *call_inputs(after.interface, ids, 0, 8, torch.arange(8)))]
     rows = run_program(after, ids[:8], [Call(0, 8, 8)])
-    assert torch.allclose(whole[0][0], rows, atol=1e-4) and bool(torch.isfinite(found).all())
+    assert torch.allclose(whole[0][0], rows, atol=1e-4) and bool(torch.isfinite(logits).all())
 
 
 def test_moments_are_means_of_squares_and_leave_caches_alone() -> None:
@@ -193,8 +191,8 @@ def test_the_balanced_set_as_integers_where_there_are_no_tables() -> None:
     up = next(d for d in decisions_of(integers.graph) if d.name == "up.weight")
     assert (up.information_bits, up.container_bits, up.used) == (2, 4, WeightScheme(4, 0))
     assert "-3, -1, 1 and 3" in up.reason and up.algorithm == "balanced"
-    found = attribute(integers.graph, "up.weight_int") * attribute(integers.graph, "up.weight_scale")
+    values = attribute(integers.graph, "up.weight_int") * attribute(integers.graph, "up.weight_scale")
     table, index = (attribute(tables.graph, f"up.weight_{part}") for part in ("table", "index"))
     wanted = table.repeat_interleave(4, 0).gather(1, index.long())
     # float16 tables round 1.5 x scale once more
-    assert torch.allclose(found, wanted, rtol=1e-3)
+    assert torch.allclose(values, wanted, rtol=1e-3)

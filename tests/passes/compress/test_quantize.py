@@ -13,14 +13,15 @@ from torchao.quantization.granularity import PerAxis, PerGroup
 
 from edgec.errors import InputError
 from edgec.exporter.capture.module import capture_module
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, owner_of
+from edgec.ir.graph_run import first_output
 from edgec.ir.program import Program, held_bytes
 from edgec.ir.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE, decisions_of
 from edgec.ir.weight_scheme import WeightScheme
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.contract import nodes_of, run_pass
-from edgec.passes.prefill.last_logits import vocabulary_linear
+from edgec.passes.prefill.last_logits import lm_head_linear
 from tests.passes.decoders import captured, tokens
 
 aten = torch.ops.aten
@@ -57,8 +58,7 @@ def _program(module: nn.Module, x: Tensor) -> Program:
 
 def _call(program: Program, *inputs: Tensor) -> Tensor:
     with torch.no_grad():
-        found = program.graph(*inputs)
-    return found[0] if isinstance(found, (tuple, list)) else found
+        return first_output(program.graph(*inputs))
 
 
 @pytest.mark.parametrize("scheme", AO, ids=str)
@@ -68,10 +68,10 @@ def test_bit_for_bit_what_torchao_computes(scheme: WeightScheme) -> None:
     ours = run_pass(_program(module, x), Quantize(default=scheme, algorithm="rtn"))
     quantize_(module, Int8DynamicActivationIntxWeightConfig(weight_dtype=dtype, weight_granularity=granularity))
     for name in ("gate", "up", "down"):
-        theirs: Any = getattr(module, name).weight
-        assert torch.equal(attribute(ours.graph, f"{name}.weight_int"), theirs.qdata)
-        assert torch.equal(attribute(ours.graph, f"{name}.weight_scale"), theirs.scale)
-        assert torch.equal(attribute(ours.graph, f"{name}.weight_zero_point"), theirs.zero_point)
+        reference: Any = getattr(module, name).weight
+        assert torch.equal(attribute(ours.graph, f"{name}.weight_int"), reference.qdata)
+        assert torch.equal(attribute(ours.graph, f"{name}.weight_scale"), reference.scale)
+        assert torch.equal(attribute(ours.graph, f"{name}.weight_zero_point"), reference.zero_point)
     assert torch.equal(_call(ours, x), module(x))
 
 
@@ -94,10 +94,10 @@ def test_node_for_node_what_torch_export_prints_for_torchao(scheme: WeightScheme
     module, x = _mlp(), _input()
     ours = run_pass(_program(module, x), Quantize(default=scheme)).graph.graph
     quantize_(module, Int8DynamicActivationIntxWeightConfig(weight_dtype=dtype, weight_granularity=granularity))
-    theirs = torch.export.export(module, (x,), strict=False).graph
-    pairs = zip(_linears(ours), _linears(theirs), strict=True)
+    exported = torch.export.export(module, (x,), strict=False).graph
+    pairs = zip(_linears(ours), _linears(exported), strict=True)
     for mine, reference in pairs:
-        assert _form(ours, mine) == _form(theirs, reference)
+        assert _form(ours, mine) == _form(exported, reference)
 
 
 def _linears(graph: torch.fx.Graph) -> list[Node]:
@@ -166,10 +166,10 @@ def test_bfloat16_weights_are_read_through_their_cast() -> None:
     program = _program(_mlp(), x)
     exact = run_pass(program, Quantize(default=FOUR, algorithm="rtn"))
     halved = _with_bfloat16(program)
-    found = run_pass(halved, Quantize(default=FOUR, algorithm="rtn"))
-    assert not nodes_of(found.graph, aten.to.dtype)
+    quantized = run_pass(halved, Quantize(default=FOUR, algorithm="rtn"))
+    assert not nodes_of(quantized.graph, aten.to.dtype)
     # bfloat16 moves a weight by at most 2^-9 of itself: a step of the grid here and there
-    difference = attribute(found.graph, "gate.weight_int").int() - attribute(exact.graph, "gate.weight_int").int()
+    difference = attribute(quantized.graph, "gate.weight_int").int() - attribute(exact.graph, "gate.weight_int").int()
     assert int(difference.abs().max()) <= 1
 
 
@@ -178,8 +178,7 @@ def _with_bfloat16(program: Program) -> Program:
     copy = run_pass(program, RemoveNoops())
     graph = copy.graph
     for node in [n for n in graph.graph.nodes if n.op == "get_attr" and str(n.target).endswith("weight")]:
-        owner, _, leaf = str(node.target).rpartition(".")
-        module = graph.get_submodule(owner)
+        module, leaf = owner_of(graph, str(node.target))
         setattr(module, leaf, nn.Parameter(getattr(module, leaf).detach().to(torch.bfloat16), requires_grad=False))
         with graph.graph.inserting_after(node):
             cast = graph.graph.call_function(aten.to.dtype, (node, torch.float32))
@@ -192,7 +191,7 @@ def test_the_vocabulary_matrix_has_bits_of_its_own() -> None:
     program = run_pass(captured(), Quantize(default=FOUR, lm_head=EIGHT))
     roles = {d.role: d.used for d in decisions_of(program.graph)}
     assert roles == {"linear": FOUR, "vocabulary": EIGHT}
-    linear = vocabulary_linear(program.graph)
+    linear = lm_head_linear(program.graph)
     assert linear is not None and isinstance(linear.args[1], Node) and linear.args[1].args[-2:] == (-128, 127)
 
 
@@ -201,10 +200,10 @@ def test_eight_bits_barely_move_a_decoder() -> None:
     ids = torch.tensor([tokens(16)])
     inputs = (ids, torch.arange(16), torch.tensor([0, 7, 15]))
     after = run_pass(before, Quantize(default=EIGHT, lm_head=EIGHT))
-    expected, found = _call(before, *inputs), _call(after, *inputs)
+    expected, result = _call(before, *inputs), _call(after, *inputs)
     # 8-bit weights and activations: each product is off by about 1/127 of its range, two layers deep
-    assert float((found - expected).abs().max()) < 0.1 * float(expected.abs().max())
-    assert float((found - expected).abs().max()) > 0
+    assert float((result - expected).abs().max()) < 0.1 * float(expected.abs().max())
+    assert float((result - expected).abs().max()) > 0
 
 
 def _executed(graph: GraphModule, x: Tensor, folder: Path) -> Tensor:

@@ -10,6 +10,7 @@ from torch.fx import GraphModule
 
 from edgec.exporter.capture.module import capture_module
 from edgec.ir.attributes import attribute
+from edgec.ir.graph_run import first_output
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import decisions_of
 from edgec.ir.weight_scheme import WeightScheme
@@ -39,8 +40,7 @@ def _program(width: int, rows: int = 200) -> Program:
 
 
 def _call(graph: GraphModule, *inputs: Tensor) -> Tensor:
-    found = graph(*inputs)
-    return found[0] if isinstance(found, (tuple, list)) else found
+    return first_output(graph(*inputs))
 
 
 def _executed(graph: GraphModule, folder: Path) -> tuple[Tensor, set[str]]:
@@ -74,10 +74,10 @@ def _executed(graph: GraphModule, folder: Path) -> tuple[Tensor, set[str]]:
 )
 def test_executorch_fuses_the_form_and_agrees(width: int, bits: int, group: int, operator: str, tmp_path: Path) -> None:
     program = run_pass(_program(width), QuantizeEmbedding(bits, group))
-    found, operators = _executed(program.graph, tmp_path)
+    result, operators = _executed(program.graph, tmp_path)
     assert operators == {operator}
     # integer times scale in float32 on both sides
-    assert torch.equal(found, _call(program.graph, IDS))
+    assert torch.equal(result, _call(program.graph, IDS))
 
 
 @pytest.mark.parametrize(("bits", "step"), [(8, 2 / 255), (4, 2 / 15)])

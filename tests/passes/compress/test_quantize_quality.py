@@ -36,8 +36,8 @@ def _float_program() -> Program:
     from transformers import AutoModelForCausalLM
 
     model: Any = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
-    bones = skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
-    return run_pass(capture_decoder(bones, model_spec(model.config.to_dict()), StateDict(model), LENGTH), RemoveNoops())
+    empty = skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
+    return run_pass(capture_decoder(empty, model_spec(model.config.to_dict()), StateDict(model), LENGTH), RemoveNoops())
 
 
 @lru_cache(maxsize=1)
@@ -59,9 +59,9 @@ def _reference() -> list[Tensor]:
     return _log_probabilities(_float_program())
 
 
-def _loss(found: list[Tensor]) -> float:
+def _loss(log_probabilities: list[Tensor]) -> float:
     """Mean negative log-likelihood, nats per token."""
-    picked = [lp[:-1].gather(1, ids[0, 1:, None]) for lp, ids in zip(found, _stories(), strict=True)]
+    picked = [lp[:-1].gather(1, ids[0, 1:, None]) for lp, ids in zip(log_probabilities, _stories(), strict=True)]
     return -float(torch.cat(picked).mean())
 
 
@@ -71,9 +71,9 @@ def _measured(*passes: Any) -> tuple[float, float]:
     program = _float_program()
     for rewrite in passes:
         program = run_pass(program, rewrite)
-    reference, found = _reference(), _log_probabilities(program)
-    divergence = torch.cat([(a.exp() * (a - b)).sum(-1) for a, b in zip(reference, found, strict=True)])
-    return math.exp(_loss(found) - _loss(reference)), float(divergence.mean())
+    reference, rounded = _reference(), _log_probabilities(program)
+    divergence = torch.cat([(a.exp() * (a - b)).sum(-1) for a, b in zip(reference, rounded, strict=True)])
+    return math.exp(_loss(rounded) - _loss(reference)), float(divergence.mean())
 
 
 # Measured over 10,240 tokens: 8bit 1.002 and 0.0014, 4bit 1.072 and 0.083, 4bit-small 1.108 and 0.115. The limits leave
@@ -88,8 +88,8 @@ def test_a_recipe_costs_what_its_documentation_says(name: str, ratio: float, kl:
 
 
 def test_the_default_algorithm_beats_plain_rounding() -> None:
-    found = {name: _measured(Quantize((), FOUR, EIGHT, name))[1] for name in ("rtn", "mse")}
-    assert found["mse"] < 0.9 * found["rtn"]
+    divergences = {name: _measured(Quantize((), FOUR, EIGHT, name))[1] for name in ("rtn", "mse")}
+    assert divergences["mse"] < 0.9 * divergences["rtn"]
 
 
 def test_eight_bits_for_the_vocabulary_matrix_are_worth_it() -> None:

@@ -34,7 +34,7 @@ def outputs(program: Program) -> tuple[torch.Tensor, ...]:
 
 
 def expected(file: Path, family: str) -> torch.Tensor:
-    """hidden + silu(W hidden), through transformers' own vocabulary matrix."""
+    """The heads' logits: hidden + silu(W hidden), through transformers' own lm_head."""
     from safetensors.torch import load_file
 
     model, weight = tiny_model(family), load_file(file)["draft_heads"]

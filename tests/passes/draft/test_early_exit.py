@@ -36,9 +36,9 @@ def captured(family: str) -> Program:
 
 
 def _captured(family: Family) -> Program:
-    bones = skeleton(empty_model(family.config()))
+    empty = skeleton(empty_model(family.config()))
     weights = StateDict(build(family, "eager"))
-    program = capture_decoder(bones, model_spec(family.config().to_dict()), weights, CONTEXT)
+    program = capture_decoder(empty, model_spec(family.config().to_dict()), weights, CONTEXT)
     return run_pass(run_pass(program, RemoveNoops()), LastLogits(rows=ROWS))
 
 
@@ -107,5 +107,5 @@ def test_layers_that_hand_on_more_than_one_value_are_refused() -> None:
 
 
 def test_hidden_states_are_as_wide_as_the_model() -> None:
-    found = hidden_states(captured("smollm3").graph)
-    assert [node.meta["val"].shape[-1] for node in found] == [64] * 5
+    hidden = hidden_states(captured("smollm3").graph)
+    assert [node.meta["val"].shape[-1] for node in hidden] == [64] * 5

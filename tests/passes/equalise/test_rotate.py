@@ -13,8 +13,7 @@ from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.compress.rounding.weight_grid import quantize_weight
 from edgec.passes.contract import nodes_of, run_pass
-from edgec.passes.equalise.rotate import ROTATED, Rotate
-from edgec.passes.equalise.structure.orthogonal import orthogonal
+from edgec.passes.equalise.rotate import ROTATED, Rotate, orthogonal
 from edgec.passes.kv.kv_cache import KvCache
 from tests.passes.prepared_decoders import NAMES, TOLERANCE, logits, uneven
 

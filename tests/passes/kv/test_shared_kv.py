@@ -127,9 +127,9 @@ def _rotations(program: Program) -> dict[int, frozenset[str]]:
 
 @pytest.mark.parametrize("prepared", [False, True], ids=["captured", "fused"])
 def test_rotations_tell_layers_apart(prepared: bool) -> None:
-    found = {name: _rotations(fused(decoder(name)) if prepared else decoder(name)) for name in MODELS}
-    assert len(set(found["llama"].values())) == 1 and all(found["llama"].values())
-    gemma, smol = found["gemma3"], found["smollm3"]
+    by_model = {name: _rotations(fused(decoder(name)) if prepared else decoder(name)) for name in MODELS}
+    assert len(set(by_model["llama"].values())) == 1 and all(by_model["llama"].values())
+    gemma, smol = by_model["gemma3"], by_model["smollm3"]
     assert gemma[0] == gemma[2] != gemma[1] == gemma[3]
     assert smol[0] == smol[2] and smol[1] == smol[3] == frozenset()
 

@@ -1,4 +1,4 @@
-"""Hoisted selection against the selection in front of the vocabulary matrix: same logits, fewer multiplications."""
+"""Selecting rows early gives the same logits as in front of the lm_head, with fewer multiplications."""
 
 from __future__ import annotations
 
@@ -159,9 +159,9 @@ def test_without_a_selection_it_is_refused() -> None:
     from tests.passes.decoders import StateDict
 
     family = MODELS["llama"]
-    bones = skeleton(empty_model(family.config()))
+    empty = skeleton(empty_model(family.config()))
     weights = StateDict(build(family, "eager"))
-    plain = capture_decoder(bones, model_spec(family.config().to_dict()), weights, CONTEXT)
+    plain = capture_decoder(empty, model_spec(family.config().to_dict()), weights, CONTEXT)
     with pytest.raises(InputError) as refused:
         run_pass(plain, PrefillSkip())
     assert refused.value.code == "E189"

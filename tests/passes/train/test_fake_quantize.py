@@ -14,7 +14,7 @@ from edgec.exporter.adapt.student import make_trainable
 from edgec.exporter.capture.decoder import capture_decoder, skeleton
 from edgec.exporter.parity.execution import run_program
 from edgec.exporter.sources.decoder_spec import model_spec
-from edgec.ir.attributes import attribute
+from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.call_plan import call_plan
 from edgec.ir.lut_form import dequantize_lut
 from edgec.ir.program import Program
@@ -45,10 +45,10 @@ SCHEMES = {
 
 
 def family(name: str) -> Program:
-    found = next(each for each in FAMILIES if each.name == name)
-    bones = skeleton(empty_model(found.config()))
-    spec = model_spec(found.config().to_dict())
-    return run_pass(capture_decoder(bones, spec, StateDict(build(found, "eager")), 64, 4), RemoveNoops())
+    chosen = next(each for each in FAMILIES if each.name == name)
+    model = skeleton(empty_model(chosen.config()))
+    spec = model_spec(chosen.config().to_dict())
+    return run_pass(capture_decoder(model, spec, StateDict(build(chosen, "eager")), 64, 4), RemoveNoops())
 
 
 def logits(program: Program) -> Tensor:
@@ -58,7 +58,7 @@ def logits(program: Program) -> Tensor:
 
 
 def moved(program: Program) -> Program:
-    """Every trained number somewhere else, as training leaves them."""
+    """A program whose trained numbers have moved, as training would move them."""
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for parameter in program.graph.parameters():
@@ -67,12 +67,11 @@ def moved(program: Program) -> Program:
 
 
 def exported(program: Program, trained: Program, passes: list[Pass]) -> Program:
-    """What an export makes of the trained weights with the learned grids."""
+    """The program that an export makes of the trained weights with the learned grids."""
     graph = program.graph
     for name, value in trained.graph.named_parameters():
         if not name.endswith("_log_scale"):
-            owner, _, leaf = name.rpartition(".")
-            graph.get_submodule(owner)._parameters[leaf] = torch.nn.Parameter(value.detach(), requires_grad=False)
+            setattr(*owner_of(graph, name), torch.nn.Parameter(value.detach(), requires_grad=False))
     record_grids(graph, learned_grids(trained.graph))
     return run_passes(program, passes)
 

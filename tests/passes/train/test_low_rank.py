@@ -1,4 +1,4 @@
-"""Recovery adapters: nothing at first, one weight in the end."""
+"""Low-rank adapters change nothing at first, and merge into one weight in the end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import torch
 
 from edgec.errors import InputError
 from edgec.exporter.adapt.student import make_trainable
+from edgec.ir.attributes import owner_of
 from edgec.ir.weight_scheme import WeightScheme
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.contract import clone, run_pass
@@ -31,14 +32,13 @@ def test_trained_adapters_are_merged_into_the_weights() -> None:
     merged = clone(program.graph)
     for target in corrected.graph.meta[LowRank.RECORD]:
         value = merged_weight(corrected.graph, target)
-        owner, _, leaf = target.rpartition(".")
-        merged.get_submodule(owner)._parameters[leaf] = torch.nn.Parameter(value)
+        setattr(*owner_of(merged, target), torch.nn.Parameter(value))
     graphs = (merged, corrected.graph, program.graph)
-    found, wanted, plain = (graph(torch.zeros(1, 8).long(), torch.arange(8))[0] for graph in graphs)
-    assert torch.equal(found, wanted) and not torch.equal(found, plain)
+    logits, wanted, plain = (graph(torch.zeros(1, 8).long(), torch.arange(8))[0] for graph in graphs)
+    assert torch.equal(logits, wanted) and not torch.equal(logits, plain)
 
 
-def test_rounding_happens_behind_the_correction() -> None:
+def test_rounding_happens_after_the_correction() -> None:
     program = run_pass(family("llama"), LowRank(4))
     rounded = run_pass(program, FakeQuantize(Quantize(default=WeightScheme(4, 32))))
     assert len(prepared(rounded.graph)) == len([t for t in program.graph.meta[LowRank.RECORD] if "lm_head" not in t])

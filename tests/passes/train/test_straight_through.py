@@ -1,4 +1,4 @@
-"""Rounding with gradients: sets of integers, and what a weight and its scale are told."""
+"""Rounding with gradients: sets of integers, and the gradients of a weight and its scale."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ BALANCED = Levels(-3, 3, 2)
 
 def test_the_balanced_set_rounds_as_its_integers_do() -> None:
     weight = torch.randn(8, 64, generator=torch.Generator().manual_seed(0))
-    found = balanced_integers(weight, balanced(1))
-    assert torch.equal(BALANCED.nearest(weight / found.scale).to(torch.int8), found.integers)
+    quantized = balanced_integers(weight, balanced(1))
+    assert torch.equal(BALANCED.nearest(weight / quantized.scale).to(torch.int8), quantized.integers)
 
 
 def test_ends_and_middle_of_a_set() -> None:

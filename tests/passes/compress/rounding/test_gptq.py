@@ -40,25 +40,25 @@ def _error(weight: Tensor, rounded: Tensor, inputs: Tensor) -> float:
 def test_outputs_are_nearer_than_those_of_nearest_values(seed: int, bits: int, group: int) -> None:
     weight, inputs = _layer(seed=seed)
     scheme = WeightScheme(bits, group, activation_bits=0)
-    found = gptq_integers(weight, scheme, Curvature.of(inputs))
+    rounded = gptq_integers(weight, scheme, Curvature.of(inputs))
     nearest = quantize_weight(weight, scheme, "mse")
-    assert _error(weight, found.dequantize(), inputs) < 0.7 * _error(weight, nearest.dequantize(), inputs)
+    assert _error(weight, rounded.dequantize(), inputs) < 0.7 * _error(weight, nearest.dequantize(), inputs)
     low, high = scheme.bounds
-    assert int(found.integers.min()) >= low and int(found.integers.max()) <= high
+    assert int(rounded.integers.min()) >= low and int(rounded.integers.max()) <= high
 
 
 @pytest.mark.parametrize("scheme", [lut(3, 8), lut(2, 4), lut(4)], ids=str)
 def test_tables_are_rounded_in_the_same_way(scheme: WeightScheme) -> None:
     weight, inputs = _layer()
-    found, nearest = gptq_table(weight, scheme, Curvature.of(inputs)), tabulate(weight, scheme)
-    assert _error(weight, found.dequantize(), inputs) < 0.7 * _error(weight, nearest.dequantize(), inputs)
+    rounded, nearest = gptq_table(weight, scheme, Curvature.of(inputs)), tabulate(weight, scheme)
+    assert _error(weight, rounded.dequantize(), inputs) < 0.7 * _error(weight, nearest.dequantize(), inputs)
 
 
 def test_the_balanced_set_keeps_its_integers() -> None:
     weight, inputs = _layer()
-    found, nearest = gptq_balanced(weight, balanced(1), Curvature.of(inputs)), balanced_integers(weight, balanced(1))
-    assert set(found.integers.unique().tolist()) <= {-3, -1, 1, 3} and torch.equal(found.scale, nearest.scale)
-    assert _error(weight, found.dequantize(), inputs) < 0.8 * _error(weight, nearest.dequantize(), inputs)
+    rounded, nearest = gptq_balanced(weight, balanced(1), Curvature.of(inputs)), balanced_integers(weight, balanced(1))
+    assert set(rounded.integers.unique().tolist()) <= {-3, -1, 1, 3} and torch.equal(rounded.scale, nearest.scale)
+    assert _error(weight, rounded.dequantize(), inputs) < 0.8 * _error(weight, nearest.dequantize(), inputs)
 
 
 def test_inputs_that_do_not_depend_on_each_other_leave_nearest_values() -> None:
@@ -72,8 +72,8 @@ def test_inputs_that_do_not_depend_on_each_other_leave_nearest_values() -> None:
 def test_a_channel_that_is_never_used_does_no_harm() -> None:
     weight, inputs = _layer()
     inputs[:, 7] = 0
-    found = gptq_integers(weight, FOUR, Curvature.of(inputs))
-    assert bool(torch.isfinite(found.dequantize()).all())
+    rounded = gptq_integers(weight, FOUR, Curvature.of(inputs))
+    assert bool(torch.isfinite(rounded.dequantize()).all())
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma3_text", "phi3"])

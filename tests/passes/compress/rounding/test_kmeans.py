@@ -13,9 +13,9 @@ def _clustered(values: Tensor, entries: int, importance: Tensor | None = None) -
     low, high = torch.aminmax(values, dim=1)
     histogram = Histogram.empty(low, high, bins_for(entries))
     histogram.add(values, importance)
-    found = cluster(histogram, entries)
-    index = found.of_bins(bins_for(entries)).index_select(0, histogram.bins_of(values).view(-1)).view(values.shape)
-    return found, found.table.gather(1, index.long())
+    clusters = cluster(histogram, entries)
+    index = clusters.of_bins(bins_for(entries)).index_select(0, histogram.bins_of(values).view(-1)).view(values.shape)
+    return clusters, clusters.table.gather(1, index.long())
 
 
 def _exact_error(row: Tensor, entries: int) -> float:
@@ -23,8 +23,8 @@ def _exact_error(row: Tensor, entries: int) -> float:
     from coremltools._deps import _kmeans1d
 
     values, counts = np.unique(row.numpy(), return_counts=True)
-    found = _kmeans1d.cluster(values, min(entries, len(values)), weights=counts)
-    centres = np.array(found.centroids)[np.array(found.clusters)]
+    optimum = _kmeans1d.cluster(values, min(entries, len(values)), weights=counts)
+    centres = np.array(optimum.centroids)[np.array(optimum.clusters)]
     return float((((centres - values) ** 2) * counts).sum())
 
 
@@ -43,8 +43,8 @@ def _values(kind: str) -> Tensor:
 @pytest.mark.parametrize("kind", ["normal", "laplace", "heavy", "two heaps"])
 def test_as_good_as_the_exact_optimum(kind: str, bits: int) -> None:
     values = _values(kind)
-    _, found = _clustered(values, 1 << bits)
-    errors = (found - values).square().sum(1)
+    _, centres = _clustered(values, 1 << bits)
+    errors = (centres - values).square().sum(1)
     exact = torch.tensor([_exact_error(row, 1 << bits) for row in values])
     # few values a bin, and no search for the best of all boundaries: 1 % on average, 3 % for a single group
     assert bool((errors <= exact * 1.03 + 1e-9).all()) and errors.sum() <= exact.sum() * 1.01
@@ -52,13 +52,13 @@ def test_as_good_as_the_exact_optimum(kind: str, bits: int) -> None:
 
 def test_fewer_distinct_values_than_entries_are_kept_exactly() -> None:
     values = torch.tensor([[0.0, 1.0, 3.0]]).repeat(2, 50)
-    _, found = _clustered(values, 16)
-    assert torch.allclose(found.float(), values, atol=1e-6)
+    _, centres = _clustered(values, 16)
+    assert torch.allclose(centres.float(), values, atol=1e-6)
 
 
 def test_equal_values_are_one_entry() -> None:
-    _, found = _clustered(torch.full((2, 64), 0.25), 4)
-    assert torch.allclose(found, torch.tensor(0.25, dtype=torch.float64))
+    _, centres = _clustered(torch.full((2, 64), 0.25), 4)
+    assert torch.allclose(centres, torch.tensor(0.25, dtype=torch.float64))
 
 
 def test_important_values_are_met_more_closely() -> None:
@@ -66,7 +66,7 @@ def test_important_values_are_met_more_closely() -> None:
     values = torch.randn(2, 4096)
     importance = torch.where(values > 0.5, 10.0, 0.1)
     plain, weighted = (_clustered(values, 8, weights)[1] for weights in (None, importance))
-    error = [((found - values).square() * importance).sum() for found in (plain, weighted)]
+    error = [((centres - values).square() * importance).sum() for centres in (plain, weighted)]
     assert error[1] < 0.5 * error[0]
 
 
@@ -78,5 +78,5 @@ def test_groups_do_not_disturb_each_other() -> None:
 
 
 def test_tables_ascend() -> None:
-    found, _ = _clustered(_values("heavy"), 64)
-    assert bool((found.table.diff(dim=1) >= 0).all())
+    clusters, _ = _clustered(_values("heavy"), 64)
+    assert bool((clusters.table.diff(dim=1) >= 0).all())

@@ -21,8 +21,8 @@ def error(scheme: WeightScheme, algorithm: str) -> float:
 
 @pytest.mark.parametrize(("levels", "wanted"), [(3, {-1, 0, 1}), (8, set(range(-4, 4))), (5, set(range(-2, 3)))])
 def test_only_these_integers_are_used(levels: int, wanted: set[int]) -> None:
-    found = quantize_weight(WEIGHT, WeightScheme(4, 32, levels=levels), "mse")
-    assert set(found.integers.unique().tolist()) == wanted
+    quantized = quantize_weight(WEIGHT, WeightScheme(4, 32, levels=levels), "mse")
+    assert set(quantized.integers.unique().tolist()) == wanted
 
 
 def test_the_search_knows_that_few_levels_want_small_scales() -> None:

@@ -71,8 +71,8 @@ def test_the_scale_search_is_never_worse_than_rounding_in_its_own_measure(
     importance = (groups.square() + groups.square().mean(-1, keepdim=True)).sqrt()
 
     def error(algorithm: str) -> torch.Tensor:
-        found = quantize_weight(weight, scheme, algorithm).dequantize().view_as(groups)
-        return (importance * (found - groups).square()).sum(-1)
+        rounded = quantize_weight(weight, scheme, algorithm).dequantize().view_as(groups)
+        return (importance * (rounded - groups).square()).sum(-1)
 
     plain = error("rtn")
     # both sums are float32 over at most 172 terms
@@ -98,8 +98,8 @@ def _exhaustive(groups: torch.Tensor, scheme: WeightScheme) -> torch.Tensor:
         integers = (groups / (start * share)).round().clamp(low, high)
         sums = [(importance * integers * factor).sum(-1, keepdim=True) for factor in (groups, integers)]
         scale = sums[0] / sums[1]
-        found = (groups / scale).round().clamp(low, high) * scale
-        errors.append((importance * (found - groups).square()).sum(-1))
+        rounded = (groups / scale).round().clamp(low, high) * scale
+        errors.append((importance * (rounded - groups).square()).sum(-1))
     return torch.stack(errors).amin(0)
 
 
@@ -110,9 +110,9 @@ def test_the_scale_search_is_as_good_as_trying_24_scales(scheme: WeightScheme, p
     weight = weight.sign() * weight.abs() ** power
     groups = weight.view(256, 512 // scheme.block(512), -1)
     importance = (groups.square() + groups.square().mean(-1, keepdim=True)).sqrt()
-    found = quantize_weight(weight, scheme, "mse").dequantize().view_as(groups)
+    rounded = quantize_weight(weight, scheme, "mse").dequantize().view_as(groups)
     # on the grid of scales that it tries the search may stop one step beside the best: measured up to 1.0002
-    error = float((importance * (found - groups).square()).sum())
+    error = float((importance * (rounded - groups).square()).sum())
     assert error <= 1.001 * float(_exhaustive(groups, scheme).sum())
 
 
@@ -171,8 +171,8 @@ def test_a_group_that_does_not_divide_is_refused() -> None:
     ],
 )
 def test_awkward_widths_get_the_nearest_legal_scheme(asked: WeightScheme, width: int, used: WeightScheme) -> None:
-    found, reason = fit(asked, width, DYNAMIC_INT8_KERNELS)
-    assert found == used
+    fitted, reason = fit(asked, width, DYNAMIC_INT8_KERNELS)
+    assert fitted == used
     assert bool(reason) == (asked != used)
     assert not reason or (str(asked) in reason and str(width) in reason)
 
@@ -182,8 +182,8 @@ def test_awkward_widths_get_the_nearest_legal_scheme(asked: WeightScheme, width:
     [(4, 32, 64, (4, 32)), (4, 32, 172, (4, 0)), (4, 0, 63, (8, 0)), (2, 32, 172, (2, 0)), (8, 16, 48, (8, 16))],
 )
 def test_look_ups_take_any_group_that_fills_bytes(bits: int, group: int, width: int, used: tuple[int, int]) -> None:
-    found, _ = fit(WeightScheme(bits, group), width, lookup_kernels(width))
-    assert found is not None and (found.bits, found.group_size) == used
+    fitted, _ = fit(WeightScheme(bits, group), width, lookup_kernels(width))
+    assert fitted is not None and (fitted.bits, fitted.group_size) == used
 
 
 def test_sizes_count_packed_integers_and_scales() -> None:

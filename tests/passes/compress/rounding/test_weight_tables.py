@@ -23,8 +23,8 @@ def _weight(rows: int = 48, width: int = 128) -> Tensor:
 
 
 def _error(weight: Tensor, scheme: WeightScheme, moments: Tensor | None = None) -> float:
-    found = tabulate(weight, scheme, moments=moments).dequantize()
-    return float(((found - weight).square() * (1.0 if moments is None else moments)).sum().sqrt() / weight.norm())
+    values = tabulate(weight, scheme, moments=moments).dequantize()
+    return float(((values - weight).square() * (1.0 if moments is None else moments)).sum().sqrt() / weight.norm())
 
 
 def test_each_row_uses_the_table_of_its_group() -> None:
@@ -54,17 +54,17 @@ def test_errors_are_those_of_the_best_quantiser(bits: int, limit: float) -> None
 
 def test_one_table_for_a_matrix_above_a_blocks_size() -> None:
     weight = _weight(1100, 1024)
-    found = tabulate(weight, lut(4))
-    assert found.table.shape == (1, 16) and _error(weight, lut(4)) < 0.1
+    tables = tabulate(weight, lut(4))
+    assert tables.table.shape == (1, 16) and _error(weight, lut(4)) < 0.1
 
 
 def test_indices_name_the_nearest_entry_but_for_a_bins_width() -> None:
     weight = _weight()
-    found = tabulate(weight, lut(3, 16))
-    table = found.table.repeat_interleave(16, 0)
+    tables = tabulate(weight, lut(3, 16))
+    table = tables.table.repeat_interleave(16, 0)
     nearest = (weight[..., None] - table[:, None]).abs().amin(-1)
     # boundaries lie on bins: 1/4096 of the range, and tables are rounded to float16
-    assert bool(((found.dequantize() - weight).abs() <= nearest + 2 * 0.5 / 4096 + 1e-4).all())
+    assert bool(((tables.dequantize() - weight).abs() <= nearest + 2 * 0.5 / 4096 + 1e-4).all())
 
 
 def test_tables_hold_float16_values() -> None:
@@ -75,14 +75,14 @@ def test_tables_hold_float16_values() -> None:
 @pytest.mark.parametrize("group_rows", [0, 1, 16])
 def test_balanced_values_and_the_best_scale(group_rows: int) -> None:
     weight = _weight()
-    found = tabulate(weight, balanced(group_rows))
-    scale = found.table[:, 2:3] / BALANCED[2]
+    tables = tabulate(weight, balanced(group_rows))
+    scale = tables.table[:, 2:3] / BALANCED[2]
     # every entry is rounded to float16 by itself
-    assert torch.allclose(found.table, scale * torch.tensor(BALANCED), rtol=1e-3)
-    best = (found.dequantize() - weight).square().sum()
+    assert torch.allclose(tables.table, scale * torch.tensor(BALANCED), rtol=1e-3)
+    best = (tables.dequantize() - weight).square().sum()
     for factor in (0.97, 1.03):
         table = (scale * factor)[:, :, None] * torch.tensor(BALANCED)
-        rows = table.repeat_interleave(found.group_rows, 0)
+        rows = table.repeat_interleave(tables.group_rows, 0)
         other = (weight[..., None] - rows).abs().amin(-1).square().sum()
         assert best <= other
 
@@ -98,9 +98,9 @@ def test_balanced_integers_are_the_same_values() -> None:
 @pytest.mark.parametrize(("sparsity", "block"), [(0.5, 0), (0.5, 4), (0.75, 0)])
 def test_pruned_weights_are_exact_zeros_at_index_0(sparsity: float, block: int) -> None:
     weight = _weight()
-    found = tabulate(weight, lut(4, 16, sparsity, block))
-    zeros = found.indices == 0
-    assert bool((found.table[:, 0] == 0).all()) and torch.equal(found.dequantize() == 0, zeros)
+    tables = tabulate(weight, lut(4, 16, sparsity, block))
+    zeros = tables.indices == 0
+    assert bool((tables.table[:, 0] == 0).all()) and torch.equal(tables.dequantize() == 0, zeros)
     share = zeros.view(-1, block or weight.shape[1]).float().mean(1)
     assert bool((share == sparsity).all())
     kept = ~zeros
@@ -112,8 +112,8 @@ def test_what_is_pruned_depends_on_the_inputs() -> None:
     assert kept_weights(size, 0.5).tolist() == [[False, False, True, True]]
     moments = torch.tensor([100.0, 1.0, 1.0, 0.01])
     weight = size.repeat(2, 1)
-    found = tabulate(weight, lut(1, 0, 0.5), moments=moments)
-    assert (found.indices[0] != 0).tolist() == [True, False, True, False]
+    tables = tabulate(weight, lut(1, 0, 0.5), moments=moments)
+    assert (tables.indices[0] != 0).tolist() == [True, False, True, False]
 
 
 def test_weighting_by_inputs_lowers_the_error_that_counts() -> None:
@@ -122,7 +122,7 @@ def test_weighting_by_inputs_lowers_the_error_that_counts() -> None:
     moments = torch.cat([torch.full((32,), 50.0), torch.full((224,), 0.02)])
     plain = tabulate(weight, lut(3, 16)).dequantize()
     weighted = tabulate(weight, lut(3, 16), moments=moments).dequantize()
-    errors = [float(((found - weight).square() * moments).sum()) for found in (plain, weighted)]
+    errors = [float(((values - weight).square() * moments).sum()) for values in (plain, weighted)]
     assert errors[1] < 0.8 * errors[0]
 
 

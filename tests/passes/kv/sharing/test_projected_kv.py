@@ -26,7 +26,7 @@ PROJECT = SharedKv(KEPT, "project")
 
 
 def fed_from_the_boundary(model: nn.Module) -> None:
-    """Make transformers' k_proj and v_proj behind the boundary read its hidden state, normed by their own layer."""
+    """Make transformers' k_proj and v_proj after the boundary read its hidden state, normed by their own layer."""
     held: list[Tensor] = []
     layers: Any = model.model.layers  # type: ignore[union-attr]
 
@@ -55,7 +55,7 @@ def test_equals_transformers_fed_from_the_boundary(name: str, prepared: bool) ->
 
 
 @pytest.mark.parametrize("name", ["llama", "phi3", "qwen3", "gemma3"])
-def test_a_prompt_needs_no_layer_behind_the_boundary(name: str) -> None:
+def test_a_prompt_needs_no_layer_after_the_boundary(name: str) -> None:
     """With caches and prefill_skip the numbers stay, and only keys and values are computed for every token."""
     projected = run_pass(decoder(name), PROJECT)
     skipped = run_pass(run_pass(projected, KvCache(CONTEXT, CHUNK)), PrefillSkip())

@@ -1,4 +1,4 @@
-"""Selecting rows before an operator against selecting them behind it, operator by operator."""
+"""Selecting rows before an operator gives the same as selecting them after it, operator by operator."""
 
 from __future__ import annotations
 

@@ -89,5 +89,5 @@ def test_several_packages_compute_what_one_does(tmp_path: Path) -> None:
 
 
 def methods_of(name: str) -> dict[str, Program]:
-    """Both methods with the passes that a package wants."""
+    """Both methods after the passes that a package needs."""
     return methods(cached(name), [PositionTables(CONTEXT), StaticCache(), Fp16SafeNorm(), LinearToConv2d()])
