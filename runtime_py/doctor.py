@@ -23,7 +23,7 @@ KERNELS = (
 )
 BACKENDS = ("XnnpackBackend",)
 LOW_MEMORY, LOW_DISK = 4e9, 5e9
-# The extra of what is no concern of a user; packages of another platform are treated alike.
+# The extra that users need not care about; packages for another platform count as part of it.
 DEVELOPMENT = "dev"
 # Name, what it is for, how to get it.
 TOOLS = (
@@ -45,34 +45,34 @@ class DoctorCheck:
 
     @property
     def fatal(self) -> bool:
-        """Something that edgec cannot do without."""
+        """Whether edgec cannot work without it."""
         return self.status == "missing"
 
     def to_json(self) -> dict[str, str]:
-        """For machines."""
+        """The finding as plain data."""
         return asdict(self)
 
 
 def diagnose() -> tuple[DoctorCheck, ...]:
-    """All checks; nothing is changed or downloaded."""
+    """Run all checks; nothing is changed or downloaded."""
     parts: tuple[Callable[[], Iterator[DoctorCheck]], ...] = (_python, _packages, _kernels, _engine, _resources, _tools)
     return tuple(check for part in parts for check in part())
 
 
 def _python() -> Iterator[DoctorCheck]:
-    found = ".".join(map(str, sys.version_info[:3]))
+    running = ".".join(map(str, sys.version_info[:3]))
     fits = (3, 11) <= sys.version_info[:2] < (3, 13)
-    yield DoctorCheck("python", "ok" if fits else "missing", found, "" if fits else "use Python 3.11 or 3.12")
+    yield DoctorCheck("python", "ok" if fits else "missing", running, "" if fits else "use Python 3.11 or 3.12")
 
 
 def _packages() -> Iterator[DoctorCheck]:
-    """Every package that edgec's metadata names for this platform, once: as the first extra's that brings it."""
+    """Check every package that edgec's metadata names for this platform, once, under the first extra that brings it."""
     offered = metadata("edgec").get_all("Provides-Extra") or []
-    found: dict[tuple[str, str], tuple[Requirement, str]] = {}
+    wanted: dict[tuple[str, str], tuple[Requirement, str]] = {}
     for requirement in map(Requirement, requires("edgec") or ()):
         extra = next((name for name in ("", *offered) if _applies(requirement, name)), DEVELOPMENT)
-        found.setdefault((requirement.name, str(requirement.specifier)), (requirement, extra))
-    yield from (package_check(requirement, extra) for requirement, extra in found.values() if extra != DEVELOPMENT)
+        wanted.setdefault((requirement.name, str(requirement.specifier)), (requirement, extra))
+    yield from (package_check(requirement, extra) for requirement, extra in wanted.values() if extra != DEVELOPMENT)
 
 
 def _applies(requirement: Requirement, extra: str) -> bool:
@@ -80,17 +80,17 @@ def _applies(requirement: Requirement, extra: str) -> bool:
 
 
 def package_check(requirement: Requirement, extra: str = "") -> DoctorCheck:
-    """The installed version of one package against its pin; ``extra``: empty for a required one."""
+    """Check the installed version of one package against its pin; ``extra`` is empty for a required one."""
     name, wanted = requirement.name, str(requirement.specifier) or "any version"
     lacking = "absent" if extra else "missing"
     install = f'pip install "edgec[{extra}]"' if extra else f'pip install "{requirement.name}{requirement.specifier}"'
     try:
-        found = version(name)
+        installed = version(name)
     except PackageNotFoundError:
         return DoctorCheck(name, lacking, f"not installed (wanted: {wanted})", install)
-    if requirement.specifier.contains(found, prereleases=True):
-        return DoctorCheck(name, "ok", found)
-    return DoctorCheck(name, lacking, f"{found} (wanted: {wanted})", install)
+    if requirement.specifier.contains(installed, prereleases=True):
+        return DoctorCheck(name, "ok", installed)
+    return DoctorCheck(name, lacking, f"{installed} (wanted: {wanted})", install)
 
 
 def _kernels() -> Iterator[DoctorCheck]:
@@ -107,7 +107,7 @@ def _kernels() -> Iterator[DoctorCheck]:
 
 
 def _engine() -> Iterator[DoctorCheck]:
-    """Edgec's own engine: compiled on first use, so either it is there or a compiler is."""
+    """Check edgec's own engine: it is compiled on first use, so either it or a compiler must be present."""
     from edgec.devices.runner.abi import find_compiler
     from edgec.devices.runner.build import find_build
 
@@ -139,13 +139,14 @@ def _resources() -> Iterator[DoctorCheck]:
     yield DoctorCheck("stage cache", "ok" if writable else "missing", str(folder), fix)
 
 
-def _amount(name: str, found: int, low: float, fix: str) -> DoctorCheck:
-    enough = found >= low
-    return DoctorCheck(name, "ok" if enough else "low", f"{found / 1e9:.1f} GB (measured)", "" if enough else fix)
+def _amount(name: str, available: int, low: float, fix: str) -> DoctorCheck:
+    enough = available >= low
+    return DoctorCheck(name, "ok" if enough else "low", f"{available / 1e9:.1f} GB (measured)", "" if enough else fix)
 
 
 def _tools() -> Iterator[DoctorCheck]:
     for name, purpose, fix in TOOLS:
         path = shutil.which(name)
-        found = path or f"not found; needed for {purpose}"
-        yield DoctorCheck(name, "ok" if path else "absent", found, "" if path else fix)
+        yield DoctorCheck(
+            name, "ok" if path else "absent", path or f"not found; needed for {purpose}", "" if path else fix
+        )

@@ -16,7 +16,7 @@ from edgec.ir.program import Program
 
 @dataclass(frozen=True)
 class Finding:
-    """A rule that the model breaks.
+    """A rule that the model breaks, and where.
 
     Attributes:
         rule: its name.
@@ -40,7 +40,7 @@ class Finding:
 def lint(
     program: Program, *, method: str = "", stored_bytes: int | None = None, ranges: Mapping[str, float] | None = None
 ) -> tuple[Finding, ...]:
-    """What a Program breaks, the refused first.
+    """The rules that a Program breaks, refused ones first.
 
     Args:
         program: the graph that will be converted.
@@ -50,8 +50,8 @@ def lint(
     """
     from edgec.backends.coreml.lint_checks import breaches
 
-    found = breaches(program, rules(), stored_bytes, ranges or {})
-    return tuple(_ordered(_merged(found, f"{method}: " if method else "")))
+    places = breaches(program, rules(), stored_bytes, ranges or {})
+    return tuple(_ordered(_merged(places, f"{method}: " if method else "")))
 
 
 def lint_methods(
@@ -60,14 +60,14 @@ def lint_methods(
     stored_bytes: int | None = None,
     ranges: Mapping[str, Mapping[str, float]] | None = None,
 ) -> tuple[Finding, ...]:
-    """The findings of all methods of a package; what is found alike in several of them is said once."""
-    found: dict[tuple[str, str], list[Finding]] = {}
+    """The findings of all methods of a package; the same finding in several of them appears once."""
+    alike: dict[tuple[str, str], list[Finding]] = {}
     for name, program in methods.items():
         for each in lint(program, stored_bytes=stored_bytes, ranges=(ranges or {}).get(name)):
-            found.setdefault((each.rule, each.found), []).append(
+            alike.setdefault((each.rule, each.found), []).append(
                 Finding(each.rule, each.severity, f"{name}: {each.place}", each.found, each.fix)
             )
-    return tuple(_ordered(_joined(same) for same in found.values()))
+    return tuple(_ordered(_joined(same) for same in alike.values()))
 
 
 def _joined(same: Sequence[Finding]) -> Finding:
@@ -85,17 +85,17 @@ def _merged(breaches: Iterable[Breach], prefix: str) -> list[Finding]:
     for breach in breaches:
         what = () if rules()[breach.rule].together else (breach.value, breach.shape)
         same.setdefault((breach.rule, *what), []).append(breach)
-    return [_worded(rules()[found[0].rule], prefix, found) for found in same.values()]
+    return [_worded(rules()[places[0].rule], prefix, places) for places in same.values()]
 
 
-def _worded(rule: LintRule, prefix: str, found: Sequence[Breach]) -> Finding:
-    first = found[0]
+def _worded(rule: LintRule, prefix: str, places: Sequence[Breach]) -> Finding:
+    first = places[0]
     words = {
         "value": first.value if isinstance(first.value, str) else _number(first.value),
         "limit": _number(rule.limit),
         "shape": " x ".join(map(str, first.shape)),
     }
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
     place = f"{prefix}{first.place}{more}"
     return Finding(rule.name, rule.severity, place, rule.found.format(**words), rule.fix.format(**words))
 

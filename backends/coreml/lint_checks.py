@@ -1,4 +1,4 @@
-"""Where a Program breaks the linter's rules: one function for each kind of thing looked at."""
+"""Where a Program breaks the linter's rules: one function for each kind of place."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _spelt(value: float) -> str:
 
 
 def _casts(program: Program, node: Node, rules: Rules) -> Iterator[Breach]:
-    """Activations that are made wider."""
+    """Casts that make activations wider."""
     if node.target not in _CASTS:
         return
     place = _CASTS[node.target]

@@ -90,12 +90,12 @@ def packages(path: Path) -> list[Path]:
 
 def execute(path: Path) -> PackageMethods | PartedMethods:
     """Load the functions of a package, or of several."""
-    found = [package_methods(package) for package in packages(path)]
-    return found[0] if len(found) == 1 else PartedMethods(found)
+    methods = [package_methods(package) for package in packages(path)]
+    return methods[0] if len(methods) == 1 else PartedMethods(methods)
 
 
 def layout(path: Path) -> ArtifactLayout:
-    """Where the artifact's bytes lie; packages cannot share bytes, so that each is a place of its own."""
+    """Where the artifact's bytes lie; packages cannot share bytes, so each is a separate place."""
     first, *others = (package_layout(package) for package in packages(path))
     for index, other in enumerate(others, 1):
         first = replace(

@@ -89,7 +89,7 @@ def _declared(tensor: TensorType) -> Any:
 
 
 def decompositions() -> Any:
-    """Operators that coremltools does not know, in those that it does; all others stay whole."""
+    """Decompositions of the operators that coremltools does not know; all others stay whole."""
     import torch
     from torch._decomp import get_decompositions
 
@@ -99,7 +99,7 @@ def decompositions() -> Any:
 
 
 def refused(method: str, error: Exception) -> InputError:
-    """Coremltools' refusal as an error that a user can act on."""
+    """The error for a model that coremltools refuses (E404)."""
     lines = [line for line in str(error).strip().splitlines() if line.strip()]
     return InputError(
         what="coremltools could not convert the model to Core ML",
@@ -112,7 +112,7 @@ def refused(method: str, error: Exception) -> InputError:
 
 @contextmanager
 def without_bars() -> Iterator[None]:
-    """Without coremltools' progress bars."""
+    """Silence coremltools' progress bars."""
     import tqdm  # type: ignore[import-untyped]
 
     made = tqdm.tqdm.__init__

@@ -8,14 +8,14 @@ from typing import Any
 
 from edgec.backends.coreml.interpreter.graph import read_graph
 from edgec.backends.coreml.interpreter.proto import read_spec
-from edgec.backends.delegated_operators import delegated_operators
+from edgec.backends.delegated_pte import delegated_operators
 from edgec.bundle.manifest import Delegation
 
 _OUTSIDE = "coremltools has no form for it; ExecuTorch's CPU kernel runs it, and Core ML is left and entered again"
 
 
 def inside(packages: Sequence[Path]) -> Delegation:
-    """A package is Core ML's as a whole, and so are several.
+    """The delegation of packages: Core ML runs each as a whole.
 
     Args:
         packages: the folders NAME.mlpackage.

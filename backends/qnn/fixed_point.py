@@ -33,7 +33,7 @@ def write_fixed_point(
 
     Args:
         source: float ONNX.
-        target: what is written, with its constants beside it where there are many.
+        target: the model to write; many constants go into a file next to it.
         feeds: the inputs of some calls, by name.
         weights: grids of initializers, by name.
         states: smallest and largest value of each state, by name; bytes hold them.
@@ -48,7 +48,7 @@ def write_fixed_point(
     inputs = {given.name for given in model.graph.input}
     for name, bounds in states.items():
         if name in inputs:
-            # What is new is computed in 16 bits and rounded once.
+            # New rows are computed in 16 bits and rounded once.
             new = {"quant_type": QuantType.QUInt16, "convert": _bytes(bounds)}
             overrides |= {name: [_bytes(bounds)], f"new_{name}": [new]}
     config = get_qnn_qdq_config(
@@ -67,7 +67,7 @@ def write_fixed_point(
 
 
 def _channels(grid: IntegerGrid) -> list[dict[str, Any]]:
-    """A grid in the quantiser's words."""
+    """A grid as the quantiser's overrides, one entry per channel."""
     import numpy as np
     from onnxruntime.quantization import QuantType
 
@@ -89,7 +89,7 @@ def _bytes(bounds: ValueRange) -> dict[str, Any]:
 
 
 class _Feeds:
-    """Calls, as the quantiser asks for them one by one."""
+    """The inputs of calls, as the quantiser asks for them one by one."""
 
     def __init__(self, feeds: Iterable[Mapping[str, Tensor]]) -> None:
         self._rest = iter(feeds)
@@ -101,7 +101,7 @@ class _Feeds:
 
 
 def _states_as_bytes(path: Path, states: Sequence[str]) -> None:
-    """States and new rows as the integers that the graph holds anyway."""
+    """Make states and new rows the integers that the graph computes with anyway."""
     import onnx
 
     model = onnx.load(str(path))
@@ -124,7 +124,7 @@ def _input_as_bytes(graph: Any, name: str) -> None:
 
 
 def _output_as_bytes(graph: Any, name: str) -> None:
-    """What is quantised gets the output's name, and what is dequantised from it another, for readers inside."""
+    """Give the quantised value the output's name, and the dequantised one another, for readers inside the graph."""
     import onnx
 
     dequantize = next(node for node in graph.node if name in node.output)

@@ -66,7 +66,7 @@ class Work:
 
 
 def delegation(inside: Iterable[Node], outside: Iterable[Node], delegates: int, context: int) -> Delegation:
-    """Sum up both sides."""
+    """Sum up the work inside and outside XNNPACK delegates."""
     within = [work for node in inside if (work := work_of(node, context))]
     beyond = [work for node in outside if (work := work_of(node, context))]
     total = sum(work.operations for work in (*within, *beyond)) or 1
@@ -87,7 +87,7 @@ def delegation(inside: Iterable[Node], outside: Iterable[Node], delegates: int, 
 
 
 def work_of(node: Node, context: int) -> Work | None:
-    """A node's work, or None for nodes that move no data of their own."""
+    """A node's work, or None for a node that neither computes nor copies."""
     if node.op != "call_function":
         return None
     name = operator_name(node)
@@ -123,7 +123,7 @@ def _width(node: Node) -> int:
 
 
 def _one_token(value: object) -> int:
-    """Elements of a result with every varying dimension at 1."""
+    """The elements of a result when every varying dimension is 1."""
     if not isinstance(value, torch.Tensor):
         return 0
     count = 1

@@ -1,4 +1,4 @@
-"""What is measured inside one process: a load, a peak of memory, repetitions, a profile, or minutes on end.
+"""What is measured inside one process: a load, a peak of memory, repetitions, a profile, or a sustained run.
 
 A job is plain data, so that a transport can send it anywhere: ``Job`` in, a dictionary of figures out.
 """
@@ -83,7 +83,7 @@ def _stay_on(cores: str) -> None:
         os.sched_setaffinity(0, core_numbers(cores))
     except OSError as cause:
         fix = f"this machine has the cores {sorted(os.sched_getaffinity(0))}"
-        raise InputError(f"{cores!r} names cores that are not there.", "--cores", str(cause), fix, "E156") from cause
+        raise InputError(f"{cores!r} names cores that do not exist.", "--cores", str(cause), fix, "E156") from cause
 
 
 def _bundle(job: Job) -> Bundle:
@@ -166,7 +166,7 @@ def _sustained(job: Job) -> dict[str, Any]:
 
 
 def _window(session: Session, prompt: list[int], new_tokens: int) -> dict[str, float | None]:
-    """Generations for at least WINDOW_S, and the clock and temperature behind them."""
+    """Generate for at least WINDOW_S, and read the clock and temperature afterwards."""
     from edgec.devices.host import HostTransport
 
     start, gaps = perf_counter(), list[float]()

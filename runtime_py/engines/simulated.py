@@ -110,7 +110,7 @@ def _aimodel(path: Path) -> TensorFunction:
 
 
 def _onnx(path: Path) -> TensorFunction:
-    from edgec.backends.onnx.function import open_function
+    from edgec.backends.onnx.methods import open_function
 
     return open_function(path)
 

@@ -127,11 +127,11 @@ def _step(operation: Any, constants: Mapping[str, Constant]) -> MilStep:
 
 
 def _argument(argument: Any, constants: Mapping[str, Constant]) -> Argument:
-    found = [
+    values = [
         constants.get(binding.name, binding.name) if binding.HasField("name") else _literal(binding.value)
         for binding in argument.arguments
     ]
-    return found[0] if len(found) == 1 else tuple(found)
+    return values[0] if len(values) == 1 else tuple(values)
 
 
 def _literal(value: Any) -> Constant:

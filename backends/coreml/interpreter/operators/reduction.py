@@ -20,8 +20,8 @@ def table(half: bool) -> OperatorTable:
     """
 
     def total(x: Tensor, dims: tuple[int, ...], keep: bool) -> Tensor:
-        found = x.sum(dims, keep, dtype=x.dtype)
-        return found.half().float() if half and x.dtype == torch.float32 else found
+        summed = x.sum(dims, keep, dtype=x.dtype)
+        return summed.half().float() if half and x.dtype == torch.float32 else summed
 
     def mean(x: Tensor, dims: tuple[int, ...], keep: bool) -> Tensor:
         count = 1
