@@ -18,7 +18,7 @@ from edgec.runtime_py.generate import Generation
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.sessions.session import decoder_limits
 from edgec.runtime_py.speculation.choice import OFF
-from edgec.runtime_py.speculation.counts import SpeculationCounts
+from edgec.runtime_py.speculation.speculator import SpeculationCounts
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 
 import psutil
 from packaging.requirements import Requirement
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
+from edgec.devices.runner.abi import find_compiler
+from edgec.devices.runner.build import find_build
 from edgec.errors import ToolError
 from edgec.installation import cache_root
+from edgec.runtime_py.engines.executorch_binding import runtime
 
 KERNELS = (
     "llama::custom_sdpa.out",
@@ -32,6 +39,9 @@ TOOLS = (
     ("qemu-aarch64", "running arm64 programs here", "Debian: apt install qemu-user"),
     ("xcrun", "iPhones and the simulator", "install Xcode on a Mac"),
 )
+
+
+COLOURS = {"ok": "green", "missing": "red", "absent": "yellow", "low": "yellow"}
 
 
 @dataclass(frozen=True)
@@ -94,8 +104,6 @@ def package_check(requirement: Requirement, extra: str = "") -> DoctorCheck:
 
 
 def _kernels() -> Iterator[DoctorCheck]:
-    from edgec.runtime_py.engines.native import runtime
-
     try:
         module = runtime()
     except ToolError as error:
@@ -108,9 +116,6 @@ def _kernels() -> Iterator[DoctorCheck]:
 
 def _engine() -> Iterator[DoctorCheck]:
     """Check edgec's own engine: it is compiled on first use, so either it or a compiler must be present."""
-    from edgec.devices.runner.abi import find_compiler
-    from edgec.devices.runner.build import find_build
-
     build = find_build()
     if build is not None:
         yield DoctorCheck("edgec engine", "ok", f"compiled: {build.folder}")
@@ -150,3 +155,26 @@ def _tools() -> Iterator[DoctorCheck]:
         yield DoctorCheck(
             name, "ok" if path else "absent", path or f"not found; needed for {purpose}", "" if path else fix
         )
+
+
+def examine(as_json: bool) -> int:
+    """Print the findings to stdout; the exit status is 3 when something required is missing, else 0."""
+    checks = diagnose()
+    missing = [check.name for check in checks if check.fatal]
+    if as_json:
+        print(json.dumps({"ok": not missing, "missing": missing, "checks": [check.to_json() for check in checks]}))
+    else:
+        _print(checks, missing)
+    return 3 if missing else 0
+
+
+def _print(checks: Sequence[DoctorCheck], missing: Sequence[str]) -> None:
+    table = Table()
+    for column in ("", "status", "found", "what to do"):
+        table.add_column(column, overflow="fold")
+    for check in checks:
+        colour = COLOURS[check.status]
+        table.add_row(check.name, Text(check.status, colour), Text(check.found), Text(check.fix))
+    console = Console()
+    console.print(table)
+    console.print(f"missing: {', '.join(missing)}" if missing else "Everything that is required is present.")

@@ -161,9 +161,7 @@ def open_pte(path: Path, accumulate: Accumulate = "float16") -> PteProgram:
             package.hold_files()
     methods = {}
     for plan in program.program.execution_plan:
-        own = {
-            each.index: _delegate(packages[str(each.package)], each) for each in delegates if each.method == plan.name
-        }
+        own = [each for each in delegates if each.method == plan.name]
         loaded = {each.index: _delegate(packages[str(each.package)], each) for each in own}
         methods[plan.name] = PteMethod(plan, initial_values(program, plan), loaded)
     return PteProgram(methods, packages)

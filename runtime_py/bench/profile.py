@@ -16,6 +16,9 @@ import numpy as np
 
 from edgec.bundle.manifest import Limits
 from edgec.errors import ToolError
+from edgec.runtime_py.engines.choice import choose_engine
+from edgec.runtime_py.engines.open_artifact import artifact_digest, open_executor
+from edgec.runtime_py.sessions.session import decoder_limits
 from edgec.runtime_py.stepper import Logits, prefill_in_chunks
 
 if TYPE_CHECKING:
@@ -71,9 +74,6 @@ class ProfiledDecoder:
         Raises:
             ToolError: E350, this artifact runs without edgec's engine here.
         """
-        from edgec.runtime_py.engines.choice import choose_engine
-        from edgec.runtime_py.engines.open_artifact import artifact_digest, open_executor
-
         if choose_engine(bundle.manifest.runtime.operators) != "edgec":
             raise _no_engine(bundle)
         digest = artifact_digest(bundle)
@@ -193,8 +193,6 @@ def profile_bundle(bundle: Bundle, prompt: Sequence[int], new_tokens: int, repet
         ToolError: E350.
         InputError: E155 not a decoder, E157 the runtime refuses the artifact.
     """
-    from edgec.runtime_py.sessions.session import decoder_limits
-
     decoder = ProfiledDecoder(bundle, decoder_limits(bundle))
     phases = profile_phases(decoder, instruction_names(bundle.artifact_path), prompt, new_tokens, repetitions)
     return {"phases": [asdict(phase) for phase in phases]}

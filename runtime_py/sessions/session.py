@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def opened(bundle: Path | str | Bundle) -> Bundle:
-    """A bundle given as a path or already opened; opening checks every file's checksum.
+    """Open a bundle given as a path, checking every file's checksum; an open bundle is returned as it is.
 
     Raises:
         InputError: E130 to E137.
@@ -34,7 +34,7 @@ def opened(bundle: Path | str | Bundle) -> Bundle:
     if isinstance(bundle, str | Path):
         return open_bundle(Path(bundle))
     if not isinstance(bundle, Bundle):
-        raise InputError("This is no bundle.", repr(bundle)[:60], "", "give the path of a NAME.edgec folder", "E130")
+        raise InputError("Not an edgec bundle.", repr(bundle)[:60], "", "give the path of a NAME.edgec folder", "E130")
     return bundle
 
 
@@ -42,7 +42,7 @@ class Session:
     """One sequence on a loaded decoder. Not for concurrent use; several sessions of one bundle share its weights.
 
     Attributes:
-        bundle: what was loaded.
+        bundle: the bundle that was loaded.
         limits: context, tokens per call, rows of logits per call.
         threads: size of the runtime's thread pool, shared by all sessions of the process.
         engine: ``edgec``, or ``executorch`` where edgec's engine cannot be compiled (docs/runner.md); ``simulated`` for
@@ -57,7 +57,7 @@ class Session:
 
         Args:
             bundle: a bundle folder, or one opened before.
-            threads: CPU threads; None leaves the runtime's own choice.
+            threads: CPU threads; None leaves the choice to the runtime.
             engine: insist on one; None takes edgec's where it can be compiled.
 
         Raises:
@@ -80,7 +80,7 @@ class Session:
     def arena(self) -> NDArray[np.uint8] | None:
         """All states in place, uint8 [bytes], writable between calls; None where the runtime keeps them out of reach.
 
-        ``StateInfo.offset`` of the manifest says where in it each state begins.
+        ``StateInfo.offset`` of the manifest gives the place where each state begins.
         """
         return self._executor.state
 
@@ -113,7 +113,7 @@ class Session:
         return logits[0].astype(np.float32, copy=False)
 
     def head_logits(self, position: int) -> Logits | None:
-        """What the artifact's draft heads say behind a position: float32 [heads, vocabulary].
+        """The logits of the artifact's draft heads after a position, float32 [heads, vocabulary].
 
         None where there are no heads, or where the last call did not give the position's logits.
         """
@@ -123,7 +123,10 @@ class Session:
         return logits[positions.index(position)]
 
     def prefill(self, tokens: Sequence[int], start: int) -> Logits:
-        """Feed any number of tokens; float32 logits [vocabulary] of the last. Raises as ``forward``, and E151."""
+        """Feed any number of tokens and return the last one's logits, float32 [vocabulary].
+
+        Raises as ``forward``, and E151 without tokens.
+        """
         return prefill_in_chunks(self, tokens, start)
 
     def reusable(self, tokens: Sequence[int]) -> int:
@@ -179,7 +182,7 @@ def _cannot_continue(start: int, cache: CacheContents) -> InputError:
         f"The KV cache cannot continue at position {start}.",
         where="forward",
         why=f"it holds {len(cache.tokens)} positions (at most {cache.high_water} so far); later ones would be a gap, "
-        "and a sliding-window ring forgets what lies behind its window",
+        "and a sliding-window ring forgets positions outside its window",
         fix="feed the sequence again from position 0",
         code="E153",
     )
