@@ -1,9 +1,9 @@
 """Attention alone, edgec's kernel against ExecuTorch's: python -m benchmarks.attention_kernel [--json].
 
 One program per kernel and cache dtype holds layers of the shape of Qwen3-0.6B (16 heads over 8 KV heads, width 128),
-each with a cache of its own, so that one layer's reads push another's out of the processor's caches. The programs run
+each with its own KV cache, so that one layer's reads push another's out of the processor's caches. The programs run
 in turns on edgec's engine, which times each instruction: wall time of the attention operator, median and deciles.
-``llama::custom_sdpa`` is that of ExecuTorch's wheel; it has no integer caches, whose ratio is against its float32.
+``llama::custom_sdpa`` is that of ExecuTorch's wheel; it has no integer caches, so their ratio is against its float32.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SLOW = (THEIRS, "float16")
 
 @dataclass(frozen=True)
 class Case:
-    """So many query tokens behind ``context - tokens`` earlier ones."""
+    """A call of ``tokens`` query tokens after ``context - tokens`` earlier ones."""
 
     name: str
     tokens: int
@@ -62,16 +62,16 @@ CASES = (
 
 @dataclass(frozen=True)
 class Row:
-    """One operator in one case.
+    """The figures of one operator in one case.
 
     Attributes:
         median_ms: wall time of one layer's attention, measured.
         p10_ms: the fastest tenth.
         p90_ms: the slowest tenth.
         calls: how many were measured.
-        gflops: of visible keys, by the median; None in decoding.
-        gb_per_s: bytes of visible keys and values read, by the median; None beside decoding.
-        ratio: ExecuTorch's median over this one, of the same dtype where it has it, else of float32.
+        gflops: rate on visible keys, by the median; None in decoding.
+        gb_per_s: rate of reading visible keys and values, by the median; None except in decoding.
+        ratio: ExecuTorch's median over this one, in the same dtype where it has it, else in float32.
     """
 
     case: str
@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measure(folder: Path, threads: Sequence[int], rounds: int, realtime: bool) -> dict[str, Any]:
-    """Limits of the machine and one row per operator, case and number of threads."""
+    """Measure the machine's limits, and one row per operator, case and number of threads."""
     import torch
 
     from benchmarks.harness.limits import measure_limits
@@ -129,7 +129,7 @@ def measure(folder: Path, threads: Sequence[int], rounds: int, realtime: bool) -
 
 
 def _export(folder: Path, operator: str, dtype: str) -> Path:
-    """A program of LAYERS layers that write and read caches of ``dtype``."""
+    """Export a program of LAYERS layers that write and read caches of ``dtype``."""
     import torch
     from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
     from executorch.exir.passes import MemoryPlanningPass
@@ -195,7 +195,7 @@ def _model(operator: str, dtype: str) -> torch.nn.Module:
 
 
 def _session(path: Path) -> EngineSession:
-    """A session whose caches are written: pages that nobody wrote would all be one page of zeros."""
+    """Open a session and write its caches: unwritten pages would all be one page of zeros."""
     from edgec.runtime_py.engines.engine import EngineModel
 
     session = EngineModel(path).session(profile=True)
@@ -206,7 +206,7 @@ def _session(path: Path) -> EngineSession:
 
 
 def _case(case: Case, sessions: dict[tuple[str, str], EngineSession], threads: int, rounds: int) -> Iterator[Row]:
-    """All programs in turns; the first turn is not counted."""
+    """Run all programs in turns; the first turn is not counted."""
     wanted = [program for program in PROGRAMS if program != SLOW or case.tokens == 1]
     times: dict[tuple[str, str], list[float]] = {program: [] for program in wanted}
     inputs = {program: _inputs(program, case) for program in wanted}
@@ -254,7 +254,7 @@ def _row(case: Case, threads: int, operator: str, dtype: str, values: Sequence[f
 
 
 def table(result: dict[str, Any]) -> str:
-    """The result as text."""
+    """The result as a text table."""
     lines = [f"machine, {row['threads']} threads: {_limits(row)}" for row in result["limits"]]
     lines.append("case          threads  operator                     dtype    median ms [p10 .. p90]     rate  ratio")
     for row in (Row(**fields) for fields in result["rows"]):
