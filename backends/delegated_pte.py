@@ -1,4 +1,4 @@
-"""What all backends share that delegate a .pte to a phone's accelerator: export, report and layout."""
+"""Export, report and layout for the backends that delegate a .pte to a phone's accelerator."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def delegated_export(program: Program) -> ExportedProgram:
 
 
 def delegated_operators(lowered: Any, backend: str, reason: str) -> tuple[Delegation, tuple[str, ...]]:
-    """What is inside and outside the delegates, and the kernels that the outside needs.
+    """Count the operators inside and outside the delegates, and list the kernels that the outside needs.
 
     Args:
         lowered: ExecuTorch's edge program manager after lowering; the share counts operators, not their work.

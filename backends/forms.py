@@ -1,4 +1,4 @@
-"""What the artifact of a backend and format looks like, and how a decoder is cut for it: data, read by the stages."""
+"""The form of each backend's and format's artifact, and of the decoder's methods for it: data, read by the stages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgec.devices.targets import Target
 
 @dataclass(frozen=True)
 class Form:
-    """One kind of artifact.
+    """The form of one kind of artifact.
 
     Attributes:
         artifact: its name in the bundle; a file or a folder.

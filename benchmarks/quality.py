@@ -53,21 +53,16 @@ def _measure(subject: Subject, options: argparse.Namespace) -> None:
     from benchmarks.quality_parts.measure import Reference
 
     reference = Reference.of(subject)
+    about = f"{subject.evaluated:,} tokens of {subject.texts}; calibrated on {subject.calibrated:,} other tokens."
     for part in (part for part in options.parts if part in PARTS):
         for title, header, rows, line in PARTS[part](reference, options):
             if options.json:
                 for row in rows:
                     print(json.dumps({"part": part, **asdict(row)}), flush=True)
                 continue
-            print(
-                f"\n### {subject.name}: {title}\n\n{_about(subject)}\n\n{header}\n|{'---|' * (header.count('|') - 1)}"
-            )
+            print(f"\n### {subject.name}: {title}\n\n{about}\n\n{header}\n|{'---|' * (header.count('|') - 1)}")
             for row in rows:
                 print(line(row), flush=True)
-
-
-def _about(subject: Subject) -> str:
-    return f"{subject.evaluated:,} tokens of {subject.texts}; calibrated on {subject.calibrated:,} other tokens."
 
 
 def _weights(reference: Reference, options: argparse.Namespace) -> Iterator[Section]:

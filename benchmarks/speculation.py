@@ -227,7 +227,7 @@ def rows_of(model: Model, choice: str) -> Iterator[Row]:
 
 def table(rows: Sequence[Row], costs: CallCosts) -> str:
     """The rows as a Markdown table, and the cost of calls of several tokens."""
-    head = "| text | going on | off, tokens/s | on, tokens/s | ratio | extremes | CPU time | goal | per call | right |"
+    head = "| text | way | off, tokens/s | on, tokens/s | ratio | extremes | CPU time | goal | per call | right |"
     calls = (f"{size}: {ms:.2f} ms" for size, ms in zip(costs.sizes, costs.wall_ms, strict=True))
     below = f"Calls by tokens: {', '.join(calls)}. Drafts that are always right would bring {costs.ceiling:.1f}x."
     return "\n".join([head, "|---" * 10 + "|", *map(_line, rows), "", below])

@@ -50,7 +50,7 @@ def _record(target: Target) -> dict[str, Any]:
 
 
 def overview(chosen: tuple[Target, ...]) -> Table:
-    """One row per phone."""
+    """The table of targets, one row per phone."""
     from rich.table import Table
 
     from edgec.devices.prediction.oldest_fit import stands_for
@@ -82,7 +82,7 @@ def _row(same: list[Target]) -> tuple[str, ...]:
 
 
 def details(target: Target) -> Table:
-    """Every figure of one target with its source."""
+    """The table of one target: every figure with its source."""
     from rich.table import Table
 
     title = f"{target.name}: {target.phone_name}, {target.unit}, {target.format} through {target.backend}"

@@ -67,7 +67,7 @@ class Foresight:
 
 
 def stream(tokenizer: Any, passages: Sequence[str]) -> Tensor:
-    """All passages as one row of token ids."""
+    """Encode all passages as one row of token ids."""
     return torch.tensor(tokenizer("\n\n".join(passages), add_special_tokens=False, verbose=False)["input_ids"])
 
 

@@ -1,4 +1,4 @@
-"""What this installation has, what it lacks, and what to do about it."""
+"""``edgec doctor``: what this installation has, what it lacks, and how to fix that."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ COLOURS = {"ok": "green", "missing": "red", "absent": "yellow", "low": "yellow"}
 
 @dataclass(frozen=True)
 class DoctorCheck:
-    """One finding. ``status``: ok, missing (required), absent (optional) or low; ``fix`` is empty when ok."""
+    """A finding of the doctor. ``status``: ok, missing (required), absent (optional) or low; ``fix``: empty when ok."""
 
     name: str
     status: str
@@ -80,13 +80,11 @@ def _packages() -> Iterator[DoctorCheck]:
     offered = metadata("edgec").get_all("Provides-Extra") or []
     wanted: dict[tuple[str, str], tuple[Requirement, str]] = {}
     for requirement in map(Requirement, requires("edgec") or ()):
-        extra = next((name for name in ("", *offered) if _applies(requirement, name)), DEVELOPMENT)
+        marker = requirement.marker
+        names = (name for name in ("", *offered) if marker is None or marker.evaluate({"extra": name}))
+        extra = next(names, DEVELOPMENT)
         wanted.setdefault((requirement.name, str(requirement.specifier)), (requirement, extra))
     yield from (package_check(requirement, extra) for requirement, extra in wanted.values() if extra != DEVELOPMENT)
-
-
-def _applies(requirement: Requirement, extra: str) -> bool:
-    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
 
 
 def package_check(requirement: Requirement, extra: str = "") -> DoctorCheck:

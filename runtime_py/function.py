@@ -38,7 +38,7 @@ class Function:
         self._executor = open_artifact(bundle, self.engine, self.info.name)
 
     def run(self, **inputs: Array) -> dict[str, Array]:
-        """Execute once.
+        """Execute the model once.
 
         Args:
             inputs: one array per input of the manifest, with its shape and dtype.

@@ -22,7 +22,7 @@ Recall = Callable[[Sequence[int]], int]
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """What to generate.
+    """The request for a text: its length, sampling and ends.
 
     Attributes:
         max_new_tokens: None continues to the end of the context.

@@ -51,7 +51,7 @@ def load(bundle: Path | str | Bundle, threads: int | None = None) -> Model:
 
 
 class Model:
-    """A loaded bundle.
+    """A loaded bundle, ready to generate or to run.
 
     Attributes:
         bundle: the bundle that was loaded, with its manifest.

@@ -29,7 +29,7 @@ _RANGES: Mapping[str, tuple[type, Callable[[Any], bool], str]] = {
 
 @dataclass(frozen=True)
 class Sampling:
-    """How to choose a token; the defaults are greedy.
+    """The options for choosing a token; the defaults are greedy.
 
     Attributes:
         temperature: 0 for greedy, else logits are divided by it.

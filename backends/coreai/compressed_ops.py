@@ -1,4 +1,4 @@
-"""How coreai-torch reads edgec's compressed weights: the graph's forms in the operators of its own converter.
+"""edgec's compressed weights for coreai-torch: the graph's forms, replaced by operators of its own converter.
 
     edgec::dequantize_lut(index, table)          ->  coreai::lut_to_dense(indices, lut [G, 1, ..., 2^bits, 1])
     torchao::dequantize_affine(integers, scale)  ->  coreai::constexpr_blockwise_shift_scale(int4 or int8)

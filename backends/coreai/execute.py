@@ -45,7 +45,7 @@ class CoreAIFunction:
         return {state.name: torch.zeros(state.fixed_shape, dtype=state.dtype) for state in self.states}
 
     def run(self, inputs: Mapping[str, Tensor], state: CoreAIState | None = None) -> dict[str, Tensor]:
-        """Execute once.
+        """Execute the function once.
 
         Args:
             inputs: a tensor per input; numbers of another width are converted.
@@ -132,7 +132,7 @@ def load_model(path: Path) -> CoreAIModel:
     """
     _check_runtime()
     if not path.is_dir():
-        raise _failed(str(path), "loaded", "there is no such folder")
+        raise _failed(str(path), "loaded", "the folder does not exist")
     runtime = CoreAIRuntime(path)
     try:
         described = runtime.ask()

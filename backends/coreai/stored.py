@@ -1,4 +1,4 @@
-"""How many bytes of a .aimodel are weights: the resource section of its MLIR bytecode, taken as a whole.
+"""The bytes of a .aimodel that are weights: the resource section of its MLIR bytecode, taken as a whole.
 
 A bytecode file is a header and a row of sections, each with a number, a length and its bytes (mlir.llvm.org/docs/
 BytecodeFormat); constants above a size lie in the resource section. Which tensor is where the sections do not say.

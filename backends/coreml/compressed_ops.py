@@ -1,4 +1,4 @@
-"""How coremltools reads edgec's compressed weights: converters from the graph's forms to constexpr operators.
+"""edgec's compressed weights for coremltools: converters from the graph's forms to constexpr operators.
 
     edgec::dequantize_lut(index, table)          ->  constexpr_lut_to_dense
       with a share of exact zeros that pays      ->  constexpr_lut_to_sparse, constexpr_sparse_to_dense

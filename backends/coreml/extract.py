@@ -23,7 +23,7 @@ _REFERENCE = b"CMJR"
 
 @dataclass(frozen=True)
 class DelegatePackage:
-    """One delegate of one method.
+    """A delegate of one method, with its package.
 
     Attributes:
         method: the program's method.

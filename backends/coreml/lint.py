@@ -7,7 +7,7 @@ Rules are data (``lint_rules.toml``: limit, severity, fix); checks (``lint_check
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from edgec.backends.coreml.lint_rules import Breach, LintRule, rules
@@ -33,7 +33,7 @@ class Finding:
     fix: str
 
     def to_json(self) -> dict[str, str]:
-        """As plain data."""
+        """The finding as plain data."""
         return asdict(self)
 
 
@@ -61,18 +61,11 @@ def lint_methods(
     ranges: Mapping[str, Mapping[str, float]] | None = None,
 ) -> tuple[Finding, ...]:
     """The findings of all methods of a package; the same finding in several of them appears once."""
-    alike: dict[tuple[str, str], list[Finding]] = {}
+    same: dict[tuple[str, str], list[Finding]] = {}
     for name, program in methods.items():
         for each in lint(program, stored_bytes=stored_bytes, ranges=(ranges or {}).get(name)):
-            alike.setdefault((each.rule, each.found), []).append(
-                Finding(each.rule, each.severity, f"{name}: {each.place}", each.found, each.fix)
-            )
-    return tuple(_ordered(_joined(same) for same in alike.values()))
-
-
-def _joined(same: Sequence[Finding]) -> Finding:
-    first = same[0]
-    return Finding(first.rule, first.severity, "; ".join(each.place for each in same), first.found, first.fix)
+            same.setdefault((each.rule, each.found), []).append(replace(each, place=f"{name}: {each.place}"))
+    return tuple(_ordered(replace(group[0], place="; ".join(each.place for each in group)) for group in same.values()))
 
 
 def _ordered(findings: Iterable[Finding]) -> list[Finding]:
@@ -80,7 +73,7 @@ def _ordered(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _merged(breaches: Iterable[Breach], prefix: str) -> list[Finding]:
-    """One finding for all places where a rule found the same."""
+    """Merge all places where a rule found the same into one finding."""
     same: dict[tuple[Any, ...], list[Breach]] = {}
     for breach in breaches:
         what = () if rules()[breach.rule].together else (breach.value, breach.shape)

@@ -44,5 +44,5 @@ class Breach:
 
 @cache
 def rules() -> Mapping[str, LintRule]:
-    """Every rule by name."""
+    """All rules of the linter, by name."""
     return {name: LintRule(name=name, **fields) for name, fields in tomllib.loads(_RULES.read_text()).items()}

@@ -104,7 +104,7 @@ class CoreMLTools:
 
 
 def placements(tools: Tools, compiled: Path) -> list[Placement]:
-    """How many operators of each kind every compute unit takes, the most frequent first."""
+    """Count the operators of each kind that every compute unit takes, the most frequent first."""
     counted = Counter(
         (method, operator, _UNITS.get(unit, "unknown")) for method, operator, unit in tools.operators(compiled)
     )

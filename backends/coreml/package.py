@@ -26,7 +26,7 @@ DEPLOYMENT_TARGET = "iOS18"
 def write_package(
     methods: Mapping[str, Program], path: Path, progress: LoweringProgress = lambda step, done, total: None
 ) -> None:
-    """Write a package.
+    """Write methods as one package.
 
     Args:
         methods: by function name; a single one becomes a package with the function ``main``.
@@ -57,7 +57,7 @@ def write_package(
 
 
 def _convert(program: Program, name: str) -> Any:
-    """One function's Core ML model, in float16; it is not loaded, which takes a Mac."""
+    """Convert one method to a Core ML model in float16, without loading it, which takes a Mac."""
     import coremltools as ct
 
     from edgec.backends.coreml.converters import register

@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.export import ExportedProgram
 
 from edgec.backends.coreml.package import DEPLOYMENT_TARGET, refused, without_bars
-from edgec.backends.coreml.placement import outside
 from edgec.backends.coreml.stored import package_layout
+from edgec.backends.delegated_pte import delegated_operators
 from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
 from edgec.bundle.pte_layout import DELEGATE, ArtifactLayout, read_layout
 from edgec.ir.program import Interface, Program
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from edgec.backends.coreml.pte_program import PteMethod
 
 EXECUTED_BY = "Core ML delegates executed by edgec's interpreter (simulated)"
+_OUTSIDE = "coremltools has no form for it; ExecuTorch's CPU kernel runs it, and Core ML is left and entered again"
 _GIVEN = ("tokens", "start", "last")
 _BLOB = "coreml_"
 
@@ -51,7 +52,7 @@ def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress
     progress("delegate", len(methods), len(methods) + 2)
     with without_bars():
         lowered = _delegated(exported)
-        delegation, operators = outside(lowered)
+        delegation, operators = delegated_operators(lowered, "coreml", _OUTSIDE)
         progress("emit", len(methods) + 1, len(methods) + 2)
         with path.open("wb") as stream:
             lowered.to_executorch().write_to_file(stream)

@@ -33,7 +33,7 @@ class Delegate:
     state: dict[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Begin with an empty state."""
+        """Give the delegate an empty state."""
         self.state = self.function.fresh_state()
 
     def __call__(self, inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -62,7 +62,7 @@ class PteMethod:
         return tuple(_name(operator) for operator in self.plan.operators)
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """Execute once.
+        """Execute the method once.
 
         Raises:
             InputError: E422, wrong number or shape; E423, a delegate fails; E425, an instruction outside Core ML
@@ -131,7 +131,7 @@ class PteMethod:
 
 @dataclass(frozen=True)
 class PteProgram:
-    """A loaded program.
+    """A loaded ExecuTorch program with Core ML inside.
 
     Attributes:
         methods: by name.
@@ -162,13 +162,12 @@ def open_pte(path: Path, accumulate: Accumulate = "float16") -> PteProgram:
     methods = {}
     for plan in program.program.execution_plan:
         own = [each for each in delegates if each.method == plan.name]
-        loaded = {each.index: _delegate(packages[str(each.package)], each) for each in own}
+        loaded = {}
+        for each in own:
+            package = packages[str(each.package)]
+            loaded[each.index] = Delegate(package.functions[each.function or package.default_function], each)
         methods[plan.name] = PteMethod(plan, initial_values(program, plan), loaded)
     return PteProgram(methods, packages)
-
-
-def _delegate(package: Package, order: DelegatePackage) -> Delegate:
-    return Delegate(package.functions[order.function or package.default_function], order)
 
 
 def _name(operator: schema.Operator) -> str:

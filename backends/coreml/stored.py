@@ -1,4 +1,4 @@
-"""What the bytes of a Core ML package are: the program, and every run of constant bytes with its tensor's name."""
+"""The bytes of a Core ML package: the program, and every run of constant bytes with its tensor's name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def package_layout(package: Path) -> ArtifactLayout:
 
 
 def _runs(package: Path) -> Iterator[StoredBytes]:
-    """Each stored record once, however many functions read it."""
+    """List each stored record once, however many functions read it."""
     files: dict[str, WeightFile] = {}
     seen: set[tuple[str, int]] = set()
     for function in read_spec(package).mlProgram.functions.values():

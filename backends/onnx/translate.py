@@ -1,4 +1,4 @@
-"""One static method to an ONNX model in memory, by torch's own exporter."""
+"""The translation of a static method to an ONNX model in memory, by torch's own exporter."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def packed(model: ir.Model) -> None:
 
 
 def write_models(models: Mapping[str, ir.Model], folder: Path) -> None:
-    """Write NAME.onnx for each model and their constants beside them; ``folder`` does not exist yet."""
+    """Write NAME.onnx for each model and one file of their constants; ``folder`` does not exist yet."""
     import onnx_ir as ir
 
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""How much each operator of an ONNX model of fixed shapes computes."""
+"""The amount of work of each operator in an ONNX model of fixed shapes."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def check_beside(path: Path) -> None:
     """Refuse to execute contexts alone.
 
     Raises:
-        ToolError: E598, the models that they were compiled from are not beside them.
+        ToolError: E598, the models that they were compiled from are not next to them.
     """
     if (path.parent / FIXED_POINT).is_dir():
         return
@@ -175,17 +175,13 @@ def check_beside(path: Path) -> None:
 
 def execute_on_cpu(path: Path) -> PartedOnnx:
     """Load the fixed-point models that the artifact was compiled from, on ONNX Runtime's CPU kernels."""
-    beside = folders(path.parent / FIXED_POINT)
-    return PartedOnnx(_hosts(path), [OnnxMethods(open_sessions(folder, _METHODS)) for folder in beside])
+    sources = folders(path.parent / FIXED_POINT)
+    return PartedOnnx(_hosts(path), [OnnxMethods(open_sessions(folder, _METHODS)) for folder in sources])
 
 
 def _hosts(path: Path) -> list[OnnxMethods]:
-    return [OnnxMethods({name: cpu_session(model) for name, model in _host_models(folder)}) for folder in folders(path)]
-
-
-def _host_models(folder: Path) -> list[tuple[str, Path]]:
-    models = [(name, folder / f"host_{name}.onnx") for name in _METHODS]
-    return [(name, model) for name, model in models if model.exists()]
+    files = [{name: folder / f"host_{name}.onnx" for name in _METHODS} for folder in folders(path)]
+    return [OnnxMethods({name: cpu_session(file) for name, file in each.items() if file.exists()}) for each in files]
 
 
 def folders(path: Path) -> list[Path]:

@@ -29,7 +29,7 @@ def write_fixed_point(
     weights: Mapping[str, IntegerGrid],
     states: Mapping[str, ValueRange],
 ) -> None:
-    """Quantise a model.
+    """Quantise a float ONNX model to fixed point.
 
     Args:
         source: float ONNX.

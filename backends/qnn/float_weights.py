@@ -36,13 +36,13 @@ class IntegerGrid:
 
 @dataclass(frozen=True)
 class FloatWeights:
-    """Dequantised constants; exact."""
+    """Replaces quantised weights with the floats that they stand for; exact."""
 
     name: str = "float_weights"
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """One scale for each output channel.
+        """Require one scale for each output channel.
 
         Raises:
             InputError: E591.

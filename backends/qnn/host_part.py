@@ -26,12 +26,13 @@ _FROM_HOST = "host_"
 
 
 def split_host(program: Program) -> tuple[Program, Program]:
-    """Both parts of a method: the CPU's and the Hexagon processor's; the first may be empty.
+    """Split a method into the CPU's part, which may be empty, and the Hexagon processor's.
 
     Raises:
         InputError: E590, an integer crosses.
     """
-    inside = _host_nodes(program)
+    static = any(tensor.name == "start" for tensor in program.interface.inputs)
+    inside = _of_positions(program) if static else _of_integers(program)
     crossing = [node for node in inside if any(user not in inside for user in node.users)]
     types = [_crossing_type(node, f"{_FROM_HOST}{index}") for index, node in enumerate(crossing)]
     known = {tensor.name: tensor for tensor in program.interface.inputs}
@@ -45,12 +46,6 @@ def split_host(program: Program) -> tuple[Program, Program]:
     npu = _part(program, rest, named, results)
     inputs = _inputs(npu, {**known, **{tensor.name: tensor for tensor in types}})
     return host_program, replace(program, graph=npu, interface=replace(program.interface, inputs=inputs))
-
-
-def _host_nodes(program: Program) -> dict[Node, None]:
-    """The CPU's nodes, in order, without the inputs."""
-    static = any(tensor.name == "start" for tensor in program.interface.inputs)
-    return _of_positions(program) if static else _of_integers(program)
 
 
 def _of_positions(program: Program) -> dict[Node, None]:

@@ -54,7 +54,7 @@ def compile_contexts(models: Mapping[Path, Path], soc_model: int) -> list[Infere
         emulation from its file: onnxruntime-qnn 2.7.0 ends with a segmentation fault; one without sharing can.
 
     Args:
-        models: fixed-point model -> the ONNX wrapper that is written, with the binary beside it.
+        models: fixed-point model -> the ONNX wrapper to write, with the binary next to it.
         soc_model: Qualcomm's number of the chip.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Which chips can be compiled for, and with what recipes, decided before any work: a table in ``hexagon.toml``."""
+"""The chips and recipes that can be compiled for Hexagon, decided before any work by a table in ``hexagon.toml``."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def lower_for(methods: Mapping[str, Program], path: Path, progress: LoweringProg
 
 
 def _handed_over(folder: Path, root: Path) -> dict[str, list[str]]:
-    """What the process with the SDK says about the program that it wrote."""
+    """Run the process with the SDK, and return its report on the program that it wrote."""
     line = [sys.executable, "-m", "edgec.backends.qnn_delegate.hand_over", str(folder)]
     done = subprocess.run(line, env=environment(root), capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0 or not (folder / ANSWER).is_file():

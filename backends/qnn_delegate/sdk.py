@@ -40,7 +40,7 @@ class Versions:
 
 
 def fitting_sdk() -> Path:
-    """The SDK's folder.
+    """The folder of the installed SDK, of the version that ExecuTorch was made for.
 
     Raises:
         ToolError: E584, there is none or it cannot be loaded; E585, of another version; E586, ExecuTorch has no QNN.

@@ -1,4 +1,4 @@
-"""Which nodes go to XNNPACK together: convex clusters around the linear layers.
+"""The clusters of nodes that go to XNNPACK together: convex, around the linear layers.
 
     norm -> linear q, k, v                                                                    the first delegate
     attention -> linear o -> + residual -> norm -> gate, up -> silu -> mul -> down -> + residual -> norm -> q, k, v

@@ -1,4 +1,4 @@
-"""Where a decoder's arithmetic runs: inside XNNPACK delegates, or on ExecuTorch's CPU kernels, and why.
+"""The place where a decoder's arithmetic runs: inside XNNPACK delegates, or on ExecuTorch's CPU kernels, and why.
 
 Work is counted for one decoded token at half the context: multiply-accumulates of matrix products and attention, and
 one operation per result element of everything else.
@@ -59,7 +59,7 @@ _ELSE = "lies between attention and the linear layers: a delegate call would cos
 
 @dataclass(frozen=True)
 class Work:
-    """One node's share of a decoded token."""
+    """The work of one node for a decoded token."""
 
     operator: str
     operations: int
@@ -110,16 +110,12 @@ def _operations(node: Node, name: str, context: int) -> int:
         value = value[0]
     elements = _one_token(value)
     if node.target is LINEAR:
-        return elements * int(_width(node))
+        source = node.args[0]
+        assert isinstance(source, Node)
+        return elements * int(source.meta["val"].shape[-1])
     if name in _ATTENTION:
         return elements * context
     return elements
-
-
-def _width(node: Node) -> int:
-    source = node.args[0]
-    assert isinstance(source, Node)
-    return int(source.meta["val"].shape[-1])
 
 
 def _one_token(value: object) -> int:

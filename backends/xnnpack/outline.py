@@ -1,4 +1,4 @@
-"""What the tracer sees of a delegate while the graph around it is traced and lowered.
+"""A delegate's outline, which the tracer sees while the graph around it is traced and lowered.
 
 ExecuTorch keeps a delegate's whole exported program for that purpose, rebuilds it as a module and interprets it on
 every trace. All that is needed are the shapes of the outputs, which follow from those of the inputs.

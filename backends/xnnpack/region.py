@@ -79,14 +79,11 @@ def shape_of(node: Node) -> tuple[int | str, ...]:
 
 
 def _signature(module: GraphModule, inputs: tuple[Node, ...]) -> str:
-    lines = [f"{n.op} {_target(n)} {n.args} {n.kwargs}" for n in _renamed(module.graph).nodes]
+    nodes = [(node, node.target if node.op == "call_function" else node.op) for node in _renamed(module.graph).nodes]
+    lines = [f"{node.op} {target} {node.args} {node.kwargs}" for node, target in nodes]
     lines += [f"{name} {tuple(buffer.shape)} {buffer.dtype}" for name, buffer in module.named_buffers()]
     lines += [f"{shape_of(node)} {node.meta['val'].dtype}" for node in inputs]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-
-def _target(node: Node) -> str:
-    return str(node.target) if node.op == "call_function" else node.op
 
 
 def _renamed(graph: Graph) -> Graph:

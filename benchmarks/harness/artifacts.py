@@ -63,7 +63,7 @@ class Workshop:
 
     @cached_property
     def peers(self) -> Path:
-        """The peers' interpreter."""
+        """The Python interpreter of the peers' environment."""
         return peers_python(self.build)
 
     def interpreter(self, subject: Subject) -> Path:

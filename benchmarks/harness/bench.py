@@ -88,7 +88,7 @@ class Bench:
     _began: float = field(default_factory=monotonic)
 
     def enter(self, part: PartOfRun, left_s: float) -> None:
-        """Begin a part."""
+        """Begin a part of the run."""
         self.part, self.expected_s, self.left_s, self._began = part.name, part.expected_s, left_s, monotonic()
 
     def say(self, what: str, share: float = 0.0) -> None:

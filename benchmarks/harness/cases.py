@@ -13,7 +13,7 @@ FORWARD_WIDTHS = (1, 2, 4, 8, 16)
 
 @dataclass(frozen=True)
 class Case:
-    """One measurement, repeated.
+    """A repeated measurement.
 
     Attributes:
         name: the name in the tables.

@@ -13,7 +13,7 @@ from benchmarks.harness.jobs import serve
 
 
 class EdgecSession:
-    """One session; long prompts go in chunks of the artifact's size."""
+    """A session as an engine; long prompts are fed in chunks of the artifact's size."""
 
     def __init__(self, bundle: Path, threads: int) -> None:
         from edgec.bundle.folder import open_bundle

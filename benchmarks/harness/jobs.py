@@ -43,7 +43,7 @@ OpenEngine = Callable[[Mapping[str, Any]], Engine]
 
 @dataclass(frozen=True)
 class Sample:
-    """One repetition of a case.
+    """The times of one repetition of a case.
 
     Attributes:
         wall_s: seconds on the clock.

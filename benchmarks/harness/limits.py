@@ -22,7 +22,7 @@ _NUMPY_BYTES, _NUMPY_WIDTH = 1 << 28, 1024
 
 
 def measure_limits(build: Path, threads: Sequence[int], repeats: int) -> list[dict[str, Any]]:
-    """One row per number of threads: the best repetition of each figure, and how it was obtained."""
+    """Measure one row per number of threads: the best repetition of each figure, and how it was obtained."""
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler is None:
         return [_by_numpy(repeats)]

@@ -21,8 +21,8 @@ def _grid(title: str, result: Any) -> Grid:
     leaves = [dict(_leaves(row)) for row in rows]
     figures = list(dict.fromkeys(figure for row in leaves for figure in row))
     lines = [[_text(row.get(figure, "-")) for figure in figures] for row in leaves]
-    beside = {} if rows[0] is result else {key: value for key, value in result.items() if key != "rows"}
-    notes = (", ".join(f"{key}: {_text(value)}" for key, value in _leaves(beside)),) if beside else ()
+    others = {} if rows[0] is result else {key: value for key, value in result.items() if key != "rows"}
+    notes = (", ".join(f"{key}: {_text(value)}" for key, value in _leaves(others)),) if others else ()
     if len(rows) >= len(figures):
         return Grid(title, tuple(figures), tuple(map(tuple, lines)), notes)
     columns = zip(figures, *lines, strict=True)

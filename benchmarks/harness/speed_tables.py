@@ -67,12 +67,12 @@ class Table:
         return [name for name in self.subjects if not name.startswith(OWN)]
 
     def speed(self, subject: str, threads: int, case: str) -> Speed | None:
-        """One measurement, or None."""
+        """The speed of a subject in a case, or None."""
         wanted = (self.model, subject, threads, case)
         return next((s for s in self.results.speeds if (s.model, s.subject, s.threads, s.case) == wanted), None)
 
     def medians(self, subject: str, row: Row) -> list[float | None]:
-        """One figure for each number of threads."""
+        """A subject's medians in a row, one for each number of threads."""
         return [row.shown(self.speed(subject, threads, row.case)) for threads in self.threads]
 
     def ratios(self, case: str) -> list[float | None]:
@@ -165,7 +165,7 @@ def limits_grid(results: Results) -> Grid:
 
 
 def spread_grid(results: Results) -> Grid:
-    """Every measurement with its spread and CPU time."""
+    """The table of every measurement with its spread and CPU time."""
     heads = ("model", "subject", "threads", "case", "median ms", "min", "q1", "q3", "max", "n", "CPU ms", "others")
     rows = tuple(_spread_row(speed) for speed in results.speeds)
     notes = ("Per step. CPU: median over all threads. Others: CPUs kept busy by other processes, worst round.",)

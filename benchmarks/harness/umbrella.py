@@ -27,7 +27,7 @@ _ROUNDS, _INTERRUPTED = 3, 130
 
 @dataclass(frozen=True)
 class Options:
-    """The command line."""
+    """The options of the command line."""
 
     quick: bool
     more: bool

@@ -21,7 +21,7 @@ LIBRARIES = (
 
 
 class ExecuTorch:
-    """One loaded program, which holds the KV cache."""
+    """A loaded program as an engine; it holds the KV cache."""
 
     def __init__(self, artifact: Path, threads: int, vocab_size: int) -> None:
         import torch

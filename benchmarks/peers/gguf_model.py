@@ -42,7 +42,7 @@ def write_float16(config: Mapping[str, Any], weights: Path, out: Path) -> None:
 
 
 def _write_shape(writer: gguf.GGUFWriter, config: Mapping[str, Any]) -> None:
-    head = _head_dim(config)
+    head = int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
     writer.add_name("random weights")
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_context_length(config["max_position_embeddings"])
@@ -58,10 +58,6 @@ def _write_shape(writer: gguf.GGUFWriter, config: Mapping[str, Any]) -> None:
     writer.add_vocab_size(config["vocab_size"])
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
     writer.add_tokenizer_model("no_vocab")
-
-
-def _head_dim(config: Mapping[str, Any]) -> int:
-    return int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
 
 
 def _tensors(config: Mapping[str, Any], weights: Path) -> Iterator[tuple[str, NDArray[Any]]]:

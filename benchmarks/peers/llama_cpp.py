@@ -24,7 +24,7 @@ def _silent(_level: int, _text: bytes, _data: ctypes.c_void_p) -> None:
 
 
 class LlamaCpp:
-    """One model and one context, with llama.cpp's own defaults except for the sizes and the KV type."""
+    """A model and a context as an engine, with llama.cpp's own defaults except for the sizes and the KV type."""
 
     def __init__(self, artifact: str, threads: int, context: int, kv: str = "float16") -> None:
         lib.llama_log_set(_silent, ctypes.c_void_p())

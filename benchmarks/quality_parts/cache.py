@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -105,7 +105,8 @@ def _log_probabilities(program: Program, sequences: Sequence[Tensor], dtype: str
     from edgec.passes.kv.kv_cache import KvCache
 
     cached = run_pass(program, KvCache(CONTEXT, CHUNK, dtype))
-    size = sum(value.numel() * value.element_size() for value in _states(cached, attribute)) / CONTEXT
+    states: list[Tensor] = [attribute(cached.graph, state.buffer) for state in cached.interface.states]
+    size = sum(value.numel() * value.element_size() for value in states) / CONTEXT
     logprobs = []
     for ids in sequences:
         calls = [[ids[None, at : at + CHUNK], torch.arange(at, at + CHUNK)] for at in range(0, CONTEXT, CHUNK)]
@@ -114,8 +115,3 @@ def _log_probabilities(program: Program, sequences: Sequence[Tensor], dtype: str
         logits = torch.cat([(out[0] if isinstance(out, (tuple, list)) else out)[0] for out in outputs])
         logprobs.append(logits.float().log_softmax(-1))
     return logprobs, size
-
-
-def _states(program: Program, attribute: Any) -> Iterator[Tensor]:
-    for state in program.interface.states:
-        yield attribute(program.graph, state.buffer)

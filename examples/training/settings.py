@@ -1,4 +1,4 @@
-"""What a training run is made of: the model's shape, the settings, and how far the run has come."""
+"""The parts of a training run: the model's shape, the settings, and the progress."""
 
 from dataclasses import dataclass
 from pathlib import Path

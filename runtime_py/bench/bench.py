@@ -6,7 +6,6 @@ Every job runs in a fresh process. Memory has a separate pass, because watching 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,7 @@ from edgec.runtime_py.sessions.session import decoder_limits
 
 @dataclass(frozen=True)
 class BenchResult:
-    """A finished run.
+    """The result of a finished run.
 
     Attributes:
         records: what was measured, line by line.
@@ -46,7 +45,7 @@ class BenchResult:
 
 @dataclass(frozen=True)
 class BenchPlan:
-    """What is measured, the same on every device.
+    """The plan of a measurement, the same on every device.
 
     Attributes:
         prompt_tokens: length of the prompt (seeded random tokens).
@@ -123,7 +122,10 @@ def bench_on(transport: Transport, bundle: Bundle, plan: BenchPlan, out: Path | 
     if out is not None:
         _check_out(out)
     records = _records(transport, bundle, plan, say)
-    plot = _save(records, out) if out else None
+    plot = None
+    if out is not None:
+        write_records(records, out)
+        plot = None if records[0].simulated else save_plot(records, out.with_suffix(".svg"))
     return BenchResult(tuple(records), summarise(records), out, plot)
 
 
@@ -133,11 +135,6 @@ def _records(transport: Transport, bundle: Bundle, plan: BenchPlan, say: Say) ->
         return measure(transport, bundle, plan.job(bundle), seconds, kinds, say)
     asked = plan.job(bundle).to_json() | {"kind": "app", "seconds": seconds}
     return app_records(transport.run(asked)["records"], asked, str(transport.address), transport.simulated)
-
-
-def _save(records: Sequence[AnyRecord], out: Path) -> Path | None:
-    write_records(records, out)
-    return None if records[0].simulated else save_plot(records, out.with_suffix(".svg"))
 
 
 def _check_out(out: Path) -> None:

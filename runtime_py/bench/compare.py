@@ -95,7 +95,7 @@ def _refuse_unlike(differences: Iterable[tuple[str, str, str]], allow: Sequence[
     unlike = [difference for difference in differences if difference[0] not in allow]
     if unlike:
         raise InputError(
-            f"The runs are not alike: they differ in {', '.join(name for name, _, _ in unlike)}.",
+            f"The runs are not comparable: they differ in {', '.join(name for name, _, _ in unlike)}.",
             where=where,
             why="; ".join(f"{name}: {x} and {y}" for name, x, y in unlike),
             fix="measure both the same way, or accept it with " + " ".join(f"--allow {name}" for name, _, _ in unlike),

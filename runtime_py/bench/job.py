@@ -1,4 +1,4 @@
-"""What is measured inside one process: a load, a peak of memory, repetitions, a profile, or a sustained run.
+"""The measurements inside one process: a load, a peak of memory, repetitions, a profile, or a sustained run.
 
 A job is plain data, so that a transport can send it anywhere: ``Job`` in, a dictionary of figures out.
 """
@@ -35,7 +35,7 @@ WINDOW_S = 1.0
 
 @dataclass(frozen=True)
 class Lap:
-    """One generation: seconds to the first token, and from each token to the next."""
+    """The times of one generation: seconds to the first token, and from each token to the next."""
 
     ttft_s: float
     gaps_s: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""Where the time goes: each operator and each kind of delegate of a decoder, in prefill and in decoding.
+"""The time of each operator and each kind of delegate of a decoder, in prefill and in decoding.
 
 The engine times every instruction of the program. Instructions of one name are summed; delegates are told apart by the
 matrices inside them, so that the equal delegates of all layers make one row.
@@ -49,7 +49,7 @@ class OperatorTime:
 
 @dataclass(frozen=True)
 class PhaseProfile:
-    """One repetition of a phase, averaged over several.
+    """The profile of one repetition of a phase, averaged over several.
 
     Attributes:
         phase: ``prefill`` of ``tokens`` tokens, or ``decode`` of one.

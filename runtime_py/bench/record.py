@@ -152,7 +152,7 @@ class RepetitionRecord(BenchRecord):
 
 
 class SustainedRecord(BenchRecord):
-    """One window of at least a second of a sustained run. ``elapsed_s``: from the run's start to the window's."""
+    """A window of at least a second of a sustained run. ``elapsed_s``: from the run's start to the window's."""
 
     kind: Literal["sustained"] = "sustained"
     elapsed_s: Seconds
@@ -162,7 +162,7 @@ class SustainedRecord(BenchRecord):
 
 
 class OperatorCost(RecordPart):
-    """One operator or kind of delegate, per prefill or per decoded token. ``share``: of the whole, 0..1."""
+    """The cost of an operator or kind of delegate, per prefill or per decoded token. ``share``: of the whole, 0..1."""
 
     operator: PlainText
     calls: float
@@ -171,7 +171,7 @@ class OperatorCost(RecordPart):
 
 
 class ProfileRecord(BenchRecord):
-    """Where the time of a phase goes, averaged over ``repetitions``.
+    """The time of a phase by operator, averaged over ``repetitions``.
 
     Attributes:
         phase: ``prefill`` of ``tokens`` tokens at once, or ``decode`` of one.
@@ -222,7 +222,7 @@ def holds_record(path: Path) -> bool:
 
 
 def read_records(path: Path) -> list[AnyRecord]:
-    """Read one run.
+    """Read the records of one run from a file.
 
     Raises:
         InputError: E161, the file is missing, has another schema, or does not hold exactly one run.

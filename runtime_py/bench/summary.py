@@ -12,7 +12,7 @@ from edgec.runtime_py.bench.record import AnyRecord, LoadRecord, MemoryRecord, R
 
 @dataclass(frozen=True)
 class Figure:
-    """One row of the table. ``higher_is_better`` tells which way a comparison points."""
+    """A figure of a run: a row of the table. ``higher_is_better`` gives the direction of a comparison."""
 
     name: str
     unit: str
@@ -63,7 +63,10 @@ def samples(records: Sequence[AnyRecord]) -> tuple[BenchSamples, ...]:
         ("TTFT", "ms", [r.ttft_ms for r in laps], False),
         ("prefill", "tokens/s", [r.prefill_tokens_per_s for r in laps], True),
         ("decode", "tokens/s", [r.decode_tokens_per_s for r in laps if r.decode_tokens_per_s is not None], True),
-        *((f"inter-token p{p}", "ms", _percentiles(laps, p), False) for p in (50, 95, 99)),
+        *(
+            (f"inter-token p{p}", "ms", [float(np.percentile(r.token_ms, p)) for r in laps if r.token_ms], False)
+            for p in (50, 95, 99)
+        ),
         ("peak RSS", "MB", [r.peak_rss_bytes / 1e6 for r in memory], False),
         (
             "RSS over idle",
@@ -74,10 +77,6 @@ def samples(records: Sequence[AnyRecord]) -> tuple[BenchSamples, ...]:
         ("sustained decode", "tokens/s", [r.decode_tokens_per_s for r in steady], True),
     ]
     return tuple(BenchSamples(name, unit, tuple(values), better) for name, unit, values, better in rows if values)
-
-
-def _percentiles(laps: Sequence[RepetitionRecord], p: int) -> list[float]:
-    return [float(np.percentile(lap.token_ms, p)) for lap in laps if lap.token_ms]
 
 
 def summarise(records: Sequence[AnyRecord]) -> tuple[Figure, ...]:

@@ -32,7 +32,7 @@ def table(result: BenchResult) -> Table:
 
 
 def profile_tables(records: Sequence[AnyRecord]) -> list[Table]:
-    """Where the time of each profiled phase goes."""
+    """The tables of time by operator, one for each profiled phase."""
     return [_profile_table(record) for record in records if isinstance(record, ProfileRecord)]
 
 

@@ -99,7 +99,7 @@ def set_pool_threads(threads: int | None) -> int:
 
 @dataclass(frozen=True)
 class EngineInfo:
-    """What loading a model took; times and sizes are measured.
+    """The sizes and the load time of a model, all measured.
 
     Attributes:
         load_ms: program, packed weights and first session, wall.
@@ -173,7 +173,7 @@ class EngineModel:
 
 
 class EngineSession:
-    """One sequence on a model. For one thread at a time."""
+    """One sequence on a model, for one thread at a time."""
 
     def __init__(self, model: EngineModel, profile: bool = False) -> None:
         self.model = model

@@ -20,7 +20,7 @@ _KIND = JsonKind("This is not an evaluation.", "name another --out", "E123")
 
 @dataclass(frozen=True)
 class EvalOptions:
-    """The command's options."""
+    """The options of ``edgec eval``."""
 
     bundle: Path
     text: Path | None
@@ -47,8 +47,8 @@ def run_eval(options: EvalOptions) -> None:
             "Give a text or tasks.", where="edgec eval", fix="add --text FILE, or --tasks NAME", code="E156"
         )
     if options.out is not None:
-        beside = (options.out.with_suffix(".svg"),) if options.text is not None else ()
-        check_replaceable_files((options.out, *beside), _holds_results, "evaluation")
+        plots = (options.out.with_suffix(".svg"),) if options.text is not None else ()
+        check_replaceable_files((options.out, *plots), _holds_results, "evaluation")
     if options.text is not None:
         _on_text(options, options.text)
     else:

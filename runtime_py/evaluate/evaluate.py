@@ -1,4 +1,4 @@
-"""How well a bundle predicts a text, and how far it is from the float model: teacher-forced, position by position."""
+"""A bundle's perplexity on a text, and its distance from the float model: teacher-forced, position by position."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIRST_BUCKET = 16
 
 @dataclass(frozen=True)
 class Scores:
-    """One value per predicted token.
+    """The scores of a text, one value per predicted token.
 
     Attributes:
         position: the position of the token that predicts.
@@ -58,7 +58,7 @@ class Bucket:
 class Evaluation:
     """A text's result. ``overall`` spans all positions, ``buckets`` double in width.
 
-    ``simulator``: what executed the artifact in place of its own unit; empty where all of it is measured.
+    ``simulator``: the name of what executed the artifact in place of its own unit; empty where all is measured.
     """
 
     bundle: str

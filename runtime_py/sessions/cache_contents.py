@@ -18,7 +18,7 @@ class CacheState(Protocol):
 
     @property
     def layout(self) -> str:
-        """``full`` or ``ring``."""
+        """The cache's kind, ``full`` or ``ring``."""
 
     @property
     def slots(self) -> int:

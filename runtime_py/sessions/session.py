@@ -39,7 +39,7 @@ def opened(bundle: Path | str | Bundle) -> Bundle:
 
 
 class Session:
-    """One sequence on a loaded decoder. Not for concurrent use; several sessions of one bundle share its weights.
+    """One sequence on a loaded decoder, for one thread at a time; several sessions of one bundle share its weights.
 
     Attributes:
         bundle: the bundle that was loaded.

@@ -177,7 +177,8 @@ def open_session_file(path: Path, place: SessionPlace) -> SessionFile:
         file.seek(data)
         contents = _contents(file, header, place)
         states = place.states if len(header) > len((_METADATA, _TOKENS)) else ()
-        _check_tensors(header, contents, states)
+        if {name: entry for name, entry in header.items() if name != _METADATA} != _entries(contents, states):
+            raise ValueError("its tensors are not the states of this model")
         _check_size(file, data, header)
         if metadata["fingerprint"] != place.origin.fingerprint(contents.tokens):
             raise ValueError("its fingerprint is not that of its tokens")
@@ -238,11 +239,6 @@ def _contents(file: BinaryIO, header: Header, place: SessionPlace) -> Contents:
         raise ValueError(f"it holds ids from {min(tokens)} to {max(tokens)}, the vocabulary has {place.vocab_size}")
     messages = checked_messages(parse_json(header[_METADATA]["messages"].encode()))
     return Contents(tuple(tokens), high_water, tuple(messages))
-
-
-def _check_tensors(header: Header, contents: Contents, states: Sequence[StateInfo]) -> None:
-    if {name: entry for name, entry in header.items() if name != _METADATA} != _entries(contents, states):
-        raise ValueError("its tensors are not the states of this model")
 
 
 def _check_size(file: BinaryIO, data: int, header: Header) -> None:

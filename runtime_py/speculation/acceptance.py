@@ -1,4 +1,4 @@
-"""How often drafted tokens turn out right, by their place in the draft: an exponential average that starts at a prior.
+"""The rate at which drafted tokens are right, by their place in the draft: an exponential average after a prior.
 
 A place that was seldom reached is assumed to be like the place before it.
 """

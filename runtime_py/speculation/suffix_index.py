@@ -1,4 +1,4 @@
-"""Where the end of a token sequence occurred before: hash chains over pairs of tokens, as LZ77 compressors keep them.
+"""An index of where the end of a token sequence occurred before: hash chains over pairs of tokens, as in LZ77.
 
 Adding a token costs one dictionary operation; a query follows the chain of earlier places with the same last two
 tokens, newest first, and measures how far each agrees backwards.

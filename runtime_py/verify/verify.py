@@ -126,9 +126,13 @@ def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[BundleC
     except EdgecError as error:
         status: CheckStatus = "unavailable" if isinstance(error, ToolError) else "failed"
         return [BundleCheck("artifact", status, f"{error.what} {error.why}")]
+    simulator = simulator_of(model.bundle.manifest)
+    accepted = "the runtime accepts it, with every operator it needs"
+    if simulator:
+        accepted = f"simulated: executed by {simulator}, not by its own unit"
     chat = [golden.chat] if golden.chat else []
     return [
-        BundleCheck("artifact", "passed", _accepted(model)),
+        BundleCheck("artifact", "passed", accepted),
         _outcome("tokenizer", "text", golden.texts, lambda vector: text_fault(model, vector)),
         _outcome("chat template", "conversation", chat, lambda vector: chat_fault(model, vector)),
         *(map(BundleCheck.from_json, checks) if checks else replayed_vectors(model, golden)),
@@ -167,16 +171,12 @@ def _replay_emulated(bundle: Bundle, golden: Golden, threads: int | None) -> lis
     runner = EmulatedRunner(bundle, threads)
 
     def fault(vector: OutputVector) -> str | None:
-        return rows_fault(runner.replay(_fed(vector), len(vector.prompt_ids)), vector)
+        # The last token of the continuation is not fed: nothing follows it.
+        fed = [*vector.prompt_ids, *vector.continuation_ids[:-1]]
+        return rows_fault(runner.replay(fed, len(vector.prompt_ids)), vector)
 
     outcome = _outcome("output vectors", "vector", golden.outputs, fault)
     return [replace(outcome, detail=f"simulated: the arm64 runner under qemu; {outcome.detail}")]
-
-
-def _accepted(model: Model) -> str:
-    known = "the runtime accepts it, with every operator it needs"
-    simulator = simulator_of(model.bundle.manifest)
-    return f"simulated: executed by {simulator}, not by its own unit" if simulator else known
 
 
 def _outcome(name: str, noun: str, vectors: Sequence[V], fault_of: Callable[[V], str | None]) -> BundleCheck:
@@ -245,11 +245,6 @@ def rows_fault(rows: Iterable[Any], vector: OutputVector) -> str | None:
         if not moved <= vector.tolerance:
             return f"a logit at position {position} moved by {moved:.3g}, more than {vector.tolerance:.3g}"
     return None
-
-
-def _fed(vector: OutputVector) -> list[int]:
-    """The prompt and its continuation without the last token, which nothing follows."""
-    return [*vector.prompt_ids, *vector.continuation_ids[:-1]]
 
 
 def _rows(session: Session, vector: OutputVector) -> Iterator[Any]:

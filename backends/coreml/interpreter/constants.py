@@ -22,7 +22,7 @@ class Constants:
     """All constants of one package; functions that share a weight share its tensor."""
 
     def __init__(self, weights: Path) -> None:
-        """Nothing is read yet; ``weights`` is the package's folder of weight files."""
+        """Prepare to read ``weights``, the package's folder of weight files; nothing is read yet."""
         self._folder = weights
         self._files: dict[str, WeightFile] = {}
         self._values: dict[Constant, Any] = {}
@@ -43,7 +43,7 @@ class Constants:
             self._file(path.name)
 
     def held_bytes(self) -> int:
-        """Bytes of the tensors made so far."""
+        """The number of bytes in the tensors made so far."""
         tensors = {v.data_ptr(): v.numel() * v.element_size() for v in self._values.values() if isinstance(v, Tensor)}
         return sum(tensors.values())
 

@@ -44,7 +44,7 @@ class MilFunction:
         return {state.name: torch.zeros(state.fixed_shape, dtype=self._held(state.dtype)) for state in self.states}
 
     def run(self, inputs: Mapping[str, Tensor], state: MilState | None = None) -> dict[str, Tensor]:
-        """Execute once.
+        """Execute the function once.
 
         Args:
             inputs: a tensor per input; integers and floats of other widths are converted as Core ML does.
@@ -85,7 +85,7 @@ class MilFunction:
         return state
 
     def _finished(self) -> Sequence[Sequence[str]]:
-        """For each step the values that no later one reads."""
+        """The values that no later step reads, for each step."""
         kept = {source for source in self.graph.outputs.values() if isinstance(source, str)}
         last = {name: index for index, step in enumerate(self.graph.steps) for name in step.reads()}
         finished: list[list[str]] = [[] for _ in self.graph.steps]

@@ -55,7 +55,7 @@ Argument = str | Constant | tuple["str | Constant", ...]
 
 @dataclass(frozen=True)
 class MilStep:
-    """One operation: named inputs are values' names, constants, or a tuple of them."""
+    """An operation of a function; its named inputs are names of values, constants, or tuples of them."""
 
     operator: str
     name: str
@@ -70,7 +70,7 @@ class MilStep:
 
 @dataclass(frozen=True)
 class Graph:
-    """A function's body.
+    """The body of a MIL function.
 
     Attributes:
         inputs: name -> type, states excluded.

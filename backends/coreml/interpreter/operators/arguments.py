@@ -37,7 +37,7 @@ def ints(values: Any) -> list[int]:
 
 
 def sizes(values: Any, x: Tensor, dim: int) -> list[int]:
-    """One int per spatial dimension, repeated when a single one is given."""
+    """Sizes as one int per spatial dimension; a single one is repeated."""
     listed = ints(values)
     return listed if len(listed) == x.dim() - dim else listed * (x.dim() - dim)
 

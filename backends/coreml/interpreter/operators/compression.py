@@ -95,7 +95,7 @@ def sparse_blockwise_shift_scale(
 
 
 def cast(source_val: Tensor, output_dtype: str) -> Tensor:
-    """The same values in another float type."""
+    """Convert a weight's values to another float type."""
     return source_val.to(BY_NAME[output_dtype].held)
 
 

@@ -68,7 +68,7 @@ def _scatter_along_axis(data: Tensor, indices: Tensor, updates: Tensor, axis: An
 
 
 def _scatter(data: Tensor, indices: Tensor, updates: Tensor, axis: Any = 0, mode: str = "add") -> Tensor:
-    """Whole slices along ``axis`` go to ``indices``, which may have several dimensions."""
+    """Write whole slices along ``axis`` to ``indices``, which may have several dimensions."""
     dim = int(axis) % data.dim()
     rows = updates.reshape(*data.shape[:dim], -1, *data.shape[dim + 1 :])
     at = indices.reshape(-1).reshape(*[1] * dim, -1, *[1] * (data.dim() - dim - 1))

@@ -13,7 +13,7 @@ Reduce = Callable[[Tensor, tuple[int, ...], bool], Tensor]
 
 
 def table(half: bool) -> OperatorTable:
-    """The family's table.
+    """The operators of reductions.
 
     Args:
         half: a sum of floats is rounded to float16 before it is used further, so that it overflows as one.

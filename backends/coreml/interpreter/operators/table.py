@@ -12,7 +12,7 @@ ACCUMULATIONS: tuple[Accumulate, ...] = get_args(Accumulate)
 
 @dataclass(frozen=True)
 class Operator:
-    """A MIL operator.
+    """A MIL operator as a function, with its kind of rounding.
 
     Attributes:
         run: takes MIL's inputs by name, returns one tensor or several.
