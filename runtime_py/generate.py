@@ -137,19 +137,17 @@ def generate(
     tokens: list[int] = []
     times = [perf_counter()]
     cached = recall(prompt) if recall is not None else 0
-    reason = "context"
     for token in _chosen(stepper, prompt, request, cached, speculate):
         times.append(perf_counter())
         tokens.append(token)
-        reason = _finished(token, len(tokens), request, text)
-        if reason:
+        if reason := _finished(token, len(tokens), request, text):
             break
+    else:
+        reason = "context"
     text.close()
     gaps = tuple((b - a) * 1e3 for a, b in pairwise(times))
     counts = speculate.counts if speculate else None
-    return Generation(
-        text.shown, tuple(tokens), len(prompt), cached, reason or "context", gaps[0], gaps[1:], speculation=counts
-    )
+    return Generation(text.shown, tuple(tokens), len(prompt), cached, reason, gaps[0], gaps[1:], speculation=counts)
 
 
 def _chosen(

@@ -43,27 +43,34 @@ def write_fixed_point(
     from onnxruntime.quantization.execution_providers.qnn import get_qnn_qdq_config
 
     model = onnx.load(str(source))
-    present = {tensor.name for tensor in model.graph.initializer}
-    overrides = {name: _channels(grid) for name, grid in weights.items() if name in present}
     inputs = {given.name for given in model.graph.input}
-    for name, bounds in states.items():
-        if name in inputs:
-            # New rows are computed in 16 bits and rounded once.
-            new = {"quant_type": QuantType.QUInt16, "convert": _bytes(bounds)}
-            overrides |= {name: [_bytes(bounds)], f"new_{name}": [new]}
+    held = {name: bounds for name, bounds in states.items() if name in inputs}
     config = get_qnn_qdq_config(
         model,
         _Feeds(feeds),
         activation_type=QuantType.QUInt16,
         weight_type=QuantType.QInt8,
         per_channel=True,
-        init_overrides=overrides,
+        init_overrides=_overrides(model.graph, weights, held),
         add_qtype_converts=False,
     )
     # Otherwise what only moves values in front of the first layer, such as a state's transposition, stays float.
     config.extra_options["ForceQuantizeNoInputCheck"] = True
     quantize(model, str(target), config)
-    _states_as_bytes(target, [name for name in states if name in inputs])
+    _states_as_bytes(target, list(held))
+
+
+def _overrides(graph: Any, weights: Mapping[str, IntegerGrid], states: Mapping[str, ValueRange]) -> dict[str, Any]:
+    """The quantiser's overrides: grids of the weights that the graph has, and of states and their new rows."""
+    from onnxruntime.quantization import QuantType
+
+    present = {tensor.name for tensor in graph.initializer}
+    overrides = {name: _channels(grid) for name, grid in weights.items() if name in present}
+    for name, bounds in states.items():
+        # New rows are computed in 16 bits and rounded once.
+        new = {"quant_type": QuantType.QUInt16, "convert": _bytes(bounds)}
+        overrides |= {name: [_bytes(bounds)], f"new_{name}": [new]}
+    return overrides
 
 
 def _channels(grid: IntegerGrid) -> list[dict[str, Any]]:

@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass
 from itertools import islice, pairwise
 from pathlib import Path
 from time import perf_counter, sleep
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from edgec.bundle.folder import Bundle, open_bundle
 from edgec.devices.cores import core_numbers
 from edgec.devices.job import Job, bench_prompt, vocab_size
 from edgec.errors import InputError
@@ -25,9 +26,6 @@ from edgec.runtime_py.generate import stream_tokens
 from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.stepper import Stepper
-
-if TYPE_CHECKING:
-    from edgec.bundle.folder import Bundle
 
 CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 WINDOW_S = 1.0
@@ -87,7 +85,6 @@ def _stay_on(cores: str) -> None:
 
 
 def _bundle(job: Job) -> Bundle:
-    from edgec.bundle.folder import open_bundle
 
     # The parent has verified the checksums; hashing here would fill the page cache and the peak.
     return open_bundle(Path(job.bundle), check_files=False)

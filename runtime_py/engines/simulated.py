@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from edgec.backends.forms import FORMS
 from edgec.bundle.manifest import Manifest, MethodInfo
 from edgec.errors import InputError
-from edgec.runtime_py.engines.executor import Array
+from edgec.runtime_py.engines.executor import Array, Executor
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from edgec.bundle.folder import Bundle
-    from edgec.runtime_py.engines.executor import Executor
 
 TensorFunction = Callable[[Sequence["Tensor"]], Sequence["Tensor"]]
 
@@ -49,7 +49,7 @@ def open_simulated(bundle: Bundle) -> Executor:
         if manifest.runtime.backends[0] not in _FUNCTIONS:
             raise _unknown(manifest)
         return FunctionExecutor(open_function(manifest.runtime.backends[0], bundle.artifact_path), manifest.methods[0])
-    from edgec.backends.forms import FORMS
+    # Imports torch.
     from edgec.backends.static_artifact import backend_of
     from edgec.runtime_py.engines.static_decoder import StaticDecoder
 

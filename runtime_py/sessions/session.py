@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.manifest import Limits
 from edgec.errors import InputError
 from edgec.runtime_py.engines.choice import engine_for
@@ -19,9 +19,6 @@ from edgec.runtime_py.engines.trial import try_first
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.stepper import Logits, check_context, prefill_in_chunks
 
-if TYPE_CHECKING:
-    from edgec.bundle.folder import Bundle
-
 
 def opened(bundle: Path | str | Bundle) -> Bundle:
     """Open a bundle given as a path, checking every file's checksum; an open bundle is returned as it is.
@@ -29,8 +26,6 @@ def opened(bundle: Path | str | Bundle) -> Bundle:
     Raises:
         InputError: E130 to E137.
     """
-    from edgec.bundle.folder import Bundle, open_bundle
-
     if isinstance(bundle, str | Path):
         return open_bundle(Path(bundle))
     if not isinstance(bundle, Bundle):
