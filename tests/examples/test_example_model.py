@@ -124,8 +124,8 @@ def test_chat_template_writes_what_was_trained_on(tokenizer: Any) -> None:
 
 def test_model_card_states_held_out_loss() -> None:
     card = (MODEL / "README.md").read_text()
-    found = re.search(r"([\d.]+) nats per token", card)
-    assert found is not None and 2.0 < float(found[1]) < 4.5
+    match = re.search(r"([\d.]+) nats per token", card)
+    assert match is not None and 2.0 < float(match[1]) < 4.5
     assert re.search(r"[\d.]+ bits per byte", card)
 
 

@@ -92,8 +92,8 @@ def test_the_engine_needs_a_compiler_once(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.delenv("CXX", raising=False)
     assert "on first use" in by_name()["edgec engine"].found
     monkeypatch.setenv("PATH", "")
-    found = by_name()["edgec engine"]
-    assert found.status == "absent" and "--kernels standard" in found.fix
+    check = by_name()["edgec engine"]
+    assert check.status == "absent" and "--kernels standard" in check.fix
 
 
 def test_exit_status_and_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
