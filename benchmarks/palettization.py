@@ -96,15 +96,17 @@ def measure(widths: Sequence[int], full: Sequence[int]) -> Iterator[Row]:
     torch.set_num_threads(1)
     part = [matrix(index, PART_ROWS, width) for index, (_, width) in enumerate(LAYER)]
     count = sum(each.numel() for each in part)
-    for warm_up in (_ours, _theirs):
+    for warm_up in (_edgec_error, _coremltools_error):
         warm_up(part[0], 4)
     for bits in widths:
-        ours_s, ours = _timed(lambda bits=bits: sum(_ours(each, bits) for each in part))
-        theirs_s, theirs = _timed(lambda bits=bits: sum(_theirs(each, bits) for each in part))
+        edgec_s, edgec_error = _timed(lambda bits=bits: sum(_edgec_error(each, bits) for each in part))
+        peer_s, peer_error = _timed(
+            lambda bits=bits: sum(_coremltools_error(each, bits) for each in part)
+        )
         full_s = full_set(bits) if bits in full else None
-        estimated = theirs_s / count * weights() if bits in full else None
-        each_ns = (ours_s / count * 1e9, theirs_s / count * 1e9)
-        yield Row(bits, *each_ns, theirs_s / ours_s, ours / theirs, full_s, estimated)
+        estimated = peer_s / count * weights() if bits in full else None
+        each_ns = (edgec_s / count * 1e9, peer_s / count * 1e9)
+        yield Row(bits, *each_ns, peer_s / edgec_s, edgec_error / peer_error, full_s, estimated)
 
 
 def matrix(seed: int, rows: int, width: int) -> Tensor:
@@ -134,7 +136,7 @@ def _timed(work: Any) -> tuple[float, Any]:
     return time.process_time() - started, result
 
 
-def _ours(weight: Tensor, bits: int) -> float:
+def _edgec_error(weight: Tensor, bits: int) -> float:
     from edgec.ir.weight_scheme import lut
     from edgec.passes.compress.rounding.weight_tables import tabulate
 
@@ -142,7 +144,7 @@ def _ours(weight: Tensor, bits: int) -> float:
     return float((tabulated.dequantize() - weight.float()).double().square().sum())
 
 
-def _theirs(weight: Tensor, bits: int) -> float:
+def _coremltools_error(weight: Tensor, bits: int) -> float:
     """The squared error of the function that coremltools' palettiser calls for each group."""
     from coremltools.models.neural_network.quantization_utils import _get_kmeans_lookup_table_and_weight as palettize
 

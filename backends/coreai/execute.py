@@ -153,8 +153,8 @@ def _check_runtime() -> None:
 
 def _function(name: str, kinds: Mapping[str, Any], runtime: CoreAIRuntime) -> CoreAIFunction:
     features = {
-        kind: tuple(Feature(each, getattr(torch, dtype), shape) for each, dtype, shape in described)
-        for kind, described in kinds.items()
+        kind: tuple(Feature(each, getattr(torch, dtype), shape) for each, dtype, shape in features_of_kind)
+        for kind, features_of_kind in kinds.items()
     }
     return CoreAIFunction(name, features["inputs"], features["outputs"], features["states"], runtime)
 

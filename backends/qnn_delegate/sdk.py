@@ -35,8 +35,8 @@ class Versions:
     @property
     def fit(self) -> bool:
         """Whether major and minor version agree: with 2.51 instead of 2.37 ExecuTorch's options are refused."""
-        wanted, own = _NUMBER.match(self.made_for), _NUMBER.match(self.build)
-        return wanted is not None and own is not None and wanted.groups() == own.groups()
+        wanted, installed = _NUMBER.match(self.made_for), _NUMBER.match(self.build)
+        return wanted is not None and installed is not None and wanted.groups() == installed.groups()
 
 
 def fitting_sdk() -> Path:
@@ -48,9 +48,9 @@ def fitting_sdk() -> Path:
     root = Path(os.environ.get(ROOT, ""))
     if not os.environ.get(ROOT) or not (root / LIBRARY).is_file():
         raise _absent(root)
-    said = versions(root)
-    if not said.fit:
-        raise _other_version(root, said)
+    reported = versions(root)
+    if not reported.fit:
+        raise _other_version(root, reported)
     return root
 
 
@@ -115,12 +115,12 @@ def _unloadable(root: Path, done: subprocess.CompletedProcess[str]) -> ToolError
     )
 
 
-def _other_version(root: Path, said: Versions) -> ToolError:
+def _other_version(root: Path, reported: Versions) -> ToolError:
     return ToolError(
         "Qualcomm's SDK is not the version that ExecuTorch's QNN delegate was made for.",
         where=str(root),
-        why=f"it is {said.build}, and ExecuTorch was made for {said.made_for}",
-        fix=f"set {ROOT} to version {'.'.join(said.made_for.split('.')[:2])}; or {_OTHER_WAY}",
+        why=f"it is {reported.build}, and ExecuTorch was made for {reported.made_for}",
+        fix=f"set {ROOT} to version {'.'.join(reported.made_for.split('.')[:2])}; or {_OTHER_WAY}",
         code="E585",
     )
 
