@@ -100,9 +100,7 @@ def measure(widths: Sequence[int], full: Sequence[int]) -> Iterator[Row]:
         warm_up(part[0], 4)
     for bits in widths:
         edgec_s, edgec_error = _timed(lambda bits=bits: sum(_edgec_error(each, bits) for each in part))
-        peer_s, peer_error = _timed(
-            lambda bits=bits: sum(_coremltools_error(each, bits) for each in part)
-        )
+        peer_s, peer_error = _timed(lambda bits=bits: sum(_coremltools_error(each, bits) for each in part))
         full_s = full_set(bits) if bits in full else None
         estimated = peer_s / count * weights() if bits in full else None
         each_ns = (edgec_s / count * 1e9, peer_s / count * 1e9)
