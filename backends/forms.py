@@ -1,4 +1,4 @@
-"""What the artifact of a backend and format looks like, and how a decoder is cut for it: data, read by the stages."""
+"""The form of each backend's and format's artifact, and of the decoder's methods for it: data, read by the stages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgec.devices.targets import Target
 
 @dataclass(frozen=True)
 class Form:
-    """One kind of artifact.
+    """The form of one kind of artifact.
 
     Attributes:
         artifact: its name in the bundle; a file or a folder.
@@ -21,18 +21,18 @@ class Form:
         backends: what the runtime must have, by the runtime's own names.
         tools: further packages that shape the artifact.
         chunk: the most tokens of a static ``prefill``.
-        context: positions where neither the user nor the recipe says; a static cache is allocated whole.
+        context: positions unless the user or the recipe gives another number; a static cache is allocated whole.
         linear_width: linear layers with more outputs are split; 0 leaves them.
         logits_width: the most logits of one output.
         state_multiple: a state's last dimension is a multiple of it.
         convolutions: linear layers are 1x1 convolutions.
         updates: who writes the states: the methods ``in_place``, or the ``caller``.
-        calibrated: lowered to fixed point, with ranges that are measured on a text.
+        calibrated: lowered to fixed point, with ranges measured on a text.
         executed: something here can execute the artifact; without it the ladder ends with its graphs.
         half: static methods compute and hold floats in float16; without it in float32.
         caches: what a recipe may ask of static states.
         neural_engine: Apple's rules are checked before lowering.
-        one_chip: lowered for one chip, so that another one's artifact is another artifact.
+        one_chip: lowered for one chip; another chip needs another artifact.
     """
 
     artifact: str
@@ -61,7 +61,7 @@ _caller_form = partial(
     Form, chunk=128, linear_width=0, convolutions=False, updates="caller", half=False, neural_engine=False
 )
 _COREML, _BACKENDS = ("coremltools",), "edgec.backends"
-# ExecuTorch gives each method's delegate a state of its own, so that prefill and decode cannot share one inside it.
+# ExecuTorch gives each method's delegate its own state, so prefill and decode cannot share one inside it.
 FORMS: Mapping[tuple[str, str], Form] = {
     ("xnnpack", "pte"): Form("model.pte", False, "executorch", backends=("XnnpackBackend",)),
     ("coreml", "pte"): Form(

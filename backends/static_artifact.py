@@ -1,4 +1,4 @@
-"""What every backend of static methods offers to the stages: the same three functions, whatever the format."""
+"""The three functions that every backend of static methods offers to the stages, whatever its format."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from torch import Tensor
 
@@ -20,7 +20,7 @@ LoweringProgress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class StaticArtifact:
-    """What lowering says about the artifact that it wrote.
+    """What a lowering reports about the artifact that it wrote.
 
     Attributes:
         interfaces: by method, as the runtime sees them.
@@ -52,23 +52,22 @@ class StaticBackend(Protocol):
 
 
 def backend_of(module: str) -> StaticBackend:
-    """The module of that name, imported now."""
-    found: Any = import_module(module)
-    return cast("StaticBackend", found)
+    """Import the static backend of that module name."""
+    return cast("StaticBackend", import_module(module))
 
 
 CONTEXT_BYTES = 2_000_000_000
-"""What one context of Qualcomm's holds; published limits are 2 to 4 GB."""
+"""How many bytes one Qualcomm context holds; published limits are 2 to 4 GB."""
 
 
 @dataclass(frozen=True)
 class Chip:
-    """What an artifact for one chip is made for, and from.
+    """The chip that an artifact is made for, and the inputs that ranges are measured on.
 
     Attributes:
         soc_model: Qualcomm's number of the chip.
-        tokens: of a text that ranges are measured on; for decoders.
-        examples: inputs of other models, one tuple a call; ranges are measured on them.
+        tokens: the calibration text of decoders.
+        examples: the calibration inputs of other models, one tuple for each call.
         context_bytes: the most bytes of weights in one context; more are cut into several.
     """
 
@@ -89,6 +88,5 @@ class ChipBackend(Protocol):
 
 
 def chip_backend_of(module: str) -> ChipBackend:
-    """The module of that name, imported now."""
-    found: Any = import_module(module)
-    return cast("ChipBackend", found)
+    """Import the chip-specific backend of that module name."""
+    return cast("ChipBackend", import_module(module))

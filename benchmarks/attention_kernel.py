@@ -1,9 +1,9 @@
 """Attention alone, edgec's kernel against ExecuTorch's: python -m benchmarks.attention_kernel [--json].
 
 One program per kernel and cache dtype holds layers of the shape of Qwen3-0.6B (16 heads over 8 KV heads, width 128),
-each with a cache of its own, so that one layer's reads push another's out of the processor's caches. The programs run
+each with its own KV cache, so that one layer's reads push another's out of the processor's caches. The programs run
 in turns on edgec's engine, which times each instruction: wall time of the attention operator, median and deciles.
-``llama::custom_sdpa`` is that of ExecuTorch's wheel; it has no integer caches, whose ratio is against its float32.
+``llama::custom_sdpa`` is that of ExecuTorch's wheel; it has no integer caches, so their ratio is against its float32.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from edgec.runtime_py.engines.engine import EngineSession
 
 HEADS, KV_HEADS, WIDTH, SLOTS, CHUNK, LAYERS = 16, 8, 128, 4608, 512, 4
-OURS, THEIRS = "edgec::cached_attention.out", "llama::custom_sdpa.out"
+EDGEC, EXECUTORCH = "edgec::cached_attention.out", "llama::custom_sdpa.out"
 PROGRAMS = (
-    *((OURS, dtype) for dtype in ("float32", "float16", "int8", "int4")),
-    *((THEIRS, dtype) for dtype in ("float32", "float16")),
+    *((EDGEC, dtype) for dtype in ("float32", "float16", "int8", "int4")),
+    *((EXECUTORCH, dtype) for dtype in ("float32", "float16")),
 )
 BITS = {"float32": 32, "float16": 16, "int8": 8, "int4": 4}
 # ExecuTorch's float16 takes seconds for what float32 does in 50 ms: decoding only.
-SLOW = (THEIRS, "float16")
+SLOW = (EXECUTORCH, "float16")
 
 
 @dataclass(frozen=True)
 class Case:
-    """So many query tokens behind ``context - tokens`` earlier ones."""
+    """A call of ``tokens`` query tokens after ``context - tokens`` earlier ones."""
 
     name: str
     tokens: int
@@ -62,16 +62,16 @@ CASES = (
 
 @dataclass(frozen=True)
 class Row:
-    """One operator in one case.
+    """The figures of one operator in one case.
 
     Attributes:
         median_ms: wall time of one layer's attention, measured.
         p10_ms: the fastest tenth.
         p90_ms: the slowest tenth.
         calls: how many were measured.
-        gflops: of visible keys, by the median; None in decoding.
-        gb_per_s: bytes of visible keys and values read, by the median; None beside decoding.
-        ratio: ExecuTorch's median over this one, of the same dtype where it has it, else of float32.
+        gflops: rate on visible keys, by the median; None in decoding.
+        gb_per_s: rate of reading visible keys and values, by the median; None except in decoding.
+        ratio: ExecuTorch's median over this one, in the same dtype where it has it, else in float32.
     """
 
     case: str
@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def measure(folder: Path, threads: Sequence[int], rounds: int, realtime: bool) -> dict[str, Any]:
-    """Limits of the machine and one row per operator, case and number of threads."""
+    """Measure the machine's limits, and one row per operator, case and number of threads."""
     import torch
 
     from benchmarks.harness.limits import measure_limits
@@ -129,7 +129,7 @@ def measure(folder: Path, threads: Sequence[int], rounds: int, realtime: bool) -
 
 
 def _export(folder: Path, operator: str, dtype: str) -> Path:
-    """A program of LAYERS layers that write and read caches of ``dtype``."""
+    """Export a program of LAYERS layers that write and read caches of ``dtype``."""
     import torch
     from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
     from executorch.exir.passes import MemoryPlanningPass
@@ -137,7 +137,7 @@ def _export(folder: Path, operator: str, dtype: str) -> Path:
 
     size = torch.export.Dim("S", min=2, max=CHUNK)
     # ExecuTorch's kernel wants queries of the cache's dtype.
-    held = getattr(torch, dtype) if operator == THEIRS else torch.float32
+    held = getattr(torch, dtype) if operator == EXECUTORCH else torch.float32
     inputs = (*(torch.zeros(1, 8, n, WIDTH, dtype=held) for n in (HEADS, KV_HEADS, KV_HEADS)), torch.arange(8))
     shapes = ({1: size}, {1: size}, {1: size}, {0: size})
     with torch.no_grad():
@@ -172,10 +172,10 @@ def _model(operator: str, dtype: str) -> torch.nn.Module:
                         self.register_buffer(f"{name}_grid", grid)
 
         def forward(self, q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> list[Tensor]:
-            layer = self.ours if operator == OURS else self.theirs
+            layer = self.edgec_layer if operator == EDGEC else self.executorch_layer
             return [layer(i, q, k, v, positions) for i in range(LAYERS)]
 
-        def ours(self, i: int, q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> Tensor:
+        def edgec_layer(self, i: int, q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> Tensor:
             keys, values = getattr(self, f"keys{i}"), getattr(self, f"values{i}")
             grids = getattr(self, f"keys{i}_grid", None), getattr(self, f"values{i}_grid", None)
             CACHE_WRITE(k, positions, keys, grids[0], 0, 0)
@@ -184,7 +184,7 @@ def _model(operator: str, dtype: str) -> torch.nn.Module:
             result: Tensor = CACHED_ATTENTION(q, *rows, keys, values, *grids, WIDTH**-0.5, 0, 0, 0, 0.0, None)
             return result
 
-        def theirs(self, i: int, q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> Tensor:
+        def executorch_layer(self, i: int, q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> Tensor:
             keys, values, start = getattr(self, f"keys{i}"), getattr(self, f"values{i}"), positions[0].item()
             torch.ops.llama.update_cache(k, keys, start)
             torch.ops.llama.update_cache(v, values, start)
@@ -195,7 +195,7 @@ def _model(operator: str, dtype: str) -> torch.nn.Module:
 
 
 def _session(path: Path) -> EngineSession:
-    """A session whose caches are written: pages that nobody wrote would all be one page of zeros."""
+    """Open a session and write its caches: unwritten pages would all be one page of zeros."""
     from edgec.runtime_py.engines.engine import EngineModel
 
     session = EngineModel(path).session(profile=True)
@@ -206,7 +206,7 @@ def _session(path: Path) -> EngineSession:
 
 
 def _case(case: Case, sessions: dict[tuple[str, str], EngineSession], threads: int, rounds: int) -> Iterator[Row]:
-    """All programs in turns; the first turn is not counted."""
+    """Run all programs in turns; the first turn is not counted."""
     wanted = [program for program in PROGRAMS if program != SLOW or case.tokens == 1]
     times: dict[tuple[str, str], list[float]] = {program: [] for program in wanted}
     inputs = {program: _inputs(program, case) for program in wanted}
@@ -216,9 +216,9 @@ def _case(case: Case, sessions: dict[tuple[str, str], EngineSession], threads: i
             taken = sessions[program].profile(reset=True)
             if turn:
                 times[program] += [step.total_ns / 1e6 for step in taken if step.name == program[0]]
-    theirs = {dtype: _median(times[THEIRS, dtype]) for operator, dtype in wanted if operator == THEIRS}
+    executorch_ms = {dtype: _median(times[EXECUTORCH, dtype]) for operator, dtype in wanted if operator == EXECUTORCH}
     for (operator, dtype), values in times.items():
-        yield _row(case, threads, operator, dtype, values, theirs.get(dtype, theirs["float32"]))
+        yield _row(case, threads, operator, dtype, values, executorch_ms.get(dtype, executorch_ms["float32"]))
 
 
 def _inputs(program: tuple[str, str], case: Case) -> list[np.ndarray[Any, Any]]:
@@ -233,7 +233,7 @@ def _median(values: Sequence[float]) -> float:
     return float(np.median(values))
 
 
-def _row(case: Case, threads: int, operator: str, dtype: str, values: Sequence[float], theirs: float) -> Row:
+def _row(case: Case, threads: int, operator: str, dtype: str, values: Sequence[float], executorch_ms: float) -> Row:
     median, deciles = _median(values), quantiles(values, n=10)
     read = 2 * case.context * KV_HEADS * WIDTH * BITS[dtype] / 8
     return Row(
@@ -249,12 +249,12 @@ def _row(case: Case, threads: int, operator: str, dtype: str, values: Sequence[f
         calls=len(values),
         gflops=case.operations / median / 1e6 if case.tokens > 1 else None,
         gb_per_s=read / median / 1e6 if case.tokens == 1 else None,
-        ratio=theirs / median,
+        ratio=executorch_ms / median,
     )
 
 
 def table(result: dict[str, Any]) -> str:
-    """The result as text."""
+    """The result as a text table."""
     lines = [f"machine, {row['threads']} threads: {_limits(row)}" for row in result["limits"]]
     lines.append("case          threads  operator                     dtype    median ms [p10 .. p90]     rate  ratio")
     for row in (Row(**fields) for fields in result["rows"]):

@@ -1,9 +1,9 @@
-"""What each form of weights costs the example model: python -m benchmarks.compression_quality [--tokens N] [--json].
+"""The quality cost of each form of weights on the example model: python -m benchmarks.compression_quality [--json].
 
 The model's graph runs with its weights in float32, then with each form in turn, on text that it was never trained on
-(``held_out_text``), teacher-forced. Only linear layers change, embedding and vocabulary matrix (one tensor) stay in
-float, so that the rows differ in nothing else; the rows named as recipes compress them too, as those recipes say on
-Core ML. *Calibrated*: errors weighted by how large activations are on text from training. All figures are measured.
+(``held_out_text``), teacher-forced. Only linear layers change; embedding and lm_head (one tensor) stay in float, so
+that the rows differ in nothing else. The rows named after recipes compress them too, as those recipes do for Core ML.
+*Calibrated*: errors weighted by the size of activations on training text. All figures are measured.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ RECIPES = ("8bit", "4bit", "4bit-small", "int4-channel", "lut6", "lut4", "sparse
 
 @dataclass(frozen=True)
 class Row:
-    """One form of weights.
+    """The figures of one form of weights.
 
     Attributes:
         nats: negative log-likelihood per token.
         kl: divergence of its predictions from the float model's, nats per token.
         same_top1: share of positions with the same most likely token, 0..1.
-        bits: stored per weight of what was compressed, tables and scales included; None for float.
+        bits: stored bits per compressed weight, tables and scales included; None for float.
     """
 
     name: str
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def line(row: Row) -> str:
-    """A row in Markdown."""
+    """The row as a line of Markdown."""
     bits = "32 (float)" if row.bits is None else f"{row.bits:.2f}"
     rest = f"{row.nats:.4f} | {row.kl:.4f} | {row.same_top1:.1%}"
     return f"| {row.name} | {'yes' if row.calibrated else 'no'} | {bits} | {rest} |"
@@ -76,7 +76,7 @@ def measure(tokens: int, only: str = "") -> Iterator[Row]:
     """A row for the float model, one for each form, and one for each recipe, if its name contains ``only``."""
     from transformers import AutoTokenizer
 
-    from examples.train_example import held_out_text, training_passages
+    from examples.training.text import held_out_text, training_passages
 
     tokenizer = AutoTokenizer.from_pretrained(MODEL)
     files = [TEXTS / "tinyshakespeare.txt", TEXTS / "war-and-peace.txt"]
@@ -93,7 +93,7 @@ def measure(tokens: int, only: str = "") -> Iterator[Row]:
 
 
 def forms(known: Sequence[Tensor]) -> Iterator[tuple[str, list[Pass], bool]]:
-    """Each form for linear layers alone, tables also calibrated."""
+    """Each form applied to linear layers alone, tables also calibrated."""
     from edgec.ir.weight_scheme import WeightScheme, balanced, lut
     from edgec.passes.compress.palettize import Palettize
     from edgec.passes.compress.quantize import Quantize
@@ -110,7 +110,7 @@ def forms(known: Sequence[Tensor]) -> Iterator[tuple[str, list[Pass], bool]]:
 
 
 def recipes(known: Sequence[Tensor]) -> Iterator[tuple[str, list[Pass], bool]]:
-    """Named recipes as Core ML expresses them."""
+    """The named recipes as Core ML expresses them."""
     from edgec.exporter.recipes.file import load_recipe
     from edgec.exporter.recipes.passes import passes_for
     from edgec.exporter.recipes.recipe import for_backend
@@ -134,9 +134,9 @@ def float_program() -> Program:
     from edgec.passes.contract import run_pass
 
     model: Any = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
-    bones = skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
+    without_weights = skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
     spec = model_spec(model.config.to_dict())
-    return run_pass(capture_decoder(bones, spec, _StateDict(model.state_dict()), WINDOW), RemoveNoops())
+    return run_pass(capture_decoder(without_weights, spec, _StateDict(model.state_dict()), WINDOW), RemoveNoops())
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,8 @@ class _StateDict:
     state: dict[str, Any]
 
     def tensor(self, name: str) -> Tensor:
-        found: Tensor = self.state[name]
-        return found
+        value: Tensor = self.state[name]
+        return value
 
 
 def _windows(tokenizer: Any, text: str) -> list[Tensor]:
@@ -177,16 +177,16 @@ def _log_probabilities(program: Program, windows: Sequence[Tensor]) -> Tensor:
 
 
 def _row(
-    name: str, calibrated: bool, found: Tensor, reference: Tensor, windows: Sequence[Tensor], bits: float | None
+    name: str, calibrated: bool, logprobs: Tensor, reference: Tensor, windows: Sequence[Tensor], bits: float | None
 ) -> Row:
     import torch
 
     ids = torch.cat([window[0] for window in windows])
-    # The first token of a window follows nothing that the model saw.
+    # The first token of a window is predicted from nothing.
     follows = torch.arange(len(ids)) % WINDOW != WINDOW - 1
-    nats = -found[:-1].gather(1, ids[1:, None])[follows[:-1]].mean()
-    kl = (reference.exp() * (reference - found)).sum(-1).mean()
-    same = (reference.argmax(-1) == found.argmax(-1)).float().mean()
+    nats = -logprobs[:-1].gather(1, ids[1:, None])[follows[:-1]].mean()
+    kl = (reference.exp() * (reference - logprobs)).sum(-1).mean()
+    same = (reference.argmax(-1) == logprobs.argmax(-1)).float().mean()
     return Row(name, calibrated, float(nats), float(kl), float(same), bits)
 
 

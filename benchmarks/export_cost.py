@@ -1,7 +1,7 @@
-"""What an export costs, stage by stage: python benchmarks/export_cost.py smollm2-135m [qwen3-0.6b ...] [--json FILE].
+"""The cost of an export, by stage: python benchmarks/export_cost.py smollm2-135m [qwen3-0.6b ...] [--json FILE].
 
-Each architecture is exported with seeded random weights in a process of its own, with an empty stage cache. CPU time
-counts all threads and child processes; the peak is the kernel's own mark of resident memory, set back at each stage.
+Each architecture is exported with seeded random weights in a separate process, with an empty stage cache. CPU time
+counts all threads and child processes; the peak is the kernel's own mark of resident memory, reset at each stage.
 All numbers are measured.
 """
 
@@ -28,15 +28,15 @@ _RESET_PEAK = "5"
 
 @dataclass(frozen=True)
 class Cost:
-    """One stage, or one step inside a stage.
+    """The cost of one stage, or of one step inside a stage.
 
     Attributes:
         stage: the pipeline's name of it.
         step: the step inside it (a pass), or empty.
         cpu_s: user and system time of all threads and of finished child processes.
         wall_s: seconds on the clock.
-        peak_bytes: most resident memory while it ran; None where the kernel does not tell.
-        resident_bytes: resident memory at its end; None likewise.
+        peak_bytes: most resident memory while it ran; None where the kernel does not report it.
+        resident_bytes: resident memory at its end; None where the kernel does not report it.
     """
 
     stage: str
@@ -49,7 +49,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class ExportCost:
-    """One export.
+    """The cost of one export.
 
     Attributes:
         bf16_bytes: two bytes for each weight of the model, tied ones counted once.
@@ -79,7 +79,7 @@ class Meter:
     _wall: float = field(default_factory=time.perf_counter)
 
     def __call__(self, event: Any) -> None:
-        """A progress listener: closes the span before, and begins the next."""
+        """Listen to progress: close the span before the event and begin the next."""
         step = event.detail if event.stage == "rewrite" else ""
         if (event.stage, step) != (self._stage, self._step):
             self._close()
@@ -117,7 +117,7 @@ def architecture(name: str) -> Path:
 def measure(
     name: str, recipe: str, threads: int, context: int | None, layers: int | None = None, cache: Path | None = None
 ) -> ExportCost:
-    """Export in this process and take note of what it costs; call it once per process.
+    """Export in this process and record its cost; call it once per process.
 
     ``cache``: a cache folder that holds the compiled engine; it is compiled once per machine, not per export.
     """
@@ -153,7 +153,7 @@ def measure(
 
 
 def _cut(config: Path, layers: int | None, folder: Path) -> Path:
-    """The config with its first layers only."""
+    """Write the config with its first layers only."""
     fields = json.loads(config.read_text())
     changed = folder / config.name
     changed.write_text(json.dumps({**fields, **({"num_hidden_layers": layers} if layers else {})}))
@@ -193,19 +193,19 @@ def _in_own_process(arguments: Sequence[str]) -> dict[str, Any]:
 def export_cost(
     name: str, recipe: str = "4bit", threads: int = 1, context: int | None = None, layers: int | None = None
 ) -> ExportCost:
-    """Export an architecture in a process of its own.
+    """Export an architecture in a separate process.
 
     Args:
-        name: of a file in ``architectures/``, or a config.json.
+        name: a name in ``architectures/``, or a config.json.
         recipe: the recipe.
-        threads: of torch; the exporter's own work is single-threaded.
+        threads: torch's threads; the exporter's own work is single-threaded.
         context: positions to serve; None for the recipe's own.
-        layers: keep only the first ones; None for all.
+        layers: how many of the first layers to keep; None for all.
     """
     optional = {"--context": context, "--layers": layers}
     given = [text for flag, value in optional.items() if value is not None for text in (flag, str(value))]
-    found = _in_own_process([name, "--recipe", recipe, "--threads", str(threads), *given])
-    return ExportCost(**{**found, "costs": tuple(Cost(**cost) for cost in found["costs"])})
+    result = _in_own_process([name, "--recipe", recipe, "--threads", str(threads), *given])
+    return ExportCost(**{**result, "costs": tuple(Cost(**cost) for cost in result["costs"])})
 
 
 def main(write: Callable[[str], None] = print) -> None:
@@ -224,11 +224,11 @@ def main(write: Callable[[str], None] = print) -> None:
     if options.here:
         write(json.dumps(asdict(measure(options.models[0], *settings, options.cache))))
         return
-    found = [export_cost(name, *settings) for name in options.models]
-    for cost in found:
+    costs = [export_cost(name, *settings) for name in options.models]
+    for cost in costs:
         write(table(cost) + "\n")
     if options.json:
-        options.json.write_text(json.dumps([asdict(cost) for cost in found], indent=1))
+        options.json.write_text(json.dumps([asdict(cost) for cost in costs], indent=1))
 
 
 if __name__ == "__main__":

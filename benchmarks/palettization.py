@@ -1,10 +1,10 @@
 """Look-up tables of edgec and of coremltools side by side: python -m benchmarks.palettization [--json].
 
-Both find the values that stand for groups of 16 output channels with the least squared error; edgec does so for all
-groups at once on histograms, coremltools group by group, exactly (kmeans1d) from 10,000 float16 values on and with
-scikit-learn's k-means below. The same float16 matrices, CPU seconds of one thread, squared error of what the tables
-stand for. coremltools runs on a part; edgec also on the full set, the 64 million weights of four decoder layers 2,048
-wide. All figures are measured but coremltools' time for the full set, which is its time per weight on the part
+Both find the values that stand for groups of 16 output channels with the least squared error: edgec for all groups at
+once on histograms; coremltools group by group, exactly (kmeans1d) from 10,000 float16 values on and with scikit-learn's
+k-means below. Measured on the same float16 matrices: CPU seconds of one thread, and squared error of the values in the
+tables. coremltools runs on a part; edgec also on the full set, the 64 million weights of four decoder layers 2,048
+wide. All figures are measured except coremltools' time for the full set, which is its time per weight on the part
 (estimated).
 """
 
@@ -33,15 +33,15 @@ _ERROR = 1.005
 
 @dataclass(frozen=True)
 class Row:
-    """One width of indices.
+    """The figures of one width of indices.
 
     Attributes:
-        ours_ns: CPU time per weight on the part, nanoseconds.
-        theirs_ns: coremltools' on the same.
-        speedup: theirs over ours, on the part.
-        error_ratio: squared error, ours over theirs, on the part.
-        full_s: CPU seconds of ours on the full set.
-        theirs_full_s: estimated from ``theirs_ns``.
+        ours_ns: edgec's CPU time per weight on the part, nanoseconds.
+        theirs_ns: coremltools' CPU time per weight on the part, nanoseconds.
+        speedup: coremltools' time over edgec's, on the part.
+        error_ratio: edgec's squared error over coremltools', on the part.
+        full_s: edgec's CPU seconds on the full set.
+        theirs_full_s: coremltools' CPU seconds on the full set, estimated from ``theirs_ns``.
     """
 
     bits: int
@@ -54,7 +54,7 @@ class Row:
 
     @property
     def passed(self) -> bool:
-        """Fast enough, and no worse but for half a percent of what the exact optimum leaves."""
+        """Whether it is fast enough, with an error at most half a percent above that of the exact optimum."""
         return self.speedup >= GOAL and self.error_ratio <= _ERROR
 
 
@@ -78,33 +78,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def line(row: Row) -> str:
-    """A row in Markdown."""
+    """The row as a line of Markdown."""
     full = "" if row.full_s is None else f"{row.full_s:.1f} against {row.theirs_full_s:.0f} (estimated)"
     parts = f"{row.ours_ns:.0f} | {row.theirs_ns:,.0f} | {row.speedup:.0f} | {row.error_ratio:.4f}"
     return f"| {row.bits} | {parts} | {full} | {'met' if row.passed else 'missed'} |"
 
 
 def weights() -> int:
-    """Values of the full set."""
+    """The number of weights in the full set."""
     return LAYERS * sum(rows * width for rows, width in LAYER)
 
 
 def measure(widths: Sequence[int], full: Sequence[int]) -> Iterator[Row]:
-    """A row for each width."""
+    """Measure each width."""
     import torch
 
     torch.set_num_threads(1)
     part = [matrix(index, PART_ROWS, width) for index, (_, width) in enumerate(LAYER)]
     count = sum(each.numel() for each in part)
-    for warm_up in (_ours, _theirs):
+    for warm_up in (_edgec_error, _coremltools_error):
         warm_up(part[0], 4)
     for bits in widths:
-        ours_s, ours = _timed(lambda bits=bits: sum(_ours(each, bits) for each in part))
-        theirs_s, theirs = _timed(lambda bits=bits: sum(_theirs(each, bits) for each in part))
+        edgec_s, edgec_error = _timed(lambda bits=bits: sum(_edgec_error(each, bits) for each in part))
+        peer_s, peer_error = _timed(lambda bits=bits: sum(_coremltools_error(each, bits) for each in part))
         full_s = full_set(bits) if bits in full else None
-        estimated = theirs_s / count * weights() if bits in full else None
-        each_ns = (ours_s / count * 1e9, theirs_s / count * 1e9)
-        yield Row(bits, *each_ns, theirs_s / ours_s, ours / theirs, full_s, estimated)
+        estimated = peer_s / count * weights() if bits in full else None
+        each_ns = (edgec_s / count * 1e9, peer_s / count * 1e9)
+        yield Row(bits, *each_ns, peer_s / edgec_s, edgec_error / peer_error, full_s, estimated)
 
 
 def matrix(seed: int, rows: int, width: int) -> Tensor:
@@ -116,7 +116,7 @@ def matrix(seed: int, rows: int, width: int) -> Tensor:
 
 
 def full_set(bits: int) -> float:
-    """CPU seconds of tabulating every matrix of the full set; making the matrices is not counted."""
+    """The CPU seconds of tabulating every matrix of the full set, without making the matrices."""
     from edgec.ir.weight_scheme import lut
     from edgec.passes.compress.rounding.weight_tables import tabulate
 
@@ -134,23 +134,24 @@ def _timed(work: Any) -> tuple[float, Any]:
     return time.process_time() - started, result
 
 
-def _ours(weight: Tensor, bits: int) -> float:
+def _edgec_error(weight: Tensor, bits: int) -> float:
     from edgec.ir.weight_scheme import lut
     from edgec.passes.compress.rounding.weight_tables import tabulate
 
-    found = tabulate(weight, lut(bits, GROUP_ROWS))
-    return float((found.dequantize() - weight.float()).double().square().sum())
+    tabulated = tabulate(weight, lut(bits, GROUP_ROWS))
+    return float((tabulated.dequantize() - weight.float()).double().square().sum())
 
 
-def _theirs(weight: Tensor, bits: int) -> float:
-    """The function that coremltools' palettiser calls for each group."""
+def _coremltools_error(weight: Tensor, bits: int) -> float:
+    """The squared error of the function that coremltools' palettiser calls for each group."""
     from coremltools.models.neural_network.quantization_utils import _get_kmeans_lookup_table_and_weight as palettize
 
     error = 0.0
     for rows in weight.numpy().reshape(-1, GROUP_ROWS, weight.shape[1]):
         table, index = palettize(bits, rows.reshape(-1))
-        found = np.asarray(table).reshape(-1)[np.asarray(index).reshape(-1)].astype(np.float16)
-        error += float(np.square(found.astype(np.float64) - rows.reshape(-1)).sum())
+        values = np.asarray(table).reshape(-1)[np.asarray(index).reshape(-1)].astype(np.float16)
+        error += float(np.square(values.astype(np.float64) - rows.reshape(-1)).sum())
+
     return error
 
 

@@ -1,8 +1,8 @@
-"""How well `edgec plan` predicts speeds on devices it has not seen: python benchmarks/plan_accuracy.py.
+"""The accuracy of `edgec plan` on devices that it has not seen: python benchmarks/plan_accuracy.py.
 
 Leaves one device out at a time, predicts its published speeds from all others, and prints median errors and how often
-the stated 80 % range held. `--leave-out chip` leaves out every device with that chip, so that no twin informs the
-prediction; `--leave-out model` one model on all devices.
+the stated 80 % range held. `--leave-out chip` leaves out every device with that chip, so that no similar device informs
+the prediction; `--leave-out model` leaves out one model on all devices.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ QUANTITIES = ("decode", "prefill")
 LONG_PROMPT = 1000
 
 _ENOUGH = 3
-"""Rows of one device and its kernels from which a share of its own is computed."""
+"""The fewest rows of one device and its kernels from which the device's own share is computed."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """Errors of one group of held-out measurements.
+    """The errors of one group of held-out measurements.
 
     Attributes:
         median_error: median of |predicted / measured - 1|.
         coverage: share of measurements inside the stated 80 % range.
         median_factor: the range's typical half width, as the factor from its middle to its ends.
-        plain_error: median error of the plainest roofline, one share of the roof per unit (the others' median).
+        plain_error: median error of the simplest roofline, one share of the roof per unit (the others' median).
         own_error: median error if each device's own median share were known for its kernels, which no prediction
             without the device can be expected to beat; None where no device has enough rows.
     """
@@ -50,41 +50,41 @@ class Score:
 
 
 def accuracy(leave_out: str = "device") -> dict[str, Score]:
-    """Scores by group name; "phones" (and boards) leaves laptops out of the scoring, not of the fit."""
-    found = {quantity: nested_misses(quantity, observations(), leave_out) for quantity in QUANTITIES}
-    groups = [(f"{quantity} {unit}", _of_unit(found[quantity], unit)) for quantity in QUANTITIES for unit in UNITS]
-    every = [*found["decode"], *found["prefill"]]
-    groups += [*found.items(), *((unit, _of_unit(every, unit)) for unit in UNITS)]
+    """The scores by group name; "phones" (and boards) leaves laptops out of the scoring, not of the fit."""
+    misses_of = {quantity: nested_misses(quantity, observations(), leave_out) for quantity in QUANTITIES}
+    groups = [(f"{quantity} {unit}", _of_unit(misses_of[quantity], unit)) for quantity in QUANTITIES for unit in UNITS]
+    every = [*misses_of["decode"], *misses_of["prefill"]]
+    groups += [*misses_of.items(), *((unit, _of_unit(every, unit)) for unit in UNITS)]
     phones = [(f"{name}, phones", [m for m in group if not m.observation.workload.laptop]) for name, group in groups]
-    long = [m for m in found["prefill"] if (m.observation.prompt_tokens or 0) >= LONG_PROMPT]
+    long = [m for m in misses_of["prefill"] if (m.observation.prompt_tokens or 0) >= LONG_PROMPT]
     plain: dict[int, float] = {}
     own: dict[int, float] = {}
     for quantity in QUANTITIES:
-        plain |= dict(_plain_errors(quantity, found[quantity], leave_out))
-        own |= dict(_own_errors(quantity, found[quantity]))
+        plain |= dict(_plain_errors(quantity, misses_of[quantity], leave_out))
+        own |= dict(_own_errors(quantity, misses_of[quantity]))
     named = [*groups, *phones, (f"prefill of {LONG_PROMPT:,} tokens or more", long)]
     return {name: _score(name, misses, plain, own) for name, misses in named}
 
 
-def _of_unit(found: Sequence[Miss], unit: str) -> list[Miss]:
-    return [miss for miss in found if miss.observation.workload.unit == unit]
+def _of_unit(misses: Sequence[Miss], unit: str) -> list[Miss]:
+    return [miss for miss in misses if miss.observation.workload.unit == unit]
 
 
-def _plain_errors(quantity: str, found: Sequence[Miss], leave_out: str) -> Iterator[tuple[int, float]]:
+def _plain_errors(quantity: str, misses: Sequence[Miss], leave_out: str) -> Iterator[tuple[int, float]]:
     """(id of a miss, |predicted / measured - 1|) where the prediction is the median share of other devices' rows."""
-    shares = [(miss.observation.workload, _log_share(quantity, miss)) for miss in found]
-    for miss, (work, share) in zip(found, shares, strict=True):
+    shares = [(miss.observation.workload, _log_share(quantity, miss)) for miss in misses]
+    for miss, (work, share) in zip(misses, shares, strict=True):
         others = [s for w, s in shares if w.unit == work.unit and getattr(w, leave_out) != getattr(work, leave_out)]
         yield id(miss), abs(exp(statistics.median(others) - share) - 1)
 
 
-def _own_errors(quantity: str, found: Sequence[Miss]) -> Iterator[tuple[int, float]]:
-    """The same where the prediction is the median share of the device itself with the same kernels."""
-    owners = {id(miss): (miss.observation.workload.device, miss.observation.workload.kernels) for miss in found}
+def _own_errors(quantity: str, misses: Sequence[Miss]) -> Iterator[tuple[int, float]]:
+    """As ``_plain_errors``, where the prediction is the median share of the device itself with the same kernels."""
+    owners = {id(miss): (miss.observation.workload.device, miss.observation.workload.kernels) for miss in misses}
     shares: dict[tuple[str, str], list[float]] = {}
-    for miss in found:
+    for miss in misses:
         shares.setdefault(owners[id(miss)], []).append(_log_share(quantity, miss))
-    for miss in found:
+    for miss in misses:
         own = shares[owners[id(miss)]]
         if len(own) >= _ENOUGH:
             yield id(miss), abs(exp(statistics.median(own) - _log_share(quantity, miss)) - 1)
@@ -96,16 +96,16 @@ def _log_share(quantity: str, miss: Miss) -> float:
     return log(measured / roof(quantity, miss.observation.workload))
 
 
-def _score(name: str, found: Sequence[Miss], plain: Mapping[int, float], own: Mapping[int, float]) -> Score:
-    known = [own[id(miss)] for miss in found if id(miss) in own]
+def _score(name: str, misses: Sequence[Miss], plain: Mapping[int, float], own: Mapping[int, float]) -> Score:
+    known = [own[id(miss)] for miss in misses if id(miss) in own]
     return Score(
         name=name,
-        rows=len(found),
-        devices=len({miss.observation.workload.device for miss in found}),
-        median_error=statistics.median(miss.relative_error for miss in found),
-        coverage=statistics.fmean(miss.covered for miss in found),
-        median_factor=exp(statistics.median(miss.width * miss.deviation for miss in found)),
-        plain_error=statistics.median(plain[id(miss)] for miss in found),
+        rows=len(misses),
+        devices=len({miss.observation.workload.device for miss in misses}),
+        median_error=statistics.median(miss.relative_error for miss in misses),
+        coverage=statistics.fmean(miss.covered for miss in misses),
+        median_factor=exp(statistics.median(miss.width * miss.deviation for miss in misses)),
+        plain_error=statistics.median(plain[id(miss)] for miss in misses),
         own_error=statistics.median(known) if known else None,
     )
 
@@ -143,19 +143,19 @@ def _line(score: Score) -> str:
 
 
 def by_chip(leave_out: str = "device") -> str:
-    """Median error and direction per chip, where the median hides the bad ones."""
+    """The median error and its direction for each chip, since the overall median hides bad ones."""
     lines = ["| chip | quantity | rows | median error | predicted / measured |", "|---|---|---|---|---|"]
     for quantity in QUANTITIES:
-        found = nested_misses(quantity, observations(), leave_out)
-        for key in sorted({_chip_and_unit(miss) for miss in found}):
-            lines.append(_chip_line(key, quantity, [miss for miss in found if _chip_and_unit(miss) == key]))
+        misses = nested_misses(quantity, observations(), leave_out)
+        for key in sorted({_chip_and_unit(miss) for miss in misses}):
+            lines.append(_chip_line(key, quantity, [miss for miss in misses if _chip_and_unit(miss) == key]))
     return "\n".join(lines)
 
 
-def _chip_line(key: tuple[str, str], quantity: str, found: Sequence[Miss]) -> str:
-    error = statistics.median(miss.relative_error for miss in found)
-    ratio = exp(-statistics.median(miss.log_error for miss in found))
-    return f"| {key[0]} | {quantity} {key[1]} | {len(found)} | {error:.0%} | {ratio:.2f} |"
+def _chip_line(key: tuple[str, str], quantity: str, misses: Sequence[Miss]) -> str:
+    error = statistics.median(miss.relative_error for miss in misses)
+    ratio = exp(-statistics.median(miss.log_error for miss in misses))
+    return f"| {key[0]} | {quantity} {key[1]} | {len(misses)} | {error:.0%} | {ratio:.2f} |"
 
 
 def _chip_and_unit(miss: Miss) -> tuple[str, str]:

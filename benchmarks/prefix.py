@@ -1,8 +1,8 @@
 """Time to first token with and without a shipped system prompt: python -m benchmarks.prefix [--model NAME] [--json].
 
-All ways run on one loaded model, in turns. The prompt is the system prompt and a question of 20 tokens; a next turn
-brings an answer of 32 tokens, which was generated, and another question. All figures are measured; medians, with the
-extremes, of wall time in ms.
+All variants run on one loaded model, in turns. The prompt is the system prompt and a question of 20 tokens; the next
+turn adds a generated answer of 32 tokens and another question. All figures are measured: medians of wall time in ms,
+with the extremes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WARMUPS, _REPEATS = 1, 9
 
 @dataclass(frozen=True)
 class Times:
-    """Wall and CPU ms of one way, over all repetitions."""
+    """The wall and CPU ms of one variant, over all repetitions."""
 
     wall_ms: float
     low_ms: float
@@ -38,19 +38,19 @@ class Times:
 
 @dataclass(frozen=True)
 class Row:
-    """One model with so many threads.
+    """The figures of one model with ``threads`` threads.
 
     Attributes:
-        prefix_tokens: of the system prompt, restored.
-        prompt_tokens: all of the prompt.
-        state_bytes: of the shipped file.
+        prefix_tokens: tokens of the system prompt, restored.
+        prompt_tokens: tokens of the whole prompt.
+        state_bytes: size of the shipped file.
         without: everything is computed.
         restored: the prefix is read from the file into an empty cache.
         held: the cache holds the prefix already, as with every further question.
-        turn: a conversation's next turn, behind what the cache holds of it.
-        turn_without: the same, everything computed.
-        restore_ms: reading alone, in ``restored``.
-        same_token: all ways give the same first token.
+        turn: a conversation's next turn, after what the cache holds of it.
+        turn_without: a conversation's next turn, everything computed.
+        restore_ms: the reading alone, in ``restored``.
+        same_token: all variants give the same first token.
     """
 
     model: str
@@ -68,13 +68,13 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """How many times sooner the first token comes, measured by the wall clock."""
+        """The speed-up of the first token, measured by the wall clock."""
         return self.without.wall_ms / self.restored.wall_ms
 
 
 @dataclass(frozen=True)
 class Lap:
-    """One first token."""
+    """The times of one first token."""
 
     wall_ms: float
     cpu_ms: float
@@ -108,7 +108,7 @@ def measure(name: str, model: Model, threads: int, repeats: int = _REPEATS) -> R
         len(tokens),
         len(prompt),
         prefix.file.path.stat().st_size,
-        **{way: _times([found[way] for found in laps]) for way in laps[0]},
+        **{way: _times([row[way] for row in laps]) for way in laps[0]},
         restore_ms=median(_restore_ms(model, prompt) for _ in range(repeats)),
         same_token=all(row[way].token == row["without"].token for row in laps for way in ways)
         and all(row["turn"].token == row["turn_without"].token for row in laps),
@@ -116,7 +116,7 @@ def measure(name: str, model: Model, threads: int, repeats: int = _REPEATS) -> R
 
 
 def _round(ways: Mapping[str, Callable[[], Lap]], model: Model, prompt: Sequence[int]) -> dict[str, Lap]:
-    """Each way once, then a next turn with and without what the cache holds."""
+    """Measure each variant once, then the next turn with and without what the cache holds."""
     laps = {way: work() for way, work in ways.items()}
     answer = model.generate(prompt, max_new_tokens=ANSWER_TOKENS).tokens
     following = [*prompt, *answer, *prompt[-QUESTION_TOKENS:]]
@@ -124,7 +124,7 @@ def _round(ways: Mapping[str, Callable[[], Lap]], model: Model, prompt: Sequence
 
 
 def _turn(model: Model, prompt: Sequence[int], reuse: bool) -> Lap:
-    """The first token of a turn; a conversation recalls what its cache holds."""
+    """Measure the first token of a turn; a conversation reuses what its cache holds."""
     from edgec.runtime_py.generate import generate
 
     before = process_time()
@@ -192,8 +192,8 @@ def main(write: Callable[[str], None] = print) -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     rows = [row for name in options.model or SUBJECTS for row in _of_model(name, options.build)]
-    found = [{**asdict(row), "ratio": row.ratio} for row in rows]
-    write(json.dumps({"obtained": "measured", "goal": GOAL, "rows": found}) if options.json else table(rows))
+    plain_rows = [{**asdict(row), "ratio": row.ratio} for row in rows]
+    write(json.dumps({"obtained": "measured", "goal": GOAL, "rows": plain_rows}) if options.json else table(rows))
 
 
 def _of_model(name: str, build: Path) -> list[Row]:

@@ -1,7 +1,7 @@
-"""What compression costs two trained models: python benchmarks/quality.py [--model NAME] [--parts ...] [--json].
+"""The quality cost of compression on two trained models: python benchmarks/quality.py [--model NAME] [--json].
 
 Round-to-nearest against each algorithm at 8 to 1.58 bits, caches per context position, other tools' formats, pruning,
-and what training with rounding gets back. Held-out text, disjoint from what is calibrated on; every figure is measured
+and the recovery by training with rounding. Held-out text, disjoint from the calibration text; every figure is measured
 on this machine.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from benchmarks.quality_parts.subjects import Subject
 
 Section = tuple[str, str, Iterable[Any], Callable[[Any], str]]
-"""Title, header, rows, how a row is printed."""
+"""The title, the header, the rows and the function that prints a row."""
 _ADAPTED = "benchmarks.quality_adapt"
 
 
@@ -53,21 +53,16 @@ def _measure(subject: Subject, options: argparse.Namespace) -> None:
     from benchmarks.quality_parts.measure import Reference
 
     reference = Reference.of(subject)
+    about = f"{subject.evaluated:,} tokens of {subject.texts}; calibrated on {subject.calibrated:,} other tokens."
     for part in (part for part in options.parts if part in PARTS):
         for title, header, rows, line in PARTS[part](reference, options):
             if options.json:
                 for row in rows:
                     print(json.dumps({"part": part, **asdict(row)}), flush=True)
                 continue
-            print(
-                f"\n### {subject.name}: {title}\n\n{_about(subject)}\n\n{header}\n|{'---|' * (header.count('|') - 1)}"
-            )
+            print(f"\n### {subject.name}: {title}\n\n{about}\n\n{header}\n|{'---|' * (header.count('|') - 1)}")
             for row in rows:
                 print(line(row), flush=True)
-
-
-def _about(subject: Subject) -> str:
-    return f"{subject.evaluated:,} tokens of {subject.texts}; calibrated on {subject.calibrated:,} other tokens."
 
 
 def _weights(reference: Reference, options: argparse.Namespace) -> Iterator[Section]:
@@ -87,10 +82,10 @@ def _activations(reference: Reference, options: argparse.Namespace) -> Iterator[
 def _cache(reference: Reference, options: argparse.Namespace) -> Iterator[Section]:
     from benchmarks.quality_parts.cache import HEADER, chart, line, rows
 
-    found = rows(reference)
+    cache_rows = rows(reference)
     options.build.mkdir(parents=True, exist_ok=True)
-    (options.build / f"kv-cache-{reference.subject.name}.svg").write_text(chart(found))
-    yield "KV cache by position", HEADER, found, line
+    (options.build / f"kv-cache-{reference.subject.name}.svg").write_text(chart(cache_rows))
+    yield "KV cache by position", HEADER, cache_rows, line
 
 
 def _formats(reference: Reference, options: argparse.Namespace) -> Iterator[Section]:
@@ -106,7 +101,7 @@ def _pruning(reference: Reference, options: argparse.Namespace) -> Iterator[Sect
     from benchmarks.quality_parts import measure, pruning
 
     yield "pruning", measure.HEADER, pruning.rows(reference), measure.line
-    yield "what zeros gain on the CPU", pruning.HEADER, pruning.gains(reference), pruning.line
+    yield "gain of zeros on the CPU", pruning.HEADER, pruning.gains(reference), pruning.line
 
 
 PARTS: Mapping[str, Callable[[Reference, argparse.Namespace], Iterator[Section]]] = {

@@ -1,7 +1,7 @@
-"""What decides how much training wins back at two bits: python -m benchmarks.quality_ablation [--model NAME] [--json].
+"""The settings that matter for training at two bits: python -m benchmarks.quality_ablation [--model NAME] [--json].
 
-The 2-bit form of ``benchmarks.quality_adapt``, trained for few steps, one setting changed at a time. The teacher is
-that benchmark's teacher, trained now if it is not there. Held-out loss, measured; the others change the first row.
+The 2-bit form of ``benchmarks.quality_adapt``, trained for few steps, one setting changed at a time against the first
+row. The teacher is that benchmark's teacher, trained now unless it exists. Held-out loss, measured.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ VARIATIONS = (
 
 @dataclass(frozen=True)
 class Row:
-    """One variation; nats per token of held-out text before and after training."""
+    """The figures of one variation: nats per token of held-out text before and after training."""
 
     model: str
     name: str
@@ -48,7 +48,7 @@ class Row:
 
 
 def measure(subject: Subject, build: Path, only: str = "") -> Iterator[Row]:
-    """A row for every variation whose name contains ``only``."""
+    """Measure every variation whose name contains ``only``."""
     guide = teacher(subject, build)
     changed = (replace(form, settings={**_FIRST, **form.settings}) for form in VARIATIONS)
     for form in changed:
@@ -69,7 +69,7 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None, write: Callable[[str], None] = print) -> None:
-    """Train what is missing, print."""
+    """Train the missing models and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--model", choices=tuple(SUBJECTS), action="append", help="repeatable; default: stories260K")
     parser.add_argument("--only", default="", help="variations whose name contains this text")
@@ -78,8 +78,8 @@ def main(arguments: Sequence[str] | None = None, write: Callable[[str], None] = 
     options = parser.parse_args(arguments)
     chosen = [SUBJECTS[name] for name in options.model or ("stories260K",)]
     rows = [row for subject in chosen for row in measure(subject, options.build, options.only)]
-    found = {"obtained": "measured", "rows": [asdict(row) for row in rows]}
-    write(json.dumps(found) if options.json else table(rows))
+    result = {"obtained": "measured", "rows": [asdict(row) for row in rows]}
+    write(json.dumps(result) if options.json else table(rows))
 
 
 if __name__ == "__main__":

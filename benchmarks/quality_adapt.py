@@ -1,10 +1,10 @@
-"""What training wins back: python -m benchmarks.quality_adapt [--model NAME] [--only TEXT] [--json].
+"""The quality that training recovers: python -m benchmarks.quality_adapt [--model NAME] [--only TEXT] [--json].
 
 Each form (few bits, shared keys and values, both) is adapted by ``edgec adapt`` and compared with the float model that
 was trained as long, on the same text in the same order, and with the best float model that any number of steps gave:
 perplexity on text that neither saw. The teacher is a float model trained on that text, for fewer steps where more do
-harm. ``before`` is the form without training, rounded as the recipe's algorithm does. Every run leaves its curve in
-``training.json``; one that was stopped goes on when the script is called again. All figures are measured.
+harm. ``before`` is the form without training, rounded by the recipe's algorithm. Every run leaves its curve in
+``training.json``; a stopped one continues when the script is called again. All figures are measured.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ BASELINE = "float"
 
 @dataclass(frozen=True)
 class Form:
-    """What a model is adapted to.
+    """A form that a model is adapted to.
 
     Attributes:
-        name: as the table calls it.
-        recipe: name or file.
+        name: the name in the table.
+        recipe: the recipe's name or file.
         goal: the most by which perplexity may exceed the float model's, as a share.
-        settings: of training, in place of the subject's.
+        settings: settings of training that replace the subject's.
     """
 
     name: str
@@ -58,10 +58,10 @@ FORMS = (
 
 @dataclass(frozen=True)
 class Subject:
-    """A trained model, its text, and how long it is trained.
+    """A trained model, its text, and the settings of its training.
 
     Attributes:
-        taught_by: the subject whose float model teaches; empty: its own.
+        taught_by: the subject whose float model is the teacher; empty: its own.
         only: the forms that are trained; empty: all.
     """
 
@@ -79,7 +79,7 @@ STORIES = Subject(
     (DATA / "text" / "tinystories_1000.json",),
     {"steps": 500, "batch": 8, "length": 128, "learning_rate": 1e-3, "scale_rate": 1e-3, "text_loss": 0.0},
 )
-# Twenty passes over the text: the float model itself has long begun to know it by heart, so the short one teaches.
+# Twenty passes over the text: by then the float model has begun to memorise it, so the short one is the teacher.
 STORIES_LONG = replace(
     STORIES,
     name="stories260K-long",
@@ -101,15 +101,15 @@ _LEAST = 0.1
 
 @dataclass(frozen=True)
 class Row:
-    """One form of one model.
+    """The figures of one form of one model.
 
     Attributes:
         before: nats per token of held-out text without training.
-        after: with it.
-        baseline: of the float model, trained as long.
-        best: the least that a float model reached on the way, here or as the teacher.
-        tokens: of text trained on.
-        curve: (tokens, nats) on the way.
+        after: nats per token with training.
+        baseline: nats per token of the float model, trained as long.
+        best: the lowest nats per token that a float model reached during training, here or as the teacher.
+        tokens: number of tokens trained on.
+        curve: (tokens, nats) during training.
     """
 
     model: str
@@ -129,7 +129,7 @@ class Row:
 
     @property
     def excess_over_best(self) -> float:
-        """The same against the best float model."""
+        """By how much perplexity exceeds the best float model's, as a share."""
         return math.exp(self.after - self.best) - 1
 
     @property
@@ -143,7 +143,7 @@ class Row:
 
 
 def measure(subject: Subject, build: Path, only: str = "", steps: int | None = None) -> Iterator[Row]:
-    """A row for the float model and for every form whose name contains ``only``."""
+    """Measure the float model and every form whose name contains ``only``."""
     baseline = trained(subject, FORMS[0], build, None, steps)
     guide = teacher(subject, build, steps)
     yield compared(subject, FORMS[0], baseline, baseline, guide)
@@ -158,12 +158,12 @@ def teacher(subject: Subject, build: Path, steps: int | None = None) -> Path:
 
 
 def trained(subject: Subject, form: Form, build: Path, guide: Path | None, steps: int | None = None) -> Path:
-    """The adapted model's folder; trained now if it is not there."""
+    """The adapted model's folder, trained now unless it exists."""
     from edgec.exporter.adapt.adapt import adapt
     from edgec.exporter.adapt.settings import Settings
 
     folder = build / subject.name
-    out = folder / _slug(form.name)
+    out = folder / form.name.replace(",", "").replace(" ", "-").lower()
     given = {"text_loss": TEXT_LOSS, **subject.settings, **form.settings}
     given["steps"] = steps or given["steps"]
     settings = Settings(
@@ -179,25 +179,21 @@ def trained(subject: Subject, form: Form, build: Path, guide: Path | None, steps
 
 
 def compared(subject: Subject, form: Form, run: Path, baseline: Path, guide: Path) -> Row:
-    """What a run came to, against the float model that saw as many tokens and against the best one."""
+    """Compare a run with the float model that saw as many tokens, and with the best one."""
     curves = (json.loads((each / "training.json").read_text())["curve"] for each in (run, baseline, guide))
     curve, plain, taught = curves
     points = tuple((point["tokens"], point["held_out"]) for point in curve)
     last = curve[-1]
     if last["tokens"] != plain[-1]["tokens"]:
         seen = f"{run.name} saw {last['tokens']:,} tokens, {baseline.name} {plain[-1]['tokens']:,}"
-        raise SystemExit(f"{seen}: not comparable; remove one of the folders to train it anew")
+        raise SystemExit(f"{seen}: not comparable; remove one of the folders to train it again")
     best = min(point["held_out"] for point in (*plain, *taught))
-    found = (curve[0]["held_out"], last["held_out"], plain[-1]["held_out"], best, last["tokens"])
-    return Row(subject.name, form.name, *found, form.goal, points)
-
-
-def _slug(name: str) -> str:
-    return name.replace(",", "").replace(" ", "-").lower()
+    figures = (curve[0]["held_out"], last["held_out"], plain[-1]["held_out"], best, last["tokens"])
+    return Row(subject.name, form.name, *figures, form.goal, points)
 
 
 def _plain(text: Path, folder: Path) -> Path:
-    """Stories come as one JSON list; ``adapt`` reads plain text."""
+    """Turn stories, which come as one JSON list, into the plain text that ``adapt`` reads."""
     if text.suffix != ".json":
         return text
     folder.mkdir(parents=True, exist_ok=True)
@@ -222,7 +218,7 @@ def _line(row: Row) -> str:
 
 
 def plot(rows: Sequence[Row]) -> str:
-    """How far each form is from the best float model over the tokens it learned from: an SVG chart for each model."""
+    """Plot each form's distance from the best float model over the tokens of training: a chart for each model."""
     from edgec.runtime_py.svg import log_chart, stack
 
     charts = []
@@ -243,7 +239,7 @@ def _distance(row: Row) -> Series:
 
 
 def main(arguments: Sequence[str] | None = None, write: Callable[[str], None] = print) -> None:
-    """Train what is missing, print."""
+    """Train the missing models and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--model", choices=tuple(SUBJECTS), action="append", help="repeatable; default: all")
     parser.add_argument("--only", default="", help="forms whose name contains this text")
@@ -256,8 +252,8 @@ def main(arguments: Sequence[str] | None = None, write: Callable[[str], None] = 
     rows = [row for subject in chosen for row in measure(subject, options.build, options.only, options.steps)]
     if options.plot:
         options.plot.write_text(plot(rows))
-    found = [{**asdict(row), "excess": row.excess, "tokens_to_goal": row.tokens_to_goal} for row in rows]
-    write(json.dumps({"obtained": "measured", "rows": found}) if options.json else table(rows))
+    plain_rows = [{**asdict(row), "excess": row.excess, "tokens_to_goal": row.tokens_to_goal} for row in rows]
+    write(json.dumps({"obtained": "measured", "rows": plain_rows}) if options.json else table(rows))
 
 
 if __name__ == "__main__":

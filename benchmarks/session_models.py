@@ -1,6 +1,6 @@
 """The models of the session benchmarks: the trained example, and Qwen3-0.6B cut to 8 layers with random weights.
 
-The random one borrows the example's tokenizer, whose ids all lie below its vocabulary.
+The random one uses the example's tokenizer, whose ids are all in its vocabulary.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SUBJECTS = {
 
 
 def model_folder(subject: Subject, build: Path) -> Path:
-    """The model that ``edgec.export`` takes."""
+    """The model folder or config for ``edgec.export``."""
     if not subject.options.get("random_weights"):
         return EXAMPLE
     config = write_config(Q8L, build / subject.name)
@@ -44,7 +44,7 @@ def model_folder(subject: Subject, build: Path) -> Path:
 
 
 def exported(subject: Subject, build: Path, prefix_tokens: int = 0) -> Path:
-    """The subject's bundle, with a system prompt of about so many tokens if any; stages come from the cache."""
+    """Export the subject's bundle, with a system prompt of about ``prefix_tokens`` tokens, if any."""
     import edgec
 
     build.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def exported(subject: Subject, build: Path, prefix_tokens: int = 0) -> Path:
 
 
 def system_text(tokens: int) -> str:
-    """A system message that stands for about so many tokens, the chat template's included."""
+    """A system message of about ``tokens`` tokens, including those of the chat template."""
     from edgec.exporter.parity.probe import TEXT
     from edgec.exporter.sources.tokenizer import load_tokenizer
     from edgec.runtime_py.chat import chat_tokens

@@ -1,8 +1,8 @@
 """Two requests on one loaded model: python -m benchmarks.several_sessions [--model NAME] [--json].
 
 Two sessions decode one after the other, and in turns, token by token. Measured: tokens per second of both together
-(wall), and the resident memory that the second session adds. Estimated, from calls of k tokens: what computing one
-token of each of k sessions in one call would gain, if attention costs a batch as much as it costs k tokens of one.
+(wall), and the resident memory that the second session adds. Estimated, from calls of k tokens: the gain of computing
+one token of each of k sessions in one call, if attention costs as much for a batch as for k tokens of one sequence.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _REPEATS = 5
 
 @dataclass(frozen=True)
 class Row:
-    """One model with so many threads.
+    """The figures of one model with ``threads`` threads.
 
     Attributes:
-        sequential_tokens_per_s: of both sessions together, the second begins when the first has ended.
-        interleaved_tokens_per_s: likewise, switched after every token.
-        same_tokens: both ways give each session the same tokens.
-        state_bytes: of one session.
+        sequential_tokens_per_s: rate of both sessions together, where the second begins when the first has ended.
+        interleaved_tokens_per_s: rate of both sessions together, switched after every token.
+        same_tokens: both orders give each session the same tokens.
+        state_bytes: state of one session.
         second_session_bytes: resident memory that the second one added once its whole cache was written; None where
-            the system does not tell.
-        open_ms: to open it.
-        forward_ms: one call of k tokens with k rows of logits, by k.
+            the system does not report it.
+        open_ms: time to open the second session.
+        forward_ms: time of one call of k tokens with k rows of logits, by k.
         batching_gain: estimated tokens per second of k batched sessions over those of k that take turns, by k.
     """
 
@@ -92,7 +92,7 @@ Streams = Sequence[Iterator[int]]
 
 
 def _run(models: Sequence[Model], new_tokens: int, order: Callable[[Streams, int], list[list[int]]]) -> Run:
-    """Decode behind a prompt of its own in each session; prefill and first token are not timed."""
+    """Decode after a different prompt in each session; prefill and first token are not timed."""
     streams = [_stream(model, seed) for seed, model in enumerate(models)]
     for stream in streams:
         next(stream)
@@ -102,7 +102,7 @@ def _run(models: Sequence[Model], new_tokens: int, order: Callable[[Streams, int
 
 
 def _stream(model: Model, seed: int) -> Iterator[int]:
-    """Greedy tokens past any end-of-sequence token."""
+    """Generate greedy tokens past any end-of-sequence token."""
     from edgec.runtime_py.generate import stream_tokens
     from edgec.runtime_py.sampling import Sampler, Sampling
 
@@ -170,8 +170,8 @@ def main(write: Callable[[str], None] = print) -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     rows = [row for name in options.model or SUBJECTS for row in _of_model(name, options.build)]
-    how = {"obtained": "measured", "batching_gain": "estimated"}
-    write(json.dumps({**how, "rows": [asdict(row) for row in rows]}) if options.json else table(rows))
+    methods = {"obtained": "measured", "batching_gain": "estimated"}
+    write(json.dumps({**methods, "rows": [asdict(row) for row in rows]}) if options.json else table(rows))
 
 
 def _of_model(name: str, build: Path) -> list[Row]:

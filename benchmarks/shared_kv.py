@@ -1,7 +1,7 @@
-"""What shared KV saves: python -m benchmarks.shared_kv [--model NAME] [--prompt N] [--json].
+"""The savings of shared KV: python -m benchmarks.shared_kv [--model NAME] [--prompt N] [--json].
 
 Each architecture (random weights) is exported with and without ``shared_kv``; both are measured by ``edgec bench`` on
-this machine, in turns, each job in a process of its own. With b the boundary and L the layers: KV bytes must be exactly
+this machine, in turns, each job in a separate process. With b the boundary and L the layers: KV bytes must be exactly
 b/L of before, TTFT at most b/L + 0.03 of before, and the artifact as large as ``edgec plan`` says, within 3 %. Bytes
 are those of the artifacts and of the states in their manifests; times are medians over all repetitions.
 """
@@ -26,19 +26,19 @@ MODELS = {model.name: model for model in (SMOL, QWEN3, Q8L, TINY)}
 BOUNDARY, SLACK, SIZE_TOLERANCE = 0.625, 0.03, 0.03
 ROUNDS = 3
 _WAYS: Mapping[str, Mapping[str, Any]] = {"plain": {}, "shared": {"shared_kv": "reuse", "boundary": BOUNDARY}}
-# Plan's own name for what the host executes.
+# The target by which ``edgec plan`` describes what the host executes.
 _PLANNED_TARGET = "android-cpu"
 
 
 @dataclass(frozen=True)
 class Way:
-    """One bundle.
+    """The figures of one bundle.
 
     Attributes:
-        file_bytes: of the artifact.
-        planned_bytes: what ``edgec plan`` says of it, estimated.
-        kv_bytes: of all states.
-        ttft_ms: measured, one entry for each repetition.
+        file_bytes: size of the artifact.
+        planned_bytes: size of the artifact by ``edgec plan``, estimated.
+        kv_bytes: size of all states.
+        ttft_ms: time to the first token, measured, one entry for each repetition.
     """
 
     file_bytes: int
@@ -48,13 +48,13 @@ class Way:
 
     @property
     def size_error(self) -> float:
-        """How far the plan was off, as a share."""
+        """The error of the plan, as a share."""
         return self.planned_bytes / self.file_bytes - 1
 
 
 @dataclass(frozen=True)
 class Row:
-    """One model, ``kept`` of ``layers`` with keys and values of their own."""
+    """The figures of one model of which ``kept`` of ``layers`` layers have their own keys and values."""
 
     model: str
     layers: int
@@ -66,22 +66,22 @@ class Row:
 
     @property
     def kv_ratio(self) -> float:
-        """KV bytes against those without sharing."""
+        """The KV bytes as a share of those without sharing."""
         return self.shared.kv_bytes / self.plain.kv_bytes
 
     @property
     def ttft_ratio(self) -> float:
-        """Median time to first token against that without sharing."""
+        """The median time to first token as a share of that without sharing."""
         return median(self.shared.ttft_ms) / median(self.plain.ttft_ms)
 
     @property
     def least_ttft_ratio(self) -> float:
-        """The same of the fastest repetitions: what is left of it where others use the machine."""
+        """The ratio of the fastest repetitions, which other processes on the machine disturb least."""
         return min(self.shared.ttft_ms) / min(self.plain.ttft_ms)
 
     @property
     def goals(self) -> dict[str, bool]:
-        """What was to be reached."""
+        """Whether each goal is met."""
         return {
             "kv": self.shared.kv_bytes * self.layers == self.plain.kv_bytes * self.kept,
             "ttft": self.ttft_ratio <= self.kept / self.layers + SLACK,
@@ -116,8 +116,8 @@ def _ttft(bundle: Path, prompt: int, threads: int) -> list[float]:
     from edgec.runtime_py.bench.bench import bench
     from edgec.runtime_py.bench.record import RepetitionRecord
 
-    found = bench(bundle, prompt_tokens=prompt, new_tokens=2, threads=threads)
-    return [record.ttft_ms for record in found.records if isinstance(record, RepetitionRecord)]
+    result = bench(bundle, prompt_tokens=prompt, new_tokens=2, threads=threads)
+    return [record.ttft_ms for record in result.records if isinstance(record, RepetitionRecord)]
 
 
 def _way(bundle: Path, model: Model, recipe: Recipe, times: Sequence[float]) -> Way:
@@ -181,7 +181,7 @@ def main(write: Callable[[str], None] = print) -> None:
     options = parser.parse_args()
     chosen = [MODELS[name] for name in options.model or (SMOL.name, QWEN3.name)]
     rows = [measure(model, options.build, options.prompt, options.threads, options.rounds) for model in chosen]
-    found = [
+    plain_rows = [
         {
             **asdict(row),
             "kv_ratio": row.kv_ratio,
@@ -191,7 +191,11 @@ def main(write: Callable[[str], None] = print) -> None:
         }
         for row in rows
     ]
-    write(json.dumps({"obtained": "measured; planned_bytes estimated", "rows": found}) if options.json else table(rows))
+    write(
+        json.dumps({"obtained": "measured; planned_bytes estimated", "rows": plain_rows})
+        if options.json
+        else table(rows)
+    )
 
 
 if __name__ == "__main__":

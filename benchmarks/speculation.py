@@ -1,10 +1,10 @@
-"""Tokens per second with and without guessing ahead: python -m benchmarks.speculation [--speculate auto] [--json].
+"""Tokens per second with and without drafting ahead: python -m benchmarks.speculation [--speculate auto] [--json].
 
-Two ways of going on behind the first tokens of a text. *own*: the example model writes on, greedily. *replayed*: the
-calls are the model's, the tokens are the text's own next ones, whatever the model thinks: what speculation would bring
-to a model that writes just this. With and without take turns on one loaded model; what the controller learns is kept
-from text to text, as in an app. What calls of several tokens cost is measured beside it: drafts that are always right
-could bring so much and no more. All figures are measured: medians over texts and rounds, and the ratio's extremes.
+Two ways of continuing the first tokens of a text. *own*: the example model continues, greedily. *replayed*: the calls
+are the model's, but the tokens are the text's own next ones, whatever the model predicts: the gain of speculation for a
+model that writes exactly this text. With and without take turns on one loaded model; what the controller learns is kept
+from text to text, as in an app. The cost of calls of several tokens is measured too: it bounds the gain of drafts that
+are always right. All figures are measured: medians over texts and rounds, and the ratio's extremes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ CODE = ("runtime_py/sampling.py", "ir/spec.py", "passes/contract.py", "runtime_p
 
 @dataclass(frozen=True)
 class Lap:
-    """One text: what its tokens behind the first took."""
+    """The time and the counts of one text's tokens after the first."""
 
     tokens: tuple[int, ...]
     wall_ms: float
@@ -51,13 +51,13 @@ class Lap:
 
 @dataclass(frozen=True)
 class Row:
-    """One kind of text, one way of going on.
+    """The figures of one kind of text, continued in one way.
 
     Attributes:
         off: tokens/s without drafts, wall.
         on: tokens/s with drafts.
-        ratio: on / off, the median over texts and rounds, with its extremes; ``cpu_ratio`` the same of CPU time.
-        tokens_per_call: with drafts.
+        ratio: on / off, the median over texts and rounds, with its extremes; ``cpu_ratio``: the ratio of CPU times.
+        tokens_per_call: tokens per call with drafts.
         acceptance: share of drafted tokens that were right; None when nothing was drafted.
         same: every token is the same with and without.
     """
@@ -78,12 +78,12 @@ class Row:
 
 @dataclass(frozen=True)
 class CallCosts:
-    """What a call of several tokens costs, behind as many tokens as the texts have half-way.
+    """The cost of a call of several tokens, after as many tokens as the texts have half-way.
 
     Attributes:
         sizes: tokens per call.
-        wall_ms: medians.
-        ceiling: tokens per plain call's time at the best size, if every draft is right.
+        wall_ms: median wall time of each size.
+        ceiling: tokens in a plain call's time at the best size, if every draft is right.
     """
 
     sizes: tuple[int, ...]
@@ -92,7 +92,7 @@ class CallCosts:
 
 
 def call_costs(session: Session, ids: Sequence[int], turns: int = TURNS) -> CallCosts:
-    """Calls of all sizes in turns, a few of a size in a row, each with all its rows of logits."""
+    """Measure calls of all sizes in turns, a few of a size in a row, each with all its rows of logits."""
     start = min(PROMPT_TOKENS + NEW_TOKENS // 2, session.limits.context - SIZES[-1])
     session.prefill(ids[:start], 0)
     sizes = tuple(size for size in SIZES if size <= session.limits.logit_rows)
@@ -111,28 +111,28 @@ def _call_ms(session: Session, tokens: Sequence[int], start: int) -> float:
 
 
 class Replayed:
-    """A model whose calls are real and whose logits say what a given text says."""
+    """A model whose calls are real and whose logits predict a given text."""
 
     def __init__(self, session: Session, text: Sequence[int]) -> None:
         self.limits, self.reusable, self.head_logits = session.limits, session.reusable, session.head_logits
         self._session, self._text = session, text
 
     def forward(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> Logits:
-        """The session's call, with the text's next token far ahead of all others in each row."""
+        """Make the session's call, with the text's next token far ahead of all others in each row."""
         logits = self._session.forward(tokens, start, rows)
         for index, row in enumerate(rows):
             logits[index, self._text[start + row + 1]] = np.float32(1e9)
         return logits
 
     def prefill(self, tokens: Sequence[int], start: int) -> Logits:
-        """As a session."""
+        """See ``Stepper.prefill``."""
         from edgec.runtime_py.stepper import prefill_in_chunks
 
         return prefill_in_chunks(self, tokens, start)
 
 
 def lap(stepper: Stepper, prompt: Sequence[int], count: int, ahead: Speculator | None) -> Lap:
-    """``count`` tokens behind a prompt; the first one is not timed."""
+    """Time ``count`` tokens after a prompt, except the first one."""
     from edgec.runtime_py.generate import stream_tokens
     from edgec.runtime_py.sampling import Sampler, Sampling
 
@@ -147,7 +147,7 @@ def lap(stepper: Stepper, prompt: Sequence[int], count: int, ahead: Speculator |
 
 
 def texts_of(kind: str) -> list[str]:
-    """Four texts of a kind, made or taken from this repository."""
+    """Four texts of a kind, generated or taken from this repository."""
     if kind == "code":
         return [(ROOT / name).read_text() for name in CODE]
     if kind == "prose":
@@ -172,18 +172,18 @@ def _log(rng: random.Random) -> str:
 
 
 def measure(model: Model, kind: str, way: str, ahead: Speculator, rounds: int = ROUNDS) -> Row:
-    """Both ways for each text of a kind, in turns."""
-    found: list[tuple[Lap, Lap]] = []
+    """Measure each text of a kind with and without drafts, in turns."""
+    laps: list[tuple[Lap, Lap]] = []
     for text in texts_of(kind):
         ids = model.encode(text)[: model.session.limits.context]
         count = min(NEW_TOKENS, len(ids) - PROMPT_TOKENS)
         stepper: Stepper = Replayed(model.session, [*ids, 0]) if way == "replayed" else model.session
-        found += [_pair(stepper, ids[:PROMPT_TOKENS], count, ahead, turn) for turn in range(rounds)]
-    return _row(kind, way, len(found) // rounds, found)
+        laps += [_pair(stepper, ids[:PROMPT_TOKENS], count, ahead, turn) for turn in range(rounds)]
+    return _row(kind, way, len(laps) // rounds, laps)
 
 
 def _pair(stepper: Stepper, prompt: Sequence[int], count: int, ahead: Speculator, turn: int) -> tuple[Lap, Lap]:
-    """Without and with; who goes first changes from turn to turn."""
+    """Measure without and with drafts; the order changes from turn to turn."""
     if turn % 2:
         on, off = lap(stepper, prompt, count, ahead), lap(stepper, prompt, count, None)
     else:
@@ -191,22 +191,22 @@ def _pair(stepper: Stepper, prompt: Sequence[int], count: int, ahead: Speculator
     return off, on
 
 
-def _row(kind: str, way: str, texts: int, found: Sequence[tuple[Lap, Lap]]) -> Row:
-    ratios = [off.wall_ms / on.wall_ms for off, on in found]
-    accepted = [on.acceptance for _, on in found if on.acceptance is not None]
+def _row(kind: str, way: str, texts: int, laps: Sequence[tuple[Lap, Lap]]) -> Row:
+    ratios = [off.wall_ms / on.wall_ms for off, on in laps]
+    accepted = [on.acceptance for _, on in laps if on.acceptance is not None]
     return Row(
         kind,
         way,
         texts,
-        off=median(_speed(off) for off, _ in found),
-        on=median(_speed(on) for _, on in found),
+        off=median(_speed(off) for off, _ in laps),
+        on=median(_speed(on) for _, on in laps),
         ratio=median(ratios),
         ratio_low=min(ratios),
         ratio_high=max(ratios),
-        cpu_ratio=median(off.cpu_ms / on.cpu_ms for off, on in found),
-        tokens_per_call=median(on.tokens_per_call for _, on in found),
+        cpu_ratio=median(off.cpu_ms / on.cpu_ms for off, on in laps),
+        tokens_per_call=median(on.tokens_per_call for _, on in laps),
         acceptance=median(accepted) if accepted else None,
-        same=all(off.tokens == on.tokens for off, on in found),
+        same=all(off.tokens == on.tokens for off, on in laps),
     )
 
 
@@ -215,7 +215,7 @@ def _speed(one: Lap) -> float:
 
 
 def rows_of(model: Model, choice: str) -> Iterator[Row]:
-    """All kinds, both ways; one text before them warms the caches."""
+    """Measure all kinds of text in both ways; one text before them warms the caches."""
     ahead = model.speculator(choice)
     if ahead is None:
         return
@@ -226,8 +226,8 @@ def rows_of(model: Model, choice: str) -> Iterator[Row]:
 
 
 def table(rows: Sequence[Row], costs: CallCosts) -> str:
-    """The rows as a Markdown table, and what calls of several tokens cost."""
-    head = "| text | going on | off, tokens/s | on, tokens/s | ratio | extremes | CPU time | goal | per call | right |"
+    """The rows as a Markdown table, and the cost of calls of several tokens."""
+    head = "| text | way | off, tokens/s | on, tokens/s | ratio | extremes | CPU time | goal | per call | right |"
     calls = (f"{size}: {ms:.2f} ms" for size, ms in zip(costs.sizes, costs.wall_ms, strict=True))
     below = f"Calls by tokens: {', '.join(calls)}. Drafts that are always right would bring {costs.ceiling:.1f}x."
     return "\n".join([head, "|---" * 10 + "|", *map(_line, rows), "", below])
@@ -251,9 +251,9 @@ def _line(row: Row) -> str:
 
 
 def as_json(rows: Sequence[Row], costs: CallCosts, options: Mapping[str, object]) -> str:
-    """For machines; null is unavailable."""
-    found = [{**asdict(row), "goal": GOALS[row.kind]} for row in rows]
-    return json.dumps({"obtained": "measured", **options, "call": asdict(costs), "rows": found})
+    """The result as JSON; null is unavailable."""
+    plain_rows = [{**asdict(row), "goal": GOALS[row.kind]} for row in rows]
+    return json.dumps({"obtained": "measured", **options, "call": asdict(costs), "rows": plain_rows})
 
 
 def main(write: Callable[[str], None] = print) -> None:

@@ -1,1 +1,1 @@
-"""One Typer command per file; each body is a call of one public function."""
+"""One Typer command per file; each body calls one public function."""

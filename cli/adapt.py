@@ -1,4 +1,4 @@
-"""``edgec adapt``: train a model under a recipe's passes, for few bits or shared keys and values."""
+"""``edgec adapt`` trains a model under a recipe's passes, for few bits or shared keys and values."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ def adapt(
     target: Annotated[str, typer.Option(help="What the recipe is resolved for; see edgec targets.")] = "host",
     steps: Annotated[int | None, typer.Option(help="Updates of the weights (1000).")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to write; NAME-RECIPE by default.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Sequences of a forward pass (4).")] = None,
-    accumulation: Annotated[int | None, typer.Option(help="Forward passes of an update (1).")] = None,
-    length: Annotated[int | None, typer.Option(help="Tokens of a sequence (256).")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Peak, of the weights (5e-4).")] = None,
-    scale_rate: Annotated[float | None, typer.Option(help="Peak, of scales (5e-4, relative).")] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="Of matrices (0.01).")] = None,
-    warm_up: Annotated[float | None, typer.Option(help="Share of the steps, 0..1 (0.05).")] = None,
-    final_rate: Annotated[float | None, typer.Option(help="Where the cosine ends, share of the peak (0.02).")] = None,
+    batch: Annotated[int | None, typer.Option(help="Sequences per forward pass (4).")] = None,
+    accumulation: Annotated[int | None, typer.Option(help="Forward passes per update (1).")] = None,
+    length: Annotated[int | None, typer.Option(help="Tokens per sequence (256).")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Peak learning rate of weights (5e-4).")] = None,
+    scale_rate: Annotated[float | None, typer.Option(help="Peak learning rate of scales (5e-4, relative).")] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="Weight decay of matrices (0.01).")] = None,
+    warm_up: Annotated[float | None, typer.Option(help="Warm-up, share of the steps, 0..1 (0.05).")] = None,
+    final_rate: Annotated[float | None, typer.Option(help="End of the cosine, share of the peak (0.02).")] = None,
     clip: Annotated[float | None, typer.Option(help="Largest norm of the gradient (1).")] = None,
     text_loss: Annotated[float | None, typer.Option(help="Weight of the text against the teacher, 0..1 (0).")] = None,
     hidden_loss: Annotated[float | None, typer.Option(help="Weight of the match inside the layers (0).")] = None,
-    temperature: Annotated[float | None, typer.Option(help="Of the distillation (1).")] = None,
+    temperature: Annotated[float | None, typer.Option(help="Temperature of the distillation (1).")] = None,
     ema: Annotated[float | None, typer.Option(help="Decay of the weights' moving average, 0..1 (0: none).")] = None,
     low_rank: Annotated[int | None, typer.Option(help="Rank of recovery adapters (0: train all weights).")] = None,
     recompute: Annotated[bool, typer.Option("--recompute", help="Recompute activations: less memory.")] = False,
     checkpoint_every: Annotated[int | None, typer.Option(help="Updates between checkpoints (100; 0: none).")] = None,
     evaluate_every: Annotated[int | None, typer.Option(help="Updates between held-out measurements (50).")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the order of the text (0).")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the order of the text (0).")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing folder.")] = False,
     restart: Annotated[bool, typer.Option("--restart", help="Forget the checkpoint of a stopped run.")] = False,
     revision: Annotated[str | None, typer.Option(help="Hub branch, tag or commit.")] = None,
@@ -44,7 +44,7 @@ def adapt(
 ) -> None:
     """Train a model under a recipe's passes against the original; the result is a folder that edgec export takes.
 
-    A stopped run goes on when it is called again. Several processes: accelerate launch -m edgec adapt ...
+    A stopped run continues when it is called again. Several processes: accelerate launch -m edgec adapt ...
 
     Examples:
     edgec adapt examples/tiny-llama --recipe balanced2 --text books/ --steps 500

@@ -1,4 +1,4 @@
-"""The command line: names, and where each command lives. A command's module is imported when it is called."""
+"""The command line: the names of all commands, whose modules are imported when they are called."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ COMMANDS = {
     "adapt": "Train a model for few bits or shared keys and values.",
     "run": "Generate text from a bundle.",
     "bench": "Measure a bundle on a device.",
-    "devices": "List what can be measured, and what is wrong with it.",
+    "devices": "List connected devices and any problems.",
     "compare": "Compare two measurements.",
-    "eval": "Perplexity and agreement with the float model.",
+    "eval": "Measure perplexity and agreement with the float model.",
     "sweep": "Export and measure a grid of models, recipes, targets and devices.",
     "plan": "Predict size, memory and speed on a phone.",
     "targets": "List phones, chips and machines.",
     "embed": "Write a bundle as source code for an app.",
-    "inspect": "Show what a bundle holds.",
+    "inspect": "Show the contents of a bundle.",
     "verify": "Check a bundle and replay its golden vectors.",
     "doctor": "Check this installation.",
     "runner": "Compile the engine for this machine.",
@@ -32,15 +32,15 @@ EXIT_BUG, EXIT_INTERRUPTED = 70, 130
 
 
 class LazyGroup(TyperGroup):
-    """Commands by name; help lists them without importing them."""
+    """A group of commands that help lists without importing them."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """All names, in the order of use."""
+        """The names of all commands, in the order of use."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Import one command's module."""
-        return _command(cmd_name) if cmd_name in COMMANDS else None
+        return command_of(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands without importing any of them."""
@@ -48,7 +48,8 @@ class LazyGroup(TyperGroup):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-def _command(name: str) -> Any:
+def command_of(name: str) -> Any:
+    """Import one command's module and make the command."""
     module = import_module(f"edgec.cli.{name}")
     single = typer.Typer(add_completion=False)
     single.command(name)(getattr(module, name))
@@ -70,9 +71,9 @@ app = typer.Typer(cls=LazyGroup, add_completion=False, rich_markup_mode=None)
 
 @app.callback()
 def main(
-    debug: bool = typer.Option(False, "--debug", help="Show tracebacks, and all that libraries print."),
+    debug: bool = typer.Option(False, "--debug", help="Show tracebacks and everything that libraries print."),
     version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Print the version and leave."
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
     ),
 ) -> None:
     """edgec: a trained PyTorch model in, a verified bundle for phones out."""
@@ -101,7 +102,7 @@ def run_cli(arguments: list[str] | None = None) -> int:
 
 
 def _usage_error(error: Any) -> Exception:
-    """What Typer found wrong with the command line, with the parameter's name, as one of edgec's own errors."""
+    """Typer's complaint about the command line, with the parameter's name, as one of edgec's errors."""
     from edgec.errors import InputError
 
     context = getattr(error, "ctx", None)
@@ -110,7 +111,7 @@ def _usage_error(error: Any) -> Exception:
 
 
 def _report(error: Exception, given: list[str]) -> int:
-    """An error without a traceback, unless one was asked for."""
+    """Print an error without a traceback, unless --debug is given, and return the exit code."""
     from edgec.errors import EdgecError
 
     if "--debug" in given:
@@ -119,7 +120,7 @@ def _report(error: Exception, given: list[str]) -> int:
         _show(error, as_json="--json" in given)
         return error.exit_code
     typer.echo(f"edgec has a bug: {type(error).__name__}: {error}", err=True)
-    typer.echo("  fix: run again with --debug in front of the command and report it", err=True)
+    typer.echo("  fix: run again with --debug before the command and report it", err=True)
     return EXIT_BUG
 
 

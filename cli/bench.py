@@ -1,4 +1,4 @@
-"""``edgec bench``: how fast and how large a bundle is on devices."""
+"""``edgec bench`` measures how fast and how large a bundle is on devices."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ def bench(
         list[str] | None, typer.Option(help="host (default), adb:SERIAL, ios:UDID, sim:UDID or qemu; may be repeated.")
     ] = None,
     prompt_tokens: Annotated[int, typer.Option(help="Length of the prompt.")] = 128,
-    new_tokens: Annotated[int, typer.Option(help="Tokens generated behind it.")] = 64,
+    new_tokens: Annotated[int, typer.Option(help="Tokens generated after it.")] = 64,
     repetitions: Annotated[int, typer.Option(help="Measured generations, at least 5.")] = 5,
     warmups: Annotated[int, typer.Option(help="Generations before them that do not count.")] = 3,
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
     cores: Annotated[str | None, typer.Option(metavar="LIST", help="CPU cores to stay on, like 4-7.")] = None,
     cool_down: Annotated[float, typer.Option(metavar="SECONDS", help="Pause before each repetition.")] = 0.0,
-    max_temperature: Annotated[float, typer.Option(metavar="CELSIUS", help="A phone's, before each job.")] = 37.0,
+    max_temperature: Annotated[float, typer.Option(metavar="CELSIUS", help="Of a phone, before each job.")] = 37.0,
     heat_timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait for that.")] = 900.0,
     keep: Annotated[bool, typer.Option("--keep", help="Leave the files on the phone for the next run.")] = False,
     sustained: Annotated[float | None, typer.Option(metavar="MINUTES", help="Also record the speed over time.")] = None,
-    profile: Annotated[bool, typer.Option("--profile", help="Also say where the time goes, per operator.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the records as JSONL here, and a plot beside it.")] = None,
+    profile: Annotated[bool, typer.Option("--profile", help="Also measure the time of each operator.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the records as JSONL here, and a plot next to it.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Records and figures as one JSON object.")] = False,
 ) -> None:
     """Measure loads (cold, warm), time to first token, prefill, decode, latency percentiles and peak memory.
 
-    Every job runs in a fresh process; the rest of the device should be idle. Phones in the shell run what is made for
-    the CPU; a bundle for their GPU or NPU is measured by the app that 'edgec embed' writes. What is pushed is removed.
+    Every job runs in a fresh process; the rest of the device should be idle. A phone's shell runs bundles for the CPU;
+    a bundle for its GPU or NPU is measured by the app that 'edgec embed' writes. Pushed files are removed.
 
     For example:
 
@@ -47,10 +47,10 @@ def bench(
     from edgec.runtime_py.bench.devices import bench_devices
 
     counts = {"prompt_tokens": prompt_tokens, "new_tokens": new_tokens, "repetitions": repetitions, "warmups": warmups}
-    how = {"threads": threads, "cores": cores, "cool_down_s": cool_down, "profile": profile}
+    options = {"threads": threads, "cores": cores, "cool_down_s": cool_down, "profile": profile}
     conditions = Conditions(max_temperature_c=max_temperature, heat_timeout_s=heat_timeout, keep=keep)
     with progress() as say:
-        found = bench_devices(
+        outcomes = bench_devices(
             bundle,
             device or ["host"],
             conditions=conditions,
@@ -58,6 +58,6 @@ def bench(
             say=say,
             sustained_minutes=sustained,
             **counts,
-            **how,
+            **options,
         )
-    report(found, json)
+    report(outcomes, json)

@@ -1,4 +1,4 @@
-"""``edgec compare``: two benchmark runs side by side."""
+"""``edgec compare`` shows two benchmark runs side by side."""
 
 from __future__ import annotations
 

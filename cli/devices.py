@@ -1,4 +1,4 @@
-"""``edgec devices``: what is connected."""
+"""``edgec devices`` lists what is connected."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 
 def devices(json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False) -> None:
-    """List what can be measured: model, chip, system, state, battery, temperature; and what is wrong, and what to do.
+    """List connected devices (model, chip, system, state, battery, temperature) and any problems, with what to do.
 
     Android phones need USB debugging and adb, iPhones a Mac with Xcode (or pymobiledevice3).
 

@@ -1,4 +1,4 @@
-"""``edgec doctor``: is this installation complete?"""
+"""``edgec doctor`` checks that this installation is complete."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def doctor(
 
     edgec doctor --json
     """
-    from edgec.runtime_py.doctor_console import examine
+    from edgec.runtime_py.doctor import examine
 
     raise typer.Exit(examine(json))

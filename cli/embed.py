@@ -1,4 +1,4 @@
-"""``edgec embed``: a bundle as source code that an app takes in."""
+"""``edgec embed`` writes a bundle as source code for an app."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def embed(
     platform: Annotated[str, typer.Option(help="The app's system: ios or android.")],
     out: Annotated[Path | None, typer.Option(help="The package's path; default NAME-PLATFORM.")] = None,
     target_sdk: Annotated[int | None, typer.Option(help="Android's target SDK, 26 to 35; default 35.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="What was written as JSON on stdout.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="The written files as JSON on stdout.")] = False,
 ) -> None:
     """Write a Swift package or Gradle modules: model, typed wrapper, checks at load, settings, a bench app.
 
-    The sources are parsed or compiled in edgec's own tests, but no Mac and no Android build has linked them.
+    The sources are parsed or compiled in edgec's own tests, but not yet linked on a Mac or in an Android build.
 
     Examples:
     edgec embed tiny-llama-iphone.edgec --platform ios

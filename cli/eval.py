@@ -1,4 +1,4 @@
-"""``edgec eval``: how well a bundle predicts, and how far it is from the float model."""
+"""``edgec eval`` measures how well a bundle predicts, and how far it is from the float model."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ def eval(  # the command's name
     bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec.")],
     *,
     text: Annotated[Path | None, typer.Option(help="A UTF-8 text file.")] = None,
-    tokens: Annotated[int, typer.Option(help="Tokens of the text to use at most.")] = 4096,
+    tokens: Annotated[int, typer.Option(help="The most tokens of the text to use.")] = 4096,
     reference: Annotated[str | None, typer.Option(help="Float model; default: the bundle's source if local.")] = None,
     tasks: Annotated[list[str] | None, typer.Option(help="A task of lm-eval; repeatable.")] = None,
     task_folder: Annotated[Path | None, typer.Option(help="A folder with more lm-eval tasks (YAML).")] = None,
-    limit: Annotated[int | None, typer.Option(help="Examples per task at most.")] = None,
+    limit: Annotated[int | None, typer.Option(help="The most examples per task.")] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the results as JSON here, and a plot beside it.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the results as JSON here, and a plot next to it.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Measure perplexity, KL divergence and top-1 agreement on a text, or run tasks of lm-eval.

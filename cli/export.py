@@ -1,4 +1,4 @@
-"""``edgec export``: a model in, a verified bundle out."""
+"""``edgec export`` turns a model into a verified bundle."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing bundle.")] = False,
     context: Annotated[int | None, typer.Option(help="Positions the artifact serves.")] = None,
     random_weights: Annotated[bool, typer.Option("--random-weights", help="Architecture only.")] = False,
-    task: Annotated[str | None, typer.Option(help="optimum's task name, for models that are no decoders.")] = None,
+    task: Annotated[str | None, typer.Option(help="optimum's task name, for non-decoder models.")] = None,
     revision: Annotated[str | None, typer.Option(help="Hub branch, tag or commit.")] = None,
     text: Annotated[Path | None, typer.Option(help="Text for the parity ladder.")] = None,
     calibrate: Annotated[Path | None, typer.Option(help="Text that weights are calibrated on.")] = None,
-    target_bits: Annotated[float | None, typer.Option(help="Average bits per weight, to be searched for.")] = None,
+    target_bits: Annotated[float | None, typer.Option(help="Average bits per weight to search for.")] = None,
     system_prompt: Annotated[Path | None, typer.Option(help="Text to compute now and ship as KV state.")] = None,
     kernels: Annotated[str | None, typer.Option(help="edgec (fast) or standard (any ExecuTorch app).")] = None,
     draft_heads: Annotated[Path | None, typer.Option(help="Heads for speculation (safetensors).")] = None,
@@ -30,7 +30,7 @@ def export(
     budget: Annotated[list[str] | None, typer.Option(help="NAME=LIMIT for the ladder; repeatable.")] = None,
     allow_pickle: Annotated[bool, typer.Option("--allow-pickle", help="Open pickled weights (data only).")] = False,
     trust_remote_code: Annotated[bool, typer.Option("--trust-remote-code", help="Run the model's own code.")] = False,
-    seed: Annotated[int, typer.Option(help="Of random weights.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of random weights.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="The manifest's summary as JSON on stdout.")] = False,
 ) -> None:
     """Export a model to a bundle; every stage is compared with the one before it.

@@ -1,4 +1,4 @@
-"""``edgec inspect``: what a bundle holds."""
+"""``edgec inspect`` shows the contents of a bundle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``optimum-cli export edgec``: the same command as ``edgec export``, its options read from there.
+"""``optimum-cli export edgec``: the same command as ``edgec export``, with its options.
 
 optimum-cli imports every ``register_*.py`` in the namespace package ``optimum.commands.register``; edgec's lies in
 ``src/optimum`` and names the command below. This module is imported from there only, so that optimum stays optional.
@@ -25,7 +25,7 @@ class EdgecExportCommand(BaseOptimumCLICommand):
         declare(parser, export_options())
 
     def run(self) -> None:
-        """Export, and leave with edgec's exit code: 0 ok, 1 user error, 2 budget missed, 3 tool missing, 70 bug."""
+        """Export, and exit with edgec's code: 0 ok, 1 user error, 2 budget missed, 3 tool missing, 70 bug."""
         from edgec.cli.app import run_cli
 
         sys.exit(run_cli(arguments(self.args, export_options())))
@@ -33,13 +33,13 @@ class EdgecExportCommand(BaseOptimumCLICommand):
 
 def export_options() -> list[Any]:
     """The options of ``edgec export``, as click (or Typer's own copy of it) describes them."""
-    from edgec.cli.app import _command
+    from edgec.cli.app import command_of
 
-    return [option for option in _command("export").params if option.param_type_name == "option"]
+    return [option for option in command_of("export").params if option.param_type_name == "option"]
 
 
 def declare(parser: ArgumentParser, options: Sequence[Any]) -> None:
-    """Give an argparse parser the options; values are passed on as text, for edgec to judge."""
+    """Give an argparse parser the options; values are passed on as text, for edgec to check."""
     parser.add_argument("-m", "--model", required=True, help="Hub id, folder, config.json or package.module:factory.")
     parser.add_argument("output", nargs="?", metavar="OUT", help="The bundle's path; the same as --out.")
     for option in options:
@@ -51,7 +51,7 @@ def declare(parser: ArgumentParser, options: Sequence[Any]) -> None:
 
 
 def arguments(given: Namespace, options: Sequence[Any]) -> list[str]:
-    """The command line of ``edgec`` that means the same as what argparse read."""
+    """The command line of ``edgec`` for the arguments that argparse read."""
     line = ["export"]
     for option in options:
         value = getattr(given, str(option.name))

@@ -1,4 +1,4 @@
-"""`edgec plan`: size, memory and speed of a model on a phone, before either is at hand."""
+"""`edgec plan` predicts size, memory and speed of a model on a phone, without the weights or the phone."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def plan(
     weight_bits: Annotated[int | None, typer.Option(help="Bits of linear layers (16, 32: floats).")] = None,
     group_size: Annotated[int | None, typer.Option(help="Weights that share a scale; 0: one scale per row.")] = None,
     embedding_bits: Annotated[int | None, typer.Option(help="Bits of the embedding.")] = None,
-    lm_head_bits: Annotated[int | None, typer.Option(help="Bits of the vocabulary matrix.")] = None,
+    lm_head_bits: Annotated[int | None, typer.Option(help="Bits of the lm_head.")] = None,
     kv_bits: Annotated[int | None, typer.Option(help="Bits of cached keys and values: 4, 8, 16 or 32.")] = None,
     context: Annotated[
         int | None, typer.Option(help="Tokens the KV cache holds (the model's own, at most 4096).")
     ] = None,
     prompt_tokens: Annotated[int | None, typer.Option(help="Prompt length for TTFT; 512, or the context.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="For machines.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="The plan as one JSON object.")] = False,
 ) -> None:
     """Estimate size, memory and speed of a model on a phone from its config alone.
 
@@ -57,60 +57,55 @@ def plan(
     given = dict(zip(names, (weight_bits, group_size, embedding_bits, lm_head_bits, kv_bits), strict=True))
     widths = overridden(model_widths(model, recipe, phone), **given)
     decoder = decoder_shape(read_config(model))
-    found, choice = planned(decoder, phone, widths, context=context, prompt_tokens=prompt_tokens)
-    show(found, json, choice, unit_choice(decoder, found))
+    forecast, choice = planned(decoder, phone, widths, context=context, prompt_tokens=prompt_tokens)
+    show(forecast, json, choice, unit_choice(decoder, forecast))
 
 
-def show(found: Plan, as_json: bool, choice: str, phases: Sequence[PhaseUnit]) -> None:
+def show(forecast: Plan, as_json: bool, choice: str, phases: Sequence[PhaseUnit]) -> None:
     """Print a plan as tables or as one JSON object.
 
     Args:
-        found: the plan.
-        as_json: for machines.
-        choice: why this phone, where a family was named.
+        forecast: the plan.
+        as_json: one JSON object instead of tables.
+        choice: why this phone was chosen, where a family was named.
         phases: the units proposed for prefill and decode.
     """
     from rich.console import Console
 
     if as_json:
         units = [asdict(phase) for phase in phases]
-        typer.echo(dumps({**found.to_json(), "target_choice": choice, "phase_units": units}, indent=2))
+        typer.echo(dumps({**forecast.to_json(), "target_choice": choice, "phase_units": units}, indent=2))
         return
-    console = Console(highlight=False)
+    console, target = Console(highlight=False), forecast.target
     console.print(
         *([choice] if choice else []),
-        _headline(found),
-        summary_table(found),
-        str(found.widths),
-        parts_table(found),
+        f"{forecast.parameters / 1e6:,.1f} M parameters on {target.phone_name}, {target.unit}, {target.format}",
+        summary_table(forecast),
+        str(forecast.widths),
+        parts_table(forecast),
         *map(_phase_line, phases),
         sep="\n",
     )
-    console.print(*closing_lines(found), sep="\n")
+    console.print(*closing_lines(forecast), sep="\n")
 
 
-def _headline(found: Plan) -> str:
-    target = found.target
-    return f"{found.parameters / 1e6:,.1f} M parameters on {target.phone_name}, {target.unit}, {target.format}"
-
-
-def summary_table(found: Plan) -> Table:
+def summary_table(forecast: Plan) -> Table:
     """The estimates with their ranges and how far each can be trusted."""
     from rich.table import Table
 
     table = Table("", "low", "estimate", "high", "how")
-    for name, estimate, unit, divisor in _estimates(found):
+    for name, estimate, unit, divisor in _estimates(forecast):
         table.add_row(f"{name}, {unit}", *_cells(estimate, divisor))
     return table
 
 
-def _estimates(found: Plan) -> Iterator[tuple[str, Range | None, str, float]]:
-    prompt = f"{found.prompt_tokens} tokens"
-    yield "artifact", found.footprint.size_bytes, "MB", 1e6
-    yield f"peak memory, context {found.context}", found.footprint.peak_bytes, "MB", 1e6
-    yield f"time to first token, {prompt}", found.speeds.ttft_ms, "ms", 1
-    yield "prefill", found.speeds.prefill_tokens_per_s, "tokens/s", 1
-    yield f"decode after {prompt}", found.speeds.decode_tokens_per_s, "tokens/s", 1
+def _estimates(forecast: Plan) -> Iterator[tuple[str, Range | None, str, float]]:
+    prompt = f"{forecast.prompt_tokens} tokens"
+    yield "artifact", forecast.footprint.size_bytes, "MB", 1e6
+    yield f"peak memory, context {forecast.context}", forecast.footprint.peak_bytes, "MB", 1e6
+    yield f"time to first token, {prompt}", forecast.speeds.ttft_ms, "ms", 1
+    yield "prefill", forecast.speeds.prefill_tokens_per_s, "tokens/s", 1
+    yield f"decode after {prompt}", forecast.speeds.decode_tokens_per_s, "tokens/s", 1
 
 
 def _cells(estimate: Range | None, divisor: float) -> tuple[str, str, str, str]:
@@ -122,38 +117,38 @@ def _cells(estimate: Range | None, divisor: float) -> tuple[str, str, str, str]:
 
 
 def _phase_line(phase: PhaseUnit) -> str:
-    """The unit of a phase, what each is estimated at, and why."""
+    """The unit chosen for a phase, the estimated speed of each unit, and the reason."""
     known = [(speed.unit, speed.tokens_per_s) for speed in phase.speeds if speed.tokens_per_s]
-    speeds = ", ".join(f"{unit} {found.mid:,.0f} ({found.low:,.0f} to {found.high:,.0f})" for unit, found in known)
+    speeds = ", ".join(f"{unit} {speed.mid:,.0f} ({speed.low:,.0f} to {speed.high:,.0f})" for unit, speed in known)
     told = f"{phase.unit}, estimated tokens/s: {speeds}" if phase.unit else _UNAVAILABLE
     return f"{phase.phase} on: {told}; {phase.reason}"
 
 
-def parts_table(found: Plan) -> Table:
-    """What takes the memory, the biggest first."""
+def parts_table(forecast: Plan) -> Table:
+    """The parts of the memory, the largest first."""
     from rich.table import Table
 
     table = Table("takes memory", "MB")
-    for part in found.footprint.parts:
+    for part in forecast.footprint.parts:
         table.add_row(part.name, f"{part.bytes / 1e6:,.1f}")
     return table
 
 
-def closing_lines(found: Plan) -> Iterator[str]:
-    """The verdict, what would fit instead, and what the estimates rest on."""
-    target = found.target
-    yield _verdict_line("app limit", target.app_limit_bytes, found.verdict)
+def closing_lines(forecast: Plan) -> Iterator[str]:
+    """The verdict, a smaller plan that would fit, and notes on the estimates."""
+    target = forecast.target
+    yield _verdict_line("app limit", target.app_limit_bytes, forecast.verdict)
     if target.os == "ios":
         name = "with the increased-memory-limit entitlement"
-        yield _verdict_line(name, target.app_limit_entitled_bytes, found.verdict_entitled)
+        yield _verdict_line(name, target.app_limit_entitled_bytes, forecast.verdict_entitled)
     if target.memory_bytes:
-        share = found.footprint.peak_bytes.high / target.memory_bytes
+        share = forecast.footprint.peak_bytes.high / target.memory_bytes
         yield f"at most {share:.0%} of the phone's memory ({_megabytes(target.memory_bytes)})"
-    if found.smaller:
-        smaller = found.smaller
+    if forecast.smaller:
+        smaller = forecast.smaller
         peak = f"peak at most {smaller.peak_bytes.high / 1e6:,.0f} MB"
         yield f"smaller: {smaller.widths}, context {smaller.context} ({peak}): {smaller.verdict}"
-    yield from (f"note: {note}" for note in found.notes)
+    yield from (f"note: {note}" for note in forecast.notes)
 
 
 def _verdict_line(name: str, limit: int | None, verdict: str) -> str:

@@ -1,4 +1,4 @@
-"""``edgec run``: text from a bundle, on this machine."""
+"""``edgec run`` generates text from a bundle, on this machine."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def run(
     chat: Annotated[bool, typer.Option("--chat", help="A conversation; one message per line of input.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Continue the text as it is, without the chat template.")] = False,
     system: Annotated[str | None, typer.Option(help="System message of the conversation.")] = None,
-    session: Annotated[Path | None, typer.Option(help="Go on from this file if it exists, and keep it there.")] = None,
-    max_new_tokens: Annotated[int, typer.Option(help="Tokens to generate at most.")] = 256,
+    session: Annotated[Path | None, typer.Option(help="Continue from this file if it exists, and save there.")] = None,
+    max_new_tokens: Annotated[int, typer.Option(help="The most tokens to generate.")] = 256,
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
     top_k: Annotated[int, typer.Option(help="Keep the k likeliest tokens; 0 keeps all.")] = 0,
     top_p: Annotated[float, typer.Option(help="Keep the likeliest tokens up to this probability.")] = 1.0,
@@ -24,14 +24,14 @@ def run(
     repetition_penalty: Annotated[float | None, typer.Option(help="Default: the bundle's own, else 1.")] = None,
     seed: Annotated[int | None, typer.Option(help="Makes sampling reproducible.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="End before this text; repeatable.")] = None,
-    speculate: Annotated[str, typer.Option(help="Guess ahead: auto, off, ngram, heads or a bundle.")] = "auto",
+    speculate: Annotated[str, typer.Option(help="Draft ahead: auto, off, ngram, heads or a bundle.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per answer on stdout.")] = False,
 ) -> None:
     """Generate text from a bundle: greedy unless a temperature is given.
 
-    The tokenizer's chat template is used when there is one (--raw continues plain text). A summary of the timings,
-    measured, goes to stderr. Guessing ahead changes the speed and never the text (docs/speculation.md).
+    The tokenizer's chat template is used when there is one (--raw continues plain text). A summary of the measured
+    timings goes to stderr. Drafting ahead changes the speed, never the text (docs/speculation.md).
 
     For example:
 

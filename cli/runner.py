@@ -1,4 +1,4 @@
-"""``edgec runner``: the engine and the standalone runner, compiled for this machine or for Android phones."""
+"""``edgec runner`` compiles the engine and the standalone runner for this machine or for Android phones."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import typer
 
 
 class Action(StrEnum):
-    """What to do with the runner."""
+    """The action on the runner."""
 
     build = "build"
 
 
 def runner(
-    action: Annotated[Action, typer.Argument(help="build: compile it unless that was done before.")],
+    action: Annotated[Action, typer.Argument(help="build: compile it unless it is compiled already.")],
     abi: Annotated[str, typer.Option(help="native: this machine; arm64: Android phones.")] = "native",
     wheel: Annotated[Path | None, typer.Option(help="ExecuTorch's arm64 wheel, where pip cannot fetch it.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,

@@ -1,4 +1,4 @@
-"""``edgec sweep``: many exports and measurements from one specification."""
+"""``edgec sweep`` runs many exports and measurements from one specification."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def sweep(
 ) -> None:
     """Export and measure a grid of models x recipes x targets x devices; one failure never stops the rest.
 
-    Steps that ended well are not run again. Writes results.jsonl (and results.parquet with pyarrow) and pareto.svg.
+    Steps that succeeded are not run again. Writes results.jsonl (and results.parquet with pyarrow) and pareto.svg.
     Exit code 1 when a row failed; the table says why.
 
     For example:

@@ -1,4 +1,4 @@
-"""`edgec targets`: the phones edgec knows, what it knows about them, and where it knows it from."""
+"""`edgec targets` lists the phones that edgec knows, with figures and their sources."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _UNKNOWN = "unknown"
 def targets(
     name: Annotated[str | None, typer.Argument(help="One target, with the source of every figure.")] = None,
     *,
-    json: Annotated[bool, typer.Option("--json", help="For machines: every target with every figure.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Every target with every figure, as JSON.")] = False,
 ) -> None:
     """List the targets, or show one of them.
 
-    What is not known is printed as unknown.
+    Missing figures are printed as unknown.
 
     Examples:
     edgec targets
@@ -50,7 +50,7 @@ def _record(target: Target) -> dict[str, Any]:
 
 
 def overview(chosen: tuple[Target, ...]) -> Table:
-    """One row per phone."""
+    """The table of targets, one row per phone."""
     from rich.table import Table
 
     from edgec.devices.prediction.oldest_fit import stands_for
@@ -82,7 +82,7 @@ def _row(same: list[Target]) -> tuple[str, ...]:
 
 
 def details(target: Target) -> Table:
-    """Every figure of one target with its source."""
+    """The table of one target: every figure with its source."""
     from rich.table import Table
 
     title = f"{target.name}: {target.phone_name}, {target.unit}, {target.format} through {target.backend}"
@@ -98,7 +98,7 @@ def details(target: Target) -> Table:
 
 
 def _note(target: Target) -> str | None:
-    """For a short name, what it stands for."""
+    """The meaning of a short name, or None."""
     from edgec.devices.prediction.oldest_fit import stands_for
 
     if target.alias_of is None:

@@ -1,4 +1,4 @@
-"""``edgec verify``: a bundle's checksums, schema and golden vectors."""
+"""``edgec verify`` checks a bundle's checksums, schema and golden vectors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def verify(
 ) -> None:
     """Check a bundle and execute it against its golden vectors.
 
-    Exit code 1: a file or the manifest is not what was exported. Exit code 2: a golden vector differs.
+    Exit code 1: a file or the manifest differs from the export. Exit code 2: a golden vector differs.
+
 
     Examples:
     edgec verify tiny-llama-host.edgec

@@ -2,10 +2,10 @@
 
     python -m examples.train_heads --text tinyshakespeare.txt war-and-peace.txt --out heads.safetensors --minutes 10
 
-The model stays as it is. It writes continuations of passages it was trained on, greedily and drawn, and the heads learn
-to foresee these: what matters for speculation is what the model will say, not what the text says. A head is one
-residual block, ``hidden + silu(W hidden)``, in front of the model's own vocabulary matrix (Medusa, arXiv 2401.10774).
-The pass ``draft_heads`` appends the result to the model's graph.
+The model is not changed. It writes continuations of passages that it was trained on, greedily and drawn, and the heads
+learn to foresee these: what matters for speculation is what the model will say, not what the text says. A head is one
+residual block, ``hidden + silu(W hidden)``, before the model's own lm_head (Medusa, arXiv 2401.10774). The pass
+``draft_heads`` appends the result to the model's graph.
 """
 
 import argparse
@@ -22,15 +22,15 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from examples.train_example import held_out_passages, training_passages
+from examples.training.text import held_out_passages, training_passages
 
-# Of the positions a continuation offers, the share that one step of training looks at.
+# The share of a continuation's positions that one step of training uses.
 SHARE = 0.25
 
 
 @dataclass(frozen=True)
 class Settings:
-    """One training run: a model, its texts, the budget, and where the heads go.
+    """The settings of one training run: a model, its texts, the budget, and the file of the heads.
 
     Lengths are in tokens; ``writing_share`` of the minutes goes into writing continuations, the rest into learning.
     """
@@ -52,7 +52,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Examples:
-    """Sequences the model wrote, [N, T] token ids, and its hidden states behind each token, [N, T, H]."""
+    """Sequences that the model wrote, [N, T] token ids, and its hidden states after each token, [N, T, H]."""
 
     tokens: Tensor
     hidden: Tensor
@@ -60,19 +60,19 @@ class Examples:
 
 @dataclass(frozen=True)
 class Foresight:
-    """Share of tokens each head foresaw, 0..1, and the mean number of right guesses in a row."""
+    """The share of tokens that each head foresaw, 0..1, and the mean number of right guesses in a row."""
 
     shares: tuple[float, ...]
     in_a_row: float
 
 
 def stream(tokenizer: Any, passages: Sequence[str]) -> Tensor:
-    """All passages as one row of token ids."""
+    """Encode all passages as one row of token ids."""
     return torch.tensor(tokenizer("\n\n".join(passages), add_special_tokens=False, verbose=False)["input_ids"])
 
 
 def prompts(ids: Tensor, first: int, settings: Settings, seed: int) -> Tensor:
-    """Cut beginnings out of a stream: [batch, prompt] token ids, each behind the token that begins a text."""
+    """Cut prompts out of a stream: [batch, prompt] token ids, each after the token that begins a text."""
     generator = torch.Generator().manual_seed(seed)
     starts = torch.randint(0, len(ids) - settings.prompt, (settings.batch,), generator=generator).tolist()
     cut = [ids[start : start + settings.prompt - 1] for start in starts]
@@ -81,7 +81,7 @@ def prompts(ids: Tensor, first: int, settings: Settings, seed: int) -> Tensor:
 
 @torch.no_grad()
 def write(model: Any, beginnings: Tensor, settings: Settings) -> Examples:
-    """Let the model go on from each beginning: half of them greedily, half drawn."""
+    """Let the model continue each prompt, half of them greedily, half drawn."""
     drawn = {"do_sample": True, "temperature": settings.temperature, "top_p": 0.9}
     kinds: tuple[dict[str, Any], ...] = ({"do_sample": False}, drawn)
     written = [
@@ -100,30 +100,30 @@ def write(model: Any, beginnings: Tensor, settings: Settings) -> Examples:
 
 
 def collect(model: Any, tokenizer: Any, settings: Settings) -> list[Examples]:
-    """Write continuations for the share of the time that is meant for it; at least two batches."""
+    """Write continuations for their share of the time, at least two batches."""
     ids = stream(tokenizer, training_passages(settings.texts))
     end = time.monotonic() + 60 * settings.minutes * settings.writing_share
-    found: list[Examples] = []
-    while len(found) < 2 or time.monotonic() < end:
-        beginnings = prompts(ids, tokenizer.bos_token_id, settings, settings.seed + len(found))
-        found.append(write(model, beginnings, settings))
-    return found
+    batches: list[Examples] = []
+    while len(batches) < 2 or time.monotonic() < end:
+        beginnings = prompts(ids, tokenizer.bos_token_id, settings, settings.seed + len(batches))
+        batches.append(write(model, beginnings, settings))
+    return batches
 
 
 def guesses(weight: Tensor, hidden: Tensor, vocabulary: Tensor) -> Tensor:
-    """Logits of all heads, [heads, N, V], for hidden states [N, H]; as the pass ``draft_heads`` computes them."""
+    """The logits of all heads, [heads, N, V], for hidden states [N, H], as the pass ``draft_heads`` computes them."""
     bent = functional.silu(torch.einsum("nh,kih->kni", hidden, weight))
     return (hidden + bent) @ vocabulary.T
 
 
 def targets(tokens: Tensor, heads: int) -> Tensor:
-    """What head k should say behind each token: the one k + 2 places on, [heads, N, T - heads - 1]."""
+    """The token that head k should give after each token, k + 2 places later: [heads, N, T - heads - 1]."""
     length = tokens.shape[1] - heads - 1
     return torch.stack([tokens[:, k + 2 : k + 2 + length] for k in range(heads)])
 
 
 def loss_of(weight: Tensor, examples: Examples, vocabulary: Tensor, generator: torch.Generator) -> Tensor:
-    """Loss of a random share of the positions; nearer heads count more, since they decide about the farther ones."""
+    """The loss at a random share of the positions; near heads weigh more, since far ones depend on them."""
     heads = weight.shape[0]
     wanted = targets(examples.tokens, heads).flatten(1)
     hidden = examples.hidden[:, : -heads - 1].flatten(0, 1)
@@ -134,7 +134,7 @@ def loss_of(weight: Tensor, examples: Examples, vocabulary: Tensor, generator: t
 
 
 def learn(examples: Sequence[Examples], vocabulary: Tensor, settings: Settings) -> Tensor:
-    """Train the heads for what is left of the time; float32 [heads, H, H]."""
+    """Train the heads for the rest of the time; returns float32 [heads, H, H]."""
     width = vocabulary.shape[1]
     weight = torch.zeros(settings.heads, width, width, requires_grad=True)
     optimizer = torch.optim.AdamW([weight], lr=settings.learning_rate, weight_decay=0.01)
@@ -156,7 +156,7 @@ def learn(examples: Sequence[Examples], vocabulary: Tensor, settings: Settings) 
 
 @torch.no_grad()
 def foresight(weight: Tensor, examples: Examples, vocabulary: Tensor, prompt: int) -> Foresight:
-    """How well the heads foresee continuations they were not trained on."""
+    """Measure how well the heads foresee continuations that they were not trained on."""
     heads = weight.shape[0]
     wanted = targets(examples.tokens, heads)[:, :, prompt:].flatten(1)
     hidden = examples.hidden[:, prompt : -heads - 1].flatten(0, 1)

@@ -1,4 +1,4 @@
-"""What callers pass, checked before anything else looks at it."""
+"""Checks of callers' arguments, made before anything else reads them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def checked_ids(prompt: Any) -> list[int]:
     """A prompt as token ids: whole numbers of any kind, numpy's and torch's too.
 
     Raises:
-        InputError: E152, it is no sequence of token ids.
+        InputError: E152, it is not a sequence of token ids.
     """
     if isinstance(prompt, bytes):
         raise _no_prompt("bytes were given")
@@ -29,7 +29,7 @@ def checked_ids(prompt: Any) -> list[int]:
 
 
 def stop_strings(stop: Any) -> tuple[str, ...]:
-    """One stop string, several or none (None).
+    """Stop strings as a tuple, from one string, several, or None.
 
     Raises:
         InputError: E156, something else is among them.

@@ -1,4 +1,4 @@
-"""A conversation that keeps what it has computed: each turn prefills only the tokens the KV cache does not hold."""
+"""A conversation on one KV cache: each turn prefills only the tokens that the cache does not hold."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class Conversation:
             eos: token ids that end an answer.
             system: the system message; None or empty for none.
             recall: makes the KV cache hold as many leading tokens as it can without computing, and returns how many;
-                by default those it holds.
-            speculate: guesses ahead; answers are the same as without.
+                by default those it holds already.
+            speculate: drafts tokens ahead; answers are the same as without.
 
         Raises:
-            InputError: E154, the tokenizer has no chat template; E152, the system message is no valid Unicode.
+            InputError: E154, the tokenizer has no chat template; E152, the system message is not valid Unicode.
         """
         if not getattr(tokenizer, "chat_template", None):
             raise InputError(
@@ -80,8 +80,8 @@ class Conversation:
         an eighth of the context (at most ``request.max_new_tokens``) stays free for the answer.
 
         Raises:
-            InputError: E150, the message alone does not fit, or E152, it is no valid Unicode; the conversation is
-                as before.
+            InputError: E150, the message alone does not fit, or E152, it is not valid Unicode; the conversation stays
+                as it was.
         """
         check_unicode(text)
         messages = [*self.messages, {"role": "user", "content": text}]
@@ -119,9 +119,9 @@ def chat_tokens(tokenizer: Any, messages: Sequence[Message], enough: int | None 
     Args:
         tokenizer: of transformers.
         messages: at least one.
-        enough: where there are more, only a beginning that has more is read.
+        enough: the number of tokens after which the rest of a longer text need not be read.
 
     Raises:
-        InputError: E154, the template refuses them; E159, it exceeds its limits; E152, they are no valid Unicode.
+        InputError: E154, the template refuses them; E159, it exceeds its limits; E152, they are not valid Unicode.
     """
     return token_ids(tokenizer, rendered(tokenizer, messages), special=False, enough=enough)

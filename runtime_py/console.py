@@ -1,4 +1,4 @@
-"""``edgec run`` on a terminal or in a pipe: text to stdout as it comes, one line of timings to stderr."""
+"""The output of ``edgec run``: text to stdout as it comes, one line of timings to stderr."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edgec.runtime_py.generate import Generation
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.sessions.session import decoder_limits
 from edgec.runtime_py.speculation.choice import OFF
-from edgec.runtime_py.speculation.counts import SpeculationCounts
+from edgec.runtime_py.speculation.speculator import SpeculationCounts
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def run_bundle(options: RunOptions) -> None:
     """
     _check(options)
     model = load(options.bundle, options.threads)
-    decoder_limits(model.bundle)  # A model that generates no text is refused as such, not for want of a tokenizer.
+    decoder_limits(model.bundle)  # Refuses a non-decoder as such, before its missing tokenizer is noticed.
     if options.chat:
         _converse(model, options)
     else:
@@ -90,7 +90,7 @@ def _converse(model: Model, options: RunOptions) -> None:
 
 @contextmanager
 def _conversation(model: Model, options: RunOptions) -> Iterator[Conversation]:
-    """A conversation that goes on from the session's file, if there is one, and is kept there at its end."""
+    """A conversation that continues the session's file, if there is one, and is saved there at its end."""
     chat = model.chat(options.system, options.speculate)
     if options.session is not None and options.session.exists():
         messages = model.load_session(options.session)
@@ -109,13 +109,13 @@ def _check_system(system: str | None, messages: Sequence[Message], file: Path) -
         raise InputError(
             "The saved conversation has another system message.",
             where=str(file),
-            fix="leave --system out, or name another --session",
+            fix="leave out --system, or name another --session",
             code="E156",
         )
 
 
 def _messages(first: str | None) -> Iterator[str]:
-    """The prompt, then lines of stdin until its end; a terminal is asked with "> "."""
+    """The prompt, then lines of stdin until its end; a terminal shows the prompt sign "> "."""
     if first is not None:
         yield first
     asking = "> " if sys.stdin.isatty() else ""
@@ -144,7 +144,7 @@ def _finish(result: Generation, model: Model, options: RunOptions, templated: bo
 
 
 def as_json(result: Generation, load_ms: float, templated: bool) -> dict[str, Any]:
-    """A generation for machines; null is unavailable."""
+    """A generation as plain data; null is unavailable."""
     speeds = {
         "prefill_tokens_per_s": result.prefill_tokens_per_s,
         "decode_tokens_per_s": result.decode_tokens_per_s,
@@ -156,13 +156,13 @@ def as_json(result: Generation, load_ms: float, templated: bool) -> dict[str, An
 
 
 def without_speed(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer that was simulated: its times are an interpreter's, so they are unavailable."""
+    """A simulated answer with its times removed, because they are an interpreter's."""
     timed = ("ttft_ms", "token_ms", "load_ms", "prefill_tokens_per_s", "decode_tokens_per_s")
     return {**answer, **dict.fromkeys(timed), "obtained": "simulated"}
 
 
 def simulated_summary(result: Generation, simulator: str) -> str:
-    """One line: what was computed; a simulator has no speed."""
+    """One line that says what was computed; a simulator has no speed."""
     return (
         f"[simulated by {simulator}: prompt {result.prompt_tokens} tokens ({result.cached_tokens} cached), "
         f"{len(result.tokens)} new tokens, speed unavailable, finish: {result.finish_reason}]"
@@ -170,7 +170,7 @@ def simulated_summary(result: Generation, simulator: str) -> str:
 
 
 def summary(result: Generation, load_ms: float) -> str:
-    """One line: what was computed and how fast, measured by wall clock."""
+    """One line that says what was computed and how fast, measured by wall clock."""
     decode = result.decode_tokens_per_s
     return (
         f"[measured: load {load_ms:.0f} ms, prompt {result.prompt_tokens} tokens ({result.cached_tokens} cached), "
@@ -181,7 +181,7 @@ def summary(result: Generation, load_ms: float) -> str:
 
 
 def _speculation(counts: SpeculationCounts | None) -> str:
-    """What drafts brought; nothing where there were none."""
+    """How many drafted tokens were right; empty without drafts."""
     if counts is None or counts.acceptance is None or counts.tokens_per_call is None:
         return ""
     return f"{counts.tokens_per_call:.2f} per call ({counts.accepted} of {counts.drafted} drafted were right), "

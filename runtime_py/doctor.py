@@ -1,19 +1,26 @@
-"""What this installation has, what it lacks, and what to do about it."""
+"""``edgec doctor``: what this installation has, what it lacks, and how to fix that."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 
 import psutil
 from packaging.requirements import Requirement
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
+from edgec.devices.runner.abi import find_compiler
+from edgec.devices.runner.build import find_build
 from edgec.errors import ToolError
 from edgec.installation import cache_root
+from edgec.runtime_py.engines.executorch_binding import runtime
 
 KERNELS = (
     "llama::custom_sdpa.out",
@@ -23,7 +30,7 @@ KERNELS = (
 )
 BACKENDS = ("XnnpackBackend",)
 LOW_MEMORY, LOW_DISK = 4e9, 5e9
-# The extra of what is no concern of a user; packages of another platform are treated alike.
+# The extra that users need not care about; packages for another platform count as part of it.
 DEVELOPMENT = "dev"
 # Name, what it is for, how to get it.
 TOOLS = (
@@ -34,9 +41,12 @@ TOOLS = (
 )
 
 
+COLOURS = {"ok": "green", "missing": "red", "absent": "yellow", "low": "yellow"}
+
+
 @dataclass(frozen=True)
 class DoctorCheck:
-    """One finding. ``status``: ok, missing (required), absent (optional) or low; ``fix`` is empty when ok."""
+    """A finding of the doctor. ``status``: ok, missing (required), absent (optional) or low; ``fix``: empty when ok."""
 
     name: str
     status: str
@@ -45,57 +55,53 @@ class DoctorCheck:
 
     @property
     def fatal(self) -> bool:
-        """Something that edgec cannot do without."""
+        """Whether edgec cannot work without it."""
         return self.status == "missing"
 
     def to_json(self) -> dict[str, str]:
-        """For machines."""
+        """The finding as plain data."""
         return asdict(self)
 
 
 def diagnose() -> tuple[DoctorCheck, ...]:
-    """All checks; nothing is changed or downloaded."""
+    """Run all checks; nothing is changed or downloaded."""
     parts: tuple[Callable[[], Iterator[DoctorCheck]], ...] = (_python, _packages, _kernels, _engine, _resources, _tools)
     return tuple(check for part in parts for check in part())
 
 
 def _python() -> Iterator[DoctorCheck]:
-    found = ".".join(map(str, sys.version_info[:3]))
+    running = ".".join(map(str, sys.version_info[:3]))
     fits = (3, 11) <= sys.version_info[:2] < (3, 13)
-    yield DoctorCheck("python", "ok" if fits else "missing", found, "" if fits else "use Python 3.11 or 3.12")
+    yield DoctorCheck("python", "ok" if fits else "missing", running, "" if fits else "use Python 3.11 or 3.12")
 
 
 def _packages() -> Iterator[DoctorCheck]:
-    """Every package that edgec's metadata names for this platform, once: as the first extra's that brings it."""
+    """Check every package that edgec's metadata names for this platform, once, under the first extra that brings it."""
     offered = metadata("edgec").get_all("Provides-Extra") or []
-    found: dict[tuple[str, str], tuple[Requirement, str]] = {}
+    wanted: dict[tuple[str, str], tuple[Requirement, str]] = {}
     for requirement in map(Requirement, requires("edgec") or ()):
-        extra = next((name for name in ("", *offered) if _applies(requirement, name)), DEVELOPMENT)
-        found.setdefault((requirement.name, str(requirement.specifier)), (requirement, extra))
-    yield from (package_check(requirement, extra) for requirement, extra in found.values() if extra != DEVELOPMENT)
-
-
-def _applies(requirement: Requirement, extra: str) -> bool:
-    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
+        marker = requirement.marker
+        names = (name for name in ("", *offered) if marker is None or marker.evaluate({"extra": name}))
+        extra = next(names, DEVELOPMENT)
+        wanted.setdefault((requirement.name, str(requirement.specifier)), (requirement, extra))
+    yield from (package_check(requirement, extra) for requirement, extra in wanted.values() if extra != DEVELOPMENT)
 
 
 def package_check(requirement: Requirement, extra: str = "") -> DoctorCheck:
-    """The installed version of one package against its pin; ``extra``: empty for a required one."""
+    """Check the installed version of one package against its pin; ``extra`` is empty for a required one."""
     name, wanted = requirement.name, str(requirement.specifier) or "any version"
     lacking = "absent" if extra else "missing"
     install = f'pip install "edgec[{extra}]"' if extra else f'pip install "{requirement.name}{requirement.specifier}"'
     try:
-        found = version(name)
+        installed = version(name)
     except PackageNotFoundError:
         return DoctorCheck(name, lacking, f"not installed (wanted: {wanted})", install)
-    if requirement.specifier.contains(found, prereleases=True):
-        return DoctorCheck(name, "ok", found)
-    return DoctorCheck(name, lacking, f"{found} (wanted: {wanted})", install)
+    if requirement.specifier.contains(installed, prereleases=True):
+        return DoctorCheck(name, "ok", installed)
+    return DoctorCheck(name, lacking, f"{installed} (wanted: {wanted})", install)
 
 
 def _kernels() -> Iterator[DoctorCheck]:
-    from edgec.runtime_py.engines.native import runtime
-
     try:
         module = runtime()
     except ToolError as error:
@@ -107,10 +113,7 @@ def _kernels() -> Iterator[DoctorCheck]:
 
 
 def _engine() -> Iterator[DoctorCheck]:
-    """Edgec's own engine: compiled on first use, so either it is there or a compiler is."""
-    from edgec.devices.runner.abi import find_compiler
-    from edgec.devices.runner.build import find_build
-
+    """Check edgec's own engine: it is compiled on first use, so either it or a compiler must be present."""
     build = find_build()
     if build is not None:
         yield DoctorCheck("edgec engine", "ok", f"compiled: {build.folder}")
@@ -139,13 +142,37 @@ def _resources() -> Iterator[DoctorCheck]:
     yield DoctorCheck("stage cache", "ok" if writable else "missing", str(folder), fix)
 
 
-def _amount(name: str, found: int, low: float, fix: str) -> DoctorCheck:
-    enough = found >= low
-    return DoctorCheck(name, "ok" if enough else "low", f"{found / 1e9:.1f} GB (measured)", "" if enough else fix)
+def _amount(name: str, available: int, low: float, fix: str) -> DoctorCheck:
+    enough = available >= low
+    return DoctorCheck(name, "ok" if enough else "low", f"{available / 1e9:.1f} GB (measured)", "" if enough else fix)
 
 
 def _tools() -> Iterator[DoctorCheck]:
     for name, purpose, fix in TOOLS:
         path = shutil.which(name)
-        found = path or f"not found; needed for {purpose}"
-        yield DoctorCheck(name, "ok" if path else "absent", found, "" if path else fix)
+        yield DoctorCheck(
+            name, "ok" if path else "absent", path or f"not found; needed for {purpose}", "" if path else fix
+        )
+
+
+def examine(as_json: bool) -> int:
+    """Print the findings to stdout; the exit status is 3 when something required is missing, else 0."""
+    checks = diagnose()
+    missing = [check.name for check in checks if check.fatal]
+    if as_json:
+        print(json.dumps({"ok": not missing, "missing": missing, "checks": [check.to_json() for check in checks]}))
+    else:
+        _print(checks, missing)
+    return 3 if missing else 0
+
+
+def _print(checks: Sequence[DoctorCheck], missing: Sequence[str]) -> None:
+    table = Table()
+    for column in ("", "status", "found", "what to do"):
+        table.add_column(column, overflow="fold")
+    for check in checks:
+        colour = COLOURS[check.status]
+        table.add_row(check.name, Text(check.status, colour), Text(check.found), Text(check.fix))
+    console = Console()
+    console.print(table)
+    console.print(f"missing: {', '.join(missing)}" if missing else "Everything that is required is present.")

@@ -1,4 +1,4 @@
-"""A model that is not a decoder: named arrays in, named arrays out."""
+"""A non-decoder model: named arrays in, named arrays out."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Function:
         self._executor = open_artifact(bundle, self.engine, self.info.name)
 
     def run(self, **inputs: Array) -> dict[str, Array]:
-        """Execute once.
+        """Execute the model once.
 
         Args:
             inputs: one array per input of the manifest, with its shape and dtype.
@@ -47,7 +47,7 @@ class Function:
             One array per output of the manifest.
 
         Raises:
-            InputError: E152, a name, shape or dtype is not the manifest's.
+            InputError: E152, a name, shape or dtype differs from the manifest's.
         """
         _check_names(inputs, self.info)
         arrays = [_checked(_array(inputs[info.name], info), info, self.info) for info in self.info.inputs]
@@ -59,7 +59,7 @@ def _check_names(inputs: dict[str, Array], method: MethodInfo) -> None:
     wanted = [info.name for info in method.inputs]
     if sorted(inputs) != sorted(wanted):
         raise InputError(
-            "The inputs are not those of the model.",
+            "The inputs do not match those of the model.",
             where=method.name,
             why=f"given: {', '.join(sorted(inputs)) or 'none'}",
             fix=f"give: {', '.join(wanted)}",
@@ -71,7 +71,7 @@ def _array(value: object, info: TensorInfo) -> Array:
     try:
         return np.asarray(value)
     except ValueError as cause:  # lists of unequal lengths
-        what, fix = f"The input {info.name!r} is no array.", f"give {info.dtype} {info.shape}"
+        what, fix = f"The input {info.name!r} is not an array.", f"give {info.dtype} {info.shape}"
         raise InputError(what, where="run", why=str(cause), fix=fix, code="E152") from cause
 
 

@@ -10,8 +10,7 @@ from time import perf_counter
 
 from edgec.errors import InputError
 from edgec.runtime_py.sampling import Sampler, Sampling
-from edgec.runtime_py.speculation.counts import SpeculationCounts
-from edgec.runtime_py.speculation.speculator import Speculator
+from edgec.runtime_py.speculation.speculator import SpeculationCounts, Speculator
 from edgec.runtime_py.stepper import Stepper, check_context
 from edgec.runtime_py.stopping import StopText
 from edgec.runtime_py.text_stream import TextStream
@@ -23,10 +22,10 @@ Recall = Callable[[Sequence[int]], int]
 
 @dataclass(frozen=True)
 class GenerationRequest:
-    """What to generate.
+    """The request for a text: its length, sampling and ends.
 
     Attributes:
-        max_new_tokens: None goes on to the end of the context.
+        max_new_tokens: None continues to the end of the context.
         stop: strings that end the text; they are not part of it.
         eos: token ids that end the text.
     """
@@ -37,7 +36,7 @@ class GenerationRequest:
     eos: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
-        """Refuse what is no count.
+        """Refuse a ``max_new_tokens`` that is not a count.
 
         Raises:
             InputError: E156.
@@ -50,7 +49,7 @@ class GenerationRequest:
 
 @dataclass(frozen=True)
 class Generation:
-    """What came out. All times are wall times measured in this process; None means unavailable.
+    """A generated text. All times are wall times measured in this process; None means unavailable.
 
     Attributes:
         text: the new text, without stop strings and special tokens.
@@ -60,7 +59,7 @@ class Generation:
         ttft_ms: from the tokens of the prompt to the first new token.
         token_ms: time from each new token to the next, in ms.
         load_ms: loading the artifact, where this call's model did it.
-        speculation: what drafts did; None where none were asked for.
+        speculation: counts of drafted tokens; None without speculation.
     """
 
     text: str
@@ -85,7 +84,7 @@ class Generation:
 
 
 def stream_tokens(stepper: Stepper, prompt: Sequence[int], choose: Sampler, cached: int = 0) -> Iterator[int]:
-    """Tokens until the context is full; each is fed back only when the next one is asked for.
+    """Generate tokens until the context is full; each is fed back only when the next one is requested.
 
     Args:
         stepper: the model.
@@ -118,7 +117,7 @@ def generate(
     recall: Recall | None = None,
     speculate: Speculator | None = None,
 ) -> Generation:
-    """Generate text behind ``prompt``.
+    """Generate text after ``prompt``.
 
     Args:
         stepper: the model.
@@ -128,7 +127,7 @@ def generate(
         show: called with each piece of text as it becomes certain.
         recall: makes the KV cache hold as many leading tokens of the prompt as it can without computing, and returns
             how many; its time is part of the time to the first token. None: nothing is reused.
-        speculate: guesses ahead; the text is the same as without.
+        speculate: drafts tokens ahead; the text is the same as without.
 
     Raises:
         InputError: E150 when the prompt does not fit, E151 when it is empty; nothing has changed then.
@@ -138,19 +137,17 @@ def generate(
     tokens: list[int] = []
     times = [perf_counter()]
     cached = recall(prompt) if recall is not None else 0
-    reason = "context"
     for token in _chosen(stepper, prompt, request, cached, speculate):
         times.append(perf_counter())
         tokens.append(token)
-        reason = _finished(token, len(tokens), request, text)
-        if reason:
+        if reason := _finished(token, len(tokens), request, text):
             break
+    else:
+        reason = "context"
     text.close()
     gaps = tuple((b - a) * 1e3 for a, b in pairwise(times))
     counts = speculate.counts if speculate else None
-    return Generation(
-        text.shown, tuple(tokens), len(prompt), cached, reason or "context", gaps[0], gaps[1:], speculation=counts
-    )
+    return Generation(text.shown, tuple(tokens), len(prompt), cached, reason, gaps[0], gaps[1:], speculation=counts)
 
 
 def _chosen(
@@ -162,7 +159,7 @@ def _chosen(
 
 
 def _finished(token: int, count: int, request: GenerationRequest, text: _Text) -> str:
-    """Why to stop after ``token``, or an empty string."""
+    """The reason to stop after ``token``, or an empty string."""
     if token in request.eos:
         return "eos"
     text.push(token)
@@ -172,7 +169,7 @@ def _finished(token: int, count: int, request: GenerationRequest, text: _Text) -
 
 
 class _Text:
-    """Detokeniser, stop filter and reader in a row."""
+    """The chain of detokeniser, stop filter and reader."""
 
     def __init__(self, stream: TextStream, stop: StopText, show: Show) -> None:
         self._stream, self._stop, self._show = stream, stop, show

@@ -27,7 +27,7 @@ from edgec.runtime_py.generate import Generation, GenerationRequest, generate, s
 from edgec.runtime_py.prefix import open_prefix, recalled, restored
 from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
-from edgec.runtime_py.sessions.session import Session, opened
+from edgec.runtime_py.sessions.session import Session, decoder_limits, opened
 from edgec.runtime_py.speculation.choice import OFF, speculator_for
 from edgec.runtime_py.speculation.speculator import Speculator
 
@@ -41,7 +41,7 @@ def load(bundle: Path | str | Bundle, threads: int | None = None) -> Model:
 
     Args:
         bundle: the folder NAME.edgec, or a Bundle opened before.
-        threads: CPU threads of the runtime, process-wide; None leaves its own choice.
+        threads: CPU threads of the runtime, process-wide; None leaves the choice to the runtime.
 
     Raises:
         InputError: E13x the bundle is not intact, E157 the runtime refuses the artifact, E168 or E169 as `try_first`.
@@ -51,10 +51,10 @@ def load(bundle: Path | str | Bundle, threads: int | None = None) -> Model:
 
 
 class Model:
-    """A loaded bundle.
+    """A loaded bundle, ready to generate or to run.
 
     Attributes:
-        bundle: where it came from, with its manifest.
+        bundle: the bundle that was loaded, with its manifest.
         prefix: the system prompt that the bundle ships with its KV state, or None.
         load_ms: time to load the artifact (weights packed for this CPU), measured; imports are not part of it.
     """
@@ -70,10 +70,10 @@ class Model:
         self._turn = RLock()
 
     def new_session(self) -> Model:
-        """The same model with a KV cache of its own: another sequence over the same weights and tokenizer.
+        """The same model with a second KV cache: another sequence over the same weights and tokenizer.
 
-        Calls to one do not change what the other answers; they may alternate between any two tokens. Where edgec's
-        engine cannot be compiled the weights are loaded once more.
+        Calls to one do not change the answers of the other; they may alternate between any two tokens. Where edgec's
+        engine cannot be compiled, the weights are loaded once more.
 
         Raises:
             InputError: E155, the model is not a decoder.
@@ -86,32 +86,24 @@ class Model:
 
     @property
     def session(self) -> Session:
-        """The decoder underneath.
+        """The loaded decoder.
 
         Raises:
             InputError: E155, the model is not a decoder.
         """
-        if isinstance(self._loaded, Session):
-            return self._loaded
-        raise InputError(
-            "This model does not generate text.",
-            where=str(self.bundle.path),
-            why=f"its task is {self.bundle.manifest.model.task}",
-            fix="call .run(name=array, ...)",
-            code="E155",
-        )
+        decoder_limits(self.bundle)
+        assert isinstance(self._loaded, Session)
+        return self._loaded
 
     def run(self, **inputs: Array) -> dict[str, Array]:
-        """Execute a model that is not a decoder; inputs and outputs are numpy arrays by name.
+        """Execute a non-decoder model; inputs and outputs are numpy arrays by name.
 
         Raises:
             InputError: E155 for a decoder, E152 when names, shapes or dtypes are not those of the manifest.
         """
         if isinstance(self._loaded, Function):
             return self._loaded.run(**inputs)
-        raise InputError(
-            "This model is a decoder.", where=str(self.bundle.path), fix="call .generate(...)", code="E155"
-        )
+        raise InputError("This model is a decoder.", str(self.bundle.path), fix="call .generate(...)", code="E155")
 
     @cached_property
     @quiet()
@@ -127,7 +119,7 @@ class Model:
 
     @cached_property
     def generation_config(self) -> GenerationConfig:
-        """The bundle's generation_config.json, as far as it is used; one that says nothing where there is none.
+        """The bundle's generation_config.json, as far as it is used; an empty one where there is none.
 
         Raises:
             InputError: E141, it cannot be used.
@@ -136,7 +128,7 @@ class Model:
 
     @property
     def has_template(self) -> bool:
-        """The tokenizer has a chat template."""
+        """Whether the tokenizer has a chat template."""
         return bool(getattr(self.tokenizer, "chat_template", None))
 
     @property
@@ -152,7 +144,7 @@ class Model:
         """Text to token ids, with the tokenizer's own leading tokens; as a user's first message when ``template``.
 
         Raises:
-            InputError: E152 when the text is no valid Unicode, E154 when ``template`` is asked for and there is none.
+            InputError: E152 when the text is not valid Unicode, E154 when ``template`` is set and there is none.
         """
         return self._encoded(prompt, template)
 
@@ -180,7 +172,7 @@ class Model:
         stop: str | Sequence[str] | None = (),
         repetition_penalty: float | None = None,
     ) -> GenerationRequest:
-        """Options as a Request; an absent repetition penalty is the generation config's, as in transformers."""
+        """Make a request of options; the repetition penalty defaults to the generation config's, as in transformers."""
         own = self.generation_config.repetition_penalty or 1.0
         penalty = own if repetition_penalty is None else repetition_penalty
         sampling = Sampling(temperature, top_k, top_p, min_p, penalty, seed)
@@ -196,21 +188,21 @@ class Model:
         speculate: str | Path | Bundle = OFF,
         **options: Any,
     ) -> Generation:
-        """Continue a text. Where it begins as the bundle's prefix does, that part is restored, not computed.
+        """Continue a text. Where it begins like the bundle's prefix, that part is restored, not computed.
 
-        Threads that call this on one session take turns, an answer each; `new_session` gives each its own.
+        Threads that call this on one session take turns, an answer each; `new_session` gives each its own session.
 
         Args:
             prompt: text, or token ids.
             template: wrap the text as a user's message in the chat template.
             stream: called with each piece of new text.
-            speculate: how to guess ahead: as for ``speculator``; the text is the same as without.
+            speculate: how to draft ahead, as for ``speculator``; the text is the same as without.
             options: those of ``request``: max_new_tokens (256; None: to the end of the context), temperature (0:
                 greedy), top_k, top_p, min_p, seed, stop, repetition_penalty.
 
         Raises:
             InputError: E150 prompt too long, E151 empty, E152 foreign token ids or broken text, E154 no template,
-                E155 no decoder, E156 an option outside its range, E194-E198 nothing to guess with.
+                E155 not a decoder, E156 an option outside its range, E194-E198 nothing to draft with.
         """
         session, request = self.session, self.request(**options)
         tokens = self._ids(prompt, template)
@@ -221,15 +213,10 @@ class Model:
         return replace(result, load_ms=self.load_ms)
 
     def tokens(self, prompt: str | Sequence[int], *, template: bool = False, **options: Any) -> Iterator[int]:
-        """The same tokens one by one, each computed when it is asked for: several sessions can take turns.
+        """The tokens of ``generate`` one by one, each computed on request, so that several sessions can take turns.
 
-        Args:
-            prompt: as for ``generate``.
-            template: likewise.
-            options: those of ``request``; stop strings are not looked for.
-
-        Raises:
-            InputError: as ``generate``, when the first token is asked for.
+        Takes the arguments of ``generate`` and ``request``, but does not look for stop strings; raises as ``generate``
+        when the first token is requested.
         """
         session, request = self.session, self.request(**options)
         ids = self._ids(prompt, template)
@@ -245,7 +232,7 @@ class Model:
         return checked_ids(prompt)
 
     def speculator(self, choice: str | Path | Bundle = "auto") -> Speculator | None:
-        """What guesses ahead; it is kept, since it learns what pays on this machine. None for ``off``.
+        """The object that drafts ahead, or None for ``off``; it is kept, since it learns what pays on this machine.
 
         Args:
             choice: ``auto`` (all that needs nothing else), ``off``, ``ngram`` (prompt look-up), ``heads`` (those in the
@@ -265,11 +252,11 @@ class Model:
         return self.prefix.text if self.prefix is not None and self.prefix.form == "chat" else None
 
     def save_session(self, path: Path | str, messages: Sequence[Message] = ()) -> int:
-        """Write what the KV cache holds to a file, whole or not at all; a later ``load_session`` goes on from there.
+        """Write the KV cache to a file, whole or not at all; a later ``load_session`` continues from there.
 
         Args:
             path: replaced when it exists.
-            messages: a conversation's, to keep them with it.
+            messages: the messages of a conversation, kept in the same file.
 
         Returns:
             Bytes written.
@@ -280,13 +267,13 @@ class Model:
         return save_session(self.session, place_of(self.bundle.manifest), Path(path), messages)
 
     def load_session(self, path: Path | str) -> list[Message]:
-        """Make the KV cache hold what a file holds; returns the messages saved with it.
+        """Load a saved KV cache and return the messages saved with it.
 
-        A conversation goes on with ``chat = model.chat(); chat.messages = model.load_session(path)``.
+        A conversation continues with ``chat = model.chat(); chat.messages = model.load_session(path)``.
 
         Raises:
             InputError: E192, the file is damaged; E193, it was saved from another model, recipe or tokenizer; E155.
-                The KV cache is as before.
+                The KV cache stays as it was.
         """
         return list(load_session(self.session, place_of(self.bundle.manifest), Path(path)))
 
@@ -295,7 +282,7 @@ class Model:
 
         Args:
             system: the system message; None takes the one that the bundle ships, "" none.
-            speculate: how to guess ahead: as for ``speculator``; answers are the same as without.
+            speculate: how to draft ahead, as for ``speculator``; answers are the same as without.
 
         Raises:
             InputError: E154, the tokenizer has no chat template.

@@ -1,4 +1,4 @@
-"""The bundle's own beginning: a system prompt whose KV state was computed at export and is copied in, not computed."""
+"""The bundle's prefix: a system prompt whose KV state was computed at export and is copied in, not computed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Prefix:
 
     Attributes:
         text: the system prompt.
-        form: ``chat`` (a conversation's system message) or ``text`` (how a prompt begins).
+        form: ``chat`` (a conversation's system message) or ``text`` (the beginning of a prompt).
         file: tokens and state.
-        contents: what a KV cache holds once the state is restored.
+        contents: the contents of a KV cache once the state is restored.
     """
 
     text: str
@@ -33,12 +33,12 @@ class Prefix:
     contents: CacheContents
 
     def reusable(self, tokens: Sequence[int]) -> int:
-        """How many leading ``tokens`` it holds; 0 where only tokens were kept."""
+        """How many leading ``tokens`` the prefix holds; 0 where it has no KV state."""
         return self.contents.reusable(tokens) if self.file.states else 0
 
 
 def open_prefix(bundle: Bundle) -> Prefix | None:
-    """The prefix of a bundle, or None; only its header and tokens are read here.
+    """Open the prefix of a bundle, or return None; only its header and tokens are read here.
 
     Raises:
         InputError: E142 its text or E192 its state is damaged, E193 made for another model, recipe or tokenizer.
@@ -57,7 +57,7 @@ def open_prefix(bundle: Bundle) -> Prefix | None:
 
 
 def restored(session: Restorable, prefix: Prefix | None, tokens: Sequence[int]) -> int:
-    """Make the KV cache hold the part of the prefix that ``tokens`` begin with; returns its length in tokens."""
+    """Restore the part of the prefix that ``tokens`` begin with into the KV cache; returns its length in tokens."""
     count = prefix.reusable(tokens) if prefix is not None and session.arena is not None else 0
     held = session.cache.tokens[:count] == list(tokens[:count]) and session.cache.continues_at(count)
     if prefix is not None and count and not held:
@@ -77,7 +77,7 @@ def _other_tokens(file: SessionFile) -> InputError:
     return InputError(
         "The saved KV state belongs to something else.",
         where=str(file.path),
-        why="not alike: tokens; its fingerprint is not the one in the manifest",
+        why="these differ: tokens; its fingerprint is not the one in the manifest",
         fix="copy the bundle again, or export again",
         code="E193",
     )

@@ -27,19 +27,15 @@ _RANGES: Mapping[str, tuple[type, Callable[[Any], bool], str]] = {
 }
 
 
-def _within(value: Any, kind: type, valid: Callable[[Any], bool]) -> bool:
-    return isinstance(value, kind) and valid(value)
-
-
 @dataclass(frozen=True)
 class Sampling:
-    """How to choose a token; the defaults are greedy.
+    """The options for choosing a token; the defaults are greedy.
 
     Attributes:
         temperature: 0 for greedy, else logits are divided by it.
         top_k: keep the k largest (ties at the k-th stay); 0 keeps all.
         top_p: keep the smallest set whose probability reaches p; 1 keeps all.
-        min_p: drop what is less likely than ``min_p`` times the most likely; 0 keeps all.
+        min_p: drop tokens less likely than ``min_p`` times the most likely one; 0 keeps all.
         repetition_penalty: divides positive and multiplies negative logits of tokens seen before (arXiv:1909.05858).
         seed: makes the draws reproducible; None draws from the system's entropy.
     """
@@ -59,7 +55,8 @@ class Sampling:
         """
         for name, (kind, valid, allowed) in _RANGES.items():
             value = getattr(self, name)
-            if isinstance(value, bool) or not ((value is None and name == "seed") or _within(value, kind, valid)):
+            allows_none = value is None and name == "seed"
+            if isinstance(value, bool) or not (allows_none or (isinstance(value, kind) and valid(value))):
                 raise InputError(f"{name} is {value!r:.60}.", where=name, fix=f"give {allowed}", code="E156")
 
 
@@ -82,7 +79,7 @@ def keep_top_k(logits: Vector, k: int) -> Vector:
 
 
 def keep_top_p(logits: Vector, p: float) -> Vector:
-    """Mask the tail that the most likely tokens with total probability ``p`` leave; the likeliest always stays."""
+    """Mask all but the most likely tokens that together reach probability ``p``; the likeliest always stays."""
     if p >= 1.0:
         return logits
     ascending = np.argsort(logits, kind="stable")
@@ -94,7 +91,7 @@ def keep_top_p(logits: Vector, p: float) -> Vector:
 
 
 def keep_min_p(logits: Vector, min_p: float) -> Vector:
-    """Mask what is less likely than ``min_p`` times the most likely token."""
+    """Mask tokens less likely than ``min_p`` times the most likely one."""
     if min_p <= 0.0:
         return logits
     likely = probabilities(logits)
@@ -108,7 +105,7 @@ def probabilities(logits: Vector) -> NDArray[np.float64]:
 
 
 def processed(logits: Vector, seen: Sequence[int], sampling: Sampling) -> Vector:
-    """All steps in order; for greedy decoding only the repetition penalty."""
+    """Apply all steps in order; for greedy decoding only the repetition penalty."""
     out = penalise_repetition(logits, seen, sampling.repetition_penalty)
     if sampling.temperature == 0:
         return out
@@ -117,21 +114,21 @@ def processed(logits: Vector, seen: Sequence[int], sampling: Sampling) -> Vector
 
 
 def draw(likely: NDArray[np.float64], rng: np.random.Generator) -> int:
-    """One index drawn with the given probabilities; an index of probability 0 is never drawn."""
+    """Draw one index with the given probabilities; an index of probability 0 is never drawn."""
     cumulative = np.cumsum(likely)
     cumulative /= cumulative[-1]
     return int(np.searchsorted(cumulative, rng.random(), side="right"))
 
 
 class Sampler:
-    """Chooses tokens for one sequence; holds the random generator."""
+    """Chooses the tokens of one sequence with its own random generator."""
 
     def __init__(self, sampling: Sampling) -> None:
         self.sampling = sampling
         self._rng = np.random.default_rng(sampling.seed)
 
     def __call__(self, logits: Vector, seen: Sequence[int]) -> int:
-        """The next token after ``seen`` (prompt and what was generated), given logits [vocabulary]."""
+        """Choose the next token after ``seen`` (prompt and generated tokens), given logits [vocabulary]."""
         scores = processed(logits, seen, self.sampling)
         if self.sampling.temperature == 0:
             return int(scores.argmax())

@@ -1,4 +1,4 @@
-"""What generation needs of a model: logits for some rows of some tokens at some position."""
+"""The protocol that generation needs of a model: logits for some rows of some tokens at some position."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class Stepper(Protocol):
 
     @property
     def limits(self) -> Limits:
-        """Context, tokens per call and rows of logits per call."""
+        """The context, tokens per call and rows of logits per call."""
 
     def forward(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> Logits:
         """Feed ``tokens`` at positions ``start``.. and return float32 logits [len(rows), vocabulary] of those rows."""
 
     def prefill(self, tokens: Sequence[int], start: int) -> Logits:
-        """Feed any number of tokens chunk by chunk; float32 logits [vocabulary] of the last."""
+        """Feed any number of tokens chunk by chunk and return the last one's logits, float32 [vocabulary]."""
 
     def reusable(self, tokens: Sequence[int]) -> int:
         """How many leading ``tokens`` the KV cache holds and can continue from; fewer than all of them."""
 
 
 def prefill_in_chunks(stepper: Stepper, tokens: Sequence[int], start: int) -> Logits:
-    """``Stepper.prefill`` in terms of ``forward``.
+    """Implement ``Stepper.prefill`` by calls of ``forward``.
 
     Raises:
         InputError: E150 before anything is executed when the tokens do not fit, E151 when there are none.

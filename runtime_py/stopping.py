@@ -1,4 +1,4 @@
-"""When to stop, and what of the text may be shown before that is known."""
+"""Stop strings, and how much of the text may be shown before one of them is ruled out."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from edgec.errors import InputError
 
 
 class StopText:
-    """A filter between the model's text and the reader: nothing of a stop string ever gets out.
+    """A filter between the model's text and the reader that lets no part of a stop string through.
 
     Text that could be the beginning of a stop string is held back until the next piece decides. The stop string that is
     complete first wins, so the result does not depend on how the text was cut into pieces.
     """
 
     def __init__(self, stops: Sequence[str] = ()) -> None:
-        """Take the stop strings.
+        """Filter for the stop strings.
 
         Raises:
             InputError: E156, a stop string is empty.
@@ -39,11 +39,11 @@ class StopText:
         return text[: len(text) - keep]
 
     def flush(self) -> str:
-        """What was held back, once no more text will come."""
+        """Return the text held back, once no more will come."""
         held, self._held = self._held, ""
         return held
 
 
 def _overlap(text: str, stop: str) -> int:
-    """Length of the longest end of ``text`` that ``stop`` begins with."""
+    """The length of the longest end of ``text`` that ``stop`` begins with."""
     return next((n for n in range(min(len(stop) - 1, len(text)), 0, -1) if text.endswith(stop[:n])), 0)

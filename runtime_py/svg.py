@@ -10,7 +10,7 @@ from html import escape
 import numpy as np
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 300, 64, 150, 34, 46
-LETTER = 6  # pixels of a letter at this size, about
+LETTER = 6  # approximate pixels of a letter at this size
 COLOURS = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#17becf")
 
 
@@ -26,7 +26,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Points:
-    """A named set of (x, y), what is written beside each, and the line among them."""
+    """A named set of points (x, y) with a label for each, and the line through some of them."""
 
     name: str
     at: tuple[tuple[float, float], ...]
@@ -61,7 +61,7 @@ class Axes:
     log: bool = False
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """Data to pixels."""
+        """Convert data to pixels."""
         across, up = self._share(x, *self.x_range), self._share(y, *self.y_range)
         return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
 
@@ -79,15 +79,15 @@ def line_chart(
     x_ticks: Sequence[float] | None = None,
     from_zero: bool = True,
 ) -> str:
-    """Lines with a legend.
+    """Draw lines with a legend.
 
     Args:
-        title: above the chart.
-        x_label: with its unit.
-        y_label: likewise.
+        title: text above the chart.
+        x_label: label of the x axis with its unit.
+        y_label: label of the y axis with its unit.
         series: the lines.
         x_ticks: values named on the x axis; None for five.
-        from_zero: the y axis begins at 0; else below the least value.
+        from_zero: the y axis begins at 0, else just below the smallest value.
     """
     x_range, values = _range([x for s in series for x in s.x]), [y for s in series for y in s.y]
     axes = Axes(title, x_label, y_label, x_range, (0.0, _top(values)) if from_zero else _around(values))
@@ -96,29 +96,29 @@ def line_chart(
 
 
 def log_chart(title: str, x_label: str, y_label: str, series: Sequence[Series]) -> str:
-    """Lines with a legend on logarithmic axes, all values above 0: a power law is a straight line."""
+    """Draw lines with a legend on logarithmic axes, all values above 0: a power law is a straight line."""
     x_range, y_range = (_range([v for s in series for v in values(s)]) for values in (lambda s: s.x, lambda s: s.y))
     axes = Axes(title, x_label, y_label, x_range, y_range, log=True)
     return _chart(axes, [*_lines(axes, series), *_legend([s.name for s in series])], _decades(*x_range))
 
 
 def _decades(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times the powers of ten of a range."""
+    """The values 1, 2 and 5 times a power of ten within a range."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     return [m * 10.0**p for p in powers for m in (1, 2, 5) if low <= m * 10.0**p <= high]
 
 
 def box_chart(title: str, x_label: str, y_label: str, groups: Sequence[Series]) -> str:
-    """One box per group: quartiles, median, whiskers from the smallest to the largest value."""
+    """Draw one box per group: quartiles, median, whiskers from the smallest to the largest value."""
     axes = Axes(title, x_label, y_label, (0.0, float(len(groups))), (0.0, _top([y for g in groups for y in g.y])))
     parts = [part for i, group in enumerate(groups) for part in _box(axes, i, group)]
     return _chart(axes, parts, ())
 
 
 def point_chart(title: str, x_label: str, y_label: str, groups: Sequence[Points]) -> str:
-    """Points with a legend, labels where there is room, and a dashed line for each group.
+    """Draw points with a legend, labels where there is room, and a dashed line for each group.
 
-    Both axes are logarithmic, all values above 0. Every point says its label where the mouse rests on it.
+    Both axes are logarithmic, all values above 0. A point shows its label when the mouse rests on it.
     """
     places = [place for group in groups for place in group.at]
     x_range, y_range = (_wider([place[i] for place in places]) for i in (0, 1))
@@ -129,7 +129,7 @@ def point_chart(title: str, x_label: str, y_label: str, groups: Sequence[Points]
 
 
 def stack(charts: Sequence[str], names: Sequence[str] = ()) -> str:
-    """Charts below each other in one SVG document; it is widened where the legend's ``names`` need it."""
+    """Stack charts in one SVG document, which is as wide as the legend's ``names`` need."""
     width = max(WIDTH, WIDTH - RIGHT + 40 + max((LETTER * len(name) for name in names), default=0))
     body = "".join(f'<g transform="translate(0 {i * HEIGHT})">{chart}</g>' for i, chart in enumerate(charts))
     size = f'width="{width}" height="{HEIGHT * len(charts)}"'
@@ -143,16 +143,16 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _wider(values: Sequence[float]) -> tuple[float, float]:
-    """A range of a logarithmic axis with room at both ends; for equal values half a decade."""
+    """The range of a logarithmic axis with room at both ends; for equal values half a decade."""
     low, high = min(values, default=1.0), max(values, default=1.0)
     room = max((high / low) ** 0.06, 1.05 if high > low else 1.8)
     return low / room, high * room
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Round numbers, or where a range holds fewer than two of them, four at equal distances."""
-    found = _decades(low, high)
-    return found if len(found) > 1 else np.geomspace(low * 1.001, high * 0.999, 4).tolist()
+    """Round numbers as ticks, or four at equal distances where the range holds fewer than two round ones."""
+    ticks = _decades(low, high)
+    return ticks if len(ticks) > 1 else np.geomspace(low * 1.001, high * 0.999, 4).tolist()
 
 
 def _around(values: Sequence[float]) -> tuple[float, float]:
@@ -174,16 +174,10 @@ def _chart(axes: Axes, parts: Sequence[str], x_ticks: Sequence[float]) -> str:
         _label((x0 + x1) / 2, HEIGHT - 8, axes.x_label, "middle"),
         _label(14, middle, axes.y_label, "middle", f' transform="rotate(-90 14 {middle:.0f})"'),
     ]
-    return "".join([frame, *_y_ticks(axes), *_x_ticks(axes, x_ticks), *labels, *parts])
-
-
-def _y_ticks(axes: Axes) -> list[str]:
-    values = _log_ticks(*axes.y_range) if axes.log else np.linspace(*axes.y_range, 5)
-    return [_label(LEFT - 6, axes.at(axes.x_range[0], v)[1] + 4, _tick(v), "end") for v in values]
-
-
-def _x_ticks(axes: Axes, values: Sequence[float]) -> list[str]:
-    return [_label(axes.at(v, axes.y_range[0])[0], HEIGHT - BOTTOM + 15, _tick(v), "middle") for v in values]
+    y_ticks = _log_ticks(*axes.y_range) if axes.log else np.linspace(*axes.y_range, 5)
+    labels += [_label(LEFT - 6, axes.at(axes.x_range[0], v)[1] + 4, _tick(v), "end") for v in y_ticks]
+    labels += [_label(axes.at(v, axes.y_range[0])[0], HEIGHT - BOTTOM + 15, _tick(v), "middle") for v in x_ticks]
+    return "".join([frame, *labels, *parts])
 
 
 def _tick(value: float) -> str:
@@ -191,7 +185,7 @@ def _tick(value: float) -> str:
 
 
 def _lines(axes: Axes, series: Sequence[Series]) -> list[str]:
-    """A line for each series; one of a single point is seen by its round ends."""
+    """Draw a line for each series; a single point is visible by its round ends."""
     out = []
     for i, s in enumerate(series):
         places = [axes.at(x, y) for x, y in zip(s.x, s.y, strict=True)]
@@ -203,18 +197,18 @@ def _lines(axes: Axes, series: Sequence[Series]) -> list[str]:
 
 
 def _dots(axes: Axes, groups: Sequence[Points]) -> list[str]:
-    """Circles, then inside the axes the labels that hide no circle and no other label."""
-    found = [
+    """Draw circles, then inside the axes the labels that hide no circle and no other label."""
+    dots = [
         (*axes.at(*at), label, f"{group.name}: {label}", _colour(i))
         for i, group in enumerate(groups)
         for at, label in zip(group.at, group.labels, strict=True)
     ]
     out = [
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{colour}"><title>{escape(told)}</title></circle>'
-        for x, y, _, told, colour in found
+        for x, y, _, told, colour in dots
     ]
-    taken = [Box(x - 4, y - 4, x + 4, y + 4) for x, y, *_ in found]
-    for x, y, label, _, colour in found:
+    taken = [Box(x - 4, y - 4, x + 4, y + 4) for x, y, *_ in dots]
+    for x, y, label, _, colour in dots:
         width = LETTER * len(label)
         for left, base in ((x + 6, y - 4), (x + 6, y + 12), (x - 6 - width, y - 4), (x - 6 - width, y + 12)):
             box = Box(left, base - 9, left + width, base + 2)
@@ -231,7 +225,7 @@ def _legend(names: Sequence[str]) -> list[str]:
 
 
 def _colour(index: int) -> str:
-    """A colour for each index: those of the list, then hues that come near no other for long."""
+    """A colour for each index: those of the list, then hues spread by the golden angle."""
     return COLOURS[index] if index < len(COLOURS) else f"hsl({index * 137.508 % 360:.0f} 60% 45%)"
 
 

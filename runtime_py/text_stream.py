@@ -11,15 +11,15 @@ CONTEXT_TOKENS = 8
 class TextStream:
     """Incremental detokenisation.
 
-    A few tokens before the new one are decoded with and without it and the difference is the new text. That keeps the
-    space a SentencePiece decoder strips at the start of a text, and a character whose bytes are spread over several
-    tokens appears when its last byte has come.
+    A few tokens before the new one are decoded with and without it, and the difference is the new text. That keeps the
+    space that a SentencePiece decoder strips at the start of a text, and a character whose bytes are spread over
+    several tokens appears with its last byte.
     """
 
     def __init__(self, decode: Callable[[list[int]], str], prompt: Sequence[int] = ()) -> None:
-        """Begin behind ``prompt``, whose end decides whether a leading space belongs to the text."""
+        """Begin after ``prompt``, whose end decides whether a leading space belongs to the text."""
         self._decode = decode
-        self._window = list(prompt)
+        self._window = self._end_of(prompt)
         self._shown = len(self._window)
         self._advance()
 
@@ -34,10 +34,17 @@ class TextStream:
         return text
 
     def flush(self) -> str:
-        """What an incomplete last character decodes to."""
+        """Return the text of an incomplete last character."""
         text = self._pending()
         self._advance()
         return text
+
+    def _end_of(self, prompt: Sequence[int]) -> list[int]:
+        """The last tokens of a prompt, as many as decode without broken characters: a window begins among them."""
+        count = 3 * CONTEXT_TOKENS
+        while count < len(prompt) and PARTIAL in self._decode(list(prompt[-count:])):
+            count *= 2
+        return list(prompt[-count:])
 
     def _pending(self) -> str:
         return self._decode(self._window)[len(self._decode(self._window[: self._shown])) :]

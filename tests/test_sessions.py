@@ -96,7 +96,7 @@ def test_a_session_of_another_recipe_is_refused(plain: Model, tmp_path: Path) ->
     foreign = Model(replace(plain.bundle, manifest=changed))
     with pytest.raises(InputError, match="E193") as refused:
         foreign.load_session(tmp_path / "s")
-    assert refused.value.why == "not alike: recipe"
+    assert refused.value.why == "these differ: recipe"
 
 
 def test_two_sessions_switched_between_tokens_answer_as_each_alone(plain: Model) -> None:

@@ -30,7 +30,7 @@ EXECUTED_BY = "executed by Apple's Core AI runtime on this machine (simulated)"
 
 
 def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress) -> StaticArtifact:
-    """Write a model.
+    """Write the methods as one .aimodel.
 
     Raises:
         InputError: E405, coreai-torch has no form for an operator.
@@ -48,7 +48,10 @@ def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress
     except (NotImplementedError, RuntimeError, ValueError, KeyError) as error:
         raise _refused(", ".join(methods), error) from error
     interfaces: dict[str, Interface] = {name: half_interface(p.interface) for name, p in methods.items()}
-    return StaticArtifact(interfaces, _inside(operators))
+    delegation = Delegation(
+        backend="coreai", delegates=1, delegated_operators=operators, delegated_share=1.0, fallbacks=[]
+    )
+    return StaticArtifact(interfaces, delegation)
 
 
 def _tools() -> Any:
@@ -66,7 +69,7 @@ def _tools() -> Any:
 
 
 def _stage(tools: Any, converter: Any, name: str, program: Program) -> int:
-    """Hand one method over; returns how many operators it has."""
+    """Hand one method to the converter and return how many operators it has."""
     from edgec.backends.coreai.compressed_ops import use_coreai_forms
 
     use_coreai_forms(program.graph)
@@ -86,7 +89,7 @@ def _stage(tools: Any, converter: Any, name: str, program: Program) -> int:
 
 
 def _update_slots(values: Any, node: Any, _: Any) -> Any:
-    """``edgec::update_slots`` as Core AI's own ``slice_update``."""
+    """Convert ``edgec::update_slots`` to Core AI's own ``slice_update``."""
     from coreai._compiler.dialects import coreai
     from coreai_torch._utils import get_operands
 
@@ -108,17 +111,13 @@ def _refused(method: str, error: Exception) -> InputError:
     )
 
 
-def _inside(operators: int) -> Delegation:
-    return Delegation(backend="coreai", delegates=1, delegated_operators=operators, delegated_share=1.0, fallbacks=[])
-
-
 @dataclass
 class ModelMethods:
     """The functions of one model over one set of states, which its caller holds.
 
     Attributes:
         functions: by method.
-        states: what lies in them now, by name.
+        states: their current values, by name.
     """
 
     functions: Mapping[str, CoreAIFunction]
@@ -148,7 +147,7 @@ def execute(path: Path) -> ModelMethods:
 
 
 def layout(path: Path) -> ArtifactLayout:
-    """Where a model's bytes lie: Core AI's own format names no tensors, so that it counts as a whole."""
+    """Where a model's bytes lie; Core AI's format names no tensors, so all weights count as one run."""
     from edgec.backends.coreai.stored import model_layout
 
     return model_layout(path)

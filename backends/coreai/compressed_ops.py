@@ -1,4 +1,4 @@
-"""How coreai-torch reads edgec's compressed weights: the graph's forms in the operators of its own converter.
+"""edgec's compressed weights for coreai-torch: the graph's forms, replaced by operators of its own converter.
 
     edgec::dequantize_lut(index, table)          ->  coreai::lut_to_dense(indices, lut [G, 1, ..., 2^bits, 1])
     torchao::dequantize_affine(integers, scale)  ->  coreai::constexpr_blockwise_shift_scale(int4 or int8)
@@ -25,7 +25,7 @@ _INTEGERS = {(-2, 1): "int2", (-8, 7): "int4", (-128, 127): "int8"}
 
 
 def use_coreai_forms(graph: GraphModule) -> None:
-    """Replace edgec's compressed forms by Core AI's, in place; what is compressed in no known form is refused.
+    """Replace edgec's compressed forms with Core AI's, in place; a form that Core AI lacks is an error.
 
     Raises:
         InputError: E441, a table or an integer width that Core AI does not read, or integers that are computed.
@@ -82,8 +82,8 @@ def _affine(graph: GraphModule, node: Node) -> Node:
         raise InputError(
             what=f"integers from {bounds[0]} to {bounds[1]} have no form in Core AI here",
             where=node.name,
-            why="edgec gives it constant, symmetric integers of 2, 4 or 8 bits; activations stay in float16",
-            fix="set activation_bits = 0 in the recipe, or use a recipe of edgec's for this target",
+            why="edgec hands over constant, symmetric integers of 2, 4 or 8 bits; activations stay in float16",
+            fix="set activation_bits = 0 in the recipe, or use one of edgec's recipes for this target",
             code="E441",
         )
     shape = [size // per for size, per in zip(integers.shape, block, strict=True)]
@@ -97,7 +97,7 @@ def _affine(graph: GraphModule, node: Node) -> Node:
 
 
 def _constant(graph: GraphModule, source: object) -> Tensor | None:
-    """The tensor behind a ``get_attr`` node; None where there is none."""
+    """The tensor that a ``get_attr`` node reads, or None for any other node."""
     if not isinstance(source, Node) or source.op != "get_attr":
         return None
     value: Tensor = attribute(graph, str(source.target))
@@ -105,6 +105,6 @@ def _constant(graph: GraphModule, source: object) -> Tensor | None:
 
 
 def _place(graph: GraphModule, name: str, value: Tensor, before: Node) -> Node:
-    """A buffer of that name, read in front of a node; one that exists is read again."""
+    """Read a buffer of that name just before a node; register it unless it exists."""
     with graph.graph.inserting_before(before):
         return read_shared(graph, name, lambda: value)

@@ -24,7 +24,7 @@ CoreAIState = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class CoreAIFunction:
-    """A loaded function; states are the caller's, as with ``edgec.backends.coreml.interpreter.Function``.
+    """A loaded function; the caller holds the states, as with ``edgec.backends.coreml.interpreter.MilFunction``.
 
     Attributes:
         name: the entry point.
@@ -45,7 +45,7 @@ class CoreAIFunction:
         return {state.name: torch.zeros(state.fixed_shape, dtype=state.dtype) for state in self.states}
 
     def run(self, inputs: Mapping[str, Tensor], state: CoreAIState | None = None) -> dict[str, Tensor]:
-        """Execute once.
+        """Execute the function once.
 
         Args:
             inputs: a tensor per input; numbers of another width are converted.
@@ -76,10 +76,10 @@ class CoreAIModel:
 
 
 class CoreAIRuntime:
-    """Apple's runtime with one model in a process of its own; it ends with this object."""
+    """Apple's runtime with one model in a separate process, which ends with this object."""
 
     def __init__(self, path: Path) -> None:
-        """Start it; ``ask`` gives the first answer."""
+        """Start the process; the first ``ask`` returns a description of the model's functions."""
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  (lives as long as the process)
         command = [sys.executable, "-m", "edgec.backends.coreai.worker", str(path)]
         self._process = subprocess.Popen(
@@ -104,7 +104,7 @@ class CoreAIRuntime:
             raise _failed("Apple's runtime", "executed", self._last_words()) from cause
 
     def _last_words(self) -> str:
-        """The last line that says why, of what the process wrote to stderr."""
+        """The last line of the process's stderr that names an error."""
         self._log.seek(0)
         lines = self._log.read().decode(errors="replace").splitlines()
         telling = [line.strip() for line in lines if "rror" in line]
@@ -132,7 +132,7 @@ def load_model(path: Path) -> CoreAIModel:
     """
     _check_runtime()
     if not path.is_dir():
-        raise _failed(str(path), "loaded", "there is no such folder")
+        raise _failed(str(path), "loaded", "the folder does not exist")
     runtime = CoreAIRuntime(path)
     try:
         described = runtime.ask()
@@ -153,27 +153,27 @@ def _check_runtime() -> None:
 
 def _function(name: str, kinds: Mapping[str, Any], runtime: CoreAIRuntime) -> CoreAIFunction:
     features = {
-        kind: tuple(Feature(each, getattr(torch, dtype), shape) for each, dtype, shape in found)
-        for kind, found in kinds.items()
+        kind: tuple(Feature(each, getattr(torch, dtype), shape) for each, dtype, shape in features_of_kind)
+        for kind, features_of_kind in kinds.items()
     }
     return CoreAIFunction(name, features["inputs"], features["outputs"], features["states"], runtime)
 
 
 def _arrays(function: str, features: tuple[Feature, ...], given: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Numpy arrays in the declared dtypes."""
-    found = {}
+    """The given tensors as numpy arrays in the declared dtypes."""
+    arrays = {}
     for feature in features:
         tensor = given.get(feature.name)
         if tensor is None or not feature.accepts(tuple(tensor.shape)):
             raise InputError(
-                "The inputs are not those of the function.",
+                "The inputs do not match those of the function.",
                 where=function,
                 why=f"{feature.name!r}: {'absent' if tensor is None else list(tensor.shape)}",
                 fix=f"give {feature.described()}",
                 code="E422",
             )
-        found[feature.name] = tensor.detach().to(feature.dtype).contiguous().numpy()
-    return found
+        arrays[feature.name] = tensor.detach().to(feature.dtype).contiguous().numpy()
+    return arrays
 
 
 def _failed(where: str, verb: str, why: str) -> InputError:

@@ -1,4 +1,4 @@
-"""How many bytes of a .aimodel are weights: the resource section of its MLIR bytecode, taken as a whole.
+"""The bytes of a .aimodel that are weights: the resource section of its MLIR bytecode, taken as a whole.
 
 A bytecode file is a header and a row of sections, each with a number, a length and its bytes (mlir.llvm.org/docs/
 BytecodeFormat); constants above a size lie in the resource section. Which tensor is where the sections do not say.
@@ -18,10 +18,10 @@ _MAGIC, _RESOURCES, _ALIGNED = b"ML\xefR", 5, 0x80
 
 
 def model_layout(model: Path) -> ArtifactLayout:
-    """Take a .aimodel apart.
+    """Split the bytes of a .aimodel into weights and program.
 
     Raises:
-        InputError: E407, its program is no MLIR bytecode.
+        InputError: E407, its program is not MLIR bytecode.
     """
     files = {path: path.stat().st_size for path in model.rglob("*") if path.is_file()}
     runs = [run for path in files if path.suffix == ".mlirb" for run in _resources(path)]
@@ -38,7 +38,7 @@ def _resources(program: Path) -> Iterator[StoredBytes]:
                 yield StoredBytes(f"{program.stem} constants", PLACE, length, digest)
     except (IndexError, ValueError) as error:
         raise InputError(
-            what="The artifact is no readable Core AI model.",
+            what="The artifact is not a readable Core AI model.",
             where=str(program),
             why=str(error),
             fix="export the model again",

@@ -1,9 +1,9 @@
-"""The process in which Apple's runtime executes: its faults end a process, and it should not be edgec's.
+"""A separate process for Apple's runtime, so that a crash there does not end edgec.
 
     python -m edgec.backends.coreai.worker MODEL.aimodel
 
-Says what the model's functions are, then answers requests (function, inputs, states) on stdin with (outputs, states) on
-stdout, as pickled numpy arrays; an error's text in their place.
+It describes the model's functions, then answers requests (function, inputs, states) on stdin with (outputs, states) on
+stdout, as pickled numpy arrays, or with an error's text.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ async def serve(path: Path, requests: BinaryIO, answers: BinaryIO) -> None:
 
 
 async def _loaded(path: Path) -> dict[str, Any]:
-    """Linux compiles the model into a folder of its own, which is not needed once the functions are loaded."""
+    """Load the model's functions; Linux compiles the model into a folder that is not needed once they are loaded."""
     from coreai.authoring import AIModelAsset
 
     async with AIModelAsset.load(path).executable() as model:
@@ -74,7 +74,7 @@ def _say(answers: BinaryIO, value: Any) -> None:
 
 
 def main() -> None:
-    """Keep the answers' stream to ourselves: the runtime announces what it loads on stdout."""
+    """Serve one model, with stdout kept for answers: the runtime prints what it loads there."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     asyncio.run(serve(Path(sys.argv[1]), sys.stdin.buffer, answers))

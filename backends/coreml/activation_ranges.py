@@ -14,7 +14,7 @@ from edgec.passes.graph.observation import observe
 from edgec.passes.static.finite_mask import HIDDEN
 
 _MASKED = (1.25 * HIDDEN, 0.75 * HIDDEN)
-"""Scores with a mask's number added: far down on purpose."""
+"""Scores within this range were pushed down by a mask on purpose."""
 
 
 def activation_ranges(program: Program, calls: Iterable[Sequence[Tensor]]) -> Mapping[str, float]:

@@ -1,4 +1,4 @@
-"""How coremltools reads edgec's compressed weights: converters from the graph's forms to constexpr operators.
+"""edgec's compressed weights for coremltools: converters from the graph's forms to constexpr operators.
 
     edgec::dequantize_lut(index, table)          ->  constexpr_lut_to_dense
       with a share of exact zeros that pays      ->  constexpr_lut_to_sparse, constexpr_sparse_to_dense
@@ -113,7 +113,7 @@ def _sparse(parts: SparseParts, tables: NDArray[Any], name: str) -> Any:
 
 
 def _packed(indices: NDArray[Any], tables: NDArray[Any]) -> NDArray[Any]:
-    """Indices typed by the width that their table has; written packed."""
+    """Indices in the integer type of their table's width, which coremltools writes packed."""
     return indices.astype(_numpy_type(f"uint{tables.shape[-2].bit_length() - 1}"))
 
 
@@ -164,7 +164,7 @@ def _values(context: Any, node: Any, expected: int | tuple[int, int], form: str)
             what=f"{form} is computed while the model runs",
             where=node.name,
             why="Core ML reads compressed weights from constants alone; activations stay in float16",
-            fix="set activation_bits = 0 in the recipe, or use a recipe of edgec's for this target",
+            fix="set activation_bits = 0 in the recipe, or use one of edgec's recipes for this target",
             code="E440",
         )
     return [None if source is None else source.val for source in inputs]

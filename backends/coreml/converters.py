@@ -1,9 +1,9 @@
-"""How coremltools reads edgec's own operators that are no weights, and one of torch's that it misreads.
+"""Converters for edgec's operators that are not weights, and for one of torch's that coremltools misreads.
 
 edgec::update_slots(cache, value, start)          ->          slice_update(cache, value, begin = [0, 0, start, 0])
 gelu(x, approximate = "tanh")                         ->          gelu(x, mode = "TANH_APPROXIMATION")
 
-coremltools 9.0 ignores the keyword of an exported GELU and computes the exact one: up to 5e-4 off, in silence.
+coremltools 9.0 ignores the keyword of an exported GELU and computes the exact one: up to 5e-4 off, without a warning.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from edgec.backends.coreml import compressed_ops
 
 
 def register() -> None:
-    """Make coremltools read every operator of edgec's; calling it again changes nothing."""
+    """Register edgec's operators with coremltools; calling it again changes nothing."""
     from coremltools.converters.mil.frontend.torch.torch_op_registry import _TORCH_OPS_REGISTRY
 
     compressed_ops.register()

@@ -22,7 +22,7 @@ class PackageMethods:
 
     Attributes:
         functions: by method.
-        states: what lies in them now, by name; filled at the first call.
+        states: their current values, by name; filled at the first call.
     """
 
     functions: Mapping[str, MilFunction]
@@ -38,7 +38,7 @@ class PackageMethods:
         return joined_logits(self.outputs(method, inputs))
 
     def outputs(self, method: str, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The same with all outputs by name; inputs that the function does not take are left out."""
+        """Execute a function and return all outputs by name; inputs that it does not take are left out."""
         function = self.functions[method]
         if not self.states:
             self.states = _empty(function)

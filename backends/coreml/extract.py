@@ -23,15 +23,15 @@ _REFERENCE = b"CMJR"
 
 @dataclass(frozen=True)
 class DelegatePackage:
-    """One delegate of one method.
+    """A delegate of one method, with its package.
 
     Attributes:
         method: the program's method.
-        index: of the delegate among the method's.
+        index: the delegate's place among the method's.
         package: the folder of its .mlpackage.
         function: the package's function that it calls.
         inputs: the function's inputs in the order of the delegate's arguments.
-        outputs: likewise, behind the inputs.
+        outputs: the function's outputs, which follow the inputs.
     """
 
     method: str
@@ -50,17 +50,17 @@ def extract_packages(pte: bytes, out: Path) -> list[DelegatePackage]:
         out: a folder; made where absent.
 
     Raises:
-        InputError: E424, the bytes are no program, hold no Core ML delegate, or one for a Mac only.
+        InputError: E424, the bytes are not a program, hold no Core ML delegate, or one that only a Mac can run.
         ToolError: E430, ExecuTorch was installed without its Core ML tools.
     """
     return extract_from(read_program(pte), out)
 
 
 def read_program(pte: bytes) -> PTEFile:
-    """The program as Python objects.
+    """Read a program into Python objects.
 
     Raises:
-        InputError: E424, the bytes are no program.
+        InputError: E424, the bytes are not a program.
     """
     from executorch.exir._serialize._program import deserialize_pte_binary
 
@@ -70,21 +70,21 @@ def read_program(pte: bytes) -> PTEFile:
             return program
         raise ValueError("it has no methods")
     except Exception as cause:  # the generated reader fails in any way it likes on damaged bytes
-        raise _refused("it is no readable ExecuTorch program", str(cause)) from cause
+        raise _refused("it is not a readable ExecuTorch program", str(cause)) from cause
 
 
 def extract_from(program: PTEFile, out: Path) -> list[DelegatePackage]:
-    """As ``extract_packages``, of a program that is read already."""
+    """Write the Core ML packages of a program that is already read; raises as ``extract_packages``."""
     folders: dict[str, Path] = {}
-    found = []
+    packages = []
     for plan in program.program.execution_plan:
         for index, delegate in enumerate(plan.delegates):
             if delegate.id == BACKEND:
                 raw = program.program.backend_delegate_data[delegate.processed.index].data
-                found.append(_delegate(program, bytes(raw), plan.name, index, folders, out))
-    if not found:
+                packages.append(_delegate(program, bytes(raw), plan.name, index, folders, out))
+    if not packages:
         raise _refused("it has no Core ML delegate", "")
-    return found
+    return packages
 
 
 def _delegate(
@@ -111,7 +111,7 @@ def _named(program: PTEFile, key: str) -> bytes:
 
 
 def _spread(blob: bytes, folder: Path) -> Path:
-    """A delegate's bytes as files; the folder that holds metadata.json."""
+    """Write a delegate's bytes as files and return the folder that holds metadata.json."""
     try:
         from executorch.backends.apple.coreml import executorchcoreml
     except ImportError as cause:

@@ -7,7 +7,7 @@ Rules are data (``lint_rules.toml``: limit, severity, fix); checks (``lint_check
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from edgec.backends.coreml.lint_rules import Breach, LintRule, rules
@@ -16,7 +16,7 @@ from edgec.ir.program import Program
 
 @dataclass(frozen=True)
 class Finding:
-    """A rule that the model breaks.
+    """A rule that the model breaks, and where.
 
     Attributes:
         rule: its name.
@@ -33,14 +33,14 @@ class Finding:
     fix: str
 
     def to_json(self) -> dict[str, str]:
-        """As plain data."""
+        """The finding as plain data."""
         return asdict(self)
 
 
 def lint(
     program: Program, *, method: str = "", stored_bytes: int | None = None, ranges: Mapping[str, float] | None = None
 ) -> tuple[Finding, ...]:
-    """What a Program breaks, the refused first.
+    """The rules that a Program breaks, refused ones first.
 
     Args:
         program: the graph that will be converted.
@@ -50,8 +50,8 @@ def lint(
     """
     from edgec.backends.coreml.lint_checks import breaches
 
-    found = breaches(program, rules(), stored_bytes, ranges or {})
-    return tuple(_ordered(_merged(found, f"{method}: " if method else "")))
+    places = breaches(program, rules(), stored_bytes, ranges or {})
+    return tuple(_ordered(_merged(places, f"{method}: " if method else "")))
 
 
 def lint_methods(
@@ -60,19 +60,12 @@ def lint_methods(
     stored_bytes: int | None = None,
     ranges: Mapping[str, Mapping[str, float]] | None = None,
 ) -> tuple[Finding, ...]:
-    """The findings of all methods of a package; what is found alike in several of them is said once."""
-    found: dict[tuple[str, str], list[Finding]] = {}
+    """The findings of all methods of a package; the same finding in several of them appears once."""
+    same: dict[tuple[str, str], list[Finding]] = {}
     for name, program in methods.items():
         for each in lint(program, stored_bytes=stored_bytes, ranges=(ranges or {}).get(name)):
-            found.setdefault((each.rule, each.found), []).append(
-                Finding(each.rule, each.severity, f"{name}: {each.place}", each.found, each.fix)
-            )
-    return tuple(_ordered(_joined(same) for same in found.values()))
-
-
-def _joined(same: Sequence[Finding]) -> Finding:
-    first = same[0]
-    return Finding(first.rule, first.severity, "; ".join(each.place for each in same), first.found, first.fix)
+            same.setdefault((each.rule, each.found), []).append(replace(each, place=f"{name}: {each.place}"))
+    return tuple(_ordered(replace(group[0], place="; ".join(each.place for each in group)) for group in same.values()))
 
 
 def _ordered(findings: Iterable[Finding]) -> list[Finding]:
@@ -80,22 +73,22 @@ def _ordered(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _merged(breaches: Iterable[Breach], prefix: str) -> list[Finding]:
-    """One finding for all places where a rule found the same."""
+    """Merge all places where a rule found the same into one finding."""
     same: dict[tuple[Any, ...], list[Breach]] = {}
     for breach in breaches:
         what = () if rules()[breach.rule].together else (breach.value, breach.shape)
         same.setdefault((breach.rule, *what), []).append(breach)
-    return [_worded(rules()[found[0].rule], prefix, found) for found in same.values()]
+    return [_worded(rules()[places[0].rule], prefix, places) for places in same.values()]
 
 
-def _worded(rule: LintRule, prefix: str, found: Sequence[Breach]) -> Finding:
-    first = found[0]
+def _worded(rule: LintRule, prefix: str, places: Sequence[Breach]) -> Finding:
+    first = places[0]
     words = {
         "value": first.value if isinstance(first.value, str) else _number(first.value),
         "limit": _number(rule.limit),
         "shape": " x ".join(map(str, first.shape)),
     }
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    more = f" and {len(places) - 1} more" if len(places) > 1 else ""
     place = f"{prefix}{first.place}{more}"
     return Finding(rule.name, rule.severity, place, rule.found.format(**words), rule.fix.format(**words))
 

@@ -1,4 +1,4 @@
-"""Where a Program breaks the linter's rules: one function for each kind of thing looked at."""
+"""The checks of the linter's rules on a Program: one function for each kind of place."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CASTS = {aten.to.dtype: 1, aten._to_copy.default: None}
 
 
 def breaches(program: Program, rules: Rules, stored_bytes: int | None, ranges: Mapping[str, float]) -> Iterator[Breach]:
-    """Every place that breaks a rule."""
+    """Find every place that breaks a rule."""
     constant = constant_nodes(program.graph, program.interface)
     for node in program.graph.graph.nodes:
         if node not in constant and node.target not in (DEQUANTIZE, DEQUANTIZE_LUT):
@@ -91,7 +91,7 @@ def _spelt(value: float) -> str:
 
 
 def _casts(program: Program, node: Node, rules: Rules) -> Iterator[Breach]:
-    """Activations that are made wider."""
+    """Casts that make activations wider."""
     if node.target not in _CASTS:
         return
     place = _CASTS[node.target]

@@ -14,14 +14,14 @@ _RULES = Path(__file__).parent / "lint_rules.toml"
 
 @dataclass(frozen=True)
 class LintRule:
-    """What to look for.
+    """One rule of the linter.
 
     Attributes:
         severity: ``warning`` or ``refused``.
-        limit: what is still in order; its unit is the rule's.
-        found: the words for what was found.
+        limit: the bound that may just be reached; its unit depends on the rule.
+        found: the template that describes what was found.
         fix: what to do.
-        together: all places of a method are one finding, whatever was found there; the first speaks for them.
+        together: all places of a method are one finding, described by the first of them.
     """
 
     name: str
@@ -44,5 +44,5 @@ class Breach:
 
 @cache
 def rules() -> Mapping[str, LintRule]:
-    """Every rule by name."""
+    """All rules of the linter, by name."""
     return {name: LintRule(name=name, **fields) for name, fields in tomllib.loads(_RULES.read_text()).items()}

@@ -1,7 +1,7 @@
 """Core ML itself, where there is a Mac: compile a package, run its functions, ask where every operator would run.
 
-Everything goes through ``Tools``, so that the wiring can be tested elsewhere with a stand-in; the figures of a stand-in
-are nobody's. No part of this module ran on a Mac so far.
+Everything goes through ``Tools``, so that the wiring can be tested elsewhere with a stand-in, whose figures mean
+nothing. No part of this module has run on a Mac yet.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class MacModel(Protocol):
 
 
 class Tools(Protocol):
-    """What a Mac adds."""
+    """The tools that only a Mac has."""
 
     @property
     def machine(self) -> str:
@@ -104,7 +104,7 @@ class CoreMLTools:
 
 
 def placements(tools: Tools, compiled: Path) -> list[Placement]:
-    """How many operators of each kind every compute unit takes, the most frequent first."""
+    """Count the operators of each kind that every compute unit takes, the most frequent first."""
     counted = Counter(
         (method, operator, _UNITS.get(unit, "unknown")) for method, operator, unit in tools.operators(compiled)
     )
@@ -133,8 +133,8 @@ class MacMethods:
     def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
         """Execute a function; new rows that it returns are written here, as a caller would."""
         given = {name: value.numpy() for name, value in {**inputs, **self.held}.items()}
-        found = self.models[method].predict(given, self.inside)
-        outputs = {name: torch.from_numpy(np.asarray(value)) for name, value in found.items()}
+        arrays = self.models[method].predict(given, self.inside)
+        outputs = {name: torch.from_numpy(np.asarray(value)) for name, value in arrays.items()}
         write_new_rows(self.held, outputs, int(inputs["start"]))
         return joined_logits(outputs)
 

@@ -6,15 +6,17 @@ after the other: each but the last gives ``next_hidden``, which is ``hidden`` fo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from edgec.backends.coreml.execute import PackageMethods, PartedMethods, package_methods
+from edgec.backends.coreml.interpreter.graph import read_graph
+from edgec.backends.coreml.interpreter.proto import read_spec
 from edgec.backends.coreml.package import write_package
-from edgec.backends.coreml.placement import inside
 from edgec.backends.coreml.stored import package_layout
 from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
+from edgec.bundle.manifest import Delegation
 from edgec.bundle.pte_layout import ArtifactLayout
 from edgec.errors import InputError
 from edgec.ir.program import Interface, Program
@@ -50,7 +52,19 @@ def lower(
         for index, part in enumerate(parts):
             write_package(part, path / f"part_{index}.mlpackage", progress)
     interfaces: dict[str, Interface] = {name: half_interface(p.interface) for name, p in methods.items()}
-    return StaticArtifact(interfaces, inside(packages(path)))
+    return StaticArtifact(interfaces, _delegation(packages(path)))
+
+
+def _delegation(written: Sequence[Path]) -> Delegation:
+    """The delegation of packages, each of which Core ML runs as a whole."""
+    functions = [f for package in written for f in read_spec(package).mlProgram.functions.values()]
+    return Delegation(
+        backend="coreml",
+        delegates=len(written),
+        delegated_operators=sum(len(read_graph(function).steps) for function in functions),
+        delegated_share=1.0,
+        fallbacks=[],
+    )
 
 
 def _parts(methods: Mapping[str, Program], part_bytes: int) -> list[dict[str, Program]]:
@@ -90,12 +104,12 @@ def packages(path: Path) -> list[Path]:
 
 def execute(path: Path) -> PackageMethods | PartedMethods:
     """Load the functions of a package, or of several."""
-    found = [package_methods(package) for package in packages(path)]
-    return found[0] if len(found) == 1 else PartedMethods(found)
+    methods = [package_methods(package) for package in packages(path)]
+    return methods[0] if len(methods) == 1 else PartedMethods(methods)
 
 
 def layout(path: Path) -> ArtifactLayout:
-    """Where the artifact's bytes lie; packages cannot share bytes, so that each is a place of its own."""
+    """Where the artifact's bytes lie; packages cannot share bytes, so each is a separate place."""
     first, *others = (package_layout(package) for package in packages(path))
     for index, other in enumerate(others, 1):
         first = replace(

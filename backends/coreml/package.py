@@ -26,7 +26,7 @@ DEPLOYMENT_TARGET = "iOS18"
 def write_package(
     methods: Mapping[str, Program], path: Path, progress: LoweringProgress = lambda step, done, total: None
 ) -> None:
-    """Write a package.
+    """Write methods as one package.
 
     Args:
         methods: by function name; a single one becomes a package with the function ``main``.
@@ -57,7 +57,7 @@ def write_package(
 
 
 def _convert(program: Program, name: str) -> Any:
-    """One function's Core ML model, in float16; it is not loaded, which takes a Mac."""
+    """Convert one method to a Core ML model in float16, without loading it, which takes a Mac."""
     import coremltools as ct
 
     from edgec.backends.coreml.converters import register
@@ -89,7 +89,7 @@ def _declared(tensor: TensorType) -> Any:
 
 
 def decompositions() -> Any:
-    """Operators that coremltools does not know, in those that it does; all others stay whole."""
+    """Decompositions of the operators that coremltools does not know; all others stay whole."""
     import torch
     from torch._decomp import get_decompositions
 
@@ -99,7 +99,7 @@ def decompositions() -> Any:
 
 
 def refused(method: str, error: Exception) -> InputError:
-    """Coremltools' refusal as an error that a user can act on."""
+    """The error for a model that coremltools refuses (E404)."""
     lines = [line for line in str(error).strip().splitlines() if line.strip()]
     return InputError(
         what="coremltools could not convert the model to Core ML",
@@ -112,7 +112,7 @@ def refused(method: str, error: Exception) -> InputError:
 
 @contextmanager
 def without_bars() -> Iterator[None]:
-    """Without coremltools' progress bars."""
+    """Silence coremltools' progress bars."""
     import tqdm  # type: ignore[import-untyped]
 
     made = tqdm.tqdm.__init__

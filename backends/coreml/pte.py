@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.export import ExportedProgram
 
 from edgec.backends.coreml.package import DEPLOYMENT_TARGET, refused, without_bars
-from edgec.backends.coreml.placement import outside
 from edgec.backends.coreml.stored import package_layout
+from edgec.backends.delegated_pte import delegated_operators
 from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
 from edgec.bundle.pte_layout import DELEGATE, ArtifactLayout, read_layout
 from edgec.ir.program import Interface, Program
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from edgec.backends.coreml.pte_program import PteMethod
 
 EXECUTED_BY = "Core ML delegates executed by edgec's interpreter (simulated)"
+_OUTSIDE = "coremltools has no form for it; ExecuTorch's CPU kernel runs it, and Core ML is left and entered again"
+_GIVEN = ("tokens", "start", "last")
+_BLOB = "coreml_"
 
 
 def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress) -> StaticArtifact:
@@ -49,7 +52,7 @@ def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress
     progress("delegate", len(methods), len(methods) + 2)
     with without_bars():
         lowered = _delegated(exported)
-        delegation, operators = outside(lowered)
+        delegation, operators = delegated_operators(lowered, "coreml", _OUTSIDE)
         progress("emit", len(methods) + 1, len(methods) + 2)
         with path.open("wb") as stream:
             lowered.to_executorch().write_to_file(stream)
@@ -57,7 +60,7 @@ def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress
 
 
 def _delegated(exported: Mapping[str, ExportedProgram]) -> Any:
-    """ExecuTorch's edge programs with Core ML's partitions taken out."""
+    """ExecuTorch's edge programs, delegated to Core ML where it takes the operators."""
     from executorch.backends.apple.coreml.partition import CoreMLPartitioner
     from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
@@ -112,7 +115,7 @@ def execute(path: Path) -> PteMethods:
     """Load a program's methods; names of inputs and outputs are those of the functions inside.
 
     Raises:
-        InputError: E424, it is no such program; E420 and E421, a package inside cannot be executed.
+        InputError: E424, it is not such a program; E420 and E421, a package inside cannot be executed.
     """
     from edgec.backends.coreml.pte_program import open_pte
 
@@ -121,10 +124,6 @@ def execute(path: Path) -> PteMethods:
     features = {f.name: f for d in program.methods[PREFILL].delegates.values() for f in d.function.inputs}
     held = {name: torch.zeros(f.fixed_shape, dtype=f.dtype) for name, f in features.items() if name not in _GIVEN}
     return PteMethods(program.methods, interfaces, held, features["tokens"].fixed_shape[1])
-
-
-_GIVEN = ("tokens", "start", "last")
-_BLOB = "coreml_"
 
 
 def _names(method: PteMethod) -> tuple[list[str], list[str]]:

@@ -1,6 +1,6 @@
 """An ExecuTorch program with Core ML inside, executed here: delegates by the interpreter, the rest by torch's kernels.
 
-On a phone every delegate keeps a state of its own: ExecuTorch makes one MLState for each delegate it loads. So it is
+On a phone every delegate keeps its own state: ExecuTorch makes one MLState for each delegate it loads. The same holds
 here; methods that share a package share its weights and no state.
 """
 
@@ -33,7 +33,7 @@ class Delegate:
     state: dict[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Begin with an empty state."""
+        """Give the delegate an empty state."""
         self.state = self.function.fresh_state()
 
     def __call__(self, inputs: Sequence[Tensor]) -> list[Tensor]:
@@ -62,7 +62,7 @@ class PteMethod:
         return tuple(_name(operator) for operator in self.plan.operators)
 
     def run(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """Execute once.
+        """Execute the method once.
 
         Raises:
             InputError: E422, wrong number or shape; E423, a delegate fails; E425, an instruction outside Core ML
@@ -78,7 +78,7 @@ class PteMethod:
         wanted = [(index, tuple(self.plan.values[index].val.sizes)) for index in self.plan.inputs]
         if [tuple(tensor.shape) for tensor in inputs] != [shape for _, shape in wanted]:
             raise InputError(
-                "The inputs are not those of the method.",
+                "The inputs do not match those of the method.",
                 where=self.plan.name,
                 why=f"given: {[list(t.shape) for t in inputs]}",
                 fix=f"give {[list(shape) for _, shape in wanted]}",
@@ -109,7 +109,7 @@ class PteMethod:
             self.values[index] = result.to(self.values[index].dtype).reshape(self.values[index].shape)
 
     def _call_kernel(self, call: Any) -> None:
-        """Outputs are arguments in ExecuTorch; torch's kernel of the same name writes into them."""
+        """Call torch's kernel of the same name; outputs are arguments in ExecuTorch, and it writes into them."""
         operator = self.plan.operators[call.op_index]
         try:
             packet = torch.ops
@@ -131,7 +131,7 @@ class PteMethod:
 
 @dataclass(frozen=True)
 class PteProgram:
-    """A loaded program.
+    """A loaded ExecuTorch program with Core ML inside.
 
     Attributes:
         methods: by name.
@@ -150,24 +150,24 @@ def open_pte(path: Path, accumulate: Accumulate = "float16") -> PteProgram:
         accumulate: see ``load_package``.
 
     Raises:
-        InputError: E424, it is no such program; E420 and E421, a package inside cannot be executed.
+        InputError: E424, it is not such a program; E420 and E421, a package inside cannot be executed.
         ToolError: E430, ExecuTorch's Core ML tools are absent.
     """
     program = read_program(path.read_bytes())
     with TemporaryDirectory() as folder:
-        found = extract_from(program, Path(folder))
-        packages = {str(each.package): load_package(each.package, accumulate) for each in found}
+        delegates = extract_from(program, Path(folder))
+        packages = {str(each.package): load_package(each.package, accumulate) for each in delegates}
         for package in packages.values():
             package.hold_files()
     methods = {}
     for plan in program.program.execution_plan:
-        own = {each.index: _delegate(packages[str(each.package)], each) for each in found if each.method == plan.name}
-        methods[plan.name] = PteMethod(plan, initial_values(program, plan), own)
+        own = [each for each in delegates if each.method == plan.name]
+        loaded = {}
+        for each in own:
+            package = packages[str(each.package)]
+            loaded[each.index] = Delegate(package.functions[each.function or package.default_function], each)
+        methods[plan.name] = PteMethod(plan, initial_values(program, plan), loaded)
     return PteProgram(methods, packages)
-
-
-def _delegate(package: Package, order: DelegatePackage) -> Delegate:
-    return Delegate(package.functions[order.function or package.default_function], order)
 
 
 def _name(operator: schema.Operator) -> str:

@@ -26,7 +26,7 @@ _DTYPES = {
 
 
 def initial_values(program: PTEFile, plan: schema.ExecutionPlan) -> list[Any]:
-    """What a method's values are when it is loaded: constants, zeroed buffers, numbers, lists of indices."""
+    """The values of a method when it is loaded: constants, zeroed buffers, numbers, lists of indices."""
     return [_initial(program, value.val) for value in plan.values]
 
 
@@ -50,17 +50,13 @@ def _tensor(program: PTEFile, value: schema.Tensor) -> Tensor:
 
 
 def _stored(program: PTEFile, value: schema.Tensor) -> bytes:
-    buffers = program.program.constant_buffer if value.allocation_info is None else _mutable(program)
+    mutable: Any = None if value.allocation_info is None else program.mutable_data
+    buffers = program.program.constant_buffer if mutable is None else mutable
     return bytes(buffers[value.data_buffer_idx].storage)
 
 
-def _mutable(program: PTEFile) -> Any:
-    found = program.mutable_data if program.mutable_data is not None else program.program.constant_buffer
-    return found
-
-
 def resolved(values: list[Any], index: int) -> Any:
-    """An argument of a kernel: lists name other values."""
+    """A kernel's argument; the items of a list of tensors or integers are indices of other values."""
     value = values[index]
     kind = type(value).__name__
     if kind in ("IntList", "TensorList", "OptionalTensorList"):

@@ -1,4 +1,4 @@
-"""What the bytes of a Core ML package are: the program, and every run of constant bytes with its tensor's name."""
+"""The bytes of a Core ML package: the program, and every run of constant bytes with its tensor's name."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ PLACE = "Core ML weights"
 
 
 def package_layout(package: Path) -> ArtifactLayout:
-    """Take a .mlpackage apart.
+    """Split the bytes of a .mlpackage into program, weights and padding.
 
     Args:
         package: the folder.
 
     Raises:
-        InputError: E421, it is no package.
+        InputError: E421, it is not a package.
     """
     files = {path: path.stat().st_size for path in package.rglob("*") if path.is_file()}
     runs = tuple(_runs(package))
@@ -37,7 +37,7 @@ def package_layout(package: Path) -> ArtifactLayout:
 
 
 def _runs(package: Path) -> Iterator[StoredBytes]:
-    """Each stored record once, however many functions read it."""
+    """List each stored record once, however many functions read it."""
     files: dict[str, WeightFile] = {}
     seen: set[tuple[str, int]] = set()
     for function in read_spec(package).mlProgram.functions.values():
@@ -49,7 +49,7 @@ def _runs(package: Path) -> Iterator[StoredBytes]:
                     seen.add(key)
                     file = reference.fileName.rsplit("/", 1)[-1]
                     held = files.setdefault(file, WeightFile(package / WEIGHT_FOLDER / file))
-                    yield _stored(_name(operation), value, held, reference.offset)
+                    yield _stored(str(operation.outputs[0].name), value, held, reference.offset)
 
 
 def _values(operation: Any) -> Iterator[Any]:
@@ -58,10 +58,6 @@ def _values(operation: Any) -> Iterator[Any]:
     for value in (*operation.attributes.values(), *bound):
         if value.WhichOneof("value") == "blobFileValue":
             yield value
-
-
-def _name(operation: Any) -> str:
-    return str(operation.outputs[0].name)
 
 
 def _stored(name: str, value: Any, file: WeightFile, offset: int) -> StoredBytes:

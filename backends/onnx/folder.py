@@ -21,7 +21,7 @@ EXECUTED_BY = "executed by ONNX Runtime on this machine's CPU"
 
 
 def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress) -> StaticArtifact:
-    """Write the folder.
+    """Write the methods as a folder of ONNX models.
 
     Raises:
         InputError: E581, ONNX has no form for something.
@@ -41,7 +41,7 @@ def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress
 
 
 def execute(path: Path) -> OnnxMethods:
-    """Load both methods.
+    """Load both methods of a folder.
 
     Raises:
         InputError: E583, ONNX Runtime refuses them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,7 @@ class OnnxMethods:
 
     Attributes:
         sessions: by method.
-        states: what lies in them now, by name; filled at the first call.
+        states: their current values, by name; filled at the first call.
     """
 
     sessions: Mapping[str, InferenceSession]
@@ -49,7 +49,7 @@ class OnnxMethods:
         return joined_logits(self.outputs(method, inputs))
 
     def outputs(self, method: str, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The same with all outputs by name; inputs that the method does not take are left out."""
+        """Execute a method and return all outputs by name; inputs that it does not take are left out."""
         session = self.sessions[method]
         for feature in session.get_inputs():
             if feature.name not in inputs and feature.name not in self.states:
@@ -88,8 +88,23 @@ def cpu_session(model: Path) -> InferenceSession:
         raise refused_by_runtime(model, error) from error
 
 
+TensorFunction = Callable[[Sequence[Tensor]], Sequence[Tensor]]
+
+
+def open_function(path: Path) -> TensorFunction:
+    """Open the one model of a non-decoder artifact, as a function of its inputs in order.
+
+    Raises:
+        InputError: E583, ONNX Runtime refuses it.
+        ToolError: E582, there is no ONNX Runtime.
+    """
+    session = cpu_session(next(path.glob("*.onnx")))
+    names = [each.name for each in session.get_inputs()]
+    return lambda inputs: list(named_outputs(session, dict(zip(names, inputs, strict=True))).values())
+
+
 def refused_by_runtime(model: Path, error: Exception) -> InputError:
-    """E583: ONNX Runtime cannot load a model."""
+    """The error for a model that ONNX Runtime cannot load (E583)."""
     return InputError(
         what="ONNX Runtime refuses the model",
         where=model.name,
@@ -100,5 +115,5 @@ def refused_by_runtime(model: Path, error: Exception) -> InputError:
 
 
 def open_sessions(folder: Path, names: tuple[str, ...], open_one: Any = cpu_session) -> dict[str, InferenceSession]:
-    """The models NAME.onnx of a folder. Raises as ``cpu_session``."""
+    """Open the models NAME.onnx of a folder; raises as ``cpu_session``."""
     return {name: open_one(folder / f"{name}.onnx") for name in names}

@@ -1,14 +1,14 @@
-"""The graph in the words of ONNX: matrices as ONNX multiplies them, integers as its DequantizeLinear reads them.
+"""The graph in ONNX's forms: matrices as ONNX multiplies them, integers as its DequantizeLinear reads them.
 
     linear(x, W [N,K])                                ==>   matmul(x, W^T [K,N])
     linear(x, dequantize_affine(w [N,K], s [N,K/g]))  ==>   matmul(x, edgec::dequantize_blocks(w^T [K,N], s^T [K/g,N]))
     embedding(dequantize_affine(w, s), ids)           ==>   embedding(w, ids) -> float -> * embedding(s, ids)
-    embedding(W, ids), W multiplied by as well        ==>   columns of W^T
+    embedding(W, ids), W also a layer's weight        ==>   columns of W^T
     edgec::rms_norm(x, w, eps)                        ==>   x / sqrt(mean(x * x) + eps) * w
 
 A transposition of constants at run time would hide a matrix from ONNX Runtime's kernels, and a dequantised table would
 be multiplied out on every call. Legality: every matrix; integers are symmetric throughout edgec. Exact.
-Measured on examples/tiny-llama at 4 bits: 57 constants are laid out anew, 41 norms written out.
+Measured on examples/tiny-llama at 4 bits: 57 constants are rearranged, 41 norms written out.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class OnnxForm:
         """Nothing: every matrix has a form."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Rewrite every such node."""
+        """Rewrite every linear layer, embedding and norm."""
         _rewrite(graph, _ONNX)
         return program.interface
 
@@ -149,7 +149,7 @@ def _embedding(graph: GraphModule, emit: Emitter, node: Node) -> Node:
 
 
 def _looked_up(graph: GraphModule, emit: Emitter, table: Node, ids: Node) -> Node:
-    """Rows of a table; of one that a layer multiplies by as well, columns of the matrix that is stored for it."""
+    """Rows of a table; where a layer also multiplies by the table, columns of the matrix stored for that layer."""
     if not _multiplied(graph, table):
         return emit(aten.embedding.default, table, ids)
     value = attribute(graph, str(table.target))
@@ -188,12 +188,12 @@ def _layer_norm(graph: GraphModule, emit: Emitter, node: Node) -> Node:
 
 
 def _optional(given: Sequence[Any], defaults: Sequence[Any]) -> tuple[Any, ...]:
-    """Arguments with what stands for those left out; further ones are not looked at."""
+    """The given arguments, with defaults for those left out; further ones are ignored."""
     return (*given[: len(defaults)], *defaults[len(given) :])
 
 
 def _constant(graph: GraphModule, source: Node, name: str, value: Tensor) -> Node:
-    """A constant laid out anew; made once for all who read it."""
+    """Read a rearranged constant, which is made once for all its readers."""
     held = read_shared(graph, name, lambda: value.detach().contiguous())
     # Constants that passes brought along know no fake tensor; inputs do.
     mode = next(node.meta["val"] for node in graph.graph.nodes if node.op == "placeholder").fake_mode

@@ -1,4 +1,4 @@
-"""One static method to an ONNX model in memory, by torch's own exporter."""
+"""The translation of a static method to an ONNX model in memory, by torch's own exporter."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _check_tools() -> None:
 
 
 def missing(package: str, error: ImportError) -> ToolError:
-    """E582: an ONNX library is not there."""
+    """The error for an ONNX library that is not installed (E582)."""
     return ToolError(
         "The ONNX libraries are not installed.",
         where=package,
@@ -70,7 +70,7 @@ def missing(package: str, error: ImportError) -> ToolError:
 
 
 def _translations() -> dict[Callable[..., Any], Callable[..., Any]]:
-    """How torch's exporter writes edgec's own operators."""
+    """The translations by which torch's exporter writes edgec's own operators."""
     import onnxscript
 
     opset21: Any = onnxscript.opset21

@@ -21,7 +21,7 @@ _SMALL, _ALIGNMENT = 1024, 64
 
 
 def packed(model: ir.Model) -> None:
-    """Fold casts of constants to 4 bits: two integers a byte from then on."""
+    """Fold casts of constants to 4 bits, which stores two integers in each byte."""
     import ml_dtypes
     import onnx_ir as ir
 
@@ -43,7 +43,7 @@ def packed(model: ir.Model) -> None:
 
 
 def write_models(models: Mapping[str, ir.Model], folder: Path) -> None:
-    """Write NAME.onnx for each model and their constants beside them; ``folder`` does not exist yet."""
+    """Write NAME.onnx for each model and one file of their constants; ``folder`` does not exist yet."""
     import onnx_ir as ir
 
     folder.mkdir()
@@ -58,7 +58,7 @@ def write_models(models: Mapping[str, ir.Model], folder: Path) -> None:
 
 
 def _external(tensor: Any, file: Any, folder: Path, places: dict[tuple[str, str], tuple[int, int]]) -> Any:
-    """The constant's reference; its bytes are written unless the file holds them."""
+    """A reference to the constant's bytes, which are written unless the file holds them already."""
     import onnx_ir as ir
 
     content = tensor.tobytes()
@@ -74,7 +74,7 @@ def _external(tensor: Any, file: Any, folder: Path, places: dict[tuple[str, str]
 
 
 def folder_layout(folder: Path) -> ArtifactLayout:
-    """Where the bytes of such a folder lie."""
+    """Where the bytes of a folder that ``write_models`` wrote lie."""
     import onnx
 
     programs = sorted(folder.glob("*.onnx"))

@@ -1,4 +1,4 @@
-"""How much each operator of an ONNX model of fixed shapes computes."""
+"""The amount of work of each operator in an ONNX model of fixed shapes."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class OnnxWork:
 
 def work_of(model: ir.Model) -> OnnxWork:
     """The work of one call of a model."""
-    found = OnnxWork()
+    work = OnnxWork()
     for node in model.graph:
-        found.counts[node.op_type] += 1
-        found.operations[node.op_type] += _operations(node)
-    return found
+        work.counts[node.op_type] += 1
+        work.operations[node.op_type] += _operations(node)
+    return work
 
 
 def _operations(node: ir.Node) -> int:

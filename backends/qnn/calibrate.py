@@ -1,4 +1,4 @@
-"""Inputs of every call over a text, and the range of every state: what fixed-point numbers are chosen by."""
+"""Inputs of every call over a text, and the range of every state, from which fixed-point grids are chosen."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SINGLE = 24
 
 @dataclass(frozen=True)
 class Fed:
-    """What one call of a part was given: states as they are behind the text, up to the position ``start``."""
+    """What one call of a part was given: its inputs, and the states up to position ``start``."""
 
     start: int
     given: Mapping[str, Tensor]
@@ -58,7 +58,7 @@ class FloatRun:
         return joined_logits(self.outputs(method, inputs))
 
     def outputs(self, method: str, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The same with all outputs of the last part, by name."""
+        """Run all parts of a method and return the outputs of the last part, by name."""
         given = dict(inputs)
         for index, (host, npu) in enumerate(self.parts[method]):
             for state in npu.interface.states:
@@ -95,22 +95,22 @@ def _until(state: Tensor, start: int) -> Tensor:
 
 
 def calibrated(parts: ModelParts, tokens: Sequence[int]) -> FloatRun:
-    """Run a text: whole chunks (or one that is padded), then single tokens."""
-    found = FloatRun(parts)
+    """Run a decoder over a text: whole chunks (or one that is padded), then single tokens."""
+    run = FloatRun(parts)
     single = min(_SINGLE, max(1, len(tokens) // 4))
     fed = len(tokens) - single
-    sizes = [found.chunk] * (fed // found.chunk) or [max(fed, 2)]
+    sizes = [run.chunk] * (fed // run.chunk) or [max(fed, 2)]
     sizes += [1] * single
     starts = [sum(sizes[:index]) for index in range(len(sizes))]
-    run_static(found, tokens, [Call(start, size, 1) for start, size in zip(starts, sizes, strict=True)])
-    return found
+    run_static(run, tokens, [Call(start, size, 1) for start, size in zip(starts, sizes, strict=True)])
+    return run
 
 
 def exemplified(parts: ModelParts, names: Sequence[str], examples: Sequence[Sequence[Tensor]]) -> FloatRun:
-    """Run a model that is no decoder over examples: its inputs in the order of ``names``."""
-    found = FloatRun(parts)
+    """Run a non-decoder model over examples, whose tensors are in the order of ``names``."""
+    run = FloatRun(parts)
     for method in parts:
         for example in examples:
             with torch.no_grad():
-                found.outputs(method, dict(zip(names, example, strict=True)))
-    return found
+                run.outputs(method, dict(zip(names, example, strict=True)))
+    return run

@@ -7,7 +7,7 @@
 
 graph -> parts below the context's limit -> host and Hexagon -> 1x1 convolutions -> fixed point -> compiler
 
-A model that is no decoder has one method, ``main``, in one part, and often nothing for the CPU (``function.py``).
+A non-decoder model has one method, ``main``, in one part, and often nothing for the CPU (``function.py``).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _METHODS = (PREFILL, DECODE)
 
 
 def lower_for(methods: Mapping[str, Program], path: Path, progress: LoweringProgress, chip: Chip) -> StaticArtifact:
-    """Write the artifact, and the fixed-point models beside it in ``fixed_point``, for the CPU to check it against.
+    """Write the artifact, and next to it in ``fixed_point`` the models that the CPU checks it against.
 
     Raises:
         InputError: E408, E590, E591 or E593: the model has no form there.
@@ -61,12 +61,12 @@ def lower_for(methods: Mapping[str, Program], path: Path, progress: LoweringProg
     cut = {name: cut_model(program, stored_sizes(program), chip.context_bytes) for name, program in methods.items()}
     pairs = {name: [_divided(part) for part in parts] for name, parts in cut.items()}
     progress("calibrate", 0, 3)
-    found = exemplified(pairs, names, chip.examples) if chip.examples else calibrated(pairs, chip.tokens)
+    run = exemplified(pairs, names, chip.examples) if chip.examples else calibrated(pairs, chip.tokens)
     work = HostedWork()
     for index in range(len(next(iter(pairs.values())))):
         here = {name: parts[index] for name, parts in pairs.items()}
         progress("quantise", 1, 3)
-        _write_part(here, index, path, found, work)
+        _write_part(here, index, path, run, work)
         progress("compile", 2, 3)
         both = (path.parent / FIXED_POINT / f"{_PARTS}{index}", path / f"{_PARTS}{index}")
         compile_contexts({both[0] / f"{name}.onnx": both[1] / f"{name}.onnx" for name in here}, chip.soc_model)
@@ -75,15 +75,15 @@ def lower_for(methods: Mapping[str, Program], path: Path, progress: LoweringProg
 
 
 def _divided(program: Program) -> tuple[Program, Program]:
-    """A part's two halves, ready for ONNX; the second one's weights still lie on their grids."""
+    """Split a part into the CPU's half and Hexagon's, ready for ONNX; Hexagon's weights are still quantised."""
     host, npu = split_host(run_pass(program, NarrowMask()))
     return host, run_pass(run_pass(npu, WrittenNorms()), LinearToConv2d())
 
 
 def _write_part(
-    here: Mapping[str, tuple[Program, Program]], index: int, path: Path, found: FloatRun, work: HostedWork
+    here: Mapping[str, tuple[Program, Program]], index: int, path: Path, run: FloatRun, work: HostedWork
 ) -> None:
-    """The CPU's models into the artifact, the fixed-point ones beside it; ``work`` counts both."""
+    """Write the CPU's models into the artifact and the fixed-point ones next to it; ``work`` counts both."""
     folder = path / f"{_PARTS}{index}"
     hosts = {name: translated(host, name) for name, (host, _) in here.items() if host.interface.outputs}
     for name, model in hosts.items():
@@ -97,8 +97,8 @@ def _write_part(
             model = translated(run_pass(npu, FloatWeights()), name)
             work.accelerated.setdefault(name, []).append(work_of(model))
             write_models({name: model}, source)
-            feeds, weights = found.feeds(f"{name}_{index}"), grids(npu)
-            write_fixed_point(source / f"{name}.onnx", quantised / f"{name}.onnx", feeds, weights, found.ranges)
+            feeds, weights = run.feeds(f"{name}_{index}"), grids(npu)
+            write_fixed_point(source / f"{name}.onnx", quantised / f"{name}.onnx", feeds, weights, run.ranges)
 
 
 def _byte_states(interface: Interface) -> Interface:
@@ -132,7 +132,7 @@ class PartedOnnx:
         """Execute a method's parts one after the other."""
         given = dict(inputs)
         for host, accelerated in zip(self.host, self.accelerated, strict=True):
-            # A part behind the last layer has nothing for the CPU.
+            # A part after the last layer has nothing for the CPU.
             given |= host.outputs(method, given) if method in host.sessions else {}
             outputs = accelerated.outputs(method, given)
             given |= {HIDDEN: outputs[NEXT]} if NEXT in outputs else {}
@@ -140,7 +140,7 @@ class PartedOnnx:
 
 
 def execute(path: Path) -> PartedOnnx:
-    """The artifact in Qualcomm's emulation: compiled again from the fixed-point models beside it.
+    """Load the artifact in Qualcomm's emulation, compiled again from the fixed-point models next to it.
 
     Raises:
         ToolError: E598, they are not there, as in a bundle; E592, the emulation is not installed.
@@ -160,7 +160,7 @@ def check_beside(path: Path) -> None:
     """Refuse to execute contexts alone.
 
     Raises:
-        ToolError: E598, the models that they were compiled from are not beside them.
+        ToolError: E598, the models that they were compiled from are not next to them.
     """
     if (path.parent / FIXED_POINT).is_dir():
         return
@@ -174,18 +174,14 @@ def check_beside(path: Path) -> None:
 
 
 def execute_on_cpu(path: Path) -> PartedOnnx:
-    """The fixed-point models from which the artifact beside them was compiled, on ONNX Runtime's CPU kernels."""
-    beside = folders(path.parent / FIXED_POINT)
-    return PartedOnnx(_hosts(path), [OnnxMethods(open_sessions(folder, _METHODS)) for folder in beside])
+    """Load the fixed-point models that the artifact was compiled from, on ONNX Runtime's CPU kernels."""
+    sources = folders(path.parent / FIXED_POINT)
+    return PartedOnnx(_hosts(path), [OnnxMethods(open_sessions(folder, _METHODS)) for folder in sources])
 
 
 def _hosts(path: Path) -> list[OnnxMethods]:
-    return [OnnxMethods({name: cpu_session(model) for name, model in _host_models(folder)}) for folder in folders(path)]
-
-
-def _host_models(folder: Path) -> list[tuple[str, Path]]:
-    models = [(name, folder / f"host_{name}.onnx") for name in _METHODS]
-    return [(name, model) for name, model in models if model.exists()]
+    files = [{name: folder / f"host_{name}.onnx" for name in _METHODS} for folder in folders(path)]
+    return [OnnxMethods({name: cpu_session(file) for name, file in each.items() if file.exists()}) for each in files]
 
 
 def folders(path: Path) -> list[Path]:
@@ -194,7 +190,7 @@ def folders(path: Path) -> list[Path]:
 
 
 def layout(path: Path) -> ArtifactLayout:
-    """Where the artifact's bytes lie; a context is opaque and counts as a delegate's own bytes."""
+    """Where the artifact's bytes lie; a context is opaque and counts as a delegate."""
     parts = [folder_layout(folder) for folder in folders(path)]
     total = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     stored = tuple(replace(run, place=f"{WEIGHTS} of part {i}") for i, part in enumerate(parts) for run in part.stored)

@@ -29,11 +29,11 @@ def write_fixed_point(
     weights: Mapping[str, IntegerGrid],
     states: Mapping[str, ValueRange],
 ) -> None:
-    """Quantise a model.
+    """Quantise a float ONNX model to fixed point.
 
     Args:
         source: float ONNX.
-        target: what is written, with its constants beside it where there are many.
+        target: the model to write; many constants go into a file next to it.
         feeds: the inputs of some calls, by name.
         weights: grids of initializers, by name.
         states: smallest and largest value of each state, by name; bytes hold them.
@@ -43,31 +43,38 @@ def write_fixed_point(
     from onnxruntime.quantization.execution_providers.qnn import get_qnn_qdq_config
 
     model = onnx.load(str(source))
-    present = {tensor.name for tensor in model.graph.initializer}
-    overrides = {name: _channels(grid) for name, grid in weights.items() if name in present}
     inputs = {given.name for given in model.graph.input}
-    for name, bounds in states.items():
-        if name in inputs:
-            # What is new is computed in 16 bits and rounded once.
-            new = {"quant_type": QuantType.QUInt16, "convert": _bytes(bounds)}
-            overrides |= {name: [_bytes(bounds)], f"new_{name}": [new]}
+    held = {name: bounds for name, bounds in states.items() if name in inputs}
     config = get_qnn_qdq_config(
         model,
         _Feeds(feeds),
         activation_type=QuantType.QUInt16,
         weight_type=QuantType.QInt8,
         per_channel=True,
-        init_overrides=overrides,
+        init_overrides=_overrides(model.graph, weights, held),
         add_qtype_converts=False,
     )
     # Otherwise what only moves values in front of the first layer, such as a state's transposition, stays float.
     config.extra_options["ForceQuantizeNoInputCheck"] = True
     quantize(model, str(target), config)
-    _states_as_bytes(target, [name for name in states if name in inputs])
+    _states_as_bytes(target, list(held))
+
+
+def _overrides(graph: Any, weights: Mapping[str, IntegerGrid], states: Mapping[str, ValueRange]) -> dict[str, Any]:
+    """The quantiser's overrides: grids of the weights that the graph has, and of states and their new rows."""
+    from onnxruntime.quantization import QuantType
+
+    present = {tensor.name for tensor in graph.initializer}
+    overrides = {name: _channels(grid) for name, grid in weights.items() if name in present}
+    for name, bounds in states.items():
+        # New rows are computed in 16 bits and rounded once.
+        new = {"quant_type": QuantType.QUInt16, "convert": _bytes(bounds)}
+        overrides |= {name: [_bytes(bounds)], f"new_{name}": [new]}
+    return overrides
 
 
 def _channels(grid: IntegerGrid) -> list[dict[str, Any]]:
-    """A grid in the quantiser's words."""
+    """A grid as the quantiser's overrides, one entry per channel."""
     import numpy as np
     from onnxruntime.quantization import QuantType
 
@@ -89,7 +96,7 @@ def _bytes(bounds: ValueRange) -> dict[str, Any]:
 
 
 class _Feeds:
-    """Calls, as the quantiser asks for them one by one."""
+    """The inputs of calls, as the quantiser asks for them one by one."""
 
     def __init__(self, feeds: Iterable[Mapping[str, Tensor]]) -> None:
         self._rest = iter(feeds)
@@ -101,7 +108,7 @@ class _Feeds:
 
 
 def _states_as_bytes(path: Path, states: Sequence[str]) -> None:
-    """States and new rows as the integers that the graph holds anyway."""
+    """Make states and new rows the integers that the graph computes with anyway."""
     import onnx
 
     model = onnx.load(str(path))
@@ -124,7 +131,7 @@ def _input_as_bytes(graph: Any, name: str) -> None:
 
 
 def _output_as_bytes(graph: Any, name: str) -> None:
-    """What is quantised gets the output's name, and what is dequantised from it another, for readers inside."""
+    """Give the quantised value the output's name, and the dequantised one another, for readers inside the graph."""
     import onnx
 
     dequantize = next(node for node in graph.node if name in node.output)

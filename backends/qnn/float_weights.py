@@ -1,4 +1,4 @@
-"""Integers of a quantised graph as the floats that they stand for, with the grid they lie on kept aside.
+"""Integers of a quantised graph as the floats that they stand for; their grids are kept separately.
 
     conv2d(x, dequantize_affine(w, s))          ==>          conv2d(x, W)          and          W -> (bits, s)
 
@@ -37,13 +37,13 @@ class IntegerGrid:
 
 @dataclass(frozen=True)
 class FloatWeights:
-    """Dequantised constants; exact."""
+    """Replaces quantised weights with the floats that they stand for; exact."""
 
     name: str = "float_weights"
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """One scale for each output channel.
+        """Require one scale for each output channel.
 
         Raises:
             InputError: E591.
@@ -60,7 +60,7 @@ class FloatWeights:
                 )
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Replace every dequantised weight by its value."""
+        """Replace every dequantised weight with its value."""
         for node in nodes_of(graph, DEQUANTIZE):
             integers, _, _ = quantized_parts(node)
             with graph.graph.inserting_before(node):
@@ -83,9 +83,9 @@ def _value(graph: GraphModule, node: Node) -> Tensor:
 
 def grids(program: Program) -> Mapping[str, IntegerGrid]:
     """The grid of each weight of a quantised program, by the name that ``FloatWeights`` gives it."""
-    found = {}
+    by_name = {}
     for node in nodes_of(program.graph, DEQUANTIZE):
         integers, scale, bits = quantized_parts(node)
         held = attribute(program.graph, str(scale.target)).detach().float()
-        found[f"{integers.target}{_FLOAT}"] = IntegerGrid(bits, held.reshape(-1))
-    return found
+        by_name[f"{integers.target}{_FLOAT}"] = IntegerGrid(bits, held.reshape(-1))
+    return by_name

@@ -1,4 +1,4 @@
-"""A model that is no decoder on a Snapdragon: look-ups of integers on the CPU, everything else in one context.
+"""A non-decoder model on a Snapdragon: look-ups of integers on the CPU, everything else in one context.
 
 input_ids -> host_main.onnx (CPU) -> embeddings, masks -> main.onnx (Hexagon) -> outputs          image -> main.onnx
 """
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from edgec.backends.onnx.function import TensorFunction
-from edgec.backends.onnx.methods import cpu_session, named_outputs
+from edgec.backends.onnx.methods import TensorFunction, cpu_session, named_outputs
 from edgec.backends.qnn.context import FIXED_POINT, INPUTS, SOC, check_beside, folders
 from edgec.backends.qnn.htp import compile_contexts
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def open_function(path: Path) -> TensorFunction:
-    """The artifact in Qualcomm's emulation, compiled again from the fixed-point model beside it.
+    """Load the artifact in Qualcomm's emulation, compiled again from the fixed-point model next to it.
 
     Raises:
         ToolError: E598, it is not there, as in a bundle; E592, the emulation is not installed.
@@ -35,7 +34,7 @@ def open_function(path: Path) -> TensorFunction:
 
 
 def open_function_on_cpu(path: Path) -> TensorFunction:
-    """The fixed-point model from which the artifact was compiled, on ONNX Runtime's CPU kernels."""
+    """Load the fixed-point model that the artifact was compiled from, on ONNX Runtime's CPU kernels."""
     (model,) = _fixed_point(path)
     return _function(path, cpu_session(model))
 

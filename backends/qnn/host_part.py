@@ -1,4 +1,4 @@
-"""What the phone's CPU computes for a static method, apart from what the Hexagon processor does.
+"""The split of a static method between the phone's CPU and its Hexagon processor.
 
     tokens, start -> embedding -> layers with masks and rotary rows -> logits
     ==>
@@ -26,12 +26,13 @@ _FROM_HOST = "host_"
 
 
 def split_host(program: Program) -> tuple[Program, Program]:
-    """Both parts of a method: the CPU's and the Hexagon processor's; the first may be empty.
+    """Split a method into the CPU's part, which may be empty, and the Hexagon processor's.
 
     Raises:
         InputError: E590, an integer crosses.
     """
-    inside = _host_nodes(program)
+    static = any(tensor.name == "start" for tensor in program.interface.inputs)
+    inside = _of_positions(program) if static else _of_integers(program)
     crossing = [node for node in inside if any(user not in inside for user in node.users)]
     types = [_crossing_type(node, f"{_FROM_HOST}{index}") for index, node in enumerate(crossing)]
     known = {tensor.name: tensor for tensor in program.interface.inputs}
@@ -47,16 +48,10 @@ def split_host(program: Program) -> tuple[Program, Program]:
     return host_program, replace(program, graph=npu, interface=replace(program.interface, inputs=inputs))
 
 
-def _host_nodes(program: Program) -> dict[Node, None]:
-    """The CPU's nodes, in order, without the inputs."""
-    static = any(tensor.name == "start" for tensor in program.interface.inputs)
-    return _of_positions(program) if static else _of_integers(program)
-
-
 def _of_positions(program: Program) -> dict[Node, None]:
-    """Of a decoder's method: what follows from the position alone, and rows of tables."""
+    """The CPU's nodes in a decoder's method: what follows from the position alone, and rows of tables."""
     sources: dict[Node, frozenset[str]] = {}
-    found: dict[Node, None] = {}
+    nodes: dict[Node, None] = {}
     for node in program.graph.graph.nodes:
         of_inputs = (sources[source] for source in node.all_input_nodes)
         own = {str(node.target)} if node.op == "placeholder" else set()
@@ -65,23 +60,23 @@ def _of_positions(program: Program) -> dict[Node, None]:
         if node.op == "call_function" and (
             positions or (sources[node] == {"tokens"} and node.target is aten.embedding.default)
         ):
-            found[node] = None
-    return found
+            nodes[node] = None
+    return nodes
 
 
 def _of_integers(program: Program) -> dict[Node, None]:
-    """Of any other model: what follows from integer inputs, masks among it, up to the rows of tables."""
+    """The CPU's nodes in any other model: what follows from integer inputs, such as masks, up to the rows of tables."""
     open_ends: set[Node] = set()
-    found: dict[Node, None] = {}
+    nodes: dict[Node, None] = {}
     for node in program.graph.graph.nodes:
         sources = [source for source in node.all_input_nodes if source.op != "get_attr" and not _constant(source)]
         if node.op == "placeholder" and not node.meta["val"].is_floating_point():
             open_ends.add(node)
         elif node.op == "call_function" and sources and open_ends.issuperset(sources):
-            found[node] = None
+            nodes[node] = None
             if node.target is not aten.embedding.default:
                 open_ends.add(node)
-    return found
+    return nodes
 
 
 def _crossing_type(node: Node, name: str) -> TensorType:
@@ -115,18 +110,18 @@ def _part(program: Program, wanted: Iterable[Node], given: Mapping[Node, str], r
 
 
 def _with_sources(results: Sequence[Node], given: Mapping[Node, str]) -> set[Node]:
-    found, waiting = set(results), list(results)
+    reached, waiting = set(results), list(results)
     while waiting:
         node = waiting.pop()
         for source in () if node in given else node.all_input_nodes:
-            if source not in found:
-                found.add(source)
+            if source not in reached:
+                reached.add(source)
                 waiting.append(source)
-    return found
+    return reached
 
 
 def _constant(node: Node) -> bool:
-    """A value of constants alone, such as a dequantised weight."""
+    """Whether a value is computed from constants alone, such as a dequantised weight."""
     return node.op == "call_function" and all(s.op == "get_attr" or _constant(s) for s in node.all_input_nodes)
 
 

@@ -1,4 +1,4 @@
-"""What the phone's CPU computes beside the Hexagon processor, for the manifest: nothing outside it goes unreported."""
+"""What the phone's CPU computes for an artifact of the Hexagon processor, so that the manifest reports all of it."""
 
 from __future__ import annotations
 

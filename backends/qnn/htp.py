@@ -38,7 +38,7 @@ def _options(soc_model: int, entries: Mapping[str, str]) -> Any:
     devices = _devices()
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    # Without it an operator that Hexagon lacks would run on the CPU, and nobody would be told.
+    # Otherwise an operator that Hexagon lacks would silently run on the CPU.
     for name, value in {"session.disable_cpu_ep_fallback": "1", **entries}.items():
         options.add_session_config_entry(name, value)
     given = {"backend_type": "htp", "soc_model": str(soc_model), "offload_graph_io_quantization": "0"}
@@ -50,11 +50,11 @@ def compile_contexts(models: Mapping[Path, Path], soc_model: int) -> list[Infere
     """Compile models to context binaries that hold their common weights once.
 
     Returns:
-        what was compiled, in the emulation, in order. A context of shared weights cannot be loaded into the emulation
-        from its file: onnxruntime-qnn 2.7.0 ends with a segmentation fault; one without sharing can.
+        The compiled models' sessions in the emulation, in order. A context of shared weights cannot be loaded into the
+        emulation from its file: onnxruntime-qnn 2.7.0 ends with a segmentation fault; one without sharing can.
 
     Args:
-        models: fixed-point model -> the ONNX wrapper that is written, with the binary beside it.
+        models: fixed-point model -> the ONNX wrapper to write, with the binary next to it.
         soc_model: Qualcomm's number of the chip.
 
     Raises:

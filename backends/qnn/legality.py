@@ -1,4 +1,4 @@
-"""Which chips can be compiled for, and with what recipes, decided before any work: a table in ``hexagon.toml``."""
+"""The chips and recipes that can be compiled for Hexagon, decided before any work by a table in ``hexagon.toml``."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ CONTEXTS, DELEGATE = "qnn", "qnn_delegate"
 
 
 class AskedSchemes(Protocol):
-    """What a recipe says of weights: a scheme for each kind of matrix, None where it stays in float."""
+    """A recipe's schemes for weights, one for each kind of matrix; None where it stays in float."""
 
     @property
     def name(self) -> str:
-        """As users type it."""
+        """The recipe's name as users type it."""
 
     @property
     def weights(self) -> WeightScheme | None:
-        """Of linear layers that no rule names."""
+        """The scheme of linear layers that no rule names."""
 
     @property
     def lm_head(self) -> WeightScheme | None:
-        """Of the lm_head."""
+        """The scheme of the lm_head."""
 
     @property
     def embedding(self) -> WeightScheme | None:
-        """Of embedding tables."""
+        """The scheme of embedding tables."""
 
     @property
     def rules(self) -> Sequence[tuple[str, WeightScheme | None]]:
-        """Schemes of the parameters that patterns name."""
+        """The schemes of parameters whose names match a pattern."""
 
 
 def check_chip(target: Target, recipe: AskedSchemes) -> None:

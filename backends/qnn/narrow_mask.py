@@ -49,7 +49,7 @@ class NarrowMask:
 
 
 def _masks(graph: GraphModule) -> Iterator[tuple[Node, int]]:
-    """Nodes with the number that hides a score, or its opposite, and the argument's place."""
+    """Nodes that have the number that hides a score, or its opposite, with the argument's place."""
     for node in nodes_of(graph, *LITERAL_AT):
         place = LITERAL_AT[node.target]  # type: ignore[index]
         value = node.args[place]

@@ -1,9 +1,9 @@
-"""A process of its own: exported programs to a .pte with QNN delegates, by ExecuTorch's partitioner and Qualcomm's SDK.
+"""A separate process: exported programs to a .pte with QNN delegates, by ExecuTorch's partitioner and Qualcomm's SDK.
 
     python -m edgec.backends.qnn_delegate.hand_over FOLDER
 
-The folder holds ``job.json`` and METHOD.pt2; what is written are ``model.pte`` and ``answer.json``. The process exists
-because the SDK's libraries are searched for when a process starts, and because they may end it.
+The folder holds ``job.json`` and METHOD.pt2; the process writes ``model.pte`` and ``answer.json``. It exists because
+the SDK's libraries are searched for when a process starts, and because they may crash it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _OUTSIDE = "ExecuTorch's QNN partitioner does not take it; ExecuTorch's CPU kern
 
 
 def main(folder: Path) -> None:
-    """Do what the folder's job says: the chip's number, and the methods in order."""
+    """Do the folder's job, which names the chip's number and the methods in order."""
     job = json.loads((folder / JOB).read_text())
     lowered = _lowered(folder, job["methods"], job["soc_model"])
     with (folder / RESULT).open("wb") as stream:
         lowered.to_executorch().write_to_file(stream)
-    from edgec.backends.delegated_operators import delegated_operators
+    from edgec.backends.delegated_pte import delegated_operators
 
     delegation, operators = delegated_operators(lowered, "qnn", _OUTSIDE)
     answer = {"delegation": delegation.model_dump(), "operators": list(operators)}

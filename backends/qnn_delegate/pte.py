@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from edgec.backends.delegated_export import delegated_export
-from edgec.backends.delegated_layout import delegated_layout as layout
+from edgec.backends.delegated_pte import delegated_export
+from edgec.backends.delegated_pte import delegated_layout as layout
 from edgec.backends.qnn_delegate.hand_over import ANSWER, JOB, RESULT
 from edgec.backends.qnn_delegate.sdk import environment, fitting_sdk, last_words
 from edgec.backends.static_artifact import Chip, LoweringProgress, StaticArtifact
@@ -60,7 +60,7 @@ def lower_for(methods: Mapping[str, Program], path: Path, progress: LoweringProg
 
 
 def _handed_over(folder: Path, root: Path) -> dict[str, list[str]]:
-    """What the process with the SDK says about the program that it wrote."""
+    """Run the process with the SDK, and return its report on the program that it wrote."""
     line = [sys.executable, "-m", "edgec.backends.qnn_delegate.hand_over", str(folder)]
     done = subprocess.run(line, env=environment(root), capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0 or not (folder / ANSWER).is_file():
@@ -71,8 +71,8 @@ def _handed_over(folder: Path, root: Path) -> dict[str, list[str]]:
             fix="export without --format pte (ONNX Runtime with QNN), or report the model",
             code="E587",
         )
-    found: dict[str, list[str]] = json.loads((folder / ANSWER).read_text())
-    return found
+    answer: dict[str, list[str]] = json.loads((folder / ANSWER).read_text())
+    return answer
 
 
 def execute(path: Path) -> Methods:

@@ -27,20 +27,20 @@ _OTHER_WAY = "export without --format pte, which needs no SDK"
 
 @dataclass(frozen=True)
 class Versions:
-    """What ExecuTorch was made for, and what the SDK's own library says of itself."""
+    """The SDK version that ExecuTorch was made for, and the version that the installed SDK's library reports."""
 
     made_for: str
     build: str
 
     @property
     def fit(self) -> bool:
-        """The same major and minor version: with 2.51 instead of 2.37 ExecuTorch's options are refused."""
-        wanted, found = _NUMBER.match(self.made_for), _NUMBER.match(self.build)
-        return wanted is not None and found is not None and wanted.groups() == found.groups()
+        """Whether major and minor version agree: with 2.51 instead of 2.37 ExecuTorch's options are refused."""
+        wanted, installed = _NUMBER.match(self.made_for), _NUMBER.match(self.build)
+        return wanted is not None and installed is not None and wanted.groups() == installed.groups()
 
 
 def fitting_sdk() -> Path:
-    """The SDK's folder.
+    """The folder of the installed SDK, of the version that ExecuTorch was made for.
 
     Raises:
         ToolError: E584, there is none or it cannot be loaded; E585, of another version; E586, ExecuTorch has no QNN.
@@ -48,9 +48,9 @@ def fitting_sdk() -> Path:
     root = Path(os.environ.get(ROOT, ""))
     if not os.environ.get(ROOT) or not (root / LIBRARY).is_file():
         raise _absent(root)
-    found = versions(root)
-    if not found.fit:
-        raise _other_version(root, found)
+    reported = versions(root)
+    if not reported.fit:
+        raise _other_version(root, reported)
     return root
 
 
@@ -62,7 +62,7 @@ def environment(root: Path) -> Mapping[str, str]:
 
 
 def versions(root: Path) -> Versions:
-    """Ask both, in a process of its own.
+    """Ask ExecuTorch and the SDK for their versions, in a separate process.
 
     Raises:
         ToolError: E584, the SDK's library cannot be loaded; E586, this ExecuTorch has no QNN backend.
@@ -80,11 +80,11 @@ def versions(root: Path) -> Versions:
 
 
 def last_object(text: str) -> Mapping[str, object]:
-    """The JSON object on the last line that is one; empty where there is none. Qualcomm's library prints as well."""
+    """The last line that is a JSON object, parsed, or an empty one: Qualcomm's library prints lines as well."""
     for line in reversed(text.splitlines()):
         if line.startswith("{"):
-            found = json.loads(line)
-            return found if isinstance(found, dict) else {}
+            parsed = json.loads(line)
+            return parsed if isinstance(parsed, dict) else {}
     return {}
 
 
@@ -115,12 +115,12 @@ def _unloadable(root: Path, done: subprocess.CompletedProcess[str]) -> ToolError
     )
 
 
-def _other_version(root: Path, found: Versions) -> ToolError:
+def _other_version(root: Path, reported: Versions) -> ToolError:
     return ToolError(
-        "Qualcomm's SDK has another version than ExecuTorch's QNN delegate was made for.",
+        "Qualcomm's SDK is not the version that ExecuTorch's QNN delegate was made for.",
         where=str(root),
-        why=f"it is {found.build}, and ExecuTorch was made for {found.made_for}",
-        fix=f"set {ROOT} to version {'.'.join(found.made_for.split('.')[:2])}; or {_OTHER_WAY}",
+        why=f"it is {reported.build}, and ExecuTorch was made for {reported.made_for}",
+        fix=f"set {ROOT} to version {'.'.join(reported.made_for.split('.')[:2])}; or {_OTHER_WAY}",
         code="E585",
     )
 

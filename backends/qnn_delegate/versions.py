@@ -1,4 +1,4 @@
-"""A process of its own: the version that ExecuTorch was made for, and the SDK's, both as ExecuTorch itself says.
+"""A separate process that prints the version that ExecuTorch was made for, and the SDK's.
 
     python -m edgec.backends.qnn_delegate.versions        ->        {"made_for": "2.37.0.250724", "build": "v2.37.0..."}
 

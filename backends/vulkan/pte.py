@@ -2,7 +2,7 @@
 
 graph -> norms written out -> torch.export -> ExecuTorch's Vulkan partitioner -> .pte of two methods
 
-No Vulkan driver is at hand where exports are made, so nothing here executes the result: the graphs are compared up to
+Machines that export have no Vulkan driver, so nothing here executes the result: the graphs are compared up to
 the last pass, the lowering is reported on, and the manifest says that the artifact itself was never run.
 """
 
@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from edgec.backends.delegated_export import delegated_export
-from edgec.backends.delegated_layout import delegated_layout as layout
-from edgec.backends.delegated_operators import delegated_operators
+from edgec.backends.delegated_pte import delegated_export, delegated_operators
+from edgec.backends.delegated_pte import delegated_layout as layout
 from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
 from edgec.errors import InputError, ToolError
 from edgec.ir.program import Program

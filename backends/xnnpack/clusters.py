@@ -1,13 +1,13 @@
-"""Which nodes go to XNNPACK together: convex clusters around the linear layers.
+"""The clusters of nodes that go to XNNPACK together: convex, around the linear layers.
 
     norm -> linear q, k, v                                                                    the first delegate
     attention -> linear o -> + residual -> norm -> gate, up -> silu -> mul -> down -> + residual -> norm -> q, k, v
                                                                                               one delegate a layer
-    (last rows) -> linear vocabulary                                                          the last
+    (last rows) -> lm_head                                                                    the last
 
-ExecuTorch's own partitioner makes 51 delegates of an 8-layer model, each of them lowered on its own; these are one
-between two attentions, equal from layer to layer but for their constants, so that each kind is lowered once
-(delegate.py). Norms over the hidden state are inside (norms.py).
+ExecuTorch's own partitioner makes 51 delegates of an 8-layer model and lowers each separately. Here there is one
+between two attentions, the same in every layer except for its constants, so each kind is lowered once (delegate.py).
+Norms over the hidden state are inside (norms.py).
 
 Legality: a cluster may be contracted to one node only if no path leaves it and comes back.
 """
@@ -54,8 +54,8 @@ def clusters(graph: Graph) -> list[list[Node]]:
         if supported(node):
             state.place(node)
     order = {node: index for index, node in enumerate(graph.nodes)}
-    found = [sorted(members, key=order.__getitem__) for members in state.members.values()]
-    return sorted((c for c in found if any(n.target is LINEAR for n in c)), key=lambda c: order[c[0]])
+    grown = [sorted(members, key=order.__getitem__) for members in state.members.values()]
+    return sorted((c for c in grown if any(n.target is LINEAR for n in c)), key=lambda c: order[c[0]])
 
 
 def supported(node: Node) -> bool:
@@ -70,7 +70,7 @@ def supported(node: Node) -> bool:
 
 
 def _plain_tensors(node: Node) -> bool:
-    """Rank-3 float32 results of tensor operands: what lies between linear layers, not the heads of attention."""
+    """Whether a rank-3 float32 result of tensor operands: found between linear layers, not in attention's heads."""
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor) or value.dtype != torch.float32 or value.dim() != 3:
         return False
@@ -80,7 +80,7 @@ def _plain_tensors(node: Node) -> bool:
 
 
 def is_constant(node: Node) -> bool:
-    """A parameter, or something computed from parameters alone."""
+    """Whether a node is a parameter, or computed from parameters alone."""
     if node.op == "get_attr":
         return True
     inputs = node.all_input_nodes
@@ -120,13 +120,9 @@ class _Clusters:
                 return True
             if node not in seen:
                 seen.add(node)
-                pending.extend(self._upstream(node))
+                home = self.owner.get(node)
+                pending.extend(node.all_input_nodes if home is None else self._inputs(home))
         return False
-
-    def _upstream(self, node: Node) -> Iterator[Node]:
-        """A node's inputs, or all inputs of its cluster once it is in one."""
-        home = self.owner.get(node)
-        return iter(node.all_input_nodes) if home is None else self._inputs(home)
 
     def _inputs(self, cluster: int) -> Iterator[Node]:
         inside = set(self.members[cluster])

@@ -1,4 +1,4 @@
-"""Lower each distinct region once; its twins reuse the result with their own constants.
+"""Lower each distinct region once; equal regions reuse the result with their own constants.
 
 XNNPACK's serialised graph names its constants by 64-digit keys and keeps their bytes outside. A region's *template* is
 lowered by ExecuTorch with made-up constants, all different, so that every key can be traced to one constant and one
@@ -32,9 +32,9 @@ _PACKED_ROWS = 4096
 
 
 def pack_int4(values: Tensor) -> Tensor:
-    """Two 4-bit values a byte, low nibble first, offset by 8: uint8 [N, ceil(K / 2)] from int8 [N, K]."""
+    """Pack two 4-bit values into a byte, low nibble first, offset by 8: uint8 [N, ceil(K / 2)] from int8 [N, K]."""
     packed = torch.empty(values.shape[0], (values.shape[1] + 1) // 2, dtype=torch.uint8)
-    # By blocks: what lies between, for a whole vocabulary matrix, was the peak of an export's memory.
+    # By blocks: the intermediate tensors of a whole lm_head were the peak of an export's memory.
     for rows, into in zip(values.split(_PACKED_ROWS), packed.split(_PACKED_ROWS), strict=True):
         offset = torch.nn.functional.pad(rows, (0, rows.shape[1] % 2)).view(torch.uint8) ^ 8
         torch.bitwise_or(offset[:, ::2] & 15, offset[:, 1::2] << 4, out=into)
@@ -68,7 +68,7 @@ class Template:
 
 @dataclass(frozen=True)
 class DelegateConstant:
-    """A constant as it lies in the artifact: outer attribute name, encoding, bytes."""
+    """A constant as the artifact stores it: outer attribute name, encoding, bytes."""
 
     name: str
     encoding: str
@@ -104,7 +104,7 @@ def lower_template(region: DelegateRegion, sizes: dict[str, tuple[int, int]]) ->
 def instantiate(
     template: Template, region: DelegateRegion
 ) -> tuple[LoweredBackendModule, tuple[DelegateConstant, ...]]:
-    """A delegate with the region's own constants, and what it stores."""
+    """Make a delegate of a template with the region's own constants, and list what it stores."""
     store, blob, stored = NamedDataStore(), template.blob, []
     constants = [buffer for _, buffer in region.module.named_buffers(remove_duplicate=False)]
     for slot in template.slots:
@@ -155,16 +155,12 @@ def _slots(lowered: Any, stand_ins: dict[str, Tensor]) -> tuple[Slot, ...]:
 def _encodable(value: Tensor, encoding: str) -> bool:
     if value.is_floating_point():
         return encoding in ("float32", "bfloat16")
-    return encoding == "int8" or (encoding == "int4" and value.dim() == 2 and _fits_int4(value))
-
-
-def _fits_int4(value: Tensor) -> bool:
     low, high = value.aminmax()
-    return int(low) >= -8 and int(high) <= 7
+    return encoding == "int8" or (encoding == "int4" and value.dim() == 2 and int(low) >= -8 and int(high) <= 7)
 
 
 def _stand_ins(module: GraphModule) -> dict[str, Tensor]:
-    """Distinct values of each constant's dtype, shape and legal range; zero points stay zero."""
+    """Make distinct values of each constant's dtype, shape and legal range; zero points stay zero."""
     generator = torch.Generator().manual_seed(0)
     ranges = _integer_ranges(module)
     return {

@@ -1,4 +1,4 @@
-"""Where a decoder's arithmetic runs: inside XNNPACK delegates, or on ExecuTorch's CPU kernels, and why.
+"""The place where a decoder's arithmetic runs: inside XNNPACK delegates, or on ExecuTorch's CPU kernels, and why.
 
 Work is counted for one decoded token at half the context: multiply-accumulates of matrix products and attention, and
 one operation per result element of everything else.
@@ -59,14 +59,14 @@ _ELSE = "lies between attention and the linear layers: a delegate call would cos
 
 @dataclass(frozen=True)
 class Work:
-    """One node's share of a decoded token."""
+    """The work of one node for a decoded token."""
 
     operator: str
     operations: int
 
 
 def delegation(inside: Iterable[Node], outside: Iterable[Node], delegates: int, context: int) -> Delegation:
-    """Sum up both sides."""
+    """Sum up the work inside and outside XNNPACK delegates."""
     within = [work for node in inside if (work := work_of(node, context))]
     beyond = [work for node in outside if (work := work_of(node, context))]
     total = sum(work.operations for work in (*within, *beyond)) or 1
@@ -87,7 +87,7 @@ def delegation(inside: Iterable[Node], outside: Iterable[Node], delegates: int, 
 
 
 def work_of(node: Node, context: int) -> Work | None:
-    """A node's work, or None for nodes that move no data of their own."""
+    """A node's work, or None for a node that neither computes nor copies."""
     if node.op != "call_function":
         return None
     name = operator_name(node)
@@ -110,20 +110,16 @@ def _operations(node: Node, name: str, context: int) -> int:
         value = value[0]
     elements = _one_token(value)
     if node.target is LINEAR:
-        return elements * int(_width(node))
+        source = node.args[0]
+        assert isinstance(source, Node)
+        return elements * int(source.meta["val"].shape[-1])
     if name in _ATTENTION:
         return elements * context
     return elements
 
 
-def _width(node: Node) -> int:
-    source = node.args[0]
-    assert isinstance(source, Node)
-    return int(source.meta["val"].shape[-1])
-
-
 def _one_token(value: object) -> int:
-    """Elements of a result with every varying dimension at 1."""
+    """The elements of a result when every varying dimension is 1."""
     if not isinstance(value, torch.Tensor):
         return 0
     count = 1

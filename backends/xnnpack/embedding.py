@@ -1,11 +1,11 @@
-"""Token tables as delegates of edgec's own backend, so that a tied vocabulary matrix is stored once.
+"""Token tables as delegates of edgec's own backend, so that a tied lm_head is stored once.
 
     tokens -> embedding(dequantize_affine(W_int, scale))      ==>      tokens -> EdgecEmbedding(keys of W_int and scale)
 
-The table lies in the program's named data under the hash of its bytes, in the encoding that XNNPACK packs vocabulary
-matrices from: where both are the same integers, both delegates name the same data. Legality: float32, 8 bits with one
+The table lies in the program's named data under the hash of its bytes, in the encoding from which XNNPACK packs the
+lm_head: where both are the same integers, both delegates name the same data. Legality: float32, 8 bits with one
 scale per row, or 4 bits in groups with scales that bfloat16 holds; symmetric. Other tables stay with ExecuTorch's
-kernels. Measured on 8 layers of Qwen3-0.6B with 4-bit table and matrix: 97 of 316 MB (notes on stock ExecuTorch) are
+kernels. Measured on 8 layers of Qwen3-0.6B with 4-bit table and lm_head: 97 of 316 MB (notes on stock ExecuTorch) are
 not stored a second time.
 """
 
@@ -41,7 +41,7 @@ class EmbeddingTable:
 
 
 def replace_embeddings(graph: GraphModule) -> tuple[DelegateConstant, ...]:
-    """Put delegates in the places of the tables that the backend reads; returns what they store."""
+    """Replace the tables that the backend reads with delegates, and return what these store."""
     stored: list[DelegateConstant] = []
     for index, node in enumerate(nodes_of(graph, aten.embedding.default)):
         table = _table(graph, node.args[0])
@@ -91,7 +91,7 @@ def _delegate(node: Node, table: EmbeddingTable) -> tuple[LoweredBackendModule, 
 
 
 def _blob(table: EmbeddingTable, stored: list[DelegateConstant]) -> bytes:
-    """The text that ``devices/runner/kernels/embedding_backend.cpp`` reads."""
+    """The delegate's description, as text that ``devices/runner/kernels/embedding_backend.cpp`` reads."""
     rows, width = table.parts[0][2].shape
     scales = stored[1].key if len(stored) > 1 else ""
     fields = {"edgec.embedding": 1, "bits": table.bits, "rows": rows, "width": width, "group": table.group}

@@ -40,10 +40,10 @@ _STATE_ARENA = 2
 
 @dataclass(frozen=True)
 class Lowered:
-    """What came out.
+    """A lowered decoder, with what the manifest says about it.
 
     Attributes:
-        write: writes the .pte file, piece by piece, to a binary stream; its bytes never lie in memory as a whole.
+        write: writes the .pte file to a binary stream piece by piece, so that it is never in memory as a whole.
         delegation: where the arithmetic runs.
         operators: kernels that the runtime must have, by name.
         stored: constants inside delegates.
@@ -74,22 +74,18 @@ def lower(program: Program, progress: LoweringProgress = lambda stage, done, tot
     graph.graph.set_codegen(torch.fx.graph.CodeGen())
     write_out_norms(graph)
     sizes = _symbol_sizes(graph, program.interface)
-    tables = replace_embeddings(graph) if _own_kernels(graph) else ()
+    # Programs with edgec's attention need edgec's library anyway.
+    tables = replace_embeddings(graph) if nodes_of(graph, CACHED_ATTENTION) else ()
     grouped = clusters(graph.graph)
-    found = [extract(graph, cluster) for cluster in grouped]
+    regions = [extract(graph, cluster) for cluster in grouped]
     report = _report(graph, grouped, program)
-    templates = _templates(found, sizes, progress)
-    stored = (*tables, *_replace(graph, found, templates))
+    templates = _templates(regions, sizes, progress)
+    stored = (*tables, *_replace(graph, regions, templates))
     progress("emit", 0, 1)
     made = _emit(graph, program.interface)
     emitted = made.exported_program()
     operators, offsets = _operators(emitted.graph_module), _state_offsets(emitted)
     return Lowered(made.write_to_file, report, operators, stored, offsets)
-
-
-def _own_kernels(graph: GraphModule) -> bool:
-    """Whether the artifact needs edgec's kernels anyway."""
-    return bool(nodes_of(graph, CACHED_ATTENTION))
 
 
 def _report(graph: GraphModule, grouped: list[list[Node]], program: Program) -> Delegation:
@@ -101,7 +97,7 @@ def _report(graph: GraphModule, grouped: list[list[Node]], program: Program) -> 
 
 
 def _symbol_sizes(graph: GraphModule, interface: Interface) -> dict[str, tuple[int, int]]:
-    """Range of each symbol that the new trace gave to a varying dimension."""
+    """The range of each symbol that the new trace gave to a varying dimension."""
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     return {
         str(node.meta["val"].shape[i]): (d.low, d.high)
@@ -112,29 +108,25 @@ def _symbol_sizes(graph: GraphModule, interface: Interface) -> dict[str, tuple[i
 
 
 def _templates(
-    found: list[DelegateRegion], sizes: dict[str, tuple[int, int]], progress: LoweringProgress
+    regions: list[DelegateRegion], sizes: dict[str, tuple[int, int]], progress: LoweringProgress
 ) -> dict[str, Template]:
-    kinds = {region.signature: region for region in found}
+    kinds = {region.signature: region for region in regions}
     templates = {}
     for index, (signature, region) in enumerate(kinds.items()):
         progress("lower", index, len(kinds))
-        templates[signature] = lower_template(region, _used_sizes(region, sizes))
+        used = {str(d) for node in region.inputs for d in node.meta["val"].shape if not isinstance(d, int)}
+        templates[signature] = lower_template(region, {symbol: sizes[symbol] for symbol in sizes if symbol in used})
         return_free_memory()
     return templates
 
 
-def _used_sizes(region: DelegateRegion, sizes: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
-    used = {str(d) for node in region.inputs for d in node.meta["val"].shape if not isinstance(d, int)}
-    return {symbol: limits for symbol, limits in sizes.items() if symbol in used}
-
-
 def _replace(
-    graph: GraphModule, found: list[DelegateRegion], templates: dict[str, Template]
+    graph: GraphModule, regions: list[DelegateRegion], templates: dict[str, Template]
 ) -> tuple[DelegateConstant, ...]:
-    """Put delegates in the clusters' places."""
+    """Replace the clusters with delegates, and return what these store."""
     stored: list[DelegateConstant] = []
     moved: dict[Node, Node] = {}
-    for index, region in enumerate(found):
+    for index, region in enumerate(regions):
         module, constants = instantiate(templates[region.signature], region)
         stored.extend(constants)
         name = f"delegate_{index}"
@@ -146,7 +138,7 @@ def _replace(
 
 
 def _call(graph: GraphModule, region: DelegateRegion, name: str, moved: dict[Node, Node]) -> dict[Node, Node]:
-    """Insert the delegate's call; ``moved`` leads from nodes of earlier clusters to what stands in for them."""
+    """Insert the delegate's call; ``moved`` maps nodes of earlier clusters to the results that replace them."""
     inputs = tuple(moved.get(node, node) for node in region.inputs)
     with graph.graph.inserting_after(region.outputs[-1]):
         call = graph.graph.call_module(name, inputs)
@@ -161,7 +153,7 @@ def _call(graph: GraphModule, region: DelegateRegion, name: str, moved: dict[Nod
 
 
 def _emit(graph: GraphModule, interface: Interface) -> ExecutorchProgramManager:
-    """States get a memory arena of their own, so that a runtime can save, restore and exchange them as one block."""
+    """Emit the program with states in a separate memory arena, which a runtime can save and restore as one block."""
     exported = reexport(graph, interface)
     config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True)
     edge = to_edge(exported, compile_config=config)

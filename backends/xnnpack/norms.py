@@ -1,4 +1,4 @@
-"""RMS norms of the hidden state in operators that XNNPACK has, so that they need not part one delegate from the next.
+"""RMS norms of the hidden state in operators that XNNPACK has, so that they do not separate two delegates.
 
     edgec::rms_norm(x, w, eps)      ==>      x * x -> linear(1/H, bias eps) -> rsqrt -> * x -> * w
 
@@ -20,7 +20,7 @@ aten = torch.ops.aten
 
 
 def write_out_norms(graph: GraphModule, every: bool = False) -> None:
-    """Replace norms over [1, S, H]; ``every`` also those over heads, for runtimes without edgec's kernels."""
+    """Write out the norms over [1, S, H]; with ``every`` those over heads too, for runtimes without edgec's kernels."""
     for node in nodes_of(graph, RMS_NORM):
         x, weight, eps = node.args
         assert isinstance(x, Node)
@@ -38,7 +38,7 @@ def _written_out(graph: GraphModule, emit: Emitter, x: Node, weight: object, eps
 
 
 def _averaging(graph: GraphModule, emit: Emitter, x: Node, eps: float) -> tuple[Node, Node]:
-    """Weights [1, H] and bias [1] of the layer that averages; one pair for all norms of a kind."""
+    """Weights [1, H] and bias [1] of the layer that averages; norms of one width and epsilon share them."""
     width = int(x.meta["val"].shape[-1])
     named = {
         f"averaging_{width}": torch.full((1, width), 1.0 / width),

@@ -1,6 +1,6 @@
 """Put a graph's nodes in a legal order without disturbing the order of writes and reads of state.
 
-``torch.fx``'s own sort sees data edges only: it may move attention in front of the cache update whose effect it reads.
+``torch.fx``'s own sort sees data edges only: it may move attention before the cache update whose effect it reads.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from torch.fx import Graph, Node
 
 
 def sort_stably(graph: Graph) -> None:
-    """Topological order, the earlier node first where both may come; users of one buffer keep their sequence."""
+    """Sort topologically, keeping the present order where possible; users of one buffer keep their sequence."""
     nodes = list(graph.nodes)
     index = {node: i for i, node in enumerate(nodes)}
     after = _state_order(nodes)

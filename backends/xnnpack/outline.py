@@ -1,4 +1,4 @@
-"""What the tracer sees of a delegate while the graph around it is traced and lowered.
+"""A delegate's outline, which the tracer sees while the graph around it is traced and lowered.
 
 ExecuTorch keeps a delegate's whole exported program for that purpose, rebuilds it as a module and interprets it on
 every trace. All that is needed are the shapes of the outputs, which follow from those of the inputs.
@@ -31,7 +31,7 @@ class OutlinedOutput:
 
 @dataclass(frozen=True)
 class Outline:
-    """Stands in for a delegate's exported program.
+    """A stand-in for a delegate's exported program.
 
     Attributes:
         graph: the region's nodes, for names and the number of outputs.
@@ -47,41 +47,40 @@ class Outline:
 
     def _empty(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         return tuple(
-            inputs[0].new_empty([_size(size, inputs) for size in output.shape], dtype=output.dtype)
+            inputs[0].new_empty(
+                [size if isinstance(size, int) else inputs[size[0]].shape[size[1]] for size in output.shape],
+                dtype=output.dtype,
+            )
             for output in self.outputs
         )
 
 
-def _size(size: OutlinedSize, inputs: tuple[Tensor, ...]) -> Any:
-    return size if isinstance(size, int) else inputs[size[0]].shape[size[1]]
-
-
 def outline(region: DelegateRegion) -> Outline:
-    """A region's outline.
+    """Make a region's outline.
 
     Raises:
         RuntimeError: an output has a size that no input has.
     """
-    found: dict[str, tuple[int, int]] = {}
+    sources: dict[str, tuple[int, int]] = {}
     for index, node in enumerate(region.inputs):
         for dimension, size in enumerate(shape_of(node)):
             if isinstance(size, str):
-                found.setdefault(size, (index, dimension))
-    outputs = [OutlinedOutput(node.meta["val"].dtype, _shape(shape_of(node), found)) for node in region.outputs]
+                sources.setdefault(size, (index, dimension))
+    outputs = [OutlinedOutput(node.meta["val"].dtype, _shape(shape_of(node), sources)) for node in region.outputs]
     return Outline(region.module.graph, tuple(outputs))
 
 
-def _shape(shape: tuple[int | str, ...], found: dict[str, tuple[int, int]]) -> tuple[OutlinedSize, ...]:
-    if unknown := [size for size in shape if isinstance(size, str) and size not in found]:
+def _shape(shape: tuple[int | str, ...], sources: dict[str, tuple[int, int]]) -> tuple[OutlinedSize, ...]:
+    if unknown := [size for size in shape if isinstance(size, str) and size not in sources]:
         raise RuntimeError(f"the size {unknown[0]} of a delegate's output is none of its inputs' sizes")
-    return tuple(size if isinstance(size, int) else found[size] for size in shape)
+    return tuple(size if isinstance(size, int) else sources[size] for size in shape)
 
 
 class LoweredBackendModule(lowered_backend_module.LoweredBackendModule):
     """A delegate with an outline; ExecuTorch recognises delegates by this class's name, and copies them."""
 
     def __deepcopy__(self, memo: dict[int, Any] | None) -> LoweredBackendModule:
-        """Everything in a delegate is immutable: the copy shares it."""
+        """Copy a delegate; its parts are immutable, so the copy shares them."""
         parts = (self._original_exported_program, self._backend_id, self._processed_bytes, self._compile_specs)
         copied = LoweredBackendModule(*parts, self._named_data_store_output)
         copied.meta = dict(self.meta or {})

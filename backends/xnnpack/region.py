@@ -1,10 +1,9 @@
-"""A cluster of nodes as a module of its own, in a form that is equal for equal layers."""
+"""A cluster of nodes as a separate module, in a form that is equal for equal layers."""
 
 from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -34,10 +33,11 @@ class DelegateRegion:
 
 
 def extract(owner: GraphModule, cluster: list[Node]) -> DelegateRegion:
-    """Copy a cluster, and the constants it reads, into a Region."""
+    """Copy a cluster, and the constants that it reads, into a region."""
     inside = set(cluster)
     body = [*_constants_of(cluster), *cluster]
-    inputs = _unique(s for n in cluster for s in n.all_input_nodes if s not in inside and not is_constant(s))
+    sources = (s for n in cluster for s in n.all_input_nodes if s not in inside and not is_constant(s))
+    inputs = tuple(dict.fromkeys(sources))
     outputs = tuple(n for n in cluster if any(user not in inside for user in n.users))
     graph, root = Graph(), torch.nn.Module()
     names: list[str] = []
@@ -46,7 +46,9 @@ def extract(owner: GraphModule, cluster: list[Node]) -> DelegateRegion:
         mapping[node] = graph.placeholder(f"x{index}")
     for node in body:
         if node.op == "get_attr":
-            mapping[node] = graph.get_attr(f"c{len(names)}") if _hold(root, len(names), owner, node) else node
+            value, name = operator.attrgetter(str(node.target))(owner), f"c{len(names)}"
+            root.register_buffer(name, value.detach() if isinstance(value, Tensor) else value)
+            mapping[node] = graph.get_attr(name)
             names.append(str(node.target))
         else:
             mapping[node] = graph.node_copy(node, mapping.__getitem__)
@@ -55,50 +57,37 @@ def extract(owner: GraphModule, cluster: list[Node]) -> DelegateRegion:
     return DelegateRegion(module, inputs, outputs, tuple(names), _signature(module, inputs))
 
 
-def _hold(root: torch.nn.Module, index: int, owner: GraphModule, node: Node) -> bool:
-    value = operator.attrgetter(str(node.target))(owner)
-    root.register_buffer(f"c{index}", value.detach() if isinstance(value, Tensor) else value)
-    return True
-
-
 def _constants_of(cluster: list[Node]) -> list[Node]:
-    """Constant nodes that the cluster reads, producers first."""
-    found: dict[Node, None] = {}
+    """The constant nodes that the cluster reads, producers first."""
+    constants: dict[Node, None] = {}
 
     def visit(node: Node) -> None:
-        if is_constant(node) and node not in found:
+        if is_constant(node) and node not in constants:
             for source in node.all_input_nodes:
                 visit(source)
-            found[node] = None
+            constants[node] = None
 
     for node in cluster:
         for source in node.all_input_nodes:
             visit(source)
-    return list(found)
-
-
-def _unique(nodes: Iterable[Node]) -> tuple[Node, ...]:
-    return tuple(dict.fromkeys(nodes))
+    return list(constants)
 
 
 def shape_of(node: Node) -> tuple[int | str, ...]:
-    """A node's shape; a varying dimension by its symbol."""
+    """A node's shape, with the symbol of each varying dimension."""
     return tuple(int(d) if isinstance(d, int) else str(d) for d in node.meta["val"].shape)
 
 
 def _signature(module: GraphModule, inputs: tuple[Node, ...]) -> str:
-    lines = [f"{n.op} {_target(n)} {n.args} {n.kwargs}" for n in _renamed(module.graph).nodes]
+    nodes = [(node, node.target if node.op == "call_function" else node.op) for node in _renamed(module.graph).nodes]
+    lines = [f"{node.op} {target} {node.args} {node.kwargs}" for node, target in nodes]
     lines += [f"{name} {tuple(buffer.shape)} {buffer.dtype}" for name, buffer in module.named_buffers()]
     lines += [f"{shape_of(node)} {node.meta['val'].dtype}" for node in inputs]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def _target(node: Node) -> str:
-    return str(node.target) if node.op == "call_function" else node.op
-
-
 def _renamed(graph: Graph) -> Graph:
-    """The same nodes under running names, so that a layer's number does not show."""
+    """A copy of the graph whose nodes are numbered, so that a layer's number does not show in their names."""
     copied = Graph()
     mapping: dict[Node, Node] = {}
     for node in graph.nodes:

@@ -2,9 +2,9 @@
 
     Program -> torch.export -> to_edge_transform_and_lower(XNNPACK) -> .pte bytes
 
-Decoders go through lower.py, which lowers equal layers once; here every partition is lowered on its own. One
-partitioner takes float and quantised linears alike: the separate one for dynamic quantisation, run first, gives every
-linear a delegate of its own (measured on a ViT of 2 layers: 19 delegates instead of 6, 17 s instead of 11 s).
+Decoders go through lower.py, which lowers equal layers once; here every partition is lowered separately. One
+partitioner takes both float and quantised linears: the separate one for dynamic quantisation, run first, gives every
+linear its own delegate (measured on a ViT of 2 layers: 19 delegates instead of 6, 17 s instead of 11 s).
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _artifact(edge: Any) -> bytes:
 
 
 def _delegates(graph: GraphModule) -> Iterator[GraphModule]:
-    """What each delegate was made from."""
+    """The graph that each delegate was made from."""
     from executorch.exir.delegate import executorch_call_delegate
 
     for node in nodes_of(graph, executorch_call_delegate):
@@ -119,7 +119,7 @@ def _delegates(graph: GraphModule) -> Iterator[GraphModule]:
 
 
 def operators(graph: GraphModule) -> list[Node]:
-    """Call nodes that do work: neither delegate calls nor picking from tuples nor sizes."""
+    """The call nodes that do work: no delegate calls, no picking from tuples, no sizes."""
     return [node for node in graph.graph.nodes if node.op == "call_function" and hasattr(node.target, "_schema")]
 
 
@@ -133,7 +133,7 @@ def _outside(nodes: Iterable[Node]) -> tuple[OutsideOperator, ...]:
 
 
 def operator_name(node: Node) -> str:
-    """``namespace::operator``, the overload left out."""
+    """An operator's ``namespace::name`` without its overload."""
     schema = getattr(node.target, "_schema")  # noqa: B009  (Node.target is a union that mypy cannot narrow)
     return str(schema.name)
 
@@ -154,7 +154,7 @@ def _product(node: Node, left: int) -> int:
 
 
 def _convolution(node: Node) -> int:
-    """Every output element (input element when transposed) meets one filter: weight [out, in/groups, *kernel]."""
+    """Elements of the output (of the input when transposed) times one filter of weight [out, in/groups, *kernel]."""
     transposed = bool(node.args[6])
     elements = math.prod(_shape(node.args[0] if transposed else node))
     return elements * math.prod(_shape(node.args[1])[1:])

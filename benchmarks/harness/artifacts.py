@@ -1,6 +1,6 @@
-"""Artifacts of the subjects, made once and kept under build/bench; what making them cost is kept beside them.
+"""Artifacts of the subjects, made once and kept under build/bench together with the cost of making them.
 
-A peer's artifact outlives changes of edgec, for it takes ExecuTorch ten minutes; edgec's own is made anew.
+A peer's artifact outlives changes of edgec, since ExecuTorch takes ten minutes for one; edgec's own is made again.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _EXPORTS = {"edgec": "benchmarks.harness.edgec_export", "executorch": "benchmark
 
 @dataclass(frozen=True)
 class Made:
-    """An artifact.
+    """An artifact and the figures of making it.
 
     Attributes:
         path: the file, or the bundle's folder.
-        file_bytes: of the artifact alone.
-        decode_bytes: weights read for one token, where the maker tells.
-        cost: ``cpu_s``, ``wall_s`` and ``peak_bytes`` of the export; None for a conversion, which is no export.
+        file_bytes: size of the artifact alone.
+        decode_bytes: bytes of weights read for one token, where the maker reports them.
+        cost: ``cpu_s``, ``wall_s`` and ``peak_bytes`` of the export; None for a conversion, which is not an export.
     """
 
     path: Path
@@ -44,11 +44,11 @@ class Made:
 
 @dataclass(frozen=True)
 class Workshop:
-    """Where artifacts are made and kept.
+    """The place where artifacts are made and kept.
 
     Attributes:
         build: build/bench.
-        identity: of edgec's sources; an edgec artifact is valid for one.
+        identity: digest of edgec's sources; an edgec artifact is valid for one.
         failed: artifacts that could not be made in this run, by folder.
     """
 
@@ -58,12 +58,12 @@ class Workshop:
 
     @property
     def cache(self) -> Path:
-        """The cache of edgec: its engine and packed weights; finished export stages are removed before an export."""
+        """The cache of edgec for its engine and packed weights; finished export stages are removed before an export."""
         return self.build / "cache"
 
     @cached_property
     def peers(self) -> Path:
-        """The peers' interpreter."""
+        """The Python interpreter of the peers' environment."""
         return peers_python(self.build)
 
     def interpreter(self, subject: Subject) -> Path:
@@ -71,11 +71,11 @@ class Workshop:
         return self.peers if subject.maker == "gguf" else Path(sys.executable)
 
     def model_folder(self, model: Model) -> Path:
-        """config.json and, once asked for, weights."""
+        """The folder of config.json and, once they are needed, weights."""
         return self.build / "models" / model.name
 
     def made(self, subject: Subject) -> Made:
-        """The subject's artifact, made now if it is not there.
+        """The subject's artifact, made now unless it exists.
 
         Raises:
             ProcessFailed: it cannot be made.
@@ -92,7 +92,7 @@ class Workshop:
         return Made(folder / fields.pop("file"), **fields)
 
     def can_make(self, subject: Subject) -> bool:
-        """Whether nothing went wrong with it so far."""
+        """Whether the subject's artifact has not failed so far."""
         return self._name(subject) not in self.failed
 
     def _name(self, subject: Subject) -> str:

@@ -1,4 +1,4 @@
-"""What all parts of a run share: settings, the workshop, the clock, and results as they come in."""
+"""The objects that all parts of a run share: settings, the workshop, the clock, and results as they come in."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Fields = dict[str, list[Any]]
 
 @dataclass(frozen=True)
 class Settings:
-    """How large a run is.
+    """The size of a run.
 
     Attributes:
-        quick: tiny random models and no peers: checks the harness in a minute or two, measures nothing.
-        more: also what takes longest.
+        quick: tiny random models and no peers, which checks the harness in a minute or two and measures nothing.
+        more: also measure what takes longest.
         threads: each measurement is made with each of these.
-        rounds: of processes for each subject and number of threads.
-        build: where artifacts, finished measurements and results lie.
+        rounds: rounds of processes for each subject and number of threads.
+        build: the folder of artifacts, finished measurements and results.
     """
 
     quick: bool
@@ -47,22 +47,22 @@ class Settings:
 
     @property
     def long_context(self) -> tuple[Subject, ...]:
-        """Who takes part in the comparison over contexts."""
+        """The subjects of the comparison over contexts."""
         return QUICK_CONTEXT if self.quick else LONG_CONTEXT
 
     @property
     def contexts(self) -> list[int]:
-        """Lengths of the prompts."""
+        """The lengths of the prompts."""
         return [16, 32, 64] if self.quick else [128, 256, 512, 1024, 2048, 4096, 8192]
 
     def cases(self, model: str) -> tuple[Case, ...]:
-        """What is measured of a model."""
+        """The cases that are measured of a model."""
         return CASES["quick" if self.quick else {"qwen3": "short"}.get(model, "full")]
 
 
 @dataclass(frozen=True)
 class PartOfRun:
-    """A piece of the run. ``expected_s``: on an idle machine of two cores, for the estimate of the time left."""
+    """A part of the run. ``expected_s``: on an idle machine of two cores, for the estimate of the time left."""
 
     name: str
     expected_s: float
@@ -74,8 +74,8 @@ class Bench:
     """A run under way.
 
     Attributes:
-        left_s: expected seconds of the parts behind the present one.
-        expected_s: of the present part.
+        left_s: expected seconds of the parts after the present one.
+        expected_s: expected seconds of the present part.
     """
 
     settings: Settings
@@ -88,11 +88,11 @@ class Bench:
     _began: float = field(default_factory=monotonic)
 
     def enter(self, part: PartOfRun, left_s: float) -> None:
-        """Begin a part."""
+        """Begin a part of the run."""
         self.part, self.expected_s, self.left_s, self._began = part.name, part.expected_s, left_s, monotonic()
 
     def say(self, what: str, share: float = 0.0) -> None:
-        """A line on stderr: the part, what it does now, and about how long the run still takes."""
+        """Print a line on stderr: the part, what it does now, and about how long the run still takes."""
         spent = monotonic() - self._began
         rest = spent / share - spent if share > 0.1 else max(0.0, self.expected_s - spent)
         print(f"[about {(rest + self.left_s) / 60:.0f} min left] {self.part}: {what}", file=sys.stderr, flush=True)
@@ -102,22 +102,22 @@ class Bench:
         return [subject for subject in self.settings.models.get(model, ()) if self.shop.can_make(subject)]
 
     def all_subjects(self) -> list[Subject]:
-        """Those of every model."""
+        """The subjects of every model whose artifacts could be made so far."""
         return [subject for model in self.settings.models for subject in self.subjects(model)]
 
     def long_context(self) -> list[Subject]:
-        """Those of the comparison over contexts."""
+        """The subjects of the comparison over contexts whose artifacts could be made so far."""
         return [subject for subject in self.settings.long_context if self.shop.can_make(subject)]
 
     def rounds(self, budget_s: float) -> Rounds:
-        """Turns with this run's settings."""
+        """Rounds of turns with this run's settings."""
         settings = self.settings
         return Rounds(self.shop, self.store, settings.rounds, settings.threads, budget_s, self.say)
 
     def fail(self, what: str, why: str) -> None:
-        """Take note of something that could not be measured."""
+        """Record something that could not be measured."""
         self.failures.append(Failure(part=what, what=why))
 
     def once(self, key: Mapping[str, Any], work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The kept result of a piece of work, or a new one."""
+        """The kept result of a piece of work, or a new one, which is kept."""
         return self.store.once({"part": self.part, **key}, work)

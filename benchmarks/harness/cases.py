@@ -1,4 +1,4 @@
-"""What is measured of a language model, as data: calls of some tokens behind a context of some length.
+"""The measurements of a language model, as data: calls of some tokens after a context of some length.
 
 Standard library only: the peers' environments import this module too.
 """
@@ -13,16 +13,16 @@ FORWARD_WIDTHS = (1, 2, 4, 8, 16)
 
 @dataclass(frozen=True)
 class Case:
-    """One measurement, repeated.
+    """A repeated measurement.
 
     Attributes:
-        name: as the tables call it.
+        name: the name in the tables.
         context: positions already in the KV cache.
-        tokens: fed by one call.
-        rows: the last of them for which logits are computed.
-        steps: calls in a row, each behind the one before; the time is that of all of them.
+        tokens: tokens fed by one call.
+        rows: how many of the last tokens logits are computed for.
+        steps: calls in a row, each following the one before; the time is that of all of them.
         warmups: repetitions that do not count.
-        repeats: repetitions that do.
+        repeats: repetitions that count.
     """
 
     name: str
@@ -35,16 +35,16 @@ class Case:
 
     @property
     def end(self) -> int:
-        """The first position behind everything it feeds."""
+        """The first position after everything that the case feeds."""
         return self.context + self.tokens * self.steps
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """The case as plain data."""
         return asdict(self)
 
 
 def forward_cases(context: int, repeats: int, widths: tuple[int, ...] = FORWARD_WIDTHS) -> tuple[Case, ...]:
-    """One call of k tokens with k rows of logits, as verification of k - 1 drafted tokens needs."""
+    """Cases of one call of k tokens with k rows of logits, as verification of k - 1 drafted tokens needs."""
     return tuple(Case(f"forward {k}", context, k, k, repeats=repeats) for k in widths)
 
 
@@ -75,5 +75,5 @@ CASES = {"full": FULL, "short": SHORT, "quick": QUICK}
 
 
 def longest(cases: tuple[Case, ...]) -> int:
-    """Positions that an artifact must serve for these cases."""
+    """The number of positions that an artifact must serve for these cases."""
     return max(case.end for case in cases)

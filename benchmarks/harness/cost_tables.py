@@ -8,7 +8,7 @@ from benchmarks.harness.results import ContextCurve, Export, Memory, Results
 
 
 def export_grid(results: Results) -> Grid:
-    """What compiling cost."""
+    """The cost of compiling, by model and subject."""
     heads = ("model", "subject", "CPU s", "wall s", "peak MB", "goal CPU s", "goal peak MB")
     rows = tuple(_export_row(export) for export in results.exports)
     notes = ("CPU time and peak memory of the export's process. Weights are random and made while exporting.",)
@@ -24,10 +24,10 @@ def _export_row(export: Export) -> tuple[str, ...]:
 
 
 def memory_grid(results: Results) -> Grid:
-    """Files and peak memory."""
+    """The sizes of files and the peak memory, by model and subject."""
     heads = ("model", "subject", "file MB", "peak MB", "idle process MB", "peak over idle MB", "goal MB")
     rows = tuple(_memory_row(results, memory) for memory in results.memory)
-    notes = ("Peak: load, prefill, a few tokens, in a process of its own. The runner is C++ without Python.",)
+    notes = ("Peak: load, prefill, a few tokens, in a separate process. The runner is C++ without Python.",)
     return Grid("Files and memory (measured)", heads, rows, notes)
 
 
@@ -66,6 +66,6 @@ def agreement_grid(results: Results) -> Grid:
 
 
 def failure_grid(results: Results) -> Grid:
-    """What could not be measured, or in fewer rounds than wanted."""
+    """The measurements that failed, or took fewer rounds than wanted."""
     rows = tuple((failure.part, failure.what) for failure in results.failures)
     return Grid("Not measured, or less than wanted", ("part", "why"), rows)

@@ -1,6 +1,6 @@
 """edgec as an engine: a bundle in the Python session.
 
-A job says ``artifact`` (the bundle) and ``threads``.
+A job has ``artifact`` (the bundle) and ``threads``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from benchmarks.harness.jobs import serve
 
 
 class EdgecSession:
-    """One session; long prompts go in chunks of the artifact's size."""
+    """A session as an engine; long prompts are fed in chunks of the artifact's size."""
 
     def __init__(self, bundle: Path, threads: int) -> None:
         from edgec.bundle.folder import open_bundle
@@ -34,17 +34,17 @@ class EdgecSession:
 
     def logits(self) -> list[list[float]]:
         """See ``Engine.logits``."""
-        found: list[list[float]] = self._logits.tolist()
-        return found
+        rows: list[list[float]] = self._logits.tolist()
+        return rows
 
 
 def open_engine(job: Mapping[str, Any]) -> EdgecSession:
-    """The engine of a job."""
+    """Open the engine of a job."""
     return EdgecSession(Path(job["artifact"]), job["threads"])
 
 
 def import_libraries(job: Mapping[str, Any]) -> None:
-    """Load what executes the bundle: edgec's engine, or ExecuTorch's binding."""
+    """Load the libraries that execute the bundle: edgec's engine, or ExecuTorch's binding."""
     from edgec.bundle.folder import read_manifest
     from edgec.runtime_py.engines.choice import choose_engine
 

@@ -1,6 +1,6 @@
-"""One export by edgec in a process of its own, whose CPU time and peak memory are figures of the benchmark.
+"""One export by edgec in a separate process, whose CPU time and peak memory are figures of the benchmark.
 
-A job says ``config`` (config.json), ``recipe`` (name or TOML file), ``changes`` (fields of the recipe that differ),
+A job has ``config`` (config.json), ``recipe`` (name or TOML file), ``changes`` (fields of the recipe that differ),
 ``context`` and ``out``. The weights are random, seeded.
 """
 
@@ -17,7 +17,7 @@ from benchmarks.harness.models import SEED
 
 
 def export(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Export; returns the artifact's bytes, those of the matrices that one token reads, and this process's peak."""
+    """Export, and return the bytes of the artifact and of the matrices that one token reads, and the peak memory."""
     import torch
 
     import edgec
@@ -39,7 +39,7 @@ def export(job: Mapping[str, Any]) -> dict[str, Any]:
     rows = bundle.manifest.ledger.rows if bundle.manifest.ledger else []
     return {
         "file_bytes": bundle.artifact_path.stat().st_size,
-        # A look-up table of its own gives one row per token.
+        # A separate embedding table gives one row per token.
         "decode_bytes": sum(row.bytes for row in rows if "_embedding_" not in row.name),
         "peak_bytes": status_bytes("VmHWM"),
     }

@@ -1,4 +1,4 @@
-"""What edgec set out to reach, as data: figures chosen from measurements on another processor.
+"""The goals of edgec, as data: figures chosen from measurements on another processor.
 
 They were set on two cores of a Cascade Lake server (8.6 GB/s per core, 595 int8 GOPS per core). On another machine
 the ratios to the peers decide, not these numbers.

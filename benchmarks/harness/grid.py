@@ -18,14 +18,14 @@ class Grid:
     notes: tuple[str, ...] = ()
 
     def markdown(self, level: int = 3) -> str:
-        """As GitHub reads it, with a heading of that level; 0 leaves the title out."""
+        """The table in GitHub's Markdown, with a heading of that level; 0 leaves out the title."""
         line = "|" + "---|" * len(self.heads)
         body = [_row(self.heads), line, *map(_row, self.rows)]
         head = [f"{'#' * level} {self.title}", ""] if level else []
         return "\n".join([*head, *body, *(["", *self.notes] if self.notes else [])])
 
     def rich(self) -> Table:
-        """For a terminal."""
+        """The table for a terminal."""
         table = Table(title=self.title, caption="\n".join(self.notes) or None, title_justify="left")
         for index, head in enumerate(self.heads):
             table.add_column(head, justify="right" if index else "left")
@@ -39,17 +39,17 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def number(value: float | None) -> str:
-    """Three significant digits, or "unavailable"."""
+    """A number with three significant digits, or "unavailable"."""
     if value is None:
         return "unavailable"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def pair(values: Sequence[float | None]) -> str:
-    """Figures with 1 and with 2 threads; a dash where nothing was measured."""
+    """The figures with 1 and with 2 threads; a dash where nothing was measured."""
     return " / ".join("-" if value is None else number(value) for value in values) if any(values) else "-"
 
 
 def megabytes(size: int | None) -> str:
-    """Bytes as MB."""
+    """A size in MB, or "unavailable"."""
     return number(None if size is None else size / 1e6)

@@ -29,10 +29,10 @@ class Engine(Protocol):
 
     @property
     def vocab_size(self) -> int:
-        """Token ids are below it."""
+        """The size of the vocabulary; token ids are below it."""
 
     def feed(self, tokens: Sequence[int], start: int, rows: int) -> None:
-        """Compute ``tokens`` at positions ``start``.. and the logits of the last ``rows``; what was behind is void."""
+        """Compute ``tokens`` from position ``start`` on, and logits of the last ``rows``; later positions are lost."""
 
     def logits(self) -> list[list[float]]:
         """The logits of the last call, [rows][vocabulary]."""
@@ -43,7 +43,7 @@ OpenEngine = Callable[[Mapping[str, Any]], Engine]
 
 @dataclass(frozen=True)
 class Sample:
-    """One repetition of a case.
+    """The times of one repetition of a case.
 
     Attributes:
         wall_s: seconds on the clock.
@@ -63,7 +63,7 @@ def timed(name: str, work: Callable[[], object]) -> Sample:
 
 
 def watched(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The result of ``work``, and ``others``: CPUs that other processes kept busy meanwhile, None where unavailable.
+    """The result of ``work`` with ``others``: the CPUs that other processes kept busy meanwhile, or None.
 
     The kernel counts in steps of 10 ms, too coarse for a single sample.
     """
@@ -74,7 +74,7 @@ def watched(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def _machine_cpu_s() -> float | None:
-    """CPU seconds that all processes of this machine have used, idle and waiting left out."""
+    """The CPU seconds that all processes of this machine have used, without idling and waiting."""
     if not _STAT.exists():
         return None
     user, nice, system, _, _, *rest = map(int, _STAT.read_text().split("\n", 1)[0].split()[1:9])
@@ -82,7 +82,7 @@ def _machine_cpu_s() -> float | None:
 
 
 class Feeder:
-    """Seeded random tokens for an engine, and how far its cache is filled."""
+    """Feeds an engine with seeded random tokens, and knows how far its cache is filled."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -100,11 +100,11 @@ class Feeder:
         self._filled = start + count
 
     def draw(self, count: int) -> list[int]:
-        """Random token ids: the speed of a dense model does not depend on them."""
+        """Draw random token ids; the speed of a dense model does not depend on them."""
         return [self._tokens.randrange(self.engine.vocab_size) for _ in range(count)]
 
     def samples(self, case: Case) -> Iterator[Sample]:
-        """All repetitions of a case."""
+        """Measure all repetitions of a case."""
         self.fill(case.context)
         for repetition in range(case.warmups + case.repeats):
             sample = self._sample(case)
@@ -124,18 +124,18 @@ class Feeder:
 
 
 def measure_speed(job: Mapping[str, Any], open_engine: OpenEngine) -> dict[str, Any]:
-    """Load, first token, then every case. ``load`` ends with the engine open, ``first token`` with its first logits."""
+    """Time the load, the first token and every case; ``load`` ends with the engine open, before any logits."""
     opened: list[Engine] = []
     load = timed("load", lambda: opened.append(open_engine(job)))
     feeder = Feeder(opened[0])
     first = timed("first token", lambda: feeder.feed(0, 1, 1))
     cases = [Case(**fields) for fields in job["cases"]]
-    found = [load, first, *(sample for case in cases for sample in feeder.samples(case))]
-    return {"samples": [asdict(sample) for sample in found]}
+    samples = [load, first, *(sample for case in cases for sample in feeder.samples(case))]
+    return {"samples": [asdict(sample) for sample in samples]}
 
 
 def measure_memory(job: Mapping[str, Any], open_engine: OpenEngine) -> dict[str, Any]:
-    """Peak resident bytes of a load, a prefill and a few tokens; and those of the idle process before it."""
+    """Measure the peak resident bytes of a load, a prefill and a few tokens, and those of the idle process before."""
     resettable = _reset_peak()
     idle = status_bytes("VmRSS")
     feeder = Feeder(open_engine(job))
@@ -143,8 +143,8 @@ def measure_memory(job: Mapping[str, Any], open_engine: OpenEngine) -> dict[str,
     feeder.feed(0, prompt, 1)
     for position in range(prompt, prompt + new):
         feeder.feed(position, 1, 1)
-    how = "VmHWM, reset before the load" if resettable else "VmHWM of the whole process"
-    return {"peak_bytes": status_bytes("VmHWM"), "idle_bytes": idle, "obtained": f"measured: {how}"}
+    source = "VmHWM, reset before the load" if resettable else "VmHWM of the whole process"
+    return {"peak_bytes": status_bytes("VmHWM"), "idle_bytes": idle, "obtained": f"measured: {source}"}
 
 
 def _reset_peak() -> bool:
@@ -164,7 +164,7 @@ def status_bytes(field: str) -> int | None:
 
 
 def measure_contexts(job: Mapping[str, Any], open_engine: OpenEngine) -> dict[str, Any]:
-    """Time to the first token of prompts of growing length, then a decoded token behind each.
+    """Measure the time to the first token of prompts of growing length, then of a decoded token after each.
 
     Two passes over one sequence: a ring of KV slots cannot be rewound far, so decoding does not interrupt the prefill.
     """
@@ -195,7 +195,7 @@ def _decoded(feeder: Feeder, start: int, steps: int) -> Sample:
 
 
 def read_logits(job: Mapping[str, Any], open_engine: OpenEngine) -> dict[str, Any]:
-    """The logits behind given tokens, all fed at once; one row for each of the last ``rows``."""
+    """The logits after given tokens, all fed at once; one row for each of the last ``rows``."""
     engine = open_engine(job)
     engine.feed(job["tokens"], 0, job["rows"])
     return {"logits": engine.logits()}
@@ -210,11 +210,11 @@ KINDS: dict[str, Callable[[Mapping[str, Any], OpenEngine], dict[str, Any]]] = {
 
 
 def serve(open_engine: OpenEngine, prepare: Callable[[Mapping[str, Any]], object] = lambda job: None) -> None:
-    """Run the job on stdin; native libraries may write to stdout before the result, so it goes on a line of its own.
+    """Run the job on stdin; native libraries may write to stdout before the result, so it goes on a separate line.
 
     Args:
         open_engine: opens the job's engine; its time is the load's.
-        prepare: imports libraries before any clock runs, for an import is no part of a load.
+        prepare: imports libraries before any clock runs, since an import is not part of a load.
     """
     job = json.load(sys.stdin)
     prepare(job)

@@ -1,4 +1,4 @@
-"""Where a run takes place, and with which versions."""
+"""The machine that a run takes place on, and the versions of everything that runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def machine(load_before: float | None) -> Machine:
 
 
 def host_facts() -> DeviceFacts:
-    """What edgec knows of this machine now."""
+    """The facts that edgec reads about this machine now."""
     from edgec.devices.host import HostTransport
 
     return HostTransport().facts()
@@ -50,12 +50,12 @@ def _features() -> list[str]:
 
 
 def versions() -> dict[str, str]:
-    """Of everything that runs; the peers' pins among them."""
+    """The versions of everything that runs, including the peers' pins."""
     import edgec
 
-    found = {"edgec": edgec.__version__, "python": platform.python_version(), "compiler": _compiler()}
+    own = {"edgec": edgec.__version__, "python": platform.python_version(), "compiler": _compiler()}
     peers = dict(pin.split("==") for pin in REQUIREMENTS[:2])
-    return {**found, **{name: version(name) for name in _PACKAGES}, **peers}
+    return {**own, **{name: version(name) for name in _PACKAGES}, **peers}
 
 
 def _compiler() -> str:
@@ -66,7 +66,7 @@ def _compiler() -> str:
 
 
 def identity() -> str:
-    """Of edgec's sources, of what measures, and of this machine: what a measurement may be resumed with."""
+    """A digest of edgec's sources, the harness and this machine; a run with the same digest may be resumed."""
     from edgec.exporter.provenance import source_digest
 
     own = source_digest(("edgec.exporter.api", "edgec.runtime_py.bench.bench"), without=())

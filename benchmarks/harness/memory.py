@@ -1,4 +1,4 @@
-"""Peak memory, each figure in a process of its own: the Python session, the C++ runner, the peers."""
+"""Peak memory of the Python session, the C++ runner and the peers, each measured in a separate process."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _PROMPT, _NEW, _QUICK_PROMPT = 512, 8, 32
 
 
 def measure_memory(bench: Bench) -> list[Memory]:
-    """One figure for each subject, and one of the runner for each of edgec's."""
+    """Measure each subject, and for each of edgec's also the runner."""
     subjects = bench.all_subjects()
-    found = []
+    figures = []
     for done, subject in enumerate(subjects):
         bench.say(f"{subject.model.name}: {subject.name}", done / len(subjects))
         try:
-            found += list(_figures(bench, subject))
+            figures += list(_figures(bench, subject))
         except ProcessFailed as failed:
             bench.fail(f"memory of {subject.model.name}: {subject.name}", str(failed))
-    return found
+    return figures
 
 
 def _figures(bench: Bench, subject: Subject) -> Iterator[Memory]:
@@ -53,18 +53,18 @@ def _in_python(bench: Bench, subject: Subject) -> dict[str, Any]:
     made = bench.shop.made(subject)
     shape = {"prompt_tokens": _prompt(bench), "new_tokens": _NEW, "context": subject.context}
     job = {"kind": "memory", "artifact": str(made.path), "threads": bench.settings.threads[-1], **shape}
-    found = run_worker(subject.worker, {**job, **subject.job}, python=bench.shop.interpreter(subject))
-    return {name: found[name] for name in ("peak_bytes", "idle_bytes", "obtained")}
+    result = run_worker(subject.worker, {**job, **subject.job}, python=bench.shop.interpreter(subject))
+    return {name: result[name] for name in ("peak_bytes", "idle_bytes", "obtained")}
 
 
 def _in_runner(bench: Bench, subject: Subject) -> dict[str, Any]:
-    """What the process itself says; its packed weights are mapped from the file that an earlier load wrote."""
+    """Run the runner, which reports its own peak; its packed weights are mapped from the file of an earlier load."""
     last = run_runner(bench, subject, _prompt(bench), _NEW).json()
     return {"peak_bytes": last["peak_rss_bytes"], "idle_bytes": None, "obtained": "measured: VmHWM at the end"}
 
 
 def run_runner(bench: Bench, subject: Subject, prompt: int, new: int) -> Done:
-    """``edgec-runner`` on a subject's bundle."""
+    """Run ``edgec-runner`` on a subject's bundle."""
     from edgec.devices.runner.build import build_runner
 
     ids = ",".join(str((7 * i + 3) % int(subject.model.config["vocab_size"])) for i in range(prompt))

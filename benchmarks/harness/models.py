@@ -1,7 +1,7 @@
 """The models of the benchmark: published architectures with seeded random weights, made here, nothing downloaded.
 
 Speed depends on shapes, not on values. edgec and its peers still get the same tensors, so that their logits can be
-compared and nobody measures another model by mistake.
+compared and no runtime is measured with another model by mistake.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Model:
     """An architecture of ``architectures/``; ``layers`` keeps only the first ones.
 
     Attributes:
-        name: as the tables call it.
+        name: the name in the tables.
         architecture: the file's name.
-        about: what the tables' notes say of it.
+        about: the description in the tables' notes.
     """
 
     name: str
@@ -37,33 +37,33 @@ class Model:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """Its transformers config, cut."""
+        """The model's transformers config, with ``layers`` applied."""
         fields: dict[str, Any] = json.loads((ARCHITECTURES / f"{self.architecture}.json").read_text())
         return fields | ({"num_hidden_layers": self.layers} if self.layers else {})
 
     @property
     def matrix_values(self) -> int:
-        """Weights of the linear layers; the vocabulary matrix is left out."""
+        """The number of weights in the linear layers, without the lm_head."""
         return int(self.config["num_hidden_layers"]) * _layer_values(self.config)
 
     @property
     def vocab_values(self) -> int:
-        """Weights of the vocabulary matrix, which the embedding shares in tied models."""
+        """The number of weights in the lm_head, which the embedding shares in tied models."""
         return int(self.config["vocab_size"]) * int(self.config["hidden_size"])
 
     @property
     def parameters(self) -> int:
-        """All matrices, tied ones counted once; norms are too few to matter."""
+        """The number of weights in all matrices, tied ones counted once; norms are too few to matter."""
         copies = 1 if self.config["tie_word_embeddings"] else 2
         return self.matrix_values + copies * self.vocab_values
 
     def kv_values(self, positions: int) -> int:
-        """Numbers in the KV cache of so many positions."""
+        """The number of values in the KV cache of ``positions`` positions."""
         return 2 * positions * int(self.config["num_hidden_layers"]) * _kv_width(self.config)
 
 
 def head_dim(config: Mapping[str, Any]) -> int:
-    """Width of one head."""
+    """The width of one head."""
     return int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
 
 
@@ -94,7 +94,7 @@ def write_config(model: Model, folder: Path) -> Path:
 
 
 def weights(model: Model, folder: Path) -> Path:
-    """The safetensors file of a model, written by a process of its own if it is not there: this one stays small."""
+    """The safetensors file of a model; a separate process writes it if needed, so that this one stays small."""
     path = folder / "model.safetensors"
     if not path.is_file():
         config = write_config(model, folder)

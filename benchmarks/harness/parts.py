@@ -33,7 +33,7 @@ def _limits(bench: Bench) -> Fields:
 
 
 def _engine(bench: Bench) -> Fields:
-    """Compiled before anything is timed: an export must not pay for it."""
+    """Compile the engine before anything is timed, so that no export includes it."""
     from edgec.devices.runner.build import build_runner
 
     build_runner(announce=bench.say)
@@ -41,14 +41,14 @@ def _engine(bench: Bench) -> Fields:
 
 
 def _peers(bench: Bench) -> Fields:
-    """Their environment, and which instructions llama.cpp was compiled for."""
+    """Make the peers' environment, and record which instructions llama.cpp was compiled for."""
     bench.say("llama.cpp's environment (compiled from source on first use)")
-    found = run_worker(GGUF, {"kind": "versions"}, python=bench.shop.peers)
-    return {"versions": list(found.items())}
+    versions = run_worker(GGUF, {"kind": "versions"}, python=bench.shop.peers)
+    return {"versions": list(versions.items())}
 
 
 def _artifacts(bench: Bench) -> Fields:
-    """Make every artifact; the exports of the models side by side are figures themselves."""
+    """Make every artifact; the exports of the compared models are figures themselves."""
     compared = bench.all_subjects()
     fields: Fields = {"artifacts": [], "exports": []}
     subjects = [*compared, *bench.long_context()]
@@ -77,7 +77,7 @@ def _artifact(subject: Subject, made: Made) -> Artifact:
 
 
 def _decode_bytes(subject: Subject) -> int | None:
-    """Matrices by their bits; the embedding's one row is nothing."""
+    """The bytes of all matrices by their bits; the embedding's one row is too small to count."""
     if subject.matrix_bits is None:
         return None
     return int((subject.model.matrix_values + subject.model.vocab_values) * subject.matrix_bits) // 8
@@ -95,7 +95,7 @@ def _facts(model: Model) -> ModelFacts:
 
 
 def _agreement(bench: Bench) -> Fields:
-    """llama.cpp's float16 form against transformers; the largest model differs from the first in depth alone."""
+    """Compare llama.cpp's float16 form with transformers; the largest model differs from the first only in depth."""
     models = [subjects[0].model for name, subjects in bench.settings.models.items() if name != "qwen3"]
     return {"agreements": [bench.once({"model": m.name}, partial(_agree, bench, m)) for m in models]}
 
@@ -105,11 +105,11 @@ def _agree(bench: Bench, model: Model) -> dict[str, Any]:
     tokens = [(7 * i * i + 3) % int(model.config["vocab_size"]) for i in range(_AGREEMENT_TOKENS)]
     job = {"kind": "logits", "artifact": str(float16_gguf(bench.shop, model)), "threads": 2, "context": 64}
     rows = {"tokens": tokens, "rows": len(tokens), "kv": "float32"}
-    theirs = run_worker(LLAMA, {**job, **rows}, python=bench.shop.peers)["logits"]
+    peer_logits = run_worker(LLAMA, {**job, **rows}, python=bench.shop.peers)["logits"]
     folder = weights(model, bench.shop.model_folder(model)).parent
-    job = {"folder": str(folder), "tokens": tokens, "logits": theirs}
-    found = run_worker("benchmarks.harness.agreement", job)
-    return Agreement(model=model.name, positions=len(tokens), **found).model_dump()
+    job = {"folder": str(folder), "tokens": tokens, "logits": peer_logits}
+    figures = run_worker("benchmarks.harness.agreement", job)
+    return Agreement(model=model.name, positions=len(tokens), **figures).model_dump()
 
 
 def _speed(model: str, budget_s: float, bench: Bench) -> Fields:
@@ -125,7 +125,7 @@ def _speed(model: str, budget_s: float, bench: Bench) -> Fields:
 
 
 def _profile(bench: Bench) -> Fields:
-    """As ``edgec bench --profile`` measures it, of the first model's plain subject."""
+    """Profile the first model's plain subject, as ``edgec bench --profile`` does."""
     own = [subject for subject in bench.all_subjects() if subject.name == OWN][:1]
     rows = []
     for subject, threads in product(own, bench.settings.threads):
@@ -138,9 +138,9 @@ def _phases(bench: Bench, subject: Subject, threads: int) -> dict[str, Any]:
     prompt, new = (32, 8) if bench.settings.quick else (512, 32)
     shape = {"prompt_tokens": prompt, "new_tokens": new, "threads": threads, "repetitions": 3}
     job = {"kind": "profile", "bundle": str(bench.shop.made(subject).path), **shape}
-    found = run_worker("edgec.runtime_py.bench.worker", job)["result"]["phases"]
+    phases = run_worker("edgec.runtime_py.bench.worker", job)["result"]["phases"]
     common = {"model": subject.model.name, "subject": subject.name, "threads": threads}
-    return {"phases": [{**common, **phase} for phase in found]}
+    return {"phases": [{**common, **phase} for phase in phases]}
 
 
 def _memory(bench: Bench) -> Fields:
@@ -160,7 +160,7 @@ def _speed_part(model: str, budget_s: float) -> PartOfRun:
 
 
 def parts(quick: bool) -> tuple[PartOfRun, ...]:
-    """All parts, in order. Only the scripts depend on nothing else here."""
+    """All parts, in order; only the scripts do not depend on other parts."""
     if quick:
         return (
             PartOfRun("limits", 3, _limits),

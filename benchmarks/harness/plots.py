@@ -9,12 +9,12 @@ _FORWARD = "forward "
 
 
 def context_plot(results: Results) -> str:
-    """Time to first token, and time for one decoded token, against context."""
+    """Plot the time to the first token, and the time of one decoded token, against context."""
     return stack(_context_charts(results))
 
 
 def all_plots(results: Results) -> str:
-    """The plot over contexts, and for each model the cost of a call against its tokens; "" where there is neither."""
+    """The plot over contexts, and for each model the cost of a call against its tokens; "" where neither exists."""
     forward = [chart for model in results.models for chart in _forward_charts(results, model.name)]
     charts = [*(_context_charts(results) if results.contexts else []), *forward]
     return stack(charts) if charts else ""
@@ -25,7 +25,7 @@ def _context_charts(results: Results) -> list[str]:
     ttft = [Series(_short(c.subject), tuple(c.contexts), tuple(s.median / 1e3 for s in c.ttft_ms)) for c in curves]
     decode = [Series(_short(c.subject), tuple(c.contexts), tuple(s.median for s in c.decode_ms)) for c in curves]
     where = f"{results.machine.cpu}, {_threads(curves[0].threads)}, measured"
-    # The short ones lie too near each other to be named.
+    # The short ones lie too close together to be named.
     ticks = [curves[0].contexts[0], *(c for c in curves[0].contexts if 8 * c >= curves[0].contexts[-1])]
     return [
         line_chart(f"Time to first token ({where})", "prompt, tokens", "s", ttft, ticks),
@@ -34,23 +34,23 @@ def _context_charts(results: Results) -> list[str]:
 
 
 def _forward_charts(results: Results, model: str) -> list[str]:
-    """What verification of drafted tokens costs, one chart for each number of threads."""
-    found = [s for s in results.speeds if s.model == model and s.case.startswith(_FORWARD)]
+    """Chart the cost of verifying drafted tokens, one chart for each number of threads."""
+    speeds = [s for s in results.speeds if s.model == model and s.case.startswith(_FORWARD)]
     return [
         line_chart(
             f"{model}: one call of k tokens, {_threads(threads)}, measured",
             "k",
             "ms",
-            _forward_lines(found, threads),
-            sorted({speed.tokens for speed in found}),
+            _forward_lines(speeds, threads),
+            sorted({speed.tokens for speed in speeds}),
         )
-        for threads in sorted({speed.threads for speed in found})
+        for threads in sorted({speed.threads for speed in speeds})
     ]
 
 
-def _forward_lines(found: list[Speed], threads: int) -> list[Series]:
+def _forward_lines(speeds: list[Speed], threads: int) -> list[Series]:
     lines: dict[str, list[tuple[float, float]]] = {}
-    for speed in found:
+    for speed in speeds:
         if speed.threads == threads:
             lines.setdefault(speed.subject, []).append((speed.tokens, speed.wall_ms.median))
     return [
@@ -64,5 +64,5 @@ def _threads(count: int) -> str:
 
 
 def _short(subject: str) -> str:
-    """For the legend."""
+    """A subject's name, shortened for the legend."""
     return subject.replace(", ", " ").replace(" KV", "").replace(" of 1024", "")

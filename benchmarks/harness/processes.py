@@ -1,4 +1,4 @@
-"""Fresh processes: run one, read its JSON, and ask the kernel what it cost."""
+"""Fresh processes: run one, read its JSON, and ask the kernel for its cost."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class ProcessFailed(Exception):
 
 @dataclass(frozen=True)
 class Cost:
-    """What one process and its children took, by the kernel's account (``wait4``).
+    """The cost of one process and its children, by the kernel's account (``wait4``).
 
-    Its peak of memory is not here: Linux lets a process begin with the peak of the one that started it.
+    Its peak of memory is not here: on Linux a process begins with the peak of the one that started it.
 
     Attributes:
-        wall_s: from start to end.
+        wall_s: seconds from start to end.
         cpu_s: user and system time.
     """
 
@@ -41,13 +41,13 @@ class Cost:
 
 @dataclass(frozen=True)
 class Done:
-    """A process that ended well: what it wrote to stdout, and its cost."""
+    """A process that succeeded: its stdout and its cost."""
 
     stdout: str
     cost: Cost
 
     def json(self) -> dict[str, Any]:
-        """The last line as JSON."""
+        """The last line of stdout, read as JSON."""
         result: dict[str, Any] = json.loads(self.stdout.strip().splitlines()[-1])
         return result
 
@@ -64,8 +64,8 @@ def run(
     Args:
         command: program and arguments; no shell is involved.
         stdin: sent as JSON.
-        environment: variables on top of this process's own.
-        timeout_s: after so long it and its children are killed.
+        environment: variables added to this process's own.
+        timeout_s: seconds after which it and its children are killed.
 
     Raises:
         ProcessFailed: its exit status was not 0, or its time was up.
@@ -95,7 +95,7 @@ def _file() -> IO[str]:
 
 
 def _wait(process: subprocess.Popen[bytes], timeout_s: float | None) -> tuple[int, Any, bool]:
-    """Exit status, resource usage and whether the time was up; an interruption ends the whole group."""
+    """The exit status, the resource usage and whether the time was up; an interruption ends the whole group."""
     late = threading.Event()
 
     def stop() -> None:
@@ -140,7 +140,7 @@ def run_worker(
     """Run ``python -m MODULE`` with a job on stdin, and return its JSON.
 
     Raises:
-        ProcessFailed: it did not end well.
+        ProcessFailed: it did not succeed.
     """
     interpreter = python or Path(sys.executable)
     environment = {**QUIET, "OMP_NUM_THREADS": str(job.get("threads", 1))}

@@ -1,4 +1,4 @@
-"""Where the time of edgec goes, operator by operator, as ``edgec bench --profile`` measures it."""
+"""The time that edgec spends in each operator, as ``edgec bench --profile`` measures it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.harness.results import Profile, Results
 
 
 def profile_grids(results: Results) -> Iterator[Grid]:
-    """One table for each model and phase, the numbers of threads beside each other."""
+    """One table for each model and phase, with the numbers of threads next to each other."""
     ordered = sorted(results.profiles, key=lambda profile: (profile.model, profile.phase != "prefill"))
     for (model, phase), group in groupby(ordered, lambda profile: (profile.model, profile.phase)):
         yield _grid(model, phase, list(group))
@@ -26,6 +26,6 @@ def _grid(model: str, phase: str, profiles: list[Profile]) -> Grid:
 
 
 def _row(operator: str, profiles: list[Profile]) -> tuple[str, ...]:
-    found = [next((row for row in p.operators if row.operator == operator), None) for p in profiles]
-    figures = [text for row in found for text in ((number(row.ms), f"{row.share:.1%}") if row else ("-", "-"))]
-    return (operator, number(found[0].calls) if found[0] else "-", *figures)
+    times = [next((row for row in p.operators if row.operator == operator), None) for p in profiles]
+    figures = [text for row in times for text in ((number(row.ms), f"{row.share:.1%}") if row else ("-", "-"))]
+    return (operator, number(times[0].calls) if times[0] else "-", *figures)

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.harness.publish``: the last run becomes the repository's: results, plot, README section."""
+"""``python -m benchmarks.harness.publish`` makes the last run the repository's: results, plot, README section."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ README = ROOT / "README.md"
 
 
 def publish(results: Results, folder: Path) -> Path:
-    """Write the results and their plot; returns the results file, named by date and machine.
+    """Write the results and their plot, and return the results file, named by date and machine.
 
     Raises:
-        ValueError: a quick run says nothing about speed.
+        ValueError: the run was a quick one, which says nothing about speed.
     """
     if results.quick:
         raise ValueError("a quick run is not for publishing")
@@ -34,7 +34,7 @@ def publish(results: Results, folder: Path) -> Path:
 
 
 def newest_section() -> str:
-    """The README's section for what is committed."""
+    """The README's section for the committed results."""
     path = committed()
     if path is None:
         return section(None, None)

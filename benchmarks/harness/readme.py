@@ -18,7 +18,7 @@ def section(results: Results | None, plot: str | None) -> str:
     """The text between the markers.
 
     Args:
-        results: of a full run, or None where none is committed.
+        results: the results of a full run, or None where none are committed.
         plot: path of the plot from the README's folder, or None.
     """
     if results is None:
@@ -78,7 +78,7 @@ def inserted(readme: str, text: str) -> str:
     """The README with this section.
 
     Raises:
-        ValueError: it lacks the markers.
+        ValueError: the README lacks the markers.
     """
     before, _, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -88,5 +88,5 @@ def inserted(readme: str, text: str) -> str:
 
 
 def plot_of(results: Path) -> Path:
-    """The plot beside a committed results file."""
+    """The path of the plot that belongs to a committed results file."""
     return results.with_suffix(".svg")

@@ -1,4 +1,4 @@
-"""A run on paper: tables for the terminal, the same as Markdown, the results file, the plots."""
+"""The report of a run: tables for the terminal and in Markdown, the results file, the plots."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def _all(results: Results) -> Iterator[Grid]:
 
 
 def print_report(results: Results) -> None:
-    """All tables on the terminal."""
+    """Print all tables on the terminal."""
     console = Console(width=None if Console().is_terminal else _WIDTH)
     for grid in grids(results):
         console.print(grid.rich())
 
 
 def markdown(results: Results) -> str:
-    """All tables, with the machine, the versions and the date above them."""
+    """All tables in Markdown, after the machine, the versions and the date."""
     machine, versions = results.machine, ", ".join(f"{name} {text}" for name, text in results.versions.items())
     before, after = ("unavailable" if load is None else f"{load:.2f}" for load in machine.load_average)
     head = [

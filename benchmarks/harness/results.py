@@ -21,7 +21,7 @@ class Part(BaseModel):
 
 
 class Spread(Part):
-    """Several values of one quantity. ``low`` and ``high`` are the extremes, ``q1`` and ``q3`` the quartiles."""
+    """A summary of several values. ``low`` and ``high`` are the extremes, ``q1`` and ``q3`` the quartiles."""
 
     median: float
     low: float
@@ -32,7 +32,7 @@ class Spread(Part):
 
 
 class Machine(Part):
-    """Where it ran. ``features``: instruction sets that matter here; ``load_average`` at the start and at the end."""
+    """The machine of a run. ``features``: relevant instruction sets; ``load_average`` at the start and at the end."""
 
     cpu: str
     cores: int
@@ -44,7 +44,7 @@ class Machine(Part):
 
 
 class Limits(Part):
-    """The most this machine reached with so many threads."""
+    """The highest rates that this machine reached with ``threads`` threads."""
 
     threads: int
     read_gb_per_s: float | None
@@ -54,7 +54,7 @@ class Limits(Part):
 
 
 class ModelFacts(Part):
-    """An architecture. ``matrix_values``: weights of the linear layers; ``vocab_values``: of the vocabulary matrix."""
+    """An architecture. ``matrix_values``: weights in the linear layers; ``vocab_values``: weights in the lm_head."""
 
     name: str
     about: str
@@ -64,13 +64,13 @@ class ModelFacts(Part):
 
 
 class Artifact(Part):
-    """What a subject runs.
+    """The artifact that a subject runs.
 
     Attributes:
         subject: for instance ``llama.cpp Q4_0``.
         file_bytes: the artifact alone, without tokenizer and report.
-        decode_bytes_computed: weights read for one token, from the bits of each matrix.
-        note: what keeps it from being the exact counterpart of the others.
+        decode_bytes_computed: bytes of weights read for one token, from the bits of each matrix.
+        note: how it differs from an exact counterpart of the others.
     """
 
     model: str
@@ -81,7 +81,7 @@ class Artifact(Part):
 
 
 class Export(Part):
-    """An export in a process of its own. ``cpu_s``: with its children; ``peak_bytes``: most resident memory, VmHWM."""
+    """An export in a separate process. ``cpu_s``: with its children; ``peak_bytes``: most resident memory, VmHWM."""
 
     model: str
     subject: str
@@ -92,13 +92,13 @@ class Export(Part):
 
 
 class Speed(Part):
-    """One case of one subject; see ``cases.py``. Times are those of the whole case, per step where it has several.
+    """The speed of one subject in one case of ``cases.py``. Times are of the whole case, per step where it has several.
 
     Attributes:
-        tokens: per call.
-        wall_ms: on the clock.
-        cpu_ms: of all threads.
-        others: CPUs that other processes kept busy meanwhile, the worst round.
+        tokens: tokens per call.
+        wall_ms: wall time.
+        cpu_ms: CPU time of all threads.
+        others: CPUs that other processes kept busy meanwhile, in the worst round.
     """
 
     model: str
@@ -115,9 +115,9 @@ class Memory(Part):
     """Peak resident memory of a process that loads, prefills 512 tokens and decodes 8.
 
     Attributes:
-        runtime: ``Python`` or ``C++ runner``; the former's peak holds the interpreter.
-        idle_bytes: the same process with its libraries loaded, before the model is.
-        kv_bytes: of the KV cache, from its shape; None where it is not edgec's.
+        runtime: ``Python`` or ``C++ runner``; the former's peak includes the interpreter.
+        idle_bytes: the same process with its libraries loaded, before the model.
+        kv_bytes: size of the KV cache, from its shape; None for a peer's.
     """
 
     model: str
@@ -131,7 +131,7 @@ class Memory(Part):
 
 
 class ContextCurve(Part):
-    """Cost against context: ``ttft_ms[i]`` of ``contexts[i]`` tokens, ``decode_ms[i]`` of one at the end of them."""
+    """The cost by context: ``ttft_ms[i]`` for ``contexts[i]`` tokens, ``decode_ms[i]`` for one token after them."""
 
     subject: str
     threads: int
@@ -141,7 +141,7 @@ class ContextCurve(Part):
 
 
 class OperatorCost(Part):
-    """One operator or kind of delegate, per prefill or per decoded token. ``share``: of the whole, 0..1."""
+    """The cost of an operator or kind of delegate, per prefill or per decoded token. ``share``: of the whole, 0..1."""
 
     operator: str
     calls: float
@@ -150,7 +150,7 @@ class OperatorCost(Part):
 
 
 class Profile(Part):
-    """Where the time of a phase goes: ``prefill`` of ``tokens`` tokens at once, or ``decode`` of one."""
+    """The time of a phase by operator: ``prefill`` of ``tokens`` tokens at once, or ``decode`` of one."""
 
     model: str
     subject: str
@@ -163,7 +163,7 @@ class Profile(Part):
 
 
 class Agreement(Part):
-    """That a peer runs the same model: its float16 form against transformers in float32."""
+    """The evidence that a peer runs the same model: its float16 form against transformers in float32."""
 
     model: str
     positions: int
@@ -176,14 +176,14 @@ TIME = "time"
 
 
 class Failure(Part):
-    """Something that could not be measured, and why; of part ``TIME``: measured, in fewer rounds than wanted."""
+    """Something that could not be measured, and why; with part ``TIME``, measured in fewer rounds than wanted."""
 
     part: str
     what: str
 
 
 class Results(Part):
-    """One run."""
+    """The results of one run."""
 
     schema_version: Literal[1] = 1
     date: str
@@ -205,7 +205,7 @@ class Results(Part):
 
 
 def read_results(path: Path) -> Results:
-    """One results file."""
+    """Read one results file."""
     return Results.model_validate_json(path.read_text())
 
 

@@ -1,4 +1,4 @@
-"""Subjects measured in turns, each measurement in a fresh process: what drifts over minutes meets all of them alike."""
+"""Subjects measured in turns, each measurement in a fresh process, so that slow drifts affect all of them equally."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from itertools import groupby
 from time import monotonic
 from typing import Any
 
+import numpy as np
+
 from benchmarks.harness.artifacts import Workshop
 from benchmarks.harness.cases import Case
 from benchmarks.harness.processes import ProcessFailed, run_worker
-from benchmarks.harness.results import TIME, ContextCurve, Failure, Speed
-from benchmarks.harness.spread import spread
+from benchmarks.harness.results import TIME, ContextCurve, Failure, Speed, Spread
 from benchmarks.harness.store import Store
 from benchmarks.harness.subjects import Subject
 
@@ -23,7 +24,7 @@ LOAD, FIRST_LOAD = "load to first token", "first load to first token"
 
 @dataclass(frozen=True)
 class Turn:
-    """One process: a subject with so many threads, for the ``round``-th time."""
+    """One process: a subject with ``threads`` threads, for the ``round``-th time."""
 
     subject: Subject
     threads: int
@@ -32,7 +33,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a turn gave."""
+    """A turn and its result."""
 
     turn: Turn
     result: Mapping[str, Any]
@@ -40,12 +41,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Rounds:
-    """How turns are taken.
+    """The rounds of a measurement.
 
     Attributes:
-        count: rounds, if the time allows.
+        count: number of rounds, if the time allows.
         threads: each round measures every subject with each of these.
-        budget_s: no round but the first two begins after so long.
+        budget_s: seconds after which no round begins except the first two.
         say: told what is measured, and the share that is done, 0..1.
     """
 
@@ -90,7 +91,7 @@ def _label(subject: Subject) -> str:
 
 
 def _by_subject(outcomes: Iterable[Outcome]) -> Iterator[tuple[Subject, int, list[Mapping[str, Any]]]]:
-    """(subject, threads, results of all rounds), in the order of the first round."""
+    """The results of all rounds as (subject, threads, results), in the order of the first round."""
 
     def place(outcome: Outcome) -> tuple[str, int]:
         return outcome.turn.subject.name, outcome.turn.threads
@@ -99,12 +100,12 @@ def _by_subject(outcomes: Iterable[Outcome]) -> Iterator[tuple[Subject, int, lis
     first = {place(outcome): index for index, outcome in reversed(list(enumerate(ordered)))}
     ordered.sort(key=lambda outcome: first[place(outcome)])
     for (_, threads), group in groupby(ordered, place):
-        found = list(group)
-        yield found[0].turn.subject, threads, [outcome.result for outcome in found]
+        same = list(group)
+        yield same[0].turn.subject, threads, [outcome.result for outcome in same]
 
 
 def speeds(outcomes: Iterable[Outcome], cases: Sequence[Case], load: str = LOAD) -> list[Speed]:
-    """Every case of every subject over all rounds, and as case ``load`` the time to the first logits of a token."""
+    """The speed of every case of every subject over all rounds, and as case ``load`` the time to the first logits."""
     rows = []
     for subject, threads, results in _by_subject(outcomes):
         others = [result["others"] for result in results if result["others"] is not None]
@@ -125,13 +126,19 @@ def _loads(results: Sequence[Mapping[str, Any]], clock: str) -> list[float]:
 
 
 def _speed(case: Case, results: Sequence[Mapping[str, Any]], common: Mapping[str, Any]) -> Speed:
-    found = [s for result in results for s in result["samples"] if s["case"] == case.name]
-    wall, cpu = (spread([1e3 * s[clock] / case.steps for s in found]) for clock in ("wall_s", "cpu_s"))
+    samples = [s for result in results for s in result["samples"] if s["case"] == case.name]
+    wall, cpu = (spread([1e3 * s[clock] / case.steps for s in samples]) for clock in ("wall_s", "cpu_s"))
     return Speed(case=case.name, tokens=case.tokens, wall_ms=wall, cpu_ms=cpu, **common)
 
 
+def spread(values: Sequence[float]) -> Spread:
+    """The median, quartiles, extremes and count of at least one value."""
+    low, q1, median, q3, high = (float(v) for v in np.percentile(values, [0, 25, 50, 75, 100]))
+    return Spread(median=median, low=low, q1=q1, q3=q3, high=high, count=len(values))
+
+
 def curves(outcomes: Iterable[Outcome]) -> list[ContextCurve]:
-    """Time to first token and decoding against context."""
+    """The time to the first token and of decoding, by context."""
     return [_curve(subject, threads, results) for subject, threads, results in _by_subject(outcomes)]
 
 

@@ -1,4 +1,4 @@
-"""Benchmarks that are scripts of their own: each run in a process within its time, its JSON kept as it is."""
+"""Benchmarks that are separate scripts: each runs in a process with a time limit, and its JSON is kept as it is."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from benchmarks.harness.processes import ProcessFailed, run
 
 @dataclass(frozen=True)
 class Script:
-    """A file of ``benchmarks/``; its arguments make it print one JSON object. After three times its time it is stopped.
+    """A script of ``benchmarks/`` that prints one JSON object; it is stopped after three times its expected time.
 
     Attributes:
-        expected_s: on an idle machine of two cores.
+        expected_s: seconds on an idle machine of two cores.
     """
 
     name: str
@@ -35,18 +35,18 @@ _PATIENCE = 3
 
 
 def run_script(script: Script, bench: Bench) -> Fields:
-    """The script's object under its name."""
+    """Run a script, and return its object under its name."""
     bench.say(f"benchmarks/{script.name}.py")
     command = [sys.executable, "-m", f"benchmarks.{script.name}", *script.arguments]
     try:
-        found = bench.once(
+        result = bench.once(
             {"arguments": script.arguments},
             lambda: _object(run(command, timeout_s=_PATIENCE * script.expected_s).stdout),
         )
     except ProcessFailed as failed:
         bench.fail(script.name, str(failed))
         return {}
-    return {"scripts": [(script.name, found)]}
+    return {"scripts": [(script.name, result)]}
 
 
 def _object(text: str) -> Any:

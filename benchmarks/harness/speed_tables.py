@@ -1,4 +1,4 @@
-"""The results as tables: speed side by side, and what the machine could do at most."""
+"""The results as tables: speed side by side, and the machine's limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RATIO = "edgec against the best peer"
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the speed table. ``rate``: printed as steps per second, more is better; else milliseconds."""
+    """A row of the speed table. ``rate``: printed as steps per second, more is better; else milliseconds."""
 
     case: str
     label: str
@@ -53,12 +53,12 @@ class Table:
 
     @property
     def subjects(self) -> list[str]:
-        """In the order of measuring."""
+        """The subjects, in the order of measuring."""
         return list(dict.fromkeys(s.subject for s in self.results.speeds if s.model == self.model))
 
     @property
     def threads(self) -> list[int]:
-        """Ascending."""
+        """The numbers of threads, ascending."""
         return sorted({s.threads for s in self.results.speeds if s.model == self.model})
 
     @property
@@ -67,12 +67,12 @@ class Table:
         return [name for name in self.subjects if not name.startswith(OWN)]
 
     def speed(self, subject: str, threads: int, case: str) -> Speed | None:
-        """One measurement, or None."""
+        """The speed of a subject in a case, or None."""
         wanted = (self.model, subject, threads, case)
         return next((s for s in self.results.speeds if (s.model, s.subject, s.threads, s.case) == wanted), None)
 
     def medians(self, subject: str, row: Row) -> list[float | None]:
-        """One figure for each number of threads."""
+        """A subject's medians in a row, one for each number of threads."""
         return [row.shown(self.speed(subject, threads, row.case)) for threads in self.threads]
 
     def ratios(self, case: str) -> list[float | None]:
@@ -85,13 +85,13 @@ class Table:
         return min(others) / own.wall_ms.median if own and others else None
 
     def goal(self, case: str) -> str:
-        """What was aimed at."""
-        found = [goals.SPEED.get((self.model, subject, case)) for subject in self.subjects]
-        return "; ".join(str(goal) for goal in found if goal)
+        """The goals of a case, one for each subject that has one."""
+        known = [goals.SPEED.get((self.model, subject, case)) for subject in self.subjects]
+        return "; ".join(str(goal) for goal in known if goal)
 
 
 def speed_grid(results: Results, model: str) -> Grid:
-    """One model: figures with 1 / 2 threads for each subject, goal, ratio."""
+    """The speed table of one model: figures with 1 / 2 threads for each subject, goal, ratio."""
     table = Table(results, model)
     about = next((m.about for m in results.models if m.name == model), "")
     compared = bool(table.peers)
@@ -114,7 +114,7 @@ def _times(ratios: Sequence[float | None]) -> str:
 
 
 def _roofs(table: Table) -> list[tuple[str, ...]]:
-    """How near the machine's limits: bytes read while decoding, integer operations while prefilling."""
+    """Rows of the share of the machine's limits: bytes read in decoding, integer operations in prefill."""
     rows = [
         ("decode: % of read bandwidth (computed)", [_bandwidth_share(table, s) for s in table.subjects]),
         ("longest prefill: % of int8 peak (computed)", [_compute_share(table, s) for s in table.subjects]),
@@ -150,12 +150,12 @@ def _compute_share(table: Table, subject: str) -> list[float | None]:
 
 
 def _share(millions: float, speed: Speed | None, billions_per_s: float | None) -> float | None:
-    """Millions per millisecond are billions per second."""
+    """The share of a limit: millions per millisecond are billions per second."""
     return millions / speed.wall_ms.median / billions_per_s if speed and billions_per_s else None
 
 
 def limits_grid(results: Results) -> Grid:
-    """What this machine reached in simple loops."""
+    """The rates that this machine reached in simple loops."""
     rows = [
         (str(x.threads), number(x.read_gb_per_s), number(x.int8_gops), number(x.fp32_gflops)) for x in results.limits
     ]
@@ -165,7 +165,7 @@ def limits_grid(results: Results) -> Grid:
 
 
 def spread_grid(results: Results) -> Grid:
-    """Every measurement with its spread and CPU time."""
+    """The table of every measurement with its spread and CPU time."""
     heads = ("model", "subject", "threads", "case", "median ms", "min", "q1", "q3", "max", "n", "CPU ms", "others")
     rows = tuple(_spread_row(speed) for speed in results.speeds)
     notes = ("Per step. CPU: median over all threads. Others: CPUs kept busy by other processes, worst round.",)

@@ -1,4 +1,4 @@
-"""Finished pieces of work, kept as JSON files, so that an interrupted run goes on where it stopped."""
+"""Finished pieces of work, kept as JSON files, so that an interrupted run continues where it stopped."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of results, by the hash of what they depend on."""
+    """A folder of results, stored by the hash of everything that they depend on."""
 
     folder: Path
 
     def known(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
-        """What was kept under a key, or None."""
+        """The result kept under a key, or None."""
         path = self._path(key)
         return json.loads(path.read_text())["result"] if path.is_file() else None
 
     def once(self, key: Mapping[str, Any], work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The kept result, or that of ``work``, which is kept now."""
-        found = self.known(key)
-        return self.keep(key, work()) if found is None else found
+        kept = self.known(key)
+        return self.keep(key, work()) if kept is None else kept
 
     def keep(self, key: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         """Keep a result; the file appears whole."""

@@ -1,4 +1,4 @@
-"""Who takes part: edgec's recipes, llama.cpp's formats, ExecuTorch's own export; as data.
+"""The subjects of the comparison, as data: edgec's recipes, llama.cpp's formats, ExecuTorch's own export.
 
 A subject is a model in one runtime's form. ``worker`` is the module that measures it, ``maker`` makes its artifact.
 """
@@ -20,16 +20,16 @@ ONE_ROW = "gives one row of logits only, also where k are asked for"
 
 @dataclass(frozen=True)
 class Subject:
-    """One contestant.
+    """A model in one runtime's form.
 
     Attributes:
-        name: as the tables call it.
+        name: the name in the tables.
         maker: ``edgec``, ``gguf`` or ``executorch``; a key of ``artifacts.MAKERS``.
-        options: of the maker: ``recipe`` and ``context``, or ``preset``.
+        options: the maker's options: ``recipe`` and ``context``, or ``preset``.
         job: extra fields of its measuring jobs, e.g. ``kv``.
-        context: positions it must serve.
-        matrix_bits: per weight with scales, also of the vocabulary matrix; None where the maker counts the bytes.
-        note: what keeps it from being the exact counterpart of the others.
+        context: positions that it must serve.
+        matrix_bits: bits per weight with scales, also in the lm_head; None where the maker counts the bytes.
+        note: how it differs from an exact counterpart of the others.
     """
 
     name: str
@@ -44,14 +44,14 @@ class Subject:
 
     @property
     def peer(self) -> bool:
-        """Whether it is compared with, not made by edgec."""
+        """Whether edgec is compared with it, rather than its maker."""
         return self.maker != "edgec"
 
 
 def edgec(
     model: Model, name: str, changes: Mapping[str, Any] | None = None, *, recipe: str = EQUAL, context: int = 1024
 ) -> Subject:
-    """The product, with a recipe whose linear layers have 4 bits in groups of 32; ``changes`` are fields of it."""
+    """Edgec with a recipe whose linear layers have 4 bits in groups of 32; ``changes`` are fields of the recipe."""
     options = {"recipe": recipe, "changes": dict(changes or {})}
     return Subject(name, model, EDGEC, "edgec", options, {}, context)
 
@@ -82,7 +82,7 @@ SPEED = {
     "qwen3": _side_by_side(QWEN3),
     "tiny": (edgec(TINY, OWN, context=64),),
 }
-# ``make bench-all``: the recipe that users get by default, and the stock export of SmolLM2.
+# ``make bench-all``: the default recipe, and the stock export of SmolLM2.
 MORE = {"q8L": (edgec(Q8L, "edgec, recipe 4bit", recipe="4bit"),), "smol": (stock(SMOL),)}
 
 EQUAL_KV = "float16"

@@ -1,4 +1,4 @@
-"""``make bench``: every part in order, tables on the terminal, one results file, Markdown and plots beside it."""
+"""``make bench``: every part in order, tables on the terminal, one results file with Markdown and plots."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ROUNDS, _INTERRUPTED = 3, 130
 
 @dataclass(frozen=True)
 class Options:
-    """The command line."""
+    """The options of the command line."""
 
     quick: bool
     more: bool
@@ -37,7 +37,7 @@ class Options:
 
 
 def measure(options: Options) -> Results:
-    """Run the parts; what an interrupted run of the same sources on this machine finished is kept, unless ``fresh``."""
+    """Run the parts; work that an interrupted run of the same sources finished here is kept, unless ``fresh``."""
     os.environ["EDGEC_CACHE_DIR"] = str(options.build / "cache")
     options.build.mkdir(parents=True, exist_ok=True)
     bench = _bench(options)
@@ -82,7 +82,7 @@ def _bench(options: Options) -> Bench:
 def _options(arguments: Sequence[str] | None) -> Options:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="tiny random models, no peers: checks the harness")
-    parser.add_argument("--all", action="store_true", help="also what takes longest (stock export of SmolLM2)")
+    parser.add_argument("--all", action="store_true", help="also measure what takes longest (stock export of SmolLM2)")
     parser.add_argument("--fresh", action="store_true", help="measure again what an interrupted run finished")
     parser.add_argument("--only", action="append", default=[], metavar="PART", help="just this part; repeatable")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "bench", help="where everything is kept")
@@ -91,12 +91,12 @@ def _options(arguments: Sequence[str] | None) -> Options:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, save; 1 where something could not be measured, 130 when interrupted."""
+    """Measure, print and save; returns 1 where something could not be measured, 130 when interrupted."""
     options = _options(arguments)
     try:
         results = measure(options)
     except KeyboardInterrupt:
-        print("interrupted; the next run goes on from here", file=sys.stderr)
+        print("interrupted; the next run continues from here", file=sys.stderr)
         return _INTERRUPTED
     print_report(results)
     for path in save_report(results, options.build, "some-parts" if options.only else "results"):

@@ -1,6 +1,6 @@
-"""The peers' own Python environment: pinned, built from source for this CPU, kept under build/bench/peers.
+"""The peers' Python environment: pinned, built from source for this CPU, kept under build/bench/peers.
 
-``EDGEC_BENCH_PEERS`` names an environment that exists already.
+``EDGEC_BENCH_PEERS`` names an existing environment to use instead.
 """
 
 from __future__ import annotations

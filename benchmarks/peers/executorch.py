@@ -1,6 +1,6 @@
 """ExecuTorch's own export as an engine, through its Python runtime.
 
-It gives the logits of the last token only: where a case asks for more rows, this engine has less to do than the others.
+It gives only the logits of the last token: in a case of several rows, this engine has less to do than the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LIBRARIES = (
 
 
 class ExecuTorch:
-    """One loaded program; the KV cache lives inside."""
+    """A loaded program as an engine; it holds the KV cache."""
 
     def __init__(self, artifact: Path, threads: int, vocab_size: int) -> None:
         import torch
@@ -47,12 +47,12 @@ class ExecuTorch:
 
 
 def open_engine(job: Mapping[str, Any]) -> ExecuTorch:
-    """The engine of a job."""
+    """Open the engine of a job."""
     return ExecuTorch(Path(job["artifact"]), job["threads"], job["vocab_size"])
 
 
 def import_libraries(_job: Mapping[str, Any]) -> None:
-    """Import what the engine needs; two of them only to register operators."""
+    """Import the libraries that the engine needs, two of them only to register operators."""
     for name in LIBRARIES:
         import_module(name)
 

@@ -1,6 +1,6 @@
 """ExecuTorch's own export of a language model (``export_llama``): 8-bit activations, 4-bit weights, XNNPACK.
 
-A job says ``folder`` (config.json, model.safetensors) and ``out``. Run it alone: its process's CPU time and peak memory
+A job has ``folder`` (config.json, model.safetensors) and ``out``. Run it alone: its process's CPU time and peak memory
 are figures of the benchmark.
 """
 
@@ -21,7 +21,7 @@ _MODEL_CLASSES = {"qwen3": "qwen3_0_6b", "llama": "smollm2"}
 
 
 def meta_parameters(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A transformers config in the names of ExecuTorch's model."""
+    """Translate a transformers config to the names of ExecuTorch's model."""
     names = {
         "dim": "hidden_size",
         "n_layers": "num_hidden_layers",
@@ -54,7 +54,7 @@ def export(folder: Path, out: Path) -> None:
 
 
 def _checkpoint(folder: Path, path: Path) -> Path:
-    """The weights under the names of ExecuTorch's model."""
+    """Write the weights under the names of ExecuTorch's model."""
     import torch
     from executorch.examples.models.qwen3.convert_weights import qwen_3_tune_to_meta
     from safetensors.torch import load_file

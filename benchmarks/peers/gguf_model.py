@@ -1,6 +1,6 @@
 """A transformers model as GGUF, quantised by llama.cpp itself; runs in the peers' environment.
 
-A job says ``config`` and ``weights`` (config.json and safetensors), ``out`` (the float16 GGUF), or ``source``, ``out``
+A job has ``config`` and ``weights`` (config.json and safetensors), ``out`` (the float16 GGUF), or ``source``, ``out``
 and ``preset`` for a quantised copy. Only what random weights need is written: no tokenizer, no merges.
 """
 
@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import safe_open
 
-# transformers' model_type: llama.cpp's architecture, and whether its rotary embedding turns neighbours, not halves.
+# By transformers' model_type: llama.cpp's architecture, and whether its rotary embedding pairs neighbours, not halves.
 _ARCHITECTURES = {
     "llama": (gguf.MODEL_ARCH.LLAMA, True),
     "mistral": (gguf.MODEL_ARCH.LLAMA, True),
     "qwen3": (gguf.MODEL_ARCH.QWEN3, False),
 }
-# ``equal``: the vocabulary matrix gets the bits of the others; llama.cpp's own preset gives it more.
+# ``equal``: the lm_head gets the bits of the other matrices; llama.cpp's own preset gives it more.
 PRESETS = {"preset": False, "equal": True}
 
 
@@ -42,7 +42,7 @@ def write_float16(config: Mapping[str, Any], weights: Path, out: Path) -> None:
 
 
 def _write_shape(writer: gguf.GGUFWriter, config: Mapping[str, Any]) -> None:
-    head = _head_dim(config)
+    head = int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
     writer.add_name("random weights")
     writer.add_block_count(config["num_hidden_layers"])
     writer.add_context_length(config["max_position_embeddings"])
@@ -60,16 +60,12 @@ def _write_shape(writer: gguf.GGUFWriter, config: Mapping[str, Any]) -> None:
     writer.add_tokenizer_model("no_vocab")
 
 
-def _head_dim(config: Mapping[str, Any]) -> int:
-    return int(config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"])
-
-
 def _tensors(config: Mapping[str, Any], weights: Path) -> Iterator[tuple[str, NDArray[Any]]]:
     architecture, neighbours = _ARCHITECTURES[config["model_type"]]
     names = gguf.get_tensor_name_map(architecture, config["num_hidden_layers"])
     heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
     with safe_open(weights, framework="np") as file:
-        for key in file.keys():  # noqa: SIM118  (a file is no mapping)
+        for key in file.keys():  # noqa: SIM118  (a file is not a mapping)
             tensor, projection = file.get_tensor(key), key.split(".")[-2]
             if neighbours and projection in heads:
                 tensor = _halves_to_neighbours(tensor, heads[projection])
@@ -78,7 +74,7 @@ def _tensors(config: Mapping[str, Any], weights: Path) -> Iterator[tuple[str, ND
 
 
 def _halves_to_neighbours(matrix: NDArray[Any], heads: int) -> NDArray[Any]:
-    """Rows of each head reordered, as llama.cpp's own converter does it for this architecture."""
+    """Reorder the rows of each head, as llama.cpp's own converter does for this architecture."""
     rows, columns = matrix.shape
     return matrix.reshape(heads, 2, rows // heads // 2, columns).swapaxes(1, 2).reshape(rows, columns)
 
@@ -97,9 +93,9 @@ def quantize(source: Path, out: Path, preset: str) -> None:
 
 
 def facts(path: Path) -> dict[str, Any]:
-    """File size, and the bytes of each tensor type; ``decode_bytes``: read for every token.
+    """The file size, the bytes of each tensor type, and ``decode_bytes``, which are read for every token.
 
-    All matrices are read but an embedding that has a vocabulary matrix beside it.
+    All matrices are read except an embedding with a separate lm_head.
     """
     tensors = gguf.GGUFReader(path).tensors
     types: dict[str, int] = {}

@@ -1,7 +1,7 @@
 """Logits of a GGUF on given tokens, after llama.cpp quantised it; runs in the peers' environment.
 
-A job says ``source`` (a float16 GGUF), ``type`` (F16, Q4_K_M, ...), ``windows`` (token ids) and ``out`` (a path
-without suffix). Vocabulary matrix and embedding stay in float16. Logits: ``out``.f32, float32 [tokens, vocabulary].
+A job has ``source`` (a float16 GGUF), ``type`` (F16, Q4_K_M, ...), ``windows`` (token ids) and ``out`` (a path
+without suffix). lm_head and embedding stay in float16. Logits: ``out``.f32, float32 [tokens, vocabulary].
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LAST = ("token_embd.weight", "output.weight")
 
 
 def quantize(source: Path, out: Path, name: str) -> None:
-    """Quantise every matrix but the embedding.
+    """Quantise every matrix except the embedding.
 
     Raises:
         RuntimeError: llama.cpp refused.
@@ -36,7 +36,7 @@ def quantize(source: Path, out: Path, name: str) -> None:
 
 
 def sizes(path: Path) -> tuple[float, str]:
-    """Bits per weight of the matrices but the embedding, and how many tensors have which type."""
+    """The bits per weight of all matrices except the embedding, and how many tensors have each type."""
     tensors = [t for t in gguf.GGUFReader(path).tensors if len(t.shape) == 2 and t.name not in _LAST]
     counts: dict[str, int] = {}
     for tensor in tensors:
@@ -46,7 +46,7 @@ def sizes(path: Path) -> tuple[float, str]:
 
 
 def write_logits(model: Path, windows: Sequence[Sequence[int]], out: Path) -> int:
-    """Run every window from position 0; returns the vocabulary's size."""
+    """Run every window from position 0, write the logits and return the vocabulary's size."""
     engine = LlamaCpp(str(model), 1, max(map(len, windows)))
     with out.open("wb") as stream:
         for window in windows:

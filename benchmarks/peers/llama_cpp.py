@@ -1,6 +1,6 @@
 """llama.cpp as an engine, through the low-level functions of llama-cpp-python; runs in the peers' environment.
 
-A job says ``artifact`` (GGUF), ``threads``, ``context`` and optionally ``kv`` (a GGML type of keys and values).
+A job has ``artifact`` (GGUF), ``threads``, ``context`` and optionally ``kv`` (a GGML type of keys and values).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _SEQUENCE = 0
 
 @lib.llama_log_callback  # type: ignore[untyped-decorator]
 def _silent(_level: int, _text: bytes, _data: ctypes.c_void_p) -> None:
-    """llama.cpp reports every tensor otherwise."""
+    """Drop llama.cpp's log, which reports every tensor."""
 
 
 class LlamaCpp:
-    """One model and one context, with llama.cpp's own defaults but for the sizes and the KV type."""
+    """A model and a context as an engine, with llama.cpp's own defaults except for the sizes and the KV type."""
 
     def __init__(self, artifact: str, threads: int, context: int, kv: str = "float16") -> None:
         lib.llama_log_set(_silent, ctypes.c_void_p())
@@ -34,7 +34,7 @@ class LlamaCpp:
             raise RuntimeError(f"llama.cpp cannot load {artifact}")
         made = lib.llama_init_from_model(model, _parameters(threads, context, kv))
         if made is None:
-            raise RuntimeError(f"llama.cpp makes no context of {context} positions with {kv}")
+            raise RuntimeError(f"llama.cpp cannot make a context of {context} positions with {kv}")
         self._context = made
         self._memory = lib.llama_get_memory(made)
         self._batch = batch = lib.llama_batch_init(context, 0, 1)
@@ -65,7 +65,7 @@ class LlamaCpp:
 
 
 def _parameters(threads: int, context: int, kv: str) -> Any:
-    """A quantised V cache needs flash attention; otherwise llama.cpp decides."""
+    """The context's parameters; a quantised V cache needs flash attention, which llama.cpp decides on otherwise."""
     chosen = lib.llama_context_default_params()
     chosen.n_ctx, chosen.n_batch, chosen.n_ubatch = context, context, min(context, _MICRO_BATCH)
     chosen.n_threads = chosen.n_threads_batch = threads
@@ -76,7 +76,7 @@ def _parameters(threads: int, context: int, kv: str) -> Any:
 
 
 def open_engine(job: Mapping[str, Any]) -> LlamaCpp:
-    """The engine of a job."""
+    """Open the engine of a job."""
     return LlamaCpp(job["artifact"], job["threads"], job["context"], job.get("kv", "float16"))
 
 

@@ -1,1 +1,1 @@
-"""What compression costs, measured: the parts of ``benchmarks/quality.py``."""
+"""The parts of ``benchmarks/quality.py``, which measures the cost of compression."""

@@ -1,4 +1,4 @@
-"""Weights and inputs rounded as the CPU's artifacts do, by the passes that an export runs."""
+"""Weights and inputs rounded as in the CPU's artifacts, by the passes that an export runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PREPARED = ((), ("smooth",), ("awq",), ("rotate",))
 
 
 def rows(reference: Reference) -> Iterator[Row]:
-    """8- and 4-bit weights, 8-bit inputs with a scale per token."""
+    """Measure 8- and 4-bit weights with 8-bit inputs, which have a scale per token."""
     from edgec.exporter.recipes.passes import preparing_passes
     from edgec.exporter.recipes.recipe import Recipe
     from edgec.ir.weight_scheme import WeightScheme

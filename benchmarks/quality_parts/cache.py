@@ -1,11 +1,11 @@
-"""What an int8 or int4 KV cache costs at each position of the context: errors of early keys reach all later tokens."""
+"""The cost of an int8 or int4 KV cache at each position of the context: errors of early keys reach all later tokens."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,16 +20,16 @@ CONTEXT, CHUNK, _SEQUENCES = 512, 64, 24
 
 @dataclass(frozen=True)
 class CacheRow:
-    """One cache in one range of positions; all figures are measured.
+    """The figures of one cache in one range of positions, all measured.
 
     Attributes:
-        dtype: what keys and values are kept in.
-        bytes: of keys and values per token, grids included.
+        dtype: dtype of the kept keys and values.
+        bytes: bytes of keys and values per token, grids included.
         positions: first and last, inclusive.
         more_nats: negative log-likelihood per token above that of the float32 cache.
-        error: standard error of it, over sequences.
+        error: standard error of ``more_nats``, over sequences.
         kl: divergence from the float32 cache's predictions, nats per token.
-        tokens: predicted.
+        tokens: number of predicted tokens.
     """
 
     model: str
@@ -46,7 +46,7 @@ HEADER = "| KV cache | bytes/token | positions | more nats/token | ± | KL, nats
 
 
 def line(row: CacheRow) -> str:
-    """A row in Markdown."""
+    """The row as a line of Markdown."""
     positions = f"{row.positions[0]}-{row.positions[1]}"
     return (
         f"| {row.dtype} | {row.bytes:,.0f} | {positions} | {row.more_nats:+.5f} | {row.error:.5f} | "
@@ -55,7 +55,7 @@ def line(row: CacheRow) -> str:
 
 
 def rows(reference: Reference) -> list[CacheRow]:
-    """Every cache against the float32 one."""
+    """Measure every cache against the float32 one."""
     subject = reference.subject
     sequences = list(subject.joined[: len(subject.joined) // CONTEXT * CONTEXT].view(-1, CONTEXT))[:_SEQUENCES]
     program = subject.program
@@ -63,15 +63,15 @@ def rows(reference: Reference) -> list[CacheRow]:
     return [row for dtype in DTYPES[1:] for row in _rows(subject.name, program, sequences, plain, dtype)]
 
 
-def chart(found: Sequence[CacheRow]) -> str:
-    """The divergence over positions, one line for each cache, as SVG."""
+def chart(measured: Sequence[CacheRow]) -> str:
+    """Plot the divergence over positions, one line for each cache, as SVG."""
     from edgec.runtime_py.svg import Series, line_chart, stack
 
     series = []
-    for dtype in dict.fromkeys(row.dtype for row in found):
-        own = [row for row in found if row.dtype == dtype]
+    for dtype in dict.fromkeys(row.dtype for row in measured):
+        own = [row for row in measured if row.dtype == dtype]
         series.append(Series(dtype, tuple(float(row.positions[1]) for row in own), tuple(row.kl for row in own)))
-    title = f"{found[0].model}: divergence from a float32 cache (measured)"
+    title = f"{measured[0].model}: divergence from a float32 cache (measured)"
     return stack([line_chart(title, "up to position", "KL, nats per token", series)])
 
 
@@ -80,10 +80,10 @@ def _rows(
 ) -> Iterator[CacheRow]:
     import torch
 
-    found, size = _log_probabilities(program, sequences, dtype)
+    cached, size = _log_probabilities(program, sequences, dtype)
     for first, stop in BUCKETS:
         more, kl = [], []
-        for ids, a, b in zip(sequences, plain, found, strict=True):
+        for ids, a, b in zip(sequences, plain, cached, strict=True):
             place = torch.arange(max(first, 1), stop)
             labels = ids[place, None]
             more.append((a[place - 1].gather(1, labels) - b[place - 1].gather(1, labels)).mean())
@@ -96,7 +96,7 @@ def _rows(
 
 
 def _log_probabilities(program: Program, sequences: Sequence[Tensor], dtype: str) -> tuple[list[Tensor], float]:
-    """Of each sequence, float32 [S, V], fed in chunks; and the cache's bytes per token."""
+    """The log-probabilities of each sequence, float32 [S, V], fed in chunks; and the cache's bytes per token."""
     import torch
 
     from edgec.ir.attributes import attribute
@@ -105,17 +105,13 @@ def _log_probabilities(program: Program, sequences: Sequence[Tensor], dtype: str
     from edgec.passes.kv.kv_cache import KvCache
 
     cached = run_pass(program, KvCache(CONTEXT, CHUNK, dtype))
-    size = sum(value.numel() * value.element_size() for value in _states(cached, attribute)) / CONTEXT
-    found = []
+    states: list[Tensor] = [attribute(cached.graph, state.buffer) for state in cached.interface.states]
+    size = sum(value.numel() * value.element_size() for value in states) / CONTEXT
+    logprobs = []
     for ids in sequences:
         calls = [[ids[None, at : at + CHUNK], torch.arange(at, at + CHUNK)] for at in range(0, CONTEXT, CHUNK)]
         with torch.no_grad():
             outputs = run_calls(cached, calls)
         logits = torch.cat([(out[0] if isinstance(out, (tuple, list)) else out)[0] for out in outputs])
-        found.append(logits.float().log_softmax(-1))
-    return found, size
-
-
-def _states(program: Program, attribute: Any) -> Iterator[Tensor]:
-    for state in program.interface.states:
-        yield attribute(program.graph, state.buffer)
+        logprobs.append(logits.float().log_softmax(-1))
+    return logprobs, size

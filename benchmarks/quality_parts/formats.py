@@ -1,4 +1,4 @@
-"""Formats of others, on the same layers: 8 bits with outlier columns in float, floats of 8 bits, k-quants."""
+"""Other tools' formats on the same layers: 8 bits with outlier columns in float, floats of 8 bits, k-quants."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 OUTLIER, OUTLIER_SHARE = 6.0, 0.01
-"""LLM.int8's threshold on an input's magnitude; where none is so large, the largest share of inputs stands in."""
+"""LLM.int8's threshold on an input's magnitude; where no input is so large, the largest share of inputs is used."""
 _K_BLOCK = 256
 TYPES = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_K_S", "Q4_0", "Q3_K_M", "Q2_K")
 
 
 def simulated(reference: Reference) -> Iterator[Row]:
-    """What is stored by a rule for each matrix."""
+    """Measure the formats that store each matrix by a rule."""
     import torch
 
     ways: dict[tuple[str, str], Way] = {
@@ -35,7 +35,7 @@ def simulated(reference: Reference) -> Iterator[Row]:
 
 
 def _outliers(weight: Tensor, inputs: Tensor) -> Stored:
-    """Dettmers et al. 2022, arXiv 2208.07339: columns that meet large inputs are not rounded."""
+    """Round all columns except those with large inputs (Dettmers et al. 2022, arXiv 2208.07339)."""
     from edgec.ir.weight_scheme import WeightScheme
     from edgec.passes.compress.rounding.weight_grid import quantize_weight
 
@@ -62,9 +62,9 @@ def _fp8(dtype: torch.dtype) -> Way:
 
 
 def k_quants(reference: Reference, build: Path) -> Iterator[Row]:
-    """llama.cpp's own quantiser and kernels (which round activations to 8 bits), through llama-cpp-python.
+    """Measure llama.cpp's own quantiser and kernels (which round activations to 8 bits), through llama-cpp-python.
 
-    The vocabulary matrix stays in float16 as it does in the other rows; the float16 file's row is its own baseline.
+    The lm_head stays in float16 as in the other rows; the row of the float16 file is the baseline of these.
     """
     import torch
 
@@ -85,13 +85,13 @@ def k_quants(reference: Reference, build: Path) -> Iterator[Row]:
         answer = run_worker("benchmarks.peers.gguf_quality", wanted, python=python)
         flat = torch.frombuffer(bytearray(Path(answer["logits"]).read_bytes()), dtype=torch.float32)
         parts = torch.split(flat.view(-1, answer["vocabulary"]), [len(window) for window in windows])
-        found = [each.log_softmax(-1) for each in parts]
+        logprobs = [each.log_softmax(-1) for each in parts]
         Path(answer["logits"]).unlink()
-        yield reference.compare(found, f"llama.cpp {name}", answer["types"], answer["bits"])
+        yield reference.compare(logprobs, f"llama.cpp {name}", answer["types"], answer["bits"])
 
 
 def _float32(weights: Path, out: Path) -> Path:
-    """A copy of the weights in float32: the peers' environment reads by numpy, which knows no bfloat16."""
+    """Copy the weights to float32, since the peers' environment reads them with numpy, which lacks bfloat16."""
     from safetensors.torch import load_file, save_file
 
     save_file({name: tensor.float() for name, tensor in load_file(weights).items()}, out)
@@ -108,6 +108,6 @@ def _config(folder: Path) -> dict[str, object]:
 
 
 def fits_k_quants(folder: Path) -> bool:
-    """Whether blocks of 256 values divide the rows of a model; llama.cpp stores others in larger types."""
+    """Whether blocks of 256 values divide the rows of a model; llama.cpp stores other rows in larger types."""
     config = _config(folder)
     return all(int(str(config[key])) % _K_BLOCK == 0 for key in ("hidden_size", "intermediate_size"))

@@ -1,4 +1,4 @@
-"""One row of the table: a changed model on held-out text, teacher-forced, against the float model window by window."""
+"""A row of the table: a changed model on held-out text, teacher-forced, against the float model window by window."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Row:
-    """What one way of storing a model costs; all figures are measured.
+    """The cost of one way of storing a model; all figures are measured.
 
     Attributes:
         model: the subject.
-        bits: stored per weight of the linear layers, scales and tables included.
+        bits: stored bits per weight of the linear layers, scales and tables included.
         form: how weights are stored.
         algorithm: how they were chosen.
         nats: negative log-likelihood per token.
-        increase: of perplexity against float, as a share.
+        increase: increase of perplexity over float, as a share.
         error: standard error of ``increase``, from the spread over windows.
         kl: divergence of the float model's predictions from these, nats per token.
         same_top1: share of positions with the same most likely token.
-        tokens: predicted.
+        tokens: number of predicted tokens.
     """
 
     model: str
@@ -52,23 +52,22 @@ class Reference:
 
     @classmethod
     def of(cls, subject: Subject) -> Reference:
-        """Run it."""
+        """Run the float model on the subject's held-out text."""
         return cls(subject, log_probabilities(subject.program, subject.held_out))
 
     def row(self, changed: Program, form: str, algorithm: str, bits: float) -> Row:
         """Measure a changed program."""
-        found = log_probabilities(changed, self.subject.held_out)
-        return self.compare(found, form, algorithm, bits)
+        return self.compare(log_probabilities(changed, self.subject.held_out), form, algorithm, bits)
 
-    def compare(self, found: Sequence[Tensor], form: str, algorithm: str, bits: float) -> Row:
-        """Compare log-probabilities, from wherever they come."""
+    def compare(self, logprobs: Sequence[Tensor], form: str, algorithm: str, bits: float) -> Row:
+        """Compare log-probabilities, whatever model they come from, with the float model's."""
         import torch
 
         ids = self.subject.held_out
-        losses = [_losses(each, tokens) for each, tokens in zip(found, ids, strict=True)]
+        losses = [_losses(each, tokens) for each, tokens in zip(logprobs, ids, strict=True)]
         before = [_losses(each, tokens) for each, tokens in zip(self.windows, ids, strict=True)]
         more = torch.stack([(a - b).mean() for a, b in zip(losses, before, strict=True)])
-        pairs = list(zip(self.windows, found, strict=True))
+        pairs = list(zip(self.windows, logprobs, strict=True))
         kl = torch.cat([(a.exp() * (a - b)).sum(-1) for a, b in pairs]).mean()
         same = torch.cat([a.argmax(-1) == b.argmax(-1) for a, b in pairs]).float().mean()
         nats, excess = torch.cat(losses).mean(), torch.cat(losses).mean() - torch.cat(before).mean()
@@ -81,7 +80,7 @@ class Reference:
 
 
 def log_probabilities(program: Program, windows: Sequence[Tensor]) -> list[Tensor]:
-    """Float32 [S, V] for each window."""
+    """The log-probabilities of each window, float32 [S, V]."""
     import torch
 
     from benchmarks.quality_parts.subjects import calls
@@ -93,16 +92,16 @@ def log_probabilities(program: Program, windows: Sequence[Tensor]) -> list[Tenso
     return [each[0].float().log_softmax(-1) for each in logits]
 
 
-def _losses(found: Tensor, ids: Tensor) -> Tensor:
-    """Nats for each predicted token, float32 [S - 1]."""
-    return -found[:-1].gather(1, ids[0, 1:, None])[:, 0]
+def _losses(logprobs: Tensor, ids: Tensor) -> Tensor:
+    """The nats of each predicted token, float32 [S - 1]."""
+    return -logprobs[:-1].gather(1, ids[0, 1:, None])[:, 0]
 
 
 HEADER = "| weights | bits/weight | chosen by | nats/token | perplexity | ± | KL, nats | same top-1 |"
 
 
 def line(row: Row) -> str:
-    """A row in Markdown."""
+    """The row as a line of Markdown."""
     change = f"{row.increase:+.2%} | {row.error:.2%}"
     return (
         f"| {row.form} | {row.bits:.2f} | {row.algorithm} | {row.nats:.4f} | {change} | {row.kl:.4f} | "

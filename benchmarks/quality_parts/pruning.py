@@ -1,4 +1,4 @@
-"""Pruning and clustering: what is lost, and what is really gained in bytes and time."""
+"""Pruning: its loss of quality, and its real gain in bytes and time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STEPS, _ROUNDS = 64, 9
 
 
 def rows(reference: Reference) -> Iterator[Row]:
-    """Half of the weights zero, in float: bits as in Core ML's sparse form (one for each weight, float16 values)."""
+    """Measure half of the weights as zeros, in float; bits as in Core ML's sparse form (a mask and float16 values)."""
     from edgec.passes.compress.prune import Prune
     from edgec.passes.compress.rounding.sparse_weights import METHODS
     from edgec.passes.contract import run_pass
@@ -34,13 +34,13 @@ def rows(reference: Reference) -> Iterator[Row]:
 
 @dataclass(frozen=True)
 class Gain:
-    """An artifact for the CPU (4-bit integers in groups of 32, 8-bit activations).
+    """The size and speed of an artifact for the CPU (4-bit integers in groups of 32, 8-bit activations).
 
     Attributes:
-        artifact_bytes: of the .pte.
-        zipped_bytes: the same after gzip, as a download would be.
+        artifact_bytes: size of the .pte.
+        zipped_bytes: size after gzip, as a download would be.
         decode_ms: CPU time of one token, median, one thread, measured in turn with the other artifacts.
-        spread_ms: smallest and largest.
+        spread_ms: smallest and largest CPU time.
     """
 
     model: str
@@ -55,14 +55,14 @@ HEADER = "| weights in the .pte | bytes | gzip, bytes | CPU ms/token | from - to
 
 
 def line(gain: Gain) -> str:
-    """A row in Markdown."""
+    """The row as a line of Markdown."""
     low, high = gain.spread_ms
     size = f"{gain.artifact_bytes:,} | {gain.zipped_bytes:,}"
     return f"| {gain.weights} | {size} | {gain.decode_ms:.3f} | {low:.3f} - {high:.3f} |"
 
 
 def gains(reference: Reference) -> list[Gain]:
-    """Dense against pruned weights, executed by ExecuTorch."""
+    """Measure dense against pruned weights, executed by ExecuTorch."""
     from edgec.passes.compress.prune import Prune
 
     subject = reference.subject
@@ -105,15 +105,15 @@ def _artifact(program: Program, passes: list[Pass], folder: Path) -> Path:
 
 
 def _timed(artifacts: dict[str, Path]) -> dict[str, list[float]]:
-    """CPU ms per decoded token of each artifact, in turn."""
+    """Measure the CPU ms per decoded token of each artifact, in turn."""
     from edgec.exporter.parity.execution import artifact_step
 
     steps = {name: artifact_step(path) for name, path in artifacts.items()}
-    found: dict[str, list[float]] = {name: [] for name in artifacts}
+    times: dict[str, list[float]] = {name: [] for name in artifacts}
     for _ in range(_ROUNDS):
         for name, step in steps.items():
-            found[name].append(_decode_ms(step))
-    return found
+            times[name].append(_decode_ms(step))
+    return times
 
 
 def _decode_ms(step: Any) -> float:

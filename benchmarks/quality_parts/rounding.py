@@ -1,4 +1,4 @@
-"""Ways of rounding one matrix: from weights and what its inputs were like to what is stored, and its size.
+"""Ways of rounding one matrix: from its weights and inputs to the stored values and their size.
 
 The functions are those that edgec's passes call. Widths that an export does not store (3-bit integers, ternary ones,
 floats of 8 bits) are rounded by the same rules here, so that the table compares algorithms and not containers.
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stored:
-    """A matrix as it is read back, float32 [N, K], and what it takes, bits."""
+    """A matrix as it is read back, float32 [N, K], and its size in bits."""
 
     values: Tensor
     bits: float
 
 
 Way = Callable[["Tensor", "Tensor"], Stored]
-"""From a weight [N, K] and the layer's inputs [rows, K]."""
+"""A function of a weight [N, K] and the layer's inputs [rows, K]."""
 
 
 def rounded(program: Program, subject: Subject, way: Way) -> tuple[Program, float]:
-    """Round every linear layer but the vocabulary matrix, in order, each on the inputs that the rounded ones bring it.
+    """Round every linear layer except the lm_head, in order, each on the inputs that the rounded ones before it give.
 
     Returns:
-        the changed program, and bits per weight.
+        The changed program, and bits per weight.
     """
     from dataclasses import replace
 
@@ -61,14 +61,14 @@ def rounded(program: Program, subject: Subject, way: Way) -> tuple[Program, floa
 
 
 def fitting(scheme: WeightScheme, width: int) -> WeightScheme:
-    """Per channel where the group does not divide the width."""
+    """The scheme, or a scale per channel where its groups do not divide the width."""
     from dataclasses import replace
 
     return scheme if width % scheme.block(width) == 0 else replace(scheme, group_size=0)
 
 
 def integers(scheme: WeightScheme, algorithm: str) -> Way:
-    """Integers by ``rtn``, ``hqq``, ``mse`` or ``gptq``."""
+    """Round to integers by ``rtn``, ``hqq``, ``mse`` or ``gptq``."""
 
     def way(weight: Tensor, inputs: Tensor) -> Stored:
         from edgec.ir.weight_scheme import stored_bytes
@@ -85,7 +85,7 @@ def integers(scheme: WeightScheme, algorithm: str) -> Way:
 
 
 def tables(scheme: WeightScheme, algorithm: str) -> Way:
-    """Look-up tables by ``k-means``, ``weighted`` k-means or ``gptq``."""
+    """Round to look-up tables by ``k-means``, ``weighted`` k-means or ``gptq``."""
 
     def way(weight: Tensor, inputs: Tensor) -> Stored:
         from edgec.ir.weight_scheme import fit_tables, stored_bytes
@@ -103,7 +103,7 @@ def tables(scheme: WeightScheme, algorithm: str) -> Way:
 
 
 def ternary(group: int, algorithm: str) -> Way:
-    """-1, 0 and 1 x a scale: the mean magnitude (``rtn``, as BitNet b1.58 does), least squares (``mse``), ``gptq``."""
+    """Round to -1, 0 and 1 x a scale: mean magnitude (``rtn``, as BitNet b1.58), least squares (``mse``), ``gptq``."""
 
     def way(weight: Tensor, inputs: Tensor) -> Stored:
         import math
@@ -136,7 +136,7 @@ def _ternary_scale(parts: Tensor) -> Tensor:
 
 
 def curvature(inputs: Tensor) -> Curvature:
-    """Of a layer's inputs."""
+    """The curvature of a layer's inputs."""
     from edgec.passes.compress.rounding.gptq import Curvature
 
     return Curvature.of(inputs)

@@ -1,4 +1,4 @@
-"""The two trained models, text that neither was calibrated on, and text for calibration that is never evaluated.
+"""The two trained models, the text to evaluate them on, and separate text to calibrate them on.
 
 - ``tiny-llama`` (examples/, 5 M parameters): evaluated on the passages that its training held out, calibrated on
   windows spread over the passages that it was trained on.
@@ -32,12 +32,12 @@ class Subject:
     """A trained model with its texts as tokens.
 
     Attributes:
-        name: as the tables call it.
+        name: the name in the tables.
         folder: config, weights, tokenizer.
         held_out: token ids of each evaluated window, int64 [1, S].
-        known: the same for calibration; disjoint.
-        texts: one line about them.
-        joined: all of the held-out text that there is, int64 [T], for sequences longer than a window.
+        known: token ids of each calibration window, from other text.
+        texts: one line about the texts.
+        joined: all of the held-out text, int64 [T], for sequences longer than a window.
     """
 
     name: str
@@ -54,24 +54,24 @@ class Subject:
 
     @property
     def calibration(self) -> Calibration:
-        """The known windows, each a call of its own."""
+        """The known windows, each a separate call."""
         from edgec.passes.graph.calibration import Calibration
 
         return Calibration(calls=calls(self.known))
 
     @property
     def evaluated(self) -> int:
-        """Predicted tokens; the first one of a window follows nothing."""
+        """The number of predicted tokens, which excludes the first one of each window."""
         return sum(ids.shape[1] - 1 for ids in self.held_out)
 
     @property
     def calibrated(self) -> int:
-        """Tokens for calibration."""
+        """The number of tokens for calibration."""
         return sum(ids.shape[1] for ids in self.known)
 
 
 def calls(windows: Sequence[Tensor]) -> list[Call]:
-    """Tokens and positions of each window."""
+    """The calls for windows: tokens and positions of each."""
     import torch
 
     return [[ids, torch.arange(ids.shape[1])] for ids in windows]
@@ -89,9 +89,9 @@ def float_program(folder: Path, length: int) -> Program:
     from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
 
     model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    bones = skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
-    captured = capture_decoder(bones, model_spec(model.config.to_dict()), _StateDict(model.state_dict()), length)
-    return run_passes(captured, [RemoveNoops(), FuseRmsNorm()])
+    without_weights = skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
+    spec, weights = model_spec(model.config.to_dict()), _StateDict(model.state_dict())
+    return run_passes(capture_decoder(without_weights, spec, weights, length), [RemoveNoops(), FuseRmsNorm()])
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ class _StateDict:
     state: dict[str, Any]
 
     def tensor(self, name: str) -> Tensor:
-        found: Tensor = self.state[name]
-        return found
+        value: Tensor = self.state[name]
+        return value
 
 
 def _windows(tokenizer: Any, text: str, count: int, length: int = WINDOW) -> list[Tensor]:
@@ -114,11 +114,11 @@ def _windows(tokenizer: Any, text: str, count: int, length: int = WINDOW) -> lis
 
 
 def example_model(tokens: int, known: int) -> Subject:
-    """examples/tiny-llama."""
+    """The subject examples/tiny-llama."""
     import torch
     from transformers import AutoTokenizer
 
-    from examples.train_example import held_out_text, training_passages
+    from examples.training.text import held_out_text, training_passages
 
     folder = ROOT / "examples" / "tiny-llama"
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -132,7 +132,7 @@ def example_model(tokens: int, known: int) -> Subject:
 
 
 def stories(tokens: int, known: int) -> Subject:
-    """stories260K."""
+    """The subject stories260K."""
     import torch
     from transformers import AutoTokenizer
 
@@ -141,12 +141,12 @@ def stories(tokens: int, known: int) -> Subject:
     texts = json.loads((TEXTS / "tinystories_1000.json").read_text())
 
     def read(wanted: Callable[[int], bool], total: int) -> list[Tensor]:
-        found: list[Tensor] = []
+        windows: list[Tensor] = []
         for index in (i for i in range(len(texts)) if wanted(i)):
-            if sum(ids.shape[1] for ids in found) >= total:
+            if sum(ids.shape[1] for ids in windows) >= total:
                 break
-            found.append(torch.tensor([tokenizer(texts[index]).input_ids[:WINDOW]]))
-        return found
+            windows.append(torch.tensor([tokenizer(texts[index]).input_ids[:WINDOW]]))
+        return windows
 
     held_out = read(lambda i: i % 25 == 0, tokens)
     known_ones = read(lambda i: i % 25 != 0 and i % 7 == 1, known)

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Case:
-    """A form of weights and a way to it.
+    """A form of weights and a way of rounding to it.
 
     Attributes:
         form: how weights are stored.
-        algorithm: as the table says it.
+        algorithm: the name in the table.
         way: rounds a matrix.
-        prepare: exact rewrites before: ``rotate``, ``awq``.
-        bits, group: what ``awq`` tries its scales on.
+        prepare: exact rewrites before the rounding: ``rotate``, ``awq``.
+        bits, group: the form that ``awq`` tries its scales on.
     """
 
     form: str
@@ -36,7 +36,7 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """All of them, from many bits to few."""
+    """All cases, from many bits to few."""
     yield from _integer_cases(8, 0, ("rtn", "hqq", "mse", "gptq"))
     for bits in (4, 3, 2):
         yield from _integer_cases(bits, 32, ("rtn", "hqq", "mse", "gptq"))
@@ -81,7 +81,7 @@ def _ternary_cases(group: int) -> Iterator[Case]:
 
 
 def rows(reference: Reference, only: str = "") -> Iterator[Row]:
-    """Measure; those whose form or algorithm contains ``only``."""
+    """Measure the cases whose form or algorithm contains ``only``."""
     subject = reference.subject
     yield reference.compare(reference.windows, "float32", "", 32.0)
     for case in cases():
@@ -98,7 +98,7 @@ def prepared(subject: Subject, case: Case) -> Program:
     from edgec.passes.equalise.scale_migration import ScaleMigration
 
     scheme = WeightScheme(case.bits, case.group)
-    found: list[Pass] = [
+    rewrites: list[Pass] = [
         Rotate() if name == "rotate" else ScaleMigration(name, scheme, subject.calibration) for name in case.prepare
     ]
-    return run_passes(subject.program, found)
+    return run_passes(subject.program, rewrites)

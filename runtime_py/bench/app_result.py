@@ -1,4 +1,4 @@
-"""The records that a bench app wrote on a device: believed where they agree with themselves and with what was asked."""
+"""The records that a bench app wrote on a device, checked against each other and against what was asked."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ ROUNDING = 0.01
 
 
 def app_records(lines: Sequence[str], job: Mapping[str, Any], device: str, simulated: bool) -> list[AnyRecord]:
-    """The records of one run.
+    """Read the records of one run.
 
     Args:
         lines: one JSON object each.
-        job: as the app was given it.
+        job: the job that the app was given.
         device: its address.
-        simulated: it is an emulator, whatever the app says.
+        simulated: the device is an emulator, whatever the app says.
 
     Raises:
-        InputError: E558, they are not the records of the run that was asked for.
+        InputError: E558, they are not the records of the requested run.
     """
     try:
         if len(lines) > MOST_RECORDS:
@@ -37,7 +37,7 @@ def app_records(lines: Sequence[str], job: Mapping[str, Any], device: str, simul
         fault = str(cause)
     if fault is None:
         return [_simulated(record) for record in records] if simulated else records
-    fix = "run again; if it happens again, build the app anew from this bundle"
+    fix = "run again; if it happens again, rebuild the app from this bundle"
     raise InputError("The app's result cannot be used.", device, plain(fault), fix, "E558")
 
 
@@ -48,7 +48,7 @@ def _simulated(record: AnyRecord) -> AnyRecord:
 
 def _faults(records: Sequence[AnyRecord], job: Mapping[str, Any], device: str) -> Iterator[str]:
     if sum(isinstance(record, RunRecord) for record in records) != 1 or not isinstance(records[0], RunRecord):
-        yield "it does not begin with the one record of the run's conditions"
+        yield "it does not begin with the single record of the run's conditions"
         return
     head = records[0]
     key = head.comparability

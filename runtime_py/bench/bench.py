@@ -1,12 +1,11 @@
-"""Measure a bundle on a device: loads, first token, prefill, decode, memory, and minutes on end.
+"""Measure a bundle on a device: loads, first token, prefill, decode, memory, and sustained speed.
 
-Every job runs in a fresh process. Memory has a pass of its own, because watching it would slow the others.
+Every job runs in a fresh process. Memory has a separate pass, because watching it would slow the others.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,13 +28,13 @@ from edgec.runtime_py.sessions.session import decoder_limits
 
 @dataclass(frozen=True)
 class BenchResult:
-    """A finished run.
+    """The result of a finished run.
 
     Attributes:
         records: what was measured, line by line.
-        figures: medians and spreads over them; none of an emulator.
+        figures: medians and spreads over the records; an emulator has none.
         out: the JSONL file, or None.
-        plot: the SVG beside it, or None; an emulator's times are not drawn.
+        plot: the SVG next to it, or None; an emulator's times are not drawn.
     """
 
     records: tuple[AnyRecord, ...]
@@ -46,16 +45,16 @@ class BenchResult:
 
 @dataclass(frozen=True)
 class BenchPlan:
-    """What is measured, the same on every device.
+    """The plan of a measurement, the same on every device.
 
     Attributes:
         prompt_tokens: length of the prompt (seeded random tokens).
-        new_tokens: tokens generated behind it, past any end-of-sequence token.
+        new_tokens: tokens generated after it, past any end-of-sequence token.
         repetitions: measured generations, at least 5.
         warmups: generations before them that do not count.
-        threads: CPU threads; None leaves the runtime's own choice.
-        sustained_minutes: go on generating for so long and record the speed over time.
-        profile: also tell where the time goes, operator by operator, in a process of its own.
+        threads: CPU threads; None leaves the choice to the runtime.
+        sustained_minutes: keep generating for this long and record the speed over time.
+        profile: also measure the time of each operator, in a separate process.
         cores: the CPU cores that may be used, like ``4-7``; None: all.
         cool_down_s: pause before each generation.
     """
@@ -101,14 +100,14 @@ def bench(
         bundle: the bundle folder.
         device: host, adb:SERIAL, ios:UDID, sim:UDID or qemu.
         conditions: heat, silence and what stays on a phone.
-        out: where to write the JSONL records; a plot goes beside it as .svg.
+        out: where to write the JSONL records; a plot goes next to it as .svg.
         say: told what is being measured.
         plan: the fields of ``BenchPlan``.
 
     Raises:
-        InputError: E150 prompt and new tokens exceed the context, E155 no decoder, E156 an option outside its range,
-            E121 ``out`` cannot be written, E123 it holds something else, E162 no token came, E541 to E559 the device
-            cannot be used.
+        InputError: E150 prompt and new tokens exceed the context, E155 not a decoder, E156 an option outside its
+            range, E121 ``out`` cannot be written, E123 it holds something else, E162 no token came, E541 to E559 the
+            device cannot be used.
         ToolError: E320 or E54x, the device cannot be reached; E350, there is no profile without edgec's engine.
     """
     opened, asked, say = open_bundle(Path(bundle)), BenchPlan(**plan), say or (lambda _: None)
@@ -117,13 +116,16 @@ def bench(
 
 
 def bench_on(transport: Transport, bundle: Bundle, plan: BenchPlan, out: Path | None, say: Say) -> BenchResult:
-    """Measure on a device that is connected; see ``bench``."""
+    """Measure on a connected device; see ``bench``."""
     transport.check(bundle)
     _check(plan, bundle)
     if out is not None:
         _check_out(out)
     records = _records(transport, bundle, plan, say)
-    plot = _save(records, out) if out else None
+    plot = None
+    if out is not None:
+        write_records(records, out)
+        plot = None if records[0].simulated else save_plot(records, out.with_suffix(".svg"))
     return BenchResult(tuple(records), summarise(records), out, plot)
 
 
@@ -135,11 +137,6 @@ def _records(transport: Transport, bundle: Bundle, plan: BenchPlan, say: Say) ->
     return app_records(transport.run(asked)["records"], asked, str(transport.address), transport.simulated)
 
 
-def _save(records: Sequence[AnyRecord], out: Path) -> Path | None:
-    write_records(records, out)
-    return None if records[0].simulated else save_plot(records, out.with_suffix(".svg"))
-
-
 def _check_out(out: Path) -> None:
     """Refuse what cannot or must not be written before minutes are spent on measuring."""
     check_replaceable_files((out, out.with_suffix(".svg")), holds_record, "benchmark record")
@@ -147,7 +144,7 @@ def _check_out(out: Path) -> None:
         raise InputError(
             "The output cannot be written.",
             where=str(out),
-            why="its folder does not exist or is not yours to write to",
+            why="its folder does not exist, or you may not write to it",
             fix="choose a folder you may write to with --out",
             code="E121",
         )
@@ -171,6 +168,6 @@ def _check(plan: BenchPlan, bundle: Bundle) -> None:
         raise InputError(
             f"{plan.prompt_tokens} prompt tokens and {plan.new_tokens} new ones exceed the context of {context}.",
             where="--prompt-tokens, --new-tokens",
-            fix=f"ask for at most {context} in sum, for instance --prompt-tokens {context // 2}",
+            fix=f"ask for at most {context} in total, for instance --prompt-tokens {context // 2}",
             code="E150",
         )

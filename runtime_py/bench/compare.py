@@ -1,4 +1,4 @@
-"""Two runs side by side: ratios with their spread, and a refusal where the runs are not alike."""
+"""Two runs side by side: ratios with their spread, and an error where the runs are not comparable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONFIDENCE = (2.5, 97.5)
 
 @dataclass(frozen=True)
 class Ratio:
-    """One figure of B over A.
+    """The ratio of one figure of run B to that of run A.
 
     Attributes:
         a, b: medians in ``unit``.
@@ -56,14 +56,14 @@ def compare(a: Path, b: Path, allow: Sequence[str] = ()) -> Comparison:
         allow: names of fields of ``Comparability`` that may differ.
 
     Raises:
-        InputError: E160 the runs are unlike in a field that is not allowed (or ``allow`` names no field), or an
-            emulator's; E161 a file is no record of one run.
+        InputError: E160 the runs differ in a field that is not allowed (or ``allow`` names no field), or an emulator
+            made one; E161 a file is not the record of one run.
     """
     runs = [read_records(path) for path in (a, b)]
     _refuse_emulators(runs)
     differences = _differences(runs[0][0].comparability, runs[1][0].comparability)
     _refuse_unlike(differences, allow, f"{a}, {b}")
-    # Memory over idle may be 0, of which nothing is a multiple.
+    # Memory over idle may be 0, which allows no ratio.
     pairs = [(x, y) for x in samples(runs[0]) if np.median(x.values) for y in samples(runs[1]) if x.name == y.name]
     return Comparison(_title(runs[0]), _title(runs[1]), tuple(differences), tuple(_ratio(x, y) for x, y in pairs))
 
@@ -74,7 +74,7 @@ def _refuse_emulators(runs: Sequence[Sequence[AnyRecord]]) -> None:
             raise InputError(
                 "A run of an emulator cannot be compared.",
                 where=records[0].comparability.device,
-                why="its times are simulated, so they are no speed",
+                why="its times are simulated, so they say nothing about speed",
                 fix="measure on a device",
                 code="E160",
             )
@@ -90,15 +90,15 @@ def _refuse_unlike(differences: Iterable[tuple[str, str, str]], allow: Sequence[
     if foreign:
         names = ", ".join(Comparability.model_fields)
         raise InputError(
-            f"{foreign[0]!r} is no field of a run.", where="--allow", fix=f"give one of: {names}", code="E160"
+            f"{foreign[0]!r} is not a field of a run.", where="--allow", fix=f"give one of: {names}", code="E160"
         )
     unlike = [difference for difference in differences if difference[0] not in allow]
     if unlike:
         raise InputError(
-            f"The runs are not alike: they differ in {', '.join(name for name, _, _ in unlike)}.",
+            f"The runs are not comparable: they differ in {', '.join(name for name, _, _ in unlike)}.",
             where=where,
             why="; ".join(f"{name}: {x} and {y}" for name, x, y in unlike),
-            fix="measure both alike, or accept it with " + " ".join(f"--allow {name}" for name, _, _ in unlike),
+            fix="measure both the same way, or accept it with " + " ".join(f"--allow {name}" for name, _, _ in unlike),
             code="E160",
         )
 

@@ -1,4 +1,4 @@
-"""``edgec compare`` on a terminal."""
+"""The output of ``edgec compare`` on a terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.table import Table
 
-from edgec.runtime_py.bench.compare import Comparison, Ratio
+from edgec.runtime_py.bench.compare import Comparison
 from edgec.runtime_py.bench.summary import shown
 
 VERDICT = {True: "better", False: "worse", None: "-"}
@@ -32,10 +32,7 @@ def _table(comparison: Comparison) -> Table:
     for column in ("", "A", "B", "unit", "B / A", "interval", "B is"):
         table.add_column(column, justify="right" if column in ("A", "B", "B / A") else "left")
     for row in comparison.ratios:
-        values = (shown(row.a), shown(row.b), row.unit, f"{row.ratio:.2f}", _interval(row), VERDICT[row.better])
+        interval = "-" if row.low is None else f"{row.low:.2f}-{row.high:.2f}"
+        values = (shown(row.a), shown(row.b), row.unit, f"{row.ratio:.2f}", interval, VERDICT[row.better])
         table.add_row(row.name, *values)
     return table
-
-
-def _interval(row: Ratio) -> str:
-    return "-" if row.low is None else f"{row.low:.2f}-{row.high:.2f}"

@@ -1,4 +1,4 @@
-"""``edgec bench`` on a terminal: what is being measured, then the table of each device."""
+"""The output of ``edgec bench`` on a terminal: what is being measured, then the table of each device."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ def progress() -> Iterator[Callable[[str], None]]:
         yield lambda text: status.update(Text(f"measuring {text}"))
 
 
-def report(found: Sequence[Outcome], as_json: bool) -> None:
-    """Print the results to stdout, and raise the first error once the others are told.
+def report(outcomes: Sequence[Outcome], as_json: bool) -> None:
+    """Print the results to stdout, and raise the first error once all others are printed.
 
     Raises:
-        EdgecError: of the first device that failed.
+        EdgecError: the error of the first device that failed.
     """
-    errors = [outcome.error for outcome in found if outcome.error is not None]
-    if len(found) == 1 and errors:
+    errors = [outcome.error for outcome in outcomes if outcome.error is not None]
+    if len(outcomes) == 1 and errors:
         raise errors[0]
     if as_json:
-        parts = [_fields(outcome) for outcome in found]
+        parts = [_fields(outcome) for outcome in outcomes]
         print(json.dumps(parts[0] if len(parts) == 1 else {"devices": parts}))
     else:
-        for outcome in found:
+        for outcome in outcomes:
             _print(outcome)
     if errors:
-        raise errors[0] if len(errors) == 1 else _several(errors, len(found))
+        raise errors[0] if len(errors) == 1 else _several(errors, len(outcomes))
 
 
 def _fields(outcome: Outcome) -> dict[str, Any]:

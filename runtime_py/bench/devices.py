@@ -1,4 +1,4 @@
-"""One bundle on several devices: phones at the same time, whatever computes on this machine one after the other."""
+"""One bundle on several devices: phones at the same time, devices on this machine one after the other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HERE = ("host", "qemu")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one device: a result, or the error that ended it."""
+    """The outcome on one device: a result, or the error that ended it."""
 
     device: str
     result: BenchResult | None = None
@@ -43,7 +43,7 @@ def bench_devices(
         bundle: the bundle folder.
         devices: addresses, see ``edgec.bench``.
         conditions: heat, silence and what stays on a phone.
-        out: as of ``bench``; with several devices each one's name is added to it.
+        out: as for ``bench``; with several devices each one's name is added to it.
         say: told what is being measured.
         plan: the fields of ``BenchPlan``.
 
@@ -58,10 +58,10 @@ def bench_devices(
     paths = {device: _path(out, device, len(kinds) > 1) for device in kinds}
     told = say or (lambda _: None)
     phones = {device: _connected(device, conditions, told) for device in kinds if kinds[device] not in HERE}
-    found = _in_parallel(phones, partial(_bench, bundle=opened, plan=asked, say=told), paths)
+    outcomes = _in_parallel(phones, partial(_bench, bundle=opened, plan=asked, say=told), paths)
     for device in (device for device in kinds if kinds[device] in HERE):
-        found[device] = _bench(device, _connected(device, conditions, told), paths[device], opened, asked, told)
-    return tuple(found[device] for device in kinds)
+        outcomes[device] = _bench(device, _connected(device, conditions, told), paths[device], opened, asked, told)
+    return tuple(outcomes[device] for device in kinds)
 
 
 def _connected(device: str, conditions: Conditions | None, say: Say) -> Transport | EdgecError:
@@ -74,7 +74,7 @@ def _connected(device: str, conditions: Conditions | None, say: Say) -> Transpor
 def _in_parallel(
     phones: Mapping[str, Transport | EdgecError], measure: Any, paths: Mapping[str, Path | None]
 ) -> dict[str, Outcome]:
-    """A thread for each phone. An interruption reaches this thread only, which then closes them all: theirs end."""
+    """Measure each phone in its own thread; an interruption reaches this thread only, which then closes all phones."""
     with ThreadPoolExecutor(max(1, len(phones))) as pool:
         try:
             futures: dict[str, Future[Outcome]] = {

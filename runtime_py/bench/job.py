@@ -1,4 +1,4 @@
-"""What is measured inside one process: a load, a peak of memory, repetitions, a profile, or minutes on end.
+"""The measurements inside one process: a load, a peak of memory, repetitions, a profile, or a sustained run.
 
 A job is plain data, so that a transport can send it anywhere: ``Job`` in, a dictionary of figures out.
 """
@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass
 from itertools import islice, pairwise
 from pathlib import Path
 from time import perf_counter, sleep
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from edgec.bundle.folder import Bundle, open_bundle
 from edgec.devices.cores import core_numbers
 from edgec.devices.job import Job, bench_prompt, vocab_size
 from edgec.errors import InputError
@@ -26,16 +27,13 @@ from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.stepper import Stepper
 
-if TYPE_CHECKING:
-    from edgec.bundle.folder import Bundle
-
 CLEAR_REFS, STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 WINDOW_S = 1.0
 
 
 @dataclass(frozen=True)
 class Lap:
-    """One generation: seconds to the first token, and from each token to the next."""
+    """The times of one generation: seconds to the first token, and from each token to the next."""
 
     ttft_s: float
     gaps_s: tuple[float, ...]
@@ -83,11 +81,10 @@ def _stay_on(cores: str) -> None:
         os.sched_setaffinity(0, core_numbers(cores))
     except OSError as cause:
         fix = f"this machine has the cores {sorted(os.sched_getaffinity(0))}"
-        raise InputError(f"{cores!r} names cores that are not there.", "--cores", str(cause), fix, "E156") from cause
+        raise InputError(f"{cores!r} names cores that do not exist.", "--cores", str(cause), fix, "E156") from cause
 
 
 def _bundle(job: Job) -> Bundle:
-    from edgec.bundle.folder import open_bundle
 
     # The parent has verified the checksums; hashing here would fill the page cache and the peak.
     return open_bundle(Path(job.bundle), check_files=False)
@@ -166,7 +163,7 @@ def _sustained(job: Job) -> dict[str, Any]:
 
 
 def _window(session: Session, prompt: list[int], new_tokens: int) -> dict[str, float | None]:
-    """Generations for at least WINDOW_S, and the clock and temperature behind them."""
+    """Generate for at least WINDOW_S, and read the clock and temperature afterwards."""
     from edgec.devices.host import HostTransport
 
     start, gaps = perf_counter(), list[float]()

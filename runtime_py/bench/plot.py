@@ -1,4 +1,4 @@
-"""A run as a picture: inter-token latency over the tokens, its spread by repetition, and the speed over minutes."""
+"""A run's plots: inter-token latency over the tokens, its spread by repetition, and the speed over minutes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where the time goes: each operator and each kind of delegate of a decoder, in prefill and in decoding.
+"""The time of each operator and each kind of delegate of a decoder, in prefill and in decoding.
 
 The engine times every instruction of the program. Instructions of one name are summed; delegates are told apart by the
-matrices inside them, so that the twins of all layers make one row.
+matrices inside them, so that the equal delegates of all layers make one row.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ import numpy as np
 
 from edgec.bundle.manifest import Limits
 from edgec.errors import ToolError
+from edgec.runtime_py.engines.choice import choose_engine
+from edgec.runtime_py.engines.open_artifact import artifact_digest, open_executor
+from edgec.runtime_py.sessions.session import decoder_limits
 from edgec.runtime_py.stepper import Logits, prefill_in_chunks
 
 if TYPE_CHECKING:
@@ -29,7 +32,7 @@ CallPlace = tuple[int, int]
 
 @dataclass(frozen=True)
 class OperatorTime:
-    """One row.
+    """The time of one operator or kind of delegate.
 
     Attributes:
         operator: its name, or the delegate's kind; ``OUTSIDE`` is what no instruction accounts for.
@@ -46,11 +49,11 @@ class OperatorTime:
 
 @dataclass(frozen=True)
 class PhaseProfile:
-    """One repetition of a phase, averaged over several.
+    """The profile of one repetition of a phase, averaged over several.
 
     Attributes:
         phase: ``prefill`` of ``tokens`` tokens, or ``decode`` of one.
-        repetitions: that were averaged.
+        repetitions: how many were averaged.
         ms: wall, timing of the instructions included.
         operators: the most expensive first.
     """
@@ -71,9 +74,6 @@ class ProfiledDecoder:
         Raises:
             ToolError: E350, this artifact runs without edgec's engine here.
         """
-        from edgec.runtime_py.engines.choice import choose_engine
-        from edgec.runtime_py.engines.open_artifact import artifact_digest, open_executor
-
         if choose_engine(bundle.manifest.runtime.operators) != "edgec":
             raise _no_engine(bundle)
         digest = artifact_digest(bundle)
@@ -93,11 +93,11 @@ class ProfiledDecoder:
         return prefill_in_chunks(self, tokens, start)
 
     def reusable(self, _tokens: Sequence[int]) -> int:
-        """Nothing: every repetition does the same work."""
+        """Reuse nothing, so that every repetition does the same work."""
         return 0
 
     def profile(self) -> tuple[Instruction, ...]:
-        """The instructions since the last call."""
+        """The instructions executed since the last call."""
         return self._session.profile(reset=True)
 
 
@@ -118,10 +118,10 @@ def profile_phases(
 
     Args:
         decoder: a loaded decoder.
-        names: of the instructions, by (chain, instruction).
-        prompt: its tokens.
-        new_tokens: decoded behind it, one repetition each.
-        repetitions: of the prefill; one more before them does not count.
+        names: names of the instructions, by (chain, instruction).
+        prompt: token ids.
+        new_tokens: tokens decoded after it, one repetition each.
+        repetitions: prefills that count; one more before them does not.
     """
     decoder.prefill(prompt, 0)
     token, first = prompt[0], len(prompt)
@@ -158,7 +158,7 @@ def _phase(
 def operator_times(
     instructions: Iterable[Instruction], names: Mapping[CallPlace, str], repetitions: int, ms: float
 ) -> tuple[OperatorTime, ...]:
-    """Instructions summed by name, with what is left of ``ms``, the time of a repetition."""
+    """The instructions summed by name, and what remains of ``ms``, the time of a repetition."""
     calls, spent = dict[str, int](), dict[str, float]()
     for step in instructions:
         name = names.get((step.chain, step.index), step.name)
@@ -170,7 +170,7 @@ def operator_times(
 
 
 def instruction_names(artifact: Path) -> dict[CallPlace, str]:
-    """Each instruction of ``forward``: its operator, or its delegate by backend and the matrices inside."""
+    """The name of each instruction of ``forward``: its operator, or its delegate's backend and matrices."""
     from edgec.bundle.pte_layout import read_calls
 
     return {place: _name(call) for place, call in read_calls(artifact).items()}
@@ -187,14 +187,12 @@ def _name(call: DelegateCall) -> str:
 
 
 def profile_bundle(bundle: Bundle, prompt: Sequence[int], new_tokens: int, repetitions: int) -> dict[str, Any]:
-    """Both phases of a decoder's bundle as plain data.
+    """Profile both phases of a decoder's bundle, as plain data.
 
     Raises:
         ToolError: E350.
-        InputError: E155 no decoder, E157 the runtime refuses the artifact.
+        InputError: E155 not a decoder, E157 the runtime refuses the artifact.
     """
-    from edgec.runtime_py.sessions.session import decoder_limits
-
     decoder = ProfiledDecoder(bundle, decoder_limits(bundle))
-    found = profile_phases(decoder, instruction_names(bundle.artifact_path), prompt, new_tokens, repetitions)
-    return {"phases": [asdict(phase) for phase in found]}
+    phases = profile_phases(decoder, instruction_names(bundle.artifact_path), prompt, new_tokens, repetitions)
+    return {"phases": [asdict(phase) for phase in phases]}

@@ -1,8 +1,8 @@
 """The record of a measurement: one JSON object per line, one schema for every device.
 
-A file holds the records of one run. Null is unavailable. Every record carries what it may be compared by, so a single
-line taken out of its file still says what it is. Figures have ranges (``devices/answers.py``): what cannot have been
-measured is no record.
+A file holds the records of one run. Null is unavailable. Every record carries the fields by which runs are compared, so
+a single line taken out of its file still says what it is. Figures have ranges (``devices/answers.py``): a record of
+figures that cannot have been measured is refused.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class RecordPart(BaseModel):
 
 
 class Comparability(RecordPart):
-    """Runs are compared only when all of this is equal; the recipe is what they may differ in.
+    """The fields that must be equal for two runs to be compared; the recipe may differ.
 
     Attributes:
         machine: processor and core count.
         model: name and revision.
-        model_parameters: of the source model.
+        model_parameters: number of the source model's parameters.
         threads: size of the runtime's thread pool.
         cores: the CPU cores that were asked for; None: all.
         runtime: name and version.
@@ -79,12 +79,12 @@ class Subject(RecordPart):
 
 
 class BenchRecord(RecordPart):
-    """What every line has.
+    """The fields that every line has.
 
     Attributes:
         run: equal for all lines of one run.
-        obtained: how the figures of this line came about.
-        simulated: an emulator executed the artifact; its times are kept as a trace and are no speed.
+        obtained: how the figures of this line were obtained.
+        simulated: an emulator executed the artifact; its times are kept as a trace and are not speeds.
     """
 
     schema_version: Literal[1] = 1
@@ -99,7 +99,7 @@ class RunRecord(BenchRecord):
     """The conditions of the run.
 
     Attributes:
-        before, after: the device's facts at both ends.
+        before, after: the device's facts before and after the run.
         cool_down_s: pause before each repetition.
     """
 
@@ -152,7 +152,7 @@ class RepetitionRecord(BenchRecord):
 
 
 class SustainedRecord(BenchRecord):
-    """One window of at least a second of a sustained run. ``elapsed_s``: from the run's start to the window's."""
+    """A window of at least a second of a sustained run. ``elapsed_s``: from the run's start to the window's."""
 
     kind: Literal["sustained"] = "sustained"
     elapsed_s: Seconds
@@ -162,7 +162,7 @@ class SustainedRecord(BenchRecord):
 
 
 class OperatorCost(RecordPart):
-    """One operator or kind of delegate, per prefill or per decoded token. ``share``: of the whole, 0..1."""
+    """The cost of an operator or kind of delegate, per prefill or per decoded token. ``share``: of the whole, 0..1."""
 
     operator: PlainText
     calls: float
@@ -171,12 +171,12 @@ class OperatorCost(RecordPart):
 
 
 class ProfileRecord(BenchRecord):
-    """Where the time of a phase goes, averaged over ``repetitions``.
+    """The time of a phase by operator, averaged over ``repetitions``.
 
     Attributes:
         phase: ``prefill`` of ``tokens`` tokens at once, or ``decode`` of one.
         ms: wall, for all tokens of the phase; timing the operators is included.
-        operators: the most expensive first; the last is what lies outside of them.
+        operators: the most expensive first; the last row is the time outside of them.
     """
 
     kind: Literal["profile"] = "profile"
@@ -203,10 +203,10 @@ def write_records(records: Sequence[AnyRecord], path: Path) -> None:
 
 
 def read_record(line: str) -> AnyRecord:
-    """One line that an app on a device wrote.
+    """Read one line that an app on a device wrote.
 
     Raises:
-        AnswerFault: it is no record, or one of figures that cannot have been measured.
+        AnswerFault: it is not a record, or its figures cannot have been measured.
     """
     return parsed(_ADAPTER, line)
 
@@ -222,10 +222,10 @@ def holds_record(path: Path) -> bool:
 
 
 def read_records(path: Path) -> list[AnyRecord]:
-    """Read one run.
+    """Read the records of one run from a file.
 
     Raises:
-        InputError: E161, no such file, no record of this schema, or not one single run.
+        InputError: E161, the file is missing, has another schema, or does not hold exactly one run.
     """
     try:
         lines = path.read_text().splitlines()
@@ -233,11 +233,15 @@ def read_records(path: Path) -> list[AnyRecord]:
     except (OSError, UnicodeDecodeError, AnswerFault) as cause:
         raise _unreadable(path, str(cause)) from cause
     if len({(record.run, record.comparability) for record in records}) != 1:
-        raise _unreadable(path, "it holds no run, or several")
+        raise _unreadable(path, "it holds no run, or several runs")
     return records
 
 
 def _unreadable(path: Path, why: str) -> InputError:
     return InputError(
-        "This is no record of one benchmark run.", str(path), why, "give a file that 'edgec bench --out' wrote", "E161"
+        "This is not the record of one benchmark run.",
+        str(path),
+        why,
+        "give a file that 'edgec bench --out' wrote",
+        "E161",
     )

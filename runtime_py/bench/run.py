@@ -1,4 +1,4 @@
-"""One measured run: the jobs of a bundle on a device, and the records made of what they say."""
+"""One measured run: the jobs of a bundle on a device, and the records made of their answers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from importlib.metadata import version
 from typing import Any
 
 from edgec.bundle.folder import Bundle
@@ -29,24 +30,24 @@ from edgec.runtime_py.sessions.session import decoder_limits
 LOADS = 3
 ENGINES = {"edgec": "edgec's engine", "executorch": "Python binding"}
 WALL = "measured: wall clock of a fresh process"
-SIMULATED = "simulated: wall clock of an emulator, no speed"
+SIMULATED = "simulated: wall clock of an emulator, not a speed"
 
 
 def measure(
     transport: Transport, bundle: Bundle, job: Job, seconds: float, extra: Sequence[str], say: Say
 ) -> list[AnyRecord]:
-    """All records of a run, its head first.
+    """Run all jobs and return the records, the run's conditions first.
 
     Args:
         transport: the device.
-        bundle: what is measured there.
+        bundle: the bundle to measure there.
         job: prompt, tokens, repetitions, cores and pauses of every job.
-        seconds: of the sustained run; 0: none.
+        seconds: length of the sustained run; 0: none.
         extra: further kinds of jobs, ``profile``.
         say: told what is being measured.
 
     Raises:
-        EdgecError: a job's own.
+        EdgecError: a job failed.
     """
     started, before = datetime.now(UTC).isoformat(timespec="seconds"), _facts(transport, job)
     say(f"speed: {job.warmups} warm-ups and {job.repetitions} repetitions")
@@ -56,7 +57,7 @@ def measure(
     _, *loads, memory = planned_jobs(job)
     loaded = [_load(transport, common, planned, say) for planned in loads]
     peak = _memory(transport, common, memory, say)
-    profiles = [found for kind in extra for found in _profile(transport, common, replace(job, kind=kind), say)]
+    profiles = [row for kind in extra for row in _profile(transport, common, replace(job, kind=kind), say)]
     sustained = _sustained(transport, common, replace(job, kind="sustained", seconds=seconds), say)
     head = RunRecord(
         **common,
@@ -79,7 +80,7 @@ def _facts(transport: Transport, job: Job) -> DeviceFacts:
 
 
 def planned_jobs(job: Job) -> list[Job]:
-    """What every run consists of, in its order: the generations, cold and warm loads in turn, the memory pass."""
+    """The jobs of every run, in order: the generations, cold and warm loads in turn, the memory pass."""
     loads = [replace(job, kind="load", state=state) for _ in range(LOADS) for state in ("cold", "warm")]
     return [job, *loads, replace(job, kind="memory")]
 
@@ -97,7 +98,7 @@ def _common(transport: Transport, bundle: Bundle, job: Job, threads: int, engine
         new_tokens=job.new_tokens,
         threads=threads,
         cores=job.cores,
-        runtime=f"{manifest.runtime.name} {_runtime_version()}, {ENGINES[engine]}",
+        runtime=f"{manifest.runtime.name} {version('executorch')}, {ENGINES[engine]}",
     )
     subject = Subject(
         name=manifest.name,
@@ -113,12 +114,6 @@ def _common(transport: Transport, bundle: Bundle, job: Job, threads: int, engine
 
 def _wall(common: Mapping[str, Any]) -> str:
     return SIMULATED if common["simulated"] else WALL
-
-
-def _runtime_version() -> str:
-    from importlib.metadata import version
-
-    return version("executorch")
 
 
 def _load(transport: Transport, common: Mapping[str, Any], job: Job, say: Say) -> LoadRecord:

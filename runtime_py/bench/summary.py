@@ -1,8 +1,8 @@
-"""From records to figures: the median, the spread, and how many values stand behind them."""
+"""From records to figures: the median, the spread, and the number of values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from edgec.runtime_py.bench.record import AnyRecord, LoadRecord, MemoryRecord, R
 
 @dataclass(frozen=True)
 class Figure:
-    """One row of the table. ``higher_is_better`` tells which way a comparison points."""
+    """A figure of a run: a row of the table. ``higher_is_better`` gives the direction of a comparison."""
 
     name: str
     unit: str
@@ -23,7 +23,7 @@ class Figure:
     higher_is_better: bool = False
 
     def to_json(self) -> dict[str, float | int | str]:
-        """For machines."""
+        """The figure as plain data."""
         fields: dict[str, float | int | str] = {
             "name": self.name,
             "unit": self.unit,
@@ -36,7 +36,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class BenchSamples:
-    """The values behind a figure."""
+    """The values that a figure summarises."""
 
     name: str
     unit: str
@@ -50,7 +50,7 @@ class BenchSamples:
 
 
 def samples(records: Sequence[AnyRecord]) -> tuple[BenchSamples, ...]:
-    """All values of a run by figure; what was not measured is absent, and an emulator measures nothing."""
+    """The values of each figure of a run; figures without values are left out, as are all of an emulator."""
     if any(record.simulated for record in records):
         return ()
     loads = [r for r in records if isinstance(r, LoadRecord)]
@@ -62,8 +62,11 @@ def samples(records: Sequence[AnyRecord]) -> tuple[BenchSamples, ...]:
         ("warm load", "ms", [r.load_ms for r in loads if r.state == "warm"], False),
         ("TTFT", "ms", [r.ttft_ms for r in laps], False),
         ("prefill", "tokens/s", [r.prefill_tokens_per_s for r in laps], True),
-        ("decode", "tokens/s", _present(r.decode_tokens_per_s for r in laps), True),
-        *((f"inter-token p{p}", "ms", _percentiles(laps, p), False) for p in (50, 95, 99)),
+        ("decode", "tokens/s", [r.decode_tokens_per_s for r in laps if r.decode_tokens_per_s is not None], True),
+        *(
+            (f"inter-token p{p}", "ms", [float(np.percentile(r.token_ms, p)) for r in laps if r.token_ms], False)
+            for p in (50, 95, 99)
+        ),
         ("peak RSS", "MB", [r.peak_rss_bytes / 1e6 for r in memory], False),
         (
             "RSS over idle",
@@ -76,19 +79,11 @@ def samples(records: Sequence[AnyRecord]) -> tuple[BenchSamples, ...]:
     return tuple(BenchSamples(name, unit, tuple(values), better) for name, unit, values, better in rows if values)
 
 
-def _present(values: Iterable[float | None]) -> list[float]:
-    return [value for value in values if value is not None]
-
-
-def _percentiles(laps: Sequence[RepetitionRecord], p: int) -> list[float]:
-    return [float(np.percentile(lap.token_ms, p)) for lap in laps if lap.token_ms]
-
-
 def summarise(records: Sequence[AnyRecord]) -> tuple[Figure, ...]:
-    """The table of a run."""
+    """The figures of a run, one row each."""
     return tuple(row.figure() for row in samples(records))
 
 
 def shown(value: float) -> str:
-    """A number for a narrow column."""
+    """A number, formatted for a narrow column."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -1,4 +1,4 @@
-"""Figures as a table for people."""
+"""A run's figures as a table."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from edgec.runtime_py.bench.summary import shown
 
 
 def table(result: BenchResult) -> Table:
-    """One row per figure; the title says on what and how. Of an emulator only what was computed is told."""
+    """One row per figure, with device and conditions in the title; for an emulator only what was computed."""
     head = next(r for r in result.records if isinstance(r, RunRecord))
     key = head.comparability
     # Text, since a device may have brackets in its name.
-    title = Text(f"{head.subject.name} on {key.device}: {key.machine}, {key.threads} threads")
+    threads = "1 thread" if key.threads == 1 else f"{key.threads} threads"
+    title = Text(f"{head.subject.name} on {key.device}: {key.machine}, {threads}")
     out = Table(title=title, caption=Text(_caption(head)))
     for column in ("", "median", "min", "max", "unit", "n"):
         out.add_column(column, justify="left" if column in ("", "unit") else "right")
@@ -31,7 +32,7 @@ def table(result: BenchResult) -> Table:
 
 
 def profile_tables(records: Sequence[AnyRecord]) -> list[Table]:
-    """Where the time of each profiled phase goes."""
+    """The tables of time by operator, one for each profiled phase."""
     return [_profile_table(record) for record in records if isinstance(record, ProfileRecord)]
 
 
@@ -47,7 +48,7 @@ def _profile_table(profile: ProfileRecord) -> Table:
 
 
 def _phone_facts(facts: DeviceFacts) -> dict[str, object]:
-    """What only phones tell."""
+    """The facts that only phones report."""
     rows = {
         "battery": None if facts.battery_percent is None else f"{facts.battery_percent:.0f} %",
         "charging": None if facts.charging is None else "yes" if facts.charging else "no",
@@ -61,7 +62,7 @@ def _phone_facts(facts: DeviceFacts) -> dict[str, object]:
 def _caption(head: RunRecord) -> str:
     key, before = head.comparability, head.before
     if head.simulated:
-        return f"simulated by {before.cpu}: what it computes is real; its times and memory are no phone's, so not shown"
+        return f"simulated by {before.cpu}: the results are real; times and memory are not a phone's, so not shown"
     facts = {
         "governor": before.governor,
         "clock": None if before.clock_mhz is None else f"{before.clock_mhz:.0f} MHz",

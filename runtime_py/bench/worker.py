@@ -1,4 +1,4 @@
-"""``python -m edgec.runtime_py.bench.worker``: one job as JSON on stdin, its result or its error on stdout."""
+"""``python -m edgec.runtime_py.bench.worker`` reads one job as JSON from stdin and prints its result or its error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A method loaded by ExecuTorch's Python binding: the way without a C++ compiler."""
+"""The executor that needs no C++ compiler: a method loaded by ExecuTorch's Python binding."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from edgec.errors import InputError, ToolError
+from edgec.runtime_py.engines.choice import missing_engine
 from edgec.runtime_py.engines.executor import Array
-from edgec.runtime_py.engines.native import _binding, captured_stderr, runtime
+from edgec.runtime_py.engines.executorch_binding import binding, captured_stderr, runtime
 from edgec.runtime_py.engines.threads import set_threads
 
 
 class BoundMethod:
-    """A method loaded by ExecuTorch's Python binding: the way without a C++ compiler."""
+    """A method loaded by ExecuTorch's Python binding, which needs no C++ compiler."""
 
     def __init__(self, artifact: Path, name: str = "forward") -> None:
         """Load ``name`` from ``artifact``; weights are packed for this CPU here, which dominates the load time.
@@ -25,8 +26,8 @@ class BoundMethod:
         self.artifact = artifact
         module = runtime()
         set_threads(None)
-        with _binding.turn, captured_stderr() as log:
-            self._pool = _binding.pools
+        with binding.turn, captured_stderr() as log:
+            self._pool = binding.pools
             try:
                 self._program = module._load_program(str(artifact))
                 self._method = self._program.load_method(name)
@@ -38,13 +39,13 @@ class BoundMethod:
 
         Raises:
             InputError: E157, the runtime refuses the inputs or fails inside a kernel (its log goes to stderr).
-            ToolError: E315, the thread pool is another one than when the method was loaded.
+            ToolError: E315, the thread pool was replaced after the method was loaded.
         """
         import torch
 
         arrays = [torch.from_numpy(np.ascontiguousarray(array)) for array in inputs]
-        with _binding.turn:
-            if self._pool != _binding.pools:
+        with binding.turn:
+            if self._pool != binding.pools:
                 raise _other_pool(self.artifact)
             try:
                 outputs = self._method(arrays)
@@ -54,13 +55,11 @@ class BoundMethod:
 
     @property
     def state(self) -> None:
-        """Out of reach."""
+        """None: the binding gives no access to it."""
         return None
 
 
 def _with_missing_engine(log: str) -> str:
-    from edgec.runtime_py.engines.choice import missing_engine
-
     missing = missing_engine()
     return f"{log}\nedgec's engine, which some artifacts need, is absent: {missing}" if missing else log
 

@@ -1,28 +1,40 @@
-"""Which engine executes an artifact: edgec's own where it can be compiled, else ExecuTorch's Python binding."""
+"""Which engine executes an artifact: edgec's own where it can be compiled, else ExecuTorch's Python binding.
+
+Both run the same ExecuTorch with the same kernels. edgec's maps packed weights, keeps several sequences on one model,
+gives access to their state and needs no torch; the binding needs no compiler. An artifact with edgec's operators
+(``edgec::...``) needs the engine's library either way; one with operators of ExecuTorch's LLM library (``llama::...``)
+needs that library, and with it torch. Bundles for units that this machine lacks are simulated (docs/interpreter.md).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from edgec.devices.simulators import simulator_of
 from edgec.errors import ToolError
+from edgec.runtime_py.engines.engine import library
+from edgec.runtime_py.engines.executor import EngineName
+from edgec.runtime_py.engines.executorch_binding import runtime
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
-from edgec.runtime_py.engines.executor import EngineName
 
 OWN, STANDARD = "edgec::", "llama::"
-# Delegates that only a phone executes: the backend that says so.
+# Delegates that only a phone executes, and the backend whose ``execute`` says so.
 _NOWHERE = {"VulkanBackend": "edgec.backends.vulkan.pte", "QnnBackend": "edgec.backends.qnn_delegate.pte"}
 
 
 def engine_for(bundle: Bundle, wanted: EngineName | None = None) -> EngineName:
-    """Decide what executes a bundle, and load its libraries. Raises as ``choose_engine``; E588 or E597: phones only."""
-    from edgec.devices.simulators import simulator_of
+    """Decide what executes a bundle, and load its libraries.
 
+    Raises:
+        ToolError: E588 or E597, only a phone executes it; else as ``choose_engine``.
+    """
     manifest = bundle.manifest
     nowhere = next((_NOWHERE[name] for name in manifest.runtime.backends if name in _NOWHERE), None)
     if nowhere is not None:
+        # Imports torch.
         from edgec.backends.static_artifact import backend_of
 
         backend_of(nowhere).execute(bundle.path)
@@ -39,9 +51,6 @@ def choose_engine(operators: Sequence[str], wanted: EngineName | None = None) ->
     Raises:
         ToolError: E311 or E312 when the engine is needed and cannot be compiled, E301 without ExecuTorch.
     """
-    from edgec.runtime_py.engines.engine import library
-    from edgec.runtime_py.engines.native import runtime
-
     own = any(name.startswith(OWN) for name in operators)
     if wanted == "executorch" or any(name.startswith(STANDARD) for name in operators):
         runtime()
@@ -58,9 +67,7 @@ def choose_engine(operators: Sequence[str], wanted: EngineName | None = None) ->
 
 
 def missing_engine() -> str:
-    """Why edgec's engine cannot be had; empty where it can."""
-    from edgec.runtime_py.engines.engine import library
-
+    """Why edgec's engine is not available; empty where it is."""
     try:
         library()
     except ToolError as error:

@@ -1,6 +1,6 @@
 """edgec's own engine from Python: ``devices/runner/engine/c_api.h`` through ctypes, numpy in and out, no torch.
 
-An engine model is an artifact with its packed weights; any number of sessions share it, each with a state of its own.
+An engine model is an artifact with its packed weights; any number of sessions share it, each with its own state.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _FUNCTIONS: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL:
-    """The engine's library, compiled for this machine if it was not before (a line on stderr says so).
+    """The engine's library, compiled for this machine at its first use (a line on stderr says so).
 
     Loading it registers edgec's operators with ExecuTorch, for this engine and for ExecuTorch's own Python binding.
 
@@ -99,15 +99,15 @@ def set_pool_threads(threads: int | None) -> int:
 
 @dataclass(frozen=True)
 class EngineInfo:
-    """What loading a model took; times and sizes are measured.
+    """The sizes and the load time of a model, all measured.
 
     Attributes:
         load_ms: program, packed weights and first session, wall.
-        state_bytes: KV cache of one session, where the program keeps it apart.
-        scratch_bytes: planned activations, shared by all sessions then; with the state inside otherwise.
+        state_bytes: KV cache of one session, where the program keeps it separate.
+        scratch_bytes: planned activations; shared by all sessions where the state is separate, else with the state.
         packed_bytes: size of the packed file, 0 without one.
         max_tokens: tokens per call of a decoder; 0 for other methods.
-        max_rows: rows of logits per call likewise.
+        max_rows: rows of logits per call of a decoder; 0 for other methods.
         packed: ``in memory``, ``written`` or ``mapped``.
         sessions: open now.
     """
@@ -142,8 +142,8 @@ class EngineModel:
         Args:
             artifact: the .pte file; it must not change while it is open.
             method: the entry point.
-            packed: file of packed weights: mapped when an earlier load left it, else written; None or a folder that
-                cannot be written: packed in memory.
+            packed: file of packed weights, mapped when an earlier load left it, else written; with None, or where it
+                cannot be written, weights are packed in memory.
 
         Raises:
             InputError: E157, the runtime refuses the artifact.
@@ -155,7 +155,7 @@ class EngineModel:
         self.close = weakref.finalize(self, library().edgec_model_close, self._handle)
 
     def session(self, profile: bool = False) -> EngineSession:
-        """A new sequence with empty state; ``profile``: time every instruction.
+        """Open a new sequence with empty state; ``profile``: time every instruction.
 
         Raises:
             InputError: E157.
@@ -164,7 +164,7 @@ class EngineModel:
 
     @property
     def info(self) -> EngineInfo:
-        """Sizes and times."""
+        """The model's sizes and load time."""
         raw = _Info()
         library().edgec_model_info(self._handle, byref(raw))
         fields = {name: getattr(raw, name) for name, *_ in _Info._fields_}
@@ -173,7 +173,7 @@ class EngineModel:
 
 
 class EngineSession:
-    """One sequence on a model. For one thread at a time."""
+    """One sequence on a model, for one thread at a time."""
 
     def __init__(self, model: EngineModel, profile: bool = False) -> None:
         self.model = model
@@ -189,7 +189,7 @@ class EngineSession:
             inputs: one array per argument, of its dtype and shape.
 
         Returns:
-            Its outputs, as arrays of their own.
+            Its outputs, as copies.
 
         Raises:
             InputError: E157, the inputs do not fit, or a kernel failed.
@@ -211,16 +211,16 @@ class EngineSession:
 
     @property
     def state(self) -> NDArray[np.uint8] | None:
-        """The session's state in place, uint8 [bytes], writable between runs; None where the program mixes it in.
+        """The session's state in place, uint8 [bytes], writable between runs; it must not be used after closing.
 
-        It must not be used once the session is closed.
+        None where the program does not keep it separate.
         """
         size = c_size_t()
         address = library().edgec_session_state(self._handle, byref(size))
         return _memory(address, size.value) if address else None
 
     def profile(self, reset: bool = False) -> tuple[Instruction, ...]:
-        """Calls and nanoseconds (measured, wall) per instruction since the start or the last reset; empty without."""
+        """Calls and nanoseconds (measured, wall) per instruction since the last reset; empty without ``profile``."""
         text = library().edgec_session_profile(self._handle)
         if reset:
             library().edgec_session_profile_reset(self._handle)

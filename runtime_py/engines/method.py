@@ -1,4 +1,4 @@
-"""A loaded method called with torch tensors, as the parity ladder calls it."""
+"""A loaded method that takes torch tensors, for the parity ladder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from edgec.runtime_py.engines.native import runtime
+from edgec.runtime_py.engines.choice import choose_engine
+from edgec.runtime_py.engines.executorch_binding import runtime
+from edgec.runtime_py.engines.open_artifact import open_executor
 from edgec.runtime_py.engines.threads import set_threads
 
 
@@ -19,9 +21,6 @@ class TorchMethod:
         Raises:
             InputError: E157, the runtime refuses the artifact (corrupted, other version, or a missing kernel).
         """
-        from edgec.runtime_py.engines.choice import choose_engine
-        from edgec.runtime_py.engines.open_artifact import open_executor
-
         runtime()
         engine = choose_engine(())
         set_threads(None)

@@ -1,4 +1,4 @@
-"""An artifact loaded into an engine; artifacts that are open already are shared."""
+"""Loads an artifact into an engine; artifacts that are open already are shared."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
+from edgec.runtime_py.engines.bound_method import BoundMethod
+from edgec.runtime_py.engines.engine import EngineModel
+from edgec.runtime_py.engines.executor import EngineName, Executor
+from edgec.runtime_py.engines.packed_cache import mark_used, packed_file
+from edgec.runtime_py.engines.simulated import open_simulated
+
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
-    from edgec.runtime_py.engines.engine import EngineModel
-from edgec.runtime_py.engines.executor import EngineName, Executor
 
 
 def open_artifact(bundle: Bundle, engine: EngineName, method: str = "forward") -> Executor:
     """Load a bundle's artifact. Raises as ``open_executor`` and ``open_simulated``."""
     if engine == "simulated":
-        from edgec.runtime_py.engines.simulated import open_simulated
-
         return open_simulated(bundle)
     return open_executor(engine, bundle.artifact_path, method, artifact_digest(bundle))
 
@@ -24,7 +26,7 @@ def open_artifact(bundle: Bundle, engine: EngineName, method: str = "forward") -
 def open_executor(
     engine: EngineName, artifact: Path, method: str = "forward", digest: str | None = None, profile: bool = False
 ) -> Executor:
-    """Load a method. Artifacts that are open already are shared: program and weights exist once.
+    """Load a method; artifacts that are open already are shared, so that program and weights exist once.
 
     Args:
         engine: see `choose_engine`.
@@ -38,8 +40,6 @@ def open_executor(
     """
     if engine == "edgec":
         return _shared_model(artifact, method, digest).session(profile)
-    from edgec.runtime_py.engines.bound_method import BoundMethod
-
     return BoundMethod(artifact, method)
 
 
@@ -52,9 +52,6 @@ _open_models: WeakValueDictionary[tuple[object, ...], EngineModel] = WeakValueDi
 
 
 def _shared_model(artifact: Path, method: str, digest: str | None) -> EngineModel:
-    from edgec.runtime_py.engines.engine import EngineModel
-    from edgec.runtime_py.engines.packed_cache import mark_used, packed_file
-
     key = (*_identity(artifact), method, digest)
     model = _open_models.get(key)
     if model is None:

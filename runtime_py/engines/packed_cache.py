@@ -1,4 +1,4 @@
-"""Files of packed weights in the cache folder: one per artifact, CPU and ExecuTorch, least recently used ones removed.
+"""The cache of packed weights: one file per artifact, CPU and ExecuTorch, the least recently used ones removed.
 
 XNNPACK multiplies weights in an order that suits the CPU. Packing them takes most of a load, so it is done once and the
 result mapped from a file; ``devices/runner/engine/packed_file.h`` says when a file is trusted.
@@ -21,7 +21,7 @@ _PATH_BYTES: Final = 4096
 
 
 def packed_file(digest: str, root: Path | None = None) -> Path | None:
-    """Where the packed weights of an artifact lie, or are to lie; None where the cache cannot be written.
+    """The path of an artifact's packed weights, written or not; None where the cache cannot be written.
 
     Args:
         digest: sha256 of the artifact, hex.
@@ -82,5 +82,5 @@ def _remove(packed: Path) -> int:
 
 
 def _opened(lock: Path) -> BinaryIO:
-    """A lock's file, made where it is absent; a link in its place is an OSError, for it may lead anywhere."""
+    """Open a lock's file, made where it is absent; a link in its place is an OSError, as it may lead anywhere."""
     return os.fdopen(os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "rb")

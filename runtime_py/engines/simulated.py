@@ -1,4 +1,4 @@
-"""Bundles for units that this machine lacks: what an interpreter computes is real, the time it takes is not."""
+"""Bundles for units that this machine lacks: an interpreter's results are real, its times are not."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from edgec.backends.forms import FORMS
 from edgec.bundle.manifest import Manifest, MethodInfo
 from edgec.errors import InputError
-from edgec.runtime_py.engines.executor import Array
+from edgec.runtime_py.engines.executor import Array, Executor
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,13 +18,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from edgec.bundle.folder import Bundle
-    from edgec.runtime_py.engines.executor import Executor
 
 TensorFunction = Callable[[Sequence["Tensor"]], Sequence["Tensor"]]
 
 
 def simulator_threads(threads: int | None) -> int:
-    """Set torch's threads, which compute here; returns how many there are.
+    """Set torch's threads, which compute here, and return how many there are.
 
     Raises:
         InputError: E156, ``threads`` is below 1.
@@ -49,7 +49,7 @@ def open_simulated(bundle: Bundle) -> Executor:
         if manifest.runtime.backends[0] not in _FUNCTIONS:
             raise _unknown(manifest)
         return FunctionExecutor(open_function(manifest.runtime.backends[0], bundle.artifact_path), manifest.methods[0])
-    from edgec.backends.forms import FORMS
+    # Imports torch.
     from edgec.backends.static_artifact import backend_of
     from edgec.runtime_py.engines.static_decoder import StaticDecoder
 
@@ -63,14 +63,14 @@ def _unknown(manifest: Manifest) -> InputError:
     return InputError(
         "Nothing here executes this artifact.",
         where=manifest.name,
-        why=f"it is made for {', '.join(manifest.runtime.backends)}, together or in this form unknown to this edgec",
+        why=f"it is made for {', '.join(manifest.runtime.backends)}, a combination that this edgec does not know",
         fix="use the edgec that exported it, or export again",
         code="E428",
     )
 
 
 class FunctionExecutor:
-    """A function of named arrays behind the runtime's protocol, which knows their order only."""
+    """A function of named arrays as an ``Executor``, which knows only their order."""
 
     def __init__(self, call: TensorFunction, info: MethodInfo) -> None:
         """``info`` names the inputs and outputs in order, with their dtypes."""
@@ -86,7 +86,7 @@ class FunctionExecutor:
 
     @property
     def state(self) -> None:
-        """There is none."""
+        """None: a function has no state."""
         return None
 
 
@@ -110,7 +110,7 @@ def _aimodel(path: Path) -> TensorFunction:
 
 
 def _onnx(path: Path) -> TensorFunction:
-    from edgec.backends.onnx.function import open_function
+    from edgec.backends.onnx.methods import open_function
 
     return open_function(path)
 
@@ -131,7 +131,7 @@ def _by_order(function: Any) -> TensorFunction:
 
 
 def open_function(backend: str, artifact: Path) -> TensorFunction:
-    """An artifact's one function, called with tensors in order; ``backend`` as its runtime names it."""
+    """Open an artifact's one function, called with tensors in order; ``backend`` as its runtime names it."""
     return _FUNCTIONS[backend](artifact)
 
 

@@ -1,10 +1,11 @@
-"""A decoder with static methods behind the runtime's protocol, which feeds any number of tokens and asks for any rows.
+"""A decoder with static methods as an ``Executor``, which is fed any number of tokens and asked for any rows.
 
     tokens int64 [1, S], positions int64 [S], logit_index int64 [K]      ->      logits float32 [1, K, V]
 
-A static ``prefill`` takes a whole chunk and gives the logits of one row. Fewer tokens are padded behind; what padding
-writes lies at later positions, which attention does not see and later tokens overwrite. For K rows the chunk is fed K
-times, which writes the same states again. Near the end of the states, where padding has no place, tokens go one by one.
+A static ``prefill`` takes a whole chunk and gives the logits of one row. Fewer tokens are padded at the end; what
+padding writes lies at later positions, which attention does not see and later tokens overwrite. For K rows the chunk is
+fed K times, which writes the same states again. Near the end of the states, where padding does not fit, tokens go one
+by one.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ _PADDING = 0
 
 
 class StaticDecoder:
-    """Static methods as an ``Executor``; their states stay for the next call."""
+    """Static methods as an ``Executor``; their states are kept for the next call."""
 
     def __init__(self, methods: Methods, limits: Limits) -> None:
-        """``limits`` say how many positions the states hold: the context, in whole chunks."""
+        """``limits`` give the number of positions that the states hold: the context, in whole chunks."""
         self._methods = methods
         self._slots = -(-limits.context // methods.chunk) * methods.chunk
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """Feed tokens at contiguous positions; float32 logits [1, K, V] of the rows asked for."""
+        """Feed tokens at contiguous positions; returns float32 logits [1, K, V] of the requested rows."""
         tokens, positions, rows = inputs
         with torch.no_grad():
-            found = self._fed(tokens[0].tolist(), int(positions[0]), rows.tolist())
-        return [np.stack(found)[None]]
+            logits = self._fed(tokens[0].tolist(), int(positions[0]), rows.tolist())
+        return [np.stack(logits)[None]]
 
     @property
     def state(self) -> None:
-        """Out of reach."""
+        """None: the methods hold their states."""
         return None
 
     def _fed(self, tokens: list[int], start: int, rows: Sequence[int]) -> list[Array]:
@@ -49,7 +50,7 @@ class StaticDecoder:
         return [single[row] for row in rows]
 
     def _logits(self, method: str, tokens: list[int], start: int, last: int) -> Array:
-        """Float32 [V] of one row of one call."""
+        """The logits of one row of one call, float32 [V]."""
         inputs = {"tokens": [tokens], "start": [start], "last": [last]}
         given = {name: torch.tensor(value, dtype=torch.int32) for name, value in inputs.items()}
         return self._methods.call(method, given).float().numpy()

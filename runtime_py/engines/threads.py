@@ -1,30 +1,30 @@
-"""How many threads compute in this process, in every engine at once."""
+"""The number of threads that compute in this process, set for every engine at once."""
 
 from __future__ import annotations
 
 import sys
 
 from edgec.errors import InputError
+from edgec.runtime_py.engines.choice import choose_engine
+from edgec.runtime_py.engines.engine import set_pool_threads
 from edgec.runtime_py.engines.executor import EngineName
-from edgec.runtime_py.engines.native import _binding, captured_stderr, runtime
-
-
-def use_threads(engine: EngineName, threads: int | None) -> int:
-    """Set the threads that compute (None leaves them); returns how many there are.
-
-    Raises:
-        InputError: E156, ``threads`` is below 1.
-    """
-    from edgec.runtime_py.engines.simulated import simulator_threads
-
-    return simulator_threads(threads) if engine == "simulated" else set_threads(threads)
-
+from edgec.runtime_py.engines.executorch_binding import binding, captured_stderr, runtime
+from edgec.runtime_py.engines.simulated import simulator_threads
 
 MAX_THREADS = 1024
 
 
+def use_threads(engine: EngineName, threads: int | None) -> int:
+    """Set the number of computing threads (None leaves it) and return it.
+
+    Raises:
+        InputError: E156, ``threads`` is below 1.
+    """
+    return simulator_threads(threads) if engine == "simulated" else set_threads(threads)
+
+
 def set_threads(threads: int | None) -> int:
-    """Set the size of the process-wide thread pool (None leaves it); returns the size in force.
+    """Set the size of the process-wide thread pool (None leaves it) and return the size in force.
 
     Torch's own pool, where torch is loaded, gets the same size, also when a method is loaded: the wheel's attention
     kernel runs on both, and where they differ its barrier spins (on 2 busy cores a prefill of 128 tokens took 15 ms
@@ -38,20 +38,16 @@ def set_threads(threads: int | None) -> int:
         raise InputError(
             f"{threads} threads were asked for.", where="--threads", fix=f"give 1 to {MAX_THREADS}", code="E156"
         )
-    with _binding.turn:
+    with binding.turn:
         before, in_force = _pool_threads(None), _pool_threads(threads)
-        _binding.pools += before != in_force
+        binding.pools += before != in_force
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(in_force)
     return in_force
 
 
 def _pool_threads(threads: int | None) -> int:
-    from edgec.runtime_py.engines.choice import choose_engine
-
     if choose_engine(()) == "edgec":
-        from edgec.runtime_py.engines.engine import set_pool_threads
-
         return set_pool_threads(threads)
     with captured_stderr():
         if threads is not None:

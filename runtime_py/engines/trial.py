@@ -1,4 +1,4 @@
-"""An artifact's first execution on this machine happens in another process, which may die of it.
+"""The first execution of an artifact on this machine, in another process, which it may crash.
 
 ExecuTorch checks that a program is well formed, not that it makes sense: one flipped bit under valid checksums can end
 the process that loads or executes it. A digest that was executed here is noted in the cache, in ``executed/``, for each
@@ -21,6 +21,7 @@ import numpy as np
 
 from edgec.errors import EdgecError, InputError
 from edgec.installation import cache_root, child_environment
+from edgec.runtime_py.engines.engine import library
 from edgec.runtime_py.engines.executor import Array, EngineName
 from edgec.runtime_py.engines.open_artifact import artifact_digest, open_executor
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
     from edgec.bundle.manifest import Limits, MethodInfo
 
-# Packing and one prefill of the largest models take minutes; what takes longer than this does not end.
+# Packing and one prefill of the largest models take minutes; longer than this means that it never ends.
 LIMIT_S: Final = 1800.0
 WORKER: Final = "edgec.runtime_py.engines.trial_worker"
 _known: set[str] = set()
@@ -41,7 +42,7 @@ def was_executed(digest: str, engine: EngineName) -> bool:
 
 
 def note_executed(digest: str, engine: EngineName) -> None:
-    """Note that it was; where the cache cannot be written, for this process only."""
+    """Note that an artifact was executed here; for this process only where the cache cannot be written."""
     name = _note_name(digest, engine)
     _known.add(name)
     with suppress(OSError):
@@ -52,7 +53,7 @@ def note_executed(digest: str, engine: EngineName) -> None:
 def try_first(bundle: Bundle, engine: EngineName) -> None:
     """Execute an artifact in another process, unless it was executed here before or is only simulated.
 
-    What the runtime refuses there is not reported: it will refuse it here as well.
+    A refusal by the runtime there is not reported, because the runtime will refuse here as well.
 
     Raises:
         InputError: E168, that process died; E169, it did not end.
@@ -64,7 +65,7 @@ def try_first(bundle: Bundle, engine: EngineName) -> None:
 
 
 def in_another_process(bundle: Bundle, engine: EngineName, **more: Any) -> Mapping[str, Any]:
-    """What the worker answers to a job on this bundle.
+    """Run a job on this bundle in the worker and return its answer.
 
     Raises:
         InputError: E168, the process died; E169, it did not end.
@@ -100,7 +101,7 @@ def execute_once(bundle: Bundle, engine: EngineName) -> None:
     executor = open_executor(engine, bundle.artifact_path, method, artifact_digest(bundle))
     decoder = manifest.limits and _calls(manifest.limits, manifest.model.vocab_size)
     for inputs in decoder or (_zeros(manifest.methods[0]),):
-        # Zeros may mean nothing to a model; that its kernels refuse them is no verdict.
+        # Zeros may be meaningless to a model; it may refuse them and still be sound.
         with suppress(EdgecError):
             executor.run(inputs)
 
@@ -126,8 +127,6 @@ def _folder() -> Path:
 
 
 def _note_name(digest: str, engine: EngineName) -> str:
-    from edgec.runtime_py.engines.engine import library
-
     build = Path(library()._name).parent.name if engine == "edgec" else f"executorch-{version('executorch')}"
     return f"{digest}-{build}"
 
@@ -135,13 +134,13 @@ def _note_name(digest: str, engine: EngineName) -> str:
 def _fatal(bundle: Bundle, done: subprocess.CompletedProcess[str]) -> InputError:
     ended = signal.Signals(-done.returncode).name if done.returncode < 0 else f"exit status {done.returncode}"
     memory = done.returncode == -signal.SIGKILL
-    # Who ends itself says why; before a fault of memory there is only what probing the CPU says on every start.
+    # A process that aborts says why; before a memory fault there is only the CPU probing's log of every start.
     spoke = done.returncode > 0 or done.returncode == -signal.SIGABRT
     said = "; ".join(done.stderr.strip().splitlines()[-2:])[-300:] if spoke else ""
     return InputError(
         "The artifact ended the process that executed it.",
         where=str(bundle.artifact_path),
-        why=f"{ended} in a process of its own, so that this one lives on{': ' + said if said else ''}",
+        why=f"{ended} in a separate process, which protects this one{': ' + said if said else ''}",
         fix="SIGKILL usually means that memory ran out: close other programs"
         if memory
         else "export again; do not use it",
@@ -153,7 +152,7 @@ def _endless(bundle: Bundle) -> InputError:
     return InputError(
         "The artifact's first execution did not end.",
         where=str(bundle.artifact_path),
-        why=f"a process of its own was stopped after {LIMIT_S / 60:g} minutes",
+        why=f"a separate process was stopped after {LIMIT_S / 60:g} minutes",
         fix="export again; do not use it",
         code="E169",
     )

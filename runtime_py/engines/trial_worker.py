@@ -1,4 +1,4 @@
-"""``python -m edgec.runtime_py.engines.trial_worker``: execute a bundle's artifact, which may end this process.
+"""``python -m edgec.runtime_py.engines.trial_worker`` executes a bundle's artifact, which may crash this process.
 
 The job comes as JSON on stdin. With ``verify`` the golden vectors are replayed too, and the answer has their checks.
 """
@@ -19,8 +19,8 @@ from edgec.runtime_py.engines.trial import execute_once, note_executed
 
 
 def main() -> int:
-    """Do the job; a verdict of the runtime is no failure of this process."""
-    # A death is expected and explained: no core file.
+    """Do the job; a refusal by the runtime is not a failure of this process."""
+    # A crash is expected and explained: no core file.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     print(json.dumps(_answer(json.load(sys.stdin))))
     return 0
@@ -29,7 +29,7 @@ def main() -> int:
 def _answer(job: dict[str, Any]) -> dict[str, Any]:
     bundle = open_bundle(Path(job["bundle"]), check_files=False)
     engine = engine_for(bundle, job["engine"])
-    # What raises did not end the process: whoever loads the bundle will meet it, and report it.
+    # An exception is not a crash: loading the bundle will raise it again and report it.
     with suppress(Exception):
         execute_once(bundle, engine)
         note_executed(artifact_digest(bundle), engine)

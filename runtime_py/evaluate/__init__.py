@@ -1,1 +1,1 @@
-"""Perplexity and tasks: how good a bundle's answers are."""
+"""The quality of a bundle's answers: perplexity and tasks."""

@@ -1,4 +1,4 @@
-"""``edgec eval``: a text, or tasks."""
+"""The command ``edgec eval``: on a text, or on tasks."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from edgec.runtime_py.evaluate.console import report
 from edgec.runtime_py.evaluate.evaluate import evaluate
 from edgec.runtime_py.evaluate.tasks import evaluate_tasks, task_table
 
-_KIND = JsonKind("This is no evaluation.", "name another --out", "E123")
+_KIND = JsonKind("This is not an evaluation.", "name another --out", "E123")
 
 
 @dataclass(frozen=True)
 class EvalOptions:
-    """The command's options."""
+    """The options of ``edgec eval``."""
 
     bundle: Path
     text: Path | None
@@ -47,8 +47,8 @@ def run_eval(options: EvalOptions) -> None:
             "Give a text or tasks.", where="edgec eval", fix="add --text FILE, or --tasks NAME", code="E156"
         )
     if options.out is not None:
-        beside = (options.out.with_suffix(".svg"),) if options.text is not None else ()
-        check_replaceable_files((options.out, *beside), _holds_results, "evaluation")
+        plots = (options.out.with_suffix(".svg"),) if options.text is not None else ()
+        check_replaceable_files((options.out, *plots), _holds_results, "evaluation")
     if options.text is not None:
         _on_text(options, options.text)
     else:
@@ -58,11 +58,11 @@ def run_eval(options: EvalOptions) -> None:
 def _holds_results(path: Path) -> bool:
     """Whether a file holds an evaluation: of a text, or metrics by task as lm-eval names them."""
     try:
-        found = read_object(path, _KIND)
+        results = read_object(path, _KIND)
     except InputError:
         return False
-    by_task = [isinstance(metrics, dict) and "alias" in metrics for metrics in found.values()]
-    return {"schema_version", "obtained", "bundle"} <= found.keys() or (bool(by_task) and all(by_task))
+    by_task = [isinstance(metrics, dict) and "alias" in metrics for metrics in results.values()]
+    return {"schema_version", "obtained", "bundle"} <= results.keys() or (bool(by_task) and all(by_task))
 
 
 def _on_text(options: EvalOptions, text: Path) -> None:

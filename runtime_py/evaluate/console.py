@@ -1,4 +1,4 @@
-"""``edgec eval`` on a terminal and into files."""
+"""The output of ``edgec eval`` on a terminal and into files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgec.runtime_py.svg import Series, line_chart, stack
 
 
 def report(evaluation: Evaluation, out: Path | None, as_json: bool) -> None:
-    """Print the evaluation to stdout, and write it as JSON with a plot beside it where ``out`` says.
+    """Print the evaluation to stdout, and with ``out`` write it there as JSON, with a plot next to it.
 
     Raises:
         InputError: E121, ``out`` cannot be written.
@@ -34,8 +34,8 @@ def report(evaluation: Evaluation, out: Path | None, as_json: bool) -> None:
 
 def _table(evaluation: Evaluation) -> Table:
     against = evaluation.reference or "unavailable (give --reference)"
-    how = f"{evaluation.obtained}, teacher-forced; at: positions; loss and KL in nats"
-    caption = f"{how}; text: {evaluation.text}; float model: {against}"
+    method = f"{evaluation.obtained}, teacher-forced; at: positions; loss and KL in nats"
+    caption = f"{method}; text: {evaluation.text}; float model: {against}"
     table = Table(title=evaluation.bundle, caption=caption)
     for column in ("at", "n", "perplexity", "nll", "float", "KL mean", "KL max", "top-1"):
         table.add_column(column, justify="right")
@@ -54,7 +54,7 @@ def _row(bucket: Bucket, overall: bool) -> tuple[str, ...]:
 
 
 def plot(evaluation: Evaluation) -> str:
-    """Loss and distance over the position, as one SVG document."""
+    """Plot loss and distance over the position, as one SVG document."""
     buckets = evaluation.buckets
     middle = tuple((b.first + b.last) / 2 for b in buckets)
     name = f"{evaluation.bundle} ({evaluation.obtained})"

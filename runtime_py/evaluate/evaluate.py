@@ -1,4 +1,4 @@
-"""How well a bundle predicts a text, and how far it is from the float model: teacher-forced, position by position."""
+"""A bundle's perplexity on a text, and its distance from the float model: teacher-forced, position by position."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ FIRST_BUCKET = 16
 
 @dataclass(frozen=True)
 class Scores:
-    """One value per predicted token.
+    """The scores of a text, one value per predicted token.
 
     Attributes:
-        position: of the token that predicts.
+        position: the position of the token that predicts.
         nll: negative log-likelihood of the text's next token, nats.
         reference_nll: the float model's; kl: KL(float || bundle), nats; agree: same top-1. NaN without a reference.
     """
@@ -58,7 +58,7 @@ class Bucket:
 class Evaluation:
     """A text's result. ``overall`` spans all positions, ``buckets`` double in width.
 
-    ``simulator``: what executed the artifact in place of its own unit; empty where all of it is measured.
+    ``simulator``: the name of what executed the artifact in place of its own unit; empty where all is measured.
     """
 
     bundle: str
@@ -71,11 +71,11 @@ class Evaluation:
 
     @property
     def obtained(self) -> str:
-        """How the figures came about."""
+        """How the figures were obtained."""
         return f"simulated by {self.simulator}" if self.simulator else "measured"
 
     def to_json(self) -> dict[str, Any]:
-        """For machines: nats, probabilities 0..1; null is unavailable."""
+        """The evaluation as plain data: nats, probabilities 0..1; null is unavailable."""
         return {"schema_version": 1, "obtained": self.obtained, **asdict(self)}
 
 
@@ -90,18 +90,18 @@ def evaluate(
 ) -> Evaluation:
     """Measure perplexity on a text, and the distance from the float model where there is one.
 
-    The text is cut into windows of the context's length; each begins like a text of its own.
+    The text is cut into windows of the context's length, each of which is predicted from an empty cache.
 
     Args:
         bundle: the bundle folder.
         text: a UTF-8 text file.
-        tokens: tokens of the text to use at most.
+        tokens: the most tokens of the text to use.
         reference: folder or hub id of the float model; None takes the bundle's source where that is a local folder.
         threads: CPU threads of the runtime.
         say: told about the progress.
 
     Raises:
-        InputError: E155 no decoder, E156 ``tokens`` below 1, E158 no tokenizer, E164 no usable text, E165 no
+        InputError: E155 not a decoder, E156 ``tokens`` below 1, E158 no tokenizer, E164 no usable text, E165 no
             usable reference.
     """
     if tokens < 1:
@@ -110,11 +110,7 @@ def evaluate(
     decoder_limits(model.bundle)
     windows = text_windows(model, text, tokens)
     floats = reference_for(model.bundle, reference)
-    parts = []
-    for i, window in enumerate(windows):
-        (say or (lambda _: None))(f"window {i + 1} of {len(windows)}")
-        parts.append(score_window(model.session, window, floats))
-    scores = Scores(*(np.concatenate([getattr(p, name) for p in parts]) for name in Scores.__dataclass_fields__))
+    scores = _score_windows(model.session, windows, floats, say or (lambda _: None))
     return Evaluation(
         bundle=model.bundle.manifest.name,
         digest=model.bundle.manifest.digest,
@@ -126,8 +122,18 @@ def evaluate(
     )
 
 
+def _score_windows(
+    stepper: Stepper, windows: Sequence[Sequence[int]], reference: Reference | None, say: Callable[[str], None]
+) -> Scores:
+    parts = []
+    for i, window in enumerate(windows):
+        say(f"window {i + 1} of {len(windows)}")
+        parts.append(score_window(stepper, window, reference))
+    return Scores(*(np.concatenate([getattr(p, name) for p in parts]) for name in Scores.__dataclass_fields__))
+
+
 def text_windows(model: Model, text: Path, tokens: int) -> list[list[int]]:
-    """The text as windows of token ids, at most the context long; each begins with the leading token, if any.
+    """Cut the text into windows of token ids, at most the context long; each begins with the leading token, if any.
 
     Raises:
         InputError: E164, the file cannot be read or holds fewer than two tokens.
@@ -148,7 +154,7 @@ def text_windows(model: Model, text: Path, tokens: int) -> list[list[int]]:
 
 
 def forced_rows(stepper: Stepper, tokens: Sequence[int], first: int = 0) -> Iterator[tuple[int, Vector]]:
-    """Logits of every position from ``first`` on, piece by piece: (position, float32 [rows, vocabulary]).
+    """The logits of every position from ``first`` on, piece by piece: (position, float32 [rows, vocabulary]).
 
     The KV cache holds the tokens before ``first`` already.
     """
@@ -159,7 +165,7 @@ def forced_rows(stepper: Stepper, tokens: Sequence[int], first: int = 0) -> Iter
 
 
 def score_window(stepper: Stepper, tokens: Sequence[int], reference: Reference | None) -> Scores:
-    """Scores of the predictions of ``tokens[1:]``."""
+    """Score the predictions of ``tokens[1:]``."""
     floats = reference.logits(tokens) if reference else None
     pieces = []
     for start, logits in forced_rows(stepper, tokens[:-1]):
@@ -171,24 +177,24 @@ def score_window(stepper: Stepper, tokens: Sequence[int], reference: Reference |
 
 def _score_rows(start: int, logits: Vector, targets: NDArray[Any], floats: Vector | None) -> tuple[NDArray[Any], ...]:
     rows = np.arange(len(targets))
-    ours = log_softmax(logits)
+    logprobs = log_softmax(logits)
     nan = np.full(len(targets), np.nan)
     if floats is None:
-        return start + rows, -ours[rows, targets], nan, nan, nan
-    theirs = log_softmax(floats)
-    kl = (np.exp(theirs) * (theirs - ours)).sum(axis=1)
-    agree = (ours.argmax(axis=1) == theirs.argmax(axis=1)).astype(np.float64)
-    return start + rows, -ours[rows, targets], -theirs[rows, targets], kl, agree
+        return start + rows, -logprobs[rows, targets], nan, nan, nan
+    reference = log_softmax(floats)
+    kl = (np.exp(reference) * (reference - logprobs)).sum(axis=1)
+    agree = (logprobs.argmax(axis=1) == reference.argmax(axis=1)).astype(np.float64)
+    return start + rows, -logprobs[rows, targets], -reference[rows, targets], kl, agree
 
 
 def log_softmax(logits: Vector) -> NDArray[np.float64]:
-    """Over the last axis of [rows, vocabulary], in float64."""
+    """Log-probabilities over the last axis of [rows, vocabulary], in float64."""
     shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
 
 
 def bucket_ranges(last: int) -> list[tuple[int, int]]:
-    """Ranges of positions 0..15, 16..31, 32..63, ... up to ``last``."""
+    """The ranges of positions 0..15, 16..31, 32..63, ... up to ``last``."""
     edges = [0, FIRST_BUCKET]
     while edges[-1] <= last:
         edges.append(2 * edges[-1])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from edgec.errors import InputError
-from edgec.runtime_py.engines.native import captured_stderr
+from edgec.runtime_py.engines.executorch_binding import captured_stderr
 from edgec.runtime_py.stepper import Logits
 
 if TYPE_CHECKING:
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
 
 
 class Reference(Protocol):
-    """Anything that gives logits for a whole sequence at once."""
+    """A model that gives logits for a whole sequence at once."""
 
     @property
     def name(self) -> str:
-        """Where it came from."""
+        """The model's folder or hub id."""
 
     def logits(self, tokens: Sequence[int]) -> Logits:
-        """float32 [tokens, vocabulary]."""
+        """The logits of one sequence, float32 [tokens, vocabulary]."""
 
 
 class FloatModel:
     """A causal language model of transformers in float32. ``name``: folder or hub id."""
 
     def __init__(self, name: str) -> None:
-        """Load it; code that comes with a model is never executed.
+        """Load the model; code that comes with it is never executed.
 
         Raises:
             InputError: E165, there is no such model or it cannot be loaded.
         """
         self.name = name
-        # Imports and loading report progress and optional libraries there; neither is news here.
+        # Imports and loading report progress and optional libraries there; neither matters here.
         with captured_stderr():
             from transformers import AutoModelForCausalLM
 
@@ -48,7 +48,7 @@ class FloatModel:
         self._model = model.eval()
 
     def logits(self, tokens: Sequence[int]) -> Logits:
-        """Logits of one sequence without a cache; float32 [tokens, vocabulary]."""
+        """The logits of one sequence without a cache, float32 [tokens, vocabulary]."""
         import torch
 
         with torch.inference_mode():
@@ -59,7 +59,7 @@ def reference_for(bundle: Bundle, name: str | None) -> FloatModel | None:
     """The named float model, or the bundle's source where it is still a local folder, or None.
 
     Raises:
-        InputError: E165, the model cannot be loaded or its vocabulary is another.
+        InputError: E165, the model cannot be loaded or has another vocabulary.
     """
     source = bundle.manifest.model.source
     if name is None and not (bundle.manifest.model.trained and Path(source, "config.json").is_file()):

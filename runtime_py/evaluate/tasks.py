@@ -1,4 +1,4 @@
-"""Tasks of lm-eval (an optional extra) on a bundle."""
+"""Tasks of lm-eval (an optional extra) on a bundle: log-likelihood of a continuation, and text up to a stop string."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.table import Table
 
 from edgec.errors import InputError, ToolError
-from edgec.runtime_py.evaluate.scoring import continuation_score
+from edgec.runtime_py.evaluate.evaluate import forced_rows, log_softmax
 from edgec.runtime_py.model import Model, load
+from edgec.runtime_py.stepper import Stepper
 
 MAX_GEN_TOKENS = 256
 
@@ -28,16 +30,16 @@ def evaluate_tasks(
     Args:
         bundle: the bundle folder.
         tasks: names of tasks; lm-eval fetches their data.
-        task_folder: more tasks, as YAML files.
-        limit: examples per task at most.
+        task_folder: a folder of more tasks, as YAML files.
+        limit: the most examples per task.
         threads: CPU threads of the runtime.
 
     Returns:
-        By task: its metrics as lm-eval names them, with standard errors.
+        The metrics of each task as lm-eval names them, with standard errors, by task.
 
     Raises:
         ToolError: E310, lm-eval is not installed.
-        InputError: E166, no such task; E155 no decoder.
+        InputError: E166, no such task; E155 not a decoder.
     """
     _require_lm_eval()
     from lm_eval import simple_evaluate
@@ -59,7 +61,7 @@ def evaluate_tasks(
 
 
 def task_table(results: dict[str, Any]) -> Table:
-    """Metrics of every task."""
+    """A table of every task's metrics."""
     table = Table(caption="measured, by lm-eval")
     for column in ("task", "metric", "value"):
         table.add_column(column)
@@ -81,7 +83,7 @@ def _require_lm_eval() -> None:
 
 
 def adapter(model: Model) -> Any:
-    """The bundle as an ``lm_eval.api.model.LM``.
+    """Make an ``lm_eval.api.model.LM`` of the bundle.
 
     Raises:
         ToolError: E310, lm-eval is not installed.
@@ -90,7 +92,7 @@ def adapter(model: Model) -> Any:
     from lm_eval.api.model import TemplateLM
 
     class BundleLM(TemplateLM):  # type: ignore[misc, unused-ignore]
-        """Scores token by token on the bundle's KV cache, one request at a time."""
+        """A model for lm-eval that scores token by token on the bundle's KV cache, one request at a time."""
 
         tokenizer = model.tokenizer
 
@@ -119,6 +121,29 @@ def adapter(model: Model) -> Any:
     return BundleLM()
 
 
+def continuation_score(stepper: Stepper, context: Sequence[int], continuation: Sequence[int]) -> tuple[float, bool]:
+    """Log-likelihood in nats of ``continuation`` after ``context``, and whether greedy decoding would give it.
+
+    What does not fit into the model's context is cut off on the left. A prefix that the KV cache holds already (the
+    question that several answers share) is not computed again.
+
+    Args:
+        stepper: the model.
+        context: at least one token.
+        continuation: at least one token.
+    """
+    tokens = [*context, *continuation][-(stepper.limits.context + 1) :]
+    scored = min(len(continuation), len(tokens) - 1)
+    fed, targets = tokens[:-1], np.asarray(tokens[len(tokens) - scored :])
+    first = len(fed) - scored
+    kept = min(stepper.reusable(fed), first)
+    if kept < first:
+        stepper.prefill(fed[kept:first], kept)
+    rows = np.concatenate([log_softmax(logits) for _, logits in forced_rows(stepper, fed, first)])
+    total = float(rows[np.arange(scored), targets].sum())
+    return total, bool((rows.argmax(axis=1) == targets).all())
+
+
 def rolling_score(model: Model, text: str, prefix: int) -> float:
     """Log-likelihood in nats of a whole text, in windows of the context; every token is predicted once."""
     from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
@@ -129,7 +154,7 @@ def rolling_score(model: Model, text: str, prefix: int) -> float:
 
 
 def generate_until(model: Model, prompt: str, options: dict[str, Any]) -> str:
-    """Text behind ``prompt`` up to a stop string, with lm-eval's option names."""
+    """Generate text after ``prompt`` up to a stop string, with lm-eval's option names."""
     until = options.get("until") or ()
     stops = [until] if isinstance(until, str) else list(until)
     new_tokens = int(options.get("max_gen_toks", MAX_GEN_TOKENS))

@@ -1,4 +1,4 @@
-"""What a KV cache holds, and how far it may be rewound.
+"""The contents of a KV cache, and how far it may be rewound.
 
 A full-length cache keeps every position, so any earlier position may be written again. A ring of S slots that serves
 a window of W tokens keeps the last S: going back by r tokens needs the W - 1 positions before the new end, so
@@ -18,19 +18,19 @@ class CacheState(Protocol):
 
     @property
     def layout(self) -> str:
-        """``full`` or ``ring``."""
+        """The cache's kind, ``full`` or ``ring``."""
 
     @property
     def slots(self) -> int:
-        """Tokens the buffer holds."""
+        """The number of tokens that the buffer holds."""
 
     @property
     def window(self) -> int | None:
-        """The attention window a ring serves."""
+        """The attention window that a ring serves."""
 
     @property
     def sink_tokens(self) -> int:
-        """Leading tokens kept for ever."""
+        """The number of leading tokens that are kept forever."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class CacheContents:
 
     Attributes:
         tokens: the sequence; its length is the next free position.
-        high_water: the highest end since position 0 was last written. What a ring overwrote up to there is lost even
-            after a rewind.
+        high_water: the highest end since position 0 was last written. Positions that a ring overwrote up to there stay
+            lost after a rewind.
     """
 
     def __init__(self, states: Sequence[CacheState] = ()) -> None:
@@ -71,13 +71,13 @@ class CacheContents:
     def begin(self, start: int, count: int) -> None:
         """Record that ``count`` tokens are about to be written from ``start`` on: nothing from there on is valid.
 
-        Whatever interrupts the writing, the record then claims no more than what the cache surely holds.
+        If the writing is interrupted, the record then claims no more than the cache surely holds.
         """
         del self.tokens[start:]
         self.high_water = count if start == 0 else max(self.high_water, start + count)
 
     def write(self, start: int, tokens: Sequence[int]) -> None:
-        """Record that ``tokens`` were written from ``start`` on; what was behind them is no longer valid."""
+        """Record that ``tokens`` were written from ``start`` on; whatever followed them is no longer valid."""
         self.begin(start, len(tokens))
         self.tokens += tokens
 
@@ -93,7 +93,7 @@ class CacheContents:
         return ring is None or self.high_water <= ring.slots or self.high_water - start <= ring.slack
 
     def reusable(self, tokens: Sequence[int]) -> int:
-        """How many leading ``tokens`` need not be computed again; always fewer than all, for the last gives logits."""
+        """How many leading ``tokens`` need not be computed again; fewer than all, since the last one gives logits."""
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self.tokens, tokens, strict=False)))
         kept = min(shared, len(tokens) - 1)
         return kept if self.continues_at(kept) else 0

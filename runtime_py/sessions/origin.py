@@ -1,4 +1,4 @@
-"""What a KV state depends on. Restored under anything else it would be wrong numbers that look right."""
+"""The origin of a KV state: all that it depends on. Restored under anything else it would silently be wrong."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ FORMAT = "edgec-session-1"
 
 @dataclass(frozen=True)
 class Origin:
-    """Digests (sha256, hex) of what made a state: fields that differ name what is foreign.
+    """Digests (sha256, hex) of everything that a state depends on.
 
     Attributes:
-        format: of the file.
+        format: the file's format.
         model: the artifact.
-        recipe: as the manifest has it.
-        tokenizer: names and contents of its files.
+        recipe: the recipe in the manifest.
+        tokenizer: names and contents of the tokenizer's files.
         layout: names, shapes, dtypes and places of the states.
     """
 
@@ -33,9 +33,9 @@ class Origin:
     tokenizer: str
     layout: str
 
-    def differences(self, found: Mapping[str, object]) -> list[str]:
-        """The names of the parts that are not alike; another format says nothing about the others."""
-        unlike = [name for name, value in asdict(self).items() if found[name] != value]
+    def differences(self, other: Mapping[str, object]) -> list[str]:
+        """The names of the parts that differ from ``other``; of another format only the format."""
+        unlike = [name for name, value in asdict(self).items() if other[name] != value]
         return ["format"] if "format" in unlike else unlike
 
     def fingerprint(self, tokens: Sequence[int]) -> str:
@@ -47,10 +47,10 @@ class Origin:
 def origin(
     artifact_sha256: str, recipe: Mapping[str, Any], tokenizer: Mapping[str, str], states: Sequence[StateInfo]
 ) -> Origin:
-    """An origin from its parts.
+    """Make an origin from its parts.
 
     Args:
-        artifact_sha256: of the artifact's bytes, hex.
+        artifact_sha256: sha256 of the artifact's bytes, hex.
         recipe: the recipe as plain data.
         tokenizer: sha256 (hex) of each file of the tokenizer, by its path inside the bundle.
         states: the artifact's states.
@@ -72,7 +72,7 @@ def origin_of(manifest: Manifest) -> Origin:
 
 
 def _artifact(name: str, files: Mapping[str, str]) -> str:
-    """The sha256 of the artifact, or of the list of a folder's files."""
+    """The sha256 of an artifact that is a file, or of the list of files in one that is a folder."""
     inside = {path: sha256 for path, sha256 in files.items() if path.startswith(f"{name}/")}
     return files[name] if name in files else _digest(inside)
 

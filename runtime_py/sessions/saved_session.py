@@ -26,35 +26,35 @@ class Restorable(Protocol):
 
     @property
     def limits(self) -> Limits:
-        """Context, tokens per call and rows of logits per call."""
+        """The context, tokens per call and rows of logits per call."""
 
     @property
     def cache(self) -> CacheContents:
-        """The tokens the KV cache holds."""
+        """The tokens that the KV cache holds."""
 
     @property
     def arena(self) -> Arena | None:
         """The bytes of all states, writable; None where the runtime keeps them out of reach."""
 
     def prefill(self, tokens: Sequence[int], start: int) -> Logits:
-        """Feed any number of tokens; float32 logits [vocabulary] of the last."""
+        """Feed any number of tokens and return the last one's logits, float32 [vocabulary]."""
 
 
 def place_of(manifest: Manifest) -> SessionPlace:
-    """What a saved state must belong to, to be restored under this bundle."""
+    """The origin and layout that a saved state must have to be restored under this bundle."""
     assert manifest.limits is not None  # a decoder
     states = tuple(manifest.states) if reachable(manifest.states) else ()
     return SessionPlace(origin_of(manifest), states, manifest.limits.context, manifest.model.vocab_size)
 
 
 def save_session(session: Restorable, place: SessionPlace, path: Path, messages: Sequence[Message] = ()) -> int:
-    """Write what the KV cache holds: token ids and the used slots.
+    """Write the KV cache to a file: token ids and the used slots.
 
     Args:
-        session: the decoder; it goes on as before.
-        place: the model it runs.
+        session: the decoder, which is not changed.
+        place: the model that it runs.
         path: replaced when it exists, whole or not at all.
-        messages: a conversation to keep with it.
+        messages: a conversation to keep in the same file.
 
     Returns:
         Bytes written. Where states are out of reach only the tokens are kept, to be computed again.
@@ -67,10 +67,10 @@ def save_session(session: Restorable, place: SessionPlace, path: Path, messages:
 
 
 def load_session(session: Restorable, place: SessionPlace, path: Path) -> tuple[Message, ...]:
-    """Put a saved sequence into the KV cache; returns the conversation saved with it.
+    """Put a saved sequence into the KV cache and return the conversation saved with it.
 
     Raises:
-        InputError: E192 damaged, E193 of another model, recipe or tokenizer; the session is as before.
+        InputError: E192 damaged, E193 of another model, recipe or tokenizer; the session stays as it was.
     """
     file = open_session_file(path, place)
     file.check()

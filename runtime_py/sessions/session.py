@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.manifest import Limits
 from edgec.errors import InputError
 from edgec.runtime_py.engines.choice import engine_for
@@ -19,30 +19,25 @@ from edgec.runtime_py.engines.trial import try_first
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.stepper import Logits, check_context, prefill_in_chunks
 
-if TYPE_CHECKING:
-    from edgec.bundle.folder import Bundle
-
 
 def opened(bundle: Path | str | Bundle) -> Bundle:
-    """A bundle given as a path or already opened; opening checks every file's checksum.
+    """Open a bundle given as a path, checking every file's checksum; an open bundle is returned as it is.
 
     Raises:
         InputError: E130 to E137.
     """
-    from edgec.bundle.folder import Bundle, open_bundle
-
     if isinstance(bundle, str | Path):
         return open_bundle(Path(bundle))
     if not isinstance(bundle, Bundle):
-        raise InputError("This is no bundle.", repr(bundle)[:60], "", "give the path of a NAME.edgec folder", "E130")
+        raise InputError("Not an edgec bundle.", repr(bundle)[:60], "", "give the path of a NAME.edgec folder", "E130")
     return bundle
 
 
 class Session:
-    """One sequence on a loaded decoder. Not for concurrent use; several sessions of one bundle share its weights.
+    """One sequence on a loaded decoder, for one thread at a time; several sessions of one bundle share its weights.
 
     Attributes:
-        bundle: what was loaded.
+        bundle: the bundle that was loaded.
         limits: context, tokens per call, rows of logits per call.
         threads: size of the runtime's thread pool, shared by all sessions of the process.
         engine: ``edgec``, or ``executorch`` where edgec's engine cannot be compiled (docs/runner.md); ``simulated`` for
@@ -57,7 +52,7 @@ class Session:
 
         Args:
             bundle: a bundle folder, or one opened before.
-            threads: CPU threads; None leaves the runtime's own choice.
+            threads: CPU threads; None leaves the choice to the runtime.
             engine: insist on one; None takes edgec's where it can be compiled.
 
         Raises:
@@ -80,7 +75,7 @@ class Session:
     def arena(self) -> NDArray[np.uint8] | None:
         """All states in place, uint8 [bytes], writable between calls; None where the runtime keeps them out of reach.
 
-        ``StateInfo.offset`` of the manifest says where in it each state begins.
+        ``StateInfo.offset`` of the manifest gives the place where each state begins.
         """
         return self._executor.state
 
@@ -113,7 +108,7 @@ class Session:
         return logits[0].astype(np.float32, copy=False)
 
     def head_logits(self, position: int) -> Logits | None:
-        """What the artifact's draft heads say behind a position: float32 [heads, vocabulary].
+        """The logits of the artifact's draft heads after a position, float32 [heads, vocabulary].
 
         None where there are no heads, or where the last call did not give the position's logits.
         """
@@ -123,7 +118,10 @@ class Session:
         return logits[positions.index(position)]
 
     def prefill(self, tokens: Sequence[int], start: int) -> Logits:
-        """Feed any number of tokens; float32 logits [vocabulary] of the last. Raises as ``forward``, and E151."""
+        """Feed any number of tokens and return the last one's logits, float32 [vocabulary].
+
+        Raises as ``forward``, and E151 without tokens.
+        """
         return prefill_in_chunks(self, tokens, start)
 
     def reusable(self, tokens: Sequence[int]) -> int:
@@ -179,7 +177,7 @@ def _cannot_continue(start: int, cache: CacheContents) -> InputError:
         f"The KV cache cannot continue at position {start}.",
         where="forward",
         why=f"it holds {len(cache.tokens)} positions (at most {cache.high_water} so far); later ones would be a gap, "
-        "and a sliding-window ring forgets what lies behind its window",
+        "and a sliding-window ring forgets positions outside its window",
         fix="feed the sequence again from position 0",
         code="E153",
     )

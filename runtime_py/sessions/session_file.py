@@ -1,4 +1,4 @@
-"""The file of a KV state: a safetensors file whose metadata says what it belongs to.
+"""The file of a KV state: a safetensors file whose metadata names the model that it belongs to.
 
 Layout: 8 bytes little-endian header length, a JSON header, then ``tokens`` (int64) and the used slots of every state
 in the manifest's order, without gaps (https://huggingface.co/docs/safetensors; every reader of that format reads it).
@@ -40,7 +40,7 @@ Header = dict[str, dict[str, Any]]
 
 
 class _Metadata(BaseModel):
-    """What the file says of itself; safetensors holds texts only."""
+    """The file's metadata; safetensors holds only texts there."""
 
     model_config = ConfigDict(strict=True)
 
@@ -72,13 +72,13 @@ class Contents:
 
 @dataclass(frozen=True)
 class SessionPlace:
-    """What a state must belong to before it may be restored here.
+    """The model that a state must belong to before it may be restored here.
 
     Attributes:
-        origin: of the states this model computes.
+        origin: the origin of the states that this model computes.
         states: where they lie; empty where the runtime keeps them out of reach.
-        context: the most tokens a sequence has here.
-        vocab_size: ids are below it; None where nobody knows.
+        context: the most tokens of a sequence here.
+        vocab_size: ids are below it; None where it is unknown.
     """
 
     origin: Origin
@@ -92,11 +92,11 @@ class SessionFile:
     """A file that belongs to this model.
 
     Attributes:
-        path: where it lies.
+        path: the file's path.
         contents: the sequence.
         fingerprint: sha256 (hex) over origin and tokens.
-        states: those it holds; empty when it was written where states are out of reach.
-        data: first byte behind the header.
+        states: the states that it holds; none when it was written where states are out of reach.
+        data: the first byte after the header.
     """
 
     path: Path
@@ -114,8 +114,8 @@ class SessionFile:
         """
         with _damage(self.path), self.path.open("rb") as file:
             file.seek(self.data)
-            found = _checksum(self.header, iter(lambda: file.read(_PIECE), b""))
-            if found != self.header[_METADATA][_CHECKSUM]:
+            checksum = _checksum(self.header, iter(lambda: file.read(_PIECE), b""))
+            if checksum != self.header[_METADATA][_CHECKSUM]:
                 raise ValueError("its contents do not match its checksum")
 
     def read_into(self, arena: Arena, length: int) -> None:
@@ -145,7 +145,7 @@ def write_session_file(path: Path, place: SessionPlace, contents: Contents, aren
         Bytes written.
 
     Raises:
-        InputError: E121 or E122; what was there before is there still.
+        InputError: E121 or E122; an earlier file is kept then.
     """
     states = place.states if arena is not None else ()
     pieces: list[bytes | memoryview] = [np.asarray(contents.tokens, dtype="<i8").tobytes()]
@@ -161,7 +161,7 @@ def write_session_file(path: Path, place: SessionPlace, contents: Contents, aren
 
 
 def open_session_file(path: Path, place: SessionPlace) -> SessionFile:
-    """Read a file's header and refuse it unless it belongs here; the states are read later.
+    """Read a file's header and refuse it unless it belongs to this model; the states are read later.
 
     Raises:
         InputError: E192 unreadable, truncated or damaged, E193 of another model, recipe, tokenizer, layout or format.
@@ -177,7 +177,8 @@ def open_session_file(path: Path, place: SessionPlace) -> SessionFile:
         file.seek(data)
         contents = _contents(file, header, place)
         states = place.states if len(header) > len((_METADATA, _TOKENS)) else ()
-        _check_tensors(header, contents, states)
+        if {name: entry for name, entry in header.items() if name != _METADATA} != _entries(contents, states):
+            raise ValueError("its tensors are not the states of this model")
         _check_size(file, data, header)
         if metadata["fingerprint"] != place.origin.fingerprint(contents.tokens):
             raise ValueError("its fingerprint is not that of its tokens")
@@ -185,7 +186,7 @@ def open_session_file(path: Path, place: SessionPlace) -> SessionFile:
 
 
 def _metadata(origin: Origin, contents: Contents) -> dict[str, Any]:
-    """Strings only, as safetensors wants them."""
+    """The metadata as strings, which is all that safetensors allows."""
     return {
         "origin": json.dumps(asdict(origin), sort_keys=True),
         "fingerprint": origin.fingerprint(contents.tokens),
@@ -227,7 +228,7 @@ def _read_header(file: BinaryIO) -> Header:
 
 
 def _contents(file: BinaryIO, header: Header, place: SessionPlace) -> Contents:
-    """The sequence; ``file`` stands at the first byte of the data."""
+    """Read the sequence; ``file`` stands at the first byte of the data."""
     count, high_water = int(header[_TOKENS]["shape"][0]), int(header[_METADATA]["high_water"])
     if not 0 <= count <= high_water <= place.context:
         raise ValueError(f"it holds {count} tokens and has held {high_water}, the context has {place.context}")
@@ -240,21 +241,16 @@ def _contents(file: BinaryIO, header: Header, place: SessionPlace) -> Contents:
     return Contents(tuple(tokens), high_water, tuple(messages))
 
 
-def _check_tensors(header: Header, contents: Contents, states: Sequence[StateInfo]) -> None:
-    if {name: entry for name, entry in header.items() if name != _METADATA} != _entries(contents, states):
-        raise ValueError("its tensors are not the states of this model")
-
-
 def _check_size(file: BinaryIO, data: int, header: Header) -> None:
     wanted = data + max(entry["data_offsets"][1] for name, entry in header.items() if name != _METADATA)
-    found = os.fstat(file.fileno()).st_size
-    if found != wanted:
-        raise ValueError(f"it has {found:,} bytes instead of {wanted:,}")
+    size = os.fstat(file.fileno()).st_size
+    if size != wanted:
+        raise ValueError(f"it has {size:,} bytes instead of {wanted:,}")
 
 
 @contextmanager
 def _damage(path: Path) -> Iterator[None]:
-    """Whatever a damaged file provokes, as E192."""
+    """Turn whatever a damaged file raises into E192."""
     try:
         yield
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as cause:
@@ -271,7 +267,7 @@ def _foreign(path: Path, parts: Sequence[str]) -> InputError:
     return InputError(
         "The saved KV state belongs to something else.",
         where=str(path),
-        why=f"not alike: {', '.join(parts)}",
+        why=f"these differ: {', '.join(parts)}",
         fix="use it with the bundle it was saved from, or compute it again",
         code="E193",
     )

@@ -1,4 +1,4 @@
-"""Which bytes of a session's state arena hold a sequence: the slots that were written, nothing else."""
+"""The bytes of a session's state arena that hold a sequence: the slots that were written, nothing else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def reachable(states: Sequence[StateInfo]) -> bool:
 
 
 def used_slots(state: StateInfo, length: int, high_water: int) -> int:
-    """Slots that ``length`` tokens need; a ring has been written up to ``high_water``, the highest end so far."""
+    """The slots that ``length`` tokens need; a ring has been written up to ``high_water``, the highest end so far."""
     return min(high_water if state.layout == "ring" else length, state.slots)
 
 

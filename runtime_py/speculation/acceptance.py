@@ -1,6 +1,6 @@
-"""How often drafted tokens turn out right, by their place in the draft: an exponential average that starts at a prior.
+"""The rate at which drafted tokens are right, by their place in the draft: an exponential average after a prior.
 
-A place that was seldom reached is taken to be like the place before it.
+A place that was seldom reached is assumed to be like the place before it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MEMORY: Final = 24.0
 
 
 class Acceptance:
-    """Acceptance of one drafter's drafts of one class of confidence."""
+    """The acceptance of one drafter's drafts of one class of confidence."""
 
     def __init__(self, longest: int) -> None:
         """Begin with the prior for drafts of up to ``longest`` tokens."""

@@ -1,25 +1,25 @@
-"""What a call of so many tokens costs, learned while generating: medians, lines between them, optimism beyond.
+"""The cost of a call by its number of tokens, and of drafting a token, both learned while generating.
 
-Cost is no straight line (matrix kernels work on tiles of rows), so each size keeps its own recent measurements. A size
-beyond the largest one measured is thought to cost hardly more: it is tried, and then known. Trials at most double the
-largest size known, so that no surprise is a large one. Few measurements count for less than they say: the first call of
-a size also sets up its memory, and another process may have interrupted it.
+Cost is not a straight line (matrix kernels work on tiles of rows), so each size keeps its own recent measurements, with
+straight lines between them. A size beyond the largest one measured is assumed to cost hardly more: it is tried, and
+then known. Trials at most double the largest size known, which bounds the loss. Few measurements are given less weight:
+the first call of a size also sets up its memory, and another process may have interrupted it.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from itertools import pairwise
 from statistics import median
 from typing import Final
 
 # Measurements kept per size: a median of them outlives interruptions.
 _KEPT: Final = 5
-# Of one token's cost, what each further token is thought to add before that was measured.
+# The share of one token's cost that each further token is assumed to add before that was measured.
 _OPTIMISM: Final = 0.03
-# Of a median of n measurements, what is doubted: this over n squared.
+# The share of a median of n measurements that is doubted: this over n squared.
 _DOUBT: Final = 0.4
-# Below so many measurements, nothing is believed to cost more than its tokens one by one.
+# Below this many measurements, no size is assumed to cost more than its tokens one by one.
 _FEW: Final = 3
 
 
@@ -77,3 +77,19 @@ class CallCost:
         count = len(self._times[size])
         doubted = self._median(size) * (1.0 - _DOUBT / count**2)
         return doubted if count >= _FEW else min(doubted, size * one)
+
+
+class DraftingCost:
+    """Milliseconds to draft a token, by drafter: the median of the latest drafts; 0 before the first, to invite one."""
+
+    def __init__(self) -> None:
+        self._times: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_KEPT))
+
+    def observe(self, drafter: str, tokens: int, ms: float) -> None:
+        """Record that a draft of ``tokens`` tokens took ``ms`` to make."""
+        self._times[drafter].append(ms / tokens)
+
+    def ms(self, drafter: str) -> float:
+        """The milliseconds that a drafter takes for each token."""
+        times = self._times[drafter]
+        return median(times) if times else 0.0

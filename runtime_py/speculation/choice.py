@@ -1,4 +1,4 @@
-"""From what the user asks for (``auto``, ``off``, ``ngram``, ``heads`` or a bundle) to drafters."""
+"""The drafters for a user's choice: ``auto``, ``off``, ``ngram``, ``heads`` or a bundle."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ HEADS_OUTPUT: Final = "draft_logits"
 
 
 def speculator_for(session: Session, choice: str | Path | Bundle) -> Speculator | None:
-    """What a choice means for a loaded model.
+    """Make the speculator of a choice for a loaded model, or return None for ``off``.
 
     Args:
         session: the model that verifies.
         choice: ``off``; ``ngram``, prompt look-up; ``heads``, those inside the artifact; ``auto``, all that need
-            nothing besides the bundle; a bundle, or its path: a draft model, with prompt look-up beside it.
+            nothing besides the bundle; a bundle, or its path: a draft model together with prompt look-up.
 
     Raises:
         InputError: E194 the draft model has another vocabulary, E195 the artifact has no heads, E198 there is no such
@@ -57,7 +57,7 @@ def _drafters(session: Session, choice: str | Path | Bundle) -> list[Drafter]:
 
 
 def has_heads(manifest: Manifest) -> bool:
-    """Whether an artifact gives draft logits beside its own."""
+    """Whether an artifact also gives draft logits."""
     return any(output.name == HEADS_OUTPUT for method in manifest.methods for output in method.outputs)
 
 
@@ -86,7 +86,7 @@ def _no_such(choice: str) -> InputError:
     return InputError(
         f"There is no way to speculate called {choice!r}.",
         where="--speculate",
-        why="it is no known name, and no bundle has this path",
+        why="it is neither a known name nor the path of a bundle",
         fix=f"did you mean {near[0]}?" if near else f"use {', '.join(_NAMES)} or the path of a bundle",
         code="E198",
     )

@@ -1,8 +1,8 @@
-"""How long the next draft should be, learned from how often drafts were right and how long calls took.
+"""The length of the next draft, learned from how often drafts were right and how long calls took.
 
 A draft of d tokens of which ``reach[d]`` are expected to be right brings ``1 + reach[d]`` tokens for the cost of a call
 of d + 1 tokens and of the drafting. The length with the best rate wins; where none beats a plain call, or the loss
-budget is used up, nothing is drafted. Free drafts are judged all the same against the text as it comes, so that their
+budget is used up, nothing is drafted. Free drafts are still judged against the text as it comes, so that their
 acceptance is known without any call; others are tried again at growing intervals. All times are in ms.
 """
 
@@ -19,11 +19,11 @@ from edgec.runtime_py.speculation.loss_budget import LossBudget
 
 # A draft must promise this much more than a plain call: estimates are noisy.
 _MARGIN: Final = 1.03
-# What a rejected offer's cost is multiplied with when it gets another chance.
+# The factor on a rejected offer's cost when it gets another chance.
 _SECOND_CHANCE: Final = 0.7
 # Plain steps before a second chance: doubled each time, back to the first where drafts pay.
 _PATIENCE: Final = (16, 1024)
-# Verifying calls in a row before a plain one refreshes what it costs.
+# Verifying calls in a row before a plain one refreshes the estimate of its cost.
 _REFRESH: Final = 100
 
 
@@ -34,8 +34,8 @@ class Offer:
     Attributes:
         drafter: its name.
         confidence: the draft's class; 0 where it is not made yet.
-        longest: the most tokens that can be had.
-        draft_ms: cost of making one token of it.
+        longest: the most tokens that it can have.
+        draft_ms: the cost of drafting one token.
     """
 
     drafter: str
@@ -46,7 +46,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class DraftPlan:
-    """Verify ``length`` tokens of the offer with index ``offer``; no tokens: a plain call."""
+    """The plan to verify ``length`` tokens of the offer with index ``offer``; 0 tokens are a plain call."""
 
     offer: int = 0
     length: int = 0
@@ -56,29 +56,29 @@ _PLAIN: Final = DraftPlan()
 
 
 class Controller:
-    """Chooses, and learns from what came out. One per model; it may serve many texts."""
+    """Chooses among offers and learns from the outcomes. One per model; it may serve many texts."""
 
     def __init__(self, longest: int) -> None:
-        """Know nothing yet; drafts have at most ``longest`` tokens."""
+        """Begin without knowledge; drafts have at most ``longest`` tokens."""
         self.costs = CallCost(longest + 1)
         self._acceptance: defaultdict[tuple[str, int], Acceptance] = defaultdict(lambda: Acceptance(longest))
         self._budget = LossBudget()
         self._patience, self._declined, self._in_a_row = _PATIENCE[0], 0, 0
 
     def begin(self) -> None:
-        """A new text begins."""
+        """Begin a new text."""
         self._budget.begin()
 
     @property
     def may_draft(self) -> bool:
-        """Whether there is time to lose on a draft, or on planning one."""
+        """Whether the budget allows a draft, or planning one."""
         return self._budget.allows
 
     def plan(self, offers: Sequence[Offer]) -> DraftPlan:
         """The best of the offers, or a plain call."""
         if not offers or not self.costs.trusted or self._in_a_row >= _REFRESH:
             return _PLAIN
-        gain, plan = max((self._best(index, offer) for index, offer in enumerate(offers)), key=lambda found: found[0])
+        gain, plan = max((self._best(index, offer) for index, offer in enumerate(offers)), key=lambda best: best[0])
         if gain > _MARGIN:
             self._patience = _PATIENCE[0]
             return plan
@@ -86,7 +86,7 @@ class Controller:
         return plan if gain > _MARGIN * _SECOND_CHANCE and self._second_chance() else _PLAIN
 
     def _best(self, index: int, offer: Offer) -> tuple[float, DraftPlan]:
-        """The most tokens per plain call's time that an offer promises, and at which length."""
+        """The most tokens that an offer promises in a plain call's time, and the length that gives them."""
         table, reach = self.costs.table, self._acceptance[offer.drafter, offer.confidence].reach
         plain, draft_ms = table[1], offer.draft_ms
         best, length = 0.0, 1
@@ -103,30 +103,30 @@ class Controller:
         return True
 
     def plain(self, ms: float) -> None:
-        """A call of one token took ``ms``."""
+        """Record that a call of one token took ``ms``."""
         self._in_a_row = 0
         self.costs.observe(1, ms)
         self._budget.spend(1.0)
 
     def waited(self) -> None:
-        """A call of one token passed that nobody timed."""
+        """Record a call of one token that was not timed."""
         self._budget.spend(1.0)
 
     def planned_in_vain(self, ms: float) -> None:
-        """Planning took ``ms`` and led to a plain call."""
+        """Record that planning took ``ms`` and led to a plain call."""
         if self.costs.trusted:
-            # What takes longer than a call was interrupted.
+            # Planning that takes longer than a call was interrupted.
             self._budget.settle(0, min(ms / self.costs.one, 1.0))
 
     def verified(self, offer: Offer, drafted: int, accepted: int, call_ms: float, draft_ms: float) -> None:
-        """A draft was verified.
+        """Record a verified draft.
 
         Args:
-            offer: what was chosen.
-            drafted: tokens of the draft.
+            offer: the chosen offer.
+            drafted: number of tokens in the draft.
             accepted: how many of them, from the first on, were right.
-            call_ms: the model's call and the choice of tokens.
-            draft_ms: the drafting, and the planning.
+            call_ms: time of the model's call and the choice of tokens.
+            draft_ms: time of drafting and planning.
         """
         self._in_a_row += 1
         self.costs.observe(drafted + 1, call_ms)
@@ -137,5 +137,5 @@ class Controller:
         self._budget.settle(accepted + 1, calls)
 
     def judged(self, offer: Offer, drafted: int, accepted: int) -> None:
-        """A draft was compared with the text, with or without a call."""
+        """Record a draft that was compared with the text, with or without a call."""
         self._acceptance[offer.drafter, offer.confidence].observe(accepted, drafted)

@@ -1,4 +1,4 @@
-"""A guess at the next tokens, and what makes guesses."""
+"""Drafts of the next tokens, and the protocol of drafters."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Draft:
 
     Attributes:
         tokens: token ids, at least one.
-        drawn_from: the distribution [vocabulary] that each token was drawn from; None when none was drawn: the drafter
-            would guess the same again.
-        confidence: the drafter's own class of how sure it is; acceptance is learned for each class apart.
+        drawn_from: the distribution [vocabulary] that each token was drawn from; None when none was drawn, so that the
+            drafter would guess the same again.
+        confidence: the drafter's own class of how sure it is; acceptance is learned for each class separately.
     """
 
     tokens: tuple[int, ...]
@@ -42,17 +42,17 @@ class Drafter(Protocol):
 
     @property
     def name(self) -> str:
-        """The name in reports."""
+        """The drafter's name in reports."""
 
     @property
     def free(self) -> bool:
-        """A draft costs next to nothing: it is made at every step, and judged also where it is not verified."""
+        """Whether a draft costs next to nothing: then one is made at every step, and judged even when not verified."""
 
     def begin(self, prompt: Sequence[int], sampling: Sampling) -> None:
-        """Start a new sequence behind ``prompt``, whose tokens are chosen as ``sampling`` says."""
+        """Start a new sequence after ``prompt``, whose tokens are chosen as ``sampling`` says."""
 
     def propose(self, history: Sequence[int], count: int) -> Draft | None:
-        """Up to ``count`` tokens (at least 1) to follow ``history``; None without an idea.
+        """Draft up to ``count`` tokens (at least 1) to follow ``history``; None where there is nothing to draft from.
 
         Args:
             history: the prompt and all tokens chosen so far; it only grows between two calls of ``begin``.

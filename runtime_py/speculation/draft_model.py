@@ -21,7 +21,7 @@ class DraftModel:
     """A model that decodes ahead of another.
 
     Attributes:
-        name: in reports.
+        name: the drafter's name in reports.
     """
 
     free = False
@@ -29,12 +29,12 @@ class DraftModel:
     def __init__(
         self, stepper: Stepper, limits: DraftLimits, name: str = "model", rng: np.random.Generator | None = None
     ) -> None:
-        """Take a model.
+        """Draft with a small model.
 
         Args:
             stepper: the small model; its KV cache is used by this drafter alone.
-            limits: what its calls and its cache allow.
-            name: in reports.
+            limits: the limits of its calls and its cache.
+            name: the drafter's name in reports.
             rng: draws the drafts; None for one from the system's entropy.
         """
         self.name = name
@@ -44,7 +44,7 @@ class DraftModel:
         self._agreed = 0
 
     def begin(self, prompt: Sequence[int], sampling: Sampling) -> None:
-        """Feed the prompt, except for what the KV cache holds of it and for its last token."""
+        """Feed the prompt, except for the part that the KV cache holds and for its last token."""
         self._sampling = sampling
         self._fed, self._agreed = [], 0
         fits = 1 < len(prompt) <= self._stepper.limits.context
@@ -70,17 +70,17 @@ class DraftModel:
         return Draft(tuple(seen[len(history) :]), tuple(likely) or None)
 
     def _catch_up(self, history: Sequence[int]) -> Logits:
-        """Feed what was chosen since the last draft; logits [vocabulary] behind ``history``."""
+        """Feed the tokens chosen since the last draft; returns the logits [vocabulary] after ``history``."""
         limit = min(len(self._fed), len(history) - 1)
         known = min(self._agreed, limit)
         while known < limit and self._fed[known] == history[known]:
             known += 1
-        # An interrupted call leaves a record of what surely stands in the small model's cache.
+        # An interrupted call leaves a record of what the small model's cache surely holds.
         self._fed, self._agreed = self._fed[:known], known
         return self._stepper.prefill(history[known:], known)
 
     def _choose(self, logits: Logits, seen: Sequence[int], likely: list[Distribution]) -> int:
-        """The next drafted token; where it is drawn, its distribution is added to ``likely``."""
+        """Choose the next drafted token; where it is drawn, its distribution is added to ``likely``."""
         scores = processed(logits, seen, self._sampling)
         if self._sampling.temperature == 0 or self._sampling.seed is not None:
             return int(scores.argmax())

@@ -1,7 +1,7 @@
 """Drafts from heads inside the artifact: each guesses one token further ahead from the same hidden state.
 
 Medusa (Cai et al. 2024, arXiv 2401.10774) with one chain of guesses: the artifact's second output ``draft_logits``
-holds, for every row whose logits were asked for, one row of logits per head. Head 1 guesses the token behind the one
+holds, for every row whose logits were requested, one row of logits per head. Head 1 guesses the token after the one
 that the row's own logits choose.
 """
 
@@ -16,7 +16,7 @@ from edgec.runtime_py.sampling import Sampling
 from edgec.runtime_py.speculation.draft import Draft
 from edgec.runtime_py.stepper import Logits
 
-# Leads of the first head's best token over the next, in logits: classes of confidence lie between them.
+# Leads of the first head's best token over the second best, in logits: they separate the classes of confidence.
 _LEADS: Final = (0.5, 1.0, 2.0, 4.0)
 
 
@@ -24,11 +24,11 @@ class HeadSource(Protocol):
     """A decoder whose calls also give the heads' logits."""
 
     def head_logits(self, position: int) -> Logits | None:
-        """Float32 [heads, vocabulary] for a position whose logits the last call gave; None for any other."""
+        """The heads' logits for a position of the last call, float32 [heads, vocabulary]; None for any other."""
 
 
 class HeadDrafts:
-    """The likeliest token of each head."""
+    """A drafter that takes the likeliest token of each head."""
 
     name: Final = "heads"
     free: Final = True
@@ -37,10 +37,10 @@ class HeadDrafts:
         self._source = source
 
     def begin(self, prompt: Sequence[int], sampling: Sampling) -> None:
-        """Nothing: all that is needed comes with the logits."""
+        """Do nothing: the heads' logits come with the model's."""
 
     def propose(self, history: Sequence[int], count: int) -> Draft | None:
-        """One token per head; None where the last call did not compute the newest token's row."""
+        """Draft one token per head; None where the last call did not compute the newest token's row."""
         logits = self._source.head_logits(len(history) - 2)
         if logits is None:
             return None
@@ -49,7 +49,7 @@ class HeadDrafts:
 
 
 def _lead(logits: Logits, best: int) -> float:
-    """How far the largest logit is above the next."""
+    """The lead of the largest logit over the second largest."""
     return float(logits[best] - max(_largest(logits[:best]), _largest(logits[best + 1 :])))
 
 

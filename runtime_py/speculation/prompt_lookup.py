@@ -1,4 +1,4 @@
-"""Prompt look-up: what followed the same words before, in the prompt or in the text so far, may follow again.
+"""Prompt look-up: the tokens that followed the same words before, in the prompt or the text so far, may follow again.
 
 No model and no weights (Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding). It pays where text repeats itself:
 code, JSON, edits, summaries, loops.
@@ -13,12 +13,12 @@ from edgec.runtime_py.sampling import Sampling
 from edgec.runtime_py.speculation.draft import Draft
 from edgec.runtime_py.speculation.suffix_index import LONGEST, SuffixIndex
 
-# Agreements of 2, 3, 4..7, 8..15 and 16 tokens are classes of confidence of their own.
+# Agreements of 2, 3, 4..7, 8..15 and 16 tokens are separate classes of confidence.
 _CLASSES: Final = tuple(0 if n < 3 else 1 if n < 4 else 2 if n < 8 else 3 if n < LONGEST else 4 for n in range(17))
 
 
 class PromptLookup:
-    """Copies what followed the longest earlier occurrence of the last tokens."""
+    """A drafter that copies what followed the longest earlier occurrence of the last tokens."""
 
     name: Final = "ngram"
     free: Final = True
@@ -32,7 +32,7 @@ class PromptLookup:
         self._index.extend(prompt)
 
     def propose(self, history: Sequence[int], count: int) -> Draft | None:
-        """What followed before; None where the last two tokens are new together."""
+        """Draft what followed before; None where the last two tokens never occurred together."""
         self._index.extend(history)
         match = self._index.match()
         if match is None:

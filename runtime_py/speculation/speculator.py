@@ -9,19 +9,43 @@ from time import perf_counter
 import numpy as np
 
 from edgec.runtime_py.sampling import Sampler, Sampling
+from edgec.runtime_py.speculation.call_cost import DraftingCost
 from edgec.runtime_py.speculation.controller import Controller, Offer
-from edgec.runtime_py.speculation.counts import SpeculationCounts
 from edgec.runtime_py.speculation.draft import Draft, Drafter
 from edgec.runtime_py.speculation.draft_limits import DraftLimits
-from edgec.runtime_py.speculation.drafting_cost import DraftingCost
 from edgec.runtime_py.speculation.shadow import Shadow
 from edgec.runtime_py.speculation.verification import accept_or_redraw, choose_along
 from edgec.runtime_py.stepper import Stepper, check_context
 
 
+@dataclass(frozen=True)
+class SpeculationCounts:
+    """What speculation did for one text, counted and not timed.
+
+    Attributes:
+        drafted: tokens that were verified.
+        accepted: how many of them were right.
+        calls: calls of the model after the prompt's; each gives one token in addition to the right ones.
+    """
+
+    drafted: int = 0
+    accepted: int = 0
+    calls: int = 0
+
+    @property
+    def acceptance(self) -> float | None:
+        """Share of the drafted tokens that were right, 0..1; None when nothing was drafted."""
+        return self.accepted / self.drafted if self.drafted else None
+
+    @property
+    def tokens_per_call(self) -> float | None:
+        """Tokens per call of the model; None without a call."""
+        return (self.accepted + self.calls) / self.calls if self.calls else None
+
+
 @dataclass
 class _Text:
-    """A text in the making: the newest token of ``history`` is not fed yet."""
+    """A text being generated; the newest token of ``history`` is not fed yet."""
 
     stepper: Stepper
     sampler: Sampler
@@ -35,7 +59,7 @@ class _Text:
 
 @dataclass(frozen=True)
 class _Chance:
-    """An offer, who makes it, and the draft where it costs nothing to make."""
+    """An offer with its drafter, and its draft where making one is free."""
 
     offer: Offer
     drafter: Drafter
@@ -43,7 +67,7 @@ class _Chance:
 
 
 class Speculator:
-    """Generates with one model's drafters; what it learns about costs and acceptance serves later texts."""
+    """Generates with one model's drafters, and learns costs and acceptance for later texts."""
 
     def __init__(
         self,
@@ -52,12 +76,12 @@ class Speculator:
         clock: Callable[[], float] = perf_counter,
         rng: np.random.Generator | None = None,
     ) -> None:
-        """Take drafters.
+        """Speculate with some drafters.
 
         Args:
             drafters: any number; the controller chooses among them at every step.
-            limits: of the model that verifies.
-            clock: seconds; costs are measured with it.
+            limits: the limits of the model that verifies.
+            clock: gives seconds; costs are measured with it.
             rng: decides about drafts that were drawn; None for one from the system's entropy.
         """
         self._drafters, self._limits, self._clock = tuple(drafters), limits, clock
@@ -67,20 +91,20 @@ class Speculator:
 
     @property
     def counts(self) -> SpeculationCounts:
-        """Of the latest text."""
+        """The counts of the latest text."""
         text = self._text
         return SpeculationCounts(text.drafted, text.accepted, text.calls) if text else SpeculationCounts()
 
     def tokens(
         self, stepper: Stepper, prompt: Sequence[int], sampling: Sampling, wanted: int | None = None, cached: int = 0
     ) -> Iterator[int]:
-        """Tokens until the context is full, as ``stream_tokens`` would give them.
+        """Generate tokens until the context is full, as ``stream_tokens`` would.
 
         Args:
             stepper: the model that verifies.
             prompt: the whole sequence so far.
             sampling: how tokens are chosen.
-            wanted: tokens that will be taken at most; drafts do not reach beyond.
+            wanted: the most tokens that will be taken; drafts do not reach beyond.
             cached: leading tokens of ``prompt`` that the KV cache holds already; fewer than all of them.
 
         Raises:
@@ -102,7 +126,7 @@ class Speculator:
             yield from history[begun:]
 
     def _step(self, text: _Text) -> None:
-        """One call; what it gives is appended to the history."""
+        """Make one call and append its tokens to the history."""
         if not self._controller.may_draft:
             self._controller.waited()
             return self._advance(text)
@@ -116,19 +140,21 @@ class Speculator:
         draft = self._draft(chosen, text.history, plan.length) if chosen and plan else None
         if not chosen or not draft:
             self._controller.planned_in_vain((self._clock() - started) * 1e3)
-            return self._plain(text)
+            started = self._clock()
+            self._advance(text)
+            return self._controller.plain((self._clock() - started) * 1e3)
         return self._verify(text, chosen.offer, draft, started)
 
     def _chances(self, text: _Text) -> list[_Chance]:
-        history, found = text.history, []
+        history, chances = text.history, []
         longest = self._limits.longest(len(history) - 1, text.end - len(history))
         for drafter in self._drafters if longest else ():
             draft = drafter.propose(history, longest) if drafter.free else None
             if draft:
-                found.append(_Chance(Offer(drafter.name, draft.confidence, len(draft.tokens)), drafter, draft))
+                chances.append(_Chance(Offer(drafter.name, draft.confidence, len(draft.tokens)), drafter, draft))
             elif not drafter.free:
-                found.append(_Chance(Offer(drafter.name, 0, longest, self._drafting.ms(drafter.name)), drafter, None))
-        return found
+                chances.append(_Chance(Offer(drafter.name, 0, longest, self._drafting.ms(drafter.name)), drafter, None))
+        return chances
 
     def _follow(self, chances: Sequence[_Chance], chosen: _Chance | None, text: _Text) -> None:
         for chance in chances:
@@ -145,11 +171,6 @@ class Speculator:
         if draft:
             self._drafting.observe(chosen.offer.drafter, len(draft.tokens), (self._clock() - started) * 1e3)
         return draft
-
-    def _plain(self, text: _Text) -> None:
-        started = self._clock()
-        self._advance(text)
-        self._controller.plain((self._clock() - started) * 1e3)
 
     def _advance(self, text: _Text) -> None:
         history = text.history

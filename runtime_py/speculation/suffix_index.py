@@ -1,4 +1,4 @@
-"""Where the end of a token sequence occurred before: hash chains over pairs of tokens, as LZ77 compressors keep them.
+"""An index of where the end of a token sequence occurred before: hash chains over pairs of tokens, as in LZ77.
 
 Adding a token costs one dictionary operation; a query follows the chain of earlier places with the same last two
 tokens, newest first, and measures how far each agrees backwards.
@@ -10,22 +10,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-# Agreement beyond so many tokens is not measured.
+# Agreement beyond this many tokens is not measured.
 LONGEST: Final = 16
-# Earlier places that are looked at, newest first.
+# The most earlier places that are compared, newest first.
 _PLACES: Final = 16
 
 
 @dataclass(frozen=True)
 class Match:
-    """An earlier place like the end of the sequence: what followed it begins at ``next``, ``length`` tokens agree."""
+    """An earlier place whose last ``length`` tokens are the sequence's last; what followed it begins at ``next``."""
 
     next: int
     length: int
 
 
 class SuffixIndex:
-    """The longest earlier occurrence of a growing sequence's end."""
+    """An index that finds the longest earlier occurrence of a growing sequence's end."""
 
     def __init__(self) -> None:
         self._tokens: list[int] = []
@@ -33,7 +33,7 @@ class SuffixIndex:
         self._before: list[int] = []
 
     def extend(self, history: Sequence[int]) -> None:
-        """Take in what ``history`` has beyond the tokens known; those known are not compared again."""
+        """Add the tokens of ``history`` beyond those known; the known ones are not compared again."""
         tokens, newest, before = self._tokens, self._newest, self._before
         for token in history[len(tokens) :]:
             pair = (tokens[-1], token) if tokens else None
@@ -60,7 +60,7 @@ class SuffixIndex:
         return best
 
     def _agreement(self, place: int) -> int:
-        """How many tokens up to ``place`` equal those up to the end; two are known to."""
+        """How many tokens up to ``place`` equal those up to the end; the first two are known to be equal."""
         tokens, end = self._tokens, len(self._tokens) - 1
         limit, length = min(LONGEST, place + 1), 2
         while length < limit and tokens[place - length] == tokens[end - length]:
@@ -68,7 +68,7 @@ class SuffixIndex:
         return length
 
     def following(self, match: Match, count: int) -> tuple[int, ...]:
-        """The ``count`` tokens behind a match; past the end the copy goes on with itself, so that loops continue."""
+        """The ``count`` tokens after a match; past the end the copy continues with itself, so that loops go on."""
         period = len(self._tokens) - match.next
         if period >= count:
             return tuple(self._tokens[match.next : match.next + count])

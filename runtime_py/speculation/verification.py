@@ -1,12 +1,12 @@
-"""Which drafted tokens stay: exactly those that the model itself would have chosen.
+"""The verification of drafts: exactly those tokens stay that the model itself would have chosen.
 
-Drafts that were not drawn: the model's sampler chooses from each row in turn, and goes on as long as it chooses what
-was drafted. It sees the logits and the history that it would see without a draft and draws as many random numbers, so
-text is the same token for token, greedy or sampled. A drafted token is right with the probability that the model gives
-it, which is also what rejection sampling achieves for such drafts.
+Drafts that were not drawn: the model's sampler chooses from each row in turn, and continues as long as it chooses the
+drafted token. It sees the logits and the history that it would see without a draft and draws as many random numbers, so
+the text is the same token for token, greedy or sampled. A drafted token is right with the probability that the model
+gives it, which is also what rejection sampling achieves for such drafts.
 
 Drafts that were drawn from distributions q: token x stays with probability min(1, p(x) / q(x)); the first one that does
-not is replaced by a draw from max(p - q, 0), normalised. What comes out is distributed as p (Leviathan et al. 2023,
+not is replaced by a draw from max(p - q, 0), normalised. The result is distributed as p (Leviathan et al. 2023,
 arXiv 2211.17192, theorem 3.5), where p is what the sampler draws from: after penalty, temperature, top-k, top-p, min-p.
 """
 
@@ -24,10 +24,10 @@ Choose = Callable[[Logits, Sequence[int]], int]
 
 
 def choose_along(rows: Logits, tokens: Sequence[int], history: list[int], choose: Choose) -> int:
-    """Append to ``history`` what is chosen along a draft that was not drawn: the right tokens, then one more.
+    """Append to ``history`` the tokens chosen along a draft that was not drawn: the right ones, then one more.
 
     Args:
-        rows: float32 [len(tokens) + 1, vocabulary]: logits behind the history and behind each drafted token.
+        rows: float32 [len(tokens) + 1, vocabulary]: logits after the history and after each drafted token.
         tokens: the draft.
         history: all tokens before it.
         choose: the sampler.
@@ -60,7 +60,7 @@ def accept_or_redraw(
 
 
 def _missing(wanted: Distribution, guessed: Distribution) -> Distribution:
-    """What the guess left out of the wanted distribution, not normalised."""
+    """The part of the wanted distribution that the guess left out, not normalised."""
     missing = np.maximum(wanted - guessed, 0.0)
     # Rounding can leave nothing where the two agree; then either serves.
     return missing if missing.any() else wanted

@@ -1,4 +1,4 @@
-"""Whether two bundles speak of the same tokens: a draft of another vocabulary would be nonsense, fast."""
+"""Whether two bundles have the same vocabulary: a draft in another one would be nonsense."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def vocabulary_fingerprint(bundle: Bundle) -> str | None:
-    """Sha256 over the bundle's tokens and their ids; None for a bundle without a tokenizer.
+    """The sha256 over the bundle's tokens and their ids; None for a bundle without a tokenizer.
 
     Two files that write the same vocabulary in another order have the same fingerprint.
 

@@ -1,1 +1,1 @@
-"""A bundle checked anew: its files, its golden vectors, its artifact in every engine there is."""
+"""A bundle checked again: its files, its golden vectors, its artifact on this machine or under an emulator."""

@@ -27,7 +27,7 @@ class EmulatedRunner:
     """The arm64 runner on one bundle; a process per call, as on a phone.
 
     Attributes:
-        bundle: a decoder's.
+        bundle: a decoder's bundle.
         threads: CPU threads; None: the runner's choice.
         cpu: qemu's name of the processor.
     """
@@ -40,22 +40,22 @@ class EmulatedRunner:
         """Feed ``prompt`` tokens at once and the others one by one.
 
         Returns:
-            float32 [len(tokens) - prompt + 1, vocabulary]: the logits behind the prompt and behind each later token.
+            float32 [len(tokens) - prompt + 1, vocabulary]: the logits after the prompt and after each later token.
 
         Raises:
             InputError: E573, the runner failed.
-            ToolError: E311, E312, E571 or E572, the runner cannot be had here.
+            ToolError: E311, E312, E571 or E572, the runner is not available here.
         """
         _, logits = self.request(f"replay {prompt} {' '.join(map(str, tokens))}")
         return logits
 
     def score(self, tokens: Sequence[int]) -> Floats:
-        """Feed the tokens in calls of as many as give logits; float32 [len(tokens), vocabulary]. Raises as above."""
+        """Feed the tokens and return all logits, float32 [len(tokens), vocabulary]; raises as ``replay``."""
         _, logits = self.request(f"score {' '.join(map(str, tokens))}")
         return logits
 
     def request(self, text: str) -> tuple[dict[str, Any], Floats]:
-        """One request of docs/runner.md: its event, and the logits that it wrote. Raises as above."""
+        """Send one request of docs/runner.md; returns its event and the logits that it wrote; raises as ``replay``."""
         with TemporaryDirectory() as folder:
             logits = Path(folder) / "logits.f32"
             words = ["--bundle", str(self.bundle.path), "--logits", str(logits)]
@@ -73,6 +73,6 @@ def _failed(bundle: Bundle, done: subprocess.CompletedProcess[str]) -> InputErro
         f"The arm64 runner under {EMULATOR} did not execute the bundle.",
         where=str(bundle.path),
         why=f"exit status {done.returncode}: {' '.join(done.stderr.split())[-300:]}",
-        fix="edgec verify without --device tells whether the bundle works on this machine",
+        fix="run edgec verify without --device to see whether the bundle works on this machine",
         code="E573",
     )

@@ -1,4 +1,4 @@
-"""``edgec verify``: is this bundle intact, and does it still say what it said when it was exported?"""
+"""``edgec verify``: whether a bundle is intact, and still gives the outputs that it gave when it was exported."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CheckStatus = Literal["passed", "failed", "warning", "unavailable"]
 
 @dataclass(frozen=True)
 class BundleCheck:
-    """One thing that was checked. ``unavailable``: the bundle or this machine gives nothing to check it with."""
+    """One check and its outcome. ``unavailable``: the bundle or this machine gives nothing to check it with."""
 
     name: str
     status: CheckStatus
@@ -51,24 +51,24 @@ class BundleCheck:
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> BundleCheck:
-        """The check that `to_json` wrote."""
+        """Make the check that `to_json` wrote."""
         return cls(**fields)
 
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """All checks of one bundle; one that is not even intact has no report but an InputError."""
+    """All checks of one bundle; a bundle that is not intact raises an InputError instead."""
 
     bundle: Path
     checks: tuple[BundleCheck, ...]
 
     @property
     def passed(self) -> bool:
-        """No check failed."""
+        """Whether no check failed."""
         return all(check.status != "failed" for check in self.checks)
 
     def to_json(self) -> dict[str, Any]:
-        """The report for machines."""
+        """The report as plain data."""
         checks = [check.to_json() for check in self.checks]
         return {"bundle": str(self.bundle), "passed": self.passed, "checks": checks}
 
@@ -78,7 +78,7 @@ def verify(bundle: Path | str, threads: int | None = None, device: str = "host")
 
     Args:
         bundle: the folder NAME.edgec.
-        threads: CPU threads of the runtime; None leaves its own choice.
+        threads: CPU threads of the runtime; None leaves the choice to the runtime.
         device: ``host``, or ``qemu``: Android's arm64 runner executes the artifact.
 
     Raises:
@@ -99,7 +99,7 @@ def verify(bundle: Path | str, threads: int | None = None, device: str = "host")
 
 
 def runtime_check(required: Runtime) -> BundleCheck:
-    """The runtime's version here against the one the artifact was made for."""
+    """Check the installed runtime's version against the one that the artifact was made for."""
     try:
         present = version(required.name)
     except PackageNotFoundError:
@@ -108,16 +108,14 @@ def runtime_check(required: Runtime) -> BundleCheck:
         )
     if present == required.version:
         return BundleCheck("runtime", "passed", f"{required.name} {present}")
-    advice = (
-        "the golden vectors tell whether that matters; otherwise install that version or export again with this one"
-    )
+    advice = "the golden vectors show whether that matters; if so, install that version or export again with this one"
     return BundleCheck(
         "runtime", "warning", f"made for {required.name} {required.version}, here is {present}: {advice}"
     )
 
 
 def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[BundleCheck]:
-    """The artifact is executed in a process of its own, which it may end; what survives that is loaded here."""
+    """Execute the artifact in a separate process, which it may crash; one that survives is then loaded here."""
     from edgec.runtime_py.model import load
 
     try:
@@ -128,16 +126,21 @@ def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[BundleC
     except EdgecError as error:
         status: CheckStatus = "unavailable" if isinstance(error, ToolError) else "failed"
         return [BundleCheck("artifact", status, f"{error.what} {error.why}")]
+    simulator = simulator_of(model.bundle.manifest)
+    accepted = "the runtime accepts it, with every operator it needs"
+    if simulator:
+        accepted = f"simulated: executed by {simulator}, not by its own unit"
+    chat = [golden.chat] if golden.chat else []
     return [
-        BundleCheck("artifact", "passed", _accepted(model)),
+        BundleCheck("artifact", "passed", accepted),
         _outcome("tokenizer", "text", golden.texts, lambda vector: text_fault(model, vector)),
-        _outcome("chat template", "conversation", _listed(golden.chat), lambda vector: chat_fault(model, vector)),
+        _outcome("chat template", "conversation", chat, lambda vector: chat_fault(model, vector)),
         *(map(BundleCheck.from_json, checks) if checks else replayed_vectors(model, golden)),
     ]
 
 
 def replayed_vectors(model: Model, golden: Golden) -> list[BundleCheck]:
-    """The checks of a bundle that execute its artifact, in this process."""
+    """Replay the golden vectors of a bundle by executing its artifact in this process."""
     return [
         _outcome("output vectors", "vector", golden.outputs, lambda vector: output_fault(model, vector)),
         _outcome("function vectors", "vector", golden.functions, lambda vector: function_fault(model, vector)),
@@ -158,7 +161,7 @@ def _device(text: str) -> Callable[[Bundle, Golden, int | None], list[BundleChec
 
 
 def _replay_emulated(bundle: Bundle, golden: Golden, threads: int | None) -> list[BundleCheck]:
-    """The output vectors by the phone's runner; what needs no artifact is checked by ``--device host``."""
+    """Replay the output vectors by the phone's runner; ``--device host`` checks what needs no artifact."""
     from edgec.runtime_py.verify.emulated import EmulatedRunner
 
     runtime = bundle.manifest.runtime.backends
@@ -168,24 +171,16 @@ def _replay_emulated(bundle: Bundle, golden: Golden, threads: int | None) -> lis
     runner = EmulatedRunner(bundle, threads)
 
     def fault(vector: OutputVector) -> str | None:
-        return rows_fault(runner.replay(_fed(vector), len(vector.prompt_ids)), vector)
+        # The last token of the continuation is not fed: nothing follows it.
+        fed = [*vector.prompt_ids, *vector.continuation_ids[:-1]]
+        return rows_fault(runner.replay(fed, len(vector.prompt_ids)), vector)
 
     outcome = _outcome("output vectors", "vector", golden.outputs, fault)
     return [replace(outcome, detail=f"simulated: the arm64 runner under qemu; {outcome.detail}")]
 
 
-def _accepted(model: Model) -> str:
-    known = "the runtime accepts it, with every operator it needs"
-    simulator = simulator_of(model.bundle.manifest)
-    return f"simulated: executed by {simulator}, not by its own unit" if simulator else known
-
-
-def _listed(chat: ChatVector | None) -> Sequence[ChatVector]:
-    return [chat] if chat else []
-
-
 def _outcome(name: str, noun: str, vectors: Sequence[V], fault_of: Callable[[V], str | None]) -> BundleCheck:
-    """Replay vectors until one differs."""
+    """Replay vectors until one differs, as one check."""
     if not vectors:
         return BundleCheck(name, "unavailable", "the bundle holds none")
     try:
@@ -201,22 +196,22 @@ def _outcome(name: str, noun: str, vectors: Sequence[V], fault_of: Callable[[V],
 
 def text_fault(model: Model, vector: TextVector) -> str | None:
     """How the tokenizer differs on one text, or None. Ids must be equal."""
-    found = token_ids(model.tokenizer, vector.text)
-    return None if found == vector.ids else f"{vector.label!r} gives {_first_difference(vector.ids, found)}"
+    ids = token_ids(model.tokenizer, vector.text)
+    return None if ids == vector.ids else f"{vector.label!r} gives {_first_difference(vector.ids, ids)}"
 
 
 def chat_fault(model: Model, vector: ChatVector) -> str | None:
     """How the rendered conversation or its ids differ, or None. Both must be equal."""
     if rendered(model.tokenizer, vector.messages) != vector.rendered:
         return "the chat template renders another text"
-    found = token_ids(model.tokenizer, vector.rendered, special=False)
-    return None if found == vector.ids else f"the rendered text gives {_first_difference(vector.ids, found)}"
+    ids = token_ids(model.tokenizer, vector.rendered, special=False)
+    return None if ids == vector.ids else f"the rendered text gives {_first_difference(vector.ids, ids)}"
 
 
-def _first_difference(wanted: Sequence[int], found: Sequence[int]) -> str:
-    pairs = enumerate(zip(wanted, found, strict=False))
-    index = next((i for i, (one, other) in pairs if one != other), min(len(wanted), len(found)))
-    return f"ids {list(found[index : index + 4])} from the {index}. on instead of {list(wanted[index : index + 4])}"
+def _first_difference(wanted: Sequence[int], ids: Sequence[int]) -> str:
+    pairs = enumerate(zip(wanted, ids, strict=False))
+    index = next((i for i, (one, other) in pairs if one != other), min(len(wanted), len(ids)))
+    return f"ids {list(ids[index : index + 4])} from the {index}. on instead of {list(wanted[index : index + 4])}"
 
 
 def output_fault(model: Model, vector: OutputVector) -> str | None:
@@ -244,27 +239,23 @@ def rows_fault(rows: Iterable[Any], vector: OutputVector) -> str | None:
             return f"after position {position} it continues with {best} instead of {wanted}"
         probe = probes.get(position)
         if probe and max(probe.ids) >= row.size:
-            return f"a probe at position {position} has an id beyond the {row.size} of the vocabulary"
+            return f"a probe at position {position} has an id outside the vocabulary of {row.size}"
+
         moved = float(np.abs(row[probe.ids] - probe.logits).max()) if probe else 0.0
         if not moved <= vector.tolerance:
-            return f"a logit at position {position} moved by {moved:.3g}, allowed are {vector.tolerance:.3g}"
+            return f"a logit at position {position} moved by {moved:.3g}, more than {vector.tolerance:.3g}"
     return None
 
 
-def _fed(vector: OutputVector) -> list[int]:
-    """The prompt and all of its continuation but the last token, which nothing follows."""
-    return [*vector.prompt_ids, *vector.continuation_ids[:-1]]
-
-
 def _rows(session: Session, vector: OutputVector) -> Iterator[Any]:
-    """Logits [vocabulary] that chose each continued token, fed the way generation feeds."""
+    """The logits [vocabulary] that chose each continued token, fed as in generation."""
     yield session.prefill(vector.prompt_ids, 0)
     for step, token in enumerate(vector.continuation_ids[:-1]):
         yield session.forward([token], len(vector.prompt_ids) + step, [0])[0]
 
 
 def function_fault(model: Model, vector: FunctionVector) -> str | None:
-    """How the outputs of a model that is not a decoder differ, or None."""
+    """How the outputs of a non-decoder model differ, or None."""
     method = model.bundle.manifest.methods[0]
     shapes = {info.name: [size for size in info.shape if isinstance(size, int)] for info in method.inputs}
     try:
@@ -278,7 +269,7 @@ def function_fault(model: Model, vector: FunctionVector) -> str | None:
         moved = float(np.abs(outputs[name].ravel()[indices] - vector.values[name]).max())
         allowed = vector.tolerances.get(name, vector.tolerance) * _share(model, vector)
         if not moved <= allowed:
-            return f"a value of {name!r} moved by {moved:.3g}, allowed are {allowed:.3g}"
+            return f"a value of {name!r} moved by {moved:.3g}, more than {allowed:.3g}"
     return None
 
 

@@ -56,8 +56,8 @@ class _Convolution(nn.Module):
         self.layer = nn.Conv2d(WIDTH, ROWS, 1, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        found: Tensor = self.layer(x.view(1, WIDTH, 1, 1))
-        return found.view(1, ROWS)
+        result: Tensor = self.layer(x.view(1, WIDTH, 1, 1))
+        return result.view(1, ROWS)
 
 
 def layer(form: Form) -> tuple[Program, Tensor]:
@@ -81,5 +81,5 @@ def layer(form: Form) -> tuple[Program, Tensor]:
 def wanted(program: Program, given: Tensor) -> Tensor:
     """What the graph computes."""
     with torch.no_grad():
-        found = program.graph(given)
-    return found[0] if isinstance(found, (tuple, list)) else found
+        outputs = program.graph(given)
+    return outputs[0] if isinstance(outputs, (tuple, list)) else outputs

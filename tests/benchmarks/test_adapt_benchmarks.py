@@ -24,17 +24,17 @@ def row(kv: int, ttft: float, planned: int) -> shared_kv.Row:
     [(5000, 65.0, 1020, set()), (5001, 65.0, 1020, {"kv"}), (5000, 66.0, 1020, {"ttft"}), (5000, 65.0, 960, {"size"})],
 )
 def test_goals_of_shared_kv(kv: int, ttft: float, planned: int, missed: set[str]) -> None:
-    found = row(kv, ttft, planned)
-    assert {name for name, met in found.goals.items() if not met} == missed
-    assert ("| met |" in shared_kv.table([found])) == (not missed)
+    measured = row(kv, ttft, planned)
+    assert {name for name, met in measured.goals.items() if not met} == missed
+    assert ("| met |" in shared_kv.table([measured])) == (not missed)
 
 
 @pytest.mark.slow
 def test_a_tiny_model_is_measured_both_ways(tmp_path: Path) -> None:
-    found = shared_kv.measure(TINY, tmp_path, prompt=32, threads=1, rounds=1)
-    assert found.kept == 1 and found.layers == 2 and found.goals["kv"]
-    assert len(found.plain.ttft_ms) == len(found.shared.ttft_ms) >= 5
-    assert found.shared.file_bytes < found.plain.file_bytes
+    measured = shared_kv.measure(TINY, tmp_path, prompt=32, threads=1, rounds=1)
+    assert measured.kept == 1 and measured.layers == 2 and measured.goals["kv"]
+    assert len(measured.plain.ttft_ms) == len(measured.shared.ttft_ms) >= 5
+    assert measured.shared.file_bytes < measured.plain.file_bytes
 
 
 def trained(*nats: float) -> quality_adapt.Row:
@@ -73,8 +73,8 @@ def test_the_best_float_model_is_the_one_that_learned_best(tmp_path: Path) -> No
         curve = [{"tokens": 1000 * step, "held_out": value} for step, value in enumerate(nats)]
         (tmp_path / name / "training.json").write_text(json.dumps({"curve": curve}))
     subject, form = quality_adapt.SUBJECTS["stories260K"], quality_adapt.Form("form", "4bit")
-    found = quality_adapt.compared(subject, form, *(tmp_path / name for name in ("form", "float", "teacher")))
-    assert (found.before, found.after, found.baseline, found.best) == (4.0, 1.8, 1.7, 1.5)
+    result = quality_adapt.compared(subject, form, *(tmp_path / name for name in ("form", "float", "teacher")))
+    assert (result.before, result.after, result.baseline, result.best) == (4.0, 1.8, 1.7, 1.5)
 
 
 def test_an_ablation_is_read_against_its_first_row() -> None:

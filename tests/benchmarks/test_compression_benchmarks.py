@@ -39,6 +39,6 @@ def test_a_row_of_quality_against_itself_is_lossless() -> None:
 
 def test_every_form_and_recipe_makes_passes() -> None:
     known: list[Any] = [torch.zeros(1, 8, dtype=torch.int64)]
-    found = [*compression_quality.forms(known), *compression_quality.recipes(known)]
-    assert all(passes for _, passes, _ in found) and {calibrated for _, _, calibrated in found} == {True, False}
-    assert {name for name, _, _ in found} >= {"int4 channel", "recipe `lut4`", "2-bit balanced per 1 channels"}
+    cases = [*compression_quality.forms(known), *compression_quality.recipes(known)]
+    assert all(passes for _, passes, _ in cases) and {calibrated for _, _, calibrated in cases} == {True, False}
+    assert {name for name, _, _ in cases} >= {"int4 channel", "recipe `lut4`", "2-bit balanced per 1 channels"}

@@ -63,8 +63,8 @@ def test_decoding_goes_on_behind_itself() -> None:
 
 def test_contexts_are_reached_without_rewinding() -> None:
     engine = Notes()
-    found = measure_contexts({"contexts": [16, 32, 64], "steps": 4}, lambda _: engine)
-    assert (len(found["prefill"]), len(found["decode"])) == (3, 3)
+    result = measure_contexts({"contexts": [16, 32, 64], "steps": 4}, lambda _: engine)
+    assert (len(result["prefill"]), len(result["decode"])) == (3, 3)
     # Warm-up and each pass begin at 0; in between positions only grow.
     passes = [i for i, call in enumerate(engine.calls) if call[0] == 0]
     assert len(passes) == 3
@@ -81,9 +81,9 @@ def test_memory_tells_the_peak_of_this_process() -> None:
         kept.append(bytearray(40_000_000))
         return Notes()
 
-    found = measure_memory({"prompt_tokens": 8, "new_tokens": 2}, open_engine)
-    assert found["peak_bytes"] >= found["idle_bytes"] + 30_000_000
-    assert "measured" in found["obtained"]
+    result = measure_memory({"prompt_tokens": 8, "new_tokens": 2}, open_engine)
+    assert result["peak_bytes"] >= result["idle_bytes"] + 30_000_000
+    assert "measured" in result["obtained"]
 
 
 def test_logits_are_those_of_one_call() -> None:

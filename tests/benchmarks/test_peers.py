@@ -50,10 +50,10 @@ def reference(shop: Workshop, model: Model) -> Any:
 def test_a_converted_model_gives_the_same_logits(model: Model, shop: Workshop) -> None:
     import torch
 
-    theirs, ours = logits(shop, float16_gguf(shop, model), "float32", len(TOKENS)), reference(shop, model)
-    assert torch.equal(theirs.argmax(-1), ours.argmax(-1))
+    actual, expected = logits(shop, float16_gguf(shop, model), "float32", len(TOKENS)), reference(shop, model)
+    assert torch.equal(actual.argmax(-1), expected.argmax(-1))
     # llama.cpp rounds activations to float16 for float16 weights: 11 bits of the largest logit, over two layers.
-    torch.testing.assert_close(theirs, ours, atol=4e-3 * ours.abs().max().item(), rtol=0)
+    torch.testing.assert_close(actual, expected, atol=4e-3 * expected.abs().max().item(), rtol=0)
 
 
 @pytest.mark.parametrize("preset", ["preset", "equal"])
@@ -61,9 +61,9 @@ def test_quantised_forms_are_near_and_differ_in_the_vocabulary(preset: str, shop
     import torch
 
     made = shop.made(Subject("q", TINY, LLAMA, "gguf", {"preset": preset}))
-    found, ours = logits(shop, made.path, "float16", 1)[0], reference(shop, TINY)[-1]
+    actual, expected = logits(shop, made.path, "float16", 1)[0], reference(shop, TINY)[-1]
     # 4 bits keep the direction: 0.98 was measured; unrelated logits give 0.
-    assert torch.corrcoef(torch.stack([found, ours]))[0, 1] > 0.95
+    assert torch.corrcoef(torch.stack([actual, expected]))[0, 1] > 0.95
     bits = 8 * (made.decode_bytes or 0) / TINY.parameters
     assert bits < 4.8 if preset == "equal" else bits > 5.0
     assert made.cost is None
@@ -109,7 +109,7 @@ def test_an_environment_that_was_made_is_not_made_again(tmp_path: Path, monkeypa
 
 
 def test_executorch_gets_the_shape_in_its_own_names() -> None:
-    found = meta_parameters(TINY.config)
-    assert (found["dim"], found["n_layers"], found["n_kv_heads"], found["head_dim"]) == (64, 2, 2, 32)
-    assert found["use_qk_norm"]
+    parameters = meta_parameters(TINY.config)
+    assert [parameters[name] for name in ("dim", "n_layers", "n_kv_heads", "head_dim")] == [64, 2, 2, 32]
+    assert parameters["use_qk_norm"]
     assert "use_qk_norm" not in meta_parameters({**TINY.config, "model_type": "llama"})

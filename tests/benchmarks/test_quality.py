@@ -38,14 +38,14 @@ def _subject() -> Subject:
 
 def test_ternary_scales_by_least_squares_are_the_best_of_many() -> None:
     weight, inputs = _layer()
-    found = ternary(32, "mse")(weight, inputs)
-    assert found.bits == pytest.approx(weight.numel() * (math.log2(3) + 0.5))
+    stored = ternary(32, "mse")(weight, inputs)
+    assert stored.bits == pytest.approx(weight.numel() * (math.log2(3) + 0.5))
     parts = weight.view(16, -1, 32)
     for share in torch.linspace(0.2, 2, 60):
         scale = parts.abs().mean(-1, keepdim=True) * share
         other = ((parts / scale).round().clamp(-1, 1) * scale).view(weight.shape)
-        # the found scale is stored with 8 bits of precision
-        assert float((found.values - weight).square().sum()) <= 1.001 * float((other - weight).square().sum())
+        # the stored scale is stored with 8 bits of precision
+        assert float((stored.values - weight).square().sum()) <= 1.001 * float((other - weight).square().sum())
 
 
 def test_bits_are_those_that_are_stored() -> None:
@@ -102,5 +102,5 @@ def test_every_form_has_nearest_values_and_gptq() -> None:
 def test_weights_for_the_peers_are_read_without_torch(tmp_path: Path) -> None:
     held = {"a": torch.arange(4).bfloat16() / 3}
     torch_format.save_file(held, tmp_path / "model.safetensors")
-    found = numpy_format.load_file(_float32(tmp_path / "model.safetensors", tmp_path / "float32.safetensors"))
-    assert found["a"].dtype.name == "float32" and found["a"].tolist() == held["a"].tolist()
+    read = numpy_format.load_file(_float32(tmp_path / "model.safetensors", tmp_path / "float32.safetensors"))
+    assert read["a"].dtype.name == "float32" and read["a"].tolist() == held["a"].tolist()

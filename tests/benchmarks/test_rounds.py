@@ -47,9 +47,9 @@ def turns(tmp_path: Path, count: int = 3, budget_s: float = 60.0) -> Rounds:
 
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> Workers:
-    found = Workers()
-    monkeypatch.setattr(rounds, "run_worker", found)
-    return found
+    fake = Workers()
+    monkeypatch.setattr(rounds, "run_worker", fake)
+    return fake
 
 
 def test_subjects_take_turns(tmp_path: Path, workers: Workers) -> None:

@@ -38,5 +38,5 @@ def test_the_system_prompt_has_about_the_tokens_asked_for(tmp_path: Path) -> Non
     from benchmarks.session_models import EXAMPLE
 
     (tmp_path / "s.txt").write_text(system_text(400))
-    found = read_system_prompt(tmp_path / "s.txt", load_tokenizer(EXAMPLE))
-    assert found.form == "chat" and abs(len(found.tokens) - 400) <= 10
+    prompt = read_system_prompt(tmp_path / "s.txt", load_tokenizer(EXAMPLE))
+    assert prompt.form == "chat" and abs(len(prompt.tokens) - 400) <= 10

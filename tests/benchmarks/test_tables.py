@@ -58,11 +58,11 @@ def test_every_table_is_printed_and_written(tmp_path: Path, capsys: pytest.Captu
 
 def test_rows_of_a_script_stand_beside_each_other() -> None:
     rows = [{"model": "a", "ms": {"median": 1.25}}, {"model": "b", "ms": {"median": 1000.0}, "note": "odd"}]
-    found = RESULTS.model_copy(update={"scripts": {"prefix": {"obtained": "measured", "rows": rows}}})
-    grid = next(grid for grid in grids(found) if grid.title == "benchmarks/prefix.py")
+    results = RESULTS.model_copy(update={"scripts": {"prefix": {"obtained": "measured", "rows": rows}}})
+    grid = next(grid for grid in grids(results) if grid.title == "benchmarks/prefix.py")
     assert grid.rows == (("model", "a", "b"), ("ms median", "1.25", "1,000"), ("note", "-", "odd"))
     assert grid.notes == ("obtained: measured",)
-    many = found.model_copy(update={"scripts": {"prefix": {"rows": [{"model": "a", "ms": 1.0}] * 3}}})
+    many = results.model_copy(update={"scripts": {"prefix": {"rows": [{"model": "a", "ms": 1.0}] * 3}}})
     grid = next(grid for grid in grids(many) if grid.title == "benchmarks/prefix.py")
     assert (grid.heads, grid.rows) == (("model", "ms"), (("a", "1"),) * 3)
 

@@ -41,8 +41,8 @@ def test_iphone_is_what_the_guide_says_it_is() -> None:
     assert meaning in " ".join(output().split()) and "iphone = iphone-16-pro" not in " ".join(output().split())
     assert f"{meaning}; the figures are those of iphone-16-pro" in " ".join(output("iphone").split())
     assert f"those of the {load_target('iphone').phone_name.removeprefix('Apple ')}" in guide
-    found = json.loads(output("iphone", "--json"))[0]
-    assert found["stands_for"] == "the oldest iPhone that the model fits"
+    target = json.loads(output("iphone", "--json"))[0]
+    assert target["stands_for"] == "the oldest iPhone that the model fits"
 
 
 def test_a_short_name_for_one_target_says_which() -> None:

@@ -10,9 +10,8 @@ import pytest
 from packaging.requirements import Requirement
 
 from edgec.errors import ToolError
-from edgec.runtime_py import doctor, doctor_console
+from edgec.runtime_py import doctor
 from edgec.runtime_py.doctor import DoctorCheck, diagnose, package_check
-from edgec.runtime_py.engines import native
 
 
 def by_name() -> dict[str, DoctorCheck]:
@@ -76,7 +75,7 @@ def test_no_runtime_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> None:
         raise ToolError("none", why="not installed", code="E301")
 
-    monkeypatch.setattr(native, "runtime", refuse)
+    monkeypatch.setattr(doctor, "runtime", refuse)
     assert by_name()["ExecuTorch runtime"].fatal
 
 
@@ -93,17 +92,17 @@ def test_the_engine_needs_a_compiler_once(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.delenv("CXX", raising=False)
     assert "on first use" in by_name()["edgec engine"].found
     monkeypatch.setenv("PATH", "")
-    found = by_name()["edgec engine"]
-    assert found.status == "absent" and "--kernels standard" in found.fix
+    check = by_name()["edgec engine"]
+    assert check.status == "absent" and "--kernels standard" in check.fix
 
 
 def test_exit_status_and_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     broken = DoctorCheck("torch", "missing", "not installed", 'pip install "torch[x]"')
-    monkeypatch.setattr(doctor_console, "diagnose", lambda: (broken, DoctorCheck("rich", "ok", "15")))
-    assert doctor_console.examine(as_json=True) == 3
+    monkeypatch.setattr(doctor, "diagnose", lambda: (broken, DoctorCheck("rich", "ok", "15")))
+    assert doctor.examine(as_json=True) == 3
     said = json.loads(capsys.readouterr().out)
     assert said["missing"] == ["torch"] and said["ok"] is False
-    assert doctor_console.examine(as_json=False) == 3
+    assert doctor.examine(as_json=False) == 3
     assert "torch[x]" in capsys.readouterr().out, "brackets are text, not markup"
-    monkeypatch.setattr(doctor_console, "diagnose", lambda: (DoctorCheck("rich", "ok", "15"),))
-    assert doctor_console.examine(as_json=True) == 0
+    monkeypatch.setattr(doctor, "diagnose", lambda: (DoctorCheck("rich", "ok", "15"),))
+    assert doctor.examine(as_json=True) == 0

@@ -123,7 +123,7 @@ def test_where_states_are_out_of_reach_everything_is_computed(tmp_path: Path) ->
 def test_a_prefix_of_something_else_is_refused_by_name(made_with: dict[str, Any], part: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as refused:
         open_prefix(bundle_with_prefix(tmp_path / "b", **made_with))
-    assert refused.value.code == "E193" and refused.value.why == f"not alike: {part}"
+    assert refused.value.code == "E193" and refused.value.why == f"these differ: {part}"
 
 
 def test_a_prefix_of_another_model_is_refused(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_prefix_of_another_model_is_refused(tmp_path: Path) -> None:
     reseal(bundle.path)
     with pytest.raises(InputError) as refused:
         open_prefix(open_bundle(bundle.path))
-    assert refused.value.code == "E193" and refused.value.why == "not alike: model"
+    assert refused.value.code == "E193" and refused.value.why == "these differ: model"
 
 
 def test_a_prefix_of_another_text_is_refused(tmp_path: Path) -> None:

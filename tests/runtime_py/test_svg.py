@@ -10,9 +10,9 @@ from edgec.runtime_py.svg import Points, Series, line_chart, log_chart, point_ch
 
 
 def drawn(chart: str) -> list[tuple[float, float]]:
-    found = re.search(r'<polyline points="([^"]+)"', chart)
-    assert found
-    return [(float(x), float(y)) for x, y in (point.split(",") for point in found[1].split())]
+    match = re.search(r'<polyline points="([^"]+)"', chart)
+    assert match
+    return [(float(x), float(y)) for x, y in (point.split(",") for point in match[1].split())]
 
 
 def test_a_power_law_is_a_straight_line_on_logarithmic_axes() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -75,3 +77,43 @@ def test_a_long_run_of_bytes_stays_text(prompt: str) -> None:
     names = [f"<0x{byte:02X}>" for byte in "天气很好👩🏽 今天".encode()]
     pieces = [stream.push(token) for token in tokenizer.convert_tokens_to_ids(names)]
     assert "".join(pieces).strip() == "天气很好👩🏽 今天" and "\N{REPLACEMENT CHARACTER}" not in "".join(pieces)
+
+
+class WholePrompt(TextStream):
+    """Begins with the whole prompt instead of its end."""
+
+    def _end_of(self, prompt: Sequence[int]) -> list[int]:
+        return list(prompt)
+
+
+SENTENCEPIECE = sentencepiece()
+DECODES: dict[str, Callable[[list[int]], str]] = {
+    "byte level": decode,
+    "sentencepiece": lambda ids: str(SENTENCEPIECE.decode(ids, skip_special_tokens=True)),
+}
+
+
+@pytest.mark.parametrize(("name", "vocabulary"), [("byte level", len(BYTE_LEVEL)), ("sentencepiece", 264)])
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_the_end_of_a_prompt_gives_the_same_text_as_the_whole(name: str, vocabulary: int, data: st.DataObject) -> None:
+    """Long prompts of random tokens, most of which decode to broken characters, and of valid text."""
+    ids = st.lists(st.integers(0, vocabulary - 1), max_size=120)
+    written = st.text(alphabet="ab 今天气很好👩🏽", max_size=60).map(
+        lambda text: list((SENTENCEPIECE if name == "sentencepiece" else BYTE_LEVEL)(text)["input_ids"])
+    )
+    prompt, tokens = data.draw(ids | written), data.draw(ids)
+    streams = TextStream(DECODES[name], prompt), WholePrompt(DECODES[name], prompt)
+    assert [streams[0].push(t) for t in tokens] == [streams[1].push(t) for t in tokens]
+    assert streams[0].flush() == streams[1].flush()
+
+
+def test_a_long_prompt_is_not_decoded_as_a_whole() -> None:
+    lengths: list[int] = []
+
+    def counted(ids: list[int]) -> str:
+        lengths.append(len(ids))
+        return decode(ids)
+
+    TextStream(counted, BYTE_LEVEL("Once upon a time there was a little girl. " * 100)["input_ids"])
+    assert max(lengths) <= 24

@@ -1,4 +1,4 @@
-"""edgec's own interpreter of ML programs: executes a .mlpackage in torch, where no Mac is at hand.
+"""edgec's own interpreter of ML programs: executes a .mlpackage in torch, without a Mac.
 
     package = load_package(Path("model.mlpackage"))
     decode = package.functions["decode"]

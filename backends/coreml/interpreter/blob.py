@@ -19,10 +19,10 @@ _RECORD = struct.Struct("<IIQQ")
 
 
 class WeightFile:
-    """One weight file, mapped: only what is asked for is read from the disk."""
+    """A weight file mapped into memory, so that only the requested weights are read from the disk."""
 
     def __init__(self, path: Path) -> None:
-        """Map ``path``.
+        """Map the weight file at ``path``.
 
         Raises:
             InputError: E421, it cannot be read.
@@ -49,7 +49,7 @@ class WeightFile:
 
 
 def decoded(raw: NDArray[np.uint8], element: ElementType, shape: tuple[int, ...]) -> Tensor:
-    """Bytes as a tensor of ``shape`` in the type's held dtype.
+    """Decode bytes into a tensor of ``shape`` in the type's held dtype.
 
     Args:
         raw: little-endian values; below 8 bits packed from the least significant bit on.

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from edgec.backends.coreml.interpreter.blob import WeightFile, decoded
 from edgec.backends.coreml.interpreter.element_types import ElementType
-from edgec.backends.coreml.interpreter.graph import Constant, Expression, Immediate, StoredConstant, ValueType
+from edgec.backends.coreml.interpreter.graph import Constant, Immediate, StoredConstant, ValueType
 from edgec.backends.coreml.interpreter.operators.compression import DECOMPRESSIONS
 from edgec.backends.coreml.interpreter.proto import messages
 
@@ -22,7 +22,7 @@ class Constants:
     """All constants of one package; functions that share a weight share its tensor."""
 
     def __init__(self, weights: Path) -> None:
-        """Nothing is read yet; ``weights`` is the package's folder of weight files."""
+        """Prepare to read ``weights``, the package's folder of weight files; nothing is read yet."""
         self._folder = weights
         self._files: dict[str, WeightFile] = {}
         self._values: dict[Constant, Any] = {}
@@ -43,33 +43,29 @@ class Constants:
             self._file(path.name)
 
     def held_bytes(self) -> int:
-        """Bytes of the tensors made so far."""
+        """The number of bytes in the tensors made so far."""
         tensors = {v.data_ptr(): v.numel() * v.element_size() for v in self._values.values() if isinstance(v, Tensor)}
         return sum(tensors.values())
 
     def _made(self, constant: Constant) -> Value:
         if isinstance(constant, StoredConstant):
-            return self._stored(constant)
-        return immediate(constant) if isinstance(constant, Immediate) else self._decompressed(constant)
-
-    def _stored(self, constant: StoredConstant) -> Tensor:
-        element, shape = _known(constant.type)
-        return decoded(self._file(constant.file).bytes_at(constant.offset), element, shape)
+            element, shape = _known(constant.type)
+            return decoded(self._file(constant.file).bytes_at(constant.offset), element, shape)
+        if isinstance(constant, Immediate):
+            return immediate(constant)
+        # Parameters are used by this weight alone, so they are not kept.
+        inputs = {name: self._made(value) for name, value in constant.inputs}
+        result = DECOMPRESSIONS[constant.operator](**inputs)
+        return result[constant.index] if isinstance(result, tuple) else result
 
     def _file(self, name: str) -> WeightFile:
         if name not in self._files:
             self._files[name] = WeightFile(self._folder / name)
         return self._files[name]
 
-    def _decompressed(self, constant: Expression) -> Tensor:
-        # Parameters are used by this weight alone: they are not kept beside it.
-        inputs = {name: self._made(value) for name, value in constant.inputs}
-        result = DECOMPRESSIONS[constant.operator](**inputs)
-        return result[constant.index] if isinstance(result, tuple) else result
-
 
 def immediate(constant: Immediate) -> Value:
-    """The value that stands in the program itself."""
+    """The value of a constant that the program itself holds."""
     value = messages("MIL_pb2").Value.FromString(constant.message)
     kind = value.immediateValue.WhichOneof("value")
     if kind == "list":
@@ -86,6 +82,6 @@ def immediate(constant: Immediate) -> Value:
 
 
 def _known(kind: ValueType) -> tuple[ElementType, tuple[int, ...]]:
-    """A constant's type: it is no text and every dimension is known."""
+    """A constant's element type and shape; constants of text do not come here."""
     assert kind.element is not None
     return kind.element, tuple(int(size) for size in kind.shape if size is not None)

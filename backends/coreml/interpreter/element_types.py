@@ -10,7 +10,7 @@ import torch
 
 @dataclass(frozen=True)
 class ElementType:
-    """One element type.
+    """An element type of MIL.
 
     Attributes:
         name: MIL's own, as ``cast`` spells it.

@@ -1,4 +1,4 @@
-"""What goes into a function and comes out: names, dtypes and the shapes that are allowed."""
+"""The inputs, outputs and states of a function: names, dtypes and allowed shapes."""
 
 from __future__ import annotations
 

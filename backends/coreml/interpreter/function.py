@@ -44,7 +44,7 @@ class MilFunction:
         return {state.name: torch.zeros(state.fixed_shape, dtype=self._held(state.dtype)) for state in self.states}
 
     def run(self, inputs: Mapping[str, Tensor], state: MilState | None = None) -> dict[str, Tensor]:
-        """Execute once.
+        """Execute the function once.
 
         Args:
             inputs: a tensor per input; integers and floats of other widths are converted as Core ML does.
@@ -78,14 +78,14 @@ class MilFunction:
 
     def _states(self, state: MilState) -> MilState:
         for feature in self.states:
-            found = state.get(feature.name)
-            if found is None or tuple(found.shape) != feature.fixed_shape:
-                why = f"state {feature.name!r}: {'absent' if found is None else list(found.shape)}"
+            given = state.get(feature.name)
+            if given is None or tuple(given.shape) != feature.fixed_shape:
+                why = f"state {feature.name!r}: {'absent' if given is None else list(given.shape)}"
                 raise _wrong_input(self.name, why, "begin with Function.fresh_state() and pass it on from call to call")
         return state
 
     def _finished(self) -> Sequence[Sequence[str]]:
-        """For each step the values that no later one reads."""
+        """The values that no later step reads, for each step."""
         kept = {source for source in self.graph.outputs.values() if isinstance(source, str)}
         last = {name: index for index, step in enumerate(self.graph.steps) for name in step.reads()}
         finished: list[list[str]] = [[] for _ in self.graph.steps]
@@ -153,11 +153,11 @@ def _widened(value: Value | list[Any]) -> Any:
 
 
 def _wrong_input(function: str, why: str, fix: str) -> InputError:
-    return InputError("The inputs are not those of the function.", where=function, why=why, fix=fix, code="E422")
+    return InputError("The inputs do not match those of the function.", where=function, why=why, fix=fix, code="E422")
 
 
 def failed(step: MilStep, function: str, inputs: Mapping[str, Any], cause: Exception) -> InputError:
-    """E423, with the operator's place and what it was given."""
+    """The error for an operator that fails (E423), with its place and its inputs."""
     shapes = ", ".join(f"{n} {list(v.shape)}" for n, v in inputs.items() if isinstance(v, Tensor) and v.dim())
     return InputError(
         f"The operator {step.operator} cannot be executed.",

@@ -55,7 +55,7 @@ Argument = str | Constant | tuple["str | Constant", ...]
 
 @dataclass(frozen=True)
 class MilStep:
-    """One operation: named inputs are values' names, constants, or a tuple of them."""
+    """An operation of a function; its named inputs are names of values, constants, or tuples of them."""
 
     operator: str
     name: str
@@ -70,7 +70,7 @@ class MilStep:
 
 @dataclass(frozen=True)
 class Graph:
-    """A function's body.
+    """The body of a MIL function.
 
     Attributes:
         inputs: name -> type, states excluded.
@@ -127,11 +127,11 @@ def _step(operation: Any, constants: Mapping[str, Constant]) -> MilStep:
 
 
 def _argument(argument: Any, constants: Mapping[str, Constant]) -> Argument:
-    found = [
+    values = [
         constants.get(binding.name, binding.name) if binding.HasField("name") else _literal(binding.value)
         for binding in argument.arguments
     ]
-    return found[0] if len(found) == 1 else tuple(found)
+    return values[0] if len(values) == 1 else tuple(values)
 
 
 def _literal(value: Any) -> Constant:

@@ -24,7 +24,7 @@ from edgec.errors import InputError
 
 @dataclass(frozen=True)
 class Package:
-    """A loaded package.
+    """A loaded .mlpackage with its functions.
 
     Attributes:
         path: the folder.

@@ -45,7 +45,7 @@ def read_spec(package: Path) -> Any:
         package: the folder NAME.mlpackage.
 
     Raises:
-        InputError: E421, it is no package, or holds no ML program.
+        InputError: E421, it is not a package, or holds no ML program.
     """
     file = package / SPEC_FILE
     try:
@@ -53,14 +53,14 @@ def read_spec(package: Path) -> Any:
     except OSError as cause:
         raise not_a_package(package, f"{SPEC_FILE} cannot be read: {cause.strerror}") from cause
     except Exception as cause:  # protobuf's DecodeError lives in the C extension
-        raise not_a_package(package, f"{SPEC_FILE} is no Core ML model: {cause}") from cause
+        raise not_a_package(package, f"{SPEC_FILE} is not a Core ML model: {cause}") from cause
     if spec.WhichOneof("Type") != "mlProgram":
         raise not_a_package(package, f"it holds a {spec.WhichOneof('Type') or 'nothing'}, not an ML program")
     return spec
 
 
 def not_a_package(where: Path, why: str) -> InputError:
-    """E421."""
+    """The error for a package that cannot be read (E421)."""
     return InputError(
         "The Core ML package cannot be read.",
         where=str(where),

@@ -59,8 +59,8 @@ def test_functions_share_a_state(stateful: CoreAIModel) -> None:
         inputs = {"x": torch.randn(1, size, WIDTH), "start": torch.tensor([start], dtype=torch.int32)}
         with torch.no_grad():
             expected = module(inputs["x"], inputs["start"])
-        found = stateful.functions[name].run(inputs, state)["y"]
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+        actual = stateful.functions[name].run(inputs, state)["y"]
+        torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(state["rows"], expected, rtol=1e-5, atol=1e-5)
 
 
@@ -154,8 +154,8 @@ def test_interpreter_runtime_and_torch_agree(
     """float32 in all three; sums of up to 48 terms in another order, and other approximations of exp and erf."""
     with torch.no_grad():
         expected = OPERATORS[operator](*_inputs())
-    for found in results:
-        torch.testing.assert_close(found[operator], expected, rtol=2e-5, atol=2e-5)
+    for actual in results:
+        torch.testing.assert_close(actual[operator], expected, rtol=2e-5, atol=2e-5)
 
 
 def test_a_fault_of_a_converter_is_seen(tmp_path: Path) -> None:
@@ -171,6 +171,6 @@ def test_a_fault_of_a_converter_is_seen(tmp_path: Path) -> None:
     options = {"compute_precision": ct.precision.FLOAT32, "minimum_deployment_target": ct.target.iOS18}
     model = ct.convert(program, outputs=[ct.TensorType("y")], skip_model_load=True, **options)
     model.save(str(tmp_path / "m.mlpackage"))
-    found = load_package(tmp_path / "m.mlpackage", "float32").functions["main"].run({"x": x})["y"]
-    torch.testing.assert_close(found, F.gelu(x))
-    assert float((found - Tanh()(x)).abs().max()) > 1e-4
+    actual = load_package(tmp_path / "m.mlpackage", "float32").functions["main"].run({"x": x})["y"]
+    torch.testing.assert_close(actual, F.gelu(x))
+    assert float((actual - Tanh()(x)).abs().max()) > 1e-4

@@ -100,8 +100,8 @@ def test_executorchs_delegate_reads_the_same_forms(form: Form, tmp_path: Path) -
         partitioner=[CoreMLPartitioner(compile_specs=specs)],
         compile_config=EdgeCompileConfig(_check_ir_validity=False),
     )
-    (found,) = extract_coreml_models(edge.to_executorch().buffer, out_dir=str(tmp_path / "out"))
-    package = next(Path(str(found)).rglob("*.mlpackage"))
+    (extracted,) = extract_coreml_models(edge.to_executorch().buffer, out_dir=str(tmp_path / "out"))
+    package = next(Path(str(extracted)).rglob("*.mlpackage"))
     torch.testing.assert_close(_executed(package, given), wanted(program, given), atol=TOLERANCE, rtol=TOLERANCE)
 
 
@@ -122,8 +122,8 @@ def test_a_scale_per_row_becomes_a_table_per_row() -> None:
     table, scale = torch.randn(2, 4), torch.arange(1.0, 7.0)
     tables = expanded_tables(table.numpy(), scale.numpy(), 3, (6, 8))
     assert tables.shape == (6, 1, 4, 1)
-    found = np.take_along_axis(tables[:, 0, :, 0], indices.numpy().astype(int), 1)
-    assert np.allclose(found, dequantize_lut(indices, table, scale, 3).numpy())
+    values = np.take_along_axis(tables[:, 0, :, 0], indices.numpy().astype(int), 1)
+    assert np.allclose(values, dequantize_lut(indices, table, scale, 3).numpy())
 
 
 def test_zeros_are_left_out_only_where_that_saves_bytes() -> None:

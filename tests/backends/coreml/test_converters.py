@@ -24,6 +24,6 @@ def test_gelu_keeps_its_approximation(approximate: str, tmp_path: Path) -> None:
     model = ct.convert(exported, minimum_deployment_target=target, compute_precision=precision, skip_model_load=True)
     model.save(str(tmp_path / "gelu.mlpackage"))
     function = load_package(tmp_path / "gelu.mlpackage", accumulate="float32").functions["main"]
-    (found,) = function.run({function.inputs[0].name: x}, {}).values()
+    (actual,) = function.run({function.inputs[0].name: x}, {}).values()
     # The two forms differ by up to 5e-4; one of them agrees to float32's last digits.
-    assert float((found - module(x)).abs().max()) < 1e-6
+    assert float((actual - module(x)).abs().max()) < 1e-6

@@ -62,8 +62,8 @@ BROKEN: list[tuple[str, Program | Callable[[], Program], str]] = [
 
 @pytest.mark.parametrize(("rule", "build", "words"), BROKEN, ids=[row[0] for row in BROKEN])
 def test_each_rule_is_found_in_a_graph_that_breaks_it(rule: str, build: Callable[[], Program], words: str) -> None:
-    found = _found(build())
-    assert rule in found and words in found[rule].found and found[rule].fix and found[rule].place
+    findings = _found(build())
+    assert rule in findings and words in findings[rule].found and findings[rule].fix and findings[rule].place
 
 
 @pytest.mark.parametrize("rule", ["rank", "state_type"])
@@ -89,16 +89,16 @@ def test_a_constant_that_float16_does_not_hold() -> None:
 
 
 def test_sizes_that_vary() -> None:
-    found = _found(captured())
-    assert found["dynamic"].severity == "warning" and "more" in found["dynamic"].place
+    findings = _found(captured())
+    assert findings["dynamic"].severity == "warning" and "more" in findings["dynamic"].place
 
 
 def test_a_varying_input_alone_is_found() -> None:
     program = _program(lambda x: x + 1, 1, 64)
     size = Dynamic("S", 1, 64)
     inputs = (TensorType("x", torch.float32, (1, size)),)
-    found = _found(replace(program, interface=Interface(inputs, program.interface.outputs)))
-    assert found["dynamic"].place == "x" and "1 x S" in found["dynamic"].found
+    findings = _found(replace(program, interface=Interface(inputs, program.interface.outputs)))
+    assert findings["dynamic"].place == "x" and "1 x S" in findings["dynamic"].found
 
 
 @pytest.mark.parametrize(

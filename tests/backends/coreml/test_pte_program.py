@@ -114,8 +114,8 @@ def test_what_lies_outside_is_executed_by_torch(partly: Path) -> None:
     x = _some(2, 5)
     with torch.no_grad():
         expected = Plain()(x)
-    for found, wanted in zip(method.run([x]), expected, strict=True):
-        assert float((found.float() - wanted).abs().max()) < TOLERANCE
+    for actual, wanted in zip(method.run([x]), expected, strict=True):
+        assert float((actual.float() - wanted).abs().max()) < TOLERANCE
 
 
 def test_an_unknown_kernel_is_refused_with_its_name(partly: Path) -> None:
@@ -128,11 +128,11 @@ def test_an_unknown_kernel_is_refused_with_its_name(partly: Path) -> None:
 
 
 def test_packages_are_written_once(counted: Path, tmp_path: Path) -> None:
-    found = extract_packages(counted.read_bytes(), tmp_path / "out")
-    assert {each.method for each in found} == {"many", "one"}
-    assert {each.function for each in found} <= {"many", "one", ""}
-    assert all(each.package.is_dir() for each in found)
-    assert {len(each.inputs) for each in found} == {1}
+    delegates = extract_packages(counted.read_bytes(), tmp_path / "out")
+    assert {each.method for each in delegates} == {"many", "one"}
+    assert {each.function for each in delegates} <= {"many", "one", ""}
+    assert all(each.package.is_dir() for each in delegates)
+    assert {len(each.inputs) for each in delegates} == {1}
 
 
 @pytest.mark.parametrize("pte", [b"", b"not a program", bytes(4096)], ids=["empty", "text", "zeros"])

@@ -54,10 +54,10 @@ class ToyReference:
     cache: np.ndarray[Any, Any] = field(default_factory=lambda: np.zeros((1, 1, SLOTS, WIDTH), np.float32))
 
     def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
-        found = toy_step({name: value.numpy() for name, value in inputs.items()}, self.cache)
-        start, rows = int(inputs["start"]), found.pop(f"new_{STATE}")
+        outputs = toy_step({name: value.numpy() for name, value in inputs.items()}, self.cache)
+        start, rows = int(inputs["start"]), outputs.pop(f"new_{STATE}")
         self.cache[:, :, start : start + rows.shape[2]] = rows
-        return joined_logits({name: torch.from_numpy(found[name]) for name in ("logits_0", "logits_1")})
+        return joined_logits({name: torch.from_numpy(outputs[name]) for name in ("logits_0", "logits_1")})
 
 
 @dataclass
@@ -67,13 +67,13 @@ class ToyModel:
 
     def predict(self, data: Mapping[str, Any], state: Any = None) -> Mapping[str, Any]:
         cache = data[STATE] if self.held else state
-        found = toy_step(data, cache)
-        rows = found.pop(f"new_{STATE}")
+        outputs = toy_step(data, cache)
+        rows = outputs.pop(f"new_{STATE}")
         if self.held:
-            return {**found, f"new_{STATE}": rows}
+            return {**outputs, f"new_{STATE}": rows}
         start = int(data["start"][0])
         cache[:, :, start : start + rows.shape[2]] = rows * (1 + self.fault)
-        return found
+        return outputs
 
     def make_state(self) -> Any:
         return np.zeros((1, 1, SLOTS, WIDTH), np.float32)

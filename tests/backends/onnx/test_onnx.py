@@ -58,19 +58,19 @@ def test_the_folder_says_what_the_graphs_say(family: str, rounding: str, tmp_pat
     from edgec.backends.onnx.folder import execute
 
     wanted = run(programs(family, rounding))
-    found = run_static(execute(written(family, rounding, tmp_path)), tokens(), PLAN)
+    logits = run_static(execute(written(family, rounding, tmp_path)), tokens(), PLAN)
     # Float32 on both sides, other kernels: sums in another order.
-    assert float((found - wanted).abs().max()) <= 1e-5 * float(wanted.abs().max())
+    assert float((logits - wanted).abs().max()) <= 1e-5 * float(wanted.abs().max())
 
 
 def test_methods_share_one_copy_of_each_constant_in_its_own_bits(tmp_path: Path) -> None:
     from edgec.backends.onnx.folder import layout
 
     folder = written("llama", "4-bit groups", tmp_path)
-    found = layout(folder)
-    assert found.artifact_bytes == sum(path.stat().st_size for path in folder.iterdir())
-    assert len({run.sha256 for run in found.stored}) == len(found.stored)
-    packed = [run for run in found.stored if run.dtype == "int4"]
+    parts = layout(folder)
+    assert parts.artifact_bytes == sum(path.stat().st_size for path in folder.iterdir())
+    assert len({run.sha256 for run in parts.stored}) == len(parts.stored)
+    packed = [run for run in parts.stored if run.dtype == "int4"]
     assert packed and all(run.bytes * 2 == torch.Size(run.shape).numel() for run in packed)
 
 

@@ -57,8 +57,7 @@ def test_a_model_above_the_limit_is_several_contexts(tmp_path: Path) -> None:
     parts = sorted(folder.name for folder in path.glob("part_*"))
     assert len(parts) >= 2
     assert all(list((path / part).glob("*qnn*.bin")) for part in parts)
-    found = layout(path)
-    assert found.artifact_bytes == sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    assert layout(path).artifact_bytes == sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     agree_in_the_emulation(path)
 
 

@@ -100,20 +100,20 @@ def test_groups_within_a_row_are_refused() -> None:
 
 def test_calibration_sees_chunks_single_tokens_and_every_state() -> None:
     halves = {name: [split_host(program)] for name, program in programs("llama").items()}
-    found = calibrated(halves, tokens())
-    assert set(found.calls) == {"prefill_0", "decode_0"} and len(found.calls["decode_0"]) == 12
-    assert set(found.ranges) == {state.buffer for state in programs("llama")["decode"].interface.states}
-    assert all(low < 0 < high for low, high in found.ranges.values())
-    feed = [*found.feeds("decode_0")][-1]
+    run = calibrated(halves, tokens())
+    assert set(run.calls) == {"prefill_0", "decode_0"} and len(run.calls["decode_0"]) == 12
+    assert set(run.ranges) == {state.buffer for state in programs("llama")["decode"].interface.states}
+    assert all(low < 0 < high for low, high in run.ranges.values())
+    feed = [*run.feeds("decode_0")][-1]
     assert named_results(halves["decode"][0][1], feed)["logits"].isfinite().all()
 
 
 def test_a_call_can_be_repeated_though_states_are_held_once() -> None:
     """The plan has a padded chunk, whose padding later calls overwrite."""
     halves = {name: [split_host(program)] for name, program in programs("llama").items()}
-    found = FloatRun(halves)
-    wanted = run_static(found, tokens(), PLAN)
-    again = [named_results(halves["decode"][0][1], feed)["logits"].reshape(-1) for feed in found.feeds("decode_0")]
+    run = FloatRun(halves)
+    wanted = run_static(run, tokens(), PLAN)
+    again = [named_results(halves["decode"][0][1], feed)["logits"].reshape(-1) for feed in run.feeds("decode_0")]
     # Hidden slots hold zeros here and padding there: the same numbers in sums of another alignment.
     assert float((torch.stack(again) - wanted[-len(again) :]).abs().max()) <= 1e-6 * float(wanted.abs().max())
 
@@ -153,12 +153,12 @@ def test_what_the_cpu_computes_is_listed_with_its_share() -> None:
     translations = [translated(host, "decode"), translated(run_pass(npu, FloatWeights()), "decode")]
     hosted, inside = map(work_of, translations)
     work = HostedWork({"prefill": [hosted], "decode": [hosted]}, {"prefill": [inside], "decode": [inside]})
-    found = work.delegation(2)
+    delegation = work.delegation(2)
     nodes = Counter(node.op_type for node in translations[0].graph)
-    assert {f.operator: f.count for f in found.fallbacks} == {name: 2 * count for name, count in nodes.items()}
-    assert {"Gather", "Sub", "GreaterOrEqual"} <= nodes.keys() and all(f.reason for f in found.fallbacks)
-    assert found.delegated_share + sum(f.share for f in found.fallbacks) == pytest.approx(1.0)
-    assert 0.9 < found.delegated_share < 1.0
+    assert {f.operator: f.count for f in delegation.fallbacks} == {name: 2 * count for name, count in nodes.items()}
+    assert {"Gather", "Sub", "GreaterOrEqual"} <= nodes.keys() and all(f.reason for f in delegation.fallbacks)
+    assert delegation.delegated_share + sum(f.share for f in delegation.fallbacks) == pytest.approx(1.0)
+    assert 0.9 < delegation.delegated_share < 1.0
     layers = npu.spec.layers if npu.spec else ()
     heads, width, context = layers[0].heads, layers[0].head_dim, CONTEXT
     # Scores and their sums over the cache and over the token itself, for every query head.

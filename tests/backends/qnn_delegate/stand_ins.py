@@ -36,7 +36,7 @@ def hand_over(line: Sequence[str], **how: Any) -> subprocess.CompletedProcess[st
     import torch
     from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
-    from edgec.backends.delegated_operators import delegated_operators
+    from edgec.backends.delegated_pte import delegated_operators
     from edgec.backends.qnn_delegate.hand_over import ANSWER, JOB, RESULT
 
     folder = Path(line[-1])

@@ -81,8 +81,8 @@ def test_what_the_library_prints_is_no_answer() -> None:
 
 def test_libraries_of_the_sdk_are_searched_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", "/before")
-    found = environment(tmp_path)
-    assert found["LD_LIBRARY_PATH"] == f"{(tmp_path / LIBRARY).parent}:/before" and found[ROOT] == str(tmp_path)
+    variables = environment(tmp_path)
+    assert variables["LD_LIBRARY_PATH"] == f"{(tmp_path / LIBRARY).parent}:/before" and variables[ROOT] == str(tmp_path)
 
 
 def test_integers_and_old_chips_are_refused_before_the_sdk_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,14 +26,14 @@ def traced() -> GraphModule:
 
 
 def ancestors(node: Node) -> set[Node]:
-    found: set[Node] = set()
+    reached: set[Node] = set()
     pending = list(node.all_input_nodes)
     while pending:
         source = pending.pop()
-        if source not in found:
-            found.add(source)
+        if source not in reached:
+            reached.add(source)
             pending.extend(source.all_input_nodes)
-    return found
+    return reached
 
 
 def test_every_linear_layer_is_in_exactly_one_cluster() -> None:
@@ -96,8 +96,8 @@ def test_a_diamond_through_an_unsupported_operator_is_not_merged() -> None:
     graph.output(joined)
     for node in (first, outside, second, joined):
         node.meta["val"] = torch.empty(1, 2, 3)
-    found = [set(cluster) for cluster in clusters(graph)]
-    assert {first} in found and {second, joined} in found
+    grown = [set(cluster) for cluster in clusters(graph)]
+    assert {first} in grown and {second, joined} in grown
 
 
 def test_getitem_of_anything_but_quantisation_stays_outside() -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 import torch
@@ -16,6 +15,7 @@ from edgec.errors import EdgecError, InputError
 from edgec.exporter.adapt.batches import Batches, tokenized
 from edgec.exporter.adapt.split import CHUNK_BYTES
 from edgec.exporter.adapt.texts import read_texts
+from examples.training.text import held_out_passages, training_passages
 from tests.runtime_py.tiny_decoder import tiny_tokenizer
 
 PARAGRAPH = "x" * (CHUNK_BYTES - 2)
@@ -40,24 +40,12 @@ def test_the_last_chunk_of_a_short_text_is_held_out(tmp_path: Path) -> None:
     assert [held[:5] for held in read_texts([file]).held_out] == ["00002"]
 
 
-def trainer() -> Any:
-    """The script that trained the example model."""
-    file = Path(__file__).parents[3] / "examples" / "train_example.py"
-    spec = importlib.util.spec_from_file_location("edgec_train_example", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_example_model_was_trained_by_the_same_split(tmp_path: Path) -> None:
-    example = trainer()
     file = tmp_path / "book.txt"
     file.write_text("\n\n".join(f"{number} " + "words and words. " * 30 for number in range(700)))
     found = read_texts([file])
-    assert list(found.held_out) == example.held_out_passages([file])
-    assert list(found.train) == example.training_passages([file])
+    assert list(found.held_out) == held_out_passages([file])
+    assert list(found.train) == training_passages([file])
 
 
 def test_lines_of_jsonl_and_folders(tmp_path: Path) -> None:

@@ -47,8 +47,8 @@ def _executed(graph: GraphModule, folder: Path) -> tuple[Tensor, set[str]]:
     """The graph as a .pte, run by ExecuTorch, and the look-up operators in it."""
     from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
 
+    from edgec.runtime_py.engines.executorch_binding import runtime
     from edgec.runtime_py.engines.method import TorchMethod
-    from edgec.runtime_py.engines.native import runtime
 
     runtime()  # registers the out variants of the look-ups
     exported = torch.export.export(graph, (IDS,), strict=False)

@@ -17,41 +17,41 @@ JOB = {"prompt_tokens": 20, "new_tokens": 4, "repetitions": 5}
 Lines = list[dict[str, Any]]
 
 
-def lines() -> Lines:
+def app_lines() -> Lines:
     return [json.loads(line) for line in app_result("ios:U").splitlines()]
 
 
-def read(found: Lines, simulated: bool = False) -> Any:
-    return app_records([json.dumps(line) for line in found], JOB, "ios:U", simulated)
+def read(lines: Lines, simulated: bool = False) -> Any:
+    return app_records([json.dumps(line) for line in lines], JOB, "ios:U", simulated)
 
 
 def changed(kind: str, **fields: Any) -> Callable[[Lines], Lines]:
     """The last record of a kind with other fields."""
 
-    def change(found: Lines) -> Lines:
-        index = max(i for i, line in enumerate(found) if line["kind"] == kind)
-        return [line | fields if i == index else line for i, line in enumerate(found)]
+    def change(lines: Lines) -> Lines:
+        index = max(i for i, line in enumerate(lines) if line["kind"] == kind)
+        return [line | fields if i == index else line for i, line in enumerate(lines)]
 
     return change
 
 
-def of_another_device(found: Lines) -> Lines:
-    return [line | {"comparability": line["comparability"] | {"device": "host"}} for line in found]
+def of_another_device(lines: Lines) -> Lines:
+    return [line | {"comparability": line["comparability"] | {"device": "host"}} for line in lines]
 
 
 def test_an_app_s_records_are_read_and_a_simulator_s_are_marked() -> None:
-    assert len(read(lines())) == 10 and isinstance(read(lines())[0], RunRecord)
-    marked = read(lines(), simulated=True)
+    assert len(read(app_lines())) == 10 and isinstance(read(app_lines())[0], RunRecord)
+    marked = read(app_lines(), simulated=True)
     assert all(record.simulated and "measured" not in record.obtained for record in marked)
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda found: [], "begin"),
-        (lambda found: found[1:], "begin"),
-        (lambda found: [found[0], *found], "begin"),
-        (lambda found: found[:-1], "4 repetitions"),
+        (lambda lines: [], "begin"),
+        (lambda lines: lines[1:], "begin"),
+        (lambda lines: [lines[0], *lines], "begin"),
+        (lambda lines: lines[:-1], "4 repetitions"),
         (changed("repetition", run="another"), "several runs"),
         (changed("repetition", ttft_ms=-50.0), "ttft_ms"),
         (changed("repetition", ttft_ms=5.0), "does not follow"),
@@ -60,13 +60,13 @@ def test_an_app_s_records_are_read_and_a_simulator_s_are_marked() -> None:
         (changed("repetition", token_ms=[10.0] * 2 + [1e300]), "token_ms"),
         (changed("load", load_ms=float("inf")), ""),
         (changed("memory", peak_rss_bytes=5), "peak"),
-        (changed("run", before={**lines()[0]["before"], "temperature_c": 900.0}), "temperature_c"),
+        (changed("run", before={**app_lines()[0]["before"], "temperature_c": 900.0}), "temperature_c"),
         (of_another_device, "device is host"),
     ],
 )
 def test_what_cannot_be_a_run_is_refused(change: Callable[[Lines], Lines], why: str) -> None:
     with pytest.raises(InputError, match="E558") as caught:
-        read(change(lines()))
+        read(change(app_lines()))
     assert why in caught.value.why and caught.value.where == "ios:U"
 
 
@@ -77,6 +77,6 @@ def test_too_many_lines_and_deep_ones_are_refused() -> None:
 
 
 def test_texts_of_a_device_are_plain_in_its_records() -> None:
-    odd = {**lines()[0]["before"], "product": "\x1b[31m[/nope]\u202e\n"}
-    head = read(changed("run", before=odd)(lines()))[0]
+    odd = {**app_lines()[0]["before"], "product": "\x1b[31m[/nope]\u202e\n"}
+    head = read(changed("run", before=odd)(app_lines()))[0]
     assert head.before.product == "[31m[/nope]"

@@ -11,9 +11,9 @@ import pytest
 from edgec.bundle.folder import open_bundle
 from edgec.devices.job import Job
 from edgec.errors import ToolError
+from edgec.runtime_py.bench import profile
 from edgec.runtime_py.bench.job import run_job
 from edgec.runtime_py.bench.profile import OUTSIDE, ProfiledDecoder, instruction_names, operator_times
-from edgec.runtime_py.engines import choice
 from edgec.runtime_py.sessions.session import decoder_limits
 
 
@@ -61,7 +61,7 @@ def test_a_job_profiles_both_phases(tiny_bundle: Path) -> None:
 
 
 def test_no_profile_without_the_engine(tiny_bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "choose_engine", lambda operators: "executorch")
+    monkeypatch.setattr(profile, "choose_engine", lambda operators: "executorch")
     bundle = open_bundle(tiny_bundle)
     with pytest.raises(ToolError, match="E350"):
         ProfiledDecoder(bundle, decoder_limits(bundle))

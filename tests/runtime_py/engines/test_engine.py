@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from edgec.errors import ToolError
-from edgec.runtime_py.engines import engine
+from edgec.runtime_py.engines import choice, engine
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.packed_cache import mark_used, packed_file
 from edgec.runtime_py.engines.threads import set_threads
@@ -28,7 +28,8 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent() -> None:
         raise ToolError("There is no C++ compiler.", code="E311")
 
-    monkeypatch.setattr(engine, "library", absent)
+    for module in (engine, choice):
+        monkeypatch.setattr(module, "library", absent)
 
 
 def test_the_own_engine_comes_first() -> None:

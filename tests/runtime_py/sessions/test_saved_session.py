@@ -120,7 +120,7 @@ def test_another_model_recipe_or_tokenizer_is_refused_by_name(
     session = filled(tokens=[1, 2])
     with pytest.raises(InputError) as refused:
         load_session(session, place(), tmp_path / "s")
-    assert refused.value.code == "E193" and refused.value.why == f"not alike: {part}"
+    assert refused.value.code == "E193" and refused.value.why == f"these differ: {part}"
     assert session.cache.tokens == [1, 2]
 
 

@@ -124,11 +124,11 @@ def test_threads_are_set_and_checked(tiny_bundle: Path) -> None:
 
 def test_threads_may_change_while_another_thread_generates(tiny_bundle: Path) -> None:
     session, before = Session(tiny_bundle, threads=1), Session(tiny_bundle).threads
-    wanted, found, done = session.prefill(PROMPT, 0), [], threading.Event()
+    wanted, generated, done = session.prefill(PROMPT, 0), [], threading.Event()
 
     def generate() -> None:
         while not done.is_set():
-            found.append(session.prefill(PROMPT, 0))
+            generated.append(session.prefill(PROMPT, 0))
 
     worker = threading.Thread(target=generate, daemon=True)
     worker.start()
@@ -139,8 +139,8 @@ def test_threads_may_change_while_another_thread_generates(tiny_bundle: Path) ->
         done.set()
         worker.join(60)
         Session(tiny_bundle, threads=before)
-    assert not worker.is_alive() and found
-    np.testing.assert_allclose(found, np.stack([wanted] * len(found)), atol=TOLERANCE)
+    assert not worker.is_alive() and generated
+    np.testing.assert_allclose(generated, np.stack([wanted] * len(generated)), atol=TOLERANCE)
 
 
 def test_an_artifact_that_is_no_program_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from edgec.backends.coreml.interpreter.operators.arguments import OperatorTable, of_x
+from edgec.backends.coreml.interpreter.operators.arguments import OperatorTable, of_x, on_channels
 
 
 def _gelu(x: Tensor, mode: str = "EXACT") -> Tensor:
@@ -19,17 +19,12 @@ def _softmax(x: Tensor, axis: Tensor | int = -1) -> Tensor:
     return torch.softmax(x, int(axis))
 
 
-def _on_channels(values: Tensor, x: Tensor) -> Tensor:
-    """One value per channel, which is dimension 1."""
-    return values.reshape(-1, *[1] * (x.dim() - 2))
-
-
 def _prelu(x: Tensor, alpha: Tensor) -> Tensor:
-    return torch.where(x >= 0, x, x * _on_channels(alpha, x))
+    return torch.where(x >= 0, x, x * on_channels(alpha, x))
 
 
 def _softplus_parametric(x: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
-    return _on_channels(alpha, x) * F.softplus(x * _on_channels(beta, x))
+    return on_channels(alpha, x) * F.softplus(x * on_channels(beta, x))
 
 
 def _leaky(x: Tensor, alpha: Tensor) -> Tensor:

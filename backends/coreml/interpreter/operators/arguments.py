@@ -37,9 +37,14 @@ def ints(values: Any) -> list[int]:
 
 
 def sizes(values: Any, x: Tensor, dim: int) -> list[int]:
-    """One int per spatial dimension, repeated when a single one is given."""
-    found = ints(values)
-    return found if len(found) == x.dim() - dim else found * (x.dim() - dim)
+    """Sizes as one int per spatial dimension; a single one is repeated."""
+    listed = ints(values)
+    return listed if len(listed) == x.dim() - dim else listed * (x.dim() - dim)
+
+
+def on_channels(values: Tensor, x: Tensor) -> Tensor:
+    """``values``, one per channel, shaped to broadcast over ``x``, whose dimension 1 is the channels'."""
+    return values.reshape(-1, *[1] * (x.dim() - 2))
 
 
 OperatorTable = Mapping[str, Callable[..., Any]]

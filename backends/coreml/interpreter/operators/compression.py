@@ -54,8 +54,8 @@ def lut_to_dense(
     table = torch.arange(math.prod(groups)).reshape(groups)
     # Which table serves each element, then one look-up in all tables laid end to end.
     flat = spread(table, indices) * entries + indices.long()
-    found = lut.reshape(-1, vector)[flat]
-    return found[..., 0] if vector == 1 else _laid_along(found, int(vector_axis if vector_axis is not None else -1))
+    vectors = lut.reshape(-1, vector)[flat]
+    return vectors[..., 0] if vector == 1 else _laid_along(vectors, int(vector_axis if vector_axis is not None else -1))
 
 
 def _laid_along(vectors: Tensor, axis: int) -> Tensor:
@@ -95,7 +95,7 @@ def sparse_blockwise_shift_scale(
 
 
 def cast(source_val: Tensor, output_dtype: str) -> Tensor:
-    """The same values in another float type."""
+    """Convert a weight's values to another float type."""
     return source_val.to(BY_NAME[output_dtype].held)
 
 

@@ -17,7 +17,7 @@ def _from_start(indices: Tensor, size: int) -> Tensor:
 
 
 def _gather(x: Tensor, indices: Tensor, axis: Any = 0, batch_dims: Any = 0) -> Tensor:
-    """Slices of x along ``axis``; the indices' own dimensions stand in its place, behind the batch's."""
+    """Slices of x along ``axis``; the indices' own dimensions stand in its place, after the batch's."""
     dim, batch = int(axis) % x.dim(), int(batch_dims)
     at = _from_start(indices, x.shape[dim])
     if batch:
@@ -28,8 +28,8 @@ def _gather(x: Tensor, indices: Tensor, axis: Any = 0, batch_dims: Any = 0) -> T
 
 
 def _picked(x: Tensor, at: Tensor, dim: int) -> Tensor:
-    found = x.index_select(dim, at.reshape(-1))
-    return found.reshape(*x.shape[:dim], *at.shape, *x.shape[dim + 1 :])
+    rows = x.index_select(dim, at.reshape(-1))
+    return rows.reshape(*x.shape[:dim], *at.shape, *x.shape[dim + 1 :])
 
 
 def _gather_along_axis(x: Tensor, indices: Tensor, axis: Any = 0) -> Tensor:
@@ -68,7 +68,7 @@ def _scatter_along_axis(data: Tensor, indices: Tensor, updates: Tensor, axis: An
 
 
 def _scatter(data: Tensor, indices: Tensor, updates: Tensor, axis: Any = 0, mode: str = "add") -> Tensor:
-    """Whole slices along ``axis`` go to ``indices``, which may have several dimensions."""
+    """Write whole slices along ``axis`` to ``indices``, which may have several dimensions."""
     dim = int(axis) % data.dim()
     rows = updates.reshape(*data.shape[:dim], -1, *data.shape[dim + 1 :])
     at = indices.reshape(-1).reshape(*[1] * dim, -1, *[1] * (data.dim() - dim - 1))

@@ -1,4 +1,4 @@
-"""Operators that arrange values anew without computing: shapes, joins, repetitions."""
+"""Operators that rearrange values without computing: shapes, joins, repetitions."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _TRANSPOSED = {3: F.conv_transpose1d, 4: F.conv_transpose2d, 5: F.conv_transpose
 
 
 def table(half: bool) -> OperatorTable:
-    """The family's table.
+    """The operators of matrix products and convolutions.
 
     Args:
         half: sums of float products are rounded to float16 after every TERMS terms.

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgec.backends.coreml.interpreter.operators.arguments import OperatorTable, ints
+from edgec.backends.coreml.interpreter.operators.arguments import OperatorTable, ints, on_channels
 
 
 def _layer_norm(
@@ -21,10 +21,6 @@ def _layer_norm(
     return scaled if beta is None else scaled + beta.reshape(shape)
 
 
-def _on_channels(values: Tensor, x: Tensor) -> Tensor:
-    return values.reshape(-1, *[1] * (x.dim() - 2))
-
-
 def _batch_norm(
     x: Tensor,
     mean: Tensor,
@@ -33,19 +29,19 @@ def _batch_norm(
     beta: Tensor | None = None,
     epsilon: Any = 1e-5,
 ) -> Tensor:
-    scaled = (x - _on_channels(mean, x)) * torch.rsqrt(_on_channels(variance, x) + epsilon)
-    scaled = scaled if gamma is None else scaled * _on_channels(gamma, x)
-    return scaled if beta is None else scaled + _on_channels(beta, x)
+    scaled = (x - on_channels(mean, x)) * torch.rsqrt(on_channels(variance, x) + epsilon)
+    scaled = scaled if gamma is None else scaled * on_channels(gamma, x)
+    return scaled if beta is None else scaled + on_channels(beta, x)
 
 
 def _instance_norm(x: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None, epsilon: Any = 1e-5) -> Tensor:
     scaled = _layer_norm(x, range(2, x.dim()), epsilon=epsilon)
-    scaled = scaled if gamma is None else scaled * _on_channels(gamma, x)
-    return scaled if beta is None else scaled + _on_channels(beta, x)
+    scaled = scaled if gamma is None else scaled * on_channels(gamma, x)
+    return scaled if beta is None else scaled + on_channels(beta, x)
 
 
 def _l2_norm(x: Tensor, epsilon: Any = 1e-6) -> Tensor:
-    """Over all but the leading dimensions in front of the last three."""
+    """Normalise over the last three dimensions."""
     dims = tuple(range(max(0, x.dim() - 3), x.dim()))
     return x * torch.rsqrt((x * x).sum(dims, keepdim=True) + epsilon)
 

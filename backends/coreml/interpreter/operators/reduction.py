@@ -13,15 +13,15 @@ Reduce = Callable[[Tensor, tuple[int, ...], bool], Tensor]
 
 
 def table(half: bool) -> OperatorTable:
-    """The family's table.
+    """The operators of reductions.
 
     Args:
         half: a sum of floats is rounded to float16 before it is used further, so that it overflows as one.
     """
 
     def total(x: Tensor, dims: tuple[int, ...], keep: bool) -> Tensor:
-        found = x.sum(dims, keep, dtype=x.dtype)
-        return found.half().float() if half and x.dtype == torch.float32 else found
+        summed = x.sum(dims, keep, dtype=x.dtype)
+        return summed.half().float() if half and x.dtype == torch.float32 else summed
 
     def mean(x: Tensor, dims: tuple[int, ...], keep: bool) -> Tensor:
         count = 1

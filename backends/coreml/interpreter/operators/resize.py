@@ -26,7 +26,7 @@ def _upsample_bilinear(
     align_corners: Any = True,
     half_pixel_centers: Any = None,
 ) -> Tensor:
-    """Without aligned corners, centres lie at half pixels unless ``half_pixel_centers`` is off."""
+    """Upsample; without aligned corners, centres lie at half pixels unless ``half_pixel_centers`` is off."""
     size = _scaled(x, scale_factor_height, scale_factor_width)
     if not bool(align_corners) and half_pixel_centers is not None and not bool(half_pixel_centers):
         return _from_corner(x, size)

@@ -25,9 +25,9 @@ def indices(
     end_mask: Flags,
     squeeze_mask: Flags,
 ) -> tuple[list[range], list[int]]:
-    """Which indices of each dimension are meant, and the dimensions that vanish from the result.
+    """The indices that a slice takes of each dimension, and the dimensions that vanish from the result.
 
-    Bounds count from the end when negative and are clamped to the dimension, as numpy's are; a mask lets a bound go.
+    Bounds count from the end when negative and are clamped to the dimension, as in numpy; a mask drops a bound.
     """
     rank = x.dim()
     steps = [1] * rank if stride is None else ints(stride)

@@ -1,4 +1,4 @@
-"""Ordering, counting up, and marking."""
+"""Sort, cumulative-sum and one-hot operators."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def _topk(
 ) -> Any:
     """The k largest (smallest when ``ascending``) values, in order, and where they are."""
     count = x.shape[int(axis)] if int(k) == -1 else int(k)
-    found = torch.topk(x, count, int(axis), not bool(ascending))
-    return (found.values, found.indices) if bool(return_indices) else found.values
+    top = torch.topk(x, count, int(axis), not bool(ascending))
+    return (top.values, top.indices) if bool(return_indices) else top.values
 
 
 def _argsort(x: Tensor, axis: Any = -1, ascending: Any = False) -> Tensor:

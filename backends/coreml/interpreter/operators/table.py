@@ -12,7 +12,7 @@ ACCUMULATIONS: tuple[Accumulate, ...] = get_args(Accumulate)
 
 @dataclass(frozen=True)
 class Operator:
-    """A MIL operator.
+    """A MIL operator as a function, with its kind of rounding.
 
     Attributes:
         run: takes MIL's inputs by name, returns one tensor or several.
@@ -24,7 +24,7 @@ class Operator:
 
 
 def operator_table(accumulate: Accumulate) -> Mapping[str, Operator]:
-    """Every operator, with sums as ``accumulate`` says.
+    """Every operator, with sums rounded as ``accumulate`` says.
 
     Args:
         accumulate: ``float16``: sums of products, of squares and of means are rounded to float16 on the way;

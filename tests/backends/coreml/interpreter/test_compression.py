@@ -134,11 +134,11 @@ def test_a_form_decompresses_as_coremltools_says(
     weight = step.inputs["weight"]
     assert not isinstance(weight, (str, tuple))
     assert _operators(weight) == operators
-    found = package.constants.value(weight)
-    assert isinstance(found, Tensor)
+    actual = package.constants.value(weight)
+    assert isinstance(actual, Tensor)
     expected = _decompressed(optimize, model, tmp_path)
     # Products of an integer and a scale: equal but for the last bit of float32.
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(actual, expected, rtol=1e-6, atol=1e-7)
     y = package.functions["main"].run({"x": X})["y"]
     torch.testing.assert_close(y, F.linear(X, expected), rtol=1e-5, atol=1e-5)
 

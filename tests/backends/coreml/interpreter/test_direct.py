@@ -67,9 +67,9 @@ def ints(*values: int) -> Tensor:
     ],
 )
 def test_against_torch(operator: str, inputs: dict[str, Any], expected: Tensor) -> None:
-    found = call(operator, **inputs)
-    assert found.dtype == expected.dtype
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+    actual = call(operator, **inputs)
+    assert actual.dtype == expected.dtype
+    torch.testing.assert_close(actual, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_the_new_shape_is_made_of_others() -> None:
@@ -113,8 +113,8 @@ def test_slices_are_numpys(data: st.DataObject) -> None:
     begin_mask, end_mask = (torch.tensor(column) for column in zip(*opened, strict=True))
     where = {"begin": begin, "end": end, "stride": stride, "begin_mask": begin_mask, "end_mask": end_mask}
     expected = x.numpy()[tuple(own)]
-    found = call("slice_by_index", x=x, **where)
-    assert np.array_equal(found.numpy(), expected)
+    actual = call("slice_by_index", x=x, **where)
+    assert np.array_equal(actual.numpy(), expected)
     update = torch.full(expected.shape, -1.0)
     written, wanted = (
         call("slice_update", x=x, update=update, **where),

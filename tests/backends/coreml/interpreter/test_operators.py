@@ -26,8 +26,8 @@ STEEP = {"tan": 4.0, "sinh": 2.0, "cosh": 2.0, "pow": 2.0, "reduce_prod": 8.0, "
 
 
 def _expected(case: Case) -> list[Tensor]:
-    found = case.expected(inputs())
-    return list(found) if isinstance(found, (tuple, list)) else [found]
+    outputs = case.expected(inputs())
+    return list(outputs) if isinstance(outputs, (tuple, list)) else [outputs]
 
 
 @pytest.mark.parametrize("run", TOLERANCES, ids="-".join)
@@ -35,13 +35,13 @@ def _expected(case: Case) -> list[Tensor]:
 def test_operator_equals_torch(number: int, run: tuple[str, str], operator_results: Results) -> None:
     case = CASES[number]
     for output, expected in enumerate(_expected(case)):
-        found = operator_results[run][f"case_{number}_{output}"]
-        assert found.shape == expected.shape
+        actual = operator_results[run][f"case_{number}_{output}"]
+        assert actual.shape == expected.shape
         if not expected.is_floating_point():
-            assert torch.equal(found.int(), expected.int())
+            assert torch.equal(actual.int(), expected.int())
             continue
         scale = max(1.0, float(expected.abs().max())) * STEEP.get(case.operator, 1.0)
-        difference = (found.float() - expected).abs()
+        difference = (actual.float() - expected).abs()
         if case.operator in STEPS:
             difference = torch.minimum(difference, (difference - 1).abs())
         assert float(difference.max()) <= TOLERANCES[run] * scale

@@ -73,10 +73,10 @@ def test_functions_share_a_state(stateful: Path, accumulate: Any, tolerance: flo
     assert package.default_function == "decode"
     state, rows = package.functions["decode"].fresh_state(), torch.zeros(1, SLOTS, WIDTH)
     for name, start, x in _calls():
-        found = package.functions[name].run({"x": x, "start": torch.tensor([start])}, state)["scores"].float()
+        actual = package.functions[name].run({"x": x, "start": torch.tensor([start])}, state)["scores"].float()
         rows[:, start : start + x.shape[1]] = F.linear(x, torch.from_numpy(WEIGHT).float())
         expected = x @ rows.transpose(-1, -2)
-        assert float((found - expected).abs().max()) <= tolerance * float(expected.abs().max())
+        assert float((actual - expected).abs().max()) <= tolerance * float(expected.abs().max())
     assert float((state["cache"].float() - rows).abs().max()) <= tolerance * float(rows.abs().max())
 
 

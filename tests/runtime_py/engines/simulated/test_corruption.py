@@ -91,9 +91,9 @@ def test_it_is_caught_by_verify_and_by_the_ladder(corruption: str, phone_bundle:
     report = verify(damaged, threads=1)
     (failed,) = [check for check in report.checks if check.status == "failed"]
     assert failed.name == "output vectors"
-    expected, found = _logits(intact), _logits(damaged)
+    expected, actual = _logits(intact), _logits(damaged)
     # Far beyond what the ladder allows a float model in float16: 3e-2 of the largest logit.
-    assert float((expected - found).abs().max()) > 5e-2 * float(expected.abs().max())
+    assert float((expected - actual).abs().max()) > 5e-2 * float(expected.abs().max())
 
 
 def test_an_intact_bundle_sealed_anew_passes(phone_bundle: Bundles, tmp_path: Path) -> None:

@@ -46,14 +46,14 @@ def test_logits_are_those_of_transformers(kind: str, phone_bundle: Bundles, phon
 
     phone = load(phone_bundle(kind), threads=1)
     tokens, reference = phone.encode(PROMPT), AutoModelForCausalLM.from_pretrained(phone_model).eval()
-    found = phone.session.prefill(tokens, 0)
+    actual = phone.session.prefill(tokens, 0)
     for _ in range(6):
         with torch.no_grad():
             expected = reference(torch.tensor([tokens])).logits[0, -1].numpy()
         # Values are rounded to 11 bits some twenty times in two layers, and sums on the way.
-        assert float(np.abs(expected - found).max()) <= 2e-2 * float(np.abs(expected).max())
+        assert float(np.abs(expected - actual).max()) <= 2e-2 * float(np.abs(expected).max())
         tokens.append(int(expected.argmax()))
-        found = phone.session.forward(tokens[-1:], len(tokens) - 1, [0])[0]
+        actual = phone.session.forward(tokens[-1:], len(tokens) - 1, [0])[0]
 
 
 def test_a_session_rewinds_and_fills_its_context(phone_bundle: Bundles) -> None:

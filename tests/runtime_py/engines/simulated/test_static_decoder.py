@@ -94,8 +94,8 @@ def test_any_cut_gives_the_same_rows(tokens: list[int], data: st.DataObject) -> 
         size = data.draw(st.integers(1, min(CHUNK, len(tokens) - start)))
         rows = data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=3))
         logits = fed(decoder, tokens[start : start + size], start, rows)
-        for found, row in zip(logits[0], rows, strict=True):
-            assert np.allclose(found, expected_row(tokens[: start + row + 1]))
+        for actual, row in zip(logits[0], rows, strict=True):
+            assert np.allclose(actual, expected_row(tokens[: start + row + 1]))
         start += size
 
 

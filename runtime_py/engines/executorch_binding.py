@@ -24,27 +24,26 @@ KERNEL_LIBRARIES = ("kernels/quantized/*quantized_ops_aot_lib.*", "extension/llm
 
 
 @dataclass
-class _Binding:
+class Binding:
     """ExecuTorch's binding in this process: its methods run one at a time, and not while the pool changes.
 
     Attributes:
-        turn: held by who runs a method or changes the pool.
-        pools: how many pools there were before this one.
+        turn: held while a method runs or the pool changes.
+        pools: how many pools were replaced before this one.
     """
 
     turn: threading.RLock = field(default_factory=threading.RLock)
     pools: int = 0
 
 
-_binding = _Binding()
+binding = Binding()
 
 
 @contextmanager
 def captured_stderr() -> Iterator[Callable[[], str]]:
     """Hold back what native code writes to file descriptor 2; the yielded function reads it.
 
-    The runtime logs CPU probing there on every start and the reason of a failure: noise in one case, the cause in the
-    other.
+    The runtime logs CPU probing there on every start, which is noise, and the reason of a failure, which is not.
     """
     sys.stderr.flush()
     saved = os.dup(2)
