@@ -33,12 +33,12 @@ def export_bundle(options: ExportOptions) -> Path:
     from edgec.exporter.bit_search.stage import with_bits
     from edgec.exporter.pipeline import compile_model
     from edgec.exporter.recipes.advice import naming_recipes
-    from edgec.exporter.resolve.resolved import resolved
+    from edgec.exporter.resolve.resolved import resolve_options
     from edgec.exporter.stage_cache import StageCache
 
     progress = Progress(options.progress)
     progress.enter("resolve", str(options.model))
-    asked = resolved(options)
+    asked = resolve_options(options)
     with StageCache() as cache:
         request = with_bits(with_boundary(asked.request, progress), options.target_bits, cache, progress)
         with naming_recipes(request.recipe, request.target):

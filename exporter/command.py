@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from edgec.errors import InputError
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.progress import Event, Listener, ProgressLines
-from edgec.exporter.resolve.project_file import completed, find_project
+from edgec.exporter.resolve.project_file import complete_options, find_project
 
 
 def run_export(options: ExportOptions, as_json: bool) -> None:
@@ -26,7 +26,7 @@ def run_export(options: ExportOptions, as_json: bool) -> None:
     """
     from edgec.exporter.api import export_bundle
 
-    for each in completed(options, find_project()):
+    for each in complete_options(options, find_project()):
         with _listener(as_json) as listener:
             path = export_bundle(replace(each, progress=listener))
         _summary(path, as_json)

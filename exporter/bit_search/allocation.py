@@ -32,7 +32,7 @@ class Choice:
 Chosen = dict[str, Choice]
 
 
-def hull(choices: Sequence[Choice]) -> list[Choice]:
+def convex_hull(choices: Sequence[Choice]) -> list[Choice]:
     """The choices worth taking, from few bits to many: each saves less per bit than the one before it."""
     found: list[Choice] = []
     for choice in sorted(choices, key=lambda each: (each.bits, each.loss)):
@@ -44,9 +44,9 @@ def hull(choices: Sequence[Choice]) -> list[Choice]:
     return found
 
 
-def path(layers: Mapping[str, Sequence[Choice]]) -> Iterator[Chosen]:
+def trade_off_path(layers: Mapping[str, Sequence[Choice]]) -> Iterator[Chosen]:
     """All points from the fewest bits to the most; each is a new mapping."""
-    hulls = {name: hull(choices) for name, choices in layers.items()}
+    hulls = {name: convex_hull(choices) for name, choices in layers.items()}
     chosen = {name: choices[0] for name, choices in hulls.items()}
     yield dict(chosen)
     steps = [_step(name, choices, 1) for name, choices in hulls.items() if len(choices) > 1]
@@ -62,7 +62,7 @@ def path(layers: Mapping[str, Sequence[Choice]]) -> Iterator[Chosen]:
 def allocate(layers: Mapping[str, Sequence[Choice]], budget: float) -> Chosen | None:
     """The last point of the path within a budget of bits in all; None where the smallest is beyond it."""
     best = None
-    for point in path(layers):
+    for point in trade_off_path(layers):
         if total_bits(point) > budget:
             break
         best = point

@@ -10,7 +10,7 @@ _ROWS = 8
 """Output channels per table where the recipe has none."""
 
 
-def candidates(recipe: Recipe) -> tuple[WeightScheme, ...]:
+def candidate_schemes(recipe: Recipe) -> tuple[WeightScheme, ...]:
     """What the recipe's backend may store a linear layer as: tables of 2 bits and more, and integers."""
     support = SUPPORT[recipe.backend]
     rows = recipe.weights.group_rows if recipe.weights and recipe.weights.group_rows else _ROWS
@@ -26,7 +26,7 @@ def _integers(bits: int, group: int, dynamic: bool) -> WeightScheme:
     return WeightScheme(bits, group, activation_bits=8 if dynamic else 0, scale_bits=16 if group else 32)
 
 
-def for_layer(shape: tuple[int, int], wanted: tuple[WeightScheme, ...], recipe: Recipe) -> list[WeightScheme]:
+def schemes_for_layer(shape: tuple[int, int], wanted: tuple[WeightScheme, ...], recipe: Recipe) -> list[WeightScheme]:
     """The candidates as they are stored for a matrix [N, K]; what does not fit its shape is left out."""
     kernels = SUPPORT[recipe.backend].kernels
     found: dict[WeightScheme, None] = {}

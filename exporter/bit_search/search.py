@@ -16,9 +16,9 @@ from torch import Tensor
 
 from edgec.bundle.manifest import BitSearch, TradeOffPoint
 from edgec.errors import InputError
-from edgec.exporter.bit_search.allocation import Choice, Chosen, allocate, path, total_bits, total_loss
-from edgec.exporter.bit_search.candidates import candidates, for_layer
-from edgec.exporter.bit_search.sensitivity import choices, gradients
+from edgec.exporter.bit_search.allocation import Choice, Chosen, allocate, total_bits, total_loss, trade_off_path
+from edgec.exporter.bit_search.candidates import candidate_schemes, schemes_for_layer
+from edgec.exporter.bit_search.sensitivity import mean_square_gradients, measure_choices
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import passes_for
 from edgec.exporter.recipes.recipe import Recipe
@@ -56,7 +56,7 @@ def search_bits(
     """
     text = _Text.split(tokens, min(_WINDOW, window))
     layers, weights = _layers(program, recipe, text.known, progress)
-    points = list(path(layers))
+    points = list(trade_off_path(layers))
     chosen = allocate(layers, target_bits * weights)
     if chosen is None:
         raise _too_small(target_bits, total_bits(points[0]) / weights, recipe)
@@ -76,14 +76,14 @@ def _layers(
 ) -> tuple[dict[str, list[Choice]], int]:
     """What every width of every open layer costs, and how many weights these layers have."""
     progress.step(0.0, "gradients")
-    fisher = gradients(program, known)
-    wanted, names = candidates(recipe), _free(program, recipe)
+    fisher = mean_square_gradients(program, known)
+    wanted, names = candidate_schemes(recipe), _free(program, recipe)
 
     def schemes(name: str, shape: tuple[int, int]) -> Sequence[WeightScheme]:
-        return for_layer(shape, wanted, recipe) if name in names else ()
+        return schemes_for_layer(shape, wanted, recipe) if name in names else ()
 
     progress.step(0.3, "widths")
-    found = choices(program, known, fisher, schemes, recipe.algorithm)
+    found = measure_choices(program, known, fisher, schemes, recipe.algorithm)
     return found, sum(names[name] for name in found)
 
 

@@ -30,7 +30,7 @@ aten = torch.ops.aten
 Schemes = Callable[[str, tuple[int, int]], Sequence[WeightScheme]]
 
 
-def gradients(program: Program, calibration: Calibration, seed: int = 0) -> Mapping[str, Tensor]:
+def mean_square_gradients(program: Program, calibration: Calibration, seed: int = 0) -> Mapping[str, Tensor]:
     """Mean square over tokens of the log-likelihood's gradient at each linear layer's outputs.
 
     Args:
@@ -72,7 +72,7 @@ class _Gradients(Interpreter):
         self.totals[name] = self.totals[name] + squares if name in self.totals else squares
 
 
-def choices(
+def measure_choices(
     program: Program,
     calibration: Calibration,
     fisher: Mapping[str, Tensor],
@@ -82,9 +82,9 @@ def choices(
     """What every width of every layer costs.
 
     Args:
-        program: as for ``gradients``.
+        program: as for ``mean_square_gradients``.
         calibration: text.
-        fisher: what ``gradients`` found.
+        fisher: what ``mean_square_gradients`` found.
         schemes: the widths to consider for a parameter's name and shape; none leaves the layer out.
         algorithm: how integers are chosen.
     """

@@ -66,14 +66,14 @@ def _read(request: ExportRequest, folder: Path) -> ExportRequest:
 
 def _program(request: ExportRequest) -> Program:
     """The decoder as it will be stored, with plain operators that have gradients."""
-    from edgec.exporter.stages.capturing import capture, held_weights
+    from edgec.exporter.stages.capturing import capture, hold_weights
     from edgec.passes.cleanup.remove_noops import RemoveNoops
     from edgec.passes.contract import run_passes
     from edgec.passes.draft.early_exit import EarlyExit
     from edgec.passes.kv.shared_kv import SharedKv
 
     recipe = request.recipe
-    program = capture(request.source, held_weights(request.source), request.spec, request.limits)
+    program = capture(request.source, hold_weights(request.source), request.spec, request.limits)
     early = [EarlyExit(recipe.early_exit)] if recipe.early_exit else []
     shared = [SharedKv(recipe.boundary, recipe.shared_kv)] if recipe.shared_kv else []
     return run_passes(program, [RemoveNoops(), *early, *shared], in_place=True)

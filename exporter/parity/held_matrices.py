@@ -29,7 +29,7 @@ _READS = (DEQUANTIZE, DEQUANTIZE_LUT, torch.ops.aten.to.dtype)
 _FLOAT_BYTES = 4
 
 
-def held(methods: Mapping[str, Program], share: float = 0.5) -> dict[str, Program]:
+def hold_matrices(methods: Mapping[str, Program], share: float = 0.5) -> dict[str, Program]:
     """The same methods over matrices that are computed now, once for all of them.
 
     Args:

@@ -14,11 +14,11 @@ from edgec.bundle.manifest import Rung
 from edgec.exporter.parity.ladder import Stage
 
 
-def by_output(before: Stage, after: Stage, sizes: Sequence[int], how: Callable[[Stage, Stage], Rung]) -> Rung:
+def worst_output_rung(before: Stage, after: Stage, sizes: Sequence[int], how: Callable[[Stage, Stage], Rung]) -> Rung:
     """The rung of the output that differs most for its own size: a small output does not hide behind a large one.
 
     Args:
-        before: all outputs as rows, see ``flat``.
+        before: all outputs as rows, see ``flatten_outputs``.
         after: the same.
         sizes: values of each output, in order.
         how: makes a rung of two stages.
@@ -44,7 +44,7 @@ def _relative(rung: Rung) -> float:
     return rung.max_abs / max(rung.reference_max_abs, 1e-12)
 
 
-def flat(outputs: Any) -> Tensor:
+def flatten_outputs(outputs: Any) -> Tensor:
     """All output tensors as rows [1, N] of float32."""
     return torch.cat([value.detach().float().reshape(1, -1) for value in _tensors(outputs)], 1)
 

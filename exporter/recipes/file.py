@@ -84,14 +84,14 @@ _TOP: dict[str, ValueCheck] = {
 }
 
 
-def named() -> dict[str, Path]:
+def named_recipes() -> dict[str, Path]:
     """The recipes that come with edgec, by name."""
     return {file.stem: file for file in sorted(_FOLDER.glob("*.toml"))}
 
 
 def recipe_names() -> tuple[str, ...]:
     """The recipes that come with edgec."""
-    return tuple(named())
+    return tuple(named_recipes())
 
 
 def load_recipe(name_or_path: str | Path) -> Recipe:
@@ -100,7 +100,7 @@ def load_recipe(name_or_path: str | Path) -> Recipe:
     Raises:
         InputError: E175, no such recipe; E171, an unknown key or a bad value.
     """
-    file = named().get(str(name_or_path), Path(name_or_path))
+    file = named_recipes().get(str(name_or_path), Path(name_or_path))
     if not _is_file(file):
         raise _unknown(str(name_or_path))
     return parse_recipe(read_toml(file, _KIND), file.stem, str(file))
@@ -114,12 +114,12 @@ def _is_file(path: Path) -> bool:
 
 
 def _unknown(name: str) -> InputError:
-    near = get_close_matches(name, named(), n=3, cutoff=0.3)
+    near = get_close_matches(name, named_recipes(), n=3, cutoff=0.3)
     return InputError(
         what=f"there is no recipe {name!r}",
         where="--recipe",
         why="it is no named recipe, and there is no such file",
-        fix=f"use {' or '.join(near)}" if near else f"use one of {', '.join(named())}, or a TOML file's path",
+        fix=f"use {' or '.join(near)}" if near else f"use one of {', '.join(named_recipes())}, or a TOML file's path",
         code="E175",
     )
 

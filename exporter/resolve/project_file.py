@@ -69,7 +69,7 @@ def read_project(file: Path) -> Project:
     )
 
 
-def completed(options: ExportOptions, project: Project) -> tuple[ExportOptions, ...]:
+def complete_options(options: ExportOptions, project: Project) -> tuple[ExportOptions, ...]:
     """The command line's options with a project's values where it gives none, for each target.
 
     Budgets are merged key by key. A project's ``out`` serves a single target only.

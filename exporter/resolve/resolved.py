@@ -23,7 +23,7 @@ from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.calibration_text import calibration_tokens
 from edgec.exporter.resolve.limits import check_static
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
-from edgec.exporter.resolve.target_choice import chosen_target, in_format
+from edgec.exporter.resolve.target_choice import choose_target, in_format
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.resolve import ModelSource, resolve
 from edgec.exporter.stages.prefix import check_prompt
@@ -46,7 +46,7 @@ class Resolved:
     target_choice: str
 
 
-def resolved(options: ExportOptions) -> Resolved:
+def resolve_options(options: ExportOptions) -> Resolved:
     """Resolve target, recipe, model and texts, and check that they go together.
 
     Raises:
@@ -62,7 +62,7 @@ def resolved(options: ExportOptions) -> Resolved:
     source = _source(options)
     recipe = as_recorded(recipe, source.config)
     check_preparation(recipe, source.kind)
-    target, choice = chosen_target(asked, source, recipe, options.context)
+    target, choice = choose_target(asked, source, recipe, options.context)
     out = Path(options.out) if options.out is not None else Path(f"{source.name}-{name}.edgec")
     check_output(out, options.force, expected_artifact_bytes(source, recipe))
     check_memory(source, recipe)

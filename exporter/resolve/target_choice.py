@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _KV_BITS = 16
 
 
-def planned(
+def plan_target(
     decoder: DecoderShape,
     asked: Target,
     widths: Widths,
@@ -44,7 +44,7 @@ def planned(
     return plan(decoder, fit.target, widths, context=context, prompt_tokens=prompt_tokens), fit.reason
 
 
-def chosen_target(asked: Target, source: ModelSource, recipe: Recipe, context: int | None) -> tuple[Target, str]:
+def choose_target(asked: Target, source: ModelSource, recipe: Recipe, context: int | None) -> tuple[Target, str]:
     """The phone behind a family's name, and why; any other target stays as it is, without a reason.
 
     Args:

@@ -87,7 +87,7 @@ def model_widths(model: str | Path, recipe: str | None, target: Target) -> Width
     return named_widths(name, target.backend, config)
 
 
-def overridden(widths: Widths, **given: int | None) -> Widths:
+def override_widths(widths: Widths, **given: int | None) -> Widths:
     """Widths with those that the command line states put over them."""
     stated: dict[str, Any] = {name: bits for name, bits in given.items() if bits is not None}
     return replace(widths, **stated)

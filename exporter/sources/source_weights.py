@@ -12,7 +12,7 @@ from edgec.errors import InputError
 from edgec.exporter.sources.model_build import expected_shapes, tied_parameters
 from edgec.exporter.sources.model_folder import CONFIG
 from edgec.exporter.sources.pickle_weights import PickledWeights, open_pickles, pickle_files
-from edgec.exporter.sources.weight_conversion import converted
+from edgec.exporter.sources.weight_conversion import convert_weights
 from edgec.exporter.sources.weight_names import (
     BoundWeights,
     NameTolerance,
@@ -81,7 +81,7 @@ def bind_weights(model: Any, weights: WeightFiles | PickledWeights, raw: Mapping
         zeroed=adapted_absence({**model.config.to_dict(), **raw}),
         surplus=(*ignored, *_surplus(model, raw), *recorded_scales(raw)),
     )
-    return check_weights(expected_shapes(model), converted(weights, model), tolerance)
+    return check_weights(expected_shapes(model), convert_weights(weights, model), tolerance)
 
 
 def _headless(model: Any) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ class ConvertedWeights:
         return _fuse(fusion, {stored: self.base.tensor(stored) for _, stored in fusion.sources}, self.config)[name]
 
 
-def converted(weights: Weights, model: Any) -> ConvertedWeights:
+def convert_weights(weights: Weights, model: Any) -> ConvertedWeights:
     """Give stored weights the names and layout of a transformers model.
 
     Args:

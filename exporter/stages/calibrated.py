@@ -17,7 +17,7 @@ from edgec.backends.qnn.context import execute_on_cpu
 from edgec.backends.qnn.function import open_function, open_function_on_cpu
 from edgec.bundle.manifest import Rung
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
-from edgec.exporter.parity.outputs import by_output, flat, sizes_of
+from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
 from edgec.exporter.stages.compiled import Rewrite
 from edgec.exporter.stages.decoder import quality_budget
 from edgec.exporter.stages.module import module_budget
@@ -61,11 +61,11 @@ class CalibratedModuleStages(StaticModuleStages):
         request, given = self.request, self.examples()
         final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
         outputs = tuple(open_function_on_cpu(artifact)(given))
-        fixed = Stage(FIXED, flat(outputs), Effect.APPROXIMATE)
-        after = Stage(ARTIFACT, flat(tuple(open_function(artifact)(given))))
+        fixed = Stage(FIXED, flatten_outputs(outputs), Effect.APPROXIMATE)
+        after = Stage(ARTIFACT, flatten_outputs(tuple(open_function(artifact)(given))))
         quality = partial(quality_rung, budget=module_budget(request.recipe))
         reported = partial(quality, gated=False, note="ranges measured on the example inputs")
         same = partial(lowering_rung, budget=EMULATED_MODULE, rounded=True, note=self.backend.EXECUTED_BY)
         whole = partial(quality, gated=request.source.trained)
         pairs = ((final, fixed, reported), (fixed, after, same), (reference, after, whole))
-        return [by_output(one, other, sizes_of(outputs), compare) for one, other, compare in pairs]
+        return [worst_output_rung(one, other, sizes_of(outputs), compare) for one, other, compare in pairs]

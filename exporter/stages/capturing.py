@@ -18,7 +18,7 @@ from edgec.ir.spec import ModelSpec
 from edgec.passes.compress.rounding.learned_grids import record_grids
 
 
-def held_weights(source: ModelSource) -> HeldWeights:
+def hold_weights(source: ModelSource) -> HeldWeights:
     """The weights of a decoder's source, each read once and shared by the reference and the capture."""
     assert source.weights is not None  # a decoder's are named, only a factory's module owns its own
     return HeldWeights(source.weights)
@@ -39,7 +39,7 @@ def capture(source: ModelSource, weights: Weights, spec: ModelSpec, limits: Limi
     return program
 
 
-def captured(request: ExportRequest, weights: HeldWeights, progress: Progress) -> Program:
+def capture_request(request: ExportRequest, weights: HeldWeights, progress: Progress) -> Program:
     """The traced decoder of a request, from now on the only holder of its weights."""
     progress.enter("capture")
     program = capture(request.source, weights, request.spec, request.limits)

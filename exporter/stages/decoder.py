@@ -22,7 +22,7 @@ from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_values
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
-from edgec.exporter.stages.capturing import captured, eager_stage, held_weights
+from edgec.exporter.stages.capturing import capture_request, eager_stage, hold_weights
 from edgec.exporter.stages.compiled import (
     ARTIFACT,
     Facts,
@@ -33,7 +33,7 @@ from edgec.exporter.stages.compiled import (
     state_info,
 )
 from edgec.exporter.stages.pass_orders import decoder_passes
-from edgec.exporter.stages.rewriting import Measure, Rewritten, rewrite, together
+from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_passes, rewrite
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
 from edgec.ir.program import Effect, Program
 from edgec.passes.contract import Pass, run_passes
@@ -56,7 +56,7 @@ class DecoderStages:
 
     def rewrite(self, folder: Path, progress: Progress) -> None:
         """Reference, capture, passes; leaves rungs and logits."""
-        done = rewritten_decoder(self.request, self.passes(), progress)
+        done = rewrite_decoder(self.request, self.passes(), progress)
         self.program = done.program
         done.save(folder)
 
@@ -75,7 +75,7 @@ class DecoderStages:
 
     def _again(self, progress: Progress) -> Program:
         """The rewritten graph of an export that was interrupted after its rungs were measured."""
-        program = captured(self.request, held_weights(self.request.source), progress)
+        program = capture_request(self.request, hold_weights(self.request.source), progress)
         return run_passes(program, self.passes(), in_place=True)
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
@@ -95,24 +95,24 @@ class DecoderStages:
         return rung.model_copy(update={"first_diverging_layer": layer})
 
 
-def rewritten_decoder(request: ExportRequest, passes: list[Pass], progress: Progress) -> Rewritten:
+def rewrite_decoder(request: ExportRequest, passes: list[Pass], progress: Progress) -> Rewritten:
     """A decoder after its passes, every claim measured.
 
     Raises:
         BudgetError: E201, E210 as ``rewrite``.
         InputError: E526, something besides attention mixes positions.
     """
-    weights = held_weights(request.source)
+    weights = hold_weights(request.source)
     progress.enter("reference")
     eager = eager_stage(request.source, weights, request.probe)
 
     def capture() -> Program:
-        program = captured(request, weights, progress)
+        program = capture_request(request, weights, progress)
         refuse_mixed_positions(program)
         return program
 
     measure = decoder_measure(request.probe, request.recipe, request.source.trained)
-    return rewrite(capture, eager, together(passes), measure, progress)
+    return rewrite(capture, eager, group_exact_passes(passes), measure, progress)
 
 
 def decoder_measure(probe: Probe, recipe: Recipe, trained: bool) -> Measure:

@@ -18,7 +18,7 @@ from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import expose_layers, first_diverging_layer
 from edgec.exporter.parity.execution import record_layers
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
-from edgec.exporter.parity.outputs import by_output, flat, sizes_of
+from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.recipes.recipe import Recipe
@@ -58,7 +58,7 @@ class ModuleStages:
         groups = [[each] for each in self.passes()]
         done = rewrite(
             lambda: self._captured(model),
-            Stage("eager module", flat(outputs)),
+            Stage("eager module", flatten_outputs(outputs)),
             groups,
             measure,
             progress,
@@ -107,8 +107,8 @@ class ModuleStages:
         budget = {"max_relative": 0.1} if loose else ladder.FLOAT_LOWERING
         note = "executed by ExecuTorch on this machine"
         compare = partial(lowering_rung, budget=budget, rounded=loose, note=note)
-        final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flat(outputs))
-        rung = by_output(final, executed, sizes_of(outputs), compare)
+        final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flatten_outputs(outputs))
+        rung = worst_output_rung(final, executed, sizes_of(outputs), compare)
         return [rung if rung.passed else self._located(rung)]
 
     def _located(self, rung: Rung) -> Rung:
@@ -134,13 +134,13 @@ def module_measure(inputs: Sequence[Tensor], sizes: Sequence[int], recipe: Recip
 
     def run(program: Program) -> Tensor:
         with torch.no_grad():
-            return flat(program.graph(*inputs))
+            return flatten_outputs(program.graph(*inputs))
 
     quality = partial(quality_rung, budget=module_budget(recipe), gated=trained)
     return Measure(
         run=run,
-        lowering=lambda before, after: by_output(before, after, sizes, lowering_rung),
-        quality=lambda reference, after: by_output(reference, after, sizes, quality),
+        lowering=lambda before, after: worst_output_rung(before, after, sizes, lowering_rung),
+        quality=lambda reference, after: worst_output_rung(reference, after, sizes, quality),
         layers=lambda program: record_layers(program.graph, inputs),
     )
 

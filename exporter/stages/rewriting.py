@@ -112,7 +112,7 @@ def rewrite(
     return Rewritten(program, tuple(rungs), before, reference)
 
 
-def together(passes: Sequence[Pass]) -> list[list[Pass]]:
+def group_exact_passes(passes: Sequence[Pass]) -> list[list[Pass]]:
     """Passes whose claims are measured at once: neighbours that are exact; every other one alone."""
     groups: list[list[Pass]] = []
     for each in passes:
@@ -124,7 +124,7 @@ def together(passes: Sequence[Pass]) -> list[list[Pass]]:
     return groups
 
 
-def located_layer(wanted: Layers, got: Layers, rung: Rung) -> Rung:
+def locate_layer(wanted: Layers, got: Layers, rung: Rung) -> Rung:
     """A failed rung with the first layer whose attention differs by more than its effect allows."""
     tolerance = 1e-3 if rung.effect == "exact" else 0.5
     return rung.model_copy(update={"first_diverging_layer": first_diverging_layer(wanted, got, tolerance)})
@@ -166,4 +166,4 @@ def _located(rung: Rung, program: Program, group: Sequence[Pass], before: Stage,
             break
         program = changed
     rung = rung.model_copy(update={"stage": each.name})
-    return located_layer(measure.layers(program), measure.layers(changed), rung)
+    return locate_layer(measure.layers(program), measure.layers(changed), rung)

@@ -47,13 +47,15 @@ def lower_methods(
     form = request.form
     progress.enter("lower")
     weights = static_weight_facts(methods, form.half)
-    breaches = findings(methods, weights, calls) if form.neural_engine else []
+    breaches = lint_findings(methods, weights, calls) if form.neural_engine else []
     artifact = _lowered(request, methods, folder / form.artifact, progress, examples)
     limits = request.limits if request.source.kind == "decoder" else None
     save_facts(folder, _facts(methods, artifact, limits, weights, breaches))
 
 
-def findings(methods: Mapping[str, Program], weights: Sequence[WeightFact], calls: MethodCalls) -> list[LintFinding]:
+def lint_findings(
+    methods: Mapping[str, Program], weights: Sequence[WeightFact], calls: MethodCalls
+) -> list[LintFinding]:
     """What keeps operators off the Neural Engine.
 
     Args:

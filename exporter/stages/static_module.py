@@ -11,7 +11,7 @@ from torch import Tensor
 from edgec.backends.static_artifact import StaticBackend, backend_of
 from edgec.bundle.manifest import Rung
 from edgec.exporter.parity.ladder import FLOAT_LOWERING, HALF_MODULE, ROUNDED_MODULE, Stage, lowering_rung
-from edgec.exporter.parity.outputs import by_output, flat, sizes_of
+from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.stages.artifact import function_of
@@ -51,5 +51,5 @@ class StaticModuleStages(ModuleStages):
         budget = ROUNDED_MODULE if loose else HALF_MODULE if form.half else FLOAT_LOWERING
         note = self.backend.EXECUTED_BY
         compare = partial(lowering_rung, budget=budget, rounded=loose or form.half, note=note)
-        final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flat(outputs))
-        return [by_output(final, executed, sizes_of(outputs), compare)]
+        final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flatten_outputs(outputs))
+        return [worst_output_rung(final, executed, sizes_of(outputs), compare)]

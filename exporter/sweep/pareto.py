@@ -34,7 +34,7 @@ LEAST_NATS = 1e-4
 QUALITY = f"KL to float, nats; {LEAST_NATS:g} where less"
 
 
-def front(points: Sequence[tuple[float, float]], higher_is_better: bool = False) -> list[tuple[float, float]]:
+def pareto_front(points: Sequence[tuple[float, float]], higher_is_better: bool = False) -> list[tuple[float, float]]:
     """The points that no other point beats, by x ascending.
 
     Args:
@@ -75,7 +75,7 @@ def _groups(rows: Sequence[Row], axis: Axis) -> list[Points]:
             f"{names[model]}, {place}",
             _shown(found),
             tuple(", ".join(dict.fromkeys(labels)) for labels in found.values()),
-            _shown(front(list(found), axis.higher_is_better)),
+            _shown(pareto_front(list(found), axis.higher_is_better)),
         )
         for (model, place), found in groups.items()
     ]

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from edgec.errors import EdgecError, InputError
-from edgec.exporter.adapt.batches import Batches, tokenized
+from edgec.exporter.adapt.batches import Batches, tokenize
 from edgec.exporter.adapt.split import CHUNK_BYTES
 from edgec.exporter.adapt.texts import read_texts
 from tests.runtime_py.tiny_decoder import tiny_tokenizer
@@ -156,7 +156,7 @@ def test_a_data_set_needs_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_batch_depends_on_seed_and_number_alone(story: Path) -> None:
-    batches = tokenized(read_texts([story]), tiny_tokenizer(), 32, 200, seed=7)
+    batches = tokenize(read_texts([story]), tiny_tokenizer(), 32, 200, seed=7)
     one, other = batches.at(5, 3, 32), batches.at(5, 3, 32)
     assert torch.equal(one, other) and one.shape == (3, 33)
     assert not torch.equal(one, batches.at(6, 3, 32))
@@ -173,5 +173,5 @@ def test_the_last_token_of_the_text_is_reached() -> None:
 
 def test_a_text_shorter_than_a_sequence_is_refused(story: Path) -> None:
     with pytest.raises(InputError) as caught:
-        tokenized(read_texts([story]), tiny_tokenizer(), 100_000, 200_000, seed=0)
+        tokenize(read_texts([story]), tiny_tokenizer(), 100_000, 200_000, seed=0)
     assert caught.value.code == "E503"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgec.exporter.bit_search.allocation import Choice, allocate, hull, path, total_bits, total_loss
+from edgec.exporter.bit_search.allocation import Choice, allocate, convex_hull, total_bits, total_loss, trade_off_path
 from edgec.ir.weight_scheme import lut
 
 LAYERS = st.lists(
@@ -25,7 +25,7 @@ def test_no_choice_of_hull_points_within_the_bits_of_a_path_point_loses_less(
 ) -> None:
     named = {str(i): _choices(pairs) for i, pairs in enumerate(layers)}
     everything = [dict(zip(named, found, strict=True)) for found in product(*named.values())]
-    for point in path(named):
+    for point in trade_off_path(named):
         rivals = [other for other in everything if total_bits(other) <= total_bits(point)]
         assert min(total_loss(other) for other in rivals) >= total_loss(point) - 1e-12
 
@@ -41,7 +41,7 @@ def test_budgets_hold(layers: list[list[tuple[int, int]]], budget: float) -> Non
 
 
 def test_a_hull_leaves_out_what_saves_too_little() -> None:
-    found = hull(_choices([(2, 100), (3, 90), (4, 10), (6, 10), (8, 0)]))
+    found = convex_hull(_choices([(2, 100), (3, 90), (4, 10), (6, 10), (8, 0)]))
     assert [choice.bits for choice in found] == [2, 4, 8]
 
 

@@ -8,7 +8,7 @@ import torch
 
 from edgec.errors import InputError
 from edgec.exporter.bit_search.search import search_bits
-from edgec.exporter.bit_search.sensitivity import choices, gradients
+from edgec.exporter.bit_search.sensitivity import mean_square_gradients, measure_choices
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.file import load_recipe, parse_recipe, recipe_names
 from edgec.exporter.recipes.passes import passes_for
@@ -56,10 +56,10 @@ def test_a_layers_expected_loss_is_near_the_measured_one(name: str) -> None:
     program = every_position(name)
     calls = [[torch.tensor([tokens(2048)[i : i + 64]]), torch.arange(64)] for i in range(0, 2048, 64)]
     known = Calibration(calls=calls)
-    fisher = gradients(program, known)
+    fisher = mean_square_gradients(program, known)
     scheme = WeightScheme(4, 32, activation_bits=0)
     layer = "model.layers.1.mlp.down_proj.weight"
-    found = choices(program, known, fisher, lambda each, _: [scheme] if each == layer else (), "rtn")
+    found = measure_choices(program, known, fisher, lambda each, _: [scheme] if each == layer else (), "rtn")
     rounded = run_passes(program, passes_for(Recipe("", weights=None, rules=((layer, scheme),), algorithm="rtn")))
     with torch.no_grad():
         pairs = [(program.graph(*call)[0].log_softmax(-1), rounded.graph(*call)[0].log_softmax(-1)) for call in calls]
