@@ -179,7 +179,7 @@ def _run(job: AdaptJob, progress: TrainingListener | None) -> Adapted:
     move_constants(traced.program.graph, accelerator.device)
     learner = TrainableDecoder(traced.program, layers=settings.hidden_loss > 0)
     if settings.recompute:
-        learner.graph = checkpoint_layers(learner.graph)
+        learner.graph = checkpoint_layers(traced.program.graph)
     run = Run(
         accelerator=accelerator,
         learner=learner,

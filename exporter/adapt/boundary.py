@@ -139,9 +139,7 @@ def _logits(program: Program, row: Tensor) -> Tensor:
 
 
 def _no_boundary(recipe: Recipe, layers: int, measured: Mapping[int, float]) -> InputError:
-    tried = [
-        f"with {kept} of {layers} layers the model differs by {nats:.2f} nats" for kept, nats in measured.items()
-    ]
+    tried = [f"with {kept} of {layers} layers the model differs by {nats:.2f} nats" for kept, nats in measured.items()]
     return InputError(
         what="shared_kv: no boundary stays within the limit",
         where=f"recipe {recipe.name}, max_kl = {recipe.boundary_kl:g}",

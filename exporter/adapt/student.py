@@ -14,7 +14,7 @@ from edgec.errors import InputError
 from edgec.exporter.adapt.record import as_recorded
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.adapt.training_graph import fuse_attention
-from edgec.exporter.capture.decoder import capture_decoder, skeleton
+from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.recipes.passes import passes_for
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.decoder_spec import model_spec
@@ -112,11 +112,11 @@ def capture_for_training(source: ModelSource, settings: Settings) -> Traced:
     """A captured decoder with its weights, for batches of up to ``MAX_BATCH`` sequences."""
     spec = model_spec(source.config)
     assert source.weights is not None
-    model = skeleton(lambda: source.build_on(None, attn_implementation="edgec"))
-    program = capture_decoder(model, spec, source.weights, max(settings.length, 8), MAX_BATCH)
+    skeleton = build_skeleton(lambda: source.build_on(None, attn_implementation="edgec"))
+    program = capture_decoder(skeleton, spec, source.weights, max(settings.length, 8), MAX_BATCH)
     targets = {str(node.target) for node in program.graph.graph.nodes if node.op == "get_attr"}
     plain = {target: target.removeprefix("decoder.") for target in targets}
-    names = {target: model.aliases.get(name, name) for target, name in plain.items()}
+    names = {target: skeleton.aliases.get(name, name) for target, name in plain.items()}
     return Traced(program, names)
 
 

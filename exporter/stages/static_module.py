@@ -1,4 +1,4 @@
-"""Models that are not decoders, for NPUs, GPUs and ONNX Runtime: their stages with a backend of static methods."""
+"""Non-decoder models for NPUs, GPUs and ONNX Runtime: lowered by a backend of static methods."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class StaticModuleStages(ModuleStages):
 
     @property
     def backend(self) -> StaticBackend:
-        """What lowers and executes it."""
+        """The backend that lowers and executes this model."""
         return backend_of(self.request.form.module)
 
     def passes(self) -> list[Pass]:
-        """In order."""
+        """The passes of this model, in order."""
         return static_module_passes(self.request.recipe, self.request.form)
 
     def lower(self, folder: Path, progress: Progress) -> None:
-        """Lower the last graph; leaves the artifact and its facts."""
+        """Lower the last graph; leave the artifact and its facts in ``folder``."""
         methods, given = {METHOD: self.rewritten(progress)}, self.examples()
         lower_methods(self.request, methods, folder, progress, {METHOD: [given]}, [given])
 

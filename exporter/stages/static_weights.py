@@ -1,4 +1,4 @@
-"""Which tensors an artifact of static methods should hold, and in how many bits."""
+"""The tensors that an artifact of static methods should hold, and in how many bits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HALF_BITS, _FLOAT_BITS = 16, 32
 
 
 def static_weight_facts(methods: Mapping[str, Program], half: bool = True) -> list[WeightFact]:
-    """Every constant of the methods once, in the floats and packed integers that phones get; ``half``: float16.
+    """Every constant of the methods, counted once, as floats (``half``: float16) and packed integers.
 
     Pieces and views of a matrix count as what they are taken from: a matrix that two methods cut in the same way is
     stored once.
@@ -34,7 +34,7 @@ def static_weight_facts(methods: Mapping[str, Program], half: bool = True) -> li
 
 
 def original(name: str) -> str:
-    """The tensor that a piece or view was taken from, by name."""
+    """The name of the tensor that a piece or view was taken from."""
     return _VIEWS.sub("", name)
 
 
@@ -58,7 +58,7 @@ def _fact(program: Program, node: Node, float_bits: int) -> WeightFact:
 
 
 def _joined(name: str, parts: list[WeightFact]) -> WeightFact:
-    """A matrix from its pieces."""
+    """One fact for a matrix, from the facts of its pieces."""
     if len(parts) == 1:
         return parts[0].model_copy(update={"name": name})
     values = sum(part.bytes * 8 // int(part.container_bits) for part in parts)

@@ -8,16 +8,30 @@ import pytest
 
 from edgec.exporter import provenance as module
 from edgec.exporter.provenance import EXECUTION, direct_imports, file_of, imported, source_digest
-from edgec.exporter.stages.protocol import REWRITING
+from edgec.exporter.stages.protocol import LOWERING
 
 APP_TEMPLATES = "edgec.devices.embed"
 
 
 def test_a_stage_depends_on_passes_and_backends() -> None:
-    rewriting = imported(REWRITING, EXECUTION)
+    rewriting = imported(("edgec.exporter.stages.static_decoder",), (*EXECUTION, *LOWERING))
     assert {"edgec.passes.kv.kv_cache", "edgec.ir.program", "edgec.exporter.recipes.passes"} <= rewriting
     assert not any(name.startswith("edgec.backends.xnnpack") for name in rewriting)
     assert "edgec.backends.xnnpack.lower" in imported(("edgec.exporter.stages.decoder",), EXECUTION)
+
+
+@pytest.mark.parametrize(
+    ("stage", "needed"),
+    [
+        ("static_decoder", "edgec.exporter.stages.decoder"),
+        ("static_module", "edgec.exporter.capture.module"),
+        ("calibrated", "edgec.exporter.parity.held_matrices"),
+    ],
+)
+def test_a_rewritten_graph_depends_on_what_its_stage_imports_but_not_on_backends(stage: str, needed: str) -> None:
+    modules = imported((f"edgec.exporter.stages.{stage}",), (*EXECUTION, *LOWERING))
+    assert {needed, "edgec.backends.forms"} <= modules
+    assert not [name for name in modules if "backends." in name and name.count(".") > 2]
 
 
 def test_no_stage_depends_on_what_only_shows_or_measures() -> None:

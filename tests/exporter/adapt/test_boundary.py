@@ -17,7 +17,7 @@ from edgec.exporter.adapt.adapt import adapt
 from edgec.exporter.adapt.boundary import choose_boundary
 from edgec.exporter.adapt.record import as_recorded, record_of
 from edgec.exporter.adapt.settings import Settings
-from edgec.exporter.capture.decoder import capture_decoder, skeleton
+from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.recipes.text import recipe_text
@@ -48,9 +48,9 @@ logit_rows = 8
 def whole(name: str) -> Program:
     """Four layers, logits of every position."""
     family = MODELS[name]
-    bones = skeleton(empty_model(family.config()))
+    skeleton = build_skeleton(empty_model(family.config()))
     spec = model_spec(family.config().to_dict())
-    return run_pass(capture_decoder(bones, spec, StateDict(build(family, "eager")), 64), RemoveNoops())
+    return run_pass(capture_decoder(skeleton, spec, StateDict(build(family, "eager")), 64), RemoveNoops())
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from edgec.exporter.capture.decoder import capture_decoder, skeleton
+from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.ir.attention import OPERATOR
 from edgec.ir.attributes import attribute
@@ -40,8 +40,8 @@ def _captured(family: Family, folder: Path, dtype: torch.dtype) -> Captured:
 
     save(family, folder, dtype)
     config = AutoConfig.from_pretrained(folder)
-    bones = skeleton(empty_model(config))
-    program = capture_decoder(bones, model_spec(config.to_dict()), stored(folder), LONGEST)
+    skeleton = build_skeleton(empty_model(config))
+    program = capture_decoder(skeleton, model_spec(config.to_dict()), stored(folder), LONGEST)
     reference = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
     return Captured(family, folder, config, reference.eval(), run_pass(program, RemoveNoops()))
 
@@ -167,12 +167,12 @@ config = AutoConfig.for_model("qwen3", vocab_size=151936, hidden_size=1024, inte
     max_position_embeddings=40960, tie_word_embeddings=True)
 empty_model(config)  # imports
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-bones = skeleton(empty_model(config))
-shapes = bones.shapes()
+skeleton = skeleton(empty_model(config))
+shapes = skeleton.shapes()
 class Lazy:
     def tensor(self, name):
         return torch.zeros(()).expand(shapes[name])
-program = capture_decoder(bones, model_spec(config.to_dict()), Lazy(), 256)
+program = capture_decoder(skeleton, model_spec(config.to_dict()), Lazy(), 256)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, held_bytes(program.graph))
 """
 
