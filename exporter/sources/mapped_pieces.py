@@ -1,4 +1,4 @@
-"""Files mapped into memory in pieces: a piece's pages leave memory with the last tensor that is a view of it."""
+"""Map files into memory in pieces, so that a piece is released with the last tensor that is a view of it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class MappedPieces:
 
     Attributes:
         file: a safetensors file.
-        starts: the first byte of each piece, rising; a piece ends where the next one begins.
-        end: the last byte of the last piece, exclusive.
+        starts: the first byte of each piece, ascending; a piece ends where the next one begins.
+        end: the end of the last piece, exclusive.
     """
 
     file: Path
@@ -37,7 +37,7 @@ class MappedPieces:
 
     @classmethod
     def of(cls, file: Path, entries: Iterable[TensorEntry]) -> MappedPieces:
-        """Cut between tensors, so that every tensor lies within one piece."""
+        """Cut a file between tensors, so that every tensor is within one piece."""
         placed = sorted((entry.offset, entry.offset + entry.nbytes) for entry in entries if entry.nbytes)
         total = placed[-1][1] - placed[0][0]
         starts: list[int] = []

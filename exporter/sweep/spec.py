@@ -1,4 +1,4 @@
-"""What a sweep consists of, as a TOML file.
+"""The specification of a sweep, as a TOML file.
 
 models = ["examples/tiny-llama"]
 recipes = ["4bit", "float"]
@@ -50,7 +50,7 @@ class Artifact:
 
     @property
     def key(self) -> str:
-        """Names its files; equal for equal exports."""
+        """A name for the export's files; equal exports have equal keys."""
         return _digest([self.model, self.recipe, self.target, self.options, self.inputs])
 
 
@@ -64,13 +64,13 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """Names its result; equal for equal measurements."""
+        """A name for the measurement's result; equal measurements have equal keys."""
         return _digest([self.artifact.key, self.device, self.options])
 
 
 @dataclass(frozen=True)
 class SweepSpec:
-    """The whole grid."""
+    """The grid of a sweep, as read from its file."""
 
     models: tuple[str, ...]
     recipes: tuple[str, ...]
@@ -81,7 +81,7 @@ class SweepSpec:
 
     @cached_property
     def artifacts(self) -> tuple[Artifact, ...]:
-        """Every export once. Files are looked at once: what changes while the sweep runs changes no key under way."""
+        """Every export once. Files are read only once, so that edits during the sweep do not change keys."""
         inputs = {pair: export_inputs(*pair, self.export) for pair in product(self.models, self.recipes)}
         grid = product(self.models, self.recipes, self.targets)
         return tuple(Artifact(m, r, target, self.export, inputs[m, r]) for m, r, target in grid)
@@ -96,7 +96,7 @@ def read_spec(path: Path) -> SweepSpec:
     """Read a specification.
 
     Raises:
-        InputError: E560, it is no such file; E170, a device is none.
+        InputError: E560, the file is not a valid specification; E170, a device's address is invalid.
     """
     from edgec.devices.transport import parse_address
 
@@ -114,7 +114,7 @@ def read_spec(path: Path) -> SweepSpec:
 
 def _strings(path: Path, name: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise _fault(path, f"{name} is no list of texts")
+        raise _fault(path, f"{name} is not a list of texts")
     if not value and name != "devices":
         raise _fault(path, f"{name} is empty")
     return tuple(dict.fromkeys(value))
@@ -122,7 +122,7 @@ def _strings(path: Path, name: str, value: Any) -> tuple[str, ...]:
 
 def _options(path: Path, name: str, value: Any) -> tuple[tuple[str, Any], ...]:
     if not isinstance(value, Mapping) or not all(isinstance(item, str | int | float | bool) for item in value.values()):
-        raise _fault(path, f"[{name}] is no table of plain values")
+        raise _fault(path, f"[{name}] is not a table of plain values")
     for option in FORBIDDEN[name]:
         if option in value:
             raise _fault(path, f"the sweep itself sets {option!r} of [{name}]")
