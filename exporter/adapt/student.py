@@ -64,7 +64,8 @@ def build_student(source: ModelSource, recipe: Recipe, settings: Settings) -> Tr
     program = run_passes(traced.program, reshaping_passes(recipe))
     make_trainable(program.graph)
     if settings.low_rank:
-        _freeze_matrices(program.graph)
+        for parameter in program.graph.parameters():  # adapters stand for the matrices; norms and biases still learn
+            parameter.requires_grad_(parameter.dim() == 1)
     program = run_passes(program, rounding_passes(recipe, settings.low_rank))
     fuse_attention(program.graph)
     return Traced(program, traced.names)
@@ -142,12 +143,6 @@ def _drop_casts(graph: GraphModule, parameter: Node) -> None:
         if user.target is torch.ops.aten.to.dtype and user.args[1] is torch.float32:
             user.replace_all_uses_with(parameter)
             graph.graph.erase_node(user)
-
-
-def _freeze_matrices(graph: GraphModule) -> None:
-    """With adapters, matrices are frozen; norms and biases learn."""
-    for parameter in graph.parameters():
-        parameter.requires_grad_(parameter.dim() == 1)
 
 
 def move_constants(graph: GraphModule, device: torch.device) -> None:

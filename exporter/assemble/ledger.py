@@ -87,14 +87,10 @@ def ledger_of(layout: ArtifactLayout, records: Sequence[WeightRecord]) -> Ledger
         artifact_bytes=layout.artifact_bytes,
         weight_bytes=expected,
         program_bytes=program,
-        rows=sorted(rows, key=_order),
+        rows=sorted(rows, key=lambda row: (-row.bytes, row.name)),
     )
     over = layout.artifact_bytes - expected > TOLERANCE * expected
     return ledger.model_copy(update={"overhead_reasons": _reasons(ledger, layout)}) if over else ledger
-
-
-def _order(row: LedgerRow) -> tuple[int, str]:
-    return -row.bytes, row.name
 
 
 def _claim(layout: ArtifactLayout, records: Sequence[WeightRecord]) -> _Claims:
@@ -127,6 +123,7 @@ def _best(claims: _Claims, record: WeightRecord) -> StoredBytes | None:
 
 
 def _sizes(claims: _Claims, run: StoredBytes) -> tuple[int, int]:
+    """The size of a run without and with its unclaimed scales."""
     return run.bytes, run.bytes + sum(scale.bytes for scale in claims.scales(run))
 
 

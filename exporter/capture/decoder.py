@@ -7,7 +7,7 @@ keep their values. There is no model-specific line here: attention goes through 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol
@@ -194,14 +194,10 @@ def _set(graph: GraphModule, target: str, value: nn.Parameter) -> None:
 
 def _drop_unused(graph: GraphModule) -> None:
     used = {str(node.target) for node in graph.graph.nodes if node.op == "get_attr"}
-    for name in [name for name, _ in _all_tensors(graph) if name not in used]:
+    tensors = (*graph.named_parameters(remove_duplicate=False), *graph.named_buffers(remove_duplicate=False))
+    for name in [name for name, _ in tensors if name not in used]:
         owner, _, leaf = name.rpartition(".")
         delattr(graph.get_submodule(owner), leaf)
-
-
-def _all_tensors(graph: GraphModule) -> Iterable[tuple[str, Tensor]]:
-    yield from list(graph.named_parameters(remove_duplicate=False))
-    yield from list(graph.named_buffers(remove_duplicate=False))
 
 
 def _insert_casts(graph: GraphModule) -> None:

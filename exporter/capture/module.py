@@ -97,7 +97,8 @@ def _input_names(module: nn.Module, examples: Examples) -> list[str]:
 def _program(exported: ExportedProgram, names: list[str], name: str) -> Program:
     graph = exported.module(check_guards=False)
     assert isinstance(graph, GraphModule)
-    _name_inputs(graph, names)
+    for node, input_name in zip((n for n in graph.graph.nodes if n.op == "placeholder"), names, strict=True):
+        node.target = input_name
     outputs = _name_outputs(graph, exported, name)
     graph = _plain(graph)
     _detach(graph)
@@ -115,11 +116,6 @@ def _plain(graph: GraphModule) -> GraphModule:
 
 def _type(name: str, value: Tensor) -> TensorType:
     return TensorType(name, value.dtype, tuple(int(size) for size in value.shape))
-
-
-def _name_inputs(graph: GraphModule, names: list[str]) -> None:
-    for node, name in zip((n for n in graph.graph.nodes if n.op == "placeholder"), names, strict=True):
-        node.target = name
 
 
 def _name_outputs(graph: GraphModule, exported: ExportedProgram, where: str) -> tuple[TensorType, ...]:

@@ -36,17 +36,13 @@ class InFloat32(TorchFunctionMode):
         kwargs = kwargs or {}
         if func == _DTYPE:
             return torch.float32 if func(*args) in _STORED else func(*args)
-        if func in _VIEWS or _is_getter(func):
+        if func in _VIEWS or getattr(func, "__name__", "") == "__get__":
             return func(*args, **kwargs)
         if func is functional.linear and _stored(args[1:2]):
             return _linear(*args, **kwargs)
         if func is functional.embedding:
             return _widened(func(*args, **kwargs))
         return func(*tree_map_only(Tensor, _widened, args), **tree_map_only(Tensor, _widened, kwargs))
-
-
-def _is_getter(func: Any) -> bool:
-    return getattr(func, "__name__", "") == "__get__"
 
 
 def _stored(values: Any) -> bool:

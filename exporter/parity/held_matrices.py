@@ -11,7 +11,7 @@ core.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import psutil
@@ -51,20 +51,13 @@ def _hold(program: Program, values: dict[str, Tensor], room: float) -> GraphModu
             continue
         key = computation_key(graph, node)
         if key not in values:
-            if _bytes(values.values()) + _FLOAT_BYTES * _largest(graph, sources) > room:
+            largest = max(attribute(graph, str(source.target)).numel() for source in sources)
+            if sum(value.nbytes for value in values.values()) + _FLOAT_BYTES * largest > room:
                 continue
             values[key] = evaluate(graph, node)
         _replace(graph, node, f"held_{index}", values[key])
     clean(graph)
     return graph
-
-
-def _bytes(tensors: Iterable[Tensor]) -> int:
-    return sum(tensor.nbytes for tensor in tensors)
-
-
-def _largest(graph: GraphModule, sources: list[Node]) -> int:
-    return max(attribute(graph, str(source.target)).numel() for source in sources)
 
 
 def _replace(graph: GraphModule, node: Node, name: str, value: Tensor) -> None:

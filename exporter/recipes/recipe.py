@@ -75,13 +75,12 @@ class Recipe:
     def to_json(self) -> dict[str, Any]:
         """The recipe as plain data, for the manifest and cache keys."""
         plain = asdict(replace(self, on={}))
-        plain["rules"] = [{"parameters": pattern, **_rule_json(scheme)} for pattern, scheme in self.rules]
+        plain["rules"] = [
+            {"parameters": pattern, **({"float": True} if scheme is None else asdict(scheme))}
+            for pattern, scheme in self.rules
+        ]
         plain["on"] = {backend: recipe.to_json() for backend, recipe in self.on.items()}
         return plain
-
-
-def _rule_json(scheme: WeightScheme | None) -> dict[str, Any]:
-    return {"float": True} if scheme is None else asdict(scheme)
 
 
 def bits_per_weight(scheme: WeightScheme | None) -> float:

@@ -42,15 +42,12 @@ def _lines(recipe: Recipe) -> Iterator[str]:
     if recipe.budgets:
         yield from _table("budgets", recipe.budgets)
     for pattern, rule in recipe.rules:
-        yield from ("", "[[rules]]", *_pairs({"parameters": pattern, **_rule(rule)}))
+        values = {"float": True} if rule is None else _scheme(rule, frozenset())
+        yield from ("", "[[rules]]", *_pairs({"parameters": pattern, **values}))
 
 
 def _table(name: str, values: Mapping[str, Any]) -> Iterator[str]:
     yield from ("", f"[{name}]", *_pairs(values))
-
-
-def _rule(scheme: WeightScheme | None) -> dict[str, Any]:
-    return {"float": True} if scheme is None else _scheme(scheme, frozenset())
 
 
 def _scheme(scheme: WeightScheme, left_out: frozenset[str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from statistics import median
@@ -131,11 +131,8 @@ def passes(manifest: Manifest) -> str:
 def _pass_row(info: PassInfo) -> tuple[str, ...]:
     nodes = f"{info.nodes_before:,} → {info.nodes_after:,}"
     held = f"{size(info.bytes_before)} → {size(info.bytes_after)}"
-    return code(info.name), info.effect, nodes, held, code(_options(info.options))
-
-
-def _options(options: Mapping[str, object]) -> str:
-    return ", ".join(f"{name}={options[name]}" for name in sorted(options)) or "none"
+    options = ", ".join(f"{name}={info.options[name]}" for name in sorted(info.options))
+    return code(info.name), info.effect, nodes, held, code(options or "none")
 
 
 def stages(manifest: Manifest) -> str:

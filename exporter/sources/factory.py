@@ -63,8 +63,10 @@ def call_factory(model: str, factory: Any) -> tuple[nn.Module, Example]:
         raise
     except (Exception, SystemExit) as error:  # The user's code may raise anything.
         raise _failed(model, "failed", f"{type(error).__name__}: {error}") from error
-    is_pair = isinstance(made, tuple) and len(made) == 2
-    module, inputs = made if is_pair else (made, getattr(made, "example_inputs", None))
+    if isinstance(made, tuple) and len(made) == 2:
+        module, inputs = made
+    else:
+        module, inputs = made, getattr(made, "example_inputs", None)
     example = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
     if not isinstance(module, nn.Module):
         raise _failed(model, "did not return an nn.Module", f"it returned a {type(module).__name__}")

@@ -75,18 +75,15 @@ def bind_weights(model: Any, weights: WeightFiles | PickledWeights, raw: Mapping
         InputError: E106, the config contradicts the weights.
     """
     ignored = model._keys_to_ignore_on_load_unexpected or ()
+    # A base model may have been trained inside a class that does not use the pooler.
+    is_base = type(model).__name__.endswith("Model")
     tolerance = NameTolerance(
         tied=tied_parameters(model),
-        absent=_headless(model),
+        absent=(_POOLER,) if is_base else (),
         zeroed=adapted_absence({**model.config.to_dict(), **raw}),
         surplus=(*ignored, *_surplus(model, raw), *recorded_scales(raw)),
     )
     return check_weights(expected_shapes(model), convert_weights(weights, model), tolerance)
-
-
-def _headless(model: Any) -> tuple[str, ...]:
-    # A base model may have been trained inside a class that does not use the pooler.
-    return (_POOLER,) if type(model).__name__.endswith("Model") else ()
 
 
 def _surplus(model: Any, raw: Mapping[str, Any]) -> tuple[str, ...]:

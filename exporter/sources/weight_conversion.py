@@ -78,7 +78,9 @@ def convert_weights(weights: Weights, model: Any) -> ConvertedWeights:
     entries = {new: stored[old] for new, old in renamed.items()}
     fused: dict[str, Fusion] = {}
     for fusion in fusions:
-        results = _fuse(fusion, {old: _meta(stored[old]) for _, old in fusion.sources}, model.config)
+        parts = {old: stored[old] for _, old in fusion.sources}
+        shells = {old: torch.empty(part.shape, dtype=part.dtype, device="meta") for old, part in parts.items()}
+        results = _fuse(fusion, shells, model.config)
         fused |= dict.fromkeys(results, fusion)
         entries |= {new: TensorEntry(value.dtype, tuple(value.shape)) for new, value in results.items()}
     return ConvertedWeights(weights, renamed, fused, entries, model.config)
@@ -128,7 +130,3 @@ def _misfit(fusion: Fusion, error: Exception) -> InputError:
         fix="Load the model with transformers and save it again with save_pretrained, then export that folder.",
         code="E106",
     )
-
-
-def _meta(entry: TensorEntry) -> torch.Tensor:
-    return torch.empty(entry.shape, dtype=entry.dtype, device="meta")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from torch import Tensor
 from torch.fx import Node
@@ -26,8 +26,8 @@ def static_weight_facts(methods: Mapping[str, Program], half: bool = True) -> li
     held: dict[str, dict[str, WeightFact]] = {}
     for program in methods.values():
         states = {state.buffer for state in program.interface.states}
-        for node in _leaves(program):
-            if str(node.target) not in states:
+        for node in program.graph.graph.nodes:
+            if node.op == "get_attr" and node.users and str(node.target) not in states:
                 fact = _fact(program, node, _HALF_BITS if half else _FLOAT_BITS)
                 held.setdefault(original(fact.name), {})[fact.name] = fact
     return [_joined(name, list(parts.values())) for name, parts in sorted(held.items())]
@@ -36,10 +36,6 @@ def static_weight_facts(methods: Mapping[str, Program], half: bool = True) -> li
 def original(name: str) -> str:
     """The name of the tensor that a piece or view was taken from."""
     return _VIEWS.sub("", name)
-
-
-def _leaves(program: Program) -> Iterator[Node]:
-    yield from (n for n in program.graph.graph.nodes if n.op == "get_attr" and n.users)
 
 
 def _fact(program: Program, node: Node, float_bits: int) -> WeightFact:

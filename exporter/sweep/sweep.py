@@ -59,8 +59,9 @@ def sweep(
     with typed_os_errors(folder):
         for name in ("bundles", "done", "runs"):
             (folder / name).mkdir(parents=True, exist_ok=True)
-    exports = [artifact for artifact in grid.artifacts if not _exported(folder, artifact)]
-    _run(runs_on, folder, [_export_step(folder, artifact) for artifact in exports], say)
+    done = [made for made in grid.artifacts if _ended_well(folder, made.key) and _bundle(folder, made).exists()]
+    exports = [_export_step(folder, artifact) for artifact in grid.artifacts if artifact not in done]
+    _run(runs_on, folder, exports, say)
     measurable = [cell for cell in grid.cells if cell.device and _bundle(folder, cell.artifact).exists()]
     for batch in _batches([cell for cell in measurable if not _ended_well(folder, cell.key)]):
         # "host" means the user's machine, whatever nodes a cluster has.
@@ -89,10 +90,6 @@ def _read(folder: Path, key: str) -> Done | None:
 def _ended_well(folder: Path, key: str) -> bool:
     done = _read(folder, key)
     return done is not None and done.error is None
-
-
-def _exported(folder: Path, artifact: Artifact) -> bool:
-    return _ended_well(folder, artifact.key) and _bundle(folder, artifact).exists()
 
 
 def _bundle(folder: Path, artifact: Artifact) -> Path:
@@ -127,12 +124,14 @@ def _batches(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
 
 
 def _table(grid: SweepSpec, folder: Path) -> SweepResult:
-    rows = tuple(_row(folder, cell) for cell in grid.cells)
+    rows = tuple(
+        make_row(
+            cell,
+            _bundle(folder, cell.artifact),
+            exported=_read(folder, cell.artifact.key),
+            measured=_read(folder, cell.key) if cell.device else None,
+        )
+        for cell in grid.cells
+    )
     files = (*write_table(rows, folder), save_pareto(rows, folder / "pareto.svg"))
     return SweepResult(folder, rows, files)
-
-
-def _row(folder: Path, cell: Cell) -> Row:
-    exported = _read(folder, cell.artifact.key)
-    measured = _read(folder, cell.key) if cell.device else None
-    return make_row(cell, _bundle(folder, cell.artifact), exported, measured)
