@@ -60,7 +60,7 @@ def program() -> Program:
 
 def divergences(program: Program) -> dict[int, float]:
     """KL of every boundary, by softmax alone."""
-    found = {}
+    measured = {}
     with torch.no_grad():
         for kept in range(1, 4):
             shared = run_pass(program, SharedKv(kept))
@@ -69,8 +69,8 @@ def divergences(program: Program) -> dict[int, float]:
                 place = torch.arange(len(row))
                 p, q = (_first(each.graph(row[None], place)).softmax(-1) for each in (program, shared))
                 parts.append((p * (p.log() - q.log())).sum(-1))
-            found[kept] = float(torch.cat(parts, -1).mean())
-    return found
+            measured[kept] = float(torch.cat(parts, -1).mean())
+    return measured
 
 
 def _first(output: object) -> torch.Tensor:

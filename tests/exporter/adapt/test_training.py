@@ -63,14 +63,14 @@ def test_groups_of_the_optimiser() -> None:
     model.register_parameter("norm", nn.Parameter(torch.zeros(2)))
     model.register_parameter("matrix_log_scale", nn.Parameter(torch.zeros(2, 1)))
     model.register_parameter("frozen", nn.Parameter(torch.zeros(2, 2), requires_grad=False))
-    found = make_optimiser(model, Settings(learning_rate=1e-3, scale_rate=2e-3, weight_decay=0.1))
-    assert [(g["peak"], g["weight_decay"], len(g["params"])) for g in found.param_groups] == [
+    optimiser = make_optimiser(model, Settings(learning_rate=1e-3, scale_rate=2e-3, weight_decay=0.1))
+    assert [(g["peak"], g["weight_decay"], len(g["params"])) for g in optimiser.param_groups] == [
         (1e-3, 0.1, 1),
         (1e-3, 0.0, 1),
         (2e-3, 0.0, 1),
     ]
-    set_rate(found, 0.5)
-    assert [g["lr"] for g in found.param_groups] == [5e-4, 5e-4, 1e-3]
+    set_rate(optimiser, 0.5)
+    assert [g["lr"] for g in optimiser.param_groups] == [5e-4, 5e-4, 1e-3]
 
 
 def test_an_average_stands_in_for_the_weights_and_steps_back() -> None:
@@ -100,11 +100,11 @@ def test_fused_attention_is_the_operator(name: str) -> None:
     make_trainable(program.graph)
     fused = clone(program.graph)
     fuse_attention(fused)
-    wanted, found = gradients(program.graph, program.graph), gradients(fused, fused)
-    assert wanted.keys() == found.keys()
+    wanted, fused_gradients = gradients(program.graph, program.graph), gradients(fused, fused)
+    assert wanted.keys() == fused_gradients.keys()
     for key, value in wanted.items():
         # sums in another order, through three layers and back
-        torch.testing.assert_close(found[key], value, atol=1e-4 * float(value.abs().max()), rtol=1e-3)
+        torch.testing.assert_close(fused_gradients[key], value, atol=1e-4 * float(value.abs().max()), rtol=1e-3)
 
 
 def test_recomputed_activations_give_the_same_gradients() -> None:
@@ -112,8 +112,8 @@ def test_recomputed_activations_give_the_same_gradients() -> None:
     make_trainable(program.graph)
     fuse_attention(program.graph)
     wanted = gradients(program.graph, program.graph)
-    found = gradients(checkpoint_layers(program.graph), program.graph)
-    assert wanted.keys() == found.keys() and all(torch.equal(found[key], wanted[key]) for key in wanted)
+    recomputed = gradients(checkpoint_layers(program.graph), program.graph)
+    assert wanted.keys() == recomputed.keys() and all(torch.equal(recomputed[key], wanted[key]) for key in wanted)
 
 
 def test_layers_are_shown_where_asked_for() -> None:
@@ -128,17 +128,17 @@ def test_layers_are_shown_where_asked_for() -> None:
 def trained_once() -> tuple[nn.Linear, torch.optim.AdamW]:
     torch.manual_seed(0)
     model = nn.Linear(3, 3)
-    found = make_optimiser(model, Settings())
+    optimiser = make_optimiser(model, Settings())
     model(torch.ones(3)).sum().backward()
-    found.step()
-    return model, found
+    optimiser.step()
+    return model, optimiser
 
 
 def test_a_checkpoint_brings_everything_back(tmp_path: Path) -> None:
     file = tmp_path / "aside" / "checkpoint.pt"
-    model, found = trained_once()
+    model, optimiser = trained_once()
     averages = {"weight": torch.ones(3, 3)}
-    save(file, "key", TrainingState(step=4, losses=[1.0, 2.0], seconds=3.0), model, found, averages)
+    save(file, "key", TrainingState(step=4, losses=[1.0, 2.0], seconds=3.0), model, optimiser, averages)
     other = nn.Linear(3, 3)
     empty = make_optimiser(other, Settings())
     again = {"weight": torch.zeros(3, 3)}
@@ -150,12 +150,12 @@ def test_a_checkpoint_brings_everything_back(tmp_path: Path) -> None:
 
 def test_a_foreign_or_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "checkpoint.pt"
-    model, found = trained_once()
-    save(file, "key", TrainingState(), model, found, {})
+    model, optimiser = trained_once()
+    save(file, "key", TrainingState(), model, optimiser, {})
     for key, damage in (("other", b""), ("key", b"not a checkpoint")):
         file.write_bytes(damage or file.read_bytes())
         with pytest.raises(InputError) as caught:
-            restore(file, key, model, found, {})
+            restore(file, key, model, optimiser, {})
         assert caught.value.code == "E507"
 
 

@@ -135,24 +135,24 @@ def test_soft_capped_scores_are_an_argument_of_the_operator(captured: Captured) 
 @pytest.mark.parametrize("name", ["llama", "gemma3_text"])
 def test_bfloat16_weights_stay_bfloat16_and_are_cast_in_the_graph(name: str, tmp_path: Path) -> None:
     family = next(family for family in FAMILIES if family.name == name)
-    found = _captured(family, tmp_path, torch.bfloat16)
-    weights = [node for node in found.program.graph.graph.nodes if node.op == "get_attr"]
-    stored_as = {str(n.target): attribute(found.program.graph, str(n.target)).dtype for n in weights}
+    capture = _captured(family, tmp_path, torch.bfloat16)
+    weights = [node for node in capture.program.graph.graph.nodes if node.op == "get_attr"]
+    stored_as = {str(n.target): attribute(capture.program.graph, str(n.target)).dtype for n in weights}
     assert {dtype for key, dtype in stored_as.items() if "proj" in key or "embed_tokens.weight" in key} == {
         torch.bfloat16
     }
     tokens = _tokens()
-    expected = found.reference(tokens).logits
-    torch.testing.assert_close(found.program.graph(tokens, torch.arange(TOKENS)), expected, atol=TOLERANCE, rtol=0)
+    expected = capture.reference(tokens).logits
+    torch.testing.assert_close(capture.program.graph(tokens, torch.arange(TOKENS)), expected, atol=TOLERANCE, rtol=0)
 
 
 def test_tied_matrices_are_one_tensor(tmp_path: Path) -> None:
-    found = _captured(FAMILIES[0], tmp_path, torch.float32)
-    embedding: Any = nodes_of(found.program.graph, torch.ops.aten.embedding.default)[0].args[0]
-    linear: Any = nodes_of(found.program.graph, torch.ops.aten.linear.default)[-1].args[1]
-    first, second = (attribute(found.program.graph, node.target) for node in (embedding, linear))
+    capture = _captured(FAMILIES[0], tmp_path, torch.float32)
+    embedding: Any = nodes_of(capture.program.graph, torch.ops.aten.embedding.default)[0].args[0]
+    linear: Any = nodes_of(capture.program.graph, torch.ops.aten.linear.default)[-1].args[1]
+    first, second = (attribute(capture.program.graph, node.target) for node in (embedding, linear))
     assert first is second
-    assert held_bytes(found.program.graph) < (tmp_path / "model.safetensors").stat().st_size + 2**14
+    assert held_bytes(capture.program.graph) < (tmp_path / "model.safetensors").stat().st_size + 2**14
 
 
 _CAPTURE_28_LAYERS = """

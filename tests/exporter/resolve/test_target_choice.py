@@ -42,8 +42,8 @@ def test_memory_counts_weights_and_caches() -> None:
 
 def test_a_plan_for_the_family_is_that_of_the_chosen_phone() -> None:
     config, asked = read_config(str(EXAMPLE)), load_target("iphone")
-    found, reason = plan_target(decoder_shape(config), asked, default_widths(asked))
-    assert found.target.phone == "iphone-13-mini" and found.target.phone_name in reason
+    planned, reason = plan_target(decoder_shape(config), asked, default_widths(asked))
+    assert planned.target.phone == "iphone-13-mini" and planned.target.phone_name in reason
     named = load_target("iphone-16-pro")
     assert plan_target(decoder_shape(config), named, default_widths(named))[1] == ""
     large = {**config, "hidden_size": 4096, "intermediate_size": 16384, "num_hidden_layers": 32, "head_dim": 128}

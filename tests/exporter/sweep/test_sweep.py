@@ -197,5 +197,5 @@ def test_the_pool_gives_every_end(monkeypatch: pytest.MonkeyPatch) -> None:
     said: Callable[[SweepStep], Done] = lambda step: Done(step.key, {"words": list(step.words)}, None)  # noqa: E731
     monkeypatch.setattr("edgec.exporter.sweep.engines.run_step", said)
     steps = [SweepStep(str(i), ("doctor",), 1.0) for i in range(5)]
-    found: list[Any] = list(PoolEngine(2).run(steps))
-    assert {done.key for done in found} == {"0", "1", "2", "3", "4"}
+    ends: list[Any] = list(PoolEngine(2).run(steps))
+    assert {done.key for done in ends} == {"0", "1", "2", "3", "4"}
