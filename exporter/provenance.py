@@ -29,15 +29,15 @@ def source_digest(modules: tuple[str, ...], without: tuple[str, ...] = EXECUTION
         modules: dotted names; imports inside functions are followed too.
         without: prefixes of modules that are left out, with their imports.
     """
-    files = {file_of(name) for name in imported(modules, without)}
+    files = {file_of(name) for name in imported_modules(modules, without)}
     folders = {file.parent for file in files}
     paths = sorted({*files, *(data for folder in folders for data in _data_files(folder))})
     listing = [f"{path.relative_to(PACKAGE).as_posix()} {file_sha256(path)}" for path in paths]
     return hashlib.sha256("\n".join(listing).encode()).hexdigest()
 
 
-def imported(modules: Collection[str], without: tuple[str, ...] = ()) -> frozenset[str]:
-    """The modules themselves and every module of edgec that they import, directly or through others."""
+def imported_modules(modules: Collection[str], without: tuple[str, ...] = ()) -> frozenset[str]:
+    """The given modules and every module of edgec that they import, directly or through others."""
     seen: set[str] = set()
     pending = list(modules)
     while pending:

@@ -145,7 +145,7 @@ def _check(job: AdaptJob, has_teacher: bool) -> None:
         why = "training moves weights itself, and finds their scales where they are"
         raise InputError(f"{recipe.name} rewrites weights first", "--recipe", why, "leave prepare out", "E509")
     if recipe.early_exit:
-        why = "the layers that an export leaves out would be trained all the same"
+        why = "the layers that an export leaves out would still be trained"
         raise InputError(f"{recipe.name} ends the model early", "--recipe", why, "leave early_exit out", "E509")
     schemes = (recipe.weights, recipe.lm_head, recipe.embedding, recipe.rules)
     changes = any(schemes) or recipe.shared_kv or recipe.kv_dtype != "float32"

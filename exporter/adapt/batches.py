@@ -15,7 +15,7 @@ from edgec.exporter.adapt.texts import Texts
 
 @dataclass(frozen=True)
 class Batches:
-    """A text as tokens.
+    """A text as token ids, from which sequences are drawn.
 
     Attributes:
         train: token ids, int64 [N], passages one after the other.

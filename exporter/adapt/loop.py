@@ -112,7 +112,7 @@ class Run:
         total = 0.0
         for micro in range(settings.accumulation):
             last = micro == settings.accumulation - 1
-            with self.accelerator.autocast(), _syncing(self.accelerator, self.model, last):
+            with self.accelerator.autocast(), _sync_if_last(self.accelerator, self.model, last):
                 loss = self._loss(self._rows(micro)) / settings.accumulation
                 self.accelerator.backward(loss)
             total += float(loss.detach())
@@ -182,7 +182,7 @@ def _diverged(step: int) -> InputError:
     )
 
 
-def _syncing(accelerator: Any, model: nn.Module, last: bool) -> Any:
+def _sync_if_last(accelerator: Any, model: nn.Module, last: bool) -> Any:
     """Processes exchange gradients in the last pass of an update only."""
     from contextlib import nullcontext
 

@@ -179,7 +179,7 @@ def recorded_grids(source: ModelSource) -> list[LearnedGrid]:
 
 
 def grid_entry(parameter: str, scheme: WeightScheme) -> dict[str, Any]:
-    """A grid in the form that the record holds."""
+    """The record's entry for one learned grid."""
     return {"parameter": parameter, **asdict(scheme)}
 
 

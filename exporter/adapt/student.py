@@ -49,7 +49,7 @@ class Traced:
 
 
 def build_student(source: ModelSource, recipe: Recipe, settings: Settings) -> Traced:
-    """The rewritten graph, its weights ready to be trained.
+    """Build the rewritten graph, with weights that can be trained.
 
     Args:
         source: a decoder.
@@ -72,7 +72,7 @@ def build_student(source: ModelSource, recipe: Recipe, settings: Settings) -> Tr
 
 
 def build_teacher(source: ModelSource, settings: Settings) -> Program:
-    """The original graph, as it was trained."""
+    """Build the graph of the original model, with keys and values shared as its training left them."""
     traced = capture_for_training(source, settings)
     shared = as_recorded(Recipe("teacher"), source.config)
     program = run_passes(traced.program, reshaping_passes(shared))

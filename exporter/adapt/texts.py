@@ -79,10 +79,10 @@ def _read(file: Path) -> str:
         content = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise _unreadable(file, str(error)) from error
-    return _joined(file, content.split("\n")) if file.suffix == ".jsonl" else content
+    return _join_lines(file, content.split("\n")) if file.suffix == ".jsonl" else content
 
 
-def _joined(file: Path, lines: Sequence[str]) -> str:
+def _join_lines(file: Path, lines: Sequence[str]) -> str:
     texts = []
     for number, line in enumerate(lines, 1):
         try:

@@ -39,7 +39,7 @@ class WeightRecord:
 
     @property
     def values(self) -> int:
-        """The number of elements."""
+        """The number of elements of the tensor."""
         return prod(self.shape)
 
 
@@ -60,7 +60,7 @@ class _Claims:
 
 
 def build_ledger(artifact: Path, records: Sequence[WeightRecord]) -> Ledger:
-    """The ledger of a .pte.
+    """Attribute every byte of a .pte file.
 
     A record is matched to stored bytes by size and shape; the same content elsewhere in the file is a copy of it. A
     record without its own bytes (equal to another tensor, or folded away) has zero copies. Bytes that no record

@@ -38,7 +38,7 @@ def convex_hull(choices: Sequence[Choice]) -> list[Choice]:
     for choice in sorted(choices, key=lambda each: (each.bits, each.loss)):
         if kept and choice.loss >= kept[-1].loss:
             continue
-        while len(kept) > 1 and _saved(kept[-2], kept[-1]) <= _saved(kept[-1], choice):
+        while len(kept) > 1 and _saved_per_bit(kept[-2], kept[-1]) <= _saved_per_bit(kept[-1], choice):
             kept.pop()
         kept.append(choice)
     return kept
@@ -79,10 +79,10 @@ def total_loss(chosen: Mapping[str, Choice]) -> float:
     return sum(choice.loss for choice in chosen.values())
 
 
-def _saved(small: Choice, large: Choice) -> float:
+def _saved_per_bit(small: Choice, large: Choice) -> float:
     """The loss saved per bit between two choices."""
     return (small.loss - large.loss) / (large.bits - small.bits)
 
 
 def _step(name: str, choices: Sequence[Choice], index: int) -> tuple[float, str, int]:
-    return -_saved(choices[index - 1], choices[index]), name, index
+    return -_saved_per_bit(choices[index - 1], choices[index]), name, index

@@ -25,7 +25,7 @@ _MOST_LOGITS = 1 << 28
 def run_program(program: Program, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
     """Run a decoder's Program: logits float32 [P, V] at the plan's compared positions."""
     wanted = compared_positions(plan)
-    program = _bounded(program, len(tokens), len(wanted))
+    program = _bound_logits(program, len(tokens), len(wanted))
     whole = (0, len(tokens), torch.tensor(wanted))
     parts = [(call.start, call.size, last_rows(call)) for call in plan] if program.interface.states else [whole]
     with torch.no_grad():
@@ -38,7 +38,7 @@ def run_program(program: Program, tokens: Tokens, plan: Sequence[Call]) -> Tenso
     return torch.cat(logits).float()
 
 
-def _bounded(program: Program, length: int, rows: int) -> Program:
+def _bound_logits(program: Program, length: int, rows: int) -> Program:
     """The program; where logits of all positions would take too much memory, with those of chosen ones only."""
     if program.interface.states or any(tensor.name == "logit_index" for tensor in program.interface.inputs):
         return program

@@ -38,24 +38,24 @@ class InFloat32(TorchFunctionMode):
             return torch.float32 if func(*args) in _STORED else func(*args)
         if func in _VIEWS or getattr(func, "__name__", "") == "__get__":
             return func(*args, **kwargs)
-        if func is functional.linear and _stored(args[1:2]):
+        if func is functional.linear and _any_stored(args[1:2]):
             return _linear(*args, **kwargs)
         if func is functional.embedding:
-            return _widened(func(*args, **kwargs))
-        return func(*tree_map_only(Tensor, _widened, args), **tree_map_only(Tensor, _widened, kwargs))
+            return _widen(func(*args, **kwargs))
+        return func(*tree_map_only(Tensor, _widen, args), **tree_map_only(Tensor, _widen, kwargs))
 
 
-def _stored(values: Any) -> bool:
+def _any_stored(values: Any) -> bool:
     return any(isinstance(value, Tensor) and _DTYPE(value) in _STORED for value in values)
 
 
-def _widened(value: Tensor) -> Tensor:
+def _widen(value: Tensor) -> Tensor:
     return value.float() if _DTYPE(value) in _STORED else value
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     rows, width = weight.shape
-    x, step = _widened(x), max(1, _BLOCK_VALUES // width)
+    x, step = _widen(x), max(1, _BLOCK_VALUES // width)
     # Written in place at once: parts kept between the blocks' working copies would fragment the heap.
     result = x.new_empty(*x.shape[:-1], rows)
     for block in (slice(start, start + step) for start in range(0, rows, step)):

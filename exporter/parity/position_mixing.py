@@ -52,7 +52,7 @@ def refuse_mixed_positions(program: Program) -> None:
     with torch.no_grad():
         first, second = (first_output(output) for output in run_calls(alone, calls))
         if not _others_equal(first, second, 1):
-            raise _refused(program, _first_mixing(alone, calls), "it carries a token's value to other positions")
+            raise _refused(program, _find_first_mixing(alone, calls), "it carries a token's value to other positions")
 
 
 def _is_unknown(node: Node) -> bool:
@@ -98,7 +98,7 @@ def _others_equal(first: Tensor, second: Tensor, dim: int) -> bool:
     return torch.allclose(one, other, rtol=0, atol=_TOLERANCE * scale, equal_nan=True)
 
 
-def _first_mixing(program: Program, calls: list[list[Tensor]]) -> Node:
+def _find_first_mixing(program: Program, calls: list[list[Tensor]]) -> Node:
     """The operator that made the first value in which other positions differ."""
     recorded, compared = _Recorder(program.graph), _Recorder(program.graph)
     recorded.run(*calls[0])

@@ -72,7 +72,7 @@ def make_probe(
     source = "text" if ids else "seeded random tokens"
     if text and 0 < len(ids) < min(_LEAST, length):
         raise _too_short(len(ids))
-    ids = ids or _seeded(vocab_size, length)
+    ids = ids or _draw_tokens(vocab_size, length)
     wanted = max(len(ids), beyond_window) if text else length
     ids = list(islice(cycle(ids), min(length, wanted)))
     plan = static_plan(len(ids), chunk, window) if static else call_plan(len(ids), chunk, rows)
@@ -94,6 +94,6 @@ def _encode(tokenizer: object, text: str, vocab_size: int) -> list[int]:
     return [int(token) for token in ids if token < vocab_size]
 
 
-def _seeded(vocab_size: int, length: int) -> list[int]:
+def _draw_tokens(vocab_size: int, length: int) -> list[int]:
     generator = random.Random(0)
     return [generator.randrange(vocab_size) for _ in range(length)]

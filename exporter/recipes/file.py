@@ -125,7 +125,7 @@ def _unknown(name: str) -> InputError:
 
 
 def parse_recipe(table: Mapping[str, Any], name: str, where: str) -> Recipe:
-    """A Recipe from a parsed TOML table.
+    """Make a Recipe from a parsed TOML table.
 
     Raises:
         InputError: E171.

@@ -16,7 +16,7 @@ from edgec.ir.weight_scheme import SchemeRule, WeightScheme
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to make an artifact.
+    """How to make a model small, and what its artifact should serve.
 
     Attributes:
         name: as users type it.

@@ -136,7 +136,7 @@ def _pass_row(info: PassInfo) -> tuple[str, ...]:
 
 
 def stages(manifest: Manifest) -> str:
-    """Seconds per stage of the export."""
+    """The seconds that each stage of the export took."""
     seconds = manifest.build.seconds
     if not seconds:
         return ""

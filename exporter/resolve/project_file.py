@@ -60,7 +60,7 @@ def read_project(file: Path) -> Project:
         _check(file, key, value)
     targets = (*([table["target"]] if "target" in table else []), *table.get("targets", ()))
     return Project(
-        model=_anchored(file.parent, table.get("model")),
+        model=_anchor(file.parent, table.get("model")),
         targets=tuple(dict.fromkeys(targets)),
         recipe=table.get("recipe"),
         out=table.get("out"),
@@ -106,7 +106,7 @@ def require_model(project: Project) -> str:
     )
 
 
-def _anchored(folder: Path, model: str | None) -> str | None:
+def _anchor(folder: Path, model: str | None) -> str | None:
     # What exists beside the file is a path; anything else is a hub id or a factory.
     path = existing_path(model, folder) if model else None
     return str(path) if path else model

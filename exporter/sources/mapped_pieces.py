@@ -65,14 +65,14 @@ class MappedPieces:
             size = os.fstat(stream.fileno()).st_size
             if end > size:
                 raise corrupt(self.file, f"the file shrank to {size} bytes while it was in use")
-            return _mapped(stream.fileno(), end - first, first)
+            return _map_file(stream.fileno(), end - first, first)
 
 
 def _page(offset: int) -> int:
     return offset - offset % mmap.ALLOCATIONGRANULARITY
 
 
-def _mapped(descriptor: int, length: int, offset: int) -> mmap.mmap:
+def _map_file(descriptor: int, length: int, offset: int) -> mmap.mmap:
     try:
         # Private and writable: what is written stays in memory, the file never changes.
         return mmap.mmap(descriptor, length, access=mmap.ACCESS_COPY, offset=offset)

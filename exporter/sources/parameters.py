@@ -79,7 +79,7 @@ def _decoder(raw: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class _Roles:
-    """What decides the kind of a parameter.
+    """The facts about a model that decide the kind of each parameter.
 
     Attributes:
         lm_head: name of the matrix that makes the logits, of the embedding where they are tied, or None.

@@ -144,7 +144,7 @@ def open_weights(folder: Path) -> WeightFiles:
     """
     index = folder / INDEX
     if index.is_file():
-        return _indexed(folder, index)
+        return _open_indexed(folder, index)
     return open_files((_single(folder),))
 
 
@@ -184,7 +184,7 @@ def no_weights(where: Path, why: str) -> InputError:
     )
 
 
-def _indexed(folder: Path, index: Path) -> WeightFiles:
+def _open_indexed(folder: Path, index: Path) -> WeightFiles:
     table = _weight_map(index)
     files = tuple(folder / name for name in sorted(set(table.values())))
     missing = [file.name for file in files if not file.is_file()]

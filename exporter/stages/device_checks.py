@@ -86,13 +86,13 @@ def device_checks(
     if mac is None:
         return not_run(f"there is no Mac here: {sys.platform}")
     with TemporaryDirectory() as folder:
-        compiled = [_compiled(mac, package, Path(folder) / f"model_{i}.mlmodelc") for i, package in enumerate(packages)]
+        compiled = [_compile(mac, package, Path(folder) / f"model_{i}.mlmodelc") for i, package in enumerate(packages)]
         load = mac_methods_of(methods, states)
         if len(compiled) == 1:
-            predicted = _predicted(mac, compiled[0], packages[0], load, reference, tokens)
+            predicted = _predict(mac, compiled[0], packages[0], load, reference, tokens)
         else:
-            predicted = _not_predicted(mac, "the model is in several packages, which are compiled and placed only")
-        placed = [row for package, each in zip(packages, compiled, strict=True) for row in _placed(mac, each, package)]
+            predicted = _skip_prediction(mac, "the model is in several packages, which are compiled and placed only")
+        placed = [row for package, each in zip(packages, compiled, strict=True) for row in _place(mac, each, package)]
     return [
         DeviceCheck(name="compile", status="passed", machine=mac.machine),
         predicted,
@@ -100,17 +100,17 @@ def device_checks(
     ]
 
 
-def _compiled(tools: Tools, package: Path, destination: Path) -> Path:
+def _compile(tools: Tools, package: Path, destination: Path) -> Path:
     with _refusals("Core ML's compiler refuses the package", package):
         return tools.compile(package, destination)
 
 
-def _placed(tools: Tools, compiled: Path, package: Path) -> list[Placement]:
+def _place(tools: Tools, compiled: Path, package: Path) -> list[Placement]:
     with _refusals("Core ML has no compute plan for the package", package):
         return placements(tools, compiled)
 
 
-def _not_predicted(tools: Tools, why: str) -> DeviceCheck:
+def _skip_prediction(tools: Tools, why: str) -> DeviceCheck:
     return DeviceCheck(name="predict", status="not run", machine=tools.machine, note=why)
 
 
@@ -125,7 +125,7 @@ def _refusals(what: str, package: Path) -> Iterator[None]:
         raise _failed(what, package, f"{type(error).__name__}: {error}") from error
 
 
-def _predicted(
+def _predict(
     tools: Tools,
     compiled: Path,
     package: Path,
@@ -134,7 +134,7 @@ def _predicted(
     tokens: Sequence[int],
 ) -> DeviceCheck:
     if load is None:
-        return _not_predicted(tools, "the model is not a decoder")
+        return _skip_prediction(tools, "the model is not a decoder")
     expected = reference()
     plan = static_plan(len(tokens), expected.chunk)
     wanted = run_static(expected, tokens, plan)

@@ -96,7 +96,7 @@ def with_prefix(manifest: Manifest, files: Files, request: ExportRequest, cache:
     if prompt is None:
         return manifest, files
     assert isinstance(artifact, Path) and artifact.name == manifest.artifact
-    listed = manifest.model_copy(update={"files": [_listed(path, files[path]) for path in sorted(files)]})
+    listed = manifest.model_copy(update={"files": [_file_info(path, files[path]) for path in sorted(files)]})
     place = place_of(listed)
     if not place.states:
         raise _out_of_reach("the artifact keeps its state among the activations")
@@ -165,7 +165,7 @@ def _at_once(decoder: RestorableDecoder, tokens: Sequence[int], rows: int) -> Te
     return torch.from_numpy(decoder.forward(tokens[first:], first, range(chunk - rows, chunk)))
 
 
-def _listed(path: str, content: bytes | Path) -> FileInfo:
+def _file_info(path: str, content: bytes | Path) -> FileInfo:
     if isinstance(content, bytes):
         return FileInfo(path=path, bytes=len(content), sha256=sha256(content).hexdigest())
     return FileInfo(path=path, bytes=content.stat().st_size, sha256=file_sha256(content))

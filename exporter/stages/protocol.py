@@ -56,16 +56,17 @@ LOWERING = (f"{_HERE}.static_lowering", *(f"edgec.backends.{name}" for name in _
 
 def stages_of(request: ExportRequest) -> Stages:
     """The stages of a request; only the modules that they need are imported."""
-    module, name = _named(request)
+    module, name = _stages_class(request)
     stages: Stages = getattr(import_module(module), name)(request)
     return stages
 
 
 def stage_module(request: ExportRequest) -> str:
     """The dotted name of the module that defines a request's stages."""
-    return _named(request)[0]
+    return _stages_class(request)[0]
 
 
-def _named(request: ExportRequest) -> tuple[str, str]:
+def _stages_class(request: ExportRequest) -> tuple[str, str]:
+    """The module and the class of a request's stages."""
     form = request.form
     return _STAGES[request.source.kind == "decoder", form.static, form.calibrated]

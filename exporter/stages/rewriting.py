@@ -77,7 +77,7 @@ def rewrite(
     measure: Measure,
     progress: Progress,
 ) -> Rewritten:
-    """Apply the passes and measure each claim.
+    """Capture a model, apply its passes, and measure what each claims.
 
     Args:
         capture: traces the model and binds its weights. The passes rewrite that very graph and free its float weights,

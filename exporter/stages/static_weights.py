@@ -30,7 +30,7 @@ def static_weight_facts(methods: Mapping[str, Program], half: bool = True) -> li
             if node.op == "get_attr" and node.users and str(node.target) not in states:
                 fact = _fact(program, node, _HALF_BITS if half else _FLOAT_BITS)
                 held.setdefault(original(fact.name), {})[fact.name] = fact
-    return [_joined(name, list(parts.values())) for name, parts in sorted(held.items())]
+    return [_join(name, list(parts.values())) for name, parts in sorted(held.items())]
 
 
 def original(name: str) -> str:
@@ -53,7 +53,7 @@ def _fact(program: Program, node: Node, float_bits: int) -> WeightFact:
     )
 
 
-def _joined(name: str, parts: list[WeightFact]) -> WeightFact:
+def _join(name: str, parts: list[WeightFact]) -> WeightFact:
     """One fact for a matrix, from the facts of its pieces."""
     if len(parts) == 1:
         return parts[0].model_copy(update={"name": name})

@@ -36,7 +36,7 @@ _WHAT, _FIX = "The sweep's specification cannot be used.", "see docs/sweep.md"
 
 @dataclass(frozen=True)
 class Artifact:
-    """One export.
+    """One export of a sweep.
 
     Attributes:
         inputs: what its files held when the specification was read, and edgec's version (``export_inputs``).
@@ -88,12 +88,12 @@ class SweepSpec:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """All rows, in the order of the lists."""
+        """All cells of the grid, in the order of the lists."""
         return tuple(Cell(made, device, self.bench) for made in self.artifacts for device in self.devices or ("",))
 
 
 def read_spec(path: Path) -> SweepSpec:
-    """Read a specification.
+    """Read the specification of a sweep.
 
     Raises:
         InputError: E560, the file is not a valid specification; E170, a device's address is invalid.
