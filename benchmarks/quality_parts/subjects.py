@@ -82,7 +82,7 @@ def float_program(folder: Path, length: int) -> Program:
     import torch
     from transformers import AutoModelForCausalLM
 
-    from edgec.exporter.capture.decoder import capture_decoder, build_skeleton
+    from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
     from edgec.exporter.sources.decoder_spec import model_spec
     from edgec.passes.cleanup.remove_noops import RemoveNoops
     from edgec.passes.contract import run_passes
