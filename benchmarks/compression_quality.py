@@ -128,15 +128,15 @@ def float_program() -> Program:
     import torch
     from transformers import AutoModelForCausalLM
 
-    from edgec.exporter.capture.decoder import capture_decoder, skeleton
+    from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
     from edgec.exporter.sources.decoder_spec import model_spec
     from edgec.passes.cleanup.remove_noops import RemoveNoops
     from edgec.passes.contract import run_pass
 
     model: Any = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
-    without_weights = skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
+    skeleton = build_skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
     spec = model_spec(model.config.to_dict())
-    return run_pass(capture_decoder(without_weights, spec, _StateDict(model.state_dict()), WINDOW), RemoveNoops())
+    return run_pass(capture_decoder(skeleton, spec, _StateDict(model.state_dict()), WINDOW), RemoveNoops())
 
 
 @dataclass(frozen=True)

@@ -48,16 +48,16 @@ def plan(
     """
     from edgec.devices.prediction.unit_choice import unit_choice
     from edgec.devices.targets import load_target
-    from edgec.exporter.resolve.target_choice import planned
-    from edgec.exporter.resolve.widths import model_widths, overridden
+    from edgec.exporter.resolve.target_choice import plan_target
+    from edgec.exporter.resolve.widths import model_widths, override_widths
     from edgec.exporter.sources.parameters import decoder_shape, read_config
 
     phone = load_target(target)
     names = ("weight_bits", "group_size", "embedding_bits", "lm_head_bits", "kv_bits")
     given = dict(zip(names, (weight_bits, group_size, embedding_bits, lm_head_bits, kv_bits), strict=True))
-    widths = overridden(model_widths(model, recipe, phone), **given)
+    widths = override_widths(model_widths(model, recipe, phone), **given)
     decoder = decoder_shape(read_config(model))
-    forecast, choice = planned(decoder, phone, widths, context=context, prompt_tokens=prompt_tokens)
+    forecast, choice = plan_target(decoder, phone, widths, context=context, prompt_tokens=prompt_tokens)
     show(forecast, json, choice, unit_choice(decoder, forecast))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from typing import ParamSpec
 
@@ -18,7 +17,7 @@ P = ParamSpec("P")
 
 @quiet()
 def export_bundle(options: ExportOptions) -> Path:
-    """Export a model to a bundle that an app embeds; every stage is compared with the one before it.
+    """Export a model to a bundle that an app can embed; every stage is checked against the one before it.
 
     Returns:
         The bundle's path.
@@ -33,35 +32,37 @@ def export_bundle(options: ExportOptions) -> Path:
     from edgec.exporter.bit_search.stage import with_bits
     from edgec.exporter.pipeline import compile_model
     from edgec.exporter.recipes.advice import naming_recipes
-    from edgec.exporter.resolve.resolved import resolved
+    from edgec.exporter.resolve.resolved import resolve_options
     from edgec.exporter.stage_cache import StageCache
 
     progress = Progress(options.progress)
     progress.enter("resolve", str(options.model))
-    asked = resolved(options)
+    resolved = resolve_options(options)
     with StageCache() as cache:
-        request = with_bits(with_boundary(asked.request, progress), options.target_bits, cache, progress)
+        request = with_bits(with_boundary(resolved.request, progress), options.target_bits, cache, progress)
         with naming_recipes(request.recipe, request.target):
             compiled = compile_model(request, cache, progress)
-        progress.enter("bundle", str(asked.out))
-        name = asked.out.name.removesuffix(".edgec")
-        contents = bundle_contents(request, compiled, name, progress.seconds, cache, asked.target_choice)
-        write_bundle(asked.out, *contents, options.force)
+        progress.enter("bundle", str(resolved.out))
+        name = resolved.out.name.removesuffix(".edgec")
+        contents = bundle_contents(request, compiled, name, progress.seconds, cache, resolved.target_choice)
+        write_bundle(resolved.out, *contents, options.force)
     progress.finish()
-    return asked.out
+    return resolved.out
 
 
-def _called_with(fields: Callable[P, ExportOptions], run: Callable[[ExportOptions], Path]) -> Callable[P, Path]:
-    """A function of the options' fields, so that they are declared once."""
+def _with_fields_of(make_options: Callable[P, ExportOptions]) -> Callable[P, Path]:
+    """``export_bundle`` as a function of the fields of ExportOptions, so that these are declared only once."""
 
-    @wraps(run)
-    def call(*args: P.args, **kwargs: P.kwargs) -> Path:
-        return run(fields(*args, **kwargs))
+    def export(*args: P.args, **kwargs: P.kwargs) -> Path:
+        return export_bundle(make_options(*args, **kwargs))
 
-    call.__name__ = call.__qualname__ = "export"
-    call.__doc__ = f"{run.__doc__}\n\n    The arguments are the fields of ExportOptions:\n\n    {ExportOptions.__doc__}"
-    call.__signature__ = inspect.signature(fields)  # type: ignore[attr-defined]
-    return call
+    doc = (
+        f"{export_bundle.__doc__}\n\n    The arguments are the fields of ExportOptions:\n\n    {ExportOptions.__doc__}"
+    )
+    signature = inspect.signature(make_options).replace(return_annotation=Path)
+    export.__qualname__, export.__doc__ = "export", doc
+    export.__signature__ = signature  # type: ignore[attr-defined]
+    return export
 
 
-export = _called_with(ExportOptions, export_bundle)
+export = _with_fields_of(ExportOptions)

@@ -1,4 +1,4 @@
-"""``edgec export`` at the terminal: options and edgec.toml in, a progress bar, the ladder and the bundle's path out."""
+"""``edgec export`` at the terminal: options and edgec.toml in, progress, then the ladder and the bundle's path."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from edgec.errors import InputError
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.progress import Event, Listener, ProgressLines
-from edgec.exporter.resolve.project_file import completed, find_project
+from edgec.exporter.resolve.project_file import complete_options, find_project
 
 
 def run_export(options: ExportOptions, as_json: bool) -> None:
-    """Export for every target of the project; prints a summary of each bundle.
+    """Export for every target of the project, and print a summary of each bundle.
 
     Raises:
         EdgecError: see ``edgec.export``.
     """
     from edgec.exporter.api import export_bundle
 
-    for each in completed(options, find_project()):
+    for each in complete_options(options, find_project()):
         with _listener(as_json) as listener:
             path = export_bundle(replace(each, progress=listener))
-        _summary(path, as_json)
+        _print_summary(path, as_json)
 
 
 def budgets(texts: Sequence[str]) -> dict[str, float]:
-    """Limits by name from the command line's ``NAME=LIMIT``.
+    """Parse budgets of the form ``NAME=LIMIT``.
 
     Raises:
         InputError: E115.
@@ -56,14 +56,14 @@ def _budget(text: str) -> tuple[str, float]:
 
 @contextmanager
 def _listener(as_json: bool) -> Iterator[Listener]:
-    """A progress bar on stderr, lines where it is no terminal, or one JSON object per event."""
+    """A progress bar on stderr, lines where stderr is not a terminal, or one JSON object per event."""
     if as_json:
         yield _json_event
         return
     console = Console(stderr=True)
     if not console.is_terminal:
         lines = ProgressLines(lambda line: print(line, file=sys.stderr, flush=True))
-        yield lambda event: lines.tell(event.stage, _told(event))
+        yield lambda event: lines.tell(event.stage, _status(event))
         return
     columns = (TextColumn("{task.description:<10}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"))
     with Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[eta]}"), console=console) as bar:
@@ -77,8 +77,8 @@ def _show(bar: Progress, task: TaskID, event: Event) -> None:
     bar.update(task, completed=event.overall, description=event.stage, eta=f"{eta}  {detail}")
 
 
-def _told(event: Event) -> str:
-    """Where an export stands, for a line of a log."""
+def _status(event: Event) -> str:
+    """How far an export is, for a line of a log."""
     if event.stage == "done":
         return ""
     eta = f"about {event.eta_s:.0f} s to go (estimated)" if event.eta_s is not None else ""
@@ -91,7 +91,7 @@ def _json_event(event: Event) -> None:
     print(json.dumps({"progress": shown}), file=sys.stderr, flush=True)
 
 
-def _summary(path: Path, as_json: bool) -> None:
+def _print_summary(path: Path, as_json: bool) -> None:
     from edgec.bundle.folder import read_manifest
     from edgec.exporter.report.summary import print_summary, summary_json
 

@@ -1,4 +1,4 @@
-"""What an export is asked for: the same fields for the command line, ``edgec.toml`` and ``edgec.export()``."""
+"""The options of an export: one set of fields for the command line, ``edgec.toml`` and ``edgec.export()``."""
 
 from __future__ import annotations
 
@@ -20,35 +20,35 @@ KERNELS = ("edgec", "standard")
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """The options of one export; None stands for the default that is described.
+    """The options of one export; None stands for the default described below.
 
     Attributes:
         model: Hugging Face id, local folder, config.json (with ``random_weights``) or ``package.module:factory``.
         target: a name from ``edgec targets``, ``host`` by default; ``iphone`` is the oldest iPhone that the model fits.
         recipe: a recipe's name, its TOML file, or a Recipe; by default the one that ``edgec adapt`` trained the model
-            for, else ``4bit``.
-        out: the bundle's own path; by default NAME-TARGET.edgec in the current folder.
+            under, else ``4bit``.
+        out: path of the bundle; by default NAME-TARGET.edgec in the current folder.
         force: replace an existing bundle.
         random_weights: export an architecture with seeded random weights.
         revision: hub branch, tag or commit.
         allow_pickle: open pickled weights (data only).
         trust_remote_code: run Python code that comes with the model.
         task: optimum's task name, for non-decoder models.
-        context: positions the artifact serves; the recipe's or the model's own by default.
-        kernels: ``edgec`` or ``standard`` (those of every ExecuTorch app); the recipe's by default, and ExecuTorch's
+        context: positions the artifact serves; by default the recipe's, or the model's own.
+        kernels: ``edgec`` or ``standard`` (those of every ExecuTorch app); by default the recipe's, or ``standard``
             where edgec's cannot be compiled.
         format: ``pte``, ``mlpackage``, ``aimodel``, ``onnx`` or ``qnn``, where the target has several; else its first.
         max_fallback: largest share of the arithmetic outside the accelerator, 0..1.
         budgets: parity budgets that replace the recipe's (``kl_mean`` nats, ``top1_agreement`` 0..1).
         text: a file with text for the parity ladder; a built-in text by default.
-        calibrate: a file with text like what the model will see: errors of look-up tables then count as its inputs are
-            large on that text; recipes that fit whole layers (``4bit-gptq``) need it.
-        target_bits: average bits per weight of the linear layers; how many each gets is searched for on the text of
-            ``calibrate``, and written into the recipe as rules.
-        system_prompt: a file with a text whose KV state the bundle ships, so that no conversation that begins with it
-            computes it again.
+        calibrate: a file with text like what the model will see: rounding errors are then weighted by the size of
+            activations on that text; recipes that fit whole layers (``4bit-gptq``) need it.
+        target_bits: average bits per weight of the linear layers; the bits of each layer are searched for on the text
+            of ``calibrate`` and written into the recipe as rules.
+        system_prompt: a file with a text whose KV state the bundle ships, so that conversations that begin with it
+            need not compute it again.
         draft_heads: safetensors of heads (``examples/train_heads.py``) that guess tokens for speculative decoding.
-        seed: of random weights.
+        seed: seed of random weights.
         progress: called with an Event at every step.
     """
 
@@ -77,7 +77,7 @@ class ExportOptions:
     progress: Listener = field(default=silent, compare=False)
 
     def check(self) -> None:
-        """Refuse values that no model and no target could have.
+        """Refuse values that are wrong for every model and target.
 
         Raises:
             InputError: E115.
@@ -89,7 +89,7 @@ class ExportOptions:
             _check_budget(name, limit)
         if self.kernels not in (None, *KERNELS):
             fix = "use edgec or standard"
-            raise InputError(f"there are no kernels {self.kernels!r}", "--kernels", fix=fix, code="E115")
+            raise InputError(f"{self.kernels!r} is not a set of kernels", "--kernels", fix=fix, code="E115")
 
 
 def _check_budget(name: str, limit: float) -> None:

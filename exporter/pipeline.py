@@ -1,4 +1,4 @@
-"""The spine: the one place that knows the order of the stages.
+"""The order of the stages, in one place.
 
     resolve -> reference -> capture -> rewrite -> lower -> verify -> bundle
 
@@ -17,11 +17,11 @@ from edgec.bundle.manifest import Rung
 from edgec.errors import BudgetError
 from edgec.exporter.parity import ladder
 from edgec.exporter.progress import Progress
-from edgec.exporter.provenance import source_digest
+from edgec.exporter.provenance import EXECUTION, source_digest
 from edgec.exporter.request import ExportRequest, request_inputs
 from edgec.exporter.stage_cache import StageCache, stage_key
 from edgec.exporter.stages.compiled import Facts, load_facts, load_rewrite
-from edgec.exporter.stages.protocol import REWRITING, stage_module, stages_of
+from edgec.exporter.stages.protocol import LOWERING, stage_module, stages_of
 from edgec.free_memory import return_free_memory
 
 
@@ -63,8 +63,8 @@ def _stage(
     cache: StageCache,
     progress: Progress,
 ) -> Path:
-    """A stage's folder, from the cache where it was finished before."""
-    key = stage_key({**inputs, "stage": name, "edgec": _digest(name, request)})
+    """The folder of a finished stage: from the cache, or by running it."""
+    key = stage_key({**inputs, "stage": name, "edgec": stage_digest(name, request)})
     known = cache.get(key)
     if known is not None:
         progress.enter(name, cached=True)
@@ -74,16 +74,16 @@ def _stage(
     return folder
 
 
-def _digest(stage: str, request: ExportRequest) -> str:
-    """The source that a stage's result depends on: what rewrites, and for lowering the backend as well."""
+def stage_digest(stage: str, request: ExportRequest) -> str:
+    """A digest of the source that a stage's result depends on; only lowering depends on backends."""
     own = stage_module(request)
     if stage == "rewrite":
-        return source_digest(REWRITING, alone=(own,))
-    return source_digest((*REWRITING, own, *filter(None, [request.form.module])))
+        return source_digest((own,), without=(*EXECUTION, *LOWERING))
+    return source_digest((own, *filter(None, [request.form.module])))
 
 
 def check_fallback(facts: Facts, max_fallback: float | None) -> None:
-    """Refuse an artifact that leaves too much outside the accelerator.
+    """Refuse an artifact that leaves too much of the arithmetic outside the accelerator.
 
     Raises:
         BudgetError: E220.

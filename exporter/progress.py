@@ -1,4 +1,4 @@
-"""What long work tells its caller: which stage, how far, how long still."""
+"""What long work reports to its caller: the stage, how far it is, and the time left."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Event:
         stage: resolve, reference, capture, rewrite, lower, verify or bundle.
         fraction: of the stage, 0..1.
         overall: of the whole export, 0..1 (estimated).
-        eta_s: seconds still to go (estimated), None at the beginning.
+        eta_s: seconds left (estimated), None at the beginning.
         detail: what is being worked on.
         cached: the stage's result came from the stage cache.
     """
@@ -43,17 +43,17 @@ Listener = Callable[[Event], None]
 
 
 def silent(_: Event) -> None:
-    """A listener for callers who do not look."""
+    """The listener that ignores every event."""
 
 
 @dataclass
 class ProgressLines:
-    """Progress where no terminal is: a line at the beginning of each stage, then one a minute, with the time so far.
+    """Progress without a terminal: a line at the beginning of each stage, then one per minute, with the time so far.
 
     Attributes:
-        write: takes a line.
+        write: called with each line.
         every_s: seconds between two lines of one stage.
-        clock: seconds since any moment.
+        clock: returns seconds since some fixed moment.
     """
 
     write: Callable[[str], None]
@@ -63,7 +63,7 @@ class ProgressLines:
     _last: tuple[str, float] = ("", 0.0)
 
     def tell(self, stage: str, text: str) -> None:
-        """Write a line if the stage is another one, or the last line is old."""
+        """Write a line if the stage is a new one, or the last line is old."""
         now = self.clock()
         self._started = now if self._started is None else self._started
         if stage != self._last[0] or now - self._last[1] >= self.every_s:
@@ -87,13 +87,13 @@ class Progress:
     _stage_started: float = 0.0
 
     def enter(self, stage: str, detail: str = "", cached: bool = False) -> None:
-        """Begin a stage; the one before it is over."""
+        """Begin a stage; this ends the one before it."""
         self._close()
         self._stage, self._stage_started = stage, time.perf_counter()
         self.step(0.0, detail, cached)
 
     def step(self, fraction: float, detail: str = "", cached: bool = False) -> None:
-        """Say how far the current stage is."""
+        """Report how far the current stage is."""
         before = sum(share for name, share in STAGE_SHARES.items() if _precedes(name, self._stage))
         overall = min(1.0, before + fraction * STAGE_SHARES.get(self._stage, 0.0))
         elapsed = time.perf_counter() - self._started
@@ -101,7 +101,7 @@ class Progress:
         self.listener(Event(self._stage, fraction, overall, eta, detail, cached))
 
     def finish(self) -> None:
-        """All stages are over."""
+        """Report the end of all stages."""
         self._close()
         self.listener(Event("done", 1.0, 1.0, 0.0))
 

@@ -1,7 +1,7 @@
-"""What a result depends on besides the request: edgec's own source, and the versions of its tools.
+"""What a result depends on besides the request: edgec's source, and the versions of its tools.
 
-A source digest covers the modules that made a result, and all that these import: editing a bench table or an app
-template leaves earlier exports valid, editing a pass does not.
+A source digest covers the modules that made a result, and everything they import: earlier exports stay valid when a
+bench table or an app template is edited, but not when a pass is.
 """
 
 from __future__ import annotations
@@ -17,29 +17,28 @@ from edgec.bundle.checked_files import file_sha256
 from edgec.installation import PACKAGE
 
 EXECUTION = ("edgec.runtime_py", "edgec.devices")
-"""What executes and measures artifacts, and shapes none."""
+"""Packages that execute and measure artifacts; no artifact depends on them."""
 _BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
 _DATA = (".toml", ".json", ".txt", ".csv", ".cpp", ".h")
 
 
 @cache
-def source_digest(modules: tuple[str, ...], alone: tuple[str, ...] = (), without: tuple[str, ...] = EXECUTION) -> str:
-    """The sha256 over source and data files.
+def source_digest(modules: tuple[str, ...], without: tuple[str, ...] = EXECUTION) -> str:
+    """The sha256 over the source and data files of some modules and of everything they import.
 
     Args:
-        modules: dotted names; what they import, inside functions too, is followed.
-        alone: modules whose imports are not followed.
-        without: packages that are not entered.
+        modules: dotted names; imports inside functions are followed too.
+        without: prefixes of modules that are left out, with their imports.
     """
-    files = {file_of(name) for name in (*imported(modules, without), *alone)}
+    files = {file_of(name) for name in imported_modules(modules, without)}
     folders = {file.parent for file in files}
-    every = sorted({*files, *(data for folder in folders for data in _data(folder))})
-    listing = [f"{path.relative_to(PACKAGE).as_posix()} {file_sha256(path)}" for path in every]
+    paths = sorted({*files, *(data for folder in folders for data in _data_files(folder))})
+    listing = [f"{path.relative_to(PACKAGE).as_posix()} {file_sha256(path)}" for path in paths]
     return hashlib.sha256("\n".join(listing).encode()).hexdigest()
 
 
-def imported(modules: Collection[str], without: tuple[str, ...] = ()) -> frozenset[str]:
-    """The modules themselves and every module of edgec that they import, directly or through others."""
+def imported_modules(modules: Collection[str], without: tuple[str, ...] = ()) -> frozenset[str]:
+    """The given modules and every module of edgec that they import, directly or through others."""
     seen: set[str] = set()
     pending = list(modules)
     while pending:
@@ -85,11 +84,11 @@ def file_of(module: str) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-def _data(folder: Path) -> Iterator[Path]:
-    """Data files beside a module, and those in folders below it that are no packages."""
+def _data_files(folder: Path) -> Iterator[Path]:
+    """Data files in a module's folder, and in folders below it that are not packages."""
     for path in folder.iterdir():
         if path.is_dir() and not any(path.glob("*.py")):
-            yield from _data(path)
+            yield from _data_files(path)
         elif path.suffix in _DATA:
             yield path
 
@@ -99,7 +98,7 @@ _TOOLS = ("torch", "executorch", "torchao", "transformers", "tokenizers", "safet
 
 @cache
 def tool_versions(more: tuple[str, ...] = ()) -> dict[str, str]:
-    """Name -> version of everything that shapes an artifact; ``more``: what a format adds."""
+    """The versions of everything that shapes an artifact, by name; ``more``: further packages of a format."""
     return {name: _version(name) for name in (*_TOOLS, *more)}
 
 

@@ -1,4 +1,4 @@
-"""One export, fully resolved: what every stage reads, and what each stage's result depends on."""
+"""A resolved export: what every stage reads, and what each stage's result depends on."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class ExportRequest:
 
     Attributes:
         source: the model.
-        target: what it is made for.
-        recipe: how.
-        context: tokens; None for the recipe's or the model's own.
-        text: the user's own text for the ladder.
+        target: the phone, unit and format.
+        recipe: resolved for the target's backend.
+        context: positions the artifact serves; None for the recipe's or the model's own number.
+        text: the user's own text for the parity ladder, or None.
         tokenizer: transformers tokenizer, or None.
-        draft_heads: safetensors of heads that guess tokens further ahead, or None.
+        draft_heads: safetensors of heads that guess further tokens, or None.
         max_fallback: largest share of the arithmetic outside the accelerator, 0..1, or None.
         prompt: the system prompt to ship, or None.
         calibration: tokens of the text that weights are calibrated on; may be empty.
@@ -53,7 +53,7 @@ class ExportRequest:
 
     @property
     def form(self) -> Form:
-        """What the artifact looks like."""
+        """The form of the target's artifact."""
         return form_of(self.target)
 
     @cached_property
@@ -63,14 +63,14 @@ class ExportRequest:
 
     @cached_property
     def limits(self) -> Limits:
-        """What the artifact will serve."""
+        """The context and sizes of calls that the artifact will serve."""
         if self.form.static:
             return static_limits(self.spec, self.recipe, self.context, self.form)
         return decoder_limits(self.spec, self.recipe, self.context)
 
     @cached_property
     def probe(self) -> Probe:
-        """The ladder's tokens."""
+        """The tokens on which the parity ladder compares."""
         limits = self.limits
         sizes = (self.spec.vocab_size, limits.context, limits.prefill_chunk, limits.logit_rows)
         windows = [layer.window for layer in self.spec.layers if layer.window and layer.window < limits.context]
@@ -79,7 +79,7 @@ class ExportRequest:
 
 
 def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:
-    """Everything that the stages read of a request, as plain data; edgec's own source is each stage's to add."""
+    """Everything in a request that its stages depend on, as plain data; each stage adds a digest of its own source."""
     source = request.source
     return {
         "files": {file.name: cache.file_fingerprint(file) for file in source.files},

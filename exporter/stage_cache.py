@@ -1,8 +1,8 @@
-"""Results of finished stages, kept under the hash of their inputs, so that a killed export resumes where it stopped.
+"""Keep the results of finished stages under the hash of their inputs, so that a killed export resumes.
 
 An entry is a folder ``stages/KEY/`` with the stage's files in ``data/`` and their list in ``entry.json``. It appears
-whole, is checked on every read, and is held with a shared lock while a process uses it, so that the pruning of another
-process leaves it alone.
+all at once, is checked on every read, and is held with a shared lock while a process uses it, so that no other process
+prunes it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class StageCache:
     _held: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
 
     def get(self, key: str) -> Path | None:
-        """The folder with a finished stage's files, or None; an entry that was damaged is removed and counts as None.
+        """The folder with a finished stage's files, or None; a damaged entry is removed and counts as None.
 
         The entry stays until this object is closed or the process ends.
         """
@@ -78,15 +78,15 @@ class StageCache:
         return entry / _DATA
 
     def put(self, key: str, writer: Callable[[Path], None]) -> Path:
-        """Run a stage and keep what it writes; where another process was faster, its equal result is used.
+        """Run a stage and keep what it writes; if another process was faster, its result, which is equal, is used.
 
         Args:
             key: see `stage_key`.
-            writer: fills the empty folder it is given.
+            writer: fills an empty folder.
 
         Raises:
             InputError: E121 or E122, the cache cannot be written.
-            FileNotFoundError: somebody keeps removing the entry.
+            FileNotFoundError: something keeps removing the entry.
         """
         for _ in range(_ATTEMPTS):
             if (known := self.get(key)) is not None:
@@ -96,7 +96,7 @@ class StageCache:
         raise FileNotFoundError(f"the cache entry {self._entry(key)} keeps vanishing")
 
     def _write(self, key: str, writer: Callable[[Path], None]) -> None:
-        """Write an entry and hold it from before it has its name, so that nobody prunes it in between."""
+        """Write an entry and lock it before it gets its name, so that it is never pruned in between."""
         with ExitStack() as undo, suppress(NameTaken):
             with new_folder(self._entry(key)) as folder:
                 (folder / _DATA).mkdir()
@@ -113,7 +113,7 @@ class StageCache:
         return sum(_entry_bytes(entry) for entry in self._entries())
 
     def prune(self) -> int:
-        """Remove the least recently used entries that nobody holds until the cap is kept; returns bytes freed."""
+        """Remove the least recently used unlocked entries until the cap is met; returns the bytes freed."""
         entries = sorted(self._entries(), key=_last_use)
         if entries:
             clean_leftovers(entries[0].parent)
@@ -144,7 +144,7 @@ class StageCache:
         return sha256
 
     def close(self) -> None:
-        """Let go of the entries this object holds; ``with StageCache(...) as cache`` does it at the end."""
+        """Release the entries that this object holds; ``with StageCache(...) as cache`` does it at the end."""
         for key in list(self._held):
             self._release(key)
 
@@ -159,7 +159,7 @@ class StageCache:
 
     def _entries(self) -> list[Path]:
         folder = self.root / "stages"
-        # Named by a key and holding the entry's list: whatever else lies there is not the cache's to remove.
+        # Named by a key and holding an entry's list: anything else there does not belong to the cache.
         known = (path for path in folder.iterdir() if _KEY.fullmatch(path.name) and (path / _ENTRY).is_file())
         return list(known) if folder.is_dir() else []
 
@@ -200,7 +200,7 @@ def _intact(entry: Path, key: str) -> bool:
 
 
 def _entry_bytes(entry: Path) -> int:
-    """The size an entry states; one that cannot be read counts as nothing and is caught when it is used."""
+    """The size that an entry states; an unreadable one counts as 0 and is found out when it is used."""
     try:
         return sum(file.bytes for file in _read_listing(entry)[1])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -215,7 +215,7 @@ def _last_use(entry: Path) -> float:
 
 
 def _is_same(descriptor: int, entry: Path) -> bool:
-    """Whether the name still leads to the folder that was locked."""
+    """Whether the name still refers to the folder that was locked."""
     try:
         return os.path.samestat(os.fstat(descriptor), entry.stat())
     except OSError:

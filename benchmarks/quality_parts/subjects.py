@@ -82,16 +82,16 @@ def float_program(folder: Path, length: int) -> Program:
     import torch
     from transformers import AutoModelForCausalLM
 
-    from edgec.exporter.capture.decoder import capture_decoder, skeleton
+    from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
     from edgec.exporter.sources.decoder_spec import model_spec
     from edgec.passes.cleanup.remove_noops import RemoveNoops
     from edgec.passes.contract import run_passes
     from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
 
     model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    without_weights = skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
-    spec, weights = model_spec(model.config.to_dict()), _StateDict(model.state_dict())
-    return run_passes(capture_decoder(without_weights, spec, weights, length), [RemoveNoops(), FuseRmsNorm()])
+    skeleton = build_skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
+    captured = capture_decoder(skeleton, model_spec(model.config.to_dict()), _StateDict(model.state_dict()), length)
+    return run_passes(captured, [RemoveNoops(), FuseRmsNorm()])
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""``edgec.exporter.adapt``: a model in, the same model healed after its graph was rewritten out."""
+"""``edgec adapt``: train a model under its recipe's passes until it recovers what they cost, and write it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgec.errors import InputError
 from edgec.exporter.adapt.record import as_recorded, check_free
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.recipes.checks import check_recipe
-from edgec.exporter.recipes.file import load_recipe
+from edgec.exporter.recipes.file import load_recipe, named_recipes
 from edgec.exporter.recipes.recipe import Recipe, for_backend
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.quiet import quiet
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Adapted:
-    """What came out: the model's folder, the points measured on the way, and the float model's on the same text."""
+    """A finished run: the model's folder, the points measured on the way, and the float model's loss on that text."""
 
     path: Path
     curve: tuple[Point, ...]
@@ -38,18 +38,18 @@ class Adapted:
 
 @dataclass(frozen=True)
 class AdaptJob:
-    """What is adapted, how and from what.
+    """One run of training: the model, its teacher, its recipe and its text.
 
     Attributes:
         source: the model.
         teacher: the model it learns from.
         recipe: resolved for its backend.
-        recipe_file: where it stands.
-        places: the text.
+        recipe_file: the recipe's TOML file.
+        places: files, folders and data sets with the text.
         settings: of training.
-        out: the result's folder.
-        force: one that is there is replaced.
-        boundary: how it was chosen, where the recipe left it open.
+        out: the folder to write.
+        force: replace a folder that is already there.
+        boundary: how the boundary was chosen, where the recipe leaves it open.
     """
 
     source: ModelSource
@@ -82,7 +82,7 @@ def adapt(
 ) -> Adapted:
     """Train a model under its recipe's passes against the original, and write it as a folder that ``export`` takes.
 
-    A run that was stopped goes on at its last checkpoint when it is called again with the same arguments. Under
+    A run that was stopped continues from its last checkpoint when it is called again with the same arguments. Under
     ``accelerate launch`` every process takes part, and the first one writes.
 
     Args:
@@ -106,34 +106,32 @@ def adapt(
     from edgec.exporter.adapt.checkpoint import forget
     from edgec.exporter.sources.resolve import resolve
 
-    chosen = load_target(target)
-    how, file = _recipe(recipe, chosen.backend)
+    trained, file = _load_recipe(recipe, load_target(target).backend)
     options: dict[str, Any] = {"allow_pickle": allow_pickle, "trust_remote_code": trust_remote_code}
     source = resolve(str(model), revision=revision, **options)
     original = source if teacher is None else resolve(str(teacher), **options)
-    path = Path(out) if out is not None else Path(f"{source.name}-{how.name}")
-    job = AdaptJob(source, original, how, file, tuple(map(str, text)), settings or Settings(), path, force)
-    _check(job, teacher is not None)
+    path = Path(out) if out is not None else Path(f"{source.name}-{trained.name}")
+    job = AdaptJob(source, original, trained, file, tuple(map(str, text)), settings or Settings(), path, force)
+    _check(job, has_teacher=teacher is not None)
     if restart:
         forget(_checkpoint(path))
     return _run(job, progress)
 
 
-def _recipe(recipe: str | Path, backend: str) -> tuple[Recipe, Path]:
-    from edgec.exporter.recipes.file import named
-
-    found = load_recipe(recipe)
-    check_recipe(found, backend)
-    return for_backend(found, backend), named().get(str(recipe), Path(recipe))
+def _load_recipe(name: str | Path, backend: str) -> tuple[Recipe, Path]:
+    """The recipe as a backend expresses it, and its file."""
+    recipe = load_recipe(name)
+    check_recipe(recipe, backend)
+    return for_backend(recipe, backend), named_recipes().get(str(name), Path(name))
 
 
 def _check(job: AdaptJob, has_teacher: bool) -> None:
-    """Refuse what could not be trained, before anything is built."""
+    """Refuse what cannot be trained, before anything is built."""
     if job.source.kind != "decoder" or job.source.path is None or not job.source.tokenizer_files:
         raise InputError(
             what="adapt trains decoders with a tokenizer",
             where=job.source.source,
-            why="the model is no language model, or its folder holds no tokenizer",
+            why="the model is not a language model, or its folder holds no tokenizer",
             fix="give a causal language model's folder or hub id",
             code="E506",
         )
@@ -142,46 +140,50 @@ def _check(job: AdaptJob, has_teacher: bool) -> None:
         why, fix = f"the model was made for {context}", f"use --length {context} or less"
         raise InputError(f"sequences of {job.settings.length} tokens are too long", "--length", why, fix, "E501")
     check_free(job.out, job.force)
-    how = job.recipe
-    if how.prepare:
+    recipe = job.recipe
+    if recipe.prepare:
         why = "training moves weights itself, and finds their scales where they are"
-        raise InputError(f"{how.name} rewrites weights first", "--recipe", why, "leave prepare out", "E509")
-    if how.early_exit:
-        why = "the layers that an export leaves out would be trained all the same"
-        raise InputError(f"{how.name} ends the model early", "--recipe", why, "leave early_exit out", "E509")
-    asked = (how.shared_kv, how.weights, how.lm_head, how.embedding, how.rules, how.kv_dtype != "float32")
-    if not any(asked) and not has_teacher and not job.settings.text_loss:
+        raise InputError(f"{recipe.name} rewrites weights first", "--recipe", why, "leave prepare out", "E509")
+    if recipe.early_exit:
+        why = "the layers that an export leaves out would still be trained"
+        raise InputError(f"{recipe.name} ends the model early", "--recipe", why, "leave early_exit out", "E509")
+    schemes = (recipe.weights, recipe.lm_head, recipe.embedding, recipe.rules)
+    changes = any(schemes) or recipe.shared_kv or recipe.kv_dtype != "float32"
+    if not changes and not has_teacher and not job.settings.text_loss:
         raise InputError(
             what="there is nothing to learn",
-            where=f"recipe {job.recipe.name}",
+            where=f"recipe {recipe.name}",
             why="the recipe changes nothing, and the model is its own teacher",
-            fix="give --text-loss 1 to go on training on the text, or another --teacher",
+            fix="give --text-loss 1 to train on the text itself, or another --teacher",
             code="E506",
         )
 
 
 def _run(job: AdaptJob, progress: TrainingListener | None) -> Adapted:
-    from edgec.exporter.adapt.batches import tokenized
+    from edgec.exporter.adapt.batches import tokenize
     from edgec.exporter.adapt.loop import Run
-    from edgec.exporter.adapt.student import TrainableDecoder, place, student
+    from edgec.exporter.adapt.student import TrainableDecoder, build_student, move_constants
     from edgec.exporter.adapt.texts import read_texts
+    from edgec.exporter.adapt.training_graph import checkpoint_layers
     from edgec.exporter.sources.tokenizer import load_tokenizer
 
     settings = job.settings
     assert job.source.path is not None
     tokenizer = load_tokenizer(job.source.path, trust_remote_code=job.source.trust_remote_code)
     texts = read_texts(job.places)
-    batches = tokenized(texts, tokenizer, settings.length, settings.held_out_tokens, settings.seed)
+    batches = tokenize(texts, tokenizer, settings.length, settings.held_out_tokens, settings.seed)
     job = _with_boundary(job, batches)
     accelerator = _accelerator()
-    original, baseline = _teacher(job, batches, accelerator.device)
-    traced = student(job.source, job.recipe, settings)
-    place(traced.program.graph, accelerator.device)
+    teacher, baseline = _prepare_teacher(job, batches, accelerator.device)
+    traced = build_student(job.source, job.recipe, settings)
+    move_constants(traced.program.graph, accelerator.device)
     learner = TrainableDecoder(traced.program, layers=settings.hidden_loss > 0)
+    if settings.recompute:
+        learner.graph = checkpoint_layers(traced.program.graph)
     run = Run(
         accelerator=accelerator,
-        learner=_recomputed(learner, settings),
-        teacher=original,
+        learner=learner,
+        teacher=teacher,
         batches=batches,
         settings=settings,
         file=_checkpoint(job.out),
@@ -196,19 +198,19 @@ def _run(job: AdaptJob, progress: TrainingListener | None) -> Adapted:
 
 
 def _with_boundary(job: AdaptJob, batches: Batches) -> AdaptJob:
-    """The job with a boundary that is a number, chosen on the text it trains on if the recipe leaves it open."""
+    """The job with a number for the boundary: where the recipe leaves it open, it is chosen on the training text."""
     from edgec.exporter.adapt.boundary import TOKENS, choose_boundary, is_open
-    from edgec.exporter.adapt.student import captured
+    from edgec.exporter.adapt.student import capture_for_training
     from edgec.passes.cleanup.remove_noops import RemoveNoops
     from edgec.passes.contract import run_pass
 
     recipe = as_recorded(job.recipe, job.source.config)
     if not is_open(recipe):
         return job
-    program = run_pass(captured(job.source, job.settings).program, RemoveNoops(), in_place=True)
+    program = run_pass(capture_for_training(job.source, job.settings).program, RemoveNoops(), in_place=True)
     rows = batches.at(0, max(1, TOKENS // job.settings.length), job.settings.length)[:, :-1]
-    found = choose_boundary(program, recipe, list(rows))
-    return replace(job, recipe=replace(recipe, boundary=found.kept), boundary=found)
+    boundary = choose_boundary(program, recipe, list(rows))
+    return replace(job, recipe=replace(recipe, boundary=boundary.kept), boundary=boundary)
 
 
 def _accelerator() -> Any:
@@ -219,31 +221,23 @@ def _accelerator() -> Any:
     return Accelerator(mixed_precision="bf16") if torch.cuda.is_available() else Accelerator(cpu=True)
 
 
-def _recomputed(learner: Any, settings: Settings) -> Any:
-    from edgec.exporter.adapt.segments import recomputed
-
-    if settings.recompute:
-        learner.graph = recomputed(learner.graph)
-    return learner
-
-
-def _teacher(job: AdaptJob, batches: Batches, device: Any) -> tuple[Any, Baseline]:
-    """The original as a module, None where only the text teaches; and its loss on the held-out text."""
+def _prepare_teacher(job: AdaptJob, batches: Batches, device: Any) -> tuple[Any, Baseline]:
+    """The teacher as a module, None where only the text teaches; and its loss on the held-out text."""
     from edgec.exporter.adapt.loop import measure
     from edgec.exporter.adapt.report import Baseline
-    from edgec.exporter.adapt.student import TrainableDecoder, place, teacher
+    from edgec.exporter.adapt.student import TrainableDecoder, build_teacher, move_constants
 
     settings = job.settings
-    program = teacher(job.teacher, settings)
-    place(program.graph, device)
-    found = TrainableDecoder(program, layers=settings.hidden_loss > 0).to(device)
+    program = build_teacher(job.teacher, settings)
+    move_constants(program.graph, device)
+    teacher = TrainableDecoder(program, layers=settings.hidden_loss > 0).to(device)
     name = "float model" if job.teacher is job.source else "teacher, float"
-    baseline = Baseline(name, measure(found, None, batches.held_out, settings.batch)[0])
-    return None if settings.text_loss == 1 and not settings.hidden_loss else found, baseline
+    baseline = Baseline(name, measure(teacher, None, batches.held_out, settings.batch)[0])
+    return None if settings.text_loss == 1 and not settings.hidden_loss else teacher, baseline
 
 
 def _key(job: AdaptJob, train: Any, processes: int) -> str:
-    """What a checkpoint must agree in; a model that was trained anew in place has other times."""
+    """A fingerprint of the run. File times are part of it: a model trained again in place has the same names."""
     import hashlib
 
     from edgec.exporter.adapt.checkpoint import fingerprint
@@ -252,20 +246,20 @@ def _key(job: AdaptJob, train: Any, processes: int) -> str:
         {
             "settings": job.settings.to_json(),
             "recipe": job.recipe.to_json(),
-            "models": [_state(file) for source in (job.source, job.teacher) for file in source.files],
+            "models": [_file_stamp(file) for source in (job.source, job.teacher) for file in source.files],
             "processes": processes,
             "text": hashlib.sha256(train.numpy().tobytes()).hexdigest(),
         }
     )
 
 
-def _state(file: Path) -> tuple[str, int, int]:
+def _file_stamp(file: Path) -> tuple[str, int, int]:
     status = file.stat()
     return str(file), status.st_size, status.st_mtime_ns
 
 
 def _checkpoint(out: Path) -> Path:
-    """Where a run keeps its state until it is done."""
+    """The file in which a run keeps its state until it is done."""
     return out.with_name(f".{out.name}.adapt") / "checkpoint.pt"
 
 

@@ -15,7 +15,7 @@ from edgec.exporter.adapt.texts import Texts
 
 @dataclass(frozen=True)
 class Batches:
-    """A text as tokens.
+    """A text as token ids, from which sequences are drawn.
 
     Attributes:
         train: token ids, int64 [N], passages one after the other.
@@ -44,14 +44,14 @@ class Batches:
         return rows if self.lead is None else torch.nn.functional.pad(rows, (1, 0), value=self.lead)
 
 
-def tokenized(texts: Texts, tokenizer: Any, length: int, held_out_tokens: int, seed: int) -> Batches:
-    """Tokenise a text.
+def tokenize(texts: Texts, tokenizer: Any, length: int, held_out_tokens: int, seed: int) -> Batches:
+    """Turn a text into token ids, in the sequences that training and measuring take.
 
     Args:
-        texts: what to train on, and what not.
+        texts: what to train on, and what is held out.
         tokenizer: transformers' tokenizer of the model.
         length: tokens of a sequence.
-        held_out_tokens: how many to measure on at most, but a sequence at least.
+        held_out_tokens: how many to measure on at most; at least one sequence is taken.
         seed: of the order.
 
     Raises:
@@ -80,8 +80,8 @@ def _begins_with_lead(tokenizer: Any) -> bool:
 
 
 def _ids(tokenizer: Any, passages: Sequence[str]) -> Tensor:
-    found = [
+    ids = [
         torch.tensor(tokenizer(passage, add_special_tokens=False, verbose=False)["input_ids"], dtype=torch.int64)
         for passage in passages
     ]
-    return torch.cat(found)
+    return torch.cat(ids)

@@ -3,9 +3,9 @@
     kept         1 ... 4        5 ... 8
     divergence   above max_kl | at most max_kl      ->  5
 
-Sharing costs less the more layers keep their own, so the boundary is found by halving: six measurements for 32 layers.
-Where that order is broken the result still keeps within the limit, and one layer fewer was measured not to. Training
-wins most of the divergence back (docs/adapt.md has both), which is why the limit is no quality budget.
+The more layers keep their own, the less sharing costs, so the boundary is found by bisection: six measurements for 32
+layers. Where that order is broken, the result is still within the limit, and one layer fewer was measured to exceed it.
+Training recovers most of the divergence (docs/adapt.md has both), which is why the limit is not a quality budget.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Boundary:
     """How many layers keep their own keys and values, and why.
 
     Attributes:
-        kept: first layers that do.
-        layers: of the model.
+        kept: how many of the first layers do.
+        layers: how many the model has.
         measured: boundary -> KL of the untrained shared model from the original, nats per token.
     """
 
@@ -50,7 +50,7 @@ class Boundary:
     measured: Mapping[int, float]
 
     def __str__(self) -> str:
-        """With what was measured, for reports."""
+        """The choice and what was measured, for reports."""
         points = ", ".join(f"{kept}: {nats:.2f}" for kept, nats in sorted(self.measured.items()))
         kept = f"{self.kept} of {self.layers} layers keep their own"
         return f"{kept}; KL by boundary, untrained, nats (measured): {points}"
@@ -62,7 +62,7 @@ def is_open(recipe: Recipe) -> bool:
 
 
 def choose_boundary(program: Program, recipe: Recipe, rows: Sequence[Tensor]) -> Boundary:
-    """The fewest layers with keys and values of their own that keep within the recipe's limit.
+    """The fewest layers with their own keys and values that stay within the recipe's limit.
 
     Args:
         program: an uncached decoder, tokens and positions in, logits of every position out.
@@ -70,7 +70,7 @@ def choose_boundary(program: Program, recipe: Recipe, rows: Sequence[Tensor]) ->
         rows: token ids of text, int64 [S] each.
 
     Raises:
-        InputError: E511, no boundary keeps within the limit, or none is legal.
+        InputError: E511, no boundary stays within the limit, or none is legal.
     """
     measured: dict[int, float] = {}
 
@@ -82,7 +82,7 @@ def choose_boundary(program: Program, recipe: Recipe, rows: Sequence[Tensor]) ->
     layers = len(program.spec.layers)
     legal = [kept for kept in range(1, layers) if _is_legal(program, SharedKv(kept, recipe.shared_kv or ""))]
     if not legal or not fits(legal[-1]):
-        raise _nowhere(recipe, layers, measured)
+        raise _no_boundary(recipe, layers, measured)
     low, high = 0, len(legal) - 1
     while low < high:
         middle = (low + high) // 2
@@ -91,10 +91,10 @@ def choose_boundary(program: Program, recipe: Recipe, rows: Sequence[Tensor]) ->
 
 
 def with_boundary(request: ExportRequest, progress: Progress) -> ExportRequest:
-    """The request of an export with a boundary that is a number, chosen on its calibration text if it is open.
+    """The request with a number for the boundary; an open one is chosen on the calibration text.
 
     Raises:
-        InputError: E510, there is no text; E511.
+        InputError: E510, there is no text; E511 as ``choose_boundary``.
     """
     from edgec.exporter.sources.weights import HeldWeights
     from edgec.exporter.stages.capturing import capture
@@ -132,18 +132,18 @@ def _divergence(original: Program, shared: Program, rows: Sequence[Tensor]) -> f
 
 
 def _logits(program: Program, row: Tensor) -> Tensor:
-    """Float [S, V]."""
-    found: Any = program.graph(row[None], torch.arange(len(row)))
-    logits: Tensor = first_output(found)[0]
+    """A program's logits for one sequence, float [S, V]."""
+    outputs: Any = program.graph(row[None], torch.arange(len(row)))
+    logits: Tensor = first_output(outputs)[0]
     return logits
 
 
-def _nowhere(recipe: Recipe, layers: int, measured: Mapping[int, float]) -> InputError:
-    found = [f"with {kept} of {layers} layers the model differs by {nats:.2f} nats" for kept, nats in measured.items()]
+def _no_boundary(recipe: Recipe, layers: int, measured: Mapping[int, float]) -> InputError:
+    tried = [f"with {kept} of {layers} layers the model differs by {nats:.2f} nats" for kept, nats in measured.items()]
     return InputError(
-        what="shared_kv: no boundary keeps within the limit",
+        what="shared_kv: no boundary stays within the limit",
         where=f"recipe {recipe.name}, max_kl = {recipe.boundary_kl:g}",
-        why=found[0] if found else "no layer finds another one of its kind before it",
+        why=tried[0] if tried else "no layer has another one of its kind before it",
         fix='raise max_kl, give a number for boundary, or set mode = "project"',
         code="E511",
     )

@@ -1,4 +1,4 @@
-"""A run on disk: everything that the next step depends on, so that a killed run goes on as if nothing had happened."""
+"""A run on disk: everything that the next step depends on, so that a killed run continues without a trace."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from edgec.errors import InputError
 
 @dataclass(frozen=True)
 class Point:
-    """A measurement on the way.
+    """One measurement during training.
 
     Attributes:
         step: updates done.
@@ -38,7 +38,7 @@ class Point:
 
 @dataclass
 class TrainingState:
-    """Where a run is.
+    """How far a run has come.
 
     Attributes:
         step: updates done.
@@ -89,10 +89,10 @@ def save(
 def restore(
     file: Path, key: str, model: nn.Module, optimizer: torch.optim.Optimizer, averages: dict[str, Tensor]
 ) -> TrainingState:
-    """Put a checkpoint into model, optimiser and averages; a new State where there is none.
+    """Load a checkpoint into model, optimiser and averages; a new TrainingState where there is none.
 
     Raises:
-        InputError: E507, the file is damaged or of another run.
+        InputError: E507, the file is damaged or belongs to another run.
     """
     if not file.is_file():
         return TrainingState()
@@ -126,6 +126,6 @@ def _unusable(file: Path, why: str) -> InputError:
         what="the checkpoint cannot be continued",
         where=str(file),
         why=why,
-        fix="give the same options as before, another --out, or --restart to begin anew",
+        fix="give the same options as before, another --out, or --restart to start over",
         code="E507",
     )

@@ -1,4 +1,4 @@
-"""``edgec adapt`` at the terminal: options in, a progress bar with losses, the folder's path and the result out."""
+"""``edgec adapt`` at the terminal: options in, a progress bar with losses, then the folder's path and the result."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class AdaptOptions:
 
 
 def run_adapt(options: AdaptOptions) -> None:
-    """Adapt a model and say what it came to.
+    """Adapt a model and print the result.
 
     Raises:
         EdgecError: see ``edgec.exporter.adapt``.
@@ -61,7 +61,7 @@ def run_adapt(options: AdaptOptions) -> None:
             **options.job,
         )
     if _first_process():
-        print(json.dumps(_summary(done)) if options.json else _told(done))
+        print(json.dumps(_summary(done)) if options.json else _summary_text(done))
 
 
 def _first_process() -> bool:
@@ -84,7 +84,7 @@ def _summary(done: Adapted) -> dict[str, Any]:
     }
 
 
-def _told(done: Adapted) -> str:
+def _summary_text(done: Adapted) -> str:
     first, last = done.curve[0], done.curve[-1]
     change = f"{first.held_out:.{_DECIMALS}f} -> {last.held_out:.{_DECIMALS}f} nats per token"
     lines = [
@@ -101,7 +101,7 @@ def _told(done: Adapted) -> str:
 
 @contextmanager
 def _listener(as_json: bool) -> Iterator[TrainingListener]:
-    """A progress bar on stderr, lines where it is no terminal, or one JSON object per step."""
+    """A progress bar on stderr, lines where stderr is not a terminal, or one JSON object per step."""
     if as_json:
         yield lambda event: print(json.dumps({"progress": vars(event)}), file=sys.stderr, flush=True)
         return
@@ -111,10 +111,10 @@ def _listener(as_json: bool) -> Iterator[TrainingListener]:
         lines.tell("adapt", "preparing")
         yield lambda event: lines.tell("train", _line(event))
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"))
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[status]}"))
     with Progress(*columns, console=console) as bar:
-        task = bar.add_task("adapt", total=1.0, told="preparing")
-        yield lambda event: bar.update(task, completed=event.step / event.steps, told=_line(event))
+        task = bar.add_task("adapt", total=1.0, status="preparing")
+        yield lambda event: bar.update(task, completed=event.step / event.steps, status=_line(event))
 
 
 def _line(event: TrainingEvent) -> str:

@@ -1,4 +1,4 @@
-"""A moving average of the weights, which is often better than the last ones."""
+"""A moving average of the weights, which often does better than the last ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MovingAverage:
 
     @classmethod
     def of(cls, model: nn.Module, decay: float) -> MovingAverage:
-        """Begin at the model's present weights."""
+        """Start from the model's present weights."""
         trained = {name: p.detach().clone() for name, p in model.named_parameters() if p.requires_grad}
         return cls(model, decay, trained if decay else {})
 
@@ -38,12 +38,12 @@ class MovingAverage:
             average.lerp_(self.model.get_parameter(name).detach(), 1 - decay)
 
     def settle(self) -> None:
-        """The model has its averages from now on."""
+        """Put the averages into the model for good."""
         self._swap()
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """The model has its averages inside the block."""
+        """Put the averages into the model for the length of a block."""
         self._swap()
         try:
             yield

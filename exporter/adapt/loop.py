@@ -1,4 +1,4 @@
-"""The loop: a step is some forward and backward passes and one update; now and then it measures and saves."""
+"""The training loop: a step is some forward and backward passes and one update; some are followed by a measurement."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edgec.exporter.adapt.batches import Batches
 from edgec.exporter.adapt.checkpoint import Point, restore, save
 from edgec.exporter.adapt.ema import MovingAverage
 from edgec.exporter.adapt.losses import distillation, hidden_match, text_loss
-from edgec.exporter.adapt.optimiser import optimiser, rate, set_rate
+from edgec.exporter.adapt.optimiser import learning_rate_share, make_optimiser, set_rate
 from edgec.exporter.adapt.settings import Settings
 
 
@@ -51,11 +51,11 @@ class Run:
 
     Attributes:
         accelerator: accelerate's; knows devices and processes.
-        learner: the student, a Decoder.
-        teacher: the original, a Decoder; None when nothing is learned from it.
+        learner: the student, a TrainableDecoder.
+        teacher: the original, a TrainableDecoder; None when nothing is learned from it.
         batches: the text.
         settings: all numbers.
-        file: where checkpoints lie.
+        file: the checkpoint.
         key: fingerprint of the run.
         listener: told of every step.
     """
@@ -70,8 +70,8 @@ class Run:
     listener: TrainingListener
 
     def __post_init__(self) -> None:
-        """Put everything on its device, and go on where an earlier run stopped."""
-        self.optimizer = optimiser(self.learner, self.settings)
+        """Put everything on its device, and continue where an earlier run stopped."""
+        self.optimizer = make_optimiser(self.learner, self.settings)
         self.average = MovingAverage.of(self.learner, self.settings.ema)
         self.state = restore(self.file, self.key, self.learner, self.optimizer, self.average.values)
         self.model, self.optimizer = self.accelerator.prepare(self.learner, self.optimizer)
@@ -80,10 +80,10 @@ class Run:
             self.teacher.to(self.accelerator.device).requires_grad_(False)
 
     def train(self) -> list[Point]:
-        """Train to the last step; the learner then has the weights that are to be written.
+        """Train to the last step; the learner then holds the weights to write.
 
         Raises:
-            InputError: E512, a gradient is not finite; the last checkpoint stays as it was.
+            InputError: E512, a gradient is not finite; the last checkpoint is kept.
         """
         started, first = time.perf_counter(), self.state.step
         before = self.state.seconds
@@ -106,13 +106,13 @@ class Run:
         return self.state.step % every == 0 or self.state.step == self.settings.steps
 
     def _step(self) -> float:
-        settings, share = self.settings, rate(self.state.step, self.settings)
+        settings, share = self.settings, learning_rate_share(self.state.step, self.settings)
         set_rate(self.optimizer, share)
         self.optimizer.zero_grad(set_to_none=True)
         total = 0.0
         for micro in range(settings.accumulation):
             last = micro == settings.accumulation - 1
-            with self.accelerator.autocast(), _syncing(self.accelerator, self.model, last):
+            with self.accelerator.autocast(), _sync_if_last(self.accelerator, self.model, last):
                 loss = self._loss(self._rows(micro)) / settings.accumulation
                 self.accelerator.backward(loss)
             total += float(loss.detach())
@@ -131,18 +131,18 @@ class Run:
     def _loss(self, rows: Tensor) -> Tensor:
         settings = self.settings
         logits, layers = self.model(rows[:, :-1])
-        flat = logits.flatten(0, 1)
+        student_logits = logits.flatten(0, 1)
         parts = []
         if settings.text_loss:
-            parts.append(settings.text_loss * text_loss(flat, rows[:, 1:].flatten()))
+            parts.append(settings.text_loss * text_loss(student_logits, rows[:, 1:].flatten()))
         if self.teacher is not None:
             with torch.no_grad():
-                theirs, their_layers = self.teacher(rows[:, :-1])
+                teacher_logits, teacher_layers = self.teacher(rows[:, :-1])
             if settings.text_loss < 1:
                 share = 1 - settings.text_loss
-                parts.append(share * distillation(flat, theirs.flatten(0, 1), settings.temperature))
+                parts.append(share * distillation(student_logits, teacher_logits.flatten(0, 1), settings.temperature))
             if settings.hidden_loss:
-                parts.append(settings.hidden_loss * hidden_match(layers, their_layers))
+                parts.append(settings.hidden_loss * hidden_match(layers, teacher_layers))
         return torch.stack(parts).sum()
 
     def _measure(self) -> None:
@@ -176,13 +176,13 @@ def _diverged(step: int) -> InputError:
     return InputError(
         what="training diverged; nothing was written",
         where=f"step {step + 1}",
-        why="the gradient is not finite: the rates are too high, or the text or the model holds extremes",
+        why="the gradient is not finite: the learning rates are too high, or the text or the model has extreme values",
         fix="give lower --learning-rate and --scale-rate, with --restart",
         code="E512",
     )
 
 
-def _syncing(accelerator: Any, model: nn.Module, last: bool) -> Any:
+def _sync_if_last(accelerator: Any, model: nn.Module, last: bool) -> Any:
     """Processes exchange gradients in the last pass of an update only."""
     from contextlib import nullcontext
 
@@ -194,17 +194,17 @@ def measure(model: nn.Module, teacher: nn.Module | None, held_out: Tensor, batch
     """Loss on held-out text, and distance from the teacher; both in nats per token, float32 arithmetic.
 
     Args:
-        model: a Decoder.
-        teacher: a Decoder, or None.
+        model: a TrainableDecoder.
+        teacher: a TrainableDecoder, or None.
         held_out: int64 [M, length + 1].
         batch: sequences at a time.
     """
-    surprise, distance, count = 0.0, 0.0, 0
+    nll, distance, count = 0.0, 0.0, 0
     device = next(model.parameters()).device
     for rows in held_out.to(device).split(batch):
         logits = model(rows[:, :-1])[0].flatten(0, 1)
-        surprise += float(text_loss(logits, rows[:, 1:].flatten())) * len(logits)
+        nll += float(text_loss(logits, rows[:, 1:].flatten())) * len(logits)
         if teacher is not None:
             distance += float(distillation(logits, teacher(rows[:, :-1])[0].flatten(0, 1), 1.0)) * len(logits)
         count += len(logits)
-    return surprise / count, distance / count if teacher is not None else None
+    return nll / count, distance / count if teacher is not None else None

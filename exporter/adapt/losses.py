@@ -1,4 +1,4 @@
-"""What training makes small: distance from the teacher, and surprise at the text."""
+"""What training minimises: the distance from the teacher, and the negative log-likelihood of the text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ROWS = 512
 
 
 def distillation(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """Mean KL(teacher || student) per token, nats x temperature^2 (so that gradients keep their size).
+    """Mean KL(teacher || student) per token, nats x temperature^2, so that gradients keep their size.
 
     Args:
         student: logits [P, V].
@@ -21,12 +21,12 @@ def distillation(student: Tensor, teacher: Tensor, temperature: float) -> Tensor
     """
     parts = [
         functional.kl_div(
-            functional.log_softmax(ours.float() / temperature, -1),
-            functional.log_softmax(theirs.float() / temperature, -1),
+            functional.log_softmax(student_logits.float() / temperature, -1),
+            functional.log_softmax(teacher_logits.float() / temperature, -1),
             reduction="sum",
             log_target=True,
         )
-        for ours, theirs in zip(student.split(_ROWS), teacher.split(_ROWS), strict=True)
+        for student_logits, teacher_logits in zip(student.split(_ROWS), teacher.split(_ROWS), strict=True)
     ]
     return torch.stack(parts).sum() / len(student) * temperature**2
 
@@ -44,8 +44,8 @@ def text_loss(student: Tensor, targets: Tensor) -> Tensor:
 def hidden_match(student: Mapping[int, Tensor], teacher: Mapping[int, Tensor]) -> Tensor:
     """Mean squared distance of attention outputs, in units of the teacher's mean square; mean over the layers."""
     parts = [
-        (student[layer].float() - theirs.float()).square().mean() / theirs.float().square().mean().clamp_min(1e-12)
-        for layer, theirs in teacher.items()
+        (student[layer].float() - target.float()).square().mean() / target.float().square().mean().clamp_min(1e-12)
+        for layer, target in teacher.items()
         if layer in student
     ]
     return torch.stack(parts).mean()

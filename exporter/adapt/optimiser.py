@@ -13,8 +13,8 @@ _BETAS = (0.9, 0.95)
 _SCALE = "_log_scale"
 
 
-def optimiser(model: nn.Module, settings: Settings) -> AdamW:
-    """The optimiser; each group remembers its peak rate under ``peak``."""
+def make_optimiser(model: nn.Module, settings: Settings) -> AdamW:
+    """An AdamW for a model's trained parameters; each group keeps its peak learning rate under ``peak``."""
     matrices: list[nn.Parameter] = []
     vectors: list[nn.Parameter] = []
     scales: list[nn.Parameter] = []
@@ -28,26 +28,26 @@ def optimiser(model: nn.Module, settings: Settings) -> AdamW:
         (scales, settings.scale_rate, 0.0),
     )
     return AdamW(
-        [{"params": found, "lr": peak, "peak": peak, "weight_decay": decay} for found, peak, decay in groups if found],
+        [{"params": group, "lr": peak, "peak": peak, "weight_decay": decay} for group, peak, decay in groups if group],
         betas=_BETAS,
     )
 
 
 def set_rate(optimizer: AdamW, share: float) -> None:
-    """Let every group run at a share of its peak."""
+    """Set the learning rate of every group to a share of its peak."""
     for group in optimizer.param_groups:
         group["lr"] = group["peak"] * share
 
 
-def rate(step: int, settings: Settings) -> float:
-    """The share of the peak learning rate at an update, 0..1.
+def learning_rate_share(step: int, settings: Settings) -> float:
+    """The share of the peak learning rate at an update, 0..1: a linear rise, then a cosine.
 
     Args:
         step: updates done so far.
-        settings: length of the run, of its warm-up, and the last share.
+        settings: the length of the run and of its warm-up, and the last share.
     """
     rise = max(1, round(settings.warm_up * settings.steps))
     if step < rise:
         return (step + 1) / rise
-    way = (step - rise) / max(1, settings.steps - rise)
-    return settings.final_rate + (1 - settings.final_rate) * 0.5 * (1 + math.cos(math.pi * way))
+    progress = (step - rise) / max(1, settings.steps - rise)
+    return settings.final_rate + (1 - settings.final_rate) * 0.5 * (1 + math.cos(math.pi * progress))

@@ -1,10 +1,10 @@
-"""What ``adapt`` did to a model, as its config tells it: under ``edgec``.
+"""What ``edgec adapt`` did to a model, as its config records it under ``edgec``.
 
     "edgec": {"passes": ["shared_kv", "fake_quantize"], "boundary": 5, "mode": "reuse", "recipe": "balanced2.toml",
               "grids": {"model.layers.0.mlp.up_proj.weight_scale": {"parameter": ..., "bits": 4, ...}, ...}}
 
 An export then shares keys and values as the model was trained to, expects K/V tensors to be missing where they are, and
-puts weights on the learned grids, whose scales lie in the safetensors under the names in ``grids``.
+puts weights on the learned grids, whose scales are in the safetensors under the names in ``grids``.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _OWN = ("config.json", "generation_config.json", "model.safetensors", "report.ht
 
 @dataclass(frozen=True)
 class AdaptRecord:
-    """The change, as stored.
+    """What training changed, as the config stores it.
 
     Attributes:
-        passes: those the model was trained under.
-        boundary: first layers with keys and values of their own; None where every layer has.
-        mode: how the others share; None where none does.
+        passes: the passes that the model was trained under.
+        boundary: how many of the first layers have their own keys and values; None where every layer has.
+        mode: how the others share; None where no layer shares.
         recipe: the recipe's file in the model's folder.
-        grids: name of a tensor of scales -> its parameter, and the scheme's fields.
+        grids: name of a tensor of scales -> its parameter, and the fields of its scheme.
     """
 
     passes: tuple[str, ...] = ()
@@ -54,12 +54,12 @@ class AdaptRecord:
     grids: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """As it stands in the config."""
+        """The record as the config holds it."""
         return asdict(self)
 
 
 class _Entry(BaseModel):
-    """The entry as it is checked."""
+    """The config's entry, for validation."""
 
     passes: tuple[str, ...] = ()
     boundary: PositiveInt | None = None
@@ -92,10 +92,10 @@ def record_of(config: Mapping[str, Any]) -> AdaptRecord | None:
 
 
 def as_recorded(recipe: Recipe, config: Mapping[str, Any]) -> Recipe:
-    """The recipe with keys and values shared as the model was trained to, and its weights left where they were learned.
+    """The recipe with keys and values shared as in training, and without passes that would move learned weights.
 
     Raises:
-        InputError: E505, the recipe shares otherwise.
+        InputError: E505, the recipe shares differently.
     """
     record = record_of(config)
     if record is None:
@@ -108,7 +108,7 @@ def as_recorded(recipe: Recipe, config: Mapping[str, Any]) -> Recipe:
     trained = (record.mode, record.boundary)
     if recipe.shared_kv and not _agrees(recipe, trained, layers if isinstance(layers, int) else 0):
         raise InputError(
-            what="the recipe shares keys and values otherwise than the model was trained to",
+            what="the recipe shares keys and values differently from how the model was trained",
             where=f"recipe {recipe.name}",
             why=f"it asks for {recipe.shared_kv} at {recipe.boundary}; the model has {trained[0]} at {trained[1]}",
             fix="leave [shared_kv] out of the recipe",
@@ -124,18 +124,18 @@ def _agrees(recipe: Recipe, trained: tuple[str, int], layers: int) -> bool:
 
 
 def check_free(out: Path, force: bool) -> None:
-    """Refuse an output that is there, unless ``force`` and it is an adapted model and nothing else.
+    """Refuse an output that exists, unless ``force`` is set and it is an adapted model and nothing else.
 
     Raises:
-        InputError: E508 it exists, E123 ``force`` would delete what adapt did not write.
+        InputError: E508, it exists; E123, ``force`` would delete what adapt did not write.
     """
     if os.path.lexists(out) and not force:
-        raise taken(out)
+        raise output_exists(out)
     check_replaceable(out, _own_names, "adapted model")
 
 
-def taken(out: Path) -> InputError:
-    """E508: the output exists."""
+def output_exists(out: Path) -> InputError:
+    """The error for an output that exists (E508)."""
     return InputError(f"{out} exists", "--out", fix="give another folder, or --force", code="E508")
 
 
@@ -156,7 +156,7 @@ def recorded_recipe(model: str | Path) -> Path | None:
     try:
         config = read_json(folder / CONFIG)
     except InputError:
-        return None  # Said with its reason where the model itself is read.
+        return None  # The reason is reported when the model itself is read.
     record = record_of(config)
     # A plain file name: a config must not reach outside its folder.
     name = Path(record.recipe).name if record and record.recipe else None
@@ -179,7 +179,7 @@ def recorded_grids(source: ModelSource) -> list[LearnedGrid]:
 
 
 def grid_entry(parameter: str, scheme: WeightScheme) -> dict[str, Any]:
-    """A grid as the record holds it."""
+    """The record's entry for one learned grid."""
     return {"parameter": parameter, **asdict(scheme)}
 
 

@@ -1,4 +1,4 @@
-"""What a run of training came to, for a reader: one HTML file with the curves, and the model card."""
+"""The results of a training run: one HTML file with the curves, and the model card."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from edgec.runtime_py.svg import Series, line_chart, stack
 
 @dataclass(frozen=True)
 class Baseline:
-    """The float model to come near to.
+    """The float model that training tries to match.
 
     Attributes:
         name: what it is called in the report.
@@ -29,7 +29,7 @@ class Baseline:
 
 
 def report(title: str, facts: Mapping[str, str], settings: Settings, curve: Sequence[Point], baseline: Baseline) -> str:
-    """A self-contained document: the losses over the tokens, and every number behind them."""
+    """A self-contained HTML document: the losses over the tokens, and every number that was plotted."""
     rows = [
         (
             f"{point.step:,}",
@@ -53,7 +53,7 @@ def report(title: str, facts: Mapping[str, str], settings: Settings, curve: Sequ
 
 
 def plot(settings: Settings, curve: Sequence[Point], baseline: Baseline) -> str:
-    """The curves as SVG, each kind of loss on axes of its own: of the text, from the teacher, and a sum of both."""
+    """The curves as SVG, each kind of loss on its own axes: of the text, from the teacher, and a sum of both."""
     seen = (float(curve[0].tokens), float(curve[-1].tokens))
     goal = Series(baseline.name, seen, (baseline.held_out, baseline.held_out), dashed=True)
     panels = {
@@ -72,7 +72,7 @@ def plot(settings: Settings, curve: Sequence[Point], baseline: Baseline) -> str:
 
 
 def _trained_on(settings: Settings) -> int:
-    """Where the training loss belongs: with the text's loss (0), the distance from the teacher (1), or neither (2)."""
+    """The panel for the training loss: the text's loss (0), the distance from the teacher (1), or neither (2)."""
     if settings.hidden_loss or 0 < settings.text_loss < 1:
         return 2
     if settings.text_loss == 1:
@@ -90,13 +90,13 @@ def _mixture(settings: Settings) -> str:
 
 
 def _series(name: str, curve: Sequence[Point], field: str) -> Series:
-    """One column of the curve where it was measured."""
-    found = [(float(point.tokens), value) for point in curve if (value := getattr(point, field)) is not None]
-    return Series(name, tuple(x for x, _ in found), tuple(y for _, y in found))
+    """One column of the curve, at the points where it was measured."""
+    measured = [(float(point.tokens), value) for point in curve if (value := getattr(point, field)) is not None]
+    return Series(name, tuple(x for x, _ in measured), tuple(y for _, y in measured))
 
 
 def curve_json(settings: Settings, facts: Mapping[str, str], curve: Sequence[Point], baseline: Baseline) -> str:
-    """The same for machines."""
+    """The run's settings and curve as JSON, for machines."""
     points: list[dict[str, Any]] = [vars(point) for point in curve]
     table = {"obtained": "measured", "facts": dict(facts), "settings": settings.to_json(), "curve": points}
     table["baseline"] = vars(baseline)
@@ -104,7 +104,7 @@ def curve_json(settings: Settings, facts: Mapping[str, str], curve: Sequence[Poi
 
 
 def model_card(name: str, licence: str | None, facts: Mapping[str, str], curve: Sequence[Point]) -> str:
-    """README.md of the folder."""
+    """The README.md of an adapted model's folder."""
     head = f"---\nlicense: {licence}\n---\n\n" if licence else ""
     lines = "\n".join(f"- {key}: {value}" for key, value in facts.items())
     last = curve[-1]

@@ -1,8 +1,8 @@
-"""An adapted model on disk: a folder like any checkpoint's, with what was learned and what was done to it.
+"""An adapted model on disk: a checkpoint folder with what was learned, and a record of how.
 
 Weights of one grid are stored as the values that their integers stand for, so that the folder's plain float model is
-the quantised one (transformers runs it, and an export compares against it); weights that are read in two ways stay as
-they were trained, and are rounded by the export. Scales lie beside them, under the names that the record lists.
+the quantised one (transformers runs it, and an export compares against it). Weights that are read in two ways stay as
+they were trained, and the export rounds them. Scales are stored with them, under the names that the record lists.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.bundle.atomic import NameTaken, new_folder, typed_os_errors
-from edgec.exporter.adapt.record import KEY, AdaptRecord, check_free, grid_entry, taken
+from edgec.exporter.adapt.record import KEY, AdaptRecord, check_free, grid_entry, output_exists
 from edgec.exporter.adapt.student import Traced
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.weight_names import adapted_absence
@@ -47,19 +47,19 @@ def write_result(
     pages: Mapping[str, str],
     force: bool = False,
 ) -> None:
-    """Write the folder, whole or not at all.
+    """Write an adapted model's folder, complete or not at all.
 
     Args:
-        out: the folder.
+        out: the folder to write.
         source: the model that was adapted.
         learner: its graph after training.
         recipe: as trained.
-        recipe_file: the recipe's TOML, which goes along.
+        recipe_file: the recipe's TOML file, which is copied.
         pages: further files by name.
-        force: an adapted model that is there is replaced.
+        force: replace an adapted model that is already there.
 
     Raises:
-        InputError: E121 or E122, it cannot be written; E123 or E508, it is there.
+        InputError: E121 or E122, it cannot be written; E123 or E508, it exists.
     """
     from safetensors.torch import save_file
 
@@ -71,37 +71,35 @@ def write_result(
         with typed_os_errors(out), new_folder(out, replace=force) as folder:
             save_file({**weights, **grids}, folder / "model.safetensors", metadata={"format": "pt"})
             (folder / "config.json").write_text(_config(source, record))
-            if source.generation_config:
-                (folder / "generation_config.json").write_text(json.dumps(source.generation_config, indent=2) + "\n")
-            _copy_tokenizer(source, folder)
-            shutil.copyfile(recipe_file, folder / recipe_file.name)
+            _copy_unchanged(source, recipe_file, folder)
             for name, content in pages.items():
                 (folder / name).write_text(content)
     except NameTaken as error:
-        raise taken(out) from error
+        raise output_exists(out) from error
 
 
 def stored_grids(graph: GraphModule) -> tuple[dict[str, Tensor], dict[str, dict[str, Any]]]:
-    """The learned scales by the name they are stored under, and what the record says of each."""
+    """The learned scales by the name they are stored under, and the record's entry for each."""
     targets = [each.log_scale.removeprefix("decoder.").replace("_log_scale", "_scale") for each in prepared(graph)]
-    found = dict(zip(targets, learned_grids(graph), strict=True))
-    entries = {name: grid_entry(grid.parameter, grid.scheme) for name, grid in found.items()}
-    return {name: grid.scale.contiguous() for name, grid in found.items()}, entries
+    grids = dict(zip(targets, learned_grids(graph), strict=True))
+    entries = {name: grid_entry(grid.parameter, grid.scheme) for name, grid in grids.items()}
+    return {name: grid.scale.contiguous() for name, grid in grids.items()}, entries
 
 
 def trained_weights(source: ModelSource, learner: Traced, record: AdaptRecord) -> dict[str, Tensor]:
-    """Every tensor of the model by its own name, float32; those that the adapted model does without are left out."""
+    """Every tensor of the model by its name there, float32; those that the adapted model does not need are left out."""
     assert source.weights is not None
     graph = learner.program.graph
-    trained = {name: target for target, name in learner.names.items() if _held(graph, target)}
+    read = {str(node.target) for node in graph.graph.nodes if node.op == "get_attr"}
+    trained = {name: target for target, name in learner.names.items() if target in read}
     absent = adapted_absence({**source.config, KEY: record.to_json()})
-    found = {}
+    tensors = {}
     for name in source.weights.names():
         if not any(re.search(pattern, name) for pattern in absent):
             stored = source.weights.tensor(name).float()
             value = stored.clone() if name not in trained else _value(graph, trained[name], stored)
-            found[name] = value.cpu().contiguous()
-    return found
+            tensors[name] = value.cpu().contiguous()
+    return tensors
 
 
 def _record(learner: Traced, recipe: Recipe, recipe_name: str, grids: Mapping[str, Any]) -> AdaptRecord:
@@ -118,13 +116,9 @@ def _record(learner: Traced, recipe: Recipe, recipe_name: str, grids: Mapping[st
     )
 
 
-def _held(graph: GraphModule, target: str) -> bool:
-    return any(node.op == "get_attr" and node.target == target for node in graph.graph.nodes)
-
-
 @torch.no_grad()
 def _value(graph: GraphModule, target: str, stored: Tensor) -> Tensor:
-    """A parameter as it is written: corrected, on its grid, and in its place within the model's own tensor."""
+    """A parameter as it is written: with its correction, on its grid, at its place in the model's own tensor."""
     value = merged_weight(graph, target)
     grid = next((each for each in prepared(graph) if each.weight == target and _only_reader(graph, each)), None)
     if grid is not None:
@@ -140,7 +134,7 @@ def _value(graph: GraphModule, target: str, stored: Tensor) -> Tensor:
 
 
 def _only_reader(graph: GraphModule, grid: Prepared) -> bool:
-    """Whether nothing reads a weight but through one grid."""
+    """Whether a weight is read through this one grid only."""
     pending: list[Node] = [node for node in graph.graph.nodes if node.op == "get_attr" and node.target == grid.weight]
     while pending:
         for user in pending.pop().users:
@@ -164,7 +158,11 @@ def _config(source: ModelSource, record: AdaptRecord) -> str:
     return json.dumps(table, indent=2) + "\n"
 
 
-def _copy_tokenizer(source: ModelSource, folder: Path) -> None:
+def _copy_unchanged(source: ModelSource, recipe_file: Path, folder: Path) -> None:
+    """Copy what training leaves alone: generation config, recipe and tokenizer."""
+    if source.generation_config:
+        (folder / "generation_config.json").write_text(json.dumps(source.generation_config, indent=2) + "\n")
+    shutil.copyfile(recipe_file, folder / recipe_file.name)
     assert source.path is not None
     for file in source.tokenizer_files:
         place = folder / file.relative_to(source.path)

@@ -1,4 +1,4 @@
-"""How a model is adapted: every number that training depends on, as plain data."""
+"""Every number that training depends on, as plain data."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from edgec.errors import InputError
 
 @dataclass(frozen=True)
 class Settings:
-    """One run of training.
+    """The settings of one training run.
 
     Attributes:
         steps: updates of the weights.
         batch: sequences of one forward pass, per process.
         accumulation: forward passes per update.
-        length: tokens of a sequence.
+        length: tokens per sequence.
         learning_rate: peak, of the weights.
         scale_rate: peak, of the logarithms of scales.
         weight_decay: of matrices; norms, biases and scales have none.
         warm_up: share of the steps over which the rates rise, 0..1.
         final_rate: where the cosine ends, as a share of the peak, 0..1.
         clip: largest norm of the gradient.
-        text_loss: weight of the text's own next token in the loss, 0..1; the teacher has the rest.
+        text_loss: weight of the text's next token in the loss, 0..1; the teacher has the rest.
         hidden_loss: weight of the match of each layer's attention output, 0 for none.
         temperature: of both distributions in the distillation loss.
         ema: decay of the moving average that is evaluated and written; 0 writes the last weights.
         low_rank: rank of recovery adapters that are trained in place of the weights; 0 trains the weights.
-        recompute: forget activations between layers and compute them again (memory for time).
+        recompute: compute activations again in the backward pass (saves memory, costs time).
         seed: of the order of the text.
         evaluate_every: updates between measurements on the held-out text.
-        held_out_tokens: how much of it is measured.
+        held_out_tokens: how much of that text is measured.
         checkpoint_every: updates between checkpoints; 0 writes none.
     """
 
@@ -58,7 +58,7 @@ class Settings:
     checkpoint_every: int = 100
 
     def __post_init__(self) -> None:
-        """Refuse values without a meaning.
+        """Refuse values that make no sense.
 
         Raises:
             InputError: E501.
@@ -70,12 +70,12 @@ class Settings:
                     raise InputError(f"{name} is {value}", "adapt's settings", fix=f"give {wanted}", code="E501")
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data, for checkpoints and the report."""
+        """The settings as plain data, for checkpoints and the report."""
         return asdict(self)
 
 
 def settings_from(given: Mapping[str, Any]) -> Settings:
-    """Settings with those values that were given."""
+    """Settings from the values that were given; the others have their defaults."""
     return Settings(**{name: value for name, value in given.items() if value is not None})
 
 

@@ -1,4 +1,4 @@
-"""A text cut into passages to train on and passages that are held out, where a reader would pause if it can be."""
+"""Cut a text into passages to train on and passages that are held out, if possible where a reader would pause."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Span = tuple[int, int]
 
 
 def split(text: str) -> tuple[list[str], list[str]]:
-    """Passages to train on, which end where a held-out one begins, and the held-out ones.
+    """The passages to train on, which end where a held-out one begins, and the held-out ones.
 
-    Chunks of at least 4 KiB end where a paragraph does; where that leaves one chunk only, of half as much, and so on. A
-    paragraph of more than two chunks is cut at line ends, such a line after sentences, such a sentence between words,
-    such a word anywhere. Every fiftieth chunk is held out; of at most fifty the last tenth, but one at least. No
+    Chunks of at least 4 KiB end where a paragraph does; where that gives a single chunk, the size is halved, and so on.
+    A paragraph of more than two chunks is cut at line ends, such a line after sentences, such a sentence between words,
+    such a word anywhere. Every fiftieth chunk is held out; of fifty or fewer the last tenth, but at least one. No
     character is in both.
     """
     text = text.strip()
@@ -36,47 +36,47 @@ def split(text: str) -> tuple[list[str], list[str]]:
 
 
 def _chunks_of(text: str) -> list[Span]:
-    """Chunks of the largest size that leaves more than one."""
+    """Chunks of the largest size that gives more than one."""
     size = CHUNK_BYTES
-    while len(found := _chunks(text, size)) < 2 and size > LEAST_CHUNK_BYTES:
+    while len(spans := _chunks(text, size)) < 2 and size > LEAST_CHUNK_BYTES:
         size //= 2
-    return found
+    return spans
 
 
 def _held_out(chunks: int) -> range:
-    """Which chunks are held out; none of a single one."""
+    """The indices of the chunks that are held out; none where there is only one chunk."""
     if chunks > HELD_OUT_EVERY:
         return range(HELD_OUT_EVERY - 1, chunks, HELD_OUT_EVERY)
     return range(chunks - max(1, chunks // HELD_OUT_SHARE), chunks) if chunks > 1 else range(0)
 
 
 def _chunks(text: str, size: int) -> list[Span]:
-    """Runs of pieces of at least ``size`` bytes; what is left at the end of a short text belongs to its last one."""
-    found: list[Span] = []
+    """Runs of pieces of at least ``size`` bytes; what is left at the end of a short text joins the last run."""
+    chunks: list[Span] = []
     start, filled = 0, 0
     pieces = list(_pieces(text, (0, len(text)), 2 * size, 0))
     for place, (begin, end) in enumerate(pieces):
         after = pieces[place + 1][0] if place + 1 < len(pieces) else end
         filled += len(text[begin:after].encode())
         if filled >= size:
-            found.append((start, end))
+            chunks.append((start, end))
             start, filled = after, 0
     if not filled:
-        return found
-    if found and len(found) < HELD_OUT_EVERY:
-        return [*found[:-1], (found[-1][0], len(text))]
-    return [*found, (start, len(text))]
+        return chunks
+    if chunks and len(chunks) < HELD_OUT_EVERY:
+        return [*chunks[:-1], (chunks[-1][0], len(text))]
+    return [*chunks, (start, len(text))]
 
 
 def _pieces(text: str, span: Span, most: int, level: int) -> Iterator[Span]:
-    """The parts of a span that its coarsest ends leave; of those that are still too large, the parts of finer ends."""
+    """A span cut at its coarsest ends; parts that are still too large are cut at finer ones."""
     for begin, end in _parts(text, span, most, level):
         large = level < len(_ENDS) and len(text[begin:end].encode()) > most
         yield from _pieces(text, (begin, end), most, level + 1) if large else ((begin, end),)
 
 
 def _parts(text: str, span: Span, most: int, level: int) -> Iterator[Span]:
-    """What lies between the ends of one kind; after the last kind, as many characters as surely fit."""
+    """What lies between the ends of one kind; after the last kind, pieces of as many characters as surely fit."""
     start, stop = span
     if level == len(_ENDS):
         step = most // 4

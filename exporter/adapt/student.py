@@ -1,4 +1,4 @@
-"""The graphs that training runs: the rewritten one that learns, and the original that teaches."""
+"""The graphs that training runs: the rewritten one that learns (student), and the original that teaches."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torch.fx import GraphModule, Node
 from torch.fx.graph import CodeGen
 
 from edgec.errors import InputError
-from edgec.exporter.adapt.attention import fuse_attention
 from edgec.exporter.adapt.record import as_recorded
 from edgec.exporter.adapt.settings import Settings
-from edgec.exporter.capture.decoder import capture_decoder, skeleton
+from edgec.exporter.adapt.training_graph import fuse_attention
+from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.recipes.passes import passes_for
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.decoder_spec import model_spec
@@ -48,31 +48,32 @@ class Traced:
     names: dict[str, str]
 
 
-def student(source: ModelSource, recipe: Recipe, settings: Settings) -> Traced:
-    """The rewritten graph, its weights ready to be trained.
+def build_student(source: ModelSource, recipe: Recipe, settings: Settings) -> Traced:
+    """Build the rewritten graph, with weights that can be trained.
 
     Args:
         source: a decoder.
         recipe: resolved for its backend.
-        settings: for the sequence's length and the adapters' rank.
+        settings: for the length of sequences and the rank of adapters.
 
     Raises:
         InputError: E500 or E509, the recipe asks for what cannot be trained; a pass is not legal on the model.
     """
-    traced = captured(source, settings)
+    traced = capture_for_training(source, settings)
     recipe = as_recorded(recipe, source.config)
     program = run_passes(traced.program, reshaping_passes(recipe))
     make_trainable(program.graph)
     if settings.low_rank:
-        _freeze_matrices(program.graph)
+        for parameter in program.graph.parameters():  # adapters stand for the matrices; norms and biases still learn
+            parameter.requires_grad_(parameter.dim() == 1)
     program = run_passes(program, rounding_passes(recipe, settings.low_rank))
     fuse_attention(program.graph)
     return Traced(program, traced.names)
 
 
-def teacher(source: ModelSource, settings: Settings) -> Program:
-    """The original graph, as it was trained."""
-    traced = captured(source, settings)
+def build_teacher(source: ModelSource, settings: Settings) -> Program:
+    """Build the graph of the original model, with keys and values shared as its training left them."""
+    traced = capture_for_training(source, settings)
     shared = as_recorded(Recipe("teacher"), source.config)
     program = run_passes(traced.program, reshaping_passes(shared))
     fuse_attention(program.graph)
@@ -85,10 +86,10 @@ def reshaping_passes(recipe: Recipe) -> list[Pass]:
 
 
 def rounding_passes(recipe: Recipe, low_rank: int = 0) -> list[Pass]:
-    """The passes that round what a trainable graph computes, with what corrects it.
+    """The passes that round what a trainable graph computes, and the one that adds low-rank corrections.
 
     Raises:
-        InputError: E509, look-up tables.
+        InputError: E509, the recipe has look-up tables of free values.
     """
     wanted = passes_for(recipe)
     weights = next((each for each in wanted if isinstance(each, Quantize)), None)
@@ -108,20 +109,20 @@ def rounding_passes(recipe: Recipe, low_rank: int = 0) -> list[Pass]:
     ]
 
 
-def captured(source: ModelSource, settings: Settings) -> Traced:
-    """A decoder as it is, its weights bound; batches up to ``MAX_BATCH``."""
+def capture_for_training(source: ModelSource, settings: Settings) -> Traced:
+    """A captured decoder with its weights, for batches of up to ``MAX_BATCH`` sequences."""
     spec = model_spec(source.config)
     assert source.weights is not None
-    bones = skeleton(lambda: source.build_on(None, attn_implementation="edgec"))
-    program = capture_decoder(bones, spec, source.weights, max(settings.length, 8), MAX_BATCH)
+    skeleton = build_skeleton(lambda: source.build_on(None, attn_implementation="edgec"))
+    program = capture_decoder(skeleton, spec, source.weights, max(settings.length, 8), MAX_BATCH)
     targets = {str(node.target) for node in program.graph.graph.nodes if node.op == "get_attr"}
     plain = {target: target.removeprefix("decoder.") for target in targets}
-    names = {target: bones.aliases.get(name, name) for target, name in plain.items()}
+    names = {target: skeleton.aliases.get(name, name) for target, name in plain.items()}
     return Traced(program, names)
 
 
 def make_trainable(graph: GraphModule) -> None:
-    """Float32 parameters that want gradients, with memory of their own; tied ones stay one, casts to float32 go."""
+    """Give a graph its own float32 parameters with gradients; tied ones stay tied, casts to float32 are removed."""
     read = [node for node in graph.graph.nodes if node.op == "get_attr"]
     stored = {str(node.target): attribute(graph, str(node.target)) for node in read}
     owned: dict[tuple[int, torch.Size], nn.Parameter] = {}
@@ -143,14 +144,8 @@ def _drop_casts(graph: GraphModule, parameter: Node) -> None:
             graph.graph.erase_node(user)
 
 
-def _freeze_matrices(graph: GraphModule) -> None:
-    """With adapters, the matrices stay as they are; norms and biases learn."""
-    for parameter in graph.parameters():
-        parameter.requires_grad_(parameter.dim() == 1)
-
-
-def place(graph: GraphModule, device: torch.device) -> None:
-    """Let the tensors that a graph makes be made on a device; captured graphs name the CPU."""
+def move_constants(graph: GraphModule, device: torch.device) -> None:
+    """Make a graph create its tensors on ``device``; captured graphs name the CPU."""
     for node in graph.graph.nodes:
         if "device" in node.kwargs:
             node.kwargs = {**node.kwargs, "device": device}
@@ -167,23 +162,23 @@ class TrainableDecoder(nn.Module):
 
     def __init__(self, program: Program, layers: bool = False) -> None:
         super().__init__()
-        self.graph = program.graph
-        self.layers = _expose_layers(self.graph) if layers else ()
+        self.graph: nn.Module = program.graph
+        self.layers = _expose_layers(program.graph) if layers else ()
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, dict[int, Tensor]]:
-        """Logits [B, S, V] and, where asked for, attention outputs [B, S, H, D] by layer."""
+        """Logits [B, S, V] and, if ``layers`` was set, attention outputs [B, S, H, D] by layer."""
         output: Any = self.graph(tokens, torch.arange(tokens.shape[1], device=tokens.device))
         values = output if isinstance(output, (tuple, list)) else (output,)
         return values[0], dict(zip(self.layers, values[1:], strict=True))
 
 
 def _expose_layers(graph: GraphModule) -> tuple[int, ...]:
-    # The captured signature knows the number of outputs; positional inputs and a tuple do not.
+    # The captured signature fixes the number of outputs; a plain CodeGen does not.
     graph.graph.set_codegen(CodeGen())
     output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
-    found = [(layer, node) for node in graph.graph.nodes if (layer := layer_of(node)) is not None]
+    attentions = [(layer, node) for node in graph.graph.nodes if (layer := layer_of(node)) is not None]
     values = output.args[0]
     first = values[0] if isinstance(values, (tuple, list)) else values
-    output.args = ((first, *(node for _, node in found)),)
+    output.args = ((first, *(node for _, node in attentions)),)
     graph.recompile()
-    return tuple(layer for layer, _ in found)
+    return tuple(layer for layer, _ in attentions)

@@ -1,4 +1,4 @@
-"""Text to train on, from files, folders, JSONL or a Hugging Face data set, and what of it is held out."""
+"""Read the text to train on, from files, folders, JSONL or a Hugging Face data set, and hold out a part of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Texts:
 
 
 def read_texts(places: Sequence[str | Path]) -> Texts:
-    """Read everything and hold out a part of it.
+    """Read all places and hold out a part of the text.
 
     What ``edgec.exporter.adapt.split`` holds out depends on the text alone. Short documents (lines of a JSONL file,
     rows of a data set, files of fewer than fifty chunks) are joined first, a blank line between them.
@@ -39,8 +39,8 @@ def read_texts(places: Sequence[str | Path]) -> Texts:
         ToolError: E504, a data set without the library that loads it.
     """
     parts = [split(document) for document in _long_ones(d for place in places for d in _documents(str(place)))]
-    found = Texts(tuple(p for train, _ in parts for p in train), tuple(p for _, held in parts for p in held))
-    if not found.train or not found.held_out:
+    texts = Texts(tuple(p for train, _ in parts for p in train), tuple(p for _, held in parts for p in held))
+    if not texts.train or not texts.held_out:
         raise InputError(
             what="there is too little text to train on",
             where=", ".join(map(str, places)),
@@ -48,11 +48,11 @@ def read_texts(places: Sequence[str | Path]) -> Texts:
             fix=f"give a text of at least {2 * LEAST_CHUNK_BYTES} bytes; a useful one has many thousands",
             code="E503",
         )
-    return found
+    return texts
 
 
 def _long_ones(documents: Iterable[str]) -> list[str]:
-    """Documents of which a fiftieth can be held out, and the others as one."""
+    """The documents of which a fiftieth can be held out, and all shorter ones joined."""
     long: list[str] = []
     short: list[str] = []
     for document in documents:
@@ -79,23 +79,23 @@ def _read(file: Path) -> str:
         content = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise _unreadable(file, str(error)) from error
-    return _joined(file, content.split("\n")) if file.suffix == ".jsonl" else content
+    return _join_lines(file, content.split("\n")) if file.suffix == ".jsonl" else content
 
 
-def _joined(file: Path, lines: Sequence[str]) -> str:
+def _join_lines(file: Path, lines: Sequence[str]) -> str:
     texts = []
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line) if line.strip() else {"text": ""}
             texts.append(next(row[name] for name in _FIELDS if name in row))
         except (ValueError, TypeError, StopIteration) as error:
-            why = f"line {number} is no JSON object with one of {', '.join(_FIELDS)}"
+            why = f"line {number} is not a JSON object with one of {', '.join(_FIELDS)}"
             raise _unreadable(file, why) from error
     return "\n\n".join(str(text) for text in texts if text)
 
 
 def _data_set(name: str) -> str:
-    """``NAME``, ``NAME:SPLIT`` or ``NAME:CONFIGURATION:SPLIT``; the split ``train`` by default."""
+    """The text of a data set: ``NAME``, ``NAME:SPLIT`` or ``NAME:CONFIGURATION:SPLIT``; ``train`` by default."""
     if find_spec("datasets") is None:
         raise ToolError(
             what=f"the data set {name} cannot be loaded",

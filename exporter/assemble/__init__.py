@@ -1,1 +1,1 @@
-"""The last step: artifact, tokenizer, manifest, ledger and report become one folder."""
+"""The last step: join artifact, tokenizer, manifest, ledger and report to one bundle."""

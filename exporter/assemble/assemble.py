@@ -1,4 +1,4 @@
-"""From a verified artifact to the bundle's files and manifest."""
+"""Make the files and the manifest of a bundle from a verified artifact."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def bundle_contents(
     cache: StageCache,
     target_choice: str = "",
 ) -> tuple[Manifest, Files]:
-    """The manifest, without its file list, and every other file of the bundle; ``target_choice``: why this target.
+    """The manifest without its file list, and all other files; ``target_choice``: why this target was chosen.
 
     Raises:
-        BudgetError: E210, the artifact is larger than its bits explain; E201, a system prompt's state does not hold.
+        BudgetError: E210, the artifact is larger than its bits explain; E201, the state of a system prompt differs.
     """
     ledger = size_ledger(compiled, request.form)
     manifest = _manifest(request, compiled, name, ledger, seconds)
@@ -80,7 +80,7 @@ def bundle_contents(
 
 
 def artifact_files(artifact: Path) -> Files:
-    """The artifact's files by their place in the bundle: one, or those of a folder."""
+    """The artifact's file, or the files of its folder, by their path in the bundle."""
     if artifact.is_file():
         return {artifact.name: artifact}
     inside = sorted(path for path in artifact.rglob("*") if path.is_file())
@@ -88,7 +88,7 @@ def artifact_files(artifact: Path) -> Files:
 
 
 def size_ledger(compiled: Compiled, form: Form) -> Ledger:
-    """The artifact's ledger, checked.
+    """Account for the artifact's bytes, and check the result.
 
     Raises:
         BudgetError: E210.
@@ -147,12 +147,12 @@ def _model(request: ExportRequest) -> ModelInfo:
 
 
 def _utf8(text: str) -> str:
-    """A name or path as the manifest can hold it: bytes that are not UTF-8 are written as escapes."""
+    """A name or path that the manifest can hold: bytes that are not UTF-8 become escapes."""
     return text.encode(errors="backslashreplace").decode()
 
 
 def _parameters(source: ModelSource) -> int:
-    """Values of the float model: of its checkpoint, or of the module that a user's factory made."""
+    """The number of weights of the float model: of its checkpoint, or of the module that a factory made."""
     if source.weights is not None:
         return sum(torch.Size(entry.shape).numel() for entry in source.weights.names().values())
     assert source.factory is not None
@@ -173,7 +173,7 @@ def _build(seconds: Mapping[str, float]) -> Build:
 
 
 def _device_checks(request: ExportRequest, compiled: Compiled) -> list[DeviceCheck]:
-    """What a Mac says about the artifact, or that there is none."""
+    """The checks on a Mac, or that there is no Mac."""
     states = [state.name for state in compiled.facts.states]
     tokens = request.probe.tokens if compiled.facts.limits is not None else ()
     return artifact_checks(compiled.artifact, request.target, compiled.facts.methods, states, tokens)
@@ -185,7 +185,7 @@ def _generation_config(request: ExportRequest) -> Files:
 
 
 def _searched_recipe(request: ExportRequest) -> Files:
-    """What a search found, as a recipe file: the same export without searching."""
+    """The recipe of a bit search as a file, to repeat the export without searching."""
     return {"recipe.toml": recipe_text(request.recipe).encode()} if request.bit_search else {}
 
 
@@ -201,7 +201,7 @@ def _golden(request: ExportRequest, compiled: Compiled) -> Golden:
 
 
 def _greedy_vector(request: ExportRequest, artifact: Path, limits: Limits) -> OutputVector:
-    """A short greedy continuation by the artifact itself."""
+    """A short greedy continuation that the artifact generated."""
     prompt = list(request.probe.tokens[: min(_GOLDEN_PROMPT, limits.prefill_chunk, limits.context - _GOLDEN_TOKENS)])
     step, rows, tokens = step_of(artifact, request.form), [], list(prompt)
     fed = 0
@@ -215,7 +215,7 @@ def _greedy_vector(request: ExportRequest, artifact: Path, limits: Limits) -> Ou
 
 
 def _function_vector(compiled: Compiled, form: Form) -> FunctionVector:
-    """A module's outputs on inputs that any language can make again."""
+    """A module's outputs on inputs that are easy to generate again in any language."""
     method = compiled.facts.methods[0]
     bounds = {tensor.name: 2 for tensor in method.inputs if not tensor.dtype.startswith("float")}
     values = [
@@ -227,7 +227,7 @@ def _function_vector(compiled: Compiled, form: Form) -> FunctionVector:
 
 
 def _tolerances(form: Form) -> dict[str, float]:
-    """How far values may move: on a phone, and where an interpreter stands in for its Neural Engine."""
+    """Tolerances for values on a phone, and where an interpreter simulates the Neural Engine."""
     if not form.neural_engine:
         return {}
     return {"relative_tolerance": HALF_TOLERANCE, "simulated_share": SIMULATED_SHARE}

@@ -1,9 +1,10 @@
-"""The size ledger: every byte of an artifact given to a tensor, to a copy of one, or to the program."""
+"""The size ledger: it attributes every byte of an artifact to a tensor, to a copy of one, or to the program."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 
 from edgec.bundle.manifest import Ledger, LedgerRow
@@ -11,21 +12,21 @@ from edgec.bundle.pte_layout import ArtifactLayout, StoredBytes, read_layout
 from edgec.errors import BudgetError
 
 TOLERANCE = 0.05
-_FILL = "one value repeated, written by the converter: no weight"
+_FILL = "one value repeated, written by the converter: not a weight"
 
 
 @dataclass(frozen=True)
 class WeightRecord:
-    """A tensor the compiler put into the artifact.
+    """A tensor that the compiler put into the artifact.
 
     Attributes:
         name: as in the model.
-        dtype: of its values in the artifact (``int4``, ``float32``, ...).
-        shape: of the values; ``int4`` counts two per byte.
+        dtype: dtype of its values in the artifact (``int4``, ``float32``, ...).
+        shape: shape of the values; ``int4`` counts two per byte.
         container_bits: stored bits per value.
         information_bits: bits per value that carry meaning (2 for two-bit values held as int4).
-        bytes: what it should take, its scales and zero points included unless they have records of their own.
-        copies_reason: why it is rightly stored more than once within one place, if it is.
+        bytes: what it should take, with its scales and zero points unless these have their own records.
+        copies_reason: why it is rightly stored more than once in one place, if it is.
     """
 
     name: str
@@ -38,16 +39,13 @@ class WeightRecord:
 
     @property
     def values(self) -> int:
-        """Elements of the tensor."""
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        """The number of elements of the tensor."""
+        return prod(self.shape)
 
 
 @dataclass
 class _Claims:
-    """Which stored runs belong to which record; a run belongs to one at most."""
+    """Which stored runs belong to which record; a run belongs to at most one."""
 
     free: dict[tuple[str, str], StoredBytes]
     taken: dict[int, list[StoredBytes]] = field(default_factory=dict)
@@ -57,14 +55,15 @@ class _Claims:
         self.taken.setdefault(record, []).append(self.free.pop((run.place, run.key)))
 
     def scales(self, run: StoredBytes) -> list[StoredBytes]:
+        """The unclaimed scales of a run."""
         return [self.free[run.place, key] for key in run.scale_keys if (run.place, key) in self.free]
 
 
 def build_ledger(artifact: Path, records: Sequence[WeightRecord]) -> Ledger:
-    """The ledger of a .pte.
+    """Attribute every byte of a .pte file.
 
-    A record is matched to the stored bytes by size and shape; the same content elsewhere in the file is a copy of it. A
-    record without bytes of its own (equal to another tensor, or folded away) has zero copies. Bytes that no record
+    A record is matched to stored bytes by size and shape; the same content elsewhere in the file is a copy of it. A
+    record without its own bytes (equal to another tensor, or folded away) has zero copies. Bytes that no record
     explains get a row named after their place.
 
     Args:
@@ -72,13 +71,13 @@ def build_ledger(artifact: Path, records: Sequence[WeightRecord]) -> Ledger:
         records: all tensors the compiler wanted in it.
 
     Raises:
-        InputError: E139, the file is no ExecuTorch program.
+        InputError: E139, the file is not an ExecuTorch program.
     """
     return ledger_of(read_layout(artifact), records)
 
 
 def ledger_of(layout: ArtifactLayout, records: Sequence[WeightRecord]) -> Ledger:
-    """`build_ledger` for an artifact that was taken apart already."""
+    """The ledger of an artifact whose layout is known; see ``build_ledger``."""
     claims = _claim(layout, records)
     rows = [_row(record, claims.taken.get(index, [])) for index, record in enumerate(records)]
     rows += [_unexplained_row(run) for run in claims.free.values()]
@@ -88,18 +87,14 @@ def ledger_of(layout: ArtifactLayout, records: Sequence[WeightRecord]) -> Ledger
         artifact_bytes=layout.artifact_bytes,
         weight_bytes=expected,
         program_bytes=program,
-        rows=sorted(rows, key=_order),
+        rows=sorted(rows, key=lambda row: (-row.bytes, row.name)),
     )
     over = layout.artifact_bytes - expected > TOLERANCE * expected
     return ledger.model_copy(update={"overhead_reasons": _reasons(ledger, layout)}) if over else ledger
 
 
-def _order(row: LedgerRow) -> tuple[int, str]:
-    return -row.bytes, row.name
-
-
 def _claim(layout: ArtifactLayout, records: Sequence[WeightRecord]) -> _Claims:
-    """Each record takes one run; then equal content and scales that are left over go to their owners."""
+    """Give each record one run; then give equal content and left-over scales to their owners."""
     claims = _Claims({(run.place, run.key): run for run in layout.stored})
     for index, record in enumerate(records):
         run = _best(claims, record)
@@ -121,13 +116,14 @@ def _claim_copies(claims: _Claims) -> None:
 
 
 def _best(claims: _Claims, record: WeightRecord) -> StoredBytes | None:
-    """A free run of the right size, preferably with the right shape too."""
+    """An unclaimed run of the right size, if possible of the right shape too."""
     sized = [run for run in claims.free.values() if record.bytes in _sizes(claims, run)]
     shaped = [run for run in sized if run.shape == record.shape]
     return next(iter(shaped or sized), None)
 
 
 def _sizes(claims: _Claims, run: StoredBytes) -> tuple[int, int]:
+    """The size of a run without and with its unclaimed scales."""
     return run.bytes, run.bytes + sum(scale.bytes for scale in claims.scales(run))
 
 
@@ -147,7 +143,7 @@ def _row(record: WeightRecord, runs: Sequence[StoredBytes]) -> LedgerRow:
 
 
 def _copies_reason(record: WeightRecord, bodies: Sequence[StoredBytes]) -> str:
-    """Places cannot share bytes with each other, so one copy in each is explained by the places themselves."""
+    """Why a record is stored more than once; places cannot share bytes, so one copy in each is explained."""
     places = sorted({run.place for run in bodies})
     if len(bodies) > 1 and len(places) == len(bodies):
         return f"read from {' and from '.join(places)}, which cannot share bytes"
@@ -155,10 +151,7 @@ def _copies_reason(record: WeightRecord, bodies: Sequence[StoredBytes]) -> str:
 
 
 def _unexplained_row(run: StoredBytes) -> LedgerRow:
-    values = 1
-    for size in run.shape:
-        values *= size
-    count = values if run.shape else run.bytes
+    count = prod(run.shape) if run.shape else run.bytes
     bits = 8 * run.bytes / count if count else 0.0
     kind = f"{run.dtype} {list(run.shape)}" if run.shape else "bytes of unknown shape"
     return LedgerRow(
@@ -174,7 +167,7 @@ def _unexplained_row(run: StoredBytes) -> LedgerRow:
 
 
 def _copy_bytes(row: LedgerRow) -> int:
-    """Bytes of a tensor beyond its first copy; of what is no weight all of them."""
+    """Bytes of a tensor beyond its first copy; all bytes of a row that is not a weight."""
     if row.reason == _FILL:
         return row.bytes
     return row.bytes - row.bytes // row.copies if row.copies > 1 else 0
@@ -189,7 +182,7 @@ def _reasons(ledger: Ledger, layout: ArtifactLayout) -> list[str]:
 
 
 def unexplained_bytes(ledger: Ledger, expected_weight_bytes: int) -> int:
-    """Bytes of the artifact beyond the expected weights, its structure, and copies and fills that have a reason."""
+    """Bytes beyond the expected weights, the artifact's structure, and copies and fills that have a reason."""
     copies = sum(_copy_bytes(row) for row in ledger.rows if row.reason)
     return ledger.artifact_bytes - expected_weight_bytes - ledger.program_bytes - copies
 
@@ -198,7 +191,7 @@ def check_ledger(ledger: Ledger, expected_weight_bytes: int) -> None:
     """Refuse an artifact that is more than 5 % larger than the sum of its bits, unless the ledger says why.
 
     Args:
-        ledger: see `build_ledger`.
+        ledger: the artifact's ledger.
         expected_weight_bytes: the sum of the bits the recipe asked for, in bytes.
 
     Raises:

@@ -1,8 +1,8 @@
 """Choose one of several widths for each layer so that the expected loss is least under a budget of bits.
 
-Only choices on the lower convex hull of a layer's (bits, loss) are ever taken. Beginning with the smallest of each, the
-step that saves most loss per bit is taken next, wherever it lies: at every point of the way no other choice of as many
-bits loses less among choices on the hulls.
+Only choices on the lower convex hull of a layer's (bits, loss) are considered. Starting from the smallest of each, the
+next step is always the one that saves most loss per bit, in whatever layer: at every point of the path, no other choice
+on the hulls with as many bits has less loss.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from edgec.ir.weight_scheme import WeightScheme
 
 @dataclass(frozen=True)
 class Choice:
-    """A width for one layer.
+    """One possible width of one layer.
 
     Attributes:
         scheme: how its weights are stored.
@@ -32,21 +32,21 @@ class Choice:
 Chosen = dict[str, Choice]
 
 
-def hull(choices: Sequence[Choice]) -> list[Choice]:
+def convex_hull(choices: Sequence[Choice]) -> list[Choice]:
     """The choices worth taking, from few bits to many: each saves less per bit than the one before it."""
-    found: list[Choice] = []
+    kept: list[Choice] = []
     for choice in sorted(choices, key=lambda each: (each.bits, each.loss)):
-        if found and choice.loss >= found[-1].loss:
+        if kept and choice.loss >= kept[-1].loss:
             continue
-        while len(found) > 1 and _saved(found[-2], found[-1]) <= _saved(found[-1], choice):
-            found.pop()
-        found.append(choice)
-    return found
+        while len(kept) > 1 and _saved_per_bit(kept[-2], kept[-1]) <= _saved_per_bit(kept[-1], choice):
+            kept.pop()
+        kept.append(choice)
+    return kept
 
 
-def path(layers: Mapping[str, Sequence[Choice]]) -> Iterator[Chosen]:
-    """All points from the fewest bits to the most; each is a new mapping."""
-    hulls = {name: hull(choices) for name, choices in layers.items()}
+def trade_off_path(layers: Mapping[str, Sequence[Choice]]) -> Iterator[Chosen]:
+    """All points of the trade-off, from the fewest bits to the most; each is a new mapping."""
+    hulls = {name: convex_hull(choices) for name, choices in layers.items()}
     chosen = {name: choices[0] for name, choices in hulls.items()}
     yield dict(chosen)
     steps = [_step(name, choices, 1) for name, choices in hulls.items() if len(choices) > 1]
@@ -60,9 +60,9 @@ def path(layers: Mapping[str, Sequence[Choice]]) -> Iterator[Chosen]:
 
 
 def allocate(layers: Mapping[str, Sequence[Choice]], budget: float) -> Chosen | None:
-    """The last point of the path within a budget of bits in all; None where the smallest is beyond it."""
+    """The last point of the path within a total budget of bits; None where even the smallest exceeds it."""
     best = None
-    for point in path(layers):
+    for point in trade_off_path(layers):
         if total_bits(point) > budget:
             break
         best = point
@@ -70,19 +70,19 @@ def allocate(layers: Mapping[str, Sequence[Choice]], budget: float) -> Chosen | 
 
 
 def total_bits(chosen: Mapping[str, Choice]) -> float:
-    """Of all layers."""
+    """The bits of all layers together."""
     return sum(choice.bits for choice in chosen.values())
 
 
 def total_loss(chosen: Mapping[str, Choice]) -> float:
-    """Expected, as if the layers' losses added up: nats per token."""
+    """The expected loss of all layers, as if their losses added up: nats per token."""
     return sum(choice.loss for choice in chosen.values())
 
 
-def _saved(small: Choice, large: Choice) -> float:
-    """Loss that a bit saves between two choices."""
+def _saved_per_bit(small: Choice, large: Choice) -> float:
+    """The loss saved per bit between two choices."""
     return (small.loss - large.loss) / (large.bits - small.bits)
 
 
 def _step(name: str, choices: Sequence[Choice], index: int) -> tuple[float, str, int]:
-    return -_saved(choices[index - 1], choices[index]), name, index
+    return -_saved_per_bit(choices[index - 1], choices[index]), name, index

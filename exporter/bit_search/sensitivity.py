@@ -1,9 +1,10 @@
-"""What rounding a layer costs the model, to second order and without rounding anything but that layer.
+"""What rounding one layer costs the model, to second order, with nothing else rounded.
 
 With y the outputs of a layer, a change dW of its weights moves the model's predictions by a divergence of about
 1/2 E[(g . dW x)^2], where g is the gradient of the log-likelihood of a token drawn from the model's own prediction (the
-Fisher information). With inputs and gradients taken apart, that is 1/2 sum over rows r of E[g_r^2] (dW M dW^T)_rr, M
-being E[x x^T]. One backward pass gives E[g^2] of every layer, one walk through the layers their M.
+Fisher information). With inputs and gradients taken as independent, that is 1/2 sum over rows r of E[g_r^2]
+(dW M dW^T)_rr, M being E[x x^T]. One backward pass gives E[g^2] of every layer, one walk through the layers
+gives their M.
 """
 
 from __future__ import annotations
@@ -30,23 +31,23 @@ aten = torch.ops.aten
 Schemes = Callable[[str, tuple[int, int]], Sequence[WeightScheme]]
 
 
-def gradients(program: Program, calibration: Calibration, seed: int = 0) -> Mapping[str, Tensor]:
-    """Mean square over tokens of the log-likelihood's gradient at each linear layer's outputs.
+def mean_square_gradients(program: Program, calibration: Calibration, seed: int = 0) -> Mapping[str, Tensor]:
+    """The mean square, over tokens, of the log-likelihood's gradient at each linear layer's outputs.
 
     Args:
         program: an unfused decoder, tokens and positions in, logits of every position out.
         calibration: text.
-        seed: of the tokens drawn from the model's predictions.
+        seed: seed of the tokens drawn from the model's predictions.
 
     Returns:
-        float32 [N] by the name of the layer's parameter.
+        One float32 [N] per layer, by the name of its parameter.
     """
     recorder, tokens = _Gradients(program.graph), 0
     drawn = torch.Generator().manual_seed(seed)
     for inputs in calibration.calls(program):
         with torch.enable_grad():
-            found: Any = recorder.run(*inputs)
-            logits = first_output(found)[0]
+            outputs: Any = recorder.run(*inputs)
+            logits = first_output(outputs)[0]
             labels = torch.multinomial(logits.detach().softmax(-1), 1, generator=drawn)[:, 0]
             torch.nn.functional.cross_entropy(logits, labels, reduction="sum").backward()
         tokens += len(labels)
@@ -72,25 +73,25 @@ class _Gradients(Interpreter):
         self.totals[name] = self.totals[name] + squares if name in self.totals else squares
 
 
-def choices(
+def measure_choices(
     program: Program,
     calibration: Calibration,
     fisher: Mapping[str, Tensor],
     schemes: Schemes,
     algorithm: str,
 ) -> dict[str, list[Choice]]:
-    """What every width of every layer costs.
+    """Measure what every width of every layer costs.
 
     Args:
-        program: as for ``gradients``.
+        program: as for ``mean_square_gradients``.
         calibration: text.
-        fisher: what ``gradients`` found.
+        fisher: the result of ``mean_square_gradients``.
         schemes: the widths to consider for a parameter's name and shape; none leaves the layer out.
         algorithm: how integers are chosen.
     """
-    found: dict[str, list[Choice]] = {}
+    choices: dict[str, list[Choice]] = {}
 
-    def seen(layer: Node, inputs: Tensor) -> None:
+    def measure_layer(layer: Node, inputs: Tensor) -> None:
         name = parameter_name(parameter_of(layer.args[1]))  # type: ignore[arg-type]
         weight = constant(program.graph, layer.args[1])  # type: ignore[arg-type]
         shape = (weight.shape[0], weight.shape[1])
@@ -98,15 +99,15 @@ def choices(
         moment = inputs.T @ inputs / len(inputs) if wanted else None
         for scheme in wanted:
             assert moment is not None
-            change = _rounded(weight, scheme, algorithm, moment.diagonal()) - weight
+            change = _round(weight, scheme, algorithm, moment.diagonal()) - weight
             loss = 0.5 * float((((change @ moment) * change).sum(1) * fisher[name]).sum())
-            found.setdefault(name, []).append(Choice(scheme, 8.0 * stored_bytes(shape, scheme), loss))
+            choices.setdefault(name, []).append(Choice(scheme, 8.0 * stored_bytes(shape, scheme), loss))
 
-    observe_layers(program, calibration, seen, "--target-bits")
-    return found
+    observe_layers(program, calibration, measure_layer, "--target-bits")
+    return choices
 
 
-def _rounded(weight: Tensor, scheme: WeightScheme, algorithm: str, moments: Tensor) -> Tensor:
+def _round(weight: Tensor, scheme: WeightScheme, algorithm: str, moments: Tensor) -> Tensor:
     if scheme.is_table:
         return tabulate(weight, scheme, "", moments).dequantize()
     return quantize_weight(weight, scheme, without_inputs(algorithm)).dequantize()

@@ -1,4 +1,4 @@
-"""The search as a stage of an export: kept in the stage cache, so that an interrupted export does not search again."""
+"""The bit search as a stage of an export, kept in the stage cache so that it is not repeated."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from edgec.exporter.stage_cache import StageCache
     from edgec.ir.program import Program
 
-_RECIPE, _FOUND = "recipe.toml", "search.json"
+_RECIPE, _SEARCH = "recipe.toml", "search.json"
 _SEARCHING = ("edgec.exporter.bit_search.search", "edgec.exporter.stages.capturing")
 
 
 def with_bits(
     request: ExportRequest, target_bits: float | None, cache: StageCache, progress: Progress
 ) -> ExportRequest:
-    """The request with a rule for each layer, where an average of bits was asked for.
+    """The request with a rule for each layer, where ``--target-bits`` was given.
 
     Raises:
-        InputError: E530, E531 as ``search_bits``; E532, the model is no decoder or there is no calibration text.
+        InputError: E530, E531 as ``search_bits``; E532, the model is not a decoder, or there is no calibration text.
     """
     from edgec.exporter.provenance import source_digest
     from edgec.exporter.request import request_inputs
@@ -37,8 +37,8 @@ def with_bits(
     if target_bits is None:
         return request
     _check(request)
-    asked = {**request_inputs(request, cache), "stage": "bits", "target_bits": target_bits}
-    key = stage_key({**asked, "edgec": source_digest(_SEARCHING)})
+    inputs = {**request_inputs(request, cache), "stage": "bits", "target_bits": target_bits}
+    key = stage_key({**inputs, "edgec": source_digest(_SEARCHING)})
     progress.enter("search", cached=(known := cache.get(key)) is not None)
     folder = known or cache.put(key, lambda place: _search(request, target_bits, place, progress))
     return _read(request, folder)
@@ -48,32 +48,32 @@ def _search(request: ExportRequest, target_bits: float, folder: Path, progress: 
     from edgec.exporter.bit_search.search import search_bits
 
     program, window = _program(request), request.limits.context
-    recipe, found = search_bits(program, request.recipe, request.calibration, target_bits, window, progress)
+    recipe, search = search_bits(program, request.recipe, request.calibration, target_bits, window, progress)
     (folder / _RECIPE).write_text(recipe_text(recipe))
-    (folder / _FOUND).write_text(found.model_dump_json())
+    (folder / _SEARCH).write_text(search.model_dump_json())
 
 
 def _read(request: ExportRequest, folder: Path) -> ExportRequest:
     from edgec.exporter.recipes.file import parse_recipe
 
-    found = BitSearch.model_validate_json((folder / _FOUND).read_text())
-    name = f"{request.recipe.name}, {found.bits:.2f} bits"
+    search = BitSearch.model_validate_json((folder / _SEARCH).read_text())
+    name = f"{request.recipe.name}, {search.bits:.2f} bits"
     rules = parse_recipe(tomllib.loads((folder / _RECIPE).read_text()), name, str(folder)).rules
     recipe = replace(request.recipe, name=name, rules=rules)
     check_recipe(recipe, request.target.backend)
-    return replace(request, recipe=recipe, bit_search=found)
+    return replace(request, recipe=recipe, bit_search=search)
 
 
 def _program(request: ExportRequest) -> Program:
     """The decoder as it will be stored, with plain operators that have gradients."""
-    from edgec.exporter.stages.capturing import capture, held_weights
+    from edgec.exporter.stages.capturing import capture, hold_weights
     from edgec.passes.cleanup.remove_noops import RemoveNoops
     from edgec.passes.contract import run_passes
     from edgec.passes.draft.early_exit import EarlyExit
     from edgec.passes.kv.shared_kv import SharedKv
 
     recipe = request.recipe
-    program = capture(request.source, held_weights(request.source), request.spec, request.limits)
+    program = capture(request.source, hold_weights(request.source), request.spec, request.limits)
     early = [EarlyExit(recipe.early_exit)] if recipe.early_exit else []
     shared = [SharedKv(recipe.boundary, recipe.shared_kv)] if recipe.shared_kv else []
     return run_passes(program, [RemoveNoops(), *early, *shared], in_place=True)
@@ -81,7 +81,7 @@ def _program(request: ExportRequest) -> Program:
 
 def _check(request: ExportRequest) -> None:
     reasons = {
-        "the model is no decoder": request.source.kind != "decoder",
+        "the model is not a decoder": request.source.kind != "decoder",
         "there is no --calibrate text to measure layers on": not request.calibration,
     }
     for why, so in reasons.items():

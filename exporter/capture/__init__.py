@@ -1,1 +1,1 @@
-"""torch.export over fake weights, through one attention operator."""
+"""Capture models with torch.export, over fake weights and with one attention operator."""

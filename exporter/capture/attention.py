@@ -1,4 +1,4 @@
-"""Transformers' attention, captured as edgec's operator: positions decide what is visible, and no mask is made."""
+"""Capture transformers' attention as edgec's operator: positions decide what is visible, without a mask."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAME = "edgec"
 
 @contextmanager
 def query_positions(positions: Tensor) -> Iterator[None]:
-    """Make ``positions`` known to the attention layers called inside the block."""
+    """Make ``positions`` known to the attention layers that are called inside the block."""
     token = _POSITIONS.set(positions)
     try:
         yield

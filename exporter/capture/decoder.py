@@ -1,4 +1,4 @@
-"""Capture a decoder as a Program: torch.export over fake weights, nothing allocated; real ones are bound after.
+"""Capture a decoder as a Program: torch.export over fake weights, without allocation; real ones are bound afterwards.
 
 The model is built with transformers' own code for its family. Large parameters never exist while it is built
 (``torch.empty`` gives a meta tensor above a size), small tensors are real, so that rotary tables and embedding scales
@@ -7,8 +7,9 @@ keep their values. There is no model-specific line here: attention goes through 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Protocol
 
 import torch
@@ -35,7 +36,7 @@ class TensorSource(Protocol):
 
 
 class _LargeOnMeta(TorchFunctionMode):
-    """``torch.empty`` above a size yields a meta tensor: layers build without memory."""
+    """Make ``torch.empty`` return a meta tensor above a size, so that layers are built without memory."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
@@ -46,10 +47,7 @@ class _LargeOnMeta(TorchFunctionMode):
 
 def _numel(args: tuple[Any, ...]) -> int:
     shape = args[0] if args and isinstance(args[0], (tuple, list, torch.Size)) else args
-    total = 1
-    for size in shape:
-        total *= int(size)
-    return total
+    return prod(int(size) for size in shape)
 
 
 class _Decoder(nn.Module):
@@ -66,24 +64,24 @@ class _Decoder(nn.Module):
 
 @dataclass(frozen=True)
 class Skeleton:
-    """A model without weights. ``aliases`` maps every parameter name to the first name of the same tensor."""
+    """A model without weights; ``aliases`` maps every parameter name to the first name of the same tensor."""
 
     model: nn.Module
     aliases: Mapping[str, str]
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Shape of each distinct parameter and persistent buffer, by name."""
+        """The shape of each distinct parameter and persistent buffer, by name."""
         tensors = {**dict(self.model.named_parameters()), **persistent_buffers(self.model)}
         return {name: tuple(t.shape) for name, t in tensors.items()}
 
 
 def persistent_buffers(model: nn.Module) -> dict[str, Tensor]:
-    """Buffers that a checkpoint holds."""
+    """The buffers of a model that a checkpoint holds."""
     names = set(model.state_dict().keys())
     return {name: buffer for name, buffer in model.named_buffers() if name in names}
 
 
-def skeleton(build: Callable[[], nn.Module]) -> Skeleton:
+def build_skeleton(build: Callable[[], nn.Module]) -> Skeleton:
     """Build a model without allocating its large parameters."""
     attention.register()
     with _LargeOnMeta(), torch.no_grad():
@@ -97,19 +95,19 @@ def skeleton(build: Callable[[], nn.Module]) -> Skeleton:
 
 
 def capture_decoder(
-    bones: Skeleton, spec: ModelSpec, weights: TensorSource, max_tokens: int, max_batch: int = 1
+    skeleton: Skeleton, spec: ModelSpec, weights: TensorSource, max_tokens: int, max_batch: int = 1
 ) -> Program:
     """Trace a decoder and bind its weights.
 
     Args:
-        bones: the model without weights.
+        skeleton: the model without weights.
         spec: its shape.
         weights: by the model's own parameter names; kept in their stored dtype and cast in the graph.
-        max_tokens: the longest sequence one call may see.
-        max_batch: the most sequences of one call, all at the same positions; above 1 (for training) B varies.
+        max_tokens: the longest sequence of one call.
+        max_batch: the most sequences of one call, all at the same positions; above 1 (for training) B is dynamic.
 
     Returns:
-        a Program with inputs tokens int64 [1, S] (or [B, S]) and positions int64 [S], output logits float32 [1, S, V].
+        A Program with inputs tokens int64 [1, S] (or [B, S]) and positions int64 [S], output logits float32 [1, S, V].
 
     Raises:
         InputError: E109, the architecture cannot be traced.
@@ -120,8 +118,8 @@ def capture_decoder(
         inputs=(TensorType("tokens", torch.int64, (batch, size)), TensorType("positions", torch.int64, (size,))),
         outputs=(TensorType("logits", torch.float32, (batch, size, spec.vocab_size)),),
     )
-    graph = _trace(bones.model, max_tokens, max_batch)
-    bind(graph, bones.aliases, weights)
+    graph = _trace(skeleton.model, max_tokens, max_batch)
+    bind(graph, skeleton.aliases, weights)
     return Program(graph=graph, interface=interface, spec=spec)
 
 
@@ -144,11 +142,11 @@ def _trace(model: nn.Module, max_tokens: int, max_batch: int) -> GraphModule:
             what="the model could not be traced by torch.export",
             where=type(model).__name__,
             why=str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__,
-            fix="report the architecture; a module of your own must avoid data-dependent Python control flow",
+            fix="report the architecture; your own modules must avoid data-dependent Python control flow",
             code="E109",
         ) from error
     module = exported.module(check_guards=False)
-    # torch.export's own module refuses the inputs that passes add.
+    # torch.export's module class refuses the inputs that passes add.
     return GraphModule(module, module.graph)
 
 
@@ -166,7 +164,7 @@ def _fake_parameters(model: nn.Module, fake: Any) -> None:
 
 
 def bind(graph: GraphModule, aliases: Mapping[str, str], weights: TensorSource) -> None:
-    """Give the graph's attributes their real tensors, one per tied group, and cast nodes where the dtype differs."""
+    """Give the graph's attributes their real tensors, one per tied group, with casts where the dtype differs."""
     held: dict[str, Tensor] = {}
     for target in sorted({str(node.target) for node in graph.graph.nodes if node.op == "get_attr"}):
         name = target.removeprefix(_WRAPPED)
@@ -180,7 +178,7 @@ def bind(graph: GraphModule, aliases: Mapping[str, str], weights: TensorSource) 
 
 
 def _persistent_names(graph: GraphModule, target: str) -> set[str]:
-    """The attribute itself when it is a fake buffer, which only a checkpoint can fill."""
+    """The attribute's name if it is a fake buffer, which only a checkpoint can fill; else nothing."""
     from torch._subclasses.fake_tensor import FakeTensor
 
     return {target.removeprefix(_WRAPPED)} if isinstance(attribute(graph, target), FakeTensor) else set()
@@ -188,17 +186,13 @@ def _persistent_names(graph: GraphModule, target: str) -> set[str]:
 
 def _drop_unused(graph: GraphModule) -> None:
     used = {str(node.target) for node in graph.graph.nodes if node.op == "get_attr"}
-    for name in [name for name, _ in _all_tensors(graph) if name not in used]:
+    tensors = (*graph.named_parameters(remove_duplicate=False), *graph.named_buffers(remove_duplicate=False))
+    for name in [name for name, _ in tensors if name not in used]:
         remove(graph, name)
 
 
-def _all_tensors(graph: GraphModule) -> Iterable[tuple[str, Tensor]]:
-    yield from list(graph.named_parameters(remove_duplicate=False))
-    yield from list(graph.named_buffers(remove_duplicate=False))
-
-
 def _insert_casts(graph: GraphModule) -> None:
-    """A weight stored in bf16 stays bf16: the graph casts it where it is used."""
+    """Cast weights that are not float32 where the graph reads them; they stay in their stored dtype."""
     for node in [n for n in graph.graph.nodes if n.op == "get_attr"]:
         value = attribute(graph, str(node.target))
         if isinstance(value, Tensor) and value.is_floating_point() and value.dtype != torch.float32:

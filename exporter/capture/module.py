@@ -1,7 +1,7 @@
 """Capture any nn.Module as a Program of static shapes: encoders, vision models, and whatever a factory returns.
 
-Attention arrives here as ``aten.scaled_dot_product_attention``, with its masks; the pass ``fuse_sdpa`` gives it edgec's
-own form.
+Attention is captured as ``aten.scaled_dot_product_attention``, with its masks; the pass ``fuse_sdpa`` gives it edgec's
+form.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ def capture_module(
     """Trace a module over example inputs; its weights are shared with the program, not copied.
 
     Args:
-        module: put into evaluation mode.
+        module: it is put into evaluation mode.
         example_inputs: tensors in the order of ``forward``'s parameters, or by their names; their shapes are fixed.
-        name: for error messages; the class's name by default.
-        input_names: what to call inputs given by order; ``forward``'s parameter names by default.
+        name: for error messages; by default the class's name.
+        input_names: names for inputs given by order; ``forward``'s parameter names by default.
 
     Returns:
-        a Program without a ModelSpec. Inputs are named after ``forward``'s parameters, outputs after the fields or
+        A Program without a ModelSpec. Inputs are named after ``forward``'s parameters, outputs after the fields or
         keys of what it returns (``logits``, ``hidden_states_0``); a plain tensor is called ``output``.
 
     Raises:
-        InputError: E109, the module cannot be traced or takes or returns other things than tensors.
+        InputError: E109, the module cannot be traced, or takes or returns something other than tensors.
     """
     name = name or type(module).__name__
     exported = _export(module.eval(), example_inputs, name)
@@ -59,7 +59,7 @@ def _export(module: nn.Module, examples: Examples, name: str) -> ExportedProgram
 
 
 def untraceable(where: str, why: str) -> InputError:
-    """The error for a module that torch.export cannot take."""
+    """The error for a module that torch.export cannot trace."""
     return InputError(
         what="the model could not be traced by torch.export",
         where=where,
@@ -85,7 +85,7 @@ def _bind(module: nn.Module, examples: Examples) -> inspect.BoundArguments:
 
 
 def _input_names(module: nn.Module, examples: Examples) -> list[str]:
-    """One name for each tensor; ``*args`` gives args_0, args_1."""
+    """A name for each input tensor; ``*args`` gives args_0, args_1."""
     if isinstance(examples, Mapping):
         return list(examples)
     names: list[str] = []
@@ -97,7 +97,8 @@ def _input_names(module: nn.Module, examples: Examples) -> list[str]:
 def _program(exported: ExportedProgram, names: list[str], name: str) -> Program:
     graph = exported.module(check_guards=False)
     assert isinstance(graph, GraphModule)
-    _name_inputs(graph, names)
+    for node, input_name in zip((n for n in graph.graph.nodes if n.op == "placeholder"), names, strict=True):
+        node.target = input_name
     outputs = _name_outputs(graph, exported, name)
     graph = _plain(graph)
     _detach(graph)
@@ -108,18 +109,13 @@ def _program(exported: ExportedProgram, names: list[str], name: str) -> Program:
 
 
 def _plain(graph: GraphModule) -> GraphModule:
-    """Positional inputs, a tuple of outputs, and none of the hooks that check the traced call's nesting."""
+    """The graph with positional inputs and a tuple of outputs, without hooks that check how calls were nested."""
     graph.graph.set_codegen(torch.fx.graph.CodeGen())
     return GraphModule(graph, graph.graph)
 
 
 def _type(name: str, value: Tensor) -> TensorType:
     return TensorType(name, value.dtype, tuple(int(size) for size in value.shape))
-
-
-def _name_inputs(graph: GraphModule, names: list[str]) -> None:
-    for node, name in zip((n for n in graph.graph.nodes if n.op == "placeholder"), names, strict=True):
-        node.target = name
 
 
 def _name_outputs(graph: GraphModule, exported: ExportedProgram, where: str) -> tuple[TensorType, ...]:
@@ -143,7 +139,7 @@ def _output_name(path: tuple[Any, ...]) -> str:
 
 
 def _detach(graph: GraphModule) -> None:
-    """Parameters that want no gradient, over the same memory: lowering refuses leaves that do."""
+    """Replace parameters by ones without gradient over the same memory, since lowering refuses those with one."""
     frozen: dict[int, nn.Parameter] = {}
     for node in graph.graph.nodes:
         if node.op == "get_attr" and isinstance(value := attribute(graph, str(node.target)), nn.Parameter):

@@ -1,1 +1,1 @@
-"""Every stage compared numerically with the one before it."""
+"""The parity ladder: every stage is compared numerically with the one before it."""

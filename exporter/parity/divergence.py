@@ -1,4 +1,4 @@
-"""Where two executions part: the first attention layer whose output differs."""
+"""Locate where two executions diverge: the first attention layer whose output differs."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def first_diverging_layer(
 
 
 def program_layers(program: Program, tokens: Tokens, plan: Sequence[Call]) -> dict[int, Tensor]:
-    """Attention outputs [1, P, H, D] at the compared positions, by layer, fed by ``plan`` when the program has a cache.
+    """Attention outputs [1, P, H, D] at the compared positions, by layer; ``plan`` feeds programs with a cache.
 
-    ``prefill_skip`` computes some layers for the rows with logits only, which are just these.
+    ``prefill_skip`` computes some layers only for the rows with logits, which are exactly these positions.
     """
     if not program.interface.states:
         whole = record_layers(program.graph, _inputs(program.interface, tokens, Call(0, len(tokens), 1)))
@@ -44,7 +44,7 @@ def _inputs(interface: Interface, tokens: Tokens, call: Call) -> list[Tensor]:
 
 
 def expose_layers(program: Program) -> Program:
-    """The program with every attention output as a further output, for looking inside a lowered artifact."""
+    """The program with every attention output as an extra output, to look inside a lowered artifact."""
     graph = clone(program.graph)
     output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
     attentions = [node for node in graph.graph.nodes if layer_of(node) is not None]
@@ -58,7 +58,7 @@ def expose_layers(program: Program) -> Program:
 
 
 def artifact_layers(artifact: Path, exposed: Program, tokens: Tokens, plan: Sequence[Call]) -> dict[int, Tensor]:
-    """Attention outputs of an artifact lowered from ``expose_layers``."""
+    """Attention outputs, by layer, of an artifact that was lowered from a program of ``expose_layers``."""
     from edgec.runtime_py.engines.method import TorchMethod
 
     method = TorchMethod(artifact)
@@ -66,7 +66,7 @@ def artifact_layers(artifact: Path, exposed: Program, tokens: Tokens, plan: Sequ
     parts: dict[int, list[Tensor]] = {layer: [] for layer in layers}
     for call in plan:
         outputs = method(_inputs(exposed.interface, tokens, call))
-        # Of a layer that attends several times the last one counts, as in `record_layers`.
+        # Where a layer attends several times, the last output counts, as in `record_layers`.
         for layer, value in dict(zip(layers, outputs[len(outputs) - len(layers) :], strict=True)).items():
             parts[layer].append(value[:, -call.rows :].clone())
     return {layer: torch.cat(values, 1) for layer, values in parts.items()}

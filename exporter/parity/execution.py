@@ -1,4 +1,4 @@
-"""Run a model in any of its forms over the same tokens, fed as a phone would: whole chunks, then single tokens."""
+"""Run any form of a model over the same tokens, fed as on a phone: whole chunks, then single tokens."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ _MOST_LOGITS = 1 << 28
 
 
 def run_program(program: Program, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
-    """A decoder Program's logits, float32 [P, V], at the plan's compared positions."""
+    """Run a decoder's Program: logits float32 [P, V] at the plan's compared positions."""
     wanted = compared_positions(plan)
-    program = _bounded(program, len(tokens), len(wanted))
+    program = _bound_logits(program, len(tokens), len(wanted))
     whole = (0, len(tokens), torch.tensor(wanted))
     parts = [(call.start, call.size, last_rows(call)) for call in plan] if program.interface.states else [whole]
     with torch.no_grad():
         outputs = run_calls(program, [call_inputs(program.interface, tokens, *part) for part in parts])
-    chosen = any(tensor.name == "logit_index" for tensor in program.interface.inputs)
+    has_index = any(tensor.name == "logit_index" for tensor in program.interface.inputs)
     logits = [
-        first_output(output)[0] if chosen else first_output(output)[0, rows]
+        first_output(output)[0] if has_index else first_output(output)[0, rows]
         for output, (*_, rows) in zip(outputs, parts, strict=True)
     ]
     return torch.cat(logits).float()
 
 
-def _bounded(program: Program, length: int, rows: int) -> Program:
-    """The program, with logits of chosen positions only where those of all would take too much memory."""
+def _bound_logits(program: Program, length: int, rows: int) -> Program:
+    """The program; where logits of all positions would take too much memory, with those of chosen ones only."""
     if program.interface.states or any(tensor.name == "logit_index" for tensor in program.interface.inputs):
         return program
     vocabulary: Any = program.interface.outputs[0].shape[-1]
@@ -49,12 +49,12 @@ def _bounded(program: Program, length: int, rows: int) -> Program:
 
 
 def run_artifact(artifact: Path, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
-    """The same from a .pte, executed by ExecuTorch's runtime in this process: float32 [P, V]."""
+    """Run a decoder's .pte in ExecuTorch's runtime, in this process: logits float32 [P, V] as ``run_program``."""
     return feed(artifact_step(artifact), tokens, plan)
 
 
 def artifact_step(artifact: Path) -> DecoderStep:
-    """Load a .pte and return its method."""
+    """Load a decoder's .pte as a function of tokens, positions and rows."""
     from edgec.runtime_py.engines.method import TorchMethod
 
     method = TorchMethod(artifact)
@@ -67,7 +67,7 @@ def artifact_step(artifact: Path) -> DecoderStep:
 
 
 def run_eager(model: torch.nn.Module, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
-    """Transformers' own model in float32, without any cache: float32 [P, V] at the plan's compared positions."""
+    """Run transformers' own model in float32, without a cache: logits float32 [P, V] as ``run_program``."""
     rows = torch.tensor(compared_positions(plan))
     chooses = "logits_to_keep" in signature(model.forward).parameters
     with torch.no_grad(), InFloat32():

@@ -1,8 +1,8 @@
-"""Run a model in float32 over weights that stay in the dtype they are stored in: nothing is held twice.
+"""Run a model in float32 over weights that stay in their stored dtype, so that nothing is held twice.
 
-Inside the mode a bfloat16 or float16 tensor acts as the float32 tensor of the same values: model code that asks for its
-dtype is told float32, a look-up casts the rows it takes, a linear layer casts blocks of rows, and every other function
-casts what it is given. The results are those of a model loaded in float32.
+Inside the mode a bfloat16 or float16 tensor acts as the float32 tensor of the same values: its dtype reads as float32,
+a look-up casts the rows that it takes, a linear layer casts blocks of rows, and every other function casts its
+arguments. The results are those of a model loaded in float32.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_map_only
 _BLOCK_VALUES = 1 << 22
 _STORED = (torch.bfloat16, torch.float16)
 _DTYPE = Tensor.dtype.__get__  # type: ignore[attr-defined]
-# What selects or rearranges values without computing: cast later, when less is left.
+# Functions that select or rearrange values without computing; casting later casts less.
 _VIEWS = frozenset(
     (
         *(Tensor.__getitem__, Tensor.t, Tensor.transpose, Tensor.permute, Tensor.view, Tensor.reshape, Tensor.chunk),
@@ -36,31 +36,27 @@ class InFloat32(TorchFunctionMode):
         kwargs = kwargs or {}
         if func == _DTYPE:
             return torch.float32 if func(*args) in _STORED else func(*args)
-        if func in _VIEWS or _is_getter(func):
+        if func in _VIEWS or getattr(func, "__name__", "") == "__get__":
             return func(*args, **kwargs)
-        if func is functional.linear and _stored(args[1:2]):
+        if func is functional.linear and _any_stored(args[1:2]):
             return _linear(*args, **kwargs)
         if func is functional.embedding:
-            return _widened(func(*args, **kwargs))
-        return func(*tree_map_only(Tensor, _widened, args), **tree_map_only(Tensor, _widened, kwargs))
+            return _widen(func(*args, **kwargs))
+        return func(*tree_map_only(Tensor, _widen, args), **tree_map_only(Tensor, _widen, kwargs))
 
 
-def _is_getter(func: Any) -> bool:
-    return getattr(func, "__name__", "") == "__get__"
-
-
-def _stored(values: Any) -> bool:
+def _any_stored(values: Any) -> bool:
     return any(isinstance(value, Tensor) and _DTYPE(value) in _STORED for value in values)
 
 
-def _widened(value: Tensor) -> Tensor:
+def _widen(value: Tensor) -> Tensor:
     return value.float() if _DTYPE(value) in _STORED else value
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     rows, width = weight.shape
-    x, step = _widened(x), max(1, _BLOCK_VALUES // width)
-    # Parts kept between the blocks' working copies would tear the heap: they go to their place at once.
+    x, step = _widen(x), max(1, _BLOCK_VALUES // width)
+    # Written in place at once: parts kept between the blocks' working copies would fragment the heap.
     result = x.new_empty(*x.shape[:-1], rows)
     for block in (slice(start, start + step) for start in range(0, rows, step)):
         part = None if bias is None else bias[block].float()

@@ -1,8 +1,8 @@
-"""The parity ladder: every stage against the one before it, and the whole against the float model.
+"""The parity ladder: every stage against the one before it, and the result against the float model.
 
 *Lowering* rungs compare two executions of the same arithmetic and are always gated. *Quality* rungs compare a rounded
 model with the float one on text and are gated for trained models only: on random weights 4-bit rounding alone flips
-most top-1 tokens. What a rung may differ by is its budget, stated in the manifest beside what was measured.
+most top-1 tokens. How far a rung may differ is its budget, which the manifest states next to what was measured.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HALF_LOWERING = {"max_relative": 3e-2, "kl_mean": 1e-2, "top1_agreement": 1.0}
 # Few-bit weights in float16 artifacts, on examples/tiny-llama in three formats: intact at most KL 5.2e-5 nats and 0.6 %
 # of the largest logit; with two 512-byte blocks of one 4-bit matrix swapped, at least 1.5e-4 and 1.1 %.
 COMPRESSED_HALF_LOWERING = {"max_relative": 1e-2, "kl_mean": 1e-4, "top1_agreement": 1.0}
-# Outputs of a module are no distribution over tokens: only their size is compared.
+# Outputs of a module are not distributions over tokens: only their size is compared.
 HALF_MODULE = {"max_relative": 3e-2}
 ROUNDED_MODULE = {"max_relative": 0.1}
 QUALITY = {"kl_mean": 0.15, "top1_agreement": 0.80}
@@ -49,10 +49,10 @@ class Stage:
 def lowering_rung(
     before: Stage, after: Stage, budget: Mapping[str, float] = EXACT, *, note: str = "", rounded: bool = False
 ) -> Rung:
-    """Two executions of the same arithmetic; always gated.
+    """Compare two executions of the same arithmetic; always gated.
 
-    Near-ties are those of the model's own logits: a flip counts where the margin is wider than the noise that the
-    divergence of the middle position stands for, and than that of the budget.
+    A flipped top-1 token counts only where the margin of the two best logits is wider than the noise that explains the
+    median divergence, and than the noise that the budget allows.
     """
     epsilon = _EPSILON["rounded" if rounded else "exact"]
     gap = difference(before.logits, after.logits, epsilon, tie_margin(budget.get("kl_mean", 0.0)))
@@ -62,7 +62,7 @@ def lowering_rung(
 
 
 def quality_rung(reference: Stage, after: Stage, budget: Mapping[str, float], *, gated: bool, note: str = "") -> Rung:
-    """A rounded model against the float one on text."""
+    """Compare a rounded model with the float one, on text."""
     gap = difference(reference.logits, after.logits, _EPSILON["quality"])
     return _rung("quality", reference, after, gap, budget, gated=gated, note=note)
 
@@ -91,7 +91,7 @@ def _rung(
 
 
 def excesses(gap: Difference, budget: Mapping[str, float]) -> list[str]:
-    """What lies outside the budget, in words."""
+    """The figures outside the budget, in words."""
     measured = {name: float(getattr(gap, name)) for name in budget}
     return [
         f"{name} {measured[name]:.3g} {'below' if name in _AT_LEAST else 'above'} {limit:.3g}"
@@ -132,7 +132,7 @@ def _why(rung: Rung) -> str:
 
 
 def _figure(rung: Rung, name: str) -> float | None:
-    """A rung's measured figure by its budget's name."""
+    """The measured figure of a rung that a budget of this name limits."""
     if name != "max_relative":
         value: float | None = getattr(rung, name)
         return value

@@ -1,4 +1,4 @@
-"""How far two executions of a language model lie apart, in numbers a person can judge."""
+"""How far two executions of a language model differ, in figures that a person can judge."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Difference:
         positions: P.
         max_abs: largest difference of a logit.
         mean_abs: mean difference of a logit.
-        reference_max_abs: largest logit of the reference, the scale that ``max_abs`` is to be read against.
+        reference_max_abs: largest logit of the reference, the scale for ``max_abs``.
         kl_mean: mean over positions of KL(reference || candidate), nats.
         kl_max: largest of them.
         top1_agreement: share of positions with the same most likely token; a difference counts only where the
-            reference's two best logits lie further apart than ``epsilon``.
-        epsilon: logits.
-        decided: positions whose two best logits lie further apart than that in the reference.
+            reference's two best logits are further apart than ``epsilon``.
+        epsilon: in units of logits.
+        decided: positions whose two best logits are further apart than that in the reference.
     """
 
     positions: int
@@ -40,7 +40,7 @@ class Difference:
 
     @property
     def max_relative(self) -> float:
-        """``max_abs`` against the reference's scale; infinite when anything is not finite."""
+        """``max_abs`` relative to the reference's scale; infinite when anything is not finite."""
         ratio = self.max_abs / max(self.reference_max_abs, 1e-12)
         return ratio if math.isfinite(ratio) else math.inf
 
@@ -49,9 +49,9 @@ def difference(reference: Tensor, candidate: Tensor, epsilon: float, widest: flo
     """Compare logits, float [P, V] each; a candidate that is not finite differs infinitely.
 
     Args:
-        reference: what is right.
-        candidate: what is judged.
-        epsilon: a margin of the reference's two best logits at which they are as good as equal.
+        reference: the correct logits.
+        candidate: the logits to judge.
+        epsilon: the margin below which the reference's two best logits count as equal.
         widest: where the candidate's own noise explains flips at larger margins, ``epsilon`` grows up to this.
     """
     reference, candidate = reference.float(), candidate.float()
@@ -90,13 +90,13 @@ def _infinite(reference: Tensor, epsilon: float) -> Difference:
 
 
 def _margins(logits: Tensor) -> Tensor:
-    """How far the best logit of each position lies above the next one, [P]."""
+    """The margin of the best logit over the second best, for each position, [P]."""
     best = logits.topk(min(2, logits.shape[-1]), -1).values
     return best[:, 0] - best[:, -1]
 
 
 def _kl(reference: Tensor, candidate: Tensor) -> Tensor:
-    """KL(reference || candidate) of each position, in float64; few enough at a time to stay in a core's cache."""
+    """KL(reference || candidate) of each position, in float64, in blocks that fit a core's cache."""
     step = max(1, _BLOCK_VALUES // reference.shape[-1])
     pairs = zip(reference.split(step), candidate.split(step), strict=True)
     return torch.cat([_kl_of_rows(one, other) for one, other in pairs])

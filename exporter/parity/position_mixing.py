@@ -1,13 +1,13 @@
-"""Which operators carry one token's values to another without a state: a decoder that is lowered may have none left.
+"""Refuse decoders in which an operator other than attention carries one token's values to another.
 
     tokens a b c d -> ... edgec::attention becomes the value of the same position ... -> logits
     tokens a x c d -> ... the same graph ...                                          -> only the second row differs
 
-Attention reaches over positions, and ``kv_cache`` gives it its state. With attention kept to its own position, a graph
-works row by row, so that another token at one position changes the logits of that position alone. A convolution, scan,
+Attention reaches over positions, and ``kv_cache`` gives it a state. With attention restricted to its own position, a
+graph works row by row: another token at one position changes the logits of that position only. A convolution, scan,
 cumulative sum or shift over the sequence breaks that, whatever it is called; a later call of the artifact would not see
-the tokens of an earlier one. What is compared are numbers: an operator over positions alone (a mask, a rotary table) is
-no fault. Costs one forward pass of 46 tokens.
+the tokens of an earlier one. Only numbers are compared, so operators over positions alone (a mask, a rotary table) are
+allowed. Costs one forward pass of 46 tokens.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def refuse_mixed_positions(program: Program) -> None:
     with torch.no_grad():
         first, second = (first_output(output) for output in run_calls(alone, calls))
         if not _others_equal(first, second, 1):
-            raise _refused(program, _first_mixing(alone, calls), "it carries a token's value to other positions")
+            raise _refused(program, _find_first_mixing(alone, calls), "it carries a token's value to other positions")
 
 
 def _is_unknown(node: Node) -> bool:
@@ -75,7 +75,7 @@ def _by_position(graph: GraphModule) -> GraphModule:
 
 
 def _own_value(q: Tensor, v: Tensor) -> Tensor:
-    """What attention would return if a query saw its own position only: [B, S, H, Dv]; T > S keeps the first S."""
+    """What attention would return if a query saw only its own position, [B, S, H, Dv]; of T > S the first S."""
     return v.repeat_interleave(q.shape[1] // v.shape[1], 1).transpose(1, 2)[:, : q.shape[2]].contiguous()
 
 
@@ -98,8 +98,8 @@ def _others_equal(first: Tensor, second: Tensor, dim: int) -> bool:
     return torch.allclose(one, other, rtol=0, atol=_TOLERANCE * scale, equal_nan=True)
 
 
-def _first_mixing(program: Program, calls: list[list[Tensor]]) -> Node:
-    """The operator behind the first value in which other positions differ."""
+def _find_first_mixing(program: Program, calls: list[list[Tensor]]) -> Node:
+    """The operator that made the first value in which other positions differ."""
     recorded, compared = _Recorder(program.graph), _Recorder(program.graph)
     recorded.run(*calls[0])
     compared.run(*calls[1])
@@ -112,7 +112,7 @@ def _first_mixing(program: Program, calls: list[list[Tensor]]) -> Node:
 
 
 def _origin(node: Node, values: dict[Node, Tensor], length: int) -> Node:
-    """The operator that made a value: back over those whose results have no dimension of positions, to its first."""
+    """The operator that made a value; goes back over inputs that have no dimension of positions."""
     source = next((one for one in node.all_input_nodes if one in values), None)
     while source is not None and length not in values[source].shape:
         node, source = source, next((one for one in source.all_input_nodes if one in values), None)
@@ -120,7 +120,7 @@ def _origin(node: Node, values: dict[Node, Tensor], length: int) -> Node:
 
 
 class _Recorder(Interpreter):
-    """Keeps every computed tensor; for the few tokens of one failed check."""
+    """An interpreter that keeps every computed tensor, for the few tokens of one failed check."""
 
     def __init__(self, graph: GraphModule) -> None:
         super().__init__(graph)
@@ -139,7 +139,7 @@ def _refused(program: Program, node: Node, why: str) -> InputError:
     return InputError(
         what=f"an operator of the model needs a state that edgec cannot give it: {node.target}",
         where=f"{program.spec.family if program.spec else 'the model'}{place}",
-        why=f"{why}; decoding token by token would give other words",
+        why=f"{why}; decoding token by token would give different text",
         fix="this architecture cannot be exported as a decoder yet; as a module without a cache it can "
         "(--task feature-extraction)",
         code="E526",

@@ -1,4 +1,4 @@
-"""The tokens on which the ladder compares: real text where there is a tokenizer, seeded tokens otherwise."""
+"""The tokens on which the parity ladder compares: text where there is a tokenizer, else seeded random tokens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Probe:
 
     Attributes:
         tokens: ids.
-        plan: the calls.
+        plan: the calls that feed them.
         source: where the tokens come from, in words.
     """
 
@@ -35,7 +35,7 @@ class Probe:
 
     @property
     def positions(self) -> int:
-        """Positions whose logits are compared."""
+        """The number of positions whose logits are compared."""
         return len(compared_positions(self.plan))
 
 
@@ -50,31 +50,29 @@ def make_probe(
     window: int = 0,
     static: bool = False,
 ) -> Probe:
-    """Tokens for the ladder.
+    """Choose the ladder's tokens and how they are fed.
 
     Args:
         tokenizer: a transformers tokenizer, or None for seeded tokens.
-        vocab_size: ids stay below it.
-        context: the most tokens the artifact takes.
+        vocab_size: all ids are below it.
+        context: the most tokens that the artifact takes.
         chunk: tokens per call; the probe spans more than one chunk where the context allows.
         rows: positions with logits per call.
-        text: the user's own text; the built-in one when None.
-        window: tokens that the widest sliding window shows, sinks included; the probe goes on after its end.
+        text: the user's own text; None for the built-in one.
+        window: tokens in the widest sliding window, sinks included; the probe continues after its end.
         static: the artifact has methods of fixed shape, which take whole chunks and single tokens.
 
     Raises:
         InputError: E409, the text has too few tokens to execute prefill and decode.
     """
     beyond_window = window + 2 * chunk + _AFTER if window else 0
-    length = min(
-        context,
-        max(_TOKENS, chunk + chunk // 3 + 2 * rows + _AFTER, 3 * chunk + _AFTER if static else 0, beyond_window),
-    )
+    beyond_chunk = chunk + chunk // 3 + 2 * rows + _AFTER
+    length = min(context, max(_TOKENS, beyond_chunk, 3 * chunk + _AFTER if static else 0, beyond_window))
     ids = _encode(tokenizer, text or TEXT.read_text(), vocab_size) if tokenizer is not None else []
     source = "text" if ids else "seeded random tokens"
     if text and 0 < len(ids) < min(_LEAST, length):
         raise _too_short(len(ids))
-    ids = ids or _seeded(vocab_size, length)
+    ids = ids or _draw_tokens(vocab_size, length)
     wanted = max(len(ids), beyond_window) if text else length
     ids = list(islice(cycle(ids), min(length, wanted)))
     plan = static_plan(len(ids), chunk, window) if static else call_plan(len(ids), chunk, rows)
@@ -96,6 +94,6 @@ def _encode(tokenizer: object, text: str, vocab_size: int) -> list[int]:
     return [int(token) for token in ids if token < vocab_size]
 
 
-def _seeded(vocab_size: int, length: int) -> list[int]:
+def _draw_tokens(vocab_size: int, length: int) -> list[int]:
     generator = random.Random(0)
     return [generator.randrange(vocab_size) for _ in range(length)]

@@ -1,1 +1,1 @@
-"""How a model is made small, as data: named recipes, recipes from TOML, and what backends can read of them."""
+"""Recipes: how a model is made small, as data from TOML, and what each backend can execute of it."""

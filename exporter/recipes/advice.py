@@ -1,4 +1,4 @@
-"""Which recipes lose less on a target: what a refusal for quality names."""
+"""Name recipes that lose less quality, in the error of an export that lost too much."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from edgec.passes.compress.rounding.weight_grid import GPTQ
 
 @contextmanager
 def naming_recipes(recipe: Recipe, target: Target) -> Iterator[None]:
-    """Let a refusal for quality (E201) name the recipes of this target that have more bits."""
+    """Make a refusal for quality (E201) name the recipes of this target that have more bits."""
     try:
         yield
     except BudgetError as error:
@@ -26,19 +26,19 @@ def naming_recipes(recipe: Recipe, target: Target) -> Iterator[None]:
 
 
 def more_bits(recipe: Recipe, target: Target) -> tuple[str, ...]:
-    """Named recipes that a target executes and that have more bits per weight, the fewest first; none needs a text."""
+    """Named recipes of a target with more bits per weight, fewest first; none of them needs a calibration text."""
     own = bits_per_weight(recipe.weights)
     others = ((name, for_backend(load_recipe(name), target.backend)) for name in recipe_names())
-    plain = [(n, other) for n, other in others if other.algorithm != GPTQ and not _sparse(other)]
-    legal = [(bits_per_weight(other.weights), n) for n, other in plain if _runs(other, target)]
+    plain = [(n, other) for n, other in others if other.algorithm != GPTQ and not _is_sparse(other)]
+    legal = [(bits_per_weight(other.weights), n) for n, other in plain if _can_run(other, target)]
     return tuple(name for bits, name in sorted(legal) if bits > own)
 
 
-def _sparse(recipe: Recipe) -> bool:
+def _is_sparse(recipe: Recipe) -> bool:
     return recipe.weights is not None and recipe.weights.sparsity > 0
 
 
-def _runs(recipe: Recipe, target: Target) -> bool:
+def _can_run(recipe: Recipe, target: Target) -> bool:
     from edgec.backends.qnn.legality import check_chip
 
     try:
@@ -56,4 +56,4 @@ def _fix(recipe: Recipe, target: Target) -> str:
         return f"use --recipe {' or '.join(names)}: float rounds nothing and so passes; {accepted}"
     if names:
         return f"use --recipe {' or '.join(names)}, which has more bits here; {accepted}"
-    return f"no recipe has more bits on {target.name}: give ranges a text of your own (--calibrate), {accepted}"
+    return f"no recipe has more bits on {target.name}: calibrate on your own text (--calibrate), {accepted}"

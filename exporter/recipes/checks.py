@@ -1,4 +1,4 @@
-"""What a backend cannot execute, refused by recipe and place before any work is done."""
+"""Refuse what a backend cannot execute, naming the place in the recipe, before any work is done."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from edgec.exporter.recipes.support import SUPPORT, Support
 from edgec.ir.weight_scheme import WeightScheme
 
 _ROWS = 16
-"""Output channels per table that errors propose."""
+"""Output channels per table that error messages propose."""
 
 
 def check_recipe(recipe: Recipe, backend: str, *, allow_unsafe_weight_only: bool = False) -> None:
     """Refuse what a backend cannot execute, before any work is done.
 
     Args:
-        recipe: the recipe, resolved or not.
+        recipe: resolved for the backend or not.
         backend: a target's backend; those without a table of kernels are not checked here.
-        allow_unsafe_weight_only: lets tests feed the parity ladder a lowering that is known to be wrong.
+        allow_unsafe_weight_only: lets tests give the parity ladder a lowering that is known to be wrong.
 
     Raises:
         InputError: E172, with the nearest scheme that the backend does execute; E176, integers per block on a backend
@@ -64,14 +64,14 @@ def _check_kernel(place: str, scheme: WeightScheme, support: Support) -> None:
 
 
 def _check_table(place: str, scheme: WeightScheme, support: Support) -> None:
-    """Look-up tables; the balanced set needs none, except in an embedding."""
+    """Refuse look-up tables where there are none; the balanced set needs them in embeddings only."""
     if scheme.kind == "balanced" and support.balanced and not place.endswith("embedding"):
         return
     if not support.table_bits:
         fix = 'set kind = "int", ' + (
             "bits = 4 and group_size = 32" if scheme.bits <= 4 else "bits = 8, group_size = 0"
         )
-        raise _unsupported(place, str(scheme), "its kernels read integers, no look-up tables", fix)
+        raise _unsupported(place, str(scheme), "its kernels read integers, not look-up tables", fix)
     if scheme.bits not in support.table_bits:
         near = min(support.table_bits, key=lambda bits: (abs(bits - scheme.bits), -bits))
         why = f"its look-up tables have {', '.join(map(str, support.table_bits))} bits"
@@ -95,7 +95,7 @@ def _check_cache(recipe: Recipe, support: Support) -> None:
 
 
 def _apart(group: int, other: int) -> float:
-    """Distance of two group sizes; per channel counts as a very large group."""
+    """The distance between two group sizes; per channel counts as a very large group."""
     return abs((group or 1 << 20) - (other or 1 << 20))
 
 
@@ -106,7 +106,7 @@ def _block_scales(place: str, scheme: WeightScheme) -> InputError:
         why="integers with a scale per block of a row are reported to be wrong there without any error: cosine 0.37, "
         "where the iPhone's GPU has 0.999 (apple/coreai-models#279); nothing on this machine can show it",
         fix=f'set group_size = 0 (per channel), or kind = "lut" and group_rows = {_ROWS}; '
-        "allow_block_scales = true in the recipe takes them all the same",
+        "allow_block_scales = true in the recipe allows them nevertheless",
         code="E176",
     )
 

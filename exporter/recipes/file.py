@@ -1,4 +1,4 @@
-"""Recipes from TOML: every key is known and checked, since a misspelt key would silently change a model."""
+"""Read recipes from TOML. Every key is checked, since a misspelt key would silently change a model."""
 
 from __future__ import annotations
 
@@ -84,23 +84,23 @@ _TOP: dict[str, ValueCheck] = {
 }
 
 
-def named() -> dict[str, Path]:
-    """The recipes that come with edgec, by name."""
+def named_recipes() -> dict[str, Path]:
+    """The TOML files of the recipes that come with edgec, by name."""
     return {file.stem: file for file in sorted(_FOLDER.glob("*.toml"))}
 
 
 def recipe_names() -> tuple[str, ...]:
-    """The recipes that come with edgec."""
-    return tuple(named())
+    """The names of the recipes that come with edgec."""
+    return tuple(named_recipes())
 
 
 def load_recipe(name_or_path: str | Path) -> Recipe:
-    """A named recipe, or one from a TOML file; a name wins over a file of that name.
+    """Load a named recipe or a TOML file; a recipe's name wins over a file of that name.
 
     Raises:
         InputError: E175, no such recipe; E171, an unknown key or a bad value.
     """
-    file = named().get(str(name_or_path), Path(name_or_path))
+    file = named_recipes().get(str(name_or_path), Path(name_or_path))
     if not _is_file(file):
         raise _unknown(str(name_or_path))
     return parse_recipe(read_toml(file, _KIND), file.stem, str(file))
@@ -114,18 +114,18 @@ def _is_file(path: Path) -> bool:
 
 
 def _unknown(name: str) -> InputError:
-    near = get_close_matches(name, named(), n=3, cutoff=0.3)
+    near = get_close_matches(name, named_recipes(), n=3, cutoff=0.3)
     return InputError(
         what=f"there is no recipe {name!r}",
         where="--recipe",
-        why="it is no named recipe, and there is no such file",
-        fix=f"use {' or '.join(near)}" if near else f"use one of {', '.join(named())}, or a TOML file's path",
+        why="it is not the name of a recipe, and there is no such file",
+        fix=f"use {' or '.join(near)}" if near else f"use one of {', '.join(named_recipes())}, or a TOML file's path",
         code="E175",
     )
 
 
 def parse_recipe(table: Mapping[str, Any], name: str, where: str) -> Recipe:
-    """A Recipe from a parsed TOML table.
+    """Make a Recipe from a parsed TOML table.
 
     Raises:
         InputError: E171.
@@ -154,12 +154,12 @@ def parse_recipe(table: Mapping[str, Any], name: str, where: str) -> Recipe:
 
 
 def _plain(value: Any) -> Any:
-    """Lists as tuples: recipes are compared and hashed."""
+    """A TOML value with lists as tuples, since recipes are compared and hashed."""
     return tuple(value) if isinstance(value, list) else value
 
 
 def _on(table: Mapping[str, Any], name: str, where: str) -> dict[str, Recipe]:
-    """What the recipe is on some backends: their tables stand in place of those of the same name."""
+    """The recipe on single backends: their tables replace those of the same name."""
     overrides = table.get("on", {})
     if not isinstance(overrides, dict) or not all(isinstance(own, dict) for own in overrides.values()):
         raise _bad(where, "has a bad value for 'on'", "it is not a table of tables", "write [on.coreml.weights]")
@@ -169,7 +169,7 @@ def _on(table: Mapping[str, Any], name: str, where: str) -> dict[str, Recipe]:
 
 
 def _shared_kv(values: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The table's presence asks for sharing; its keys have defaults."""
+    """The fields of ``[shared_kv]``: the table's presence asks for sharing, and its keys have defaults."""
     if values is None:
         return {}
     fields = {"boundary": "boundary", "max_kl": "boundary_kl"}
@@ -180,10 +180,10 @@ def _shared_kv(values: Mapping[str, Any] | None) -> dict[str, Any]:
 def _scheme(table: Mapping[str, Any], key: str, where: str, **fixed: Any) -> WeightScheme | None:
     if key not in table:
         return None
-    return _from_values(table[key], f"{key}.", where, **fixed)
+    return _scheme_from(table[key], f"{key}.", where, **fixed)
 
 
-def _from_values(values: Mapping[str, Any], prefix: str, where: str, **fixed: Any) -> WeightScheme:
+def _scheme_from(values: Mapping[str, Any], prefix: str, where: str, **fixed: Any) -> WeightScheme:
     kind = values.get("kind", "int")
     for needed in _NEEDED[kind]:
         if needed not in values:
@@ -195,7 +195,7 @@ def _from_values(values: Mapping[str, Any], prefix: str, where: str, **fixed: An
 
 
 def _require_meaning(scheme: WeightScheme, prefix: str, where: str) -> None:
-    """Refuse keys that do not go together; other integers are judged by the backend."""
+    """Refuse keys that contradict each other; whether integers are supported is the backend's to say."""
     try:
         require_supported(scheme, prefix)
     except InputError as error:
@@ -217,7 +217,7 @@ def _rule(rule: Mapping[str, Any], where: str) -> SchemeRule:
         if values:
             raise _bad(where, "has a rule with both float and bits", f"{rule['parameters']!r}", "keep one of them")
         return rule["parameters"], None
-    return rule["parameters"], _from_values(values, "rules.", where)
+    return rule["parameters"], _scheme_from(values, "rules.", where)
 
 
 def _check_values(values: Mapping[str, Any], known: Mapping[str, ValueCheck], prefix: str, where: str) -> None:
@@ -233,7 +233,12 @@ def _check_keys(values: Mapping[str, Any], known: set[str], prefix: str, where: 
         if key not in known:
             near = get_close_matches(key, known, n=1)
             fix = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(known))}"
-            raise _bad(where, f"has an unknown key {prefix}{key}", "it would be ignored silently", fix)
+            raise _bad(
+                where,
+                f"has an unknown key {prefix}{key}",
+                "unknown keys are errors, so that typos are not ignored",
+                fix,
+            )
 
 
 def _bad(where: str, what: str, why: str, fix: str) -> InputError:

@@ -13,10 +13,6 @@ if TYPE_CHECKING:
     from edgec.passes.contract import Pass
     from edgec.passes.graph.calibration import Calibration
 
-if TYPE_CHECKING:
-    from edgec.passes.contract import Pass
-    from edgec.passes.graph.calibration import Calibration
-
 
 def preparing_passes(recipe: Recipe, calibration: Calibration | None = None) -> list[Pass]:
     """The exact rewrites of weights that a recipe asks for before anything is rounded, in order.
@@ -36,7 +32,7 @@ def preparing_passes(recipe: Recipe, calibration: Calibration | None = None) -> 
 
 
 def check_preparation(recipe: Recipe, kind: str) -> None:
-    """Refuse rewrites that only decoders have.
+    """Refuse, for non-decoder models, rewrites of weights that only decoders support.
 
     Raises:
         InputError: E523.
@@ -45,18 +41,18 @@ def check_preparation(recipe: Recipe, kind: str) -> None:
         raise InputError(
             what=f"{', '.join(recipe.prepare)}: the weights of this model cannot be prepared",
             where=f"recipe {recipe.name}, prepare",
-            why="these rewrites know decoders only",
+            why="these rewrites support decoders only",
             fix="leave prepare out of the recipe",
             code="E523",
         )
 
 
 def passes_for(recipe: Recipe, calibration: Calibration | None = None) -> list[Pass]:
-    """The compressing passes a recipe asks for, in order; none for a float recipe.
+    """The compressing passes that a recipe asks for, in order; none for a float recipe.
 
     Args:
         recipe: resolved for its backend (``for_backend``).
-        calibration: text or examples: errors of look-up tables then count as activations are large; ``gptq`` needs it.
+        calibration: text or examples: errors are then weighted by the size of activations; ``gptq`` needs it.
     """
     from edgec.passes.compress.palettize import Palettize
     from edgec.passes.compress.quantize import Quantize
@@ -67,7 +63,7 @@ def passes_for(recipe: Recipe, calibration: Calibration | None = None) -> list[P
     rules, weights, lm_head, embedding = recipe.rules, recipe.weights, recipe.lm_head, recipe.embedding
     asked = (weights, lm_head, embedding, *(scheme for _, scheme in rules))
     wanted: list[Pass] = []
-    if any(scheme and _tabulated(scheme, recipe) for scheme in asked):
+    if any(scheme and _is_tabulated(scheme, recipe) for scheme in asked):
         compensate = recipe.algorithm == GPTQ
         wanted.append(Palettize(rules, weights, lm_head, embedding, calibration or Calibration(), compensate))
     if any(_integers(scheme, recipe) for scheme in (weights, lm_head, *(s for _, s in rules))):
@@ -82,22 +78,22 @@ def passes_for(recipe: Recipe, calibration: Calibration | None = None) -> list[P
     return wanted
 
 
-def _tabulated(scheme: WeightScheme, recipe: Recipe) -> bool:
-    """Whether the backend holds a scheme as a table; those without tables hold the balanced set as integers."""
+def _is_tabulated(scheme: WeightScheme, recipe: Recipe) -> bool:
+    """Whether the backend stores a scheme as a table; backends without tables store the balanced set as integers."""
     support = SUPPORT.get(recipe.backend)
     return scheme.is_table and bool(support and support.table_bits)
 
 
 def _integers(scheme: WeightScheme | None, recipe: Recipe) -> WeightScheme | None:
-    """The scheme where integers hold it; tables are another pass's work."""
-    return None if scheme is None or _tabulated(scheme, recipe) else scheme
+    """The scheme if it is stored as integers; None if it is stored as tables."""
+    return None if scheme is None or _is_tabulated(scheme, recipe) else scheme
 
 
 def rounds_weights(recipe: Recipe) -> bool:
-    """Whether any compressing pass rounds the model."""
+    """Whether any compressing pass of a recipe rounds the model."""
     return any(rewrite.effect == "approximate" for rewrite in passes_for(recipe))
 
 
 def rounds_values(recipe: Recipe) -> bool:
-    """Whether an artifact on a CPU rounds weights, activations or keys, so that two executions legitimately differ."""
+    """Whether an artifact on a CPU rounds weights, activations or keys, so that two executions may rightly differ."""
     return recipe.kv_dtype != "float32" or rounds_weights(recipe)

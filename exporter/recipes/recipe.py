@@ -1,7 +1,7 @@
 """A recipe: how a model is made small, as plain data read from TOML.
 
-Recipes know bits and limits; which of them a backend's kernels read is a table of data too. No torch is imported here:
-``edgec plan`` reads recipes as well.
+Recipes state bits and limits; what a backend's kernels can read is data too (``support.py``). torch is not imported
+here, because ``edgec plan`` reads recipes as well.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from edgec.ir.weight_scheme import SchemeRule, WeightScheme
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to make an artifact.
+    """How to make a model small, and what its artifact should serve.
 
     Attributes:
         name: as users type it.
         description: one line.
-        weights: linear layers that no rule names; None leaves them in float32.
-        lm_head: the vocabulary matrix; None leaves it in float32.
-        embedding: embedding tables; None leaves them in float32.
+        weights: scheme of the linear layers that no rule names; None leaves them in float32.
+        lm_head: scheme of the matrix that makes the logits; None leaves it in float32.
+        embedding: scheme of embedding tables; None leaves them in float32.
         rules: (pattern on a parameter's name, scheme or None for float32); the first match wins over all above.
         algorithm: how scales are chosen: ``rtn``, ``hqq`` or ``mse``; ``gptq``: fitted to calibration text.
         prepare: exact rewrites of weights before they are rounded, in order: ``rotate``, ``awq``, ``smooth``.
         kv_dtype: ``float32``, ``float16``, ``int8`` or, with edgec's kernels, ``int4``.
-        sink_tokens: leading tokens that sliding windows keep for ever.
-        context: longest sequence, tokens; None for the model's own.
+        sink_tokens: leading tokens that sliding windows keep forever.
+        context: longest sequence, in tokens; None for the model's own.
         prefill_chunk: tokens per call.
         logit_rows: positions with logits per call.
-        shared_kv: ``reuse``: layers behind the boundary read an earlier layer's keys and values; ``project``: they
-            project the boundary's hidden state; None: each its own.
-        boundary: first layers that keep their own: a count, a share of all (0..1), or ``auto``: chosen on text.
+        shared_kv: ``reuse``: layers after the boundary read an earlier layer's keys and values; ``project``: they
+            project the boundary's hidden state; None: every layer has its own.
+        boundary: how many of the first layers keep their own: a count, a share (0..1), or ``auto``: chosen on text.
         boundary_kl: the most that ``auto`` may cost before training, nats per token.
-        early_exit: keep the first layers only: a draft model for speculation; None keeps all.
+        early_exit: how many of the first layers to keep, for a draft model; None keeps all.
         kernels: ``edgec`` for its own operators, ``standard`` for those that every ExecuTorch app has.
-        allow_block_scales: take integers with a scale per block of a row where they are reported to be wrong.
+        allow_block_scales: allow integers with a scale per block of a row where they are reported to be wrong.
         budgets: limits of the quality check: ``kl_mean`` (nats), ``top1_agreement`` (0..1); empty for the defaults.
-        on: what the recipe is on backends that express it in another way.
+        on: the recipe on backends that express it differently.
         backend: the backend it was resolved for (``for_backend``); empty for the CPU's.
     """
 
@@ -73,35 +73,34 @@ class Recipe:
         return bits_per_weight(self.weights)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data, for the manifest and cache keys."""
+        """The recipe as plain data, for the manifest and cache keys."""
         plain = asdict(replace(self, on={}))
-        plain["rules"] = [{"parameters": pattern, **_rule_json(scheme)} for pattern, scheme in self.rules]
+        plain["rules"] = [
+            {"parameters": pattern, **({"float": True} if scheme is None else asdict(scheme))}
+            for pattern, scheme in self.rules
+        ]
         plain["on"] = {backend: recipe.to_json() for backend, recipe in self.on.items()}
         return plain
 
 
-def _rule_json(scheme: WeightScheme | None) -> dict[str, Any]:
-    return {"float": True} if scheme is None else asdict(scheme)
-
-
 def bits_per_weight(scheme: WeightScheme | None) -> float:
-    """Bits per weight with the group's scale; a per-channel scale is spread over too many weights to count."""
+    """Bits per weight with the group's scale; a scale per channel is shared by too many weights to count."""
     if scheme is None:
         return 32.0
     return scheme.bits + (scheme.scale_bits / scheme.group_size if scheme.group_size else 0.0)
 
 
 def for_backend(recipe: Recipe, backend: str) -> Recipe:
-    """The recipe as a backend expresses it: its own words for that backend, and float where that computes in float.
+    """The recipe as a backend expresses it: its table for that backend, and float where the backend computes in float.
 
-    Activations that a backend does not quantise, and caches it holds in its own float, are more exact than asked.
+    Activations that a backend does not quantise, and caches that it holds in float, are more exact than asked for.
     """
-    found, support = recipe.on.get(backend, recipe), SUPPORT.get(backend)
+    resolved, support = recipe.on.get(backend, recipe), SUPPORT.get(backend)
     if support is None:
-        return found
-    cache = support.cache[0] if found.kv_dtype == "float32" and "float32" not in support.cache else found.kv_dtype
-    found = replace(found, kv_dtype=cache, on={}, backend=backend)
-    return found if support.dynamic_activations else _with_float_activations(found)
+        return resolved
+    cache = support.cache[0] if resolved.kv_dtype == "float32" and "float32" not in support.cache else resolved.kv_dtype
+    resolved = replace(resolved, kv_dtype=cache, on={}, backend=backend)
+    return resolved if support.dynamic_activations else _with_float_activations(resolved)
 
 
 def _with_float_activations(recipe: Recipe) -> Recipe:

@@ -1,4 +1,4 @@
-"""What each backend stores and executes: tables that a recipe is checked against before any work is done."""
+"""What each backend stores and executes, as tables that recipes are checked against before any work is done."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ _GROUPS = (1024, 512, 256, 128, 64, 32, 16)
 
 @dataclass(frozen=True)
 class Support:
-    """What a backend executes.
+    """What one backend stores and executes.
 
     Attributes:
-        kernels: integer matrices it reads.
-        lookup_bits: integers of embedding tables, any group.
+        kernels: the integer matrices that it reads.
+        lookup_bits: bits of integers in embedding tables, with any group size.
         weight_only: whether float activations with integer weights are trusted.
-        why_not: what happens otherwise.
-        dynamic_activations: whether it quantises activations to 8 bits; without it they stay in its float.
+        why_not: the reason for ``weight_only`` or its absence, for error messages.
+        dynamic_activations: whether it quantises activations to 8 bits at run time; else they stay in its float.
         table_bits: widths of indices into look-up tables; empty where it has none.
-        balanced: whether it holds the balanced 2-bit set, in whatever container.
-        sparse: whether it leaves zeros out.
-        cache: what a KV cache may hold; the first is its float.
+        balanced: whether it stores the balanced 2-bit set, in whatever container.
+        sparse: whether it stores sparse weights without their zeros.
+        cache: dtypes of a KV cache; the first is its float.
         ranged: activations have fixed ranges, measured on a text.
-        block_scales: integers with a scale per block of a row are computed right, as far as is known.
+        block_scales: whether integers with a scale per block of a row are computed correctly, as far as is known.
     """
 
     kernels: tuple[KernelGrid, ...]

@@ -1,4 +1,4 @@
-"""A recipe as the TOML file that would give it: what was found once can be exported again."""
+"""Write a recipe as TOML, so that the result of a search can be exported again without searching."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOOKUP = frozenset({"symmetric", "activation_bits"})
 
 
 def recipe_text(recipe: Recipe) -> str:
-    """TOML that ``parse_recipe`` reads back as the same recipe, of the backend that it was resolved for."""
+    """The TOML that ``parse_recipe`` reads back as the same recipe, for the backend that it was resolved for."""
     return "\n".join(_lines(recipe)) + "\n"
 
 
@@ -42,19 +42,16 @@ def _lines(recipe: Recipe) -> Iterator[str]:
     if recipe.budgets:
         yield from _table("budgets", recipe.budgets)
     for pattern, rule in recipe.rules:
-        yield from ("", "[[rules]]", *_pairs({"parameters": pattern, **_rule(rule)}))
+        values = {"float": True} if rule is None else _scheme(rule, frozenset())
+        yield from ("", "[[rules]]", *_pairs({"parameters": pattern, **values}))
 
 
 def _table(name: str, values: Mapping[str, Any]) -> Iterator[str]:
     yield from ("", f"[{name}]", *_pairs(values))
 
 
-def _rule(scheme: WeightScheme | None) -> dict[str, Any]:
-    return {"float": True} if scheme is None else _scheme(scheme, frozenset())
-
-
 def _scheme(scheme: WeightScheme, left_out: frozenset[str]) -> dict[str, Any]:
-    """The keys that its kind has; those at their default but for bits and groups are left out."""
+    """The keys of a scheme's kind; apart from bits and groups, those at their default are left out."""
     default = {each.name: each.default for each in fields(WeightScheme)}
     always = {"bits", "group_size", "group_rows"}
     return {
@@ -65,7 +62,7 @@ def _scheme(scheme: WeightScheme, left_out: frozenset[str]) -> dict[str, Any]:
 
 
 def _pairs(values: Mapping[str, Any]) -> Iterator[str]:
-    """JSON's strings, numbers, truths and lists are TOML's."""
+    """Lines ``key = value``; strings, numbers, booleans and lists are the same in JSON and TOML."""
     for key, value in values.items():
         if value is not None and value != []:
             yield f"{key} = {json.dumps(value, ensure_ascii=False)}"

@@ -1,1 +1,1 @@
-"""What people see of a bundle: the HTML report and the tables at the terminal."""
+"""How a bundle is shown: the HTML report and the tables at the terminal."""

@@ -1,4 +1,4 @@
-"""What the report says about the device: the linter's findings, and the checks that only a Mac can make."""
+"""The report on the device: the linter's findings, and the checks that need a Mac."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from edgec.bundle.manifest import DeviceCheck, Manifest
 from edgec.exporter.report.parts import code, section, table
 
 _BADGES = {"passed": "ok", "failed": "bad"}
-_NO_MAC = "Checks that need a Mac or a phone run by themselves where there is one."
+_NO_MAC = "Checks that need a Mac run automatically on a Mac."
 
 
 def lint(manifest: Manifest) -> str:
-    """Findings of the linter, the refused ones first."""
+    """The linter's findings, the refused ones first."""
     if not manifest.lint:
         return ""
     ordered = sorted(manifest.lint, key=lambda finding: (finding.severity != "refused", finding.rule, finding.place))
@@ -21,7 +21,7 @@ def lint(manifest: Manifest) -> str:
 
 
 def device_checks(manifest: Manifest) -> str:
-    """Compile, predict and placement: what a Mac said, or that there was none."""
+    """Compile, predict and placement: the results on a Mac, or that there was none."""
     if not manifest.device_checks:
         return ""
     rows = [

@@ -1,4 +1,4 @@
-"""A bundle's manifest on a terminal."""
+"""Show a bundle's manifest at a terminal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def print_bundle(path: Path, as_json: bool) -> None:
 
 
 def manifest_tables(manifest: Manifest) -> list[Table]:
-    """Everything worth reading, as tables; empty parts are left out."""
+    """All parts of a manifest that are worth reading, as tables; empty ones are left out."""
     tables = (
         _facts(manifest),
         _methods(manifest),
@@ -140,17 +140,14 @@ def _verdict(rung: Rung) -> Text:
 
 
 def _delegation(manifest: Manifest) -> Table:
-    found = manifest.delegation
-    title = "Delegation"
-    if found:
-        share = f"{100 * found.delegated_share:.2f} % of the arithmetic of one token, counted from shapes"
-        title += f": {found.delegated_operators:,} operators in {found.delegates:,} {found.backend} delegates, {share}"
-    rows = [(f.operator, f.count, f"{100 * f.share:.2f} %", f.reason) for f in found.fallbacks] if found else []
-    return _table(
-        title,
-        ("outside the accelerator", "count", "share", "reason"),
-        rows or ([("none", "", "", "")] if found else []),
-    )
+    inside = manifest.delegation
+    if inside is None:
+        return _table("Delegation", (), ())
+    share = f"{100 * inside.delegated_share:.2f} % of the arithmetic of one token, counted from shapes"
+    title = f"{inside.delegated_operators:,} operators in {inside.delegates:,} {inside.backend} delegates, {share}"
+    rows = [(f.operator, f.count, f"{100 * f.share:.2f} %", f.reason) for f in inside.fallbacks]
+    heads = ("outside the accelerator", "count", "share", "reason")
+    return _table(f"Delegation: {title}", heads, rows or [("none", "", "", "")])
 
 
 def _lint(manifest: Manifest) -> Table:

@@ -1,4 +1,4 @@
-"""The report on bytes: the artifact's size ledger, and the KV cache over the context."""
+"""The report on memory: the artifact's size ledger, and the KV cache over the context."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LEDGER_ROWS = 14
 
 
 def ledger(manifest: Manifest) -> str:
-    """Where the artifact's bytes are."""
+    """The section on what the artifact's bytes are used for."""
     if manifest.ledger is None:
         return ""
     book = manifest.ledger
@@ -69,7 +69,7 @@ def _bits(entry: LedgerRow) -> str:
 
 
 def kv_memory(manifest: Manifest) -> str:
-    """KV bytes that n tokens occupy, against what is allocated."""
+    """The section on the KV bytes that n tokens occupy, compared with what is allocated."""
     if not manifest.states or manifest.limits is None:
         return ""
     context, allocated = manifest.limits.context, sum(state.bytes for state in manifest.states)
@@ -86,7 +86,7 @@ def kv_memory(manifest: Manifest) -> str:
 
 
 def kv_bytes(states: Sequence[StateInfo], tokens: int) -> float:
-    """Bytes of the states that ``tokens`` tokens occupy."""
+    """The bytes of the states that this many tokens occupy."""
     return sum(state.bytes * min(tokens, state.slots) / state.slots for state in states if state.slots)
 
 
@@ -97,8 +97,8 @@ def _state_table(states: Sequence[StateInfo]) -> str:
         key = (state.role, state.dtype, str(state.shape), f"{state.layout}, {state.slots:,} slots", window)
         groups.setdefault(key, []).append(state)
     rows = [
-        (*(escape(part) for part in key), _layers(found), size(sum(state.bytes for state in found)))
-        for key, found in groups.items()
+        (*(escape(part) for part in key), _layers(group), size(sum(state.bytes for state in group)))
+        for key, group in groups.items()
     ]
     return table(("state", "dtype", "shape", "layout", "window", "layers", "bytes"), rows, numeric=(6,))
 

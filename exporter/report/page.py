@@ -1,4 +1,4 @@
-"""report.html: the whole manifest for a reader, in one file without scripts or anything loaded from elsewhere."""
+"""report.html: the whole manifest for a reader, in one file without scripts or external resources."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from edgec.exporter.report.style import STYLE
 
 
 def render_report(manifest: Manifest, bench: Sequence[ReportSamples] = ()) -> str:
-    """One self-contained HTML document; the same arguments give the same text.
+    """Render a manifest as one self-contained HTML document; the same arguments give the same text.
 
     Args:
-        manifest: of the bundle; ``files`` and ``digest`` are not needed, so it can be rendered before it is sealed.
-        bench: measured samples to show, if there are any.
+        manifest: the bundle's; ``files`` and ``digest`` are not needed, so an unfinished bundle's can be rendered.
+        bench: measured samples to show, if any.
     """
     body = "\n".join(
         (

@@ -1,4 +1,4 @@
-"""The report on numbers: the parity ladder as plots and as a table."""
+"""The report on the parity ladder, as plots and as a table."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from edgec.exporter.report.parts import LogScale, decades, dots, number, percent
 
 
 def parity(manifest: Manifest) -> str:
-    """The ladder: two plots and the table behind them."""
+    """The section on the ladder: two plots, and a table with all figures."""
     if not manifest.parity:
         return ""
     rungs = manifest.parity
     intro = (
-        "<p>Every stage is executed and compared with the one named under it. A dot is what was measured, the upright "
+        "<p>Every stage is executed and compared with the one named under it. A dot is what was measured, the vertical "
         "line is the budget; the axes are logarithmic, and an exact 0 lies at the left edge.</p>"
     )
     relative = [(rung, _relative(rung), _relative_budget(rung)) for rung in rungs]

@@ -1,6 +1,6 @@
 """The report's building blocks: numbers with units, tables, bars, dots on a scale, a line plot.
 
-Text stays HTML and only marks are drawn, so nothing shrinks on a phone; positions are percentages.
+Text stays HTML and only marks are drawn, so that nothing shrinks on a phone; positions are percentages.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ REST = "--rest"
 
 
 def size(count: float | None) -> str:
-    """Bytes for a reader, in decimal units."""
+    """A number of bytes, in decimal units."""
     if count is None:
         return UNAVAILABLE
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
@@ -30,12 +30,12 @@ def _three_digits(value: float) -> str:
 
 
 def number(value: float | None) -> str:
-    """A small or large figure with three digits."""
+    """A figure with three significant digits."""
     return UNAVAILABLE if value is None else f"{value:.3g}"
 
 
 def percent(share: float | None) -> str:
-    """A share 0..1 in per cent; only a full share is printed as 100 %."""
+    """A share 0..1 as a percentage; only a full share is printed as 100 %."""
     if share is None:
         return UNAVAILABLE
     return "100 %" if share == 1 else f"{min(share * 100, 99.9):.3g} %"
@@ -47,12 +47,12 @@ def code(text: object) -> str:
 
 
 def section(title: str, *parts: str) -> str:
-    """A card."""
+    """A card with a heading and its non-empty parts."""
     return f"<section>\n<h2>{escape(title)}</h2>\n" + "\n".join(part for part in parts if part) + "\n</section>"
 
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
-    """Names and values (HTML) in as many columns as fit."""
+    """A list of names and values (HTML), in as many columns as fit."""
     return '<dl class="facts">' + "".join(f"<div><dt>{escape(k)}</dt><dd>{v}</dd></div>" for k, v in pairs) + "</dl>"
 
 
@@ -68,7 +68,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], numeric: Iterable
 
 
 def row(label: str, track: str, value: str) -> str:
-    """One line of a chart: label and value are HTML."""
+    """One line of a chart; label and value are HTML."""
     return f'<div class="row"><div class="label">{label}</div><div class="track">{track}</div>' + (
         f'<div class="value">{value}</div></div>'
     )
@@ -117,11 +117,11 @@ class LogScale:
         return LogScale(low, max(math.ceil(max(logs)), low + 1))
 
     def share(self, value: float) -> float:
-        """Position 0..1."""
+        """The position of a value on the scale, 0..1."""
         return 0.0 if value <= 0 else (math.log10(value) - self.low) / (self.high - self.low)
 
     def decades(self) -> list[int]:
-        """At most six exponents to label."""
+        """The exponents to label, at most six."""
         step = math.ceil((self.high - self.low) / 5)
         return list(range(self.low, self.high + 1, step))
 
@@ -139,7 +139,7 @@ def dots(scale: LogScale, value: float | None, limit: float | None, bad: bool) -
 
 
 def decades(scale: LogScale) -> str:
-    """The axis below such tracks; labels at the edges stay inside."""
+    """The axis below tracks of ``dots``; labels at the edges stay inside."""
     labels = "".join(_tick(scale.share(10.0**exponent), f"1e{exponent}") for exponent in scale.decades())
     cells = f'<div class="label"></div><div class="axis">{labels}</div><div class="value"></div>'
     return f'<div class="row ticks">{cells}</div>'

@@ -1,8 +1,8 @@
-"""What the report says, section by section; each function returns HTML, or "" where the manifest holds nothing."""
+"""The report's sections; each function returns HTML, or "" where the manifest has no data for it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from statistics import median
@@ -32,8 +32,8 @@ class ReportSamples:
     """Repeated measurements of one quantity, for the optional bench section.
 
     Attributes:
-        name: of the quantity (``ttft_ms``, ``decode_tokens_per_s``, ...).
-        values: one per repetition, in ``unit``.
+        name: the quantity (``ttft_ms``, ``decode_tokens_per_s``, ...).
+        values: one value per repetition, in ``unit``.
         how: ``measured``, ``simulated`` or ``estimated``, with the device.
     """
 
@@ -44,7 +44,7 @@ class ReportSamples:
 
 
 def summary(manifest: Manifest) -> str:
-    """What was exported, for what, and whether it holds."""
+    """What was exported, for which target, and whether it passed."""
     model, ledger, limits = manifest.model, manifest.ledger, manifest.limits
     share = manifest.delegation.delegated_share if manifest.delegation else None
     pairs = [
@@ -84,29 +84,29 @@ def delegation(manifest: Manifest) -> str:
     """What runs where, and why not on the accelerator."""
     if manifest.delegation is None:
         return ""
-    found = manifest.delegation
+    inside = manifest.delegation
     heads = ("outside the accelerator", "share", "reason")
     return section(
         "Delegation",
-        f"<p>{found.delegated_operators:,} operators in {found.delegates:,} delegates of {escape(found.backend)}. "
+        f"<p>{inside.delegated_operators:,} operators in {inside.delegates:,} delegates of {escape(inside.backend)}. "
         "Shares are of the multiply-accumulates of one decoded token (counted from shapes).</p>",
-        stacked(_shares(found)),
-        table(heads, _reasons(found.fallbacks), numeric=(1,)) if found.fallbacks else "",
+        stacked(_shares(inside)),
+        table(heads, _reasons(inside.fallbacks), numeric=(1,)) if inside.fallbacks else "",
     )
 
 
-def _shares(found: Delegation) -> list[PagePart]:
+def _shares(delegation: Delegation) -> list[PagePart]:
     """The accelerator, the largest operators outside it, and all others as one."""
-    ordered = sorted(found.fallbacks, key=lambda fallback: (-fallback.share, fallback.operator))
+    ordered = sorted(delegation.fallbacks, key=lambda fallback: (-fallback.share, fallback.operator))
     named = [fallback for fallback in ordered[:_NAMED_OPERATORS] if fallback.share >= _NAMED_SHARE]
     rest = sum(fallback.share for fallback in ordered[len(named) :])
-    parts = [PagePart(found.backend, found.delegated_share, percent(found.delegated_share))]
+    parts = [PagePart(delegation.backend, delegation.delegated_share, percent(delegation.delegated_share))]
     parts += [PagePart(fallback.operator, fallback.share, percent(fallback.share)) for fallback in named]
     return [*parts, PagePart("other operators", rest, percent(rest))] if rest else parts
 
 
 def _reasons(fallbacks: Sequence[Fallback]) -> list[tuple[str, str, str]]:
-    """One row per reason: its operators with their counts, and their share together."""
+    """One row per reason: its operators with their counts, and their total share."""
     groups: dict[str, list[Fallback]] = {}
     for fallback in fallbacks:
         groups.setdefault(fallback.reason, []).append(fallback)
@@ -121,7 +121,7 @@ def _reasons(fallbacks: Sequence[Fallback]) -> list[tuple[str, str, str]]:
 
 
 def passes(manifest: Manifest) -> str:
-    """The rewrites in order, and what each did to the graph."""
+    """The passes in order, and what each did to the graph."""
     if not manifest.passes:
         return ""
     heads = ("pass", "claim", "nodes", "bytes held", "options")
@@ -131,15 +131,12 @@ def passes(manifest: Manifest) -> str:
 def _pass_row(info: PassInfo) -> tuple[str, ...]:
     nodes = f"{info.nodes_before:,} → {info.nodes_after:,}"
     held = f"{size(info.bytes_before)} → {size(info.bytes_after)}"
-    return code(info.name), info.effect, nodes, held, code(_options(info.options))
-
-
-def _options(options: Mapping[str, object]) -> str:
-    return ", ".join(f"{name}={options[name]}" for name in sorted(options)) or "none"
+    options = ", ".join(f"{name}={info.options[name]}" for name in sorted(info.options))
+    return code(info.name), info.effect, nodes, held, code(options or "none")
 
 
 def stages(manifest: Manifest) -> str:
-    """Seconds per stage of the export."""
+    """The seconds that each stage of the export took."""
     seconds = manifest.build.seconds
     if not seconds:
         return ""
@@ -176,24 +173,24 @@ def _ranges(method: MethodInfo) -> str:
 
 
 def bench(measurements: Sequence[ReportSamples]) -> str:
-    """Measured samples, one dot each, on a scale of their own."""
+    """Measured samples, one dot each, every quantity on its own scale."""
     if not measurements:
         return ""
     rows = [
         row(
-            f"{escape(found.name)}<small>{escape(found.how)}</small>",
-            samples(found.values, 0.0, max(found.values) * 1.05, median(found.values)),
-            f"{number(median(found.values))} {escape(found.unit)}"
-            f"<small>{number(min(found.values))} to {number(max(found.values))}, n = {len(found.values)}</small>",
+            f"{escape(sample.name)}<small>{escape(sample.how)}</small>",
+            samples(sample.values, 0.0, max(sample.values) * 1.05, median(sample.values)),
+            f"{number(median(sample.values))} {escape(sample.unit)}"
+            f"<small>{number(min(sample.values))} to {number(max(sample.values))}, n = {len(sample.values)}</small>",
         )
-        for found in measurements
-        if found.values
+        for sample in measurements
+        if sample.values
     ]
     return section("Bench", "<p>One dot per repetition, the line is the median; each scale begins at 0.</p>", *rows)
 
 
 def tools(manifest: Manifest) -> str:
-    """Where it came from, and what must be present where it runs."""
+    """Where the model came from, and what its runtime must provide."""
     runtime, model = manifest.runtime, manifest.model
     required = [
         ("runtime", escape(f"{runtime.name} {runtime.version}")),

@@ -1,4 +1,4 @@
-"""The report's style sheet: one column on a phone, light or dark as the reader's system is."""
+"""The report's style sheet: one column on a phone; light or dark like the reader's system."""
 
 STYLE = """
 :root { color-scheme: light dark; --bg: #f6f7f9; --card: #fff; --fg: #1b1f24; --dim: #5d6875; --line: #dde2e8;

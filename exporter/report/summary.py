@@ -1,4 +1,4 @@
-"""What an export says at its end: the ladder, the size, where the arithmetic runs."""
+"""What an export prints at its end: the ladder, the size, and where the arithmetic runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from edgec.exporter.sources.tokenizer import round_trips
 
 
 def summary_json(manifest: Manifest) -> dict[str, Any]:
-    """The manifest's facts for machines."""
+    """A summary of the manifest as plain data, for machines."""
     return {
         "digest": manifest.digest,
         "target": manifest.target,
@@ -33,7 +33,7 @@ def summary_json(manifest: Manifest) -> dict[str, Any]:
 
 
 def print_summary(path: Path, manifest: Manifest, console: Console | None = None) -> None:
-    """The same for people."""
+    """Print a summary of the manifest, for people."""
     console = console or Console()
     console.print(ladder_table(manifest.parity))
     if manifest.bit_search:
@@ -71,14 +71,14 @@ def _number(value: float | None) -> str:
     return "not finite" if value is None else f"{value:.2g}"
 
 
-# The rest is in the report.
+# Further findings are in the report.
 _LINTED = 3
-# Their partitioners say which operators they took, not how much each computes.
+# Their partitioners report which operators they took, not how much each computes.
 _COUNTED = ("coreml", "vulkan", "qnn")
 
 
-def _shared(backend: str) -> str:
-    """What a backend's delegated share is a share of."""
+def _unit_of(backend: str) -> str:
+    """What a backend's delegated share counts: operators or arithmetic."""
     return "operators" if backend in _COUNTED else "arithmetic"
 
 
@@ -90,12 +90,10 @@ def _lines(manifest: Manifest) -> list[str]:
     if manifest.delegation:
         where = manifest.delegation
         outside = ", ".join(f"{f.operator} x{f.count} {f.share:.1%}" for f in where.fallbacks[:3])
-        lines.append(
-            f"inside  {where.delegated_share:.1%} of the {_shared(where.backend)} in {where.delegates} {where.backend} "
-            "delegates"
-        )
+        share = f"{where.delegated_share:.1%} of the {_unit_of(where.backend)}"
+        lines.append(f"inside  {share} in {where.delegates} {where.backend} delegates")
         lines.append(f"outside {outside or 'nothing'}")
-    lines += [f"lint    {found.rule}: {found.place}: {found.found}" for found in manifest.lint[:_LINTED]]
+    lines += [f"lint    {finding.rule}: {finding.place}: {finding.found}" for finding in manifest.lint[:_LINTED]]
     if manifest.limits:
         cache = sum(state.bytes for state in manifest.states)
         lines.append(f"context {manifest.limits.context} tokens, KV cache {cache:,} bytes")

@@ -1,1 +1,1 @@
-"""What was asked for, resolved before any work: project file, target, format, kernels, calibration text, memory."""
+"""Resolve the options before any work: project file, target, format, kernels, calibration text, memory."""

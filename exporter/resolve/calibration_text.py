@@ -11,9 +11,9 @@ from edgec.exporter.recipes.support import SUPPORT
 from edgec.ir.kv_donors import AUTO
 
 TOKENS = 4096
-"""Tokens that are looked at: second moments change little with more."""
+"""Tokens that are used: second moments change little with more."""
 LAYERWISE_TOKENS = 16384
-"""The same where whole layers are fitted: a layer must see several times as many inputs as it is wide."""
+"""Tokens used where whole layers are fitted: a layer must see several times as many inputs as it is wide."""
 _OPTION = "--calibrate"
 
 
@@ -24,10 +24,10 @@ def calibration_tokens(
 
     Args:
         file: UTF-8 text like what the model will see.
-        recipe: resolved for its backend; look-up tables are calibrated, weights by the algorithms that want it, and
-            activations where a backend computes in fixed point.
+        recipe: resolved for its backend; look-up tables, layer-wise algorithms and the activation ranges of
+            fixed-point backends are calibrated.
         tokenizer: transformers' tokenizer of the model, or None.
-        searched: whether bits per layer are searched for, which looks at the text whatever the recipe is.
+        searched: whether bits per layer are searched for, which needs the text whatever the recipe is.
 
     Raises:
         InputError: E119, the file cannot be read; E442, nothing would be calibrated.
@@ -50,7 +50,7 @@ def calibration_tokens(
 
 
 def is_layerwise(recipe: Recipe) -> bool:
-    """Whether a recipe fits layer after layer to what the model computes on text."""
+    """Whether a recipe fits one layer after another to what the model computes on text."""
     return recipe.algorithm == "gptq" or not {"awq", "smooth"}.isdisjoint(recipe.prepare)
 
 
@@ -59,7 +59,7 @@ def _require_effect(recipe: Recipe, tokenizer: Any, searched: bool) -> None:
     support = SUPPORT.get(recipe.backend)
     ranged = support is not None and support.ranged
     reasons = {
-        "the model has no tokenizer that text could be read with": tokenizer is None,
+        "the model has no tokenizer to read text with": tokenizer is None,
         f"recipe {recipe.name} has no calibrated algorithm, and makes no look-up tables here": not searched
         and not is_layerwise(recipe)
         and not ranged

@@ -1,4 +1,4 @@
-"""What an artifact will serve: context, chunk and rows that fit the model, the recipe and the caller's wish."""
+"""The limits of an artifact: context, chunk and logit rows that fit the model, the recipe and the options."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from edgec.ir.spec import ModelSpec
 
 
 def decoder_limits(spec: ModelSpec, recipe: Recipe, context: int | None) -> Limits:
-    """Context, chunk and rows that fit the model, the recipe and the caller's wish."""
+    """The limits of a decoder on a CPU; ``context``: what the user asked for, or None."""
     length = min(context or recipe.context or spec.context, spec.context)
     chunk = max(1, min(recipe.prefill_chunk, length))
     return Limits(context=length, prefill_chunk=chunk, logit_rows=max(1, min(recipe.logit_rows, chunk)))
 
 
 def static_limits(spec: ModelSpec, recipe: Recipe, context: int | None, form: Form) -> Limits:
-    """Context and chunk that fit the model, the recipe and the caller's wish; a whole number of chunks is held."""
+    """The limits of a decoder with static methods; ``context``: what the user asked for, or None."""
     length = min(context or recipe.context or form.context, spec.context)
     return Limits(context=length, prefill_chunk=max(1, min(recipe.prefill_chunk, form.chunk, length)), logit_rows=1)
 
@@ -28,13 +28,13 @@ def slots(limits: Limits) -> int:
 
 
 def check_static(recipe: Recipe, form: Form, *, draft_heads: bool, system_prompt: bool) -> None:
-    """Refuse what static methods do not do, before any work.
+    """Refuse what static methods cannot do, before any work.
 
     Raises:
         InputError: E402.
     """
     refusals = {
-        "--draft-heads": draft_heads and "static methods return the logits of one row, and heads need more",
+        "--draft-heads": draft_heads and "static methods return the logits of one row, and draft heads need more",
         "--system-prompt": system_prompt and "the states of this format cannot be read out here",
         f"recipe {recipe.name}, cache.dtype": recipe.kv_dtype not in form.caches
         and f"its states hold {form.caches[0]}, not {recipe.kv_dtype}",

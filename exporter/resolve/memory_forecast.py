@@ -1,4 +1,4 @@
-"""The memory an export will take, said before it starts."""
+"""The memory an export will take, checked before it starts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def expected_artifact_bytes(source: ModelSource, recipe: Recipe, float_bits: int
 
 
 def _sizes(source: ModelSource) -> list[int]:
-    """Elements of each weight; a factory's module, which is made already, owns its weights."""
+    """The number of elements of each weight; a factory's module owns its weights and exists already."""
     if source.weights:
         return [torch.Size(entry.shape).numel() for entry in source.weights.names().values()]
     return [parameter.numel() for parameter in source.factory()[0].parameters()] if source.factory else []

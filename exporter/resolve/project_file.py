@@ -1,4 +1,4 @@
-"""``edgec.toml``: what a project folder wants exported, so that ``edgec export`` needs no arguments."""
+"""``edgec.toml``: the defaults of a project folder, so that ``edgec export`` needs no arguments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Project:
         recipe: a recipe's name or file.
         out: path of the bundle.
         budgets: name -> limit, as the budgets of the export command.
-        file: where this was read, or None.
+        file: the file that was read, or None.
     """
 
     model: str | None = None
@@ -60,7 +60,7 @@ def read_project(file: Path) -> Project:
         _check(file, key, value)
     targets = (*([table["target"]] if "target" in table else []), *table.get("targets", ()))
     return Project(
-        model=_anchored(file.parent, table.get("model")),
+        model=_anchor(file.parent, table.get("model")),
         targets=tuple(dict.fromkeys(targets)),
         recipe=table.get("recipe"),
         out=table.get("out"),
@@ -69,8 +69,8 @@ def read_project(file: Path) -> Project:
     )
 
 
-def completed(options: ExportOptions, project: Project) -> tuple[ExportOptions, ...]:
-    """The command line's options with a project's values where it gives none, for each target.
+def complete_options(options: ExportOptions, project: Project) -> tuple[ExportOptions, ...]:
+    """Options with a project's values where the command line gives none; one for each target.
 
     Budgets are merged key by key. A project's ``out`` serves a single target only.
 
@@ -106,7 +106,7 @@ def require_model(project: Project) -> str:
     )
 
 
-def _anchored(folder: Path, model: str | None) -> str | None:
+def _anchor(folder: Path, model: str | None) -> str | None:
     # What exists beside the file is a path; anything else is a hub id or a factory.
     path = existing_path(model, folder) if model else None
     return str(path) if path else model
@@ -116,7 +116,7 @@ def _check(file: Path, key: str, value: Any) -> None:
     if key not in _CHECKS:
         near = get_close_matches(key, _CHECKS, n=1)
         fix = f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(_CHECKS)}."
-        raise _bad(file, f"has an unknown key {key!r}", "edgec would ignore it silently", fix)
+        raise _bad(file, f"has an unknown key {key!r}", "unknown keys are errors, so that typos are not ignored", fix)
     wanted, good = _CHECKS[key][0], _CHECKS[key][1](value)
     if not good:
         raise _bad(file, f"has a bad value for {key!r}", f"{value!r} is not {wanted}", f"Make it {wanted}.")

@@ -1,4 +1,4 @@
-"""From what an export is asked for to a Request: everything that can be refused is refused here, before any work."""
+"""From ExportOptions to an ExportRequest: whatever can be refused is refused here, before any work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edgec.backends.forms import form_of
 from edgec.backends.qnn.legality import check_chip
 from edgec.bundle.folder import check_output
 from edgec.bundle.generation_config import check_generation_config
-from edgec.bundle.prefix import SystemPrompt, read_system_prompt
+from edgec.bundle.prefix import read_system_prompt
 from edgec.devices.targets import Target, load_target
 from edgec.errors import InputError
 from edgec.exporter.adapt.record import as_recorded, recorded_recipe
@@ -23,7 +23,7 @@ from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.calibration_text import calibration_tokens
 from edgec.exporter.resolve.limits import check_static
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
-from edgec.exporter.resolve.target_choice import chosen_target, in_format
+from edgec.exporter.resolve.target_choice import choose_target, in_format
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.resolve import ModelSource, resolve
 from edgec.exporter.stages.prefix import check_prompt
@@ -33,12 +33,12 @@ DEFAULT_TARGET, DEFAULT_RECIPE = "host", "4bit"
 
 @dataclass(frozen=True)
 class Resolved:
-    """An export that may begin.
+    """An export that is ready to start.
 
     Attributes:
         request: what the stages read.
         out: the bundle's path.
-        target_choice: why this phone, where a family was named; else empty.
+        target_choice: why this phone was chosen, where a family was named; else empty.
     """
 
     request: ExportRequest
@@ -46,8 +46,8 @@ class Resolved:
     target_choice: str
 
 
-def resolved(options: ExportOptions) -> Resolved:
-    """Resolve target, recipe, model and texts, and check that they go together.
+def resolve_options(options: ExportOptions) -> Resolved:
+    """Resolve target, recipe, model and texts, and check that they fit together.
 
     Raises:
         InputError: the model, an option or the output is at fault.
@@ -57,19 +57,19 @@ def resolved(options: ExportOptions) -> Resolved:
     name = options.target or DEFAULT_TARGET
     if options.out is not None:
         check_output(Path(options.out), options.force)
-    asked = _target(name, options.format)
-    recipe = _legal(_recipe(options, asked), asked, options)
-    source = _source(options)
+    asked = _load_target(name, options.format)
+    recipe = _check_legal(_load_recipe(options, asked), asked, options)
+    source = _find_source(options)
     recipe = as_recorded(recipe, source.config)
     check_preparation(recipe, source.kind)
-    target, choice = chosen_target(asked, source, recipe, options.context)
+    target, choice = choose_target(asked, source, recipe, options.context)
     out = Path(options.out) if options.out is not None else Path(f"{source.name}-{name}.edgec")
     check_output(out, options.force, expected_artifact_bytes(source, recipe))
     check_memory(source, recipe)
     return Resolved(_request(options, source, target, recipe), out, choice)
 
 
-def _target(name: str, format: str | None) -> Target:
+def _load_target(name: str, format: str | None) -> Target:
     target = in_format(load_target(name), format)
     if not target.export_supported:
         raise InputError(
@@ -82,26 +82,27 @@ def _target(name: str, format: str | None) -> Target:
     return target
 
 
-def _recipe(options: ExportOptions, target: Target) -> Recipe:
-    """The recipe as the backend expresses it; the caller's budgets stand above its own and the backend's."""
-    asked = options.recipe or recorded_recipe(options.model) or DEFAULT_RECIPE
-    recipe = for_backend(load_recipe(asked) if isinstance(asked, str | Path) else asked, target.backend)
+def _load_recipe(options: ExportOptions, target: Target) -> Recipe:
+    """The recipe as the backend expresses it, with the caller's budgets over its own."""
+    named = options.recipe or recorded_recipe(options.model) or DEFAULT_RECIPE
+    recipe = for_backend(load_recipe(named) if isinstance(named, str | Path) else named, target.backend)
     return replace(recipe, budgets={**recipe.budgets, **options.budgets}) if options.budgets else recipe
 
 
-def _legal(recipe: Recipe, target: Target, options: ExportOptions) -> Recipe:
-    """The recipe with the kernels its artifact will call, where the target executes it."""
+def _check_legal(recipe: Recipe, target: Target, options: ExportOptions) -> Recipe:
+    """Refuse a recipe that the target cannot execute; returns it with the kernels that its artifact will call."""
     check_recipe(recipe, target.backend)
     check_chip(target, recipe)
     form = form_of(target)
     if not form.static:
         return with_kernels(recipe, options.kernels)
-    check_static(recipe, form, draft_heads=bool(options.draft_heads), system_prompt=bool(options.system_prompt))
+    heads, prompt = options.draft_heads is not None, options.system_prompt is not None
+    check_static(recipe, form, draft_heads=heads, system_prompt=prompt)
     return recipe
 
 
-def _source(options: ExportOptions) -> ModelSource:
-    """The model, with attention that can be replaced."""
+def _find_source(options: ExportOptions) -> ModelSource:
+    """Find the model, and check that its attention can be replaced."""
     source = resolve(
         str(options.model),
         random_weights=options.random_weights,
@@ -113,7 +114,7 @@ def _source(options: ExportOptions) -> ModelSource:
     )
     check_generation_config(source.generation_config, source.source)
     if source.kind == "decoder":
-        # Refused now, before the minutes that the reference may take.
+        # Refused here: running the reference may take minutes.
         from edgec.exporter.capture import attention
 
         attention.register()
@@ -122,16 +123,16 @@ def _source(options: ExportOptions) -> ModelSource:
 
 
 def _request(options: ExportOptions, source: ModelSource, target: Target, recipe: Recipe) -> ExportRequest:
-    tokenizer = _tokenizer(source)
-    prompt = _prompt(options.system_prompt, tokenizer)
+    tokenizer = _load_tokenizer(source)
+    prompt = read_system_prompt(Path(options.system_prompt), tokenizer) if options.system_prompt is not None else None
     request = ExportRequest(
         source=source,
         target=target,
         recipe=recipe,
-        draft_heads=_heads(options.draft_heads),
+        draft_heads=_check_heads(options.draft_heads),
         calibration=calibration_tokens(options.calibrate, recipe, tokenizer, searched=options.target_bits is not None),
-        context=_context(source, options.context),
-        text=_text(options.text),
+        context=_check_context(source, options.context),
+        text=_read_text(options.text),
         tokenizer=tokenizer,
         max_fallback=options.max_fallback,
         prompt=prompt,
@@ -141,12 +142,8 @@ def _request(options: ExportOptions, source: ModelSource, target: Target, recipe
     return request
 
 
-def _prompt(file: str | Path | None, tokenizer: Any) -> SystemPrompt | None:
-    return None if file is None else read_system_prompt(Path(file), tokenizer)
-
-
-def _context(source: ModelSource, context: int | None) -> int | None:
-    """The context asked for, if this model can have it."""
+def _check_context(source: ModelSource, context: int | None) -> int | None:
+    """Refuse a context that this model cannot have."""
     if context is None:
         return None
     longest = model_spec(source.config).context if source.kind == "decoder" else None
@@ -162,8 +159,8 @@ def _context(source: ModelSource, context: int | None) -> int | None:
     )
 
 
-def _heads(file: str | Path | None) -> Path | None:
-    """The file of draft heads, if it can be read as such."""
+def _check_heads(file: str | Path | None) -> Path | None:
+    """Refuse a file that does not hold draft heads."""
     if file is None:
         return None
     from edgec.passes.draft.draft_heads import read_heads
@@ -172,22 +169,22 @@ def _heads(file: str | Path | None) -> Path | None:
     return Path(file)
 
 
-def _text(text: str | Path | None) -> str | None:
-    if text is None:
+def _read_text(file: str | Path | None) -> str | None:
+    if file is None:
         return None
     try:
-        return Path(text).read_text()
+        return Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             what="the text for the parity ladder cannot be read",
-            where=str(text),
+            where=str(file),
             why=str(error),
             fix="give a UTF-8 text file with --text",
             code="E119",
         ) from error
 
 
-def _tokenizer(source: ModelSource) -> Any:
+def _load_tokenizer(source: ModelSource) -> Any:
     """The model's tokenizer, checked against its embedding; None for models without one."""
     if not source.tokenizer_files or source.path is None or source.kind != "decoder":
         return None
@@ -202,12 +199,12 @@ def with_kernels(recipe: Recipe, asked: str | None = None) -> Recipe:
     """The recipe with the kernels its artifact will call.
 
     Args:
-        recipe: as read; its own choice holds where nothing is asked.
-        asked: ``edgec`` or ``standard``, insisted on. Without it, a machine that cannot compile edgec's kernels falls
-            back to ExecuTorch's: an artifact that cannot be executed here cannot be verified here.
+        recipe: as read; its own choice holds where ``asked`` is None.
+        asked: ``edgec`` or ``standard``, with no fallback. With None, a machine that cannot compile edgec's kernels
+            uses ExecuTorch's: an artifact that cannot be executed here cannot be verified here.
 
     Raises:
-        ToolError: E310 or E311, edgec's kernels are insisted on and cannot be built.
+        ToolError: E310 or E311, edgec's kernels were asked for and cannot be built.
     """
     from edgec.runtime_py.engines.choice import choose_engine, missing_engine
 

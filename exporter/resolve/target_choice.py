@@ -1,4 +1,4 @@
-"""Which phone and format ``--target`` and ``--format`` mean, for this very model."""
+"""Choose the phone and format that ``--target`` and ``--format`` stand for, for a given model."""
 
 from __future__ import annotations
 
@@ -15,16 +15,13 @@ from edgec.errors import InputError
 from edgec.exporter.sources.decoder_spec import model_spec
 
 if TYPE_CHECKING:
-    from edgec.exporter.sources.resolve import ModelSource
-
-if TYPE_CHECKING:
     from edgec.exporter.recipes.recipe import Recipe
     from edgec.exporter.sources.resolve import ModelSource
 
 _KV_BITS = 16
 
 
-def planned(
+def plan_target(
     decoder: DecoderShape,
     asked: Target,
     widths: Widths,
@@ -32,26 +29,26 @@ def planned(
     context: int | None = None,
     prompt_tokens: int | None = None,
 ) -> tuple[Plan, str]:
-    """The plan for a target; for a family's name, for its oldest phone that the planned peak fits, and why.
+    """Plan for a target, or, where it names a family, for the oldest phone that the model fits; also returns why.
 
     Raises:
-        InputError: E467, none fits; and what ``plan`` raises.
+        InputError: E467, no phone fits; and what ``plan`` raises.
     """
-    found = plan(decoder, asked, widths, context=context, prompt_tokens=prompt_tokens)
+    first = plan(decoder, asked, widths, context=context, prompt_tokens=prompt_tokens)
     if asked.name != FAMILY:
-        return found, ""
-    fit = oldest_fit(int(found.footprint.peak_bytes.high), asked.format, unit=asked.unit)
+        return first, ""
+    fit = oldest_fit(int(first.footprint.peak_bytes.high), asked.format, unit=asked.unit)
     return plan(decoder, fit.target, widths, context=context, prompt_tokens=prompt_tokens), fit.reason
 
 
-def chosen_target(asked: Target, source: ModelSource, recipe: Recipe, context: int | None) -> tuple[Target, str]:
-    """The phone behind a family's name, and why; any other target stays as it is, without a reason.
+def choose_target(asked: Target, source: ModelSource, recipe: Recipe, context: int | None) -> tuple[Target, str]:
+    """Choose the phone where a target names a family; also returns why. Any other target is returned as it is.
 
     Args:
         asked: as ``--target`` names it, with its unit and format.
         source: the model.
-        recipe: how it is exported.
-        context: positions the artifact serves; None for the recipe's, the format's or the model's own.
+        recipe: resolved for the target's backend.
+        context: positions the artifact serves; None for the recipe's, the format's or the model's own number.
 
     Raises:
         InputError: E467, no known phone of the family fits.
@@ -65,9 +62,9 @@ def chosen_target(asked: Target, source: ModelSource, recipe: Recipe, context: i
 
 
 def needed_bytes(source: ModelSource, recipe: Recipe, context: int | None, float_bits: int = 32) -> int:
-    """Weights and caches in memory (estimated): every weight at the recipe's bits, keys and values in float16.
+    """Bytes of weights and caches (estimated): every weight at the recipe's bits, keys and values in float16.
 
-    ``float_bits``: what the artifact stores a float weight in.
+    ``float_bits``: bits of a weight that stays in float.
     """
     from edgec.exporter.resolve.memory_forecast import expected_artifact_bytes
 
@@ -79,14 +76,14 @@ def needed_bytes(source: ModelSource, recipe: Recipe, context: int | None, float
 
 
 def default_context(target: Target, source: ModelSource) -> int | None:
-    """Positions that a decoder's static cache holds where nobody says; None where the model's own length counts."""
+    """Positions that a decoder's static cache holds by default; None where the model's own length counts."""
     if source.kind != "decoder" or not form_of(target).static:
         return None
     return min(form_of(target).context, model_spec(source.config).context)
 
 
 def in_format(target: Target, format: str | None) -> Target:
-    """The same phone and unit with an artifact of that format; None keeps the target's own.
+    """The target of the same phone and unit that has a format; None keeps the target's own.
 
     Raises:
         InputError: E403, the unit has no such format.
@@ -94,8 +91,8 @@ def in_format(target: Target, format: str | None) -> Target:
     if format is None or format == target.format:
         return target
     same = [each for each in all_targets() if (each.phone, each.unit) == (target.phone, target.unit)]
-    found = next((each for each in same if each.format == format), None)
-    if found is None:
+    match = next((each for each in same if each.format == format), None)
+    if match is None:
         raise InputError(
             what=f"{target.name} has no format {format!r}",
             where="--format",
@@ -104,4 +101,4 @@ def in_format(target: Target, format: str | None) -> Target:
             code="E403",
         )
     # An alias keeps its name, so that a family's phone is still chosen by the model.
-    return replace(found, name=target.name, alias_of=found.name) if target.alias_of else found
+    return replace(match, name=target.name, alias_of=match.name) if target.alias_of else match

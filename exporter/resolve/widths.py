@@ -1,4 +1,4 @@
-"""A recipe's bits as the forecast counts them."""
+"""The bits of a recipe as ``edgec plan`` counts them."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ def recipe_widths(recipe: Recipe) -> Widths:
         recipe: resolved for its backend (``for_backend``).
     """
     support = SUPPORT.get(recipe.backend)
-    held = _container(recipe.weights, support)
+    scheme = _container(recipe.weights, support)
     return Widths(
-        weight_bits=_bits(held, support),
-        group_size=held.group_size if held else 0,
+        weight_bits=_bits(scheme, support),
+        group_size=scheme.group_size if scheme else 0,
         embedding_bits=_bits(recipe.embedding, support),
         lm_head_bits=_bits(_container(recipe.lm_head, support), support),
         kv_bits=_KV_BITS[recipe.kv_dtype],
         kv_boundary=_boundary(recipe),
-        tables=held if held and held.is_table else None,
+        tables=scheme if scheme and scheme.is_table else None,
     )
 
 
 def _boundary(recipe: Recipe) -> float | int | str | None:
-    """Where layers begin to hold no cache of their own; projecting layers hold one."""
+    """From which layer on no layer has its own cache; None where all have one, as projecting layers do."""
     return recipe.boundary if recipe.shared_kv == "reuse" else None
 
 
 def _container(scheme: WeightScheme | None, support: Support | None) -> WeightScheme | None:
-    """What holds a scheme: integers, where a backend has no tables for the balanced set."""
+    """The scheme that holds a weight: integers, where a backend has no tables for the balanced set."""
     return CONTAINER if scheme and scheme.is_table and support and not support.table_bits else scheme
 
 
@@ -60,7 +60,7 @@ def named_widths(name: str | Path, backend: str, config: Mapping[str, Any] | Non
 
     Raises:
         InputError: E175 or E171, there is no such recipe; E172, the backend does not execute it; E505, the recipe
-            shares otherwise than the model.
+            shares keys and values differently from the model.
     """
     recipe = load_recipe(name)
     check_recipe(recipe, backend)
@@ -87,14 +87,14 @@ def model_widths(model: str | Path, recipe: str | None, target: Target) -> Width
     return named_widths(name, target.backend, config)
 
 
-def overridden(widths: Widths, **given: int | None) -> Widths:
-    """Widths with those that the command line states put over them."""
+def override_widths(widths: Widths, **given: int | None) -> Widths:
+    """Widths with the command line's values over them."""
     stated: dict[str, Any] = {name: bits for name, bits in given.items() if bits is not None}
     return replace(widths, **stated)
 
 
 def _bits(scheme: WeightScheme | None, support: Support | None) -> int:
-    """Bits of a weight; those of the backend's own float where it has no scheme."""
+    """Bits of a weight; without a scheme those of the backend's float."""
     if scheme is not None:
         return scheme.bits
     return _KV_BITS[support.cache[0]] if support else 32

@@ -1,1 +1,1 @@
-"""Whatever MODEL is, it becomes a ModelSource with checked weights, or a typed error."""
+"""Turn any form of MODEL into a ModelSource with checked weights, or raise a typed error."""

@@ -1,4 +1,4 @@
-"""A decoder's shape, read from its transformers config alone, without torch."""
+"""Read a decoder's shape from its transformers config, without torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgec.errors import InputError
 from edgec.ir.spec import LayerSpec, ModelSpec
 
 _CONTEXT = 2048
-"""Positions of a model whose config states none."""
+"""Positions of a model whose config does not state them."""
 
 
 def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -22,7 +22,7 @@ def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 class _Layers(BaseModel):
-    """What is read of a text decoder's config; entries for single layers stand over it."""
+    """The fields of a text decoder's config that single layers may override."""
 
     hidden_size: PositiveInt
     num_attention_heads: PositiveInt
@@ -46,7 +46,7 @@ class _Decoder(_Layers):
 
 
 def model_spec(config: Mapping[str, Any]) -> ModelSpec:
-    """Read a ModelSpec from a transformers config dictionary, under the common names of its values.
+    """Read a ModelSpec from a transformers config dictionary with values under their common names.
 
     Raises:
         InputError: E109, a field that decoders of attention layers have (``num_attention_heads``, ...) is absent; E111,
@@ -57,7 +57,7 @@ def model_spec(config: Mapping[str, Any]) -> ModelSpec:
         text = _Decoder.model_validate(plain)
         layers = tuple(_layer(plain, text, index) for index in range(text.num_hidden_layers))
     except ValidationError as error:
-        raise _no_decoder(config, error) from error
+        raise _not_a_decoder(config, error) from error
     except (ValueError, IndexError) as error:
         raise _senseless(str(error)) from error
     return ModelSpec(
@@ -70,7 +70,7 @@ def model_spec(config: Mapping[str, Any]) -> ModelSpec:
     )
 
 
-def _no_decoder(config: Mapping[str, Any], error: ValidationError) -> InputError:
+def _not_a_decoder(config: Mapping[str, Any], error: ValidationError) -> InputError:
     absent = [".".join(map(str, fault["loc"])) for fault in error.errors() if fault["type"] == "missing"]
     if not absent:
         return _senseless(first_fault(error))
@@ -108,7 +108,7 @@ def _layer(plain: Mapping[str, Any], text: _Decoder, index: int) -> LayerSpec:
 
 
 def _overrides(text: _Decoder, index: int, kind: str) -> Mapping[str, Any]:
-    """How one layer differs: transformers' ``per_layer_config``, or the global_* keys it is made from."""
+    """The fields of one layer: from ``per_layer_config``, or from the ``global_*`` keys that it is made from."""
     if text.per_layer_config is not None:
         return text.per_layer_config.get(str(index), text.per_layer_config.get(index, {}))
     if kind != "full_attention":

@@ -1,4 +1,4 @@
-"""MODEL as ``package.module:factory``: the user's own code makes the module and its example inputs."""
+"""MODEL as ``package.module:factory``: the user's code makes the module and its example inputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def is_factory(model: str) -> bool:
 
 
 def import_factory(model: str) -> tuple[Any, tuple[Path, ...]]:
-    """The object that ``package.module:factory`` names, and the user's source files behind it.
+    """Import the object that ``package.module:factory`` names; also returns the user's source files.
 
     The current directory is importable while the module is loaded.
 
@@ -38,18 +38,18 @@ def import_factory(model: str) -> tuple[Any, tuple[Path, ...]]:
     try:
         with _current_directory_importable():
             module = import_module(module_name)
-        found: Any = module
+        factory: Any = module
         for part in path.split("."):
-            found = getattr(found, part)
+            factory = getattr(factory, part)
     except EdgecError:
         raise
     except (Exception, SystemExit) as error:  # Importing runs the user's code, which may raise anything.
         raise _failed(model, "cannot be imported", f"{type(error).__name__}: {error}") from error
-    return found, _own_files(module)
+    return factory, _own_files(module)
 
 
-def call_factory(model: str, found: Any) -> tuple[nn.Module, Example]:
-    """Make the module and its example inputs.
+def call_factory(model: str, factory: Any) -> tuple[nn.Module, Example]:
+    """Make the module and its example inputs with the user's factory.
 
     Accepted: a callable returning ``(module, example_inputs)`` or a module with an attribute ``example_inputs``;
     or such a module itself. Example inputs are a tensor or a sequence of tensors, passed by position.
@@ -58,12 +58,15 @@ def call_factory(model: str, found: Any) -> tuple[nn.Module, Example]:
         InputError: E108, the factory fails or returns something else.
     """
     try:
-        made = found if isinstance(found, nn.Module) else found()
+        made = factory if isinstance(factory, nn.Module) else factory()
     except EdgecError:
         raise
     except (Exception, SystemExit) as error:  # The user's code may raise anything.
         raise _failed(model, "failed", f"{type(error).__name__}: {error}") from error
-    module, inputs = made if isinstance(made, tuple) and len(made) == 2 else (made, _own_inputs(made))
+    if isinstance(made, tuple) and len(made) == 2:
+        module, inputs = made
+    else:
+        module, inputs = made, getattr(made, "example_inputs", None)
     example = (inputs,) if isinstance(inputs, torch.Tensor) else inputs
     if not isinstance(module, nn.Module):
         raise _failed(model, "did not return an nn.Module", f"it returned a {type(module).__name__}")
@@ -85,7 +88,7 @@ def state_digest(module: nn.Module, inputs: Example) -> str:
 
 
 def _own_files(module: ModuleType) -> tuple[Path, ...]:
-    """The files of all loaded modules below the current folder or the factory's own package: the user's code."""
+    """The user's code: files of all loaded modules below the current folder or the factory's package."""
     file = getattr(module, "__file__", None)
     if file is None:
         return ()
@@ -97,10 +100,6 @@ def _own_files(module: ModuleType) -> tuple[Path, ...]:
     roots = {package, Path.cwd()}
     own = {path for path in files if roots & set(path.parents) and not installed & set(path.parents)}
     return tuple(sorted(own | {Path(file).resolve()}))
-
-
-def _own_inputs(made: Any) -> Any:
-    return getattr(made, "example_inputs", None)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""From config.json to a transformers config and a kind of model, without weights."""
+"""From config.json to a transformers config and the kind of model, without weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DECODER = "decoder"
 MODULE = "module"
 _DECODER_SUFFIXES = ("ForCausalLM", "LMHeadModel")
 _DECODER_TASKS = ("text-generation", "text-generation-with-past", "causal-lm", "causal-lm-with-past")
-# Larger than any published model; beyond it a config is a mistake that would keep the compiler busy for ever.
+# Larger than any published model; beyond it a config is a mistake that would keep the compiler busy forever.
 _LARGEST = {
     "num_hidden_layers": 2_000,
     "hidden_size": 1_000_000,
@@ -27,12 +27,12 @@ _LARGEST = {
     "intermediate_size": 10_000_000,
 }
 _TAGS = ("Infinity", "-Infinity", "NaN")
-# The same counts under the names that each family has for them, in nested configs too.
+# The same counts under the names that different families use, in nested configs too.
 _COUNTS = ((re.compile(r"layers?$|^depths?$"), 2_000), (re.compile(r"experts$|heads?$"), 10_000))
 
 
 class _Stated(BaseModel):
-    """What edgec itself reads of config.json; transformers' config classes judge the rest."""
+    """What edgec itself reads from config.json; transformers' config classes validate the rest."""
 
     architectures: list[str] | None = None
     auto_map: dict[str, Any] | None = None
@@ -64,12 +64,12 @@ def load_config(folder: Path, raw: Mapping[str, Any], *, trust_remote_code: bool
 
 
 def plain_config(config: Any) -> dict[str, Any]:
-    """A config as JSON holds it, with each value under its common name too.
+    """A config as plain data, with each value under its common name too.
 
-    Families have names of their own (``n_layer``), which ``attribute_map`` translates; infinity is a tagged object.
+    Families use other names (``n_layer``), which ``attribute_map`` translates; infinity is a tagged object.
 
     Raises:
-        InputError: E111, it holds something else than plain data.
+        InputError: E111, it holds something other than plain data.
     """
     try:
         plain: dict[str, Any] = json.loads(config.to_json_string(use_diff=False))
@@ -80,7 +80,7 @@ def plain_config(config: Any) -> dict[str, Any]:
 
 
 def kind_of(config: Any, task: str | None) -> str:
-    """``decoder`` or ``module``, from the task if it is given, else from the config's architectures.
+    """The kind of a model, ``decoder`` or ``module``: from the task if given, else from the config's architectures.
 
     Args:
         config: a transformers config.
@@ -101,7 +101,7 @@ def decoder_config(folder: Path, config: Any) -> Any:
     """The config of the text-only decoder (the nested text config of a multimodal model).
 
     Raises:
-        InputError: E109, transformers has no decoder for it alone.
+        InputError: E109, transformers has no text-only decoder for it.
     """
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
 
@@ -118,7 +118,7 @@ def decoder_config(folder: Path, config: Any) -> Any:
 
 
 def refuse_quantized(folder: Path, raw: Mapping[str, Any]) -> None:
-    """Refuse checkpoints whose weights are already integers: edgec quantises from floating point.
+    """Refuse checkpoints that are already quantised: edgec starts from floating-point weights.
 
     Raises:
         InputError: E147.
@@ -165,7 +165,7 @@ def _check_stated(folder: Path, raw: Mapping[str, Any]) -> None:
 
 
 def _check_sizes(folder: Path, raw: Mapping[str, Any]) -> None:
-    """Refuse sizes that would keep transformers busy for ever, before its classes see them."""
+    """Refuse sizes that would keep transformers busy forever, before its classes see them."""
     for level in _levels(raw):
         for name, value in level.items():
             largest = _LARGEST.get(name, next((most for pattern, most in _COUNTS if pattern.search(name)), None))

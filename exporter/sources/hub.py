@@ -1,4 +1,4 @@
-"""Fetch a model's snapshot from the Hugging Face hub, or say precisely why that is not possible."""
+"""Fetch a model's snapshot from the Hugging Face hub, or explain precisely why that is not possible."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def fetch_snapshot(
 
     patterns = [*_DATA, *(_PICKLES if allow_pickle else ()), *(_CODE if trust_remote_code else ())]
     try:
-        found = snapshot_download(repo, revision=revision, allow_patterns=patterns, ignore_patterns=list(_IGNORED))
+        folder = snapshot_download(repo, revision=revision, allow_patterns=patterns, ignore_patterns=list(_IGNORED))
     except Exception as error:  # Sorted by type below; anything unknown is re-raised there.
         raise _hub_error(repo, revision, error) from error
-    return Path(str(found))
+    return Path(str(folder))
 
 
 def fetch_config(repo: str, revision: str | None = None) -> Path:

@@ -1,4 +1,4 @@
-"""Files mapped into memory in pieces: a piece's pages leave memory with the last tensor that is a view of it."""
+"""Map files into memory in pieces, so that a piece is released with the last tensor that is a view of it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class MappedPieces:
 
     Attributes:
         file: a safetensors file.
-        starts: the first byte of each piece, rising; a piece ends where the next one begins.
-        end: the last byte of the last piece, exclusive.
+        starts: the first byte of each piece, ascending; a piece ends where the next one begins.
+        end: the end of the last piece, exclusive.
     """
 
     file: Path
@@ -37,7 +37,7 @@ class MappedPieces:
 
     @classmethod
     def of(cls, file: Path, entries: Iterable[TensorEntry]) -> MappedPieces:
-        """Cut between tensors, so that every tensor lies within one piece."""
+        """Cut a file between tensors, so that every tensor is within one piece."""
         placed = sorted((entry.offset, entry.offset + entry.nbytes) for entry in entries if entry.nbytes)
         total = placed[-1][1] - placed[0][0]
         starts: list[int] = []
@@ -65,14 +65,14 @@ class MappedPieces:
             size = os.fstat(stream.fileno()).st_size
             if end > size:
                 raise corrupt(self.file, f"the file shrank to {size} bytes while it was in use")
-            return _mapped(stream.fileno(), end - first, first)
+            return _map_file(stream.fileno(), end - first, first)
 
 
 def _page(offset: int) -> int:
     return offset - offset % mmap.ALLOCATIONGRANULARITY
 
 
-def _mapped(descriptor: int, length: int, offset: int) -> mmap.mmap:
+def _map_file(descriptor: int, length: int, offset: int) -> mmap.mmap:
     try:
         # Private and writable: what is written stays in memory, the file never changes.
         return mmap.mmap(descriptor, length, access=mmap.ACCESS_COPY, offset=offset)

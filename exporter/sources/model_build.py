@@ -1,4 +1,4 @@
-"""Build transformers models from configs: on ``meta`` to learn shapes, or with the weights put in."""
+"""Build transformers models from configs: on ``meta`` for their shapes, or with weights."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from edgec.exporter.sources.weights import Weights
 
 
 class PositionalModel(nn.Module):
-    """A transformers model called with tensors in a fixed order, answering with tensors only.
+    """A transformers model that takes tensors in a fixed order and returns only tensors.
 
     Args:
         model: any transformers model.
-        names: the argument that each positional input becomes.
+        names: the argument for each positional input.
     """
 
     def __init__(self, model: nn.Module, names: Sequence[str]) -> None:
@@ -30,7 +30,7 @@ class PositionalModel(nn.Module):
         self.names = tuple(names)
 
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor | tuple[torch.Tensor, ...]:
-        """The model's output tensors; one tensor where there is only one."""
+        """The model's output tensors; a single one without a tuple."""
         output = self.model(**dict(zip(self.names, inputs, strict=True)))
         tensors = tuple(value for value in output.to_tuple() if isinstance(value, torch.Tensor))
         return tensors[0] if len(tensors) == 1 else tensors
@@ -45,7 +45,7 @@ def build(
     dtype: torch.dtype = torch.float32,
     trust_remote_code: bool = False,
 ) -> Any:
-    """A model of random shape-correct content: parameters are not initialised.
+    """Build a model whose parameters have their shapes but arbitrary values.
 
     Args:
         maker: an Auto class or a model class of transformers.
@@ -56,12 +56,12 @@ def build(
         trust_remote_code: run code that comes with the model.
 
     Raises:
-        InputError: E111, the config describes no model that can be built; E109, its class takes no other attention than
-            its own.
+        InputError: E111, the config does not describe a model that can be built; E109, its class supports no attention
+            but its own.
     """
     from transformers.initialization import no_init_weights
 
-    # Auto classes dispatch to the model class, which alone takes the options.
+    # Auto classes dispatch to the model class; only that takes the options.
     make = getattr(maker, "from_config", None) or maker._from_config
     extra = {"trust_remote_code": True} if trust_remote_code else {}
     try:
@@ -78,7 +78,7 @@ def build(
 
 def _own_attention(where: Path, model_type: str) -> InputError:
     return InputError(
-        what=f"The architecture {model_type!r} has attention code of its own.",
+        what=f"The architecture {model_type!r} has its own attention code.",
         where=str(where),
         why="its class in transformers does not call attention through AttentionInterface, which edgec replaces",
         fix="Write a factory for fixed shapes: MODEL = package.module:factory; or use a model of another architecture.",
@@ -87,23 +87,23 @@ def _own_attention(where: Path, model_type: str) -> InputError:
 
 
 def expected_shapes(model: Any) -> NamedShapes:
-    """Shape of each parameter and stored buffer; of tied parameters only the owner."""
+    """The shape of each parameter and stored buffer; tied parameters count once, under their owner's name."""
     twins = tied_parameters(model)
     return {name: tuple(value.shape) for name, value in model.state_dict().items() if name not in twins}
 
 
 def tied_parameters(model: Any) -> dict[str, str]:
-    """Parameter -> the parameter whose tensor it shares."""
+    """Tied parameters: name -> the parameter whose tensor it shares."""
     return dict(getattr(model, "all_tied_weights_keys", None) or {})
 
 
 def put_weights(model: Any, weights: Weights, *, as_stored: bool = False) -> None:
-    """Replace parameters and buffers by tensors of their names, sharing memory where the dtype agrees.
+    """Put weights into a model, sharing memory where the dtype agrees.
 
     Args:
         model: a transformers model on the CPU.
         weights: under the model's parameter names.
-        as_stored: matrices keep the dtype they are stored in, whatever the model's, and so their memory.
+        as_stored: matrices keep their stored dtype, whatever the model's, and so need no further memory.
 
     Raises:
         InputError: E106, the model does not take the tensors.

@@ -1,4 +1,4 @@
-"""A model folder as data: config, generation config, tokenizer files, licence. Nothing here needs torch."""
+"""Read a model folder: config, generation config, tokenizer files, licence. Nothing here needs torch."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _LICENCES = (
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """What a folder says about its model, weights apart.
+    """What a folder says about its model, apart from the weights.
 
     Attributes:
         path: the folder.
         config: config.json as written.
         generation_config: generation_config.json as written, or empty.
-        tokenizer_files: those present, in a fixed order.
+        tokenizer_files: the tokenizer's files that are present, in a fixed order.
         licence: as the model card or a licence file names it, or None.
         files: every file read here, for the fingerprint.
     """
@@ -53,7 +53,7 @@ def read_folder(path: Path, config_file: Path | None = None) -> ModelFolder:
 
     Args:
         path: the folder.
-        config_file: the config where it has another name than ``config.json``.
+        config_file: the config, if its name is not ``config.json``.
 
     Raises:
         InputError: E111, the config or the generation config is absent or not a JSON object.
@@ -112,10 +112,10 @@ def _front_matter(readme: Path) -> dict[str, Any]:
     if not text.startswith("---"):
         return {}
     try:
-        found = yaml.safe_load(text[3:].split("\n---", 1)[0])
+        matter = yaml.safe_load(text[3:].split("\n---", 1)[0])
     except (yaml.YAMLError, ValueError, RecursionError):
-        return {}  # A careless model card is no reason to refuse the model.
-    return found if isinstance(found, dict) else {}
+        return {}  # A broken model card is not a reason to refuse the model.
+    return matter if isinstance(matter, dict) else {}
 
 
 def _licence_file(path: Path) -> str | None:
@@ -123,5 +123,5 @@ def _licence_file(path: Path) -> str | None:
     if not files:
         return None
     head = files[0].read_text(encoding="utf-8", errors="replace")[:2000]
-    flat = " ".join(head.upper().split())
-    return next((name for phrase, name in _LICENCES if phrase in flat), f"see {files[0].name}")
+    text = " ".join(head.upper().split())
+    return next((name for phrase, name in _LICENCES if phrase in text), f"see {files[0].name}")

@@ -1,4 +1,4 @@
-"""Which form of MODEL the user gave, and the forms that are refused with advice."""
+"""Tell which form of MODEL the user gave, and refuse unsupported forms with advice."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _FILE_SUFFIXES = (".json", ".safetensors", ".gguf", ".onnx", ".pte", ".py", ".ed
 
 
 def existing_path(model: str, folder: Path | None = None) -> Path | None:
-    """The absolute path that MODEL names, if something is there; ``folder`` is where relative paths begin."""
+    """The absolute path that MODEL names, if it exists; relative paths start at ``folder``."""
     try:
         path = (folder or Path.cwd()) / Path(model).expanduser()
         return path.absolute() if model and path.exists() else None
-    except (OSError, RuntimeError):  # Too long a name, a folder closed to us, an unknown ~user.
+    except (OSError, RuntimeError):  # A name that is too long, no permission, an unknown ~user.
         return None
 
 
@@ -31,12 +31,12 @@ def is_hub_id(model: str) -> bool:
 
 
 def short_name(text: str) -> str:
-    """A name fit for a file, from a path, an id or a factory's name."""
+    """A name that is safe in file names, from a path, an id or a factory's name."""
     return re.sub(r"[^\w.\-]+", "-", text).strip("-.") or "model"
 
 
 def no_such_path(model: str) -> InputError:
-    """The error for a MODEL that looks like a path and leads nowhere."""
+    """The error for a MODEL that looks like a path but does not exist."""
     path = Path(model)
     folder = existing_path(str(path.parent))
     beside = [item.name for item in folder.glob("*")] if folder else []
@@ -70,7 +70,7 @@ def refuse_file(file: Path) -> InputError:
 
 
 def refuse_foreign_folder(folder: Path) -> None:
-    """Refuse folders that hold something else than a transformers model; silent where config.json is there.
+    """Refuse folders that hold something other than a transformers model; with a config.json, do nothing.
 
     Raises:
         InputError: E145 (an adapter, a bundle) or E114 (GGUF).
@@ -86,7 +86,7 @@ def _gguf(where: Path) -> InputError:
     return InputError(
         what="GGUF models cannot be exported.",
         where=str(where),
-        why="a GGUF file holds weights that are quantised already, in layouts of llama.cpp's own",
+        why="a GGUF file holds weights that are quantised already, in llama.cpp's layouts",
         fix="Pass the model it was made from (the base_model on its hub page); edgec quantises that itself.",
         code="E114",
     )
@@ -104,7 +104,7 @@ def _adapter(where: Path) -> InputError:
 
 def _bundle(where: Path) -> InputError:
     return InputError(
-        what="The folder is a bundle that edgec has made.",
+        what="The folder is a bundle made by edgec.",
         where=str(where),
         why="it holds a manifest.json and an artifact, not a model to export",
         fix="Use `edgec run` or `edgec bench` on it, or pass the model it was made from.",

@@ -1,4 +1,4 @@
-"""A decoder's parameters from its config alone: shapes on the meta device, nothing allocated."""
+"""A decoder's parameters from its config: built on the meta device, without allocation."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgec.devices.prediction.parameters import DecoderShape, Kind, Parameter
 from edgec.exporter.sources.decoder_spec import model_spec, text_config
 from edgec.exporter.sources.hub import fetch_config
 from edgec.exporter.sources.model_folder import CONFIG, read_json
@@ -14,11 +15,10 @@ from edgec.exporter.sources.model_forms import is_hub_id
 
 if TYPE_CHECKING:
     from torch import nn
-from edgec.devices.prediction.parameters import DecoderShape, Kind, Parameter
 
 
 def read_config(model: str | Path) -> dict[str, Any]:
-    """The config of a model: a folder with a ``config.json``, the file itself, or a hub id (its config alone).
+    """The config of a model: from a folder with a ``config.json``, the file itself, or a hub id.
 
     Raises:
         InputError: E111, it is absent, unreadable or not a JSON object; E101 to E103, the hub.
@@ -33,7 +33,7 @@ def effective_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """The text decoder's config with transformers' defaults filled in.
 
     Raises:
-        InputError: E109 (no decoder that transformers knows) or E111 (a value makes no sense).
+        InputError: E109 (transformers knows no such decoder) or E111 (a value makes no sense).
     """
     from edgec.exporter.sources.hf_config import plain_config
 
@@ -41,15 +41,15 @@ def effective_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def decoder_shape(config: Mapping[str, Any]) -> DecoderShape:
-    """The layers and parameters of the language model a config describes. Raises as ``parameters``."""
+    """The layers and parameters of the language model that a config describes; raises as ``parameters``."""
     return DecoderShape(model_spec(effective_config(config)), parameters(config))
 
 
 def parameters(config: Mapping[str, Any]) -> tuple[Parameter, ...]:
-    """All parameters of the language model a config describes, tied ones once.
+    """All parameters of the language model that a config describes, tied ones once.
 
     Raises:
-        InputError: E109 (no decoder that transformers knows) or E111 (a value makes no sense).
+        InputError: E109 (transformers knows no such decoder) or E111 (a value makes no sense).
     """
     from edgec.exporter.sources.model_build import tied_parameters
 
@@ -79,22 +79,23 @@ def _decoder(raw: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class _Roles:
-    """What is needed to tell a parameter's kind.
+    """The facts about a model that decide the kind of each parameter.
 
     Attributes:
-        vocabulary: name of the vocabulary matrix, of the embedding where they are tied, or None.
-        tied: the two are one tensor.
+        lm_head: name of the matrix that makes the logits, of the embedding where they are tied, or None.
+        tied: whether the two are one tensor.
         expert_fraction: share of the experts that one token uses.
     """
 
-    vocabulary: str | None
+    lm_head: str | None
     tied: bool
     expert_fraction: float
 
     def parameter(self, name: str, shape: tuple[int, ...], owner: nn.Module) -> Parameter:
+        """One parameter with its kind; ``owner``: the module that holds it."""
         from torch import nn
 
-        if name == self.vocabulary:
+        if name == self.lm_head:
             return Parameter(name, shape, Kind.VOCABULARY, self.tied)
         if isinstance(owner, nn.Embedding):
             return Parameter(name, shape, Kind.EMBEDDING, active=1 / max(1, shape[0]))

@@ -1,4 +1,4 @@
-"""Weights in pickles: refused, because unpickling runs code, unless the user trusts the file."""
+"""Pickled weights: refused, because unpickling can run code, unless the user trusts the file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgec.errors import InputError
 from edgec.exporter.sources.safetensors_header import TensorEntry, corrupt
 
 SUFFIXES = (".bin", ".pt", ".pth", ".ckpt")
-# Other things that training leaves in a model folder.
+# Other pickles that training leaves in a model folder.
 _NOT_WEIGHTS = ("training_args", "optimizer", "scheduler", "scaler", "rng_state", "adapter_model")
 
 
@@ -40,8 +40,8 @@ class PickledWeights:
 
 def pickle_files(folder: Path) -> tuple[Path, ...]:
     """The weight pickles of a folder, in name order."""
-    found = sorted(file for suffix in SUFFIXES for file in folder.glob(f"*{suffix}"))
-    return tuple(file for file in found if not file.name.startswith(_NOT_WEIGHTS))
+    files = sorted(file for suffix in SUFFIXES for file in folder.glob(f"*{suffix}"))
+    return tuple(file for file in files if not file.name.startswith(_NOT_WEIGHTS))
 
 
 def open_pickles(files: tuple[Path, ...], allow_pickle: bool) -> PickledWeights:
@@ -70,7 +70,7 @@ def _refused(file: Path) -> InputError:
 
 def _state_dict(file: Path) -> dict[str, torch.Tensor]:
     loaded = _load(file)
-    # Lightning and others nest the weights under one of these keys.
+    # Lightning and other trainers nest the weights under one of these keys.
     for key in ("state_dict", "model"):
         loaded = loaded[key] if isinstance(loaded, dict) and isinstance(loaded.get(key), dict) else loaded
     good = isinstance(loaded, dict) and all(isinstance(value, torch.Tensor) for value in loaded.values())
@@ -82,7 +82,7 @@ def _state_dict(file: Path) -> dict[str, torch.Tensor]:
 def _load(file: Path) -> Any:
     try:
         return torch.load(file, map_location="cpu", weights_only=True, mmap=_is_zip(file))
-    except Exception as error:  # Anything can come out of a damaged pickle.
+    except Exception as error:  # A damaged pickle can raise anything.
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise corrupt(file, f"torch.load(weights_only=True) says: {reason}") from error
 

@@ -1,4 +1,4 @@
-"""The first stage: whatever MODEL is, it becomes a ModelSource or a typed error. Nothing is written."""
+"""The first stage: resolve any form of MODEL to a ModelSource, or raise a typed error. Nothing is written."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _KEPT = ("architectures", "edgec")
 
 @dataclass(frozen=True)
 class Options:
-    """How MODEL may be read; the arguments of ``resolve``."""
+    """The options for reading MODEL; the arguments of ``resolve``."""
 
     random_weights: bool = False
     revision: str | None = None
@@ -60,25 +60,25 @@ class ModelSource:
     """A model found and checked, before anything is built or loaded.
 
     Attributes:
-        name: short; the default name of the bundle.
+        name: a short name, the default for the bundle.
         kind: ``decoder`` (a causal language model) or ``module`` (anything else).
         source: MODEL as given.
         path: the local folder, or None for a factory.
-        config: the effective transformers config (of the text decoder where it is nested); for a factory its name and
-            the sha256 of the state it made.
+        config: the effective transformers config (of the text decoder where it is nested); for a factory, its name
+            and the sha256 of the state that it made.
         revision: the hub commit, or None.
-        licence: identifier, or None when neither card nor licence file states one.
+        licence: its identifier, or None when neither model card nor licence file states one.
         trained: False for random weights.
-        weights: by the parameter names of the built model; None for a factory, whose module owns its weights.
-        tokenizer_files: those present.
+        weights: under the parameter names of the built model; None for a factory, whose module owns its weights.
+        tokenizer_files: the tokenizer's files that are present.
         generation_config: as stored, or empty.
         task: optimum's name of what the model does, or None for a factory.
-        files: everything read, for the fingerprint of the stage cache.
-        seed: of random weights and example inputs.
-        input_names: the arguments that the example inputs stand for (transformers modules; a factory's ``forward``
+        files: every file that was read, for the keys of the stage cache.
+        seed: seed of random weights and example inputs.
+        input_names: the arguments for which the example inputs stand (transformers modules; a factory's ``forward``
             names its own).
-        factory: gives the module, weights put in, and its example inputs (kind ``module``); a user's factory has
-            been called once, and this returns what it made.
+        factory: returns the module with its weights, and its example inputs (kind ``module``); a user's factory is
+            called once, and this returns what it made.
         hf_config: the transformers config object, or None for a factory.
     """
 
@@ -108,7 +108,7 @@ class ModelSource:
         attn_implementation: str = "eager",
         dtype: torch.dtype = torch.float32,
     ) -> Any:
-        """The decoder as a transformers model whose parameters are not initialised; see ``weights`` for their values.
+        """Build the decoder as a transformers model with uninitialised parameters; ``weights`` has their values.
 
         Args:
             device: ``meta``, ``cpu``, or None to follow the caller's mode (FakeTensorMode).
@@ -116,7 +116,7 @@ class ModelSource:
             dtype: of the parameters.
 
         Raises:
-            InputError: E111, the config describes no model that can be built.
+            InputError: E111, the config does not describe a model that can be built.
         """
         return _build_decoder(self.hf_config, device, attn_implementation, dtype, self.trust_remote_code)
 
@@ -134,14 +134,14 @@ def resolve(
     """Find a model and check that its files fit together.
 
     Args:
-        model: a local folder, a config.json, a Hugging Face id, or ``package.module:factory``. What exists on this
-            machine comes first.
+        model: a local folder, a config.json, a Hugging Face id, or ``package.module:factory``. Local
+            files and folders take precedence.
         random_weights: seeded random weights in place of stored ones.
         revision: branch, tag or commit on the hub.
         allow_pickle: open pickled weights (data only).
         trust_remote_code: run Python code that comes with the model.
-        task: optimum's task name, for models that are not decoders.
-        seed: of random weights and example inputs.
+        task: optimum's task name, for non-decoder models.
+        seed: seed of random weights and example inputs.
 
     Raises:
         InputError: E101 to E114 and E145 to E149; see docs/errors.md.
@@ -155,8 +155,8 @@ def resolve(
     if not is_hub_id(model):
         raise no_such_path(model)
     folder = fetch_snapshot(model, revision=revision, allow_pickle=allow_pickle, trust_remote_code=trust_remote_code)
-    found = _from_folder(model, folder, None, options)
-    return replace(found, name=short_name(model.rpartition("/")[2]), revision=folder.name)
+    source = _from_folder(model, folder, None, options)
+    return replace(source, name=short_name(model.rpartition("/")[2]), revision=folder.name)
 
 
 def _from_path(model: str, path: Path, options: Options) -> ModelSource:
@@ -164,13 +164,13 @@ def _from_path(model: str, path: Path, options: Options) -> ModelSource:
         return _from_folder(model, path, None, options)
     if path.suffix != ".json":
         raise refuse_file(path)
-    found = _from_folder(model, path.parent, path, options)
-    return found if path.name == CONFIG else replace(found, name=short_name(path.stem))
+    source = _from_folder(model, path.parent, path, options)
+    return source if path.name == CONFIG else replace(source, name=short_name(path.stem))
 
 
 def _from_factory(model: str, options: Options) -> ModelSource:
-    found, files = import_factory(model)
-    module, inputs = call_factory(model, found)
+    factory, files = import_factory(model)
+    module, inputs = call_factory(model, factory)
     return ModelSource(
         name=short_name(model.rpartition(":")[2]),
         kind=MODULE,
@@ -275,5 +275,5 @@ def _make_module(
     model = build(maker, config, device="cpu", attn_implementation=None, trust_remote_code=trust_remote_code)
     put_weights(model, weights)
     if isinstance(weights, BoundWeights) and any(name.startswith("pooler.") for name in weights.absent):
-        model.pooler = None  # A head that the checkpoint was never trained with.
+        model.pooler = None  # A head that was not trained with this checkpoint.
     return PositionalModel(model, tuple(inputs)).eval(), tuple(inputs.values())

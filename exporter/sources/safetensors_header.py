@@ -1,4 +1,4 @@
-"""Read the header of a safetensors file and believe nothing in it.
+"""Read the header of a safetensors file, and check everything in it.
 
 Format: 8 bytes little-endian header length, a JSON object, then the tensors' bytes without gaps
 (https://huggingface.co/docs/safetensors). Every size and offset is checked against the file before it is used.
@@ -43,13 +43,13 @@ DTYPES: Mapping[str, torch.dtype] = {
 
 @dataclass(frozen=True)
 class TensorEntry:
-    """Where one stored tensor lies.
+    """The dtype, shape and place of one stored tensor.
 
     Attributes:
-        dtype: as stored.
-        shape: as stored.
+        dtype: its stored dtype.
+        shape: its stored shape.
         file: the file that holds it, or None for generated tensors.
-        offset: first byte in the file.
+        offset: its first byte in the file.
     """
 
     dtype: torch.dtype
@@ -59,7 +59,7 @@ class TensorEntry:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tensor."""
+        """The tensor's size in bytes."""
         return prod(self.shape) * self.dtype.itemsize
 
 
@@ -86,7 +86,7 @@ def read_header(file: Path) -> dict[str, TensorEntry]:
 
 
 def corrupt(file: Path, why: str) -> InputError:
-    """The error for a weight file that cannot be what it claims to be."""
+    """The error for a weight file that contradicts itself."""
     return InputError(
         what="A weight file is truncated or corrupt.",
         where=str(file),

@@ -1,4 +1,4 @@
-"""The weights of a model folder: open them in whatever form they come, and bind them to the model."""
+"""Open the weights of a model folder in whatever form they are stored, and bind them to the model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgec.errors import InputError
 from edgec.exporter.sources.model_build import expected_shapes, tied_parameters
 from edgec.exporter.sources.model_folder import CONFIG
 from edgec.exporter.sources.pickle_weights import PickledWeights, open_pickles, pickle_files
-from edgec.exporter.sources.weight_conversion import converted
+from edgec.exporter.sources.weight_conversion import convert_weights
 from edgec.exporter.sources.weight_names import (
     BoundWeights,
     NameTolerance,
@@ -22,7 +22,7 @@ from edgec.exporter.sources.weight_names import (
 )
 from edgec.exporter.sources.weights import INDEX, RandomWeights, WeightFiles, open_weights
 
-# In a multimodal checkpoint, everything outside the language model.
+# In a multimodal checkpoint: everything outside the language model.
 _OUTSIDE_TEXT = r"^(?!(model\.)?language_model\.|(model\.)?text_model\.|lm_head\.|model\.(layers|embed_tokens|norm)\.)"
 _EVERYTHING = r""
 _POOLER = r"^pooler\."
@@ -45,12 +45,12 @@ def stored_weights(folder: Path, allow_pickle: bool) -> WeightFiles | PickledWei
 
 
 def random_weights(model: Any, seed: int, raw: Mapping[str, Any]) -> RandomWeights:
-    """Random values for a model's parameters; stored buffers keep the values they are built with.
+    """Random values for a model's parameters; stored buffers keep the values that they were built with.
 
     Args:
         model: a transformers model on any device.
         seed: changes every tensor.
-        raw: config.json as written; its dtype is that of the tensors, float32 where it names none.
+        raw: config.json as written; it names the dtype of the tensors, float32 by default.
     """
     parameters = {name for name, _ in model.named_parameters()}
     shapes = {name: shape for name, shape in expected_shapes(model).items() if name in parameters}
@@ -75,25 +75,22 @@ def bind_weights(model: Any, weights: WeightFiles | PickledWeights, raw: Mapping
         InputError: E106, the config contradicts the weights.
     """
     ignored = model._keys_to_ignore_on_load_unexpected or ()
+    # A base model may have been trained inside a class that does not use the pooler.
+    is_base = type(model).__name__.endswith("Model")
     tolerance = NameTolerance(
         tied=tied_parameters(model),
-        absent=_headless(model),
+        absent=(_POOLER,) if is_base else (),
         zeroed=adapted_absence({**model.config.to_dict(), **raw}),
         surplus=(*ignored, *_surplus(model, raw), *recorded_scales(raw)),
     )
-    return check_weights(expected_shapes(model), converted(weights, model), tolerance)
-
-
-def _headless(model: Any) -> tuple[str, ...]:
-    # A base model may have been trained inside a head that had no use for the pooler.
-    return (_POOLER,) if type(model).__name__.endswith("Model") else ()
+    return check_weights(expected_shapes(model), convert_weights(weights, model), tolerance)
 
 
 def _surplus(model: Any, raw: Mapping[str, Any]) -> tuple[str, ...]:
     named = next(iter(raw.get("architectures") or ()), None)
     if named in (None, type(model).__name__):
         return ()
-    # Another class than the checkpoint's own was asked for: its text part, or its body with another head.
+    # The class differs from the checkpoint's: it is its text part, or its body with another head.
     return (_OUTSIDE_TEXT,) if "text_config" in raw else (_EVERYTHING,)
 
 

@@ -1,4 +1,4 @@
-"""Task names (optimum's) to model classes, and example inputs for models that are not decoders."""
+"""Model classes for optimum's task names, and example inputs for non-decoder models."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from edgec.errors import InputError
 from edgec.exporter.sources.model_folder import read_json
 
-# Used where the optional package optimum is not installed; the same names mean the same there.
+# Used where the optional package optimum is not installed; it has the same names.
 _AUTO_CLASSES: Mapping[str, str] = {
     "feature-extraction": "AutoModel",
     "fill-mask": "AutoModelForMaskedLM",
@@ -40,7 +40,7 @@ _SUFFIX_TASKS = (
     ("ForCTC", "automatic-speech-recognition"),
 )
 _TEXT_LENGTH = 128
-# RoBERTa-like models start counting positions behind the padding index and need two spare ones.
+# RoBERTa-like models count positions from after the padding index, and need two spare ones.
 _SPARE_POSITIONS = 2
 _PREPROCESSOR = "preprocessor_config.json"
 _IMAGE_SIZE = 224
@@ -49,7 +49,7 @@ _SAMPLING_RATE = 16_000
 
 
 def auto_class(task: str, config: Any) -> Any:
-    """The transformers Auto class for a task; optimum decides where it is installed.
+    """The transformers Auto class for a task; where optimum is installed, it decides.
 
     Args:
         task: one of optimum's task names.
@@ -59,11 +59,11 @@ def auto_class(task: str, config: Any) -> Any:
         InputError: E146, the task is unknown or has no class for this model type.
     """
     # Not "optimum" alone: edgec itself puts a file into that namespace.
-    found = _own_class(task) if find_spec("optimum.exporters") is None else _optimum_class(task, config.model_type)
-    mapping = getattr(found, "_model_mapping", None)
+    maker = _own_class(task) if find_spec("optimum.exporters") is None else _optimum_class(task, config.model_type)
+    mapping = getattr(maker, "_model_mapping", None)
     if mapping is not None and type(config) not in mapping:
-        raise _unknown_task(task, f"{found.__name__} has no class for model type {config.model_type!r}")
-    return found
+        raise _unknown_task(task, f"{maker.__name__} has no class for model type {config.model_type!r}")
+    return maker
 
 
 def _own_class(task: str) -> Any:
@@ -85,7 +85,7 @@ def _optimum_class(task: str, model_type: str) -> Any:
 
 
 def task_of(architecture: str | None) -> str:
-    """The task that an architecture's name ends with; ``feature-extraction`` for models without a head."""
+    """The task of an architecture, by the ending of its name; ``feature-extraction`` for models without a head."""
     name = architecture or ""
     return next((task for suffix, task in _SUFFIX_TASKS if name.endswith(suffix)), "feature-extraction")
 
@@ -100,7 +100,7 @@ def example_inputs(config: Any, main_input: str, folder: Path | None, seed: int 
         config: the transformers config.
         main_input: the model's ``main_input_name``.
         folder: where ``preprocessor_config.json`` may lie.
-        seed: of the values.
+        seed: seed of the values.
 
     Raises:
         InputError: E149, the inputs cannot be derived from the config.
@@ -153,7 +153,7 @@ def _sound(_config: Any, folder: Path | None, generator: torch.Generator) -> dic
 
 
 def _normal(generator: torch.Generator, *shape: int) -> torch.Tensor:
-    """Normal values of batch 1, unless a mistake in the config would fill the memory with them."""
+    """Normal values with batch 1; refuses sizes that only a mistake in the config explains."""
     if math.prod(shape) > _MOST_VALUES or min(shape) < 1:
         raise ValueError(f"an input of {' x '.join(map(str, shape))} values makes no sense")
     return torch.randn(1, *shape, generator=generator)

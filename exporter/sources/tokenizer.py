@@ -1,4 +1,4 @@
-"""The tokenizer beside a model: loaded, and checked against the model's embedding."""
+"""Load a model's tokenizer, and check it against the model's embedding."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from edgec.exporter.sources.model_folder import tokenizer_files
 
 @dataclass(frozen=True)
 class RoundTrips:
-    """How many texts come back unchanged; ``changed`` are the labels of the others."""
+    """How many texts survive encoding and decoding; ``changed`` has the labels of the others."""
 
     texts: int
     changed: tuple[str, ...]
 
     def __str__(self) -> str:
         same = self.texts - len(self.changed)
-        return f"{same} of {self.texts} texts come back" + (
+        return f"{same} of {self.texts} test texts survive encode and decode" + (
             f"; changed: {', '.join(self.changed)}" if self.changed else ""
         )
 
 
 def round_trips(vectors: Sequence[TextVector]) -> RoundTrips:
-    """The round-trip report over token vectors; a lossy tokenizer is a fact to know, not an error."""
+    """Count the test texts that survive encoding and decoding; a lossy tokenizer is not an error."""
     return RoundTrips(len(vectors), tuple(vector.label for vector in vectors if not vector.round_trip))
 
 
 def check_tokenizer(tokenizer: Any, vocab_size: int, where: str) -> None:
-    """Refuse a tokenizer that cannot be this model's. A larger (padded) embedding is fine.
+    """Refuse a tokenizer that cannot belong to this model. A larger (padded) embedding is fine.
 
     Args:
-        tokenizer: of transformers.
+        tokenizer: a transformers tokenizer.
         vocab_size: rows of the model's embedding.
         where: the model, for the message.
 

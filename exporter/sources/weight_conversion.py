@@ -1,4 +1,4 @@
-"""Checkpoints in an older layout than the model class: transformers' own renamings and fusions, applied lazily.
+"""Convert checkpoints in an older layout with transformers' own renamings and fusions, applied lazily.
 
 Source of the rules: transformers.conversion_mapping (5.23); here they run tensor by tensor over any Weights.
 """
@@ -40,7 +40,7 @@ class ConvertedWeights:
     Attributes:
         base: the stored weights.
         renamed: new name -> stored name.
-        fused: new name -> what it is made of.
+        fused: new name -> the tensors that it is made of.
         entries: new name -> dtype and shape.
         config: the transformers config, which some operations read.
     """
@@ -63,7 +63,7 @@ class ConvertedWeights:
         return _fuse(fusion, {stored: self.base.tensor(stored) for _, stored in fusion.sources}, self.config)[name]
 
 
-def converted(weights: Weights, model: Any) -> ConvertedWeights:
+def convert_weights(weights: Weights, model: Any) -> ConvertedWeights:
     """Give stored weights the names and layout of a transformers model.
 
     Args:
@@ -71,14 +71,16 @@ def converted(weights: Weights, model: Any) -> ConvertedWeights:
         model: a PreTrainedModel, on any device (``meta`` suffices).
 
     Raises:
-        InputError: E106, tensors that ought to be fused do not fit together.
+        InputError: E106, tensors that should be fused do not fit together.
     """
     renamed, fusions = _sort_names(weights, model)
     stored = weights.names()
     entries = {new: stored[old] for new, old in renamed.items()}
     fused: dict[str, Fusion] = {}
     for fusion in fusions:
-        results = _fuse(fusion, {old: _meta(stored[old]) for _, old in fusion.sources}, model.config)
+        parts = {old: stored[old] for _, old in fusion.sources}
+        shells = {old: torch.empty(part.shape, dtype=part.dtype, device="meta") for old, part in parts.items()}
+        results = _fuse(fusion, shells, model.config)
         fused |= dict.fromkeys(results, fusion)
         entries |= {new: TensorEntry(value.dtype, tuple(value.shape)) for new, value in results.items()}
     return ConvertedWeights(weights, renamed, fused, entries, model.config)
@@ -104,11 +106,11 @@ def _sort_names(weights: Weights, model: Any) -> tuple[dict[str, str], list[Fusi
         else:
             groups.setdefault(new, []).append((pattern, old))
     by_pattern = {pattern: rule for rule in converters for pattern in rule.source_patterns}
-    return renamed, [Fusion(new, by_pattern[found[0][0]], tuple(found)) for new, found in groups.items()]
+    return renamed, [Fusion(new, by_pattern[sources[0][0]], tuple(sources)) for new, sources in groups.items()]
 
 
 def _fuse(fusion: Fusion, tensors: Mapping[str, torch.Tensor], config: Any) -> dict[str, torch.Tensor]:
-    # A converter collects tensors inside itself, so each use has its own copy.
+    # A converter collects tensors internally, so each use needs its own copy.
     converter = deepcopy(fusion.converter)
     for pattern, stored in fusion.sources:
         converter.add_tensor(fusion.first, stored, pattern, partial(tensors.__getitem__, stored))
@@ -128,7 +130,3 @@ def _misfit(fusion: Fusion, error: Exception) -> InputError:
         fix="Load the model with transformers and save it again with save_pretrained, then export that folder.",
         code="E106",
     )
-
-
-def _meta(entry: TensorEntry) -> torch.Tensor:
-    return torch.empty(entry.shape, dtype=entry.dtype, device="meta")

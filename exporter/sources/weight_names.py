@@ -1,4 +1,4 @@
-"""Which stored tensor belongs to which parameter, and whether all of them do."""
+"""Match stored tensors to a model's parameters, and check that all of them match."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _PREFIXES = (
     ("model.", ""),
     ("lm_head.", "language_model.lm_head."),
 )
-# Buffers that old checkpoints stored and that the model computes for itself.
+# Buffers that old checkpoints stored and that models compute themselves.
 _COMPUTED = (r"rotary_emb\.inv_freq$", r"\.masked_bias$", r"\.attn\.bias$", r"position_ids$", r"num_batches_tracked$")
 _SHOWN = 3
-# Rows compared at either end to tell a tied vocabulary matrix from one of its own.
+# Rows compared at both ends to tell a tied lm_head from a separate one.
 _PROBE_ROWS = 64
 
 
@@ -54,7 +54,7 @@ class BoundWeights:
     Attributes:
         base: the weights under their own names.
         matched: parameter -> name in ``base``.
-        absent: parameters that have no tensor, and need none (see Tolerance).
+        absent: parameters that have no tensor, and need none (see NameTolerance).
         zeroed: parameters that have no tensor and are zero, with their shapes.
     """
 
@@ -66,8 +66,8 @@ class BoundWeights:
     def names(self) -> Mapping[str, TensorEntry]:
         """Every parameter's stored dtype and shape; parameters tied to another one are not repeated."""
         entries = self.base.names()
-        found = {name: entries[stored] for name, stored in self.matched.items()}
-        return {**found, **{name: TensorEntry(torch.float32, tuple(shape)) for name, shape in self.zeroed.items()}}
+        matched = {name: entries[stored] for name, stored in self.matched.items()}
+        return {**matched, **{name: TensorEntry(torch.float32, tuple(shape)) for name, shape in self.zeroed.items()}}
 
     def tensor(self, name: str) -> torch.Tensor:
         """The tensor of one parameter, in its stored dtype."""
@@ -90,16 +90,16 @@ def match_names(
     twins: dict[str, list[str]] = {}
     for twin, owner in (tied or {}).items():
         twins.setdefault(owner, []).append(twin)
-    found = {name: _find((name, *twins.get(name, ())), stored) for name in expected}
-    return {name: match for name, match in found.items() if match is not None}
+    matches = {name: _find((name, *twins.get(name, ())), stored) for name in expected}
+    return {name: match for name, match in matches.items() if match is not None}
 
 
 def check_weights(expected: NamedShapes, weights: Weights, tolerance: NameTolerance | None = None) -> BoundWeights:
-    """Bind weights to a model's parameters, or say how the two contradict each other.
+    """Bind weights to a model's parameters, or report how the two contradict each other.
 
     Args:
         expected: shape of each parameter and stored buffer, tied ones only once.
-        weights: under the checkpoint's names.
+        weights: the weights under the checkpoint's names.
         tolerance: what may be missing or left over; by default only buffers that models compute themselves.
 
     Raises:
@@ -127,10 +127,10 @@ def check_weights(expected: NamedShapes, weights: Weights, tolerance: NameTolera
 
 
 def adapted_absence(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Parameters that a model changed by ``edgec adapt`` does without, as regular expressions.
+    """Parameters that a model changed by ``edgec adapt`` does not have, as regular expressions.
 
-    ``config["edgec"]`` records the change (design rule 10): with shared K/V in mode ``reuse`` the layers from
-    ``boundary`` on have no key and value projections of their own.
+    ``config["edgec"]`` records the change: with shared K/V in mode ``reuse`` the layers from ``boundary`` on have no
+    key and value projections.
     """
     record = config.get("edgec")
     if not isinstance(record, Mapping) or record.get("mode") != "reuse":
@@ -143,7 +143,7 @@ def adapted_absence(config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def recorded_scales(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Tensors of learned scales that ``edgec adapt`` stored beside the weights, as regular expressions."""
+    """Tensors of learned scales that ``edgec adapt`` stored with the weights, as regular expressions."""
     record = config.get("edgec")
     grids = record.get("grids") if isinstance(record, Mapping) else None
     return tuple(f"^{re.escape(str(name))}$" for name in grids) if isinstance(grids, Mapping) else ()

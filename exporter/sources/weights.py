@@ -1,4 +1,4 @@
-"""Weights by name, one tensor at a time: from safetensors by mmap, or generated."""
+"""Weights by name, one tensor at a time: memory-mapped from safetensors, or generated."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _NOT_THE_MODEL = ("consolidated", "adapter_model")
 # Indices of models with thousands of experts are 20 MB long.
 _LARGEST_INDEX = 256 << 20
 _NORMAL_STD = 0.02
-# Random values are drawn in float32, so many at a time.
+# Random values are drawn in float32, this many at a time.
 _DRAWN = 1 << 22
 # A plain name in the same folder: an index must not reach outside it.
 _SHARD_NAME = re.compile(r"\w[\w.\-]{0,199}")
 
 
 class Weights(Protocol):
-    """Named tensors, materialised one at a time."""
+    """Named tensors that are read or made one at a time."""
 
     def names(self) -> Mapping[str, TensorEntry]:
         """Every tensor's dtype, shape and place, without reading its values."""
@@ -53,14 +53,14 @@ class WeightFiles:
 
     Attributes:
         files: the shards, in name order.
-        entries: tensor name -> place.
+        entries: tensor name -> dtype, shape and place.
     """
 
     files: tuple[Path, ...]
     entries: Mapping[str, TensorEntry]
 
     def names(self) -> Mapping[str, TensorEntry]:
-        """Every tensor's dtype, shape and place; headers only."""
+        """Every tensor's dtype, shape and place, from the headers."""
         return self.entries
 
     def tensor(self, name: str) -> torch.Tensor:
@@ -82,8 +82,8 @@ class RandomWeights:
 
     Attributes:
         shapes: tensor name -> shape.
-        seed: changes every tensor.
-        dtype: of all tensors, as a checkpoint of the architecture would store them.
+        seed: seed of all values.
+        dtype: dtype of all tensors, as a checkpoint of the architecture would store them.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
@@ -96,7 +96,7 @@ class RandomWeights:
         return {name: TensorEntry(self.dtype, shape) for name, shape in self.shapes.items()}
 
     def tensor(self, name: str) -> torch.Tensor:
-        """Zeros for biases, ones for norms and other vectors, else normal with standard deviation 0.02."""
+        """One tensor: zeros for biases, ones for norms and other vectors, else normal with standard deviation 0.02."""
         shape = self.shapes[name]
         if name.endswith("bias"):
             return torch.zeros(shape, dtype=self.dtype)
@@ -112,10 +112,10 @@ class RandomWeights:
 
 @dataclass(frozen=True)
 class HeldWeights:
-    """Tensors that several readers share: each is read or made once, and held until it is let go.
+    """Tensors that several readers share: each is read or made once, and held until ``let_go``.
 
     Attributes:
-        base: where they come from.
+        base: the weights to hold.
     """
 
     base: Weights
@@ -132,7 +132,7 @@ class HeldWeights:
         return self._held[name]
 
     def let_go(self) -> None:
-        """From now on only the readers hold what they were given."""
+        """Stop holding tensors; from now on only the readers do."""
         self._held.clear()
 
 
@@ -140,11 +140,11 @@ def open_weights(folder: Path) -> WeightFiles:
     """The safetensors files of a model folder; headers are read and checked, tensors are not touched.
 
     Raises:
-        InputError: E105 (a file is corrupt or contradicts the index) or E112 (there are no weights, or a shard lacks).
+        InputError: E105, a file is corrupt or contradicts the index; E112, the weights or a shard are missing.
     """
     index = folder / INDEX
     if index.is_file():
-        return _indexed(folder, index)
+        return _open_indexed(folder, index)
     return open_files((_single(folder),))
 
 
@@ -166,11 +166,11 @@ def open_files(files: tuple[Path, ...]) -> WeightFiles:
 def _single(folder: Path) -> Path:
     if (folder / SINGLE).is_file():
         return folder / SINGLE
-    found = [file for file in sorted(folder.glob("*.safetensors")) if not file.name.startswith(_NOT_THE_MODEL)]
-    if len(found) == 1:
-        return found[0]
+    others = [file for file in sorted(folder.glob("*.safetensors")) if not file.name.startswith(_NOT_THE_MODEL)]
+    if len(others) == 1:
+        return others[0]
     why = f"neither {SINGLE} nor {INDEX} is there"
-    raise no_weights(folder, f"{why}, and {len(found)} other .safetensors files" if found else why)
+    raise no_weights(folder, f"{why}, and {len(others)} other .safetensors files" if others else why)
 
 
 def no_weights(where: Path, why: str) -> InputError:
@@ -184,7 +184,7 @@ def no_weights(where: Path, why: str) -> InputError:
     )
 
 
-def _indexed(folder: Path, index: Path) -> WeightFiles:
+def _open_indexed(folder: Path, index: Path) -> WeightFiles:
     table = _weight_map(index)
     files = tuple(folder / name for name in sorted(set(table.values())))
     missing = [file.name for file in files if not file.is_file()]
@@ -194,7 +194,7 @@ def _indexed(folder: Path, index: Path) -> WeightFiles:
     for name, file in table.items():
         entry = weights.entries.get(name)
         if entry is None or entry.file != folder / file:
-            raise corrupt(folder / file, f"{INDEX} says that it holds {name!r}, it does not")
+            raise corrupt(folder / file, f"{INDEX} says that it holds {name!r}, but it does not")
     return weights
 
 

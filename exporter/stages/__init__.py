@@ -1,1 +1,1 @@
-"""What is done to a decoder, and to any other module, between capture and bundle."""
+"""The stages between capture and bundle, for decoders and for any other module."""

@@ -1,4 +1,4 @@
-"""An artifact of any form, taken apart and executed here."""
+"""Read the layout of an artifact of any form, and execute it on this machine."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from edgec.ir.static_methods import methods_step
 
 
 def artifact_layout(artifact: Path, form: Form) -> ArtifactLayout:
-    """Where an artifact's bytes lie."""
+    """Where the bytes of an artifact are."""
     return backend_of(form.module).layout(artifact) if form.static else read_layout(artifact)
 
 
 def function_of(artifact: Path, form: Form) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """A module's artifact as a function of its inputs in order."""
+    """The artifact of a non-decoder model as a function of its inputs, in order."""
     from edgec.runtime_py.engines.method import TorchMethod
     from edgec.runtime_py.engines.simulated import open_function
 
@@ -28,5 +28,5 @@ def function_of(artifact: Path, form: Form) -> Callable[[Sequence[Any]], Sequenc
 
 
 def step_of(artifact: Path, form: Form) -> DecoderStep:
-    """A decoder's artifact as a function of tokens, positions and rows."""
+    """The artifact of a decoder as a function of tokens, positions and rows."""
     return methods_step(backend_of(form.module).execute(artifact)) if form.static else artifact_step(artifact)

@@ -1,8 +1,8 @@
-"""Models in fixed point: ranges measured on a text or on examples, and one rung more in the parity ladder.
+"""Models in fixed point: ranges are measured on a text or on examples, and the parity ladder has one more rung.
 
-graphs -> fixed point on this CPU           how much the numbers lose: reported
-fixed point on this CPU -> artifact         what the vendor's compiler makes of it: gated
-float model -> artifact                     the whole: gated for trained models
+graphs -> fixed point on this CPU           what fixed point costs: reported
+fixed point on this CPU -> artifact         what the vendor's compiler changes: gated
+float model -> artifact                     everything together: gated for trained models
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from edgec.backends.qnn.context import execute_on_cpu
 from edgec.backends.qnn.function import open_function, open_function_on_cpu
 from edgec.bundle.manifest import Rung
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
-from edgec.exporter.parity.outputs import by_output, flat, sizes_of
+from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
 from edgec.exporter.stages.compiled import Rewrite
 from edgec.exporter.stages.decoder import quality_budget
 from edgec.exporter.stages.module import module_budget
@@ -35,16 +35,16 @@ EMULATED_MODULE = {"max_relative": 0.05}
 
 @dataclass
 class CalibratedDecoderStages(StaticDecoderStages):
-    """The stages of a decoder in fixed point."""
+    """The stages of a decoder for a backend that computes in fixed point."""
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
-        """The graphs, the fixed-point models on this CPU, and the artifact in the vendor's emulation."""
+        """Compare the graphs, the fixed-point models on this CPU, and the artifact in the vendor's emulation."""
         request = self.request
         final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
         fixed = Stage(FIXED, self._run(execute_on_cpu(artifact)), Effect.APPROXIMATE)
         after = Stage(ARTIFACT, self._run(self.backend.execute(artifact)), Effect.EXACT)
         budget, trained = quality_budget(request.recipe), request.source.trained
-        text = "the same text" if not request.calibration else "a text of its own"
+        text = "the calibration text" if request.calibration else "the ladder's own text"
         return [
             quality_rung(final, fixed, budget, gated=False, note=f"ranges calibrated on {text}"),
             lowering_rung(fixed, after, EMULATED, rounded=True, note=self.backend.EXECUTED_BY),
@@ -54,18 +54,18 @@ class CalibratedDecoderStages(StaticDecoderStages):
 
 @dataclass
 class CalibratedModuleStages(StaticModuleStages):
-    """The stages of a non-decoder model in fixed point; its ranges come from its example inputs."""
+    """The stages of a non-decoder model in fixed point; ranges are measured on its example inputs."""
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
-        """The graph, the fixed-point model on this CPU, and the artifact in the vendor's emulation."""
+        """Compare the graph, the fixed-point model on this CPU, and the artifact in the vendor's emulation."""
         request, given = self.request, self.examples()
         final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
         outputs = tuple(open_function_on_cpu(artifact)(given))
-        fixed = Stage(FIXED, flat(outputs), Effect.APPROXIMATE)
-        after = Stage(ARTIFACT, flat(tuple(open_function(artifact)(given))))
+        fixed = Stage(FIXED, flatten_outputs(outputs), Effect.APPROXIMATE)
+        after = Stage(ARTIFACT, flatten_outputs(tuple(open_function(artifact)(given))))
         quality = partial(quality_rung, budget=module_budget(request.recipe))
-        reported = partial(quality, gated=False, note="ranges measured on the example inputs")
-        same = partial(lowering_rung, budget=EMULATED_MODULE, rounded=True, note=self.backend.EXECUTED_BY)
-        whole = partial(quality, gated=request.source.trained)
-        pairs = ((final, fixed, reported), (fixed, after, same), (reference, after, whole))
-        return [by_output(one, other, sizes_of(outputs), compare) for one, other, compare in pairs]
+        report = partial(quality, gated=False, note="ranges measured on the example inputs")
+        lowering = partial(lowering_rung, budget=EMULATED_MODULE, rounded=True, note=self.backend.EXECUTED_BY)
+        gated = partial(quality, gated=request.source.trained)
+        pairs = ((final, fixed, report), (fixed, after, lowering), (reference, after, gated))
+        return [worst_output_rung(one, other, sizes_of(outputs), compare) for one, other, compare in pairs]

@@ -1,10 +1,10 @@
-"""From a decoder's source to its reference numbers and its captured program."""
+"""Run a decoder's own code for reference numbers, and capture it as a program."""
 
 from __future__ import annotations
 
 from edgec.bundle.manifest import Limits
 from edgec.exporter.adapt.record import recorded_grids
-from edgec.exporter.capture.decoder import capture_decoder, skeleton
+from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.parity.execution import run_eager
 from edgec.exporter.parity.ladder import Stage
 from edgec.exporter.parity.probe import Probe
@@ -18,14 +18,14 @@ from edgec.ir.spec import ModelSpec
 from edgec.passes.compress.rounding.learned_grids import record_grids
 
 
-def held_weights(source: ModelSource) -> HeldWeights:
-    """The weights of a decoder's source, each read once and shared by the reference and the capture."""
-    assert source.weights is not None  # a decoder's are named, only a factory's module owns its own
+def hold_weights(source: ModelSource) -> HeldWeights:
+    """Hold the weights of a decoder, so that each is read once for the reference and the capture together."""
+    assert source.weights is not None  # only a factory's module owns its weights, and that is never a decoder
     return HeldWeights(source.weights)
 
 
 def eager_stage(source: ModelSource, weights: Weights, probe: Probe) -> Stage:
-    """Transformers' own model on the probe, in float32 over the weights as they are stored."""
+    """Run transformers' own model on the probe, in float32 over the weights as they are stored."""
     model = source.build_on("cpu", attn_implementation="eager")
     put_weights(model, weights, as_stored=True)
     return Stage("transformers float32", run_eager(model, probe.tokens, probe.plan))
@@ -33,14 +33,14 @@ def eager_stage(source: ModelSource, weights: Weights, probe: Probe) -> Stage:
 
 def capture(source: ModelSource, weights: Weights, spec: ModelSpec, limits: Limits) -> Program:
     """Trace the decoder and bind its weights."""
-    bones = skeleton(lambda: source.build_on(None, attn_implementation="edgec"))
-    program = capture_decoder(bones, spec, weights, max(limits.context, 8))
+    skeleton = build_skeleton(lambda: source.build_on(None, attn_implementation="edgec"))
+    program = capture_decoder(skeleton, spec, weights, max(limits.context, 8))
     record_grids(program.graph, recorded_grids(source))
     return program
 
 
-def captured(request: ExportRequest, weights: HeldWeights, progress: Progress) -> Program:
-    """The traced decoder of a request, from now on the only holder of its weights."""
+def capture_request(request: ExportRequest, weights: HeldWeights, progress: Progress) -> Program:
+    """Trace a request's decoder; from then on only the program holds the weights."""
     progress.enter("capture")
     program = capture(request.source, weights, request.spec, request.limits)
     weights.let_go()

@@ -1,7 +1,8 @@
-"""What the compile stages leave behind for verification, manifest and report: plain data, kept in the stage cache."""
+"""What the stages leave for verification, manifest and report: plain data, kept in the stage cache."""
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ class WeightFact(JsonPart):
 
 
 class Rewrite(JsonPart):
-    """The rungs up to the last graph."""
+    """What ``rewrite`` leaves: the rungs up to the last graph, and the names of the stages to compare with."""
 
     rungs: list[Rung]
     reference: str
@@ -61,28 +62,28 @@ class Facts(JsonPart):
 
 
 def save_facts(folder: Path, facts: Facts) -> None:
-    """Write an artifact's facts beside it, into its stage's folder."""
+    """Write an artifact's facts into its stage's folder."""
     (folder / _FACTS).write_text(facts.model_dump_json())
 
 
 def load_facts(folder: Path) -> Facts:
-    """Read them back."""
+    """Read the facts that ``save_facts`` wrote."""
     return Facts.model_validate_json((folder / _FACTS).read_text())
 
 
 def save_rewrite(folder: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> None:
-    """Write rungs and the logits that later stages compare with."""
+    """Write the rungs, and the logits that later stages compare with."""
     (folder / _FACTS).write_text(rewrite.model_dump_json())
     save_file({name: value.contiguous() for name, value in logits.items()}, folder / _LOGITS)
 
 
 def load_rewrite(folder: Path) -> tuple[Rewrite, dict[str, Tensor]]:
-    """Read them back."""
+    """Read the rungs and logits that ``save_rewrite`` wrote."""
     return Rewrite.model_validate_json((folder / _FACTS).read_text()), load_file(folder / _LOGITS)
 
 
 def method_info(interface: Interface, name: str = "forward") -> MethodInfo:
-    """One entry point."""
+    """An entry point for the manifest."""
     tensors = (*interface.inputs, *interface.outputs)
     dynamic = {d.name: (d.low, d.high) for t in tensors for d in t.shape if isinstance(d, Dynamic)}
     return MethodInfo(
@@ -99,15 +100,12 @@ def _tensor(tensor: TensorType) -> TensorInfo:
 
 
 def dtype_name(dtype: Any) -> str:
-    """``torch.float32`` -> ``float32``."""
+    """The name of a torch dtype: ``float32`` for ``torch.float32``."""
     return str(dtype).removeprefix("torch.")
 
 
 def state_info(state: State, offset: int | None = None) -> StateInfo:
     """A state for the manifest."""
-    count = 1
-    for size in state.shape:
-        count *= size
     return StateInfo(
         name=state.buffer,
         layer=state.layer,
@@ -118,13 +116,13 @@ def state_info(state: State, offset: int | None = None) -> StateInfo:
         slots=state.slots,
         window=state.window,
         sink_tokens=state.sink_tokens,
-        bytes=count * state.dtype.itemsize,
+        bytes=prod(state.shape) * state.dtype.itemsize,
         offset=offset,
     )
 
 
 def pass_info(change: Change) -> PassInfo:
-    """A pass for the manifest; its seconds stay out, they differ from run to run."""
+    """A pass for the manifest, without its seconds, which differ from run to run."""
     plain = {key: value for key, value in change.options.items() if key not in ("name", "effect")}
     return PassInfo(
         name=change.name,

@@ -22,7 +22,7 @@ from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_values
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
-from edgec.exporter.stages.capturing import captured, eager_stage, held_weights
+from edgec.exporter.stages.capturing import capture_request, eager_stage, hold_weights
 from edgec.exporter.stages.compiled import (
     ARTIFACT,
     Facts,
@@ -33,7 +33,7 @@ from edgec.exporter.stages.compiled import (
     state_info,
 )
 from edgec.exporter.stages.pass_orders import decoder_passes
-from edgec.exporter.stages.rewriting import Measure, Rewritten, rewrite, together
+from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_passes, rewrite
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
 from edgec.ir.program import Effect, Program
 from edgec.passes.contract import Pass, run_passes
@@ -50,21 +50,21 @@ class DecoderStages:
     program: Program | None = None
 
     def passes(self) -> list[Pass]:
-        """In order."""
+        """The passes of this decoder, in order."""
         request = self.request
         return decoder_passes(request.recipe, request.limits, request.draft_heads, request.calibration)
 
     def rewrite(self, folder: Path, progress: Progress) -> None:
-        """Reference, capture, passes; leaves rungs and logits."""
-        done = rewritten_decoder(self.request, self.passes(), progress)
+        """Run the reference, capture the model and apply its passes; leave rungs and logits in ``folder``."""
+        done = rewrite_decoder(self.request, self.passes(), progress)
         self.program = done.program
         done.save(folder)
 
     def lower(self, folder: Path, progress: Progress) -> None:
-        """Lower the last graph; leaves the artifact and its facts."""
+        """Lower the last graph; leave the artifact and its facts in ``folder``."""
         from edgec.backends.xnnpack.lower import lower
 
-        program = self.program or self._again(progress)
+        program = self.program or self._rewrite_again(progress)
         progress.enter("lower")
         begins = {"lower": 0.0, "emit": 0.5}
         lowered = lower(program, lambda part, done, total: progress.step(begins[part] + 0.5 * done / total))
@@ -73,9 +73,9 @@ class DecoderStages:
         save_facts(folder, _facts(program, lowered, self.request.limits))
         self.program = None  # executing the artifact takes as much memory as its graph
 
-    def _again(self, progress: Progress) -> Program:
-        """The rewritten graph of an export that was interrupted after its rungs were measured."""
-        program = captured(self.request, held_weights(self.request.source), progress)
+    def _rewrite_again(self, progress: Progress) -> Program:
+        """Rewrite without measuring, for an export that was interrupted after its rungs were measured."""
+        program = capture_request(self.request, hold_weights(self.request.source), progress)
         return run_passes(program, self.passes(), in_place=True)
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
@@ -84,39 +84,39 @@ class DecoderStages:
         final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
         trained = request.source.trained
         lowering, *quality = artifact_rungs(artifact, final, reference, request.probe, request.recipe, trained)
-        return [lowering if lowering.passed else self._located(lowering), *quality]
+        return [lowering if lowering.passed else self._locate(lowering), *quality]
 
-    def _located(self, rung: Rung) -> Rung:
-        """A failed rung with the layer where the artifact parts from its graph; costs a second lowering."""
+    def _locate(self, rung: Rung) -> Rung:
+        """Add to a failed rung the first layer where the artifact differs from its graph; costs a second lowering."""
         from edgec.backends.xnnpack.lower import lower
 
-        program = self.program or self._again(Progress())
+        program = self.program or self._rewrite_again(Progress())
         layer = locate_in_artifact(program, self.request.probe, lambda exposed: lower(exposed).artifact)
         return rung.model_copy(update={"first_diverging_layer": layer})
 
 
-def rewritten_decoder(request: ExportRequest, passes: list[Pass], progress: Progress) -> Rewritten:
-    """A decoder after its passes, every claim measured.
+def rewrite_decoder(request: ExportRequest, passes: list[Pass], progress: Progress) -> Rewritten:
+    """Capture a decoder and apply its passes, with every claim measured.
 
     Raises:
         BudgetError: E201, E210 as ``rewrite``.
         InputError: E526, something besides attention mixes positions.
     """
-    weights = held_weights(request.source)
+    weights = hold_weights(request.source)
     progress.enter("reference")
     eager = eager_stage(request.source, weights, request.probe)
 
     def capture() -> Program:
-        program = captured(request, weights, progress)
+        program = capture_request(request, weights, progress)
         refuse_mixed_positions(program)
         return program
 
     measure = decoder_measure(request.probe, request.recipe, request.source.trained)
-    return rewrite(capture, eager, together(passes), measure, progress)
+    return rewrite(capture, eager, group_exact_passes(passes), measure, progress)
 
 
 def decoder_measure(probe: Probe, recipe: Recipe, trained: bool) -> Measure:
-    """A decoder's logits at the probe's compared positions; rounding is gated where the model is trained."""
+    """How to measure a decoder: logits at the probe's compared positions; rounding is gated for trained models."""
     note = "" if trained else "random weights: reported, not gated"
     return Measure(
         run=lambda program: run_program(program, probe.tokens, probe.plan),
@@ -127,17 +127,17 @@ def decoder_measure(probe: Probe, recipe: Recipe, trained: bool) -> Measure:
 
 
 def quality_budget(recipe: Recipe) -> Mapping[str, float]:
-    """What a rounded model may differ by from the float one: the defaults with the recipe's own over them."""
+    """How far a rounded model may differ from the float one: the recipe's budgets over the defaults."""
     return {**ladder.QUALITY, **recipe.budgets}
 
 
 def artifact_rungs(
     artifact: Path, final: Stage, reference: Stage, probe: Probe, recipe: Recipe, trained: bool
 ) -> list[Rung]:
-    """Execute the artifact in ExecuTorch's runtime: against its own graph, and against the float model."""
+    """Execute the artifact in ExecuTorch's runtime and compare it with its own graph and with the float model."""
     executed = Stage("artifact", run_artifact(artifact, probe.tokens, probe.plan), Effect.EXACT)
     loose = rounds_values(recipe)
-    # Without rounding the artifact is the float model, and the recipe's budgets speak of just that difference.
+    # Without rounding the artifact is the float model: the recipe's budgets are about that very difference.
     budget = ladder.ROUNDED_LOWERING if loose else {**ladder.FLOAT_LOWERING, **recipe.budgets}
     rungs = [lowering_rung(final, executed, budget, rounded=loose, note="executed by ExecuTorch on this machine")]
     if loose:
@@ -146,7 +146,7 @@ def artifact_rungs(
 
 
 def locate_in_artifact(program: Program, probe: Probe, lower: Callable[[Program], bytes]) -> int | None:
-    """The first layer whose attention differs between a graph and its artifact, found by lowering it with probes."""
+    """The first layer whose attention differs between a graph and its artifact; lowers the graph with probes."""
     exposed = expose_layers(program)
     with TemporaryDirectory() as folder:
         artifact = Path(folder) / "exposed.pte"

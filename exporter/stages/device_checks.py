@@ -1,4 +1,4 @@
-"""Checks that only a Mac can make: where there is one they run by themselves, elsewhere they are ``not run``."""
+"""Checks that need a Mac: they run automatically on a Mac, and are reported as ``not run`` elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 from torch import Tensor
 
 from edgec.backends.coreml.mac import MacMethods, Tools, mac_methods, mac_tools, placements
-from edgec.backends.coreml.mlpackage import execute, packages
+from edgec.backends.coreml.mlpackage import execute
+from edgec.backends.coreml.mlpackage import packages as packages_of
 from edgec.bundle.manifest import DeviceCheck, MethodInfo, Placement
 from edgec.devices.targets import Target
 from edgec.errors import BudgetError, EdgecError
@@ -26,11 +27,11 @@ _ELSEWHERE = {
     "qnn_delegate": "QNN delegates run on a Snapdragon only: this artifact was lowered, never executed",
 }
 _EPSILON_SHARE = 0.02
-"""The Neural Engine sums in float16: a token may differ where its lead is within 2 % of the largest logit."""
+"""The Neural Engine sums in float16: a token may differ where its lead is below 2 % of the largest logit."""
 
 
 def not_run(why: str) -> list[DeviceCheck]:
-    """All checks, none of them run."""
+    """All checks as not run, with the reason."""
     return [DeviceCheck.model_validate({"name": name, "status": "not run", "note": why}) for name in _NAMES]
 
 
@@ -42,9 +43,9 @@ def artifact_checks(
     Args:
         artifact: the verified artifact.
         target: what it was made for.
-        methods: as the manifest lists them.
+        methods: the entry points as the manifest lists them.
         states: names of all states.
-        tokens: ids to feed, teacher-forced; empty for models that are no decoders.
+        tokens: ids to feed, teacher-forced; empty for non-decoder models.
 
     Raises:
         BudgetError: E468.
@@ -57,11 +58,11 @@ def artifact_checks(
         return not_run(
             f"only a .mlpackage can be checked by itself; export with --format mlpackage, not {target.format}"
         )
-    return device_checks(packages(artifact), methods, states, lambda: execute(artifact), tokens)
+    return device_checks(packages_of(artifact), methods, states, lambda: execute(artifact), tokens)
 
 
 def device_checks(
-    found: Sequence[Path],
+    packages: Sequence[Path],
     methods: Sequence[MethodInfo],
     states: Sequence[str],
     reference: Callable[[], Methods],
@@ -71,12 +72,12 @@ def device_checks(
     """Compile Core ML packages, run them against edgec's interpreter, and ask where their operators run.
 
     Args:
-        found: NAME.mlpackage, or the parts of a model in several packages, which are not run.
-        methods: prefill and decode; of a model that is no decoder its own, which are not run then.
+        packages: NAME.mlpackage, or the parts of a model in several packages, which are not run.
+        methods: prefill and decode; those of a non-decoder model are not run.
         states: names of all states.
         reference: makes the same methods, executed by edgec's interpreter.
         tokens: ids to feed, teacher-forced.
-        tools: of a Mac; None finds them, or there are none.
+        tools: of a Mac; None looks for them.
 
     Raises:
         BudgetError: E468, Core ML refuses the package or computes something else.
@@ -85,13 +86,13 @@ def device_checks(
     if mac is None:
         return not_run(f"there is no Mac here: {sys.platform}")
     with TemporaryDirectory() as folder:
-        compiled = [_compiled(mac, package, Path(folder) / f"model_{i}.mlmodelc") for i, package in enumerate(found)]
+        compiled = [_compile(mac, package, Path(folder) / f"model_{i}.mlmodelc") for i, package in enumerate(packages)]
         load = mac_methods_of(methods, states)
         if len(compiled) == 1:
-            predicted = _predicted(mac, compiled[0], found[0], load, reference, tokens)
+            predicted = _predict(mac, compiled[0], packages[0], load, reference, tokens)
         else:
-            predicted = _not_predicted(mac, "the model is in several packages, which are compiled and placed only")
-        placed = [row for package, each in zip(found, compiled, strict=True) for row in _placed(mac, each, package)]
+            predicted = _skip_prediction(mac, "the model is in several packages, which are compiled and placed only")
+        placed = [row for package, each in zip(packages, compiled, strict=True) for row in _place(mac, each, package)]
     return [
         DeviceCheck(name="compile", status="passed", machine=mac.machine),
         predicted,
@@ -99,23 +100,23 @@ def device_checks(
     ]
 
 
-def _compiled(tools: Tools, package: Path, destination: Path) -> Path:
+def _compile(tools: Tools, package: Path, destination: Path) -> Path:
     with _refusals("Core ML's compiler refuses the package", package):
         return tools.compile(package, destination)
 
 
-def _placed(tools: Tools, compiled: Path, package: Path) -> list[Placement]:
+def _place(tools: Tools, compiled: Path, package: Path) -> list[Placement]:
     with _refusals("Core ML has no compute plan for the package", package):
         return placements(tools, compiled)
 
 
-def _not_predicted(tools: Tools, why: str) -> DeviceCheck:
+def _skip_prediction(tools: Tools, why: str) -> DeviceCheck:
     return DeviceCheck(name="predict", status="not run", machine=tools.machine, note=why)
 
 
 @contextmanager
 def _refusals(what: str, package: Path) -> Iterator[None]:
-    """Whatever coremltools and the frameworks behind it raise, as E468: they have no common error."""
+    """Turn whatever coremltools and its frameworks raise into E468: they share no base class of errors."""
     try:
         yield
     except EdgecError:
@@ -124,7 +125,7 @@ def _refusals(what: str, package: Path) -> Iterator[None]:
         raise _failed(what, package, f"{type(error).__name__}: {error}") from error
 
 
-def _predicted(
+def _predict(
     tools: Tools,
     compiled: Path,
     package: Path,
@@ -133,13 +134,15 @@ def _predicted(
     tokens: Sequence[int],
 ) -> DeviceCheck:
     if load is None:
-        return _not_predicted(tools, "the model is no decoder")
+        return _skip_prediction(tools, "the model is not a decoder")
     expected = reference()
     plan = static_plan(len(tokens), expected.chunk)
     wanted = run_static(expected, tokens, plan)
     with _refusals("Core ML does not execute the package", package):
-        found = run_static(load(tools, compiled), tokens, plan)
-    return DeviceCheck(name="predict", status="passed", machine=tools.machine, note=_agreement(wanted, found, package))
+        predicted = run_static(load(tools, compiled), tokens, plan)
+    return DeviceCheck(
+        name="predict", status="passed", machine=tools.machine, note=_agreement(wanted, predicted, package)
+    )
 
 
 def mac_methods_of(methods: Sequence[MethodInfo], states: Sequence[str]) -> Callable[[Tools, Path], MacMethods] | None:
@@ -149,8 +152,8 @@ def mac_methods_of(methods: Sequence[MethodInfo], states: Sequence[str]) -> Call
     return None
 
 
-def _agreement(expected: Tensor, found: Tensor, package: Path) -> str:
-    gap = difference(expected, found, _EPSILON_SHARE * float(expected.abs().max()))
+def _agreement(expected: Tensor, predicted: Tensor, package: Path) -> str:
+    gap = difference(expected, predicted, _EPSILON_SHARE * float(expected.abs().max()))
     note = (
         f"{gap.positions} positions against edgec's interpreter: largest difference {gap.max_abs:.3g}, "
         f"KL {gap.kl_mean:.3g} nats, same top-1 {gap.top1_agreement:.1%}"

@@ -18,7 +18,7 @@ from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import expose_layers, first_diverging_layer
 from edgec.exporter.parity.execution import record_layers
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
-from edgec.exporter.parity.outputs import by_output, flat, sizes_of
+from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.recipes.recipe import Recipe
@@ -45,43 +45,37 @@ class ModuleStages:
     inputs: tuple[Tensor, ...] = ()
 
     def passes(self) -> list[Pass]:
-        """In order."""
+        """The passes of this model, in order."""
         return module_passes(self.request.recipe)
 
     def rewrite(self, folder: Path, progress: Progress) -> None:
-        """Reference, capture, passes; leaves rungs and outputs."""
+        """Run the reference, capture the model and apply its passes; leave rungs and outputs in ``folder``."""
         progress.enter("capture")
-        model, self.inputs = self._built()
+        model, self.inputs = self._build()
         with torch.no_grad():
             outputs = model(*self.inputs)
         measure = module_measure(self.inputs, sizes_of(outputs), self.request.recipe, self.request.source.trained)
-        groups = [[each] for each in self.passes()]
-        done = rewrite(
-            lambda: self._captured(model),
-            Stage("eager module", flat(outputs)),
-            groups,
-            measure,
-            progress,
-        )
+        eager = Stage("eager module", flatten_outputs(outputs))
+        done = rewrite(lambda: self._capture(model), eager, [[each] for each in self.passes()], measure, progress)
         self.program = done.program
         done.save(folder)
 
-    def _built(self) -> tuple[torch.nn.Module, tuple[Tensor, ...]]:
+    def _build(self) -> tuple[torch.nn.Module, tuple[Tensor, ...]]:
         factory = self.request.source.factory
         assert factory is not None
         return factory()
 
-    def _captured(self, model: torch.nn.Module) -> Program:
+    def _capture(self, model: torch.nn.Module) -> Program:
         return capture_module(model, self.inputs, self.request.source.name, self.request.source.input_names)
 
     def examples(self) -> tuple[Tensor, ...]:
-        """The example inputs."""
+        """The example inputs, made on the first call."""
         if not self.inputs:
-            _, self.inputs = self._built()
+            _, self.inputs = self._build()
         return self.inputs
 
     def lower(self, folder: Path, progress: Progress) -> None:
-        """Lower the last graph; leaves the artifact and its facts."""
+        """Lower the last graph; leave the artifact and its facts in ``folder``."""
         from edgec.backends.xnnpack.static_lowering import lower_static
 
         program = self.rewritten(progress)
@@ -91,11 +85,11 @@ class ModuleStages:
         save_facts(folder, _facts(program, lowered))
 
     def rewritten(self, progress: Progress) -> Program:
-        """The last graph, captured again where an export was interrupted after its rungs were measured."""
+        """The last graph, made again where an export was interrupted after its rungs were measured."""
         if self.program is None:
             progress.enter("capture", "again, after an interruption")
-            model, self.inputs = self._built()
-            self.program = run_passes(self._captured(model), self.passes())
+            model, self.inputs = self._build()
+            self.program = run_passes(self._capture(model), self.passes())
         return self.program
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
@@ -107,12 +101,12 @@ class ModuleStages:
         budget = {"max_relative": 0.1} if loose else ladder.FLOAT_LOWERING
         note = "executed by ExecuTorch on this machine"
         compare = partial(lowering_rung, budget=budget, rounded=loose, note=note)
-        final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flat(outputs))
-        rung = by_output(final, executed, sizes_of(outputs), compare)
-        return [rung if rung.passed else self._located(rung)]
+        final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flatten_outputs(outputs))
+        rung = worst_output_rung(final, executed, sizes_of(outputs), compare)
+        return [rung if rung.passed else self._locate(rung)]
 
-    def _located(self, rung: Rung) -> Rung:
-        """A failed rung with the layer where the artifact parts from its graph; costs a second lowering."""
+    def _locate(self, rung: Rung) -> Rung:
+        """Add to a failed rung the first layer where the artifact differs from its graph; costs a second lowering."""
         from edgec.backends.xnnpack.static_lowering import lower_static
 
         program = self.rewritten(Progress())
@@ -123,35 +117,35 @@ class ModuleStages:
 
 
 def module_measure(inputs: Sequence[Tensor], sizes: Sequence[int], recipe: Recipe, trained: bool) -> Measure:
-    """A module's outputs on its example inputs, each compared for its own size.
+    """How to measure a module: its outputs on the example inputs, each compared at its own scale.
 
     Args:
         inputs: the example inputs.
         sizes: values of each output, in order.
-        recipe: for its budget.
+        recipe: gives the budget.
         trained: whether rounding is gated.
     """
 
     def run(program: Program) -> Tensor:
         with torch.no_grad():
-            return flat(program.graph(*inputs))
+            return flatten_outputs(program.graph(*inputs))
 
     quality = partial(quality_rung, budget=module_budget(recipe), gated=trained)
     return Measure(
         run=run,
-        lowering=lambda before, after: by_output(before, after, sizes, lowering_rung),
-        quality=lambda reference, after: by_output(reference, after, sizes, quality),
+        lowering=lambda before, after: worst_output_rung(before, after, sizes, lowering_rung),
+        quality=lambda reference, after: worst_output_rung(reference, after, sizes, quality),
         layers=lambda program: record_layers(program.graph, inputs),
     )
 
 
 def module_budget(recipe: Recipe) -> Mapping[str, float]:
-    """Outputs of a module are no distribution over tokens: they are compared by size, not by KL."""
+    """How far a module's outputs may differ; they are not distributions over tokens, so KL does not apply."""
     return {"max_relative": recipe.budgets.get("max_relative", 0.25)}
 
 
 def _executed_layers(artifact: bytes, inputs: Sequence[Tensor], layers: Sequence[int]) -> Mapping[int, Tensor]:
-    """Attention outputs of an artifact that returns them after its own."""
+    """Attention outputs of an artifact that returns them after its own outputs."""
     from edgec.runtime_py.engines.method import TorchMethod
 
     with TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Every order of passes: decoders and other modules, on CPUs and for accelerators, side by side."""
+"""All orders of passes side by side: for decoders and other modules, on CPUs and on accelerators."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from edgec.passes.static.split_linear import SplitLinear
 from edgec.passes.static.static_cache import StaticCache
 from edgec.passes.static.static_method import StaticMethod
 
-# A cast to float32 doubles a bfloat16 weight; the backend wants float16 anyway.
+# A cast to float32 doubles a bfloat16 weight; the backend stores float16 anyway.
 _GROWTH = 1.5
 
 
@@ -79,7 +79,7 @@ def static_decoder_passes(recipe: Recipe, limits: Limits, calibration: Sequence[
 
 
 def method_passes(name: str, tokens: int, limits: Limits, form: Form) -> list[Pass]:
-    """The passes of one method, in order; all of them exact."""
+    """The passes of one static method, in order; all of them are exact."""
     return [
         StaticMethod(name, tokens),
         PositionTables(slots(limits)),

@@ -41,11 +41,11 @@ class RestorableDecoder(Restorable, Protocol):
     """A decoder whose state can be copied out and in."""
 
     def forward(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> Logits:
-        """Feed ``tokens`` at positions ``start``..; float32 logits [len(rows), vocabulary] of some of them."""
+        """Feed ``tokens`` from position ``start`` on; float32 logits [len(rows), vocabulary] of the given rows."""
 
 
 class PrefixFacts(JsonPart):
-    """What the stage leaves beside the state."""
+    """What the stage stores with the state."""
 
     info: PrefixInfo
     rungs: list[Rung]
@@ -55,9 +55,9 @@ def check_prompt(prompt: SystemPrompt, context: int, longest: int) -> None:
     """Refuse, before any work, a system prompt whose state cannot be shipped.
 
     Args:
-        prompt: its tokens.
-        context: positions of the artifact.
-        longest: positions that the model was made for.
+        prompt: the prompt as tokens.
+        context: positions that the artifact serves.
+        longest: positions that the model was trained for.
 
     Raises:
         InputError: E150, it leaves no room for a question.
@@ -77,26 +77,26 @@ def check_prompt(prompt: SystemPrompt, context: int, longest: int) -> None:
 
 
 def with_prefix(manifest: Manifest, files: Files, request: ExportRequest, cache: StageCache) -> tuple[Manifest, Files]:
-    """Add the request's system prompt to what a bundle will be.
+    """Add the state of the request's system prompt to a bundle's manifest and files.
 
     Args:
         manifest: without its file list.
         files: the artifact (as a path) and the tokenizer.
-        request: the export.
+        request: the export's request.
         cache: keeps the state between exports.
 
     Returns:
         The manifest with ``prefix`` and two more rungs, and all files.
 
     Raises:
-        BudgetError: E201, the artifact goes on differently once the state was restored.
+        BudgetError: E201, the artifact continues differently after the state is restored.
         ToolError: E330, the states of this artifact are out of reach.
     """
     prompt, artifact = request.prompt, files.get(manifest.artifact)
     if prompt is None:
         return manifest, files
     assert isinstance(artifact, Path) and artifact.name == manifest.artifact
-    listed = manifest.model_copy(update={"files": [_listed(path, files[path]) for path in sorted(files)]})
+    listed = manifest.model_copy(update={"files": [_file_info(path, files[path]) for path in sorted(files)]})
     place = place_of(listed)
     if not place.states:
         raise _out_of_reach("the artifact keeps its state among the activations")
@@ -123,12 +123,12 @@ def write_prefix(
     """Compute the state, save it, and compare what follows it with what follows the computation.
 
     Args:
-        folder: of the stage.
+        folder: the stage's folder.
         prompt: the system prompt.
-        place: the model.
-        new_decoder: gives the artifact with an empty state.
-        question: tokens to feed behind the prompt; as many are used as one call and the context take.
-        loose: the artifact rounds, so that calls which are cut elsewhere may differ by more than the order of sums.
+        place: which model and states the file belongs to.
+        new_decoder: opens the artifact with an empty state.
+        question: tokens to feed after the prompt; as many are used as one call and the context take.
+        loose: the artifact rounds, so that other cuts into calls may differ by more than the order of sums.
 
     Raises:
         BudgetError: E201.
@@ -152,7 +152,7 @@ def write_prefix(
 
 
 def _answer(decoder: RestorableDecoder, question: Sequence[int], start: int) -> Tensor:
-    """Logits float32 [len(question), vocabulary]."""
+    """The logits that follow each token of a question, float32 [len(question), vocabulary]."""
     return torch.from_numpy(decoder.forward(question, start, range(len(question))))
 
 
@@ -165,15 +165,14 @@ def _at_once(decoder: RestorableDecoder, tokens: Sequence[int], rows: int) -> Te
     return torch.from_numpy(decoder.forward(tokens[first:], first, range(chunk - rows, chunk)))
 
 
-def _listed(path: str, content: bytes | Path) -> FileInfo:
+def _file_info(path: str, content: bytes | Path) -> FileInfo:
     if isinstance(content, bytes):
         return FileInfo(path=path, bytes=len(content), sha256=sha256(content).hexdigest())
     return FileInfo(path=path, bytes=content.stat().st_size, sha256=file_sha256(content))
 
 
 def _key(place: SessionPlace, prompt: SystemPrompt, question: Sequence[int]) -> str:
-    own = source_digest((__name__,), without=())
-    inputs = {"stage": "prefix", "origin": asdict(place.origin), "edgec": own}
+    inputs = {"stage": "prefix", "origin": asdict(place.origin), "edgec": source_digest((__name__,), without=())}
     return stage_key({**inputs, "tokens": list(prompt.tokens), "question": list(question), "form": prompt.form})
 
 

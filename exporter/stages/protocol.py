@@ -1,4 +1,4 @@
-"""What every kind of model has between capture and bundle: three stages over files, so that each can be resumed."""
+"""The three stages of every kind of model. Each works on files, so that an export can be resumed between them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Stages(Protocol):
     """The stages of one request; ``exporter/pipeline.py`` calls them in this order, or takes them from the cache."""
 
     def rewrite(self, folder: Path, progress: Progress) -> None:
-        """Run the reference, capture the model, apply its passes; leave rungs and last outputs in ``folder``.
+        """Run the reference, capture the model and apply its passes; leave rungs and last outputs in ``folder``.
 
         Raises:
-            BudgetError: E201, a pass missed its budget; E210, a weight stayed in float that was to be rounded.
+            BudgetError: E201, a pass missed its budget; E210, a weight that should be rounded stayed in float.
             InputError: the model cannot be captured, or a pass is not legal on it.
         """
 
@@ -33,14 +33,14 @@ class Stages(Protocol):
         """Execute the artifact and compare it with the graph it was made from, and with the float model.
 
         Args:
-            artifact: as ``lower`` left it.
-            rewrite: what ``rewrite`` left: the names of the last graph and of the reference.
+            artifact: the file or folder that ``lower`` left.
+            rewrite: what ``rewrite`` left: its rungs, and the names of the last graph and the reference.
             logits: their outputs, float32 [P, V], under ``final`` and ``reference``.
         """
 
 
 _HERE = "edgec.exporter.stages"
-# By whether the model is a decoder, its methods have fixed shapes, and they compute in fixed point.
+# Keys: the model is a decoder; its methods have fixed shapes; they compute in fixed point.
 _STAGES: Mapping[tuple[bool, bool, bool], tuple[str, str]] = {
     (True, False, False): (f"{_HERE}.decoder", "DecoderStages"),
     (True, True, False): (f"{_HERE}.static_decoder", "StaticDecoderStages"),
@@ -49,22 +49,24 @@ _STAGES: Mapping[tuple[bool, bool, bool], tuple[str, str]] = {
     (False, True, False): (f"{_HERE}.static_module", "StaticModuleStages"),
     (False, True, True): (f"{_HERE}.calibrated", "CalibratedModuleStages"),
 }
-REWRITING = (f"{_HERE}.rewriting", f"{_HERE}.pass_orders", f"{_HERE}.capturing")
-"""The modules that turn a source into the last graph, whatever its stages."""
+_BACKENDS = ("coreai", "coreml", "onnx", "qnn", "vulkan", "xnnpack")
+LOWERING = (f"{_HERE}.static_lowering", *(f"edgec.backends.{name}" for name in _BACKENDS))
+"""Modules that lower, lint and execute an artifact; the graph before lowering does not depend on them."""
 
 
 def stages_of(request: ExportRequest) -> Stages:
-    """The stages of a request; only what they need is imported."""
-    module, name = _named(request)
+    """The stages of a request; only the modules that they need are imported."""
+    module, name = _stages_class(request)
     stages: Stages = getattr(import_module(module), name)(request)
     return stages
 
 
 def stage_module(request: ExportRequest) -> str:
-    """The module of a request's stages."""
-    return _named(request)[0]
+    """The dotted name of the module that defines a request's stages."""
+    return _stages_class(request)[0]
 
 
-def _named(request: ExportRequest) -> tuple[str, str]:
+def _stages_class(request: ExportRequest) -> tuple[str, str]:
+    """The module and the class of a request's stages."""
     form = request.form
     return _STAGES[request.source.kind == "decoder", form.static, form.calibrated]

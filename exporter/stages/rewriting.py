@@ -1,11 +1,11 @@
-"""The one loop that rewrites a captured model and measures what its passes claim.
+"""Rewrite a captured model, and measure what each of its passes claims.
 
     eager model = captured program -> passes -> passes -> ... -> the graph that is lowered
                   |                   |         |
                   exact               exact     rounded: compared with the reference
 
-Exact passes are compared with the graph before them, rounding ones with the float model or with what the last semantic
-pass made of it. A rung that fails is located: the pass of its group, and the first attention layer that differs.
+Exact passes are compared with the graph before them, rounding ones with the float model, or with what the last semantic
+pass made of it. A failed rung is located: which pass of its group, and the first attention layer that differs.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ Layers = Mapping[int, Tensor]
 
 @dataclass(frozen=True)
 class Measure:
-    """How a model's numbers are taken and compared: all that differs between decoders and other modules.
+    """How to run a model and compare its numbers: all that differs between decoders and other modules.
 
     Attributes:
         run: a program's outputs on the probe, float32 rows.
-        lowering: the rung of two executions of the same arithmetic.
-        quality: the rung of a rounded model beside the float one.
+        lowering: compares two executions of the same arithmetic.
+        quality: compares a rounded model with the float one.
         layers: a program's attention outputs on the probe, by layer.
     """
 
@@ -55,7 +55,7 @@ class Rewritten:
     Attributes:
         program: the last graph.
         rungs: the ladder so far.
-        final: the last graph's own outputs.
+        final: the outputs of the last graph.
         reference: the outputs of the float model, or of the last semantic pass.
     """
 
@@ -65,32 +65,32 @@ class Rewritten:
     reference: Stage
 
     def save(self, folder: Path) -> None:
-        """Leave names, rungs and outputs for the verification of the artifact."""
+        """Write names, rungs and outputs, for the verification of the artifact."""
         names = Rewrite(rungs=list(self.rungs), reference=self.reference.name, final=self.final.name)
         save_rewrite(folder, names, {"final": self.final.logits, "reference": self.reference.logits})
 
 
 def rewrite(
-    captured: Callable[[], Program],
+    capture: Callable[[], Program],
     eager: Stage,
     groups: Sequence[Sequence[Pass]],
     measure: Measure,
     progress: Progress,
 ) -> Rewritten:
-    """Apply the passes and measure each claim.
+    """Capture a model, apply its passes, and measure what each claims.
 
     Args:
-        captured: traces the model and binds its weights; the passes rewrite that very graph and free its float weights,
-            so it is asked again when a failure has to be located.
+        capture: traces the model and binds its weights. The passes rewrite that very graph and free its float weights,
+            so it is called again when a failure has to be located.
         eager: the model's own code, executed on the probe.
         groups: passes in order; those of a group are measured together, and only exact ones share a group.
-        measure: how.
+        measure: how to run and compare.
         progress: told of each group of passes.
 
     Raises:
-        BudgetError: E201 as soon as a gated rung fails; E210, a weight stayed in float that was to be rounded.
+        BudgetError: E201 as soon as a gated rung fails; E210, a weight that should be rounded stayed in float.
     """
-    program = captured()
+    program = capture()
     progress.enter("rewrite")
     reference = before = Stage("captured", measure.run(program))
     rungs = [measure.lowering(eager, before)]
@@ -98,22 +98,22 @@ def rewrite(
     for index, group in enumerate(groups):
         name = " + ".join(each.name for each in group)
         progress.step(index / len(groups), name)
-        effect, unrounded = effect_on(group[-1], program), _unrounded(program, group[-1], measure)
+        effect, unrounded = effect_on(group[-1], program), _run_unrounded(program, group[-1], measure)
         program = run_passes(program, group, in_place=True)
         return_free_memory()
         after = Stage(name, measure.run(program), effect)
         semantic = _semantic_reference(group[-1], after, unrounded)
-        for rung in _rungs(before, reference, after, measure, semantic):
+        for rung in _compare(before, reference, after, measure, semantic):
             if rung.gated and not rung.passed:
-                ladder.gate([_located(rung, _replayed(captured, groups[:index]), group, before, measure)])
+                ladder.gate([_locate(rung, _replay(capture, groups[:index]), group, before, measure)])
             rungs.append(rung)
         reference, before = semantic or reference, after
     require_rounded(program)
     return Rewritten(program, tuple(rungs), before, reference)
 
 
-def together(passes: Sequence[Pass]) -> list[list[Pass]]:
-    """Passes whose claims are measured at once: neighbours that are exact; every other one alone."""
+def group_exact_passes(passes: Sequence[Pass]) -> list[list[Pass]]:
+    """Group passes that are measured together: exact ones that follow each other; every other pass is alone."""
     groups: list[list[Pass]] = []
     for each in passes:
         exact = each.effect is Effect.EXACT
@@ -124,18 +124,19 @@ def together(passes: Sequence[Pass]) -> list[list[Pass]]:
     return groups
 
 
-def located_layer(wanted: Layers, got: Layers, rung: Rung) -> Rung:
-    """A failed rung with the first layer whose attention differs by more than its effect allows."""
+def locate_layer(wanted: Layers, got: Layers, rung: Rung) -> Rung:
+    """Add to a failed rung the first layer whose attention differs by more than its effect allows."""
     tolerance = 1e-3 if rung.effect == "exact" else 0.5
     return rung.model_copy(update={"first_diverging_layer": first_diverging_layer(wanted, got, tolerance)})
 
 
-def _replayed(captured: Callable[[], Program], groups: Sequence[Sequence[Pass]]) -> Program:
-    return run_passes(captured(), [each for group in groups for each in group], in_place=True)
+def _replay(capture: Callable[[], Program], groups: Sequence[Sequence[Pass]]) -> Program:
+    """The graph after some groups of passes, made again."""
+    return run_passes(capture(), [each for group in groups for each in group], in_place=True)
 
 
-def _unrounded(program: Program, last: Pass, measure: Measure) -> Tensor | None:
-    """The outputs of a pass that changes the model on purpose and rounds it, without the rounding."""
+def _run_unrounded(program: Program, last: Pass, measure: Measure) -> Tensor | None:
+    """The outputs after a pass that both changes the model on purpose and rounds it, without the rounding."""
     if effect_on(last, program) is not Effect.SEMANTIC or not isinstance(last, KvCache):
         return None
     return None if last.dtype == "float32" else measure.run(run_pass(program, last.unrounded()))
@@ -148,22 +149,22 @@ def _semantic_reference(last: Pass, after: Stage, unrounded: Tensor | None) -> S
     return Stage(f"{last.name} in float", after.logits if unrounded is None else unrounded, Effect.SEMANTIC)
 
 
-def _rungs(before: Stage, reference: Stage, after: Stage, measure: Measure, semantic: Stage | None) -> list[Rung]:
+def _compare(before: Stage, reference: Stage, after: Stage, measure: Measure, semantic: Stage | None) -> list[Rung]:
     """The rungs of one group: its drift where it changes the model on purpose, and its rounding."""
     if after.effect is Effect.EXACT:
         return [measure.lowering(before, after)]
     if semantic is None:
         return [measure.quality(reference, after)]
-    drift = quality_rung(reference, semantic, {}, gated=False, note="changes the model on purpose: the new reference")
+    drift = quality_rung(before, semantic, {}, gated=False, note="changes the model on purpose: the new reference")
     return [drift, measure.quality(semantic, after)]
 
 
-def _located(rung: Rung, program: Program, group: Sequence[Pass], before: Stage, measure: Measure) -> Rung:
-    """A failed rung with the pass at fault and the layer where it begins; costs a run of every pass of its group."""
+def _locate(rung: Rung, program: Program, group: Sequence[Pass], before: Stage, measure: Measure) -> Rung:
+    """Add to a failed rung the pass at fault and the first layer that differs; runs every pass of the group again."""
     for each in group:
         changed = run_pass(program, each)
         if len(group) == 1 or not measure.lowering(before, Stage(each.name, measure.run(changed))).passed:
             break
         program = changed
     rung = rung.model_copy(update={"stage": each.name})
-    return located_layer(measure.layers(program), measure.layers(changed), rung)
+    return locate_layer(measure.layers(program), measure.layers(changed), rung)

@@ -16,17 +16,17 @@ from edgec.backends.static_artifact import StaticBackend, backend_of
 from edgec.bundle.manifest import Limits, Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import method_layers, program_layers
-from edgec.exporter.parity.held_matrices import held
+from edgec.exporter.parity.held_matrices import hold_matrices
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
-from edgec.exporter.stages.capturing import captured, held_weights
+from edgec.exporter.stages.capturing import capture_request, hold_weights
 from edgec.exporter.stages.compiled import Rewrite
-from edgec.exporter.stages.decoder import quality_budget, rewritten_decoder
+from edgec.exporter.stages.decoder import quality_budget, rewrite_decoder
 from edgec.exporter.stages.pass_orders import method_passes, static_decoder_passes
-from edgec.exporter.stages.rewriting import Rewritten, located_layer
+from edgec.exporter.stages.rewriting import Rewritten, locate_layer
 from edgec.exporter.stages.static_lowering import lower_methods
 from edgec.ir.program import Effect, Program
 from edgec.ir.static_methods import DECODE, PREFILL, GraphMethods, Methods, first_chunk, run_static
@@ -44,42 +44,42 @@ class StaticDecoderStages:
 
     @property
     def backend(self) -> StaticBackend:
-        """What lowers and executes it."""
+        """The backend that lowers and executes this decoder."""
         return backend_of(self.request.form.module)
 
     def passes(self) -> list[Pass]:
-        """Those that all methods share, in order."""
+        """The passes that all methods share, in order."""
         return static_decoder_passes(self.request.recipe, self.request.limits, self.request.calibration)
 
     def rewrite(self, folder: Path, progress: Progress) -> None:
-        """Reference, capture, the passes that all methods share, then each method's; leaves rungs and logits."""
-        done = rewritten_decoder(self.request, self.passes(), progress)
+        """Run the reference, capture the model, apply shared passes and each method's; leave rungs and logits."""
+        done = rewrite_decoder(self.request, self.passes(), progress)
         self.methods = static_methods(done.program, self.request.limits, self.request.form)
-        after = Stage(STAGE, self._run(GraphMethods(held(self.methods))))
+        after = Stage(STAGE, self._run(GraphMethods(hold_matrices(self.methods))))
         rung = lowering_rung(done.final, after)
-        ladder.gate([rung if rung.passed else self._located(rung, done)])
+        ladder.gate([rung if rung.passed else self._locate(rung, done)])
         replace(done, rungs=(*done.rungs, rung), final=after).save(folder)
 
     def _run(self, methods: Methods) -> Tensor:
         return run_static(methods, self.request.probe.tokens, self.request.probe.plan)
 
-    def _located(self, rung: Rung, done: Rewritten) -> Rung:
-        """A failed rung with the layer where the methods part from the program that they were made from."""
+    def _locate(self, rung: Rung, done: Rewritten) -> Rung:
+        """Add to a failed rung the first layer where the methods differ from the program they were made from."""
         probe = self.request.probe
         wanted = program_layers(done.program, probe.tokens, probe.plan)
-        return located_layer(wanted, method_layers(self.methods, probe.tokens, probe.plan), rung)
+        return locate_layer(wanted, method_layers(self.methods, probe.tokens, probe.plan), rung)
 
     def lower(self, folder: Path, progress: Progress) -> None:
-        """Lower the methods; leaves the artifact and its facts."""
-        methods = self.methods or self._again(progress)
+        """Lower the methods; leave the artifact and its facts in ``folder``."""
+        methods = self.methods or self._rewrite_again(progress)
         chunk = first_chunk(methods[PREFILL], self.request.probe.tokens)
         lower_methods(self.request, methods, folder, progress, {PREFILL: [chunk]})
         self.methods = {}
 
-    def _again(self, progress: Progress) -> Mapping[str, Program]:
-        """The methods of an export that was interrupted after its rungs were measured."""
+    def _rewrite_again(self, progress: Progress) -> Mapping[str, Program]:
+        """Make the methods without measuring, for an export that was interrupted after its rungs were measured."""
         request = self.request
-        program = captured(request, held_weights(request.source), progress)
+        program = capture_request(request, hold_weights(request.source), progress)
         return static_methods(run_passes(program, self.passes(), in_place=True), request.limits, request.form)
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
@@ -98,13 +98,13 @@ class StaticDecoderStages:
 
 
 def static_methods(program: Program, limits: Limits, form: Form) -> dict[str, Program]:
-    """``prefill`` and ``decode`` of a cached program; tensors are shared."""
+    """The methods ``prefill`` and ``decode`` of a cached program; they share tensors."""
     sizes = {PREFILL: limits.prefill_chunk, DECODE: 1}
     return {name: run_passes(program, method_passes(name, size, limits, form)) for name, size in sizes.items()}
 
 
 def lowering_budget(recipe: Recipe, *, half: bool) -> Mapping[str, float]:
-    """How far an artifact may lie from its graph; ``half``: it computes in float16 and rounds no activations."""
+    """How far an artifact may differ from its graph; ``half``: it computes in float16 and rounds no activations."""
     if not rounds_weights(recipe):
         return {**ladder.HALF_LOWERING, **recipe.budgets}
     return ladder.COMPRESSED_HALF_LOWERING if half else ladder.ROUNDED_LOWERING

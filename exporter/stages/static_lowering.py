@@ -1,4 +1,4 @@
-"""Static methods to an artifact: linted where Apple's rules apply, lowered by the form's backend, described."""
+"""Lower static methods to an artifact: lint them for Apple's Neural Engine, call the backend, describe the result."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def lower_methods(
     calls: MethodCalls,
     examples: Sequence[Sequence[Tensor]] = (),
 ) -> None:
-    """Leave the artifact and its facts in ``folder``.
+    """Lower methods; leave the artifact and its facts in ``folder``.
 
     Args:
-        request: for which target.
+        request: names the target and its form.
         methods: the last graphs, by name.
-        folder: of the stage.
-        progress: told what is done.
+        folder: the stage's folder.
+        progress: told of each step of the backend.
         calls: inputs of some calls by method, on which values are measured against float16's range.
-        examples: inputs of a non-decoder model, one tuple a call; a chip's ranges are measured on them.
+        examples: inputs of a non-decoder model, one tuple per call; a chip's ranges are measured on them.
 
     Raises:
         InputError: E406, Core ML has no form for something.
@@ -47,24 +47,26 @@ def lower_methods(
     form = request.form
     progress.enter("lower")
     weights = static_weight_facts(methods, form.half)
-    breaches = findings(methods, weights, calls) if form.neural_engine else []
-    artifact = _lowered(request, methods, folder / form.artifact, progress, examples)
+    lint = lint_findings(methods, weights, calls) if form.neural_engine else []
+    artifact = _lower(request, methods, folder / form.artifact, progress, examples)
     limits = request.limits if request.source.kind == "decoder" else None
-    save_facts(folder, _facts(methods, artifact, limits, weights, breaches))
+    save_facts(folder, _facts(methods, artifact, limits, weights, lint))
 
 
-def findings(methods: Mapping[str, Program], weights: Sequence[WeightFact], calls: MethodCalls) -> list[LintFinding]:
-    """What keeps operators off the Neural Engine.
+def lint_findings(
+    methods: Mapping[str, Program], weights: Sequence[WeightFact], calls: MethodCalls
+) -> list[LintFinding]:
+    """What keeps operators off the Neural Engine, as the linter says.
 
     Args:
         methods: the graphs, after all passes.
-        weights: what the artifact will hold.
+        weights: the tensors that the artifact will hold.
         calls: inputs of some calls by method, on which values are measured against float16's range.
 
     Raises:
         InputError: E406, Core ML has no form for something.
     """
-    ranges = {name: activation_ranges(_held(methods[name]), each) for name, each in calls.items()}
+    ranges = {name: activation_ranges(_with_own_states(methods[name]), each) for name, each in calls.items()}
     breaches = lint_methods(methods, stored_bytes=sum(weight.bytes for weight in weights), ranges=ranges)
     for breach in breaches:
         if breach.severity == "refused":
@@ -78,20 +80,20 @@ def findings(methods: Mapping[str, Program], weights: Sequence[WeightFact], call
     return [LintFinding.model_validate(breach.to_json()) for breach in breaches]
 
 
-def _held(program: Program) -> Program:
-    """The program with those states only that it holds itself; others are inputs."""
-    inside = tuple(state for state in program.interface.states if hasattr(program.graph, state.buffer))
-    return replace(program, interface=replace(program.interface, states=inside))
+def _with_own_states(program: Program) -> Program:
+    """The program with only the states that its graph holds; the others are inputs."""
+    own = tuple(state for state in program.interface.states if hasattr(program.graph, state.buffer))
+    return replace(program, interface=replace(program.interface, states=own))
 
 
-def _lowered(
+def _lower(
     request: ExportRequest,
     methods: Mapping[str, Program],
     path: Path,
     progress: Progress,
     examples: Sequence[Sequence[Tensor]],
 ) -> StaticArtifact:
-    """Write the artifact; a backend that makes it for one chip is told which."""
+    """Write the artifact; backends that compile for a single chip are told which one."""
     form = request.form
 
     def step(name: str, part: int, total: int) -> None:
@@ -99,7 +101,7 @@ def _lowered(
 
     if not form.one_chip:
         return backend_of(form.module).lower(methods, path, step)
-    assert request.target.soc_model is not None  # refused before any work otherwise
+    assert request.target.soc_model is not None  # refused before any work (check_chip)
     text = () if examples else (request.calibration or request.probe.tokens)[: request.limits.context]
     chip = Chip(request.target.soc_model, tuple(text), tuple(examples))
     return chip_backend_of(form.module).lower_for(methods, path, step, chip)
@@ -110,9 +112,9 @@ def _facts(
     artifact: StaticArtifact,
     limits: Limits | None,
     weights: list[WeightFact],
-    breaches: list[LintFinding],
+    lint: list[LintFinding],
 ) -> Facts:
-    """What manifest and ledger tell of it."""
+    """What manifest and ledger say about the artifact."""
     first = next(iter(methods.values()))
     states = next(iter(artifact.interfaces.values())).states
     return Facts(
@@ -124,5 +126,5 @@ def _facts(
         operators=list(artifact.operators),
         weights=weights,
         expected_weight_bytes=expected_bytes(weights, first),
-        lint=breaches,
+        lint=lint,
     )

@@ -1,4 +1,4 @@
-"""Models that are not decoders, for NPUs, GPUs and ONNX Runtime: their stages with a backend of static methods."""
+"""Non-decoder models for NPUs, GPUs and ONNX Runtime: lowered by a backend of static methods."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from edgec.backends.static_artifact import StaticBackend, backend_of
 from edgec.bundle.manifest import Rung
 from edgec.exporter.parity.ladder import FLOAT_LOWERING, HALF_MODULE, ROUNDED_MODULE, Stage, lowering_rung
-from edgec.exporter.parity.outputs import by_output, flat, sizes_of
+from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.stages.artifact import function_of
@@ -30,15 +30,15 @@ class StaticModuleStages(ModuleStages):
 
     @property
     def backend(self) -> StaticBackend:
-        """What lowers and executes it."""
+        """The backend that lowers and executes this model."""
         return backend_of(self.request.form.module)
 
     def passes(self) -> list[Pass]:
-        """In order."""
+        """The passes of this model, in order."""
         return static_module_passes(self.request.recipe, self.request.form)
 
     def lower(self, folder: Path, progress: Progress) -> None:
-        """Lower the last graph; leaves the artifact and its facts."""
+        """Lower the last graph; leave the artifact and its facts in ``folder``."""
         methods, given = {METHOD: self.rewritten(progress)}, self.examples()
         lower_methods(self.request, methods, folder, progress, {METHOD: [given]}, [given])
 
@@ -51,5 +51,5 @@ class StaticModuleStages(ModuleStages):
         budget = ROUNDED_MODULE if loose else HALF_MODULE if form.half else FLOAT_LOWERING
         note = self.backend.EXECUTED_BY
         compare = partial(lowering_rung, budget=budget, rounded=loose or form.half, note=note)
-        final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flat(outputs))
-        return [by_output(final, executed, sizes_of(outputs), compare)]
+        final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flatten_outputs(outputs))
+        return [worst_output_rung(final, executed, sizes_of(outputs), compare)]

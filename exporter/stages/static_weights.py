@@ -1,9 +1,9 @@
-"""Which tensors an artifact of static methods should hold, and in how many bits."""
+"""The tensors that an artifact of static methods should hold, and in how many bits."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from torch import Tensor
 from torch.fx import Node
@@ -18,7 +18,7 @@ _HALF_BITS, _FLOAT_BITS = 16, 32
 
 
 def static_weight_facts(methods: Mapping[str, Program], half: bool = True) -> list[WeightFact]:
-    """Every constant of the methods once, in the floats and packed integers that phones get; ``half``: float16.
+    """Every constant of the methods, counted once, as floats (``half``: float16) and packed integers.
 
     Pieces and views of a matrix count as what they are taken from: a matrix that two methods cut in the same way is
     stored once.
@@ -26,20 +26,16 @@ def static_weight_facts(methods: Mapping[str, Program], half: bool = True) -> li
     held: dict[str, dict[str, WeightFact]] = {}
     for program in methods.values():
         states = {state.buffer for state in program.interface.states}
-        for node in _leaves(program):
-            if str(node.target) not in states:
+        for node in program.graph.graph.nodes:
+            if node.op == "get_attr" and node.users and str(node.target) not in states:
                 fact = _fact(program, node, _HALF_BITS if half else _FLOAT_BITS)
                 held.setdefault(original(fact.name), {})[fact.name] = fact
-    return [_joined(name, list(parts.values())) for name, parts in sorted(held.items())]
+    return [_join(name, list(parts.values())) for name, parts in sorted(held.items())]
 
 
 def original(name: str) -> str:
-    """The tensor that a piece or view was taken from, by name."""
+    """The name of the tensor that a piece or view was taken from."""
     return _VIEWS.sub("", name)
-
-
-def _leaves(program: Program) -> Iterator[Node]:
-    yield from (n for n in program.graph.graph.nodes if n.op == "get_attr" and n.users)
 
 
 def _fact(program: Program, node: Node, float_bits: int) -> WeightFact:
@@ -57,8 +53,8 @@ def _fact(program: Program, node: Node, float_bits: int) -> WeightFact:
     )
 
 
-def _joined(name: str, parts: list[WeightFact]) -> WeightFact:
-    """A matrix from its pieces."""
+def _join(name: str, parts: list[WeightFact]) -> WeightFact:
+    """One fact for a matrix, from the facts of its pieces."""
     if len(parts) == 1:
         return parts[0].model_copy(update={"name": name})
     values = sum(part.bytes * 8 // int(part.container_bits) for part in parts)

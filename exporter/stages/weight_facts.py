@@ -1,4 +1,4 @@
-"""Which tensors an artifact should hold, and in how many bits: what the size ledger is checked against."""
+"""The tensors that an artifact should hold, and in how many bits: the size ledger is checked against them."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def weight_facts(program: Program, stored: Sequence[DelegateConstant]) -> list[W
     outside = [
         _outside(name, attribute(program.graph, name), decisions)
         for name in sorted({str(n.target) for n in program.graph.graph.nodes if n.op == "get_attr"})
-        # a table that reads a delegated matrix's integers may itself be no delegate: then it is stored once more
+        # a table that reads a delegated matrix's integers may run outside delegates: then it is stored once more
         if delegated[name] < max(1, readers[name]) and name not in states and not name.endswith("_zero_point")
     ]
     return [*inside.values(), *outside]
 
 
 def expected_bytes(facts: Iterable[WeightFact], program: Program) -> int:
-    """What the tensors should take by the recipe's bits: a weight that stayed in float against it does not raise it.
+    """The bytes that the tensors should take by the recipe's bits, even where a weight wrongly stayed in float.
 
     A tensor that no decision covers counts as it is stored; one that a decision covers counts what was decided, its
     scales included, once for every place it is stored in. Of a tied tensor both may be there: a matrix of integers, and
@@ -69,7 +69,7 @@ def _beyond_recipe(fact: WeightFact, decision: Decision) -> int:
 
 
 def require_rounded(program: Program) -> None:
-    """Refuse a graph that reads floats where integers or tables were decided on, before anything is lowered.
+    """Refuse, before lowering, a graph that reads floats where integers or tables were decided on.
 
     Raises:
         BudgetError: E210.
@@ -87,7 +87,7 @@ def require_rounded(program: Program) -> None:
 def _float_readers(program: Program, asked: bool) -> Iterator[tuple[str, Node]]:
     """Float parameters with a reader: where floats were asked for, or where a decision rounds them.
 
-    A tied parameter has decisions of its own as a table that is looked up and as a matrix.
+    A tied parameter has two decisions: one as a table that is looked up, one as a matrix.
     """
     rounded = {(d.name, d.role == "embedding") for d in decisions_of(program.graph) if d.used}
     for node in program.graph.graph.nodes:
@@ -104,7 +104,7 @@ def _is_float(program: Program, node: Node) -> bool:
 
 
 def _looks_up(reader: Node) -> bool:
-    """Whether rows are looked up, possibly behind a cast of the table."""
+    """Whether rows are looked up, possibly after a cast of the table."""
     if reader.target is torch.ops.aten.to.dtype:
         return any(map(_looks_up, reader.users))
     return reader.target is torch.ops.aten.embedding.default

@@ -1,1 +1,1 @@
-"""Many recipes on many targets: exported, measured, and plotted as a Pareto front."""
+"""Sweeps: export many recipes for many targets, measure them, and plot the Pareto front."""

@@ -1,4 +1,4 @@
-"""``edgec sweep`` on a terminal."""
+"""``edgec sweep`` at the terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COLUMNS: Mapping[str, Callable[[Row], float | None]] = {
 
 
 def run_sweep(spec: Path, out: Path, engine: str, workers: int, as_json: bool) -> None:
-    """Run the sweep and print its table.
+    """Run a sweep and print its table.
 
     Raises:
         InputError: E563, rows failed.
@@ -54,7 +54,7 @@ def _print(result: SweepResult) -> None:
 
 
 def sweep_table(rows: Sequence[Row]) -> Table:
-    """One line for each row."""
+    """The rows as a table for the terminal."""
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     for name in ("model", "recipe", "target", "device", "status", *COLUMNS):
         table.add_column(
@@ -73,6 +73,6 @@ def _failed(result: SweepResult) -> InputError:
         f"{len(result.failed)} of {len(result.rows)} rows of the sweep failed.",
         where=str(result.out),
         why=f"the first: {result.failed[0].error}",
-        fix="correct what the table says and run the same command again; what ended well is kept",
+        fix="correct the errors in the table and run the same command again; successful steps are kept",
         code="E563",
     )

@@ -11,21 +11,21 @@ from edgec.exporter.sweep.step import Done, SweepStep, run_step
 
 
 class Engine(Protocol):
-    """Runs steps, several at once."""
+    """Something that runs steps, several at once."""
 
     def run(self, steps: Sequence[SweepStep]) -> Iterator[Done]:
-        """Each step's end, in the order they come."""
+        """Run steps; yields how each ended, in the order in which they end."""
 
 
 class PoolEngine:
-    """Each step is a process of its own here; ``workers`` of them at once."""
+    """Runs each step in a process on this machine, ``workers`` of them at once."""
 
     def __init__(self, workers: int) -> None:
-        """``workers``: 1 or more."""
+        """``workers``: how many steps run at once, 1 or more."""
         self._workers = workers
 
     def run(self, steps: Sequence[SweepStep]) -> Iterator[Done]:
-        """See ``Engine``. Threads only wait for the processes."""
+        """Run steps as ``Engine`` says; the threads only wait for the processes."""
         with ThreadPoolExecutor(self._workers) as pool:
             futures = [pool.submit(run_step, step) for step in steps]
             try:
@@ -36,7 +36,7 @@ class PoolEngine:
 
 
 class RayEngine:
-    """Each step is a task of the Ray cluster that ``ray.init`` finds; its nodes must see the sweep's folder."""
+    """Runs each step as a task of the Ray cluster that ``ray.init`` finds; all nodes must see the sweep's folder."""
 
     def __init__(self, workers: int) -> None:
         """Join the cluster of ``RAY_ADDRESS``, or start one on this machine.
@@ -63,7 +63,7 @@ class RayEngine:
             raise ToolError("The Ray cluster cannot be joined.", "--engine ray", why, fix, "E562") from cause
 
     def run(self, steps: Sequence[SweepStep]) -> Iterator[Done]:
-        """See ``Engine``. A node that dies takes its task along: Ray runs it again elsewhere."""
+        """Run steps as ``Engine`` says; Ray repeats the task of a node that died on another one."""
         task = self._ray.remote(num_cpus=1, max_retries=1)(run_step)
         waiting, left = dict[Any, SweepStep](), list(steps)
         while left or waiting:
@@ -71,12 +71,12 @@ class RayEngine:
                 step = left.pop(0)
                 waiting[task.remote(step)] = step
             ready, _ = self._ray.wait(list(waiting), num_returns=1)
-            yield self._ended(ready[0], waiting.pop(ready[0]))
+            yield self._result(ready[0], waiting.pop(ready[0]))
 
-    def _ended(self, reference: Any, step: SweepStep) -> Done:
+    def _result(self, reference: Any, step: SweepStep) -> Done:
         try:
             done: Done = self._ray.get(reference)
-        except Exception as cause:  # Ray raises what the node raised, and errors of its own.
+        except Exception as cause:  # Ray raises what the node raised, and its own errors.
             error = {
                 "code": "E561",
                 "what": "A task of the cluster failed.",
@@ -90,10 +90,10 @@ ENGINES: Mapping[str, Callable[[int], Engine]] = {"pool": PoolEngine, "ray": Ray
 
 
 def engine_named(name: str, workers: int) -> Engine:
-    """The engine of a name.
+    """The engine of a given name.
 
     Raises:
-        InputError: E156, no such engine, or no worker.
+        InputError: E156, there is no such engine, or ``workers`` is below 1.
         ToolError: E562.
     """
     if workers < 1:

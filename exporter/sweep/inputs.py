@@ -1,4 +1,4 @@
-"""The files that an export reads: what they hold decides whether it is the same export, and where they lie."""
+"""The files that an export reads: a digest tells whether two exports are the same; paths are made absolute."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 
 def export_inputs(model: str, recipe: str, options: tuple[tuple[str, Any], ...]) -> str:
-    """A digest that is equal for equal inputs, with edgec's version.
+    """A digest of an export's inputs and edgec's version; equal inputs have equal digests.
 
     Args:
-        model: a folder's files count by name, size and time of change; a hub id or a factory by its name alone.
-        recipe: a file counts by its bytes.
-        options: values that name files count by their bytes.
+        model: of a folder, the name, size and time of change of its files count; of a hub id or a factory, the name.
+        recipe: of a file, the content counts; of a named recipe, nothing more.
+        options: of values that name files, the content counts.
     """
     from edgec.installation import __version__
 
     named = [recipe, *(value for _, value in options if isinstance(value, str))]
-    found = [__version__, _stamps(Path(model)), [_content(Path(name)) for name in named]]
-    return hashlib.sha256(json.dumps(found).encode()).hexdigest()
+    parts = [__version__, _stamps(Path(model)), [_content(Path(name)) for name in named]]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def whole_path(text: Any) -> Any:
@@ -34,7 +34,7 @@ def whole_model(text: str) -> str:
 
 
 def whole_recipe(text: str) -> str:
-    """The absolute path of a recipe's file; a named recipe as it is, also beside a file of that name."""
+    """The absolute path of a recipe's file; a named recipe as it is, even where there is a file of that name."""
     from edgec.exporter.recipes.file import recipe_names
 
     return text if text in recipe_names() else str(whole_path(text))

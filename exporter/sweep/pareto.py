@@ -1,4 +1,4 @@
-"""A sweep as pictures: quality over size, TTFT and speed, with the rows that no other of the same model beats."""
+"""Plot a sweep: quality over size, TTFT and speed, with the Pareto front of each model."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from edgec.runtime_py.svg import Points, point_chart, stack
 
 @dataclass(frozen=True)
 class Axis:
-    """A figure of a row, where it was obtained, and which way is better.
+    """A figure of a row, where it was obtained, and which direction is better.
 
     Attributes:
-        place: what two rows of a model must share for one to beat the other: a size's target, a time's device.
+        place: what two rows of a model must share to be comparable: the target for sizes, the device for times.
     """
 
     label: str
@@ -34,12 +34,12 @@ LEAST_NATS = 1e-4
 QUALITY = f"KL to float, nats; {LEAST_NATS:g} where less"
 
 
-def front(points: Sequence[tuple[float, float]], higher_is_better: bool = False) -> list[tuple[float, float]]:
+def pareto_front(points: Sequence[tuple[float, float]], higher_is_better: bool = False) -> list[tuple[float, float]]:
     """The points that no other point beats, by x ascending.
 
     Args:
-        points: (x, y); less y is better, and so is less x unless ``higher_is_better``.
-        higher_is_better: more x is better.
+        points: (x, y); a lower y is better, and so is a lower x unless ``higher_is_better``.
+        higher_is_better: whether a higher x is better.
     """
     best, kept = float("inf"), []
     for x, y in sorted(set(points), key=lambda point: (-point[0] if higher_is_better else point[0], point[1])):
@@ -50,19 +50,19 @@ def front(points: Sequence[tuple[float, float]], higher_is_better: bool = False)
 
 
 def save_pareto(rows: Sequence[Row], path: Path) -> Path:
-    """Write the SVG.
+    """Write the plots as SVG.
 
     Raises:
         InputError: E121 or E122.
     """
     charts = {axis: _groups(rows, axis) for axis in (SIZE, TTFT, SPEED)}
-    drawn = [point_chart(f"Quality over {axis.label}", axis.label, QUALITY, found) for axis, found in charts.items()]
-    write_file(path, stack(drawn, [group.name for found in charts.values() for group in found]).encode())
+    drawn = [point_chart(f"Quality over {axis.label}", axis.label, QUALITY, groups) for axis, groups in charts.items()]
+    write_file(path, stack(drawn, [group.name for groups in charts.values() for group in groups]).encode())
     return path
 
 
 def _groups(rows: Sequence[Row], axis: Axis) -> list[Points]:
-    """What is drawn: a group for each model and place, points of equal figures as one, fronts by the true figures."""
+    """The points to draw, grouped by model and place; equal points are joined, fronts use the exact figures."""
     groups: dict[tuple[str, str], dict[tuple[float, float], list[str]]] = {}
     for row in rows:
         x, y = axis.value(row), row.kl_mean_nats
@@ -73,11 +73,11 @@ def _groups(rows: Sequence[Row], axis: Axis) -> list[Points]:
     return [
         Points(
             f"{names[model]}, {place}",
-            _shown(found),
-            tuple(", ".join(dict.fromkeys(labels)) for labels in found.values()),
-            _shown(front(list(found), axis.higher_is_better)),
+            _shown(points),
+            tuple(", ".join(dict.fromkeys(labels)) for labels in points.values()),
+            _shown(pareto_front(list(points), axis.higher_is_better)),
         )
-        for (model, place), found in groups.items()
+        for (model, place), points in groups.items()
     ]
 
 
@@ -86,7 +86,7 @@ def _shown(points: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], 
 
 
 def _model_names(rows: Sequence[Row]) -> dict[str, str]:
-    """Each model's last name; the whole where two have the same."""
+    """The last part of each model's path; the whole path where two are the same."""
     last = {model: Path(model).name for model in dict.fromkeys(row.model for row in rows)}
     return {model: name if list(last.values()).count(name) == 1 else model for model, name in last.items()}
 

@@ -1,4 +1,4 @@
-"""What a sweep consists of, as a TOML file.
+"""The specification of a sweep, as a TOML file.
 
 models = ["examples/tiny-llama"]
 recipes = ["4bit", "float"]
@@ -36,7 +36,7 @@ _WHAT, _FIX = "The sweep's specification cannot be used.", "see docs/sweep.md"
 
 @dataclass(frozen=True)
 class Artifact:
-    """One export.
+    """One export of a sweep.
 
     Attributes:
         inputs: what its files held when the specification was read, and edgec's version (``export_inputs``).
@@ -50,7 +50,7 @@ class Artifact:
 
     @property
     def key(self) -> str:
-        """Names its files; equal for equal exports."""
+        """A name for the export's files; equal exports have equal keys."""
         return _digest([self.model, self.recipe, self.target, self.options, self.inputs])
 
 
@@ -64,13 +64,13 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """Names its result; equal for equal measurements."""
+        """A name for the measurement's result; equal measurements have equal keys."""
         return _digest([self.artifact.key, self.device, self.options])
 
 
 @dataclass(frozen=True)
 class SweepSpec:
-    """The whole grid."""
+    """The grid of a sweep, as read from its file."""
 
     models: tuple[str, ...]
     recipes: tuple[str, ...]
@@ -81,22 +81,22 @@ class SweepSpec:
 
     @cached_property
     def artifacts(self) -> tuple[Artifact, ...]:
-        """Every export once. Files are looked at once: what changes while the sweep runs changes no key under way."""
+        """Every export once. Files are read only once, so that edits during the sweep do not change keys."""
         inputs = {pair: export_inputs(*pair, self.export) for pair in product(self.models, self.recipes)}
         grid = product(self.models, self.recipes, self.targets)
         return tuple(Artifact(m, r, target, self.export, inputs[m, r]) for m, r, target in grid)
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """All rows, in the order of the lists."""
+        """All cells of the grid, in the order of the lists."""
         return tuple(Cell(made, device, self.bench) for made in self.artifacts for device in self.devices or ("",))
 
 
 def read_spec(path: Path) -> SweepSpec:
-    """Read a specification.
+    """Read the specification of a sweep.
 
     Raises:
-        InputError: E560, it is no such file; E170, a device is none.
+        InputError: E560, the file is not a valid specification; E170, a device's address is invalid.
     """
     from edgec.devices.transport import parse_address
 
@@ -114,7 +114,7 @@ def read_spec(path: Path) -> SweepSpec:
 
 def _strings(path: Path, name: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-        raise _fault(path, f"{name} is no list of texts")
+        raise _fault(path, f"{name} is not a list of texts")
     if not value and name != "devices":
         raise _fault(path, f"{name} is empty")
     return tuple(dict.fromkeys(value))
@@ -122,7 +122,7 @@ def _strings(path: Path, name: str, value: Any) -> tuple[str, ...]:
 
 def _options(path: Path, name: str, value: Any) -> tuple[tuple[str, Any], ...]:
     if not isinstance(value, Mapping) or not all(isinstance(item, str | int | float | bool) for item in value.values()):
-        raise _fault(path, f"[{name}] is no table of plain values")
+        raise _fault(path, f"[{name}] is not a table of plain values")
     for option in FORBIDDEN[name]:
         if option in value:
             raise _fault(path, f"the sweep itself sets {option!r} of [{name}]")

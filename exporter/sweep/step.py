@@ -1,4 +1,4 @@
-"""One step of a sweep: a command of edgec in a process of its own, whose end, good or bad, becomes plain data.
+"""One step of a sweep: an edgec command in its own process, whose result or error becomes plain data.
 
 A step runs wherever an engine sends it, so it is a module-level function of plain arguments.
 """
@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class SweepStep:
-    """``key``: what it makes; ``words``: behind ``edgec``, without ``--json``; ``limit_s``: it is ended then."""
+    """``key``: of the export or cell; ``words``: after ``edgec``, without ``--json``; ``limit_s``: a time limit."""
 
     key: str
     words: tuple[str, ...]
@@ -24,7 +24,7 @@ class SweepStep:
 
 @dataclass(frozen=True)
 class Done:
-    """How a step ended: ``answer`` is its JSON; ``error`` is None, or an error's fields."""
+    """How a step ended: ``answer`` is the JSON it printed; ``error`` is None, or the fields of an error."""
 
     key: str
     answer: dict[str, Any]
@@ -32,7 +32,7 @@ class Done:
 
 
 def run_step(step: SweepStep) -> Done:
-    """Run a step; nothing it does raises here."""
+    """Run a step; errors become data, nothing is raised."""
     line = [sys.executable, "-m", "edgec", *step.words, "--json"]
     try:
         done = subprocess.run(line, capture_output=True, text=True, errors="replace", check=False, timeout=step.limit_s)

@@ -1,8 +1,8 @@
 """``edgec sweep``: exports first, several at once, then measurements, one at a time on each device.
 
-Everything lies in one folder: ``bundles/KEY.edgec``, ``done/KEY.json`` (how each step ended), ``runs/KEY.jsonl`` (the
-records of a measurement), ``results.jsonl`` and ``results.parquet`` (the table), ``pareto.svg``. A step that ended well
-is not run again; one that failed is.
+Everything is in one folder: ``bundles/KEY.edgec``, ``done/KEY.json`` (how each step ended), ``runs/KEY.jsonl`` (the
+records of a measurement), ``results.jsonl`` and ``results.parquet`` (the table), ``pareto.svg``. Successful steps are
+not run again; failed ones are.
 """
 
 from __future__ import annotations
@@ -42,28 +42,29 @@ class SweepResult:
 def sweep(
     spec: Path | str, out: Path | str, *, engine: str = "pool", workers: int = 1, say: Say = lambda text: None
 ) -> SweepResult:
-    """Run a grid of models x recipes x targets x devices.
+    """Export and measure a grid of models x recipes x targets x devices.
 
     Args:
         spec: the TOML file (docs/sweep.md).
         out: the sweep's folder; one that exists is continued.
         engine: ``pool`` (processes here) or ``ray`` (a cluster).
-        workers: steps at once. Measurements of one device never overlap, and those of this machine are alone.
-        say: told how each step ended.
+        workers: steps at once. Measurements on one device never overlap, and those on this machine run alone.
+        say: called with how each step ended.
 
     Raises:
-        InputError: E560 no such specification, E156 a bad option, E121 or E122 the folder cannot be written.
+        InputError: E560, the specification is invalid; E156, a bad option; E121 or E122, the folder cannot be written.
         ToolError: E562, Ray is not installed, or its cluster cannot be joined.
     """
     grid, folder, runs_on = read_spec(Path(spec)), Path(out).resolve(), engine_named(engine, workers)
     with typed_os_errors(folder):
         for name in ("bundles", "done", "runs"):
             (folder / name).mkdir(parents=True, exist_ok=True)
-    exports = [artifact for artifact in grid.artifacts if not _exported(folder, artifact)]
-    _run(runs_on, folder, [_export_step(folder, artifact) for artifact in exports], say)
+    done = [made for made in grid.artifacts if _ended_well(folder, made.key) and _bundle(folder, made).exists()]
+    exports = [_export_step(folder, artifact) for artifact in grid.artifacts if artifact not in done]
+    _run(runs_on, folder, exports, say)
     measurable = [cell for cell in grid.cells if cell.device and _bundle(folder, cell.artifact).exists()]
     for batch in _batches([cell for cell in measurable if not _ended_well(folder, cell.key)]):
-        # This machine is the one in front of the user, whatever nodes a cluster has.
+        # "host" means the user's machine, whatever nodes a cluster has.
         engine_of = engine_named("pool", 1) if batch[0].device in HERE else runs_on
         _run(engine_of, folder, [_bench_step(folder, cell) for cell in batch], say)
     return _table(grid, folder)
@@ -91,16 +92,12 @@ def _ended_well(folder: Path, key: str) -> bool:
     return done is not None and done.error is None
 
 
-def _exported(folder: Path, artifact: Artifact) -> bool:
-    return _ended_well(folder, artifact.key) and _bundle(folder, artifact).exists()
-
-
 def _bundle(folder: Path, artifact: Artifact) -> Path:
     return folder / "bundles" / f"{artifact.key}.edgec"
 
 
 def _export_step(folder: Path, artifact: Artifact) -> SweepStep:
-    """With absolute paths: another node of a cluster works in another folder."""
+    """The command of an export, with absolute paths, since a cluster's nodes work in other folders."""
     model, recipe = whole_model(artifact.model), whole_recipe(artifact.recipe)
     options = tuple((name, whole_path(value)) for name, value in artifact.options)
     words = ["export", model, "--recipe", recipe, "--target", artifact.target]
@@ -115,7 +112,7 @@ def _bench_step(folder: Path, cell: Cell) -> SweepStep:
 
 
 def _batches(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
-    """Cells that may run at once: each phone is measured by one at a time, and this machine by one alone."""
+    """Groups of cells that may run at once: one per phone; those on this machine run alone."""
     here = [cell for cell in cells if cell.device in HERE]
     by_phone: dict[str, list[Cell]] = {}
     for cell in cells:
@@ -127,12 +124,14 @@ def _batches(cells: Sequence[Cell]) -> Iterator[list[Cell]]:
 
 
 def _table(grid: SweepSpec, folder: Path) -> SweepResult:
-    rows = tuple(_row(folder, cell) for cell in grid.cells)
+    rows = tuple(
+        make_row(
+            cell,
+            _bundle(folder, cell.artifact),
+            exported=_read(folder, cell.artifact.key),
+            measured=_read(folder, cell.key) if cell.device else None,
+        )
+        for cell in grid.cells
+    )
     files = (*write_table(rows, folder), save_pareto(rows, folder / "pareto.svg"))
     return SweepResult(folder, rows, files)
-
-
-def _row(folder: Path, cell: Cell) -> Row:
-    exported = _read(folder, cell.artifact.key)
-    measured = _read(folder, cell.key) if cell.device else None
-    return make_row(cell, _bundle(folder, cell.artifact), exported, measured)

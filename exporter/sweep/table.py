@@ -1,4 +1,4 @@
-"""A sweep's table: one row for each cell, the same columns for all; null is unavailable."""
+"""A sweep's table: one row per cell, the same columns for all; null means unavailable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIGURES = {
 
 @dataclass(frozen=True)
 class Row:
-    """One cell's result.
+    """The result of one cell.
 
     Attributes:
         device: empty where nothing was to be measured.
@@ -103,7 +103,7 @@ def _facts(bundle: Path, model: str) -> dict[str, Any]:
         opened = open_bundle(bundle, check_files=False)
     except EdgecError:
         return {"bundle": None, "artifact_bytes": None, "kl_mean_nats": None, "top1_agreement": None}
-    # Where no pass rounds anything there is no rung against the float model: the artifact's own stands for it.
+    # Without rounding passes there is no rung against the float model: the artifact's own rung replaces it.
     rungs = [rung for rung in opened.manifest.parity if rung.half == "quality"] or opened.manifest.parity
     last = rungs[-1] if rungs and opened.manifest.model.trained else None
     artifact = opened.manifest.artifact
@@ -141,7 +141,7 @@ def write_table(rows: Sequence[Row], folder: Path) -> tuple[Path, ...]:
 
 
 def _schema(pyarrow: Any) -> Any:
-    """Columns have a type even where every value is null."""
+    """The column types, which are stated even where every value is null."""
     kinds = {"artifact_bytes": pyarrow.int64(), **{name: pyarrow.float64() for name in _NUMBERS}}
     return pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in Row.__dataclass_fields__])
 

@@ -45,7 +45,7 @@ def test_every_text_is_recorded_and_a_byte_level_tokenizer_loses_none(tokenizer:
     assert [vector.label for vector in vectors] == [label for label, _ in TEXTS]
     assert all(vector.ids for vector in vectors)
     assert round_trips(vectors).changed == ()
-    assert str(round_trips(vectors)) == f"{len(TEXTS)} of {len(TEXTS)} texts come back"
+    assert str(round_trips(vectors)) == f"{len(TEXTS)} of {len(TEXTS)} test texts survive encode and decode"
 
 
 def test_a_text_that_does_not_come_back_is_named(tokenizer: Any) -> None:

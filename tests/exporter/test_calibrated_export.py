@@ -68,8 +68,8 @@ def test_a_search_is_repeated_by_the_bundles_recipe(tiny_folder: Path, text: Pat
         context=128,
         budgets=LOOSE,
     )
-    found = read_manifest(searched)
-    assert found.bit_search is not None and 4 < found.bit_search.bits <= 6.5
+    manifest = read_manifest(searched)
+    assert manifest.bit_search is not None and 4 < manifest.bit_search.bits <= 6.5
     assert "Bits per layer" in (searched / "report.html").read_text()
     again = edgec.export(
         tiny_folder, recipe=searched / "recipe.toml", out=tmp_path / "b.edgec", context=128, budgets=LOOSE

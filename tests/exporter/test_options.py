@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ def test_impossible_values_are_refused(given: dict[str, Any]) -> None:
 
 
 def test_the_function_takes_the_options_fields() -> None:
-    assert inspect.signature(edgec.export) == inspect.signature(ExportOptions)
+    assert inspect.signature(edgec.export) == inspect.signature(ExportOptions).replace(return_annotation=Path)
     assert edgec.export.__name__ == "export" and "system_prompt" in (edgec.export.__doc__ or "")
     with pytest.raises(TypeError, match="recipee"):
         edgec.export("m", recipee="4bit")  # type: ignore[call-arg]

@@ -7,28 +7,42 @@ from pathlib import Path
 import pytest
 
 from edgec.exporter import provenance as module
-from edgec.exporter.provenance import EXECUTION, direct_imports, file_of, imported, source_digest
-from edgec.exporter.stages.protocol import REWRITING
+from edgec.exporter.provenance import EXECUTION, direct_imports, file_of, imported_modules, source_digest
+from edgec.exporter.stages.protocol import LOWERING
 
 APP_TEMPLATES = "edgec.devices.embed"
 
 
 def test_a_stage_depends_on_passes_and_backends() -> None:
-    rewriting = imported(REWRITING, EXECUTION)
+    rewriting = imported_modules(("edgec.exporter.stages.static_decoder",), (*EXECUTION, *LOWERING))
     assert {"edgec.passes.kv.kv_cache", "edgec.ir.program", "edgec.exporter.recipes.passes"} <= rewriting
     assert not any(name.startswith("edgec.backends.xnnpack") for name in rewriting)
-    assert "edgec.backends.xnnpack.lower" in imported(("edgec.exporter.stages.decoder",), EXECUTION)
+    assert "edgec.backends.xnnpack.lower" in imported_modules(("edgec.exporter.stages.decoder",), EXECUTION)
+
+
+@pytest.mark.parametrize(
+    ("stage", "needed"),
+    [
+        ("static_decoder", "edgec.exporter.stages.decoder"),
+        ("static_module", "edgec.exporter.capture.module"),
+        ("calibrated", "edgec.exporter.parity.held_matrices"),
+    ],
+)
+def test_a_rewritten_graph_depends_on_what_its_stage_imports_but_not_on_backends(stage: str, needed: str) -> None:
+    modules = imported_modules((f"edgec.exporter.stages.{stage}",), (*EXECUTION, *LOWERING))
+    assert {needed, "edgec.backends.forms"} <= modules
+    assert not [name for name in modules if "backends." in name and name.count(".") > 2]
 
 
 def test_no_stage_depends_on_what_only_shows_or_measures() -> None:
     stages = ("decoder", "static_decoder", "module", "static_module", "calibrated")
-    every = imported(tuple(f"edgec.exporter.stages.{name}" for name in stages), EXECUTION)
+    every = imported_modules(tuple(f"edgec.exporter.stages.{name}" for name in stages), EXECUTION)
     apart = (APP_TEMPLATES, "edgec.cli", "edgec.exporter.report", "edgec.exporter.assemble", "edgec.exporter.sweep")
     assert not [name for name in every if name.startswith((*apart, *EXECUTION))]
 
 
 def test_the_state_of_a_prompt_depends_on_the_engine_that_computed_it() -> None:
-    every = imported(("edgec.exporter.stages.prefix",))
+    every = imported_modules(("edgec.exporter.stages.prefix",))
     assert {"edgec.runtime_py.engines.engine", "edgec.devices.runner.build"} <= every
 
 
@@ -65,4 +79,4 @@ def test_an_edit_changes_the_digest_of_those_who_import_it_only(
 
 
 def test_every_module_has_a_file() -> None:
-    assert all(file_of(name).is_file() for name in imported(("edgec.exporter.api",)))
+    assert all(file_of(name).is_file() for name in imported_modules(("edgec.exporter.api",)))

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from edgec.exporter.capture.decoder import capture_decoder, skeleton
+from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.ir.program import Program
 from edgec.passes.cleanup.remove_noops import RemoveNoops
@@ -45,8 +45,8 @@ def captured(family: str = "llama", **options: Any) -> Program:
     from transformers import AutoModelForCausalLM
 
     model = tiny_model(family, **options)
-    empty = skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
-    program = capture_decoder(empty, model_spec(model.config.to_dict()), StateDict(model), CONTEXT)
+    skeleton = build_skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
+    program = capture_decoder(skeleton, model_spec(model.config.to_dict()), StateDict(model), CONTEXT)
     return run_pass(run_pass(program, RemoveNoops()), LastLogits(rows=ROWS))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from edgec.exporter.capture.decoder import capture_decoder, skeleton
+from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.ir.program import Program
 from edgec.passes.cleanup.remove_noops import RemoveNoops
@@ -41,8 +41,8 @@ MODELS: Mapping[str, Family] = {
 def captured(family: Family) -> Program:
     """The family's program after remove_noops and last_logits."""
     model = build(family, "eager")
-    empty = skeleton(empty_model(family.config()))
-    program = capture_decoder(empty, model_spec(family.config().to_dict()), StateDict(model), CONTEXT)
+    skeleton = build_skeleton(empty_model(family.config()))
+    program = capture_decoder(skeleton, model_spec(family.config().to_dict()), StateDict(model), CONTEXT)
     return run_pass(run_pass(program, RemoveNoops()), LastLogits(rows=ROWS))
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from edgec.exporter.capture.decoder import capture_decoder, skeleton
+from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.parity.execution import run_program
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.ir.call_plan import call_plan
@@ -39,9 +39,9 @@ def uneven(name: str, seed: int = 0) -> Program:
 def every_position(name: str) -> Program:
     """A family's program as it is captured: logits of every position, operators that have gradients."""
     family = next(each for each in FAMILIES if each.name == name)
-    empty = skeleton(empty_model(family.config()))
+    skeleton = build_skeleton(empty_model(family.config()))
     weights = StateDict(build(family, "eager"))
-    return capture_decoder(empty, model_spec(family.config().to_dict()), weights, CONTEXT)
+    return capture_decoder(skeleton, model_spec(family.config().to_dict()), weights, CONTEXT)
 
 
 def logits(program: Program) -> Tensor:

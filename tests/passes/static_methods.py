@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import torch
 from torch import Tensor
 
-from edgec.exporter.capture.decoder import capture_decoder, skeleton
+from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.parity.execution import run_program
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.ir.call_plan import Call
@@ -42,8 +42,8 @@ def captured(name: str) -> Program:
     folder = TemporaryDirectory()
     _KEPT.append(folder)
     weights = StoredWeights(save(family(name), Path(folder.name)) / "model.safetensors")
-    empty = skeleton(lambda: build(family(name), "edgec"))
-    return capture_decoder(empty, model_spec(family(name).config().to_dict()), weights, CONTEXT)
+    skeleton = build_skeleton(lambda: build(family(name), "edgec"))
+    return capture_decoder(skeleton, model_spec(family(name).config().to_dict()), weights, CONTEXT)
 
 
 @lru_cache(maxsize=2)

@@ -18,7 +18,7 @@ from edgec.devices.prediction.memory_fit import Verdict, judge
 from edgec.devices.prediction.parameters import Kind, Parameter, macs_per_token
 from edgec.devices.targets import Target, load_target
 from edgec.errors import InputError
-from edgec.exporter.resolve.widths import named_widths, overridden
+from edgec.exporter.resolve.widths import named_widths, override_widths
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.parameters import decoder_shape, parameters, read_config
 
@@ -126,7 +126,7 @@ def test_the_balanced_set_takes_four_bits_where_there_are_no_tables() -> None:
 
 
 def test_other_bits_on_the_command_line_replace_tables() -> None:
-    widths = overridden(named_widths("lut4", "coreml"), weight_bits=8)
+    widths = override_widths(named_widths("lut4", "coreml"), weight_bits=8)
     assert widths.weight_bits == 8 and "look-up" not in str(widths)
 
 
@@ -252,7 +252,7 @@ def test_nothing_is_proposed_where_it_fits_or_nothing_is_known() -> None:
 @pytest.mark.parametrize("field", ["weight_bits", "embedding_bits", "lm_head_bits"])
 def test_bits_the_format_cannot_hold_are_refused(field: str) -> None:
     with pytest.raises(InputError, match="cannot hold") as caught:
-        planned(BILLION, "galaxy-s25-ultra", overridden(Widths(), **{field: 2}))
+        planned(BILLION, "galaxy-s25-ultra", override_widths(Widths(), **{field: 2}))
     assert caught.value.code == "E183"
     assert "4, 8, 16" in caught.value.fix
 
@@ -285,10 +285,10 @@ def test_json_is_plain_and_unknown_is_null() -> None:
 
 def test_a_recipe_gives_its_widths() -> None:
     from edgec.exporter.recipes.file import load_recipe
-    from edgec.exporter.resolve.widths import overridden, recipe_widths
+    from edgec.exporter.resolve.widths import override_widths, recipe_widths
 
     float_widths = recipe_widths(load_recipe("float"))
     assert (float_widths.weight_bits, float_widths.kv_bits) == (32, 32)
     four = recipe_widths(load_recipe("4bit-small"))
     assert (four.weight_bits, four.group_size, four.kv_bits) == (4, 32, 8)
-    assert overridden(four, kv_bits=16, weight_bits=None).kv_bits == 16
+    assert override_widths(four, kv_bits=16, weight_bits=None).kv_bits == 16

@@ -49,15 +49,15 @@ class Killed(Exception):
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> list[Traced]:
     """The trained graphs, as they are handed over to be written."""
-    found: list[Traced] = []
+    learners: list[Traced] = []
     written = result.write_result
 
     def spy(out: Path, source: object, learner: Traced, *rest: object) -> None:
-        found.append(learner)
+        learners.append(learner)
         written(out, source, learner, *rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(result, "write_result", spy)
-    return found
+    return learners
 
 
 def logits(graph: torch.fx.GraphModule) -> Tensor:

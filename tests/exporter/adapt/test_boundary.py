@@ -17,7 +17,7 @@ from edgec.exporter.adapt.adapt import adapt
 from edgec.exporter.adapt.boundary import choose_boundary
 from edgec.exporter.adapt.record import as_recorded, record_of
 from edgec.exporter.adapt.settings import Settings
-from edgec.exporter.capture.decoder import capture_decoder, skeleton
+from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.recipes.text import recipe_text
@@ -48,9 +48,9 @@ logit_rows = 8
 def whole(name: str) -> Program:
     """Four layers, logits of every position."""
     family = MODELS[name]
-    bones = skeleton(empty_model(family.config()))
+    skeleton = build_skeleton(empty_model(family.config()))
     spec = model_spec(family.config().to_dict())
-    return run_pass(capture_decoder(bones, spec, StateDict(build(family, "eager")), 64), RemoveNoops())
+    return run_pass(capture_decoder(skeleton, spec, StateDict(build(family, "eager")), 64), RemoveNoops())
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def program() -> Program:
 
 def divergences(program: Program) -> dict[int, float]:
     """KL of every boundary, by softmax alone."""
-    found = {}
+    measured = {}
     with torch.no_grad():
         for kept in range(1, 4):
             shared = run_pass(program, SharedKv(kept))
@@ -69,8 +69,8 @@ def divergences(program: Program) -> dict[int, float]:
                 place = torch.arange(len(row))
                 p, q = (_first(each.graph(row[None], place)).softmax(-1) for each in (program, shared))
                 parts.append((p * (p.log() - q.log())).sum(-1))
-            found[kept] = float(torch.cat(parts, -1).mean())
-    return found
+            measured[kept] = float(torch.cat(parts, -1).mean())
+    return measured
 
 
 def _first(output: object) -> torch.Tensor:

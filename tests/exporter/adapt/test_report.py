@@ -28,8 +28,8 @@ def panels(settings: Settings, curve: tuple[Point, ...] = CURVE) -> dict[str, li
 
 
 def test_the_text_and_the_teacher_have_a_panel_each() -> None:
-    found = panels(Settings())
-    assert found == {
+    shown = panels(Settings())
+    assert shown == {
         "Loss on the text (negative log-likelihood)": ["held out", "float model"],
         "Distance from the teacher (KL divergence)": ["held out", "training"],
     }
@@ -37,8 +37,8 @@ def test_the_text_and_the_teacher_have_a_panel_each() -> None:
 
 def test_the_text_alone_has_one_panel() -> None:
     alone = tuple(Point(p.step, p.tokens, p.loss, p.held_out, None) for p in CURVE)
-    found = panels(Settings(text_loss=1.0), alone)
-    assert found == {"Loss on the text (negative log-likelihood)": ["held out", "float model", "training"]}
+    shown = panels(Settings(text_loss=1.0), alone)
+    assert shown == {"Loss on the text (negative log-likelihood)": ["held out", "float model", "training"]}
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_the_text_alone_has_one_panel() -> None:
     ],
 )
 def test_a_sum_of_losses_is_compared_with_neither(settings: Settings, title: str) -> None:
-    found = panels(settings)
-    assert len(found) == 3 and found[title] == ["training"]
+    shown = panels(settings)
+    assert len(shown) == 3 and shown[title] == ["training"]
 
 
 def test_the_float_model_is_a_level_line_where_its_loss_is() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgec.exporter.adapt.batches import tokenized
+from edgec.exporter.adapt.batches import tokenize
 from edgec.exporter.adapt.split import CHUNK_BYTES, HELD_OUT_EVERY, split
 from edgec.exporter.adapt.texts import read_texts
 from tests.runtime_py.tiny_decoder import tiny_tokenizer
@@ -100,6 +100,6 @@ def test_a_single_word_is_not_divided() -> None:
 def test_wikitext_is_tokens_to_train_on_and_tokens_held_out(tmp_path: Path) -> None:
     file = tmp_path / "wiki.train.raw"
     file.write_text(as_wikitext(6000))
-    batches = tokenized(read_texts([file]), tiny_tokenizer(), 256, 8192, seed=0)
+    batches = tokenize(read_texts([file]), tiny_tokenizer(), 256, 8192, seed=0)
     # two chunks of 4 KiB are held out; the tiny tokenizer has about a token for each byte
     assert len(batches.train) > 500_000 and 25 <= len(batches.held_out) <= 32

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from edgec.errors import EdgecError, InputError
-from edgec.exporter.adapt.batches import Batches, tokenized
+from edgec.exporter.adapt.batches import Batches, tokenize
 from edgec.exporter.adapt.split import CHUNK_BYTES
 from edgec.exporter.adapt.texts import read_texts
 from examples.training.text import held_out_passages, training_passages
@@ -28,10 +28,10 @@ def numbered(count: int) -> str:
 def test_every_fiftieth_chunk_is_held_out(tmp_path: Path) -> None:
     file = tmp_path / "long.txt"
     file.write_text(numbered(120))
-    found = read_texts([file])
-    assert [held[:5] for held in found.held_out] == ["00049", "00099"]
-    assert len(found.train) == 3 and not any(held in "".join(found.train) for held in found.held_out)
-    assert read_texts([file]) == found
+    texts = read_texts([file])
+    assert [held[:5] for held in texts.held_out] == ["00049", "00099"]
+    assert len(texts.train) == 3 and not any(held in "".join(texts.train) for held in texts.held_out)
+    assert read_texts([file]) == texts
 
 
 def test_the_last_chunk_of_a_short_text_is_held_out(tmp_path: Path) -> None:
@@ -43,9 +43,9 @@ def test_the_last_chunk_of_a_short_text_is_held_out(tmp_path: Path) -> None:
 def test_the_example_model_was_trained_by_the_same_split(tmp_path: Path) -> None:
     file = tmp_path / "book.txt"
     file.write_text("\n\n".join(f"{number} " + "words and words. " * 30 for number in range(700)))
-    found = read_texts([file])
-    assert list(found.held_out) == held_out_passages([file])
-    assert list(found.train) == training_passages([file])
+    texts = read_texts([file])
+    assert list(texts.held_out) == held_out_passages([file])
+    assert list(texts.train) == training_passages([file])
 
 
 def test_lines_of_jsonl_and_folders(tmp_path: Path) -> None:
@@ -53,22 +53,22 @@ def test_lines_of_jsonl_and_folders(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("\n".join(lines))
     (tmp_path / "b.txt").write_text(numbered(2))
     (tmp_path / "ignored.bin").write_bytes(b"\xff")
-    found = read_texts([tmp_path])
-    assert [held[:5] for held in found.held_out] == ["00001"] and found.train[0].startswith("00000")
+    texts = read_texts([tmp_path])
+    assert [held[:5] for held in texts.held_out] == ["00001"] and texts.train[0].startswith("00000")
 
 
 def test_many_short_files_are_one_text(tmp_path: Path) -> None:
     for number in range(8):
         (tmp_path / f"{number}.txt").write_text(f"{number:05d} " + "words " * 400)
-    found = read_texts([tmp_path])
-    assert len(found.held_out) == 1 and found.train[0].startswith("00000")
+    texts = read_texts([tmp_path])
+    assert len(texts.held_out) == 1 and texts.train[0].startswith("00000")
 
 
 def test_lines_end_where_json_says(tmp_path: Path) -> None:
     rows = [{"text": f"{number}\u2028{PARAGRAPH}"} for number in range(3)] + [{"text": None}]
     (tmp_path / "a.jsonl").write_text("\n".join(json.dumps(row, ensure_ascii=False) for row in rows))
-    found = read_texts([tmp_path / "a.jsonl"])
-    assert found.held_out[0].startswith("2\u2028") and "None" not in "".join(found.train + found.held_out)
+    texts = read_texts([tmp_path / "a.jsonl"])
+    assert texts.held_out[0].startswith("2\u2028") and "None" not in "".join(texts.train + texts.held_out)
 
 
 class Rows(dict[str, list[str]]):
@@ -144,7 +144,7 @@ def test_a_data_set_needs_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_batch_depends_on_seed_and_number_alone(story: Path) -> None:
-    batches = tokenized(read_texts([story]), tiny_tokenizer(), 32, 200, seed=7)
+    batches = tokenize(read_texts([story]), tiny_tokenizer(), 32, 200, seed=7)
     one, other = batches.at(5, 3, 32), batches.at(5, 3, 32)
     assert torch.equal(one, other) and one.shape == (3, 33)
     assert not torch.equal(one, batches.at(6, 3, 32))
@@ -161,5 +161,5 @@ def test_the_last_token_of_the_text_is_reached() -> None:
 
 def test_a_text_shorter_than_a_sequence_is_refused(story: Path) -> None:
     with pytest.raises(InputError) as caught:
-        tokenized(read_texts([story]), tiny_tokenizer(), 100_000, 200_000, seed=0)
+        tokenize(read_texts([story]), tiny_tokenizer(), 100_000, 200_000, seed=0)
     assert caught.value.code == "E503"

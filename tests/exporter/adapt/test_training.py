@@ -12,14 +12,13 @@ import torch
 from torch import nn
 
 from edgec.errors import InputError
-from edgec.exporter.adapt.attention import fuse_attention
 from edgec.exporter.adapt.checkpoint import TrainingState, restore, save
 from edgec.exporter.adapt.ema import MovingAverage
 from edgec.exporter.adapt.losses import distillation, hidden_match, text_loss
-from edgec.exporter.adapt.optimiser import optimiser, rate, set_rate
-from edgec.exporter.adapt.segments import recomputed
+from edgec.exporter.adapt.optimiser import learning_rate_share, make_optimiser, set_rate
 from edgec.exporter.adapt.settings import Settings
-from edgec.exporter.adapt.student import TrainableDecoder, make_trainable, place
+from edgec.exporter.adapt.student import TrainableDecoder, make_trainable, move_constants
+from edgec.exporter.adapt.training_graph import checkpoint_layers, fuse_attention
 from edgec.passes.contract import clone
 from tests.passes.train.test_fake_quantize import LENGTH, family
 
@@ -44,7 +43,7 @@ def test_hidden_match_is_relative() -> None:
 
 def test_the_rate_rises_and_falls() -> None:
     settings = Settings(steps=100, warm_up=0.1, final_rate=0.02)
-    rates = [rate(step, settings) for step in range(100)]
+    rates = [learning_rate_share(step, settings) for step in range(100)]
     assert rates[0] == pytest.approx(0.1) and max(rates) == rates[10] == pytest.approx(1.0)
     assert rates[10:] == sorted(rates[10:], reverse=True) and rates[-1] == pytest.approx(0.02, abs=2e-3)
 
@@ -64,14 +63,14 @@ def test_groups_of_the_optimiser() -> None:
     model.register_parameter("norm", nn.Parameter(torch.zeros(2)))
     model.register_parameter("matrix_log_scale", nn.Parameter(torch.zeros(2, 1)))
     model.register_parameter("frozen", nn.Parameter(torch.zeros(2, 2), requires_grad=False))
-    found = optimiser(model, Settings(learning_rate=1e-3, scale_rate=2e-3, weight_decay=0.1))
-    assert [(g["peak"], g["weight_decay"], len(g["params"])) for g in found.param_groups] == [
+    optimiser = make_optimiser(model, Settings(learning_rate=1e-3, scale_rate=2e-3, weight_decay=0.1))
+    assert [(g["peak"], g["weight_decay"], len(g["params"])) for g in optimiser.param_groups] == [
         (1e-3, 0.1, 1),
         (1e-3, 0.0, 1),
         (2e-3, 0.0, 1),
     ]
-    set_rate(found, 0.5)
-    assert [g["lr"] for g in found.param_groups] == [5e-4, 5e-4, 1e-3]
+    set_rate(optimiser, 0.5)
+    assert [g["lr"] for g in optimiser.param_groups] == [5e-4, 5e-4, 1e-3]
 
 
 def test_an_average_stands_in_for_the_weights_and_steps_back() -> None:
@@ -101,11 +100,11 @@ def test_fused_attention_is_the_operator(name: str) -> None:
     make_trainable(program.graph)
     fused = clone(program.graph)
     fuse_attention(fused)
-    wanted, found = gradients(program.graph, program.graph), gradients(fused, fused)
-    assert wanted.keys() == found.keys()
+    wanted, fused_gradients = gradients(program.graph, program.graph), gradients(fused, fused)
+    assert wanted.keys() == fused_gradients.keys()
     for key, value in wanted.items():
         # sums in another order, through three layers and back
-        torch.testing.assert_close(found[key], value, atol=1e-4 * float(value.abs().max()), rtol=1e-3)
+        torch.testing.assert_close(fused_gradients[key], value, atol=1e-4 * float(value.abs().max()), rtol=1e-3)
 
 
 def test_recomputed_activations_give_the_same_gradients() -> None:
@@ -113,8 +112,8 @@ def test_recomputed_activations_give_the_same_gradients() -> None:
     make_trainable(program.graph)
     fuse_attention(program.graph)
     wanted = gradients(program.graph, program.graph)
-    found = gradients(recomputed(program.graph), program.graph)
-    assert wanted.keys() == found.keys() and all(torch.equal(found[key], wanted[key]) for key in wanted)
+    recomputed = gradients(checkpoint_layers(program.graph), program.graph)
+    assert wanted.keys() == recomputed.keys() and all(torch.equal(recomputed[key], wanted[key]) for key in wanted)
 
 
 def test_layers_are_shown_where_asked_for() -> None:
@@ -129,19 +128,19 @@ def test_layers_are_shown_where_asked_for() -> None:
 def trained_once() -> tuple[nn.Linear, torch.optim.AdamW]:
     torch.manual_seed(0)
     model = nn.Linear(3, 3)
-    found = optimiser(model, Settings())
+    optimiser = make_optimiser(model, Settings())
     model(torch.ones(3)).sum().backward()
-    found.step()
-    return model, found
+    optimiser.step()
+    return model, optimiser
 
 
 def test_a_checkpoint_brings_everything_back(tmp_path: Path) -> None:
     file = tmp_path / "aside" / "checkpoint.pt"
-    model, found = trained_once()
+    model, optimiser = trained_once()
     averages = {"weight": torch.ones(3, 3)}
-    save(file, "key", TrainingState(step=4, losses=[1.0, 2.0], seconds=3.0), model, found, averages)
+    save(file, "key", TrainingState(step=4, losses=[1.0, 2.0], seconds=3.0), model, optimiser, averages)
     other = nn.Linear(3, 3)
-    empty = optimiser(other, Settings())
+    empty = make_optimiser(other, Settings())
     again = {"weight": torch.zeros(3, 3)}
     state = restore(file, "key", other, empty, again)
     assert (state.step, state.losses, state.seconds) == (4, [1.0, 2.0], 3.0)
@@ -151,12 +150,12 @@ def test_a_checkpoint_brings_everything_back(tmp_path: Path) -> None:
 
 def test_a_foreign_or_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "checkpoint.pt"
-    model, found = trained_once()
-    save(file, "key", TrainingState(), model, found, {})
+    model, optimiser = trained_once()
+    save(file, "key", TrainingState(), model, optimiser, {})
     for key, damage in (("other", b""), ("key", b"not a checkpoint")):
         file.write_bytes(damage or file.read_bytes())
         with pytest.raises(InputError) as caught:
-            restore(file, key, model, found, {})
+            restore(file, key, model, optimiser, {})
         assert caught.value.code == "E507"
 
 
@@ -170,5 +169,5 @@ def test_a_graph_makes_its_tensors_where_it_is_placed() -> None:
     made = graph.call_function(torch.ops.aten.arange.default, (3,), {"device": torch.device("cpu")})
     graph.output((made,))
     module = torch.fx.GraphModule({}, graph)
-    place(module, torch.device("meta"))
+    move_constants(module, torch.device("meta"))
     assert module()[0].device.type == "meta"

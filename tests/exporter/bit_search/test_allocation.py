@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgec.exporter.bit_search.allocation import Choice, allocate, hull, path, total_bits, total_loss
+from edgec.exporter.bit_search.allocation import Choice, allocate, convex_hull, total_bits, total_loss, trade_off_path
 from edgec.ir.weight_scheme import lut
 
 LAYERS = st.lists(
@@ -24,8 +24,8 @@ def test_no_choice_of_hull_points_within_the_bits_of_a_path_point_loses_less(
     layers: list[list[tuple[int, int]]],
 ) -> None:
     named = {str(i): _choices(pairs) for i, pairs in enumerate(layers)}
-    everything = [dict(zip(named, found, strict=True)) for found in product(*named.values())]
-    for point in path(named):
+    everything = [dict(zip(named, combination, strict=True)) for combination in product(*named.values())]
+    for point in trade_off_path(named):
         rivals = [other for other in everything if total_bits(other) <= total_bits(point)]
         assert min(total_loss(other) for other in rivals) >= total_loss(point) - 1e-12
 
@@ -34,25 +34,25 @@ def test_no_choice_of_hull_points_within_the_bits_of_a_path_point_loses_less(
 @settings(max_examples=100, deadline=None)
 def test_budgets_hold(layers: list[list[tuple[int, int]]], budget: float) -> None:
     named = {str(i): _choices(pairs) for i, pairs in enumerate(layers)}
-    found, least = allocate(named, budget), sum(min(c.bits for c in choices) for choices in named.values())
-    assert (found is None) == (least > budget)
-    if found is not None:
-        assert set(found) == set(named) and total_bits(found) <= budget
+    chosen, least = allocate(named, budget), sum(min(c.bits for c in choices) for choices in named.values())
+    assert (chosen is None) == (least > budget)
+    if chosen is not None:
+        assert set(chosen) == set(named) and total_bits(chosen) <= budget
 
 
 def test_a_hull_leaves_out_what_saves_too_little() -> None:
-    found = hull(_choices([(2, 100), (3, 90), (4, 10), (6, 10), (8, 0)]))
-    assert [choice.bits for choice in found] == [2, 4, 8]
+    hull = convex_hull(_choices([(2, 100), (3, 90), (4, 10), (6, 10), (8, 0)]))
+    assert [choice.bits for choice in hull] == [2, 4, 8]
 
 
 def test_the_layer_that_matters_gets_the_bits() -> None:
     layers = {"much": _choices([(2, 900), (4, 10)]), "little": _choices([(2, 20), (4, 10)])}
-    found = allocate(layers, 6)
-    assert found is not None and (found["much"].bits, found["little"].bits) == (4, 2)
+    chosen = allocate(layers, 6)
+    assert chosen is not None and (chosen["much"].bits, chosen["little"].bits) == (4, 2)
 
 
 @pytest.mark.parametrize("budget", [4, 1e9])
 def test_ends_of_the_path(budget: float) -> None:
     layers = {"a": _choices([(2, 900), (4, 10)]), "b": _choices([(2, 20), (4, 10)])}
-    found = allocate(layers, budget)
-    assert found is not None and total_bits(found) == min(budget, 8)
+    chosen = allocate(layers, budget)
+    assert chosen is not None and total_bits(chosen) == min(budget, 8)

@@ -8,7 +8,7 @@ import torch
 
 from edgec.errors import InputError
 from edgec.exporter.bit_search.search import search_bits
-from edgec.exporter.bit_search.sensitivity import choices, gradients
+from edgec.exporter.bit_search.sensitivity import mean_square_gradients, measure_choices
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.file import load_recipe, parse_recipe, recipe_names
 from edgec.exporter.recipes.passes import passes_for
@@ -26,29 +26,29 @@ COREML = for_backend(load_recipe("lut4"), "coreml")
 
 
 def test_the_search_keeps_its_budget_and_its_result_can_be_repeated() -> None:
-    recipe, found = search_bits(every_position("llama"), COREML, tokens(1024), 3.5, 64, Progress())
-    assert found.bits <= 3.5 and len(found.layers) == 21
+    recipe, search = search_bits(every_position("llama"), COREML, tokens(1024), 3.5, 64, Progress())
+    assert search.bits <= 3.5 and len(search.layers) == 21
     assert len({scheme for _, scheme in recipe.rules}) > 1
-    bits = [point.bits for point in found.curve]
-    assert bits == sorted(bits) and found.bits in bits
-    assert found.curve[0].measured_kl > found.curve[-1].measured_kl
+    bits = [point.bits for point in search.curve]
+    assert bits == sorted(bits) and search.bits in bits
+    assert search.curve[0].measured_kl > search.curve[-1].measured_kl
     program = run_passes(every_position("llama"), passes_for(recipe))
     linear = [d for d in decisions_of(program.graph) if d.role == "linear"]
     stored = 8 * sum(d.bytes for d in linear) / sum(d.shape[0] * d.shape[1] for d in linear)
-    assert stored == pytest.approx(found.bits)
+    assert stored == pytest.approx(search.bits)
     again = parse_recipe(tomllib.loads(recipe_text(recipe)), recipe.name, "")
     assert again.rules == recipe.rules
 
 
 def test_the_same_text_gives_the_same_bits() -> None:
-    found = [search_bits(every_position("llama"), COREML, tokens(512), 3.5, 64, Progress())[1] for _ in range(2)]
-    assert found[0] == found[1]
+    searches = [search_bits(every_position("llama"), COREML, tokens(512), 3.5, 64, Progress())[1] for _ in range(2)]
+    assert searches[0] == searches[1]
 
 
 def test_own_rules_stand() -> None:
     ruled = replace(COREML, rules=(("model.layers.0.*", lut(8, 8)),))
-    recipe, found = search_bits(every_position("llama"), ruled, tokens(512), 4.5, 64, Progress())
-    assert recipe.rules[0] == ruled.rules[0] and not any(name.startswith("model.layers.0.") for name in found.layers)
+    recipe, search = search_bits(every_position("llama"), ruled, tokens(512), 4.5, 64, Progress())
+    assert recipe.rules[0] == ruled.rules[0] and not any(name.startswith("model.layers.0.") for name in search.layers)
 
 
 @pytest.mark.parametrize("name", ["qwen3", "gemma3_text", "phi3"])
@@ -56,16 +56,16 @@ def test_a_layers_expected_loss_is_near_the_measured_one(name: str) -> None:
     program = every_position(name)
     calls = [[torch.tensor([tokens(2048)[i : i + 64]]), torch.arange(64)] for i in range(0, 2048, 64)]
     known = Calibration(calls=calls)
-    fisher = gradients(program, known)
+    fisher = mean_square_gradients(program, known)
     scheme = WeightScheme(4, 32, activation_bits=0)
     layer = "model.layers.1.mlp.down_proj.weight"
-    found = choices(program, known, fisher, lambda each, _: [scheme] if each == layer else (), "rtn")
+    choices = measure_choices(program, known, fisher, lambda each, _: [scheme] if each == layer else (), "rtn")
     rounded = run_passes(program, passes_for(Recipe("", weights=None, rules=((layer, scheme),), algorithm="rtn")))
     with torch.no_grad():
         pairs = [(program.graph(*call)[0].log_softmax(-1), rounded.graph(*call)[0].log_softmax(-1)) for call in calls]
     measured = float(torch.cat([(a.exp() * (a - b)).sum(-1) for a, b in pairs]).mean())
     # Second order, one draw per token, inputs and gradients taken apart: the right size, not the digits.
-    assert 0.3 < found[layer][0].loss / measured < 3
+    assert 0.3 < choices[layer][0].loss / measured < 3
 
 
 def test_what_cannot_be_reached_is_refused() -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from edgec.exporter.capture.decoder import capture_decoder, skeleton
+from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.ir.attention import OPERATOR
 from edgec.ir.attributes import attribute
@@ -40,8 +40,8 @@ def _captured(family: Family, folder: Path, dtype: torch.dtype) -> Captured:
 
     save(family, folder, dtype)
     config = AutoConfig.from_pretrained(folder)
-    bones = skeleton(empty_model(config))
-    program = capture_decoder(bones, model_spec(config.to_dict()), stored(folder), LONGEST)
+    skeleton = build_skeleton(empty_model(config))
+    program = capture_decoder(skeleton, model_spec(config.to_dict()), stored(folder), LONGEST)
     reference = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
     return Captured(family, folder, config, reference.eval(), run_pass(program, RemoveNoops()))
 
@@ -135,24 +135,24 @@ def test_soft_capped_scores_are_an_argument_of_the_operator(captured: Captured) 
 @pytest.mark.parametrize("name", ["llama", "gemma3_text"])
 def test_bfloat16_weights_stay_bfloat16_and_are_cast_in_the_graph(name: str, tmp_path: Path) -> None:
     family = next(family for family in FAMILIES if family.name == name)
-    found = _captured(family, tmp_path, torch.bfloat16)
-    weights = [node for node in found.program.graph.graph.nodes if node.op == "get_attr"]
-    stored_as = {str(n.target): attribute(found.program.graph, str(n.target)).dtype for n in weights}
+    capture = _captured(family, tmp_path, torch.bfloat16)
+    weights = [node for node in capture.program.graph.graph.nodes if node.op == "get_attr"]
+    stored_as = {str(n.target): attribute(capture.program.graph, str(n.target)).dtype for n in weights}
     assert {dtype for key, dtype in stored_as.items() if "proj" in key or "embed_tokens.weight" in key} == {
         torch.bfloat16
     }
     tokens = _tokens()
-    expected = found.reference(tokens).logits
-    torch.testing.assert_close(found.program.graph(tokens, torch.arange(TOKENS)), expected, atol=TOLERANCE, rtol=0)
+    expected = capture.reference(tokens).logits
+    torch.testing.assert_close(capture.program.graph(tokens, torch.arange(TOKENS)), expected, atol=TOLERANCE, rtol=0)
 
 
 def test_tied_matrices_are_one_tensor(tmp_path: Path) -> None:
-    found = _captured(FAMILIES[0], tmp_path, torch.float32)
-    embedding: Any = nodes_of(found.program.graph, torch.ops.aten.embedding.default)[0].args[0]
-    linear: Any = nodes_of(found.program.graph, torch.ops.aten.linear.default)[-1].args[1]
-    first, second = (attribute(found.program.graph, node.target) for node in (embedding, linear))
+    capture = _captured(FAMILIES[0], tmp_path, torch.float32)
+    embedding: Any = nodes_of(capture.program.graph, torch.ops.aten.embedding.default)[0].args[0]
+    linear: Any = nodes_of(capture.program.graph, torch.ops.aten.linear.default)[-1].args[1]
+    first, second = (attribute(capture.program.graph, node.target) for node in (embedding, linear))
     assert first is second
-    assert held_bytes(found.program.graph) < (tmp_path / "model.safetensors").stat().st_size + 2**14
+    assert held_bytes(capture.program.graph) < (tmp_path / "model.safetensors").stat().st_size + 2**14
 
 
 _CAPTURE_28_LAYERS = """
@@ -167,12 +167,12 @@ config = AutoConfig.for_model("qwen3", vocab_size=151936, hidden_size=1024, inte
     max_position_embeddings=40960, tie_word_embeddings=True)
 empty_model(config)  # imports
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-bones = skeleton(empty_model(config))
-shapes = bones.shapes()
+skeleton = skeleton(empty_model(config))
+shapes = skeleton.shapes()
 class Lazy:
     def tensor(self, name):
         return torch.zeros(()).expand(shapes[name])
-program = capture_decoder(bones, model_spec(config.to_dict()), Lazy(), 256)
+program = capture_decoder(skeleton, model_spec(config.to_dict()), Lazy(), 256)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, held_bytes(program.graph))
 """
 

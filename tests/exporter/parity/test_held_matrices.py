@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from edgec.exporter.parity.held_matrices import held
+from edgec.exporter.parity.held_matrices import hold_matrices
 from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import DEQUANTIZE
@@ -34,7 +34,7 @@ def reads(program: Program) -> int:
 
 def test_the_numbers_are_the_same(programs: dict[str, Program]) -> None:
     assert reads(programs["decode"]) > 10
-    once = held(programs)
+    once = hold_matrices(programs)
     assert reads(once["prefill"]) == reads(once["decode"]) == 0
     assert torch.equal(run(once), run(programs))
     assert reads(programs["decode"]) > 10, "the methods that were given stay as they were"
@@ -43,12 +43,12 @@ def test_the_numbers_are_the_same(programs: dict[str, Program]) -> None:
 def test_methods_share_what_is_held(programs: dict[str, Program]) -> None:
     places = [
         {buffer.data_ptr() for name, buffer in program.graph.named_buffers() if name.startswith("held_")}
-        for program in held(programs).values()
+        for program in hold_matrices(programs).values()
     ]
     assert places[0] == places[1] != set()
 
 
 def test_what_does_not_fit_is_computed_in_every_call(programs: dict[str, Program]) -> None:
-    nothing = held(programs, share=0.0)
+    nothing = hold_matrices(programs, share=0.0)
     assert reads(nothing["decode"]) == reads(programs["decode"])
     assert torch.equal(run(nothing), run(programs))

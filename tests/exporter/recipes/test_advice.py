@@ -24,9 +24,9 @@ from edgec.exporter.recipes.recipe import for_backend
 )
 def test_recipes_with_more_bits_are_known_by_target(recipe: str, target: str, named: tuple[str, ...]) -> None:
     phone = load_target(target)
-    found = more_bits(for_backend(load_recipe(recipe), phone.backend), phone)
-    assert found[-len(named) :] == named if len(named) < 3 else set(named) <= set(found)
-    assert bool(found) == bool(named)
+    recipes = more_bits(for_backend(load_recipe(recipe), phone.backend), phone)
+    assert recipes[-len(named) :] == named if len(named) < 3 else set(named) <= set(recipes)
+    assert bool(recipes) == bool(named)
 
 
 @pytest.mark.parametrize(

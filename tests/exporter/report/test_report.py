@@ -106,10 +106,10 @@ def test_operators_outside_the_accelerator_are_grouped_by_reason() -> None:
             ("add", 22, "too small", 0.002),
         )
     ]
-    found = Delegation(
+    delegated = Delegation(
         backend="xnnpack", delegates=3, delegated_operators=9, delegated_share=0.692, fallbacks=fallbacks
     )
-    text = _text(sample_manifest(delegation=found))
+    text = _text(sample_manifest(delegation=delegated))
     assert "mul ×25, add ×22 0.8 % too small" in text.replace("0.8 %", " 0.8 % ").replace("  ", " ")
     assert "other operators 0.8 %" in text and "sdpa 30 %" in text
 

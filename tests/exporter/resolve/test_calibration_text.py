@@ -25,8 +25,8 @@ TABLES = Recipe("r", weights=lut(4, 8))
 def test_the_first_tokens_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "text.txt"
     file.write_text("abc" * 3000)
-    found = calibration_tokens(file, TABLES, _tokenizer)
-    assert len(found) == TOKENS and found[:4] == (97, 98, 99, 97)
+    tokens = calibration_tokens(file, TABLES, _tokenizer)
+    assert len(tokens) == TOKENS and tokens[:4] == (97, 98, 99, 97)
     assert calibration_tokens(None, TABLES, _tokenizer) == ()
 
 

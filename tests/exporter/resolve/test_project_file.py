@@ -8,7 +8,7 @@ import pytest
 
 from edgec.errors import InputError
 from edgec.exporter.options import ExportOptions
-from edgec.exporter.resolve.project_file import Project, completed, find_project, read_project, require_model
+from edgec.exporter.resolve.project_file import Project, complete_options, find_project, read_project, require_model
 
 WHOLE = """
 model = "owner/tiny"
@@ -63,10 +63,10 @@ def test_a_relative_model_counts_from_the_file(tmp_path: Path) -> None:
 
 def test_the_command_line_wins_key_by_key(tmp_path: Path) -> None:
     project = read_project(_file(tmp_path, WHOLE))
-    (merged,) = completed(ExportOptions("other", target="iphone", budgets={"kl": 0.1}), project)
+    (merged,) = complete_options(ExportOptions("other", target="iphone", budgets={"kl": 0.1}), project)
     assert (merged.model, merged.target, merged.recipe) == ("other", "iphone", "int4")
     assert merged.budgets == {"size_bytes": 1_000_000, "kl": 0.1}
-    for each, target in zip(completed(ExportOptions(""), project), project.targets, strict=True):
+    for each, target in zip(complete_options(ExportOptions(""), project), project.targets, strict=True):
         assert each == ExportOptions(
             project.model or "",
             target=target,

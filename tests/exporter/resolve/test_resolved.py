@@ -7,7 +7,7 @@ import pytest
 from edgec.devices.targets import load_target
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.recipes.file import recipe_names
-from edgec.exporter.resolve.resolved import _recipe
+from edgec.exporter.resolve.resolved import _load_recipe
 from edgec.exporter.resolve.target_choice import in_format
 
 TARGETS = {
@@ -22,5 +22,8 @@ TARGETS = {
 def test_given_budgets_stand_above_the_recipes(name: str, backend: str) -> None:
     target = TARGETS[backend]
     assert target.backend == backend
-    own = _recipe(ExportOptions("m", recipe=name), target).budgets
-    assert _recipe(ExportOptions("m", recipe=name, budgets={"kl_mean": 7.0}), target).budgets == {**own, "kl_mean": 7.0}
+    own = _load_recipe(ExportOptions("m", recipe=name), target).budgets
+    assert _load_recipe(ExportOptions("m", recipe=name, budgets={"kl_mean": 7.0}), target).budgets == {
+        **own,
+        "kl_mean": 7.0,
+    }

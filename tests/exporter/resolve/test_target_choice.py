@@ -12,7 +12,7 @@ from edgec.devices.prediction.forecast import default_widths
 from edgec.devices.targets import load_target
 from edgec.errors import InputError
 from edgec.exporter.recipes.file import load_recipe
-from edgec.exporter.resolve.target_choice import chosen_target, needed_bytes, planned
+from edgec.exporter.resolve.target_choice import choose_target, needed_bytes, plan_target
 from edgec.exporter.sources.parameters import decoder_shape, read_config
 from edgec.exporter.sources.resolve import ModelSource, resolve
 
@@ -21,7 +21,7 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-llama"
 
 def test_a_family_becomes_a_phone_with_a_reason() -> None:
     source, recipe = resolve(str(EXAMPLE)), load_recipe("4bit")
-    target, reason = chosen_target(load_target("iphone"), source, recipe, None)
+    target, reason = choose_target(load_target("iphone"), source, recipe, None)
     assert target.phone == "iphone-13-mini" and target.format == load_target("iphone").format
     assert "oldest known iPhone" in reason
 
@@ -29,7 +29,7 @@ def test_a_family_becomes_a_phone_with_a_reason() -> None:
 def test_a_named_phone_is_left_alone() -> None:
     source, recipe = resolve(str(EXAMPLE)), load_recipe("4bit")
     for name in ("iphone-16-pro", "host", "android-cpu"):
-        assert chosen_target(load_target(name), source, recipe, None) == (load_target(name), "")
+        assert choose_target(load_target(name), source, recipe, None) == (load_target(name), "")
 
 
 def test_memory_counts_weights_and_caches() -> None:
@@ -42,10 +42,10 @@ def test_memory_counts_weights_and_caches() -> None:
 
 def test_a_plan_for_the_family_is_that_of_the_chosen_phone() -> None:
     config, asked = read_config(str(EXAMPLE)), load_target("iphone")
-    found, reason = planned(decoder_shape(config), asked, default_widths(asked))
-    assert found.target.phone == "iphone-13-mini" and found.target.phone_name in reason
+    planned, reason = plan_target(decoder_shape(config), asked, default_widths(asked))
+    assert planned.target.phone == "iphone-13-mini" and planned.target.phone_name in reason
     named = load_target("iphone-16-pro")
-    assert planned(decoder_shape(config), named, default_widths(named))[1] == ""
+    assert plan_target(decoder_shape(config), named, default_widths(named))[1] == ""
     large = {**config, "hidden_size": 4096, "intermediate_size": 16384, "num_hidden_layers": 32, "head_dim": 128}
     large |= {
         "num_attention_heads": 32,
@@ -54,7 +54,7 @@ def test_a_plan_for_the_family_is_that_of_the_chosen_phone() -> None:
         "max_position_embeddings": 4096,
     }
     assert (
-        planned(decoder_shape(large), asked, replace(default_widths(asked), weight_bits=4))[0].target.phone
+        plan_target(decoder_shape(large), asked, replace(default_widths(asked), weight_bits=4))[0].target.phone
         == "iphone-15-pro"
     )
 
@@ -65,9 +65,9 @@ def test_a_long_context_that_nobody_asked_for_does_not_count(tmp_path: Path) -> 
     (tmp_path / "config.json").write_text(json.dumps(config))
     source, recipe = resolve(str(tmp_path / "config.json"), random_weights=True), load_recipe("4bit")
     asked = load_target("iphone")
-    assert chosen_target(asked, source, recipe, None)[0].phone == "iphone-13-mini"
+    assert choose_target(asked, source, recipe, None)[0].phone == "iphone-13-mini"
     with pytest.raises(InputError) as caught:
-        chosen_target(asked, source, recipe, 4_000_000)
+        choose_target(asked, source, recipe, 4_000_000)
     assert caught.value.code == "E467"
 
 

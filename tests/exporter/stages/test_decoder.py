@@ -8,7 +8,7 @@ from edgec.exporter.parity.probe import Probe
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.stages.decoder import decoder_measure, quality_budget
-from edgec.exporter.stages.rewriting import rewrite, together
+from edgec.exporter.stages.rewriting import group_exact_passes, rewrite
 from edgec.ir.call_plan import call_plan
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.contract import run_pass
@@ -26,7 +26,7 @@ def test_rounding_behind_sink_tokens_is_gated_against_the_same_model_in_float() 
     done = rewrite(
         lambda: run_pass(program, RemoveNoops()),
         eager,
-        together(passes),
+        group_exact_passes(passes),
         decoder_measure(PROBE, recipe, trained=True),
         Progress(),
     )

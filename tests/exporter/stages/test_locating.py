@@ -14,7 +14,7 @@ from edgec.exporter.capture.module import capture_module
 from edgec.exporter.parity.divergence import expose_layers, first_diverging_layer, method_layers, program_layers
 from edgec.exporter.parity.execution import record_layers, run_program
 from edgec.exporter.parity.ladder import Stage
-from edgec.exporter.parity.outputs import flat, sizes_of
+from edgec.exporter.parity.outputs import flatten_outputs, sizes_of
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.recipe import Recipe
@@ -84,7 +84,7 @@ def test_a_modules_pass_is_located() -> None:
     with pytest.raises(BudgetError) as stopped:
         rewrite(
             lambda: capture_module(model, inputs, "vit", ("image",)),
-            Stage("e", flat(outputs)),
+            Stage("e", flatten_outputs(outputs)),
             groups,
             measure,
             Progress(),

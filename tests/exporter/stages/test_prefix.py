@@ -30,14 +30,14 @@ def written(folder: Path, of: SystemPrompt, states: Sequence[StateInfo] = FULL) 
 @pytest.mark.parametrize("states", [FULL, WITH_RING])
 @pytest.mark.parametrize("count", [1, 8, 20, CONTEXT - 1])
 def test_the_state_comes_with_two_passed_rungs(states: Sequence[StateInfo], count: int, tmp_path: Path) -> None:
-    found = written(tmp_path, prompt(count), states)
-    same, at_once = found.rungs
+    facts = written(tmp_path, prompt(count), states)
+    same, at_once = facts.rungs
     assert same.gated and same.passed and same.max_abs == 0.0 and same.budget == {"max_abs": 0.0}
     assert at_once.gated and at_once.passed and at_once.budget == FLOAT_LOWERING
     assert same.positions == at_once.positions == min(8, CONTEXT - count)
-    assert found.info.tokens == count and found.info.form == "chat"
-    assert found.info.fingerprint == place(states).origin.fingerprint(prompt(count).tokens)
-    assert found.info.bytes == (tmp_path / "state.safetensors").stat().st_size
+    assert facts.info.tokens == count and facts.info.form == "chat"
+    assert facts.info.fingerprint == place(states).origin.fingerprint(prompt(count).tokens)
+    assert facts.info.bytes == (tmp_path / "state.safetensors").stat().st_size
 
 
 class Forgetful(ArenaStepper):

@@ -30,9 +30,9 @@ LARGE = [
 def charts(rows: list[Row], folder: Path) -> list[str]:
     """The three charts: size, TTFT, speed."""
     text = save_pareto(rows, folder / "pareto.svg").read_text()
-    found = re.findall(r'<g transform="translate.*?</g>', text)
-    assert len(found) == 3
-    return found
+    groups = re.findall(r'<g transform="translate.*?</g>', text)
+    assert len(groups) == 3
+    return groups
 
 
 def lines(chart: str) -> dict[str, int]:
@@ -43,8 +43,8 @@ def lines(chart: str) -> dict[str, int]:
 
 def legend(chart: str) -> dict[str, str]:
     """Name -> colour."""
-    found = re.findall(r'h16" stroke="([^"]*)"/><text[^>]*>([^<]*)<', chart)
-    return {name: colour for colour, name in found}
+    entries = re.findall(r'h16" stroke="([^"]*)"/><text[^>]*>([^<]*)<', chart)
+    return {name: colour for colour, name in entries}
 
 
 def test_each_model_has_a_line_of_its_own(tmp_path: Path) -> None:

@@ -50,18 +50,18 @@ def test_a_sweep_on_two_nodes(cluster: Any, tmp_path: Path, monkeypatch: pytest.
     Path("tiny").symlink_to(EXAMPLE)
     Path("grid.toml").write_text(SPEC)
     result = sweep("grid.toml", "out", engine="ray", workers=2)
-    found = {(row.recipe, row.target): row for row in result.rows}
-    assert [found["float", target].status for target in ("host", "android-cpu")] == ["measured"] * 2
-    assert all(found["float", target].decode_tokens_per_s for target in ("host", "android-cpu"))
-    assert [found["no-such.toml", target].status for target in ("host", "android-cpu")] == ["failed"] * 2
+    rows = {(row.recipe, row.target): row for row in result.rows}
+    assert [rows["float", target].status for target in ("host", "android-cpu")] == ["measured"] * 2
+    assert all(rows["float", target].decode_tokens_per_s for target in ("host", "android-cpu"))
+    assert [rows["no-such.toml", target].status for target in ("host", "android-cpu")] == ["failed"] * 2
     assert {row.error_code for row in result.failed} == {"E175"} and (tmp_path / "out" / "pareto.svg").exists()
 
 
 @pytest.mark.slow
 def test_steps_end_as_data_on_two_nodes(cluster: Any) -> None:
     steps = [SweepStep("good", ("doctor",), 300.0), SweepStep("bad", ("export", "/nowhere/at/all"), 300.0)]
-    found = {done.key: done for done in RayEngine(2).run(steps)}
-    assert found["good"].error is None and found["bad"].error is not None
+    ends = {done.key: done for done in RayEngine(2).run(steps)}
+    assert ends["good"].error is None and ends["bad"].error is not None
 
 
 def test_a_cluster_that_cannot_be_joined(monkeypatch: pytest.MonkeyPatch) -> None:

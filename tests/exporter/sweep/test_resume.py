@@ -42,15 +42,15 @@ class Recorder:
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, SweepStep]]:
     """A small grid in the working directory; what is asked of which engine."""
-    found: list[tuple[str, SweepStep]] = []
-    monkeypatch.setattr(sweep_module, "engine_named", lambda name, workers: Recorder(name, found))
+    steps: list[tuple[str, SweepStep]] = []
+    monkeypatch.setattr(sweep_module, "engine_named", lambda name, workers: Recorder(name, steps))
     monkeypatch.chdir(tmp_path)
     Path("model").mkdir()
     Path("model/config.json").write_text("{}")
     Path("own.toml").write_text("a")
     Path("text.txt").write_text("a")
     Path("grid.toml").write_text(SPEC)
-    return found
+    return steps
 
 
 def again(asked: list[tuple[str, SweepStep]]) -> list[str]:

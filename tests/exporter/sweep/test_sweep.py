@@ -15,7 +15,7 @@ from edgec.bundle.manifest import Rung
 from edgec.errors import InputError
 from edgec.exporter.sweep import sweep as sweep_module
 from edgec.exporter.sweep.engines import PoolEngine
-from edgec.exporter.sweep.pareto import front
+from edgec.exporter.sweep.pareto import pareto_front
 from edgec.exporter.sweep.spec import command_options, read_spec
 from edgec.exporter.sweep.step import Done, SweepStep, run_step
 from edgec.exporter.sweep.sweep import sweep
@@ -144,13 +144,13 @@ def test_the_table_and_the_plot(made_up: MadeUp, spec: Path, tmp_path: Path) -> 
 
 def test_the_front_holds_what_nothing_beats() -> None:
     points = [(1.0, 5.0), (2.0, 3.0), (3.0, 4.0), (4.0, 1.0), (2.0, 9.0)]
-    assert front(points) == [(1.0, 5.0), (2.0, 3.0), (4.0, 1.0)]
-    assert front([(10.0, 2.0), (20.0, 3.0), (5.0, 1.0), (6.0, 2.5)], higher_is_better=True) == [
+    assert pareto_front(points) == [(1.0, 5.0), (2.0, 3.0), (4.0, 1.0)]
+    assert pareto_front([(10.0, 2.0), (20.0, 3.0), (5.0, 1.0), (6.0, 2.5)], higher_is_better=True) == [
         (5.0, 1.0),
         (10.0, 2.0),
         (20.0, 3.0),
     ]
-    assert front([]) == []
+    assert pareto_front([]) == []
 
 
 @pytest.mark.parametrize(
@@ -197,5 +197,5 @@ def test_the_pool_gives_every_end(monkeypatch: pytest.MonkeyPatch) -> None:
     said: Callable[[SweepStep], Done] = lambda step: Done(step.key, {"words": list(step.words)}, None)  # noqa: E731
     monkeypatch.setattr("edgec.exporter.sweep.engines.run_step", said)
     steps = [SweepStep(str(i), ("doctor",), 1.0) for i in range(5)]
-    found: list[Any] = list(PoolEngine(2).run(steps))
-    assert {done.key for done in found} == {"0", "1", "2", "3", "4"}
+    ends: list[Any] = list(PoolEngine(2).run(steps))
+    assert {done.key for done in ends} == {"0", "1", "2", "3", "4"}

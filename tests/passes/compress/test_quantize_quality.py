@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from edgec.exporter.capture.decoder import capture_decoder, skeleton
+from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.passes import passes_for
 from edgec.exporter.sources.decoder_spec import model_spec
@@ -36,8 +36,10 @@ def _float_program() -> Program:
     from transformers import AutoModelForCausalLM
 
     model: Any = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
-    empty = skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
-    return run_pass(capture_decoder(empty, model_spec(model.config.to_dict()), StateDict(model), LENGTH), RemoveNoops())
+    skeleton = build_skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
+    return run_pass(
+        capture_decoder(skeleton, model_spec(model.config.to_dict()), StateDict(model), LENGTH), RemoveNoops()
+    )
 
 
 @lru_cache(maxsize=1)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from edgec.errors import InputError
-from edgec.exporter.capture.decoder import capture_decoder, skeleton
+from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.ir.program import Effect, Program
 from edgec.passes.cleanup.remove_noops import RemoveNoops
@@ -36,9 +36,9 @@ def captured(family: str) -> Program:
 
 
 def _captured(family: Family) -> Program:
-    empty = skeleton(empty_model(family.config()))
+    skeleton = build_skeleton(empty_model(family.config()))
     weights = StateDict(build(family, "eager"))
-    program = capture_decoder(empty, model_spec(family.config().to_dict()), weights, CONTEXT)
+    program = capture_decoder(skeleton, model_spec(family.config().to_dict()), weights, CONTEXT)
     return run_pass(run_pass(program, RemoveNoops()), LastLogits(rows=ROWS))
 
 

@@ -153,15 +153,15 @@ def test_the_graph_can_be_traced_again() -> None:
 
 
 def test_without_a_selection_it_is_refused() -> None:
-    from edgec.exporter.capture.decoder import capture_decoder, skeleton
+    from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
     from edgec.exporter.sources.decoder_spec import model_spec
     from tests.families import build, empty_model
     from tests.passes.decoders import StateDict
 
     family = MODELS["llama"]
-    empty = skeleton(empty_model(family.config()))
+    skeleton = build_skeleton(empty_model(family.config()))
     weights = StateDict(build(family, "eager"))
-    plain = capture_decoder(empty, model_spec(family.config().to_dict()), weights, CONTEXT)
+    plain = capture_decoder(skeleton, model_spec(family.config().to_dict()), weights, CONTEXT)
     with pytest.raises(InputError) as refused:
         run_pass(plain, PrefillSkip())
     assert refused.value.code == "E189"

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from edgec.errors import InputError
 from edgec.exporter.adapt.student import make_trainable
-from edgec.exporter.capture.decoder import capture_decoder, skeleton
+from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.parity.execution import run_program
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.ir.attributes import attribute, owner_of
@@ -45,10 +45,10 @@ SCHEMES = {
 
 
 def family(name: str) -> Program:
-    chosen = next(each for each in FAMILIES if each.name == name)
-    model = skeleton(empty_model(chosen.config()))
-    spec = model_spec(chosen.config().to_dict())
-    return run_pass(capture_decoder(model, spec, StateDict(build(chosen, "eager")), 64, 4), RemoveNoops())
+    found = next(each for each in FAMILIES if each.name == name)
+    skeleton = build_skeleton(empty_model(found.config()))
+    spec = model_spec(found.config().to_dict())
+    return run_pass(capture_decoder(skeleton, spec, StateDict(build(found, "eager")), 64, 4), RemoveNoops())
 
 
 def logits(program: Program) -> Tensor:

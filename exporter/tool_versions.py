@@ -1,3 +1,0 @@
-"""The versions an artifact depends on."""
-
-from __future__ import annotations
