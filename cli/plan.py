@@ -29,7 +29,7 @@ def plan(
     weight_bits: Annotated[int | None, typer.Option(help="Bits of linear layers (16, 32: floats).")] = None,
     group_size: Annotated[int | None, typer.Option(help="Weights that share a scale; 0: one scale per row.")] = None,
     embedding_bits: Annotated[int | None, typer.Option(help="Bits of the embedding.")] = None,
-    lm_head_bits: Annotated[int | None, typer.Option(help="Bits of the vocabulary matrix.")] = None,
+    lm_head_bits: Annotated[int | None, typer.Option(help="Bits of the lm_head.")] = None,
     kv_bits: Annotated[int | None, typer.Option(help="Bits of cached keys and values: 4, 8, 16 or 32.")] = None,
     context: Annotated[
         int | None, typer.Option(help="Tokens the KV cache holds (the model's own, at most 4096).")

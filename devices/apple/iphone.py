@@ -1,4 +1,4 @@
-"""An iPhone through ``xcrun devicectl`` (Xcode 15 and newer)."""
+"""An iPhone reached through ``xcrun devicectl`` (Xcode 15 and newer)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,18 @@ def listed() -> list[AppleDevice]:
     Raises:
         ToolError: E552, E557.
     """
-    devices = devicectl(["list", "devices"], "ios", "Listing devices").get("devices")
-    found = (
-        [apple_device(device) for device in devices if isinstance(device, Mapping)] if isinstance(devices, list) else []
-    )
-    return [device for device in found if device is not None]
+    rows = devicectl(["list", "devices"], "ios", "Listing devices").get("devices")
+    devices = [apple_device(row) for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    return [device for device in devices if device is not None]
 
 
 class Iphone:
-    """One iPhone by its UDID (or devicectl's identifier)."""
+    """One iPhone, named by its UDID (or devicectl's identifier); implements ``Phone``."""
 
     simulated, sdk = False, "iphoneos"
 
     def __init__(self, udid: str) -> None:
-        """Nothing is asked yet."""
+        """Keep the UDID; the phone is not contacted yet."""
         self.udid, self.where = udid, f"ios:{udid}"
 
     def ready(self, minimum_os: str) -> None:
@@ -52,7 +50,7 @@ class Iphone:
         self._do(words, f"Copying {name}")
 
     def launch(self, app_id: str) -> None:
-        """Without ``--console``, which ends when the app goes to the background."""
+        """Start the app without ``--console``, which ends when the app goes to the background; see ``Phone``."""
         self._do(["process", "launch", "--terminate-existing", app_id], "Starting the bench app")
 
     def read(self, app_id: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""A simulator through ``xcrun simctl``: its files lie on this Mac, which also computes, so its times are no phone's."""
+"""A simulator reached through ``xcrun simctl``; this Mac does the computing, so its times are not those of a phone."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from edgec.devices.transport import DeviceFacts
 
 
 def listed() -> list[AppleDevice]:
-    """The simulators that are available, started or not.
+    """All available simulators, started or not.
 
     Raises:
         ToolError: E552, E557.
     """
     doing = "Listing simulators"
     groups = json_object(simctl(["list", "devices", "available", "--json"], "sim", doing), "sim", doing).get("devices")
-    found = [
+    devices = [
         _device(runtime, row)
         for runtime, rows in (groups.items() if isinstance(groups, Mapping) else ())
         for row in (rows if isinstance(rows, list) else ())
         if "iOS" in runtime and isinstance(row, Mapping)
     ]
-    return [device for device in found if device.udid]
+    return [device for device in devices if device.udid]
 
 
 def _device(runtime: str, row: Mapping[str, Any]) -> AppleDevice:
@@ -50,16 +50,16 @@ def _device(runtime: str, row: Mapping[str, Any]) -> AppleDevice:
 
 
 class Simulator:
-    """One simulator by its UDID."""
+    """One simulator, named by its UDID; implements ``Phone``."""
 
     simulated, sdk = True, "iphonesimulator"
 
     def __init__(self, udid: str) -> None:
-        """Nothing is asked yet."""
+        """Keep the UDID; the simulator is not contacted yet."""
         self.udid, self.where = udid, f"sim:{udid}"
 
     def ready(self, minimum_os: str) -> None:
-        """Start it if it does not run; see ``Phone``."""
+        """Start the simulator if it does not run; see ``Phone``."""
         if not self._device().connected:
             simctl(["bootstatus", self.udid, "-b"], self.where, "Starting the simulator")
         check_ready(self._device(), self.where, minimum_os)

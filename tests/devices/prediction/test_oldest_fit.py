@@ -30,7 +30,7 @@ def test_the_oldest_phone_that_fits(gigabytes: float, form: str, phone: str, ent
 
 def test_the_reason_names_the_phone_before_and_what_it_lacks() -> None:
     assert (
-        "iPhone 15 does not fit: aimodel needs another chip than its Apple A16" in oldest_fit(10**8, "aimodel").reason
+        "iPhone 15 does not fit: aimodel needs a chip other than its Apple A16" in oldest_fit(10**8, "aimodel").reason
     )
     assert "only 4.2 GB" in oldest_fit(5 * 10**9, "mlpackage").reason
 

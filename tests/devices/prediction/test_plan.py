@@ -63,14 +63,14 @@ def test_tied_parameters_are_counted_once() -> None:
     listed = parameters(TINY)
     assert of_kind(listed, Kind.LINEAR) == LINEAR
     assert of_kind(listed, Kind.OTHER) == NORMS
-    assert of_kind(listed, Kind.VOCABULARY) == VOCABULARY
+    assert of_kind(listed, Kind.LM_HEAD) == VOCABULARY
     assert of_kind(listed, Kind.EMBEDDING) == 0
     assert [p.name for p in listed if p.tied] == ["model.embed_tokens.weight"]
 
 
 def test_untied_parameters_are_both_there() -> None:
     listed = parameters(TINY | {"tie_word_embeddings": False})
-    assert of_kind(listed, Kind.VOCABULARY) == of_kind(listed, Kind.EMBEDDING) == VOCABULARY
+    assert of_kind(listed, Kind.LM_HEAD) == of_kind(listed, Kind.EMBEDDING) == VOCABULARY
     assert not any(p.tied for p in listed)
 
 
