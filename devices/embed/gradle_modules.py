@@ -1,4 +1,4 @@
-"""An Android bundle as Gradle modules: ``model`` (wrapper and bundle), ``bench``, an AI pack where needed."""
+"""The Gradle modules for an Android bundle: ``model`` (wrapper and bundle), ``bench``, and an AI pack where needed."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK) -> AppPacka
 
     Args:
         bundle: opened.
-        target_sdk: the app's.
+        target_sdk: of the app.
 
     Raises:
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E469 a
-            number without a literal, E470 a tokenizer that the app's own cannot be, E471 native libraries that Google
+            number without a literal, E470 a tokenizer that the app does not support, E471 native libraries that Google
             Play refuses, E472 ``target_sdk``.
     """
     _check_target(target_sdk)
@@ -108,8 +108,8 @@ def _check_target(target_sdk: int) -> None:
     oldest, newest = versions["minimum_sdk"], versions["compile_sdk"]
     if not oldest <= target_sdk <= newest:
         why = f"the project is compiled for {newest} and runs from {oldest} on"
-        fix = f"use a number from {oldest} to {newest}; Google Play wants {ASKED_FROM_SDK}"
-        raise InputError(f"the target SDK {target_sdk} is outside its range", "--target-sdk", why, fix, "E472")
+        fix = f"use a number from {oldest} to {newest}; Google Play requires {ASKED_FROM_SDK}"
+        raise InputError(f"the target SDK {target_sdk} is out of range", "--target-sdk", why, fix, "E472")
 
 
 def _check(manifest: Manifest, backend: str) -> None:
@@ -126,7 +126,7 @@ def _check(manifest: Manifest, backend: str) -> None:
 
 
 def _places(facts: AppFacts, tokenizer: TokenizerPlan) -> dict[str, str]:
-    """Templates by the path of what they become."""
+    """Path in the modules -> name of the template that is written there."""
     folder = package_name(facts.manifest.name).replace(".", "/")
     model = f"model/src/main/kotlin/{folder}"
     runtime = RUNTIMES[str(facts.manifest.format), facts.target.backend]

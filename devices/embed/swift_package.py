@@ -1,4 +1,4 @@
-"""A bundle as a Swift package: sources, settings, and a bench app, by their paths inside the package."""
+"""The Swift package for an iOS bundle: sources, settings and a bench app, by their paths inside the package."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _JOB = {
 
 
 def swift_package(bundle: Bundle) -> AppPackage:
-    """The package of an iOS bundle.
+    """The Swift package for an iOS bundle.
 
     Raises:
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E465 no
