@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from edgec.devices.connected import Connected, connected_devices
-from edgec.errors import EdgecError
 
 
 def show_devices(as_json: bool) -> None:
@@ -27,10 +26,6 @@ def show_devices(as_json: bool) -> None:
         if device.problem:
             said = f"{device.address}: {device.problem}\n  fix: {device.fix}"
             console.print(said, soft_wrap=True, markup=False, emoji=False)
-    _print_faults(console, faults)
-
-
-def _print_faults(console: Console, faults: Sequence[EdgecError]) -> None:
     for fault in faults:
         console.print(f"{fault.what} {fault.why}\n  fix: {fault.fix}", soft_wrap=True, markup=False, emoji=False)
 

@@ -135,7 +135,7 @@ class PhoneState:
 
     def facts(self) -> DeviceFacts:
         """The state as ``DeviceFacts``."""
-        memory_kib, clock_khz = self.number("memory"), self.number("clock")
+        memory_kib, clock_khz, power = self.number("memory"), self.number("clock"), self.text("power")
         release, sdk = self.line("ro.build.version.release"), self.line("ro.build.version.sdk")
         chip = f"{self.line('ro.soc.manufacturer')} {self.line('ro.soc.model')}".strip()
         product = f"{self.line('ro.product.manufacturer')} {self.line('ro.product.model')}".strip()
@@ -152,17 +152,13 @@ class PhoneState:
             thermal_status=self.thermal_status,
             battery_percent=self.number("battery level"),
             charging=self._charging(),
-            screen_on=_flag(self.text("power"), "mWakefulness=", "Awake"),
+            screen_on="mWakefulness=Awake" in power if "mWakefulness=" in power else None,
             simulated=self.simulated,
         )
 
     def _charging(self) -> bool | None:
         supplies = re.findall(r"^[ \t]{0,40}\w{1,40} powered: (true|false)", self.text("battery"), re.MULTILINE)
         return "true" in supplies if supplies else None
-
-
-def _flag(text: str, name: str, value: str) -> bool | None:
-    return f"{name}{value}" in text if name in text else None
 
 
 def read_state(link: AdbLink) -> PhoneState:

@@ -14,7 +14,7 @@ from edgec.devices.adb.faults import failed, wrong_abi
 from edgec.devices.adb.heat import wait_cool
 from edgec.devices.adb.link import ANSWER_S, AdbLink, AnswerLimits
 from edgec.devices.adb.workspace import Workspace
-from edgec.devices.runner.files import RunnerPackage, arm64_runner, bundle_files
+from edgec.devices.runner.files import arm64_runner, bundle_files
 from edgec.devices.runner.job import (
     PACKED,
     arguments,
@@ -115,7 +115,7 @@ class AdbTransport:
     def _filled(self, bundle: Bundle) -> Workspace:
         if self._workspace is not None:
             return self._workspace
-        runner = self._runner()
+        runner = arm64_runner(self._say)
         # Known to ``close`` before it is made, so that a half-made one is removed, too.
         workspace = self._workspace = Workspace(self._link, self._say)
         workspace.make()
@@ -123,9 +123,6 @@ class AdbTransport:
         workspace.shell(f"mkdir -p {PACKED}")
         self._command = runner.command
         return workspace
-
-    def _runner(self) -> RunnerPackage:
-        return arm64_runner(self._say)
 
     def _script(self, job: Mapping[str, Any]) -> str:
         """The shell script of a job: results go to a file, the stream shows progress, ``pid`` holds the process id."""

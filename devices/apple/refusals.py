@@ -32,15 +32,12 @@ def chain(error: Mapping[str, Any]) -> Iterator[ErrorLink]:
         info.get(name) for name in ("NSLocalizedDescription", "NSLocalizedFailureReason", "BSErrorCodeDescription")
     ]
     said = [plain(text.get("string") if isinstance(text, Mapping) else text) for text in texts]
-    yield ErrorLink(plain(error.get("domain")), _number(error.get("code")), "; ".join(filter(None, said)))
+    code = error.get("code")
+    yield ErrorLink(plain(error.get("domain")), code if isinstance(code, int) else 0, "; ".join(filter(None, said)))
     beneath = info.get("NSUnderlyingError")
     if isinstance(beneath, Mapping):
         inner = beneath.get("error", beneath)
         yield from chain(inner) if isinstance(inner, Mapping) else ()
-
-
-def _number(value: Any) -> int:
-    return value if isinstance(value, int) else 0
 
 
 LOCKED = ("could not be, unlocked", "not been unlocked", "was still locked", "is locked", "Locked")

@@ -25,6 +25,8 @@ _AT_ONCE = 60
 # White space that BertNormalizer turns into spaces instead of dropping it.
 _KEPT = "".join(filter(str.isspace, map(chr, {0x9, 0xA, 0xD, *range(0xA0, 0x3001)})))
 _SYMBOLS = string.ascii_uppercase + string.ascii_lowercase + string.digits
+# Where the symbols of further classes begin.
+_BEYOND = 0x100 + len(_SYMBOLS)
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def partition(atoms: Iterable[Atom]) -> Partition:
     """
     known = {atom: members(atom) for atom in dict.fromkeys(atoms)}
     classes = _classes(list(known.values()))
-    names = [_symbol(index) for index in range(int(classes.max()) + 1)]
+    names = [*_SYMBOLS, *map(chr, range(_BEYOND, _BEYOND + int(classes.max()) + 1))]
     symbols = {atom: "".join(names[index] for index in np.unique(classes[inside])) for atom, inside in known.items()}
     starts = [0, *(np.flatnonzero(np.diff(classes)) + 1).tolist()] if known else []
     return Partition(symbols, ",".join(f"{_POINTS[start]:x}{names[classes[start]]}" for start in starts))
@@ -81,10 +83,6 @@ def _classes(sets: Sequence[Members]) -> NDArray[np.int64]:
         together = np.unique(bits, return_inverse=True)[1].reshape(-1)
         classes = np.unique(classes * (int(together.max()) + 1) + together, return_inverse=True)[1].reshape(-1)
     return classes
-
-
-def _symbol(index: int) -> str:
-    return _SYMBOLS[index] if index < len(_SYMBOLS) else chr(0x100 + index)
 
 
 @cache

@@ -57,8 +57,9 @@ def glue_for(facts: AppFacts) -> Glue:
     if row is None:
         raise _unfit(manifest, f"there is no Swift glue for {manifest.format} made by {backend}")
     _check_whole(facts)
+    major, minor = map(int, minimum_os(str(manifest.format), backend).split("."))
     glue = Glue(
-        minimum_os=_system(str(manifest.format), backend),
+        minimum_os=(major, minor),
         runtime=row["runtime"],
         decoder=row["decoder"],
         methods_share_state=row["methods_share_state"] or caller_states(manifest) == {s.name for s in manifest.states},
@@ -79,11 +80,6 @@ def _check_whole(facts: AppFacts) -> None:
             f"{manifest.artifact} is not one package but a folder of several, and the glue runs only one",
             "export it with fewer bits, so that it is one package, or with --format pte",
         )
-
-
-def _system(form: str, backend: str) -> tuple[int, int]:
-    major, minor = minimum_os(form, backend).split(".")
-    return int(major), int(minor)
 
 
 @cache

@@ -81,9 +81,8 @@ def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK) -> AppPacka
     tokenizer = tokenizer_plan(bundle.tokenizer_dir / "tokenizer.json")
     values = {**kotlin_values(facts, pieces), **gradle_values(facts, target_sdk), **tokenizer.values}
     sources = {path: fill(load(_TEMPLATES, name), values).encode() for path, name in _places(facts, tokenizer).items()}
-    shipped = {
-        f"{_asset_folder(facts)}/{name}": bundle.path / name for name in (MANIFEST, *(f.path for f in facts.files))
-    }
+    assets = f"{'model_pack' if facts.in_asset_pack else 'model'}/src/main/assets/{BUNDLE_FOLDER}"
+    shipped = {f"{assets}/{name}": bundle.path / name for name in (MANIFEST, *(f.path for f in facts.files))}
     contents: Files = {
         **sources,
         "README.md": android_readme(facts, pieces is not None, libraries, target_sdk).encode(),
@@ -148,10 +147,6 @@ def _places(facts: AppFacts, tokenizer: TokenizerPlan) -> dict[str, str]:
         **{f"bench/src/main/kotlin/{folder}/bench/{name}.kt": f"{name}.kt" for name in _BENCH},
     }
     return {**places, "model_pack/build.gradle.kts": "pack.gradle.kts"} if facts.in_asset_pack else places
-
-
-def _asset_folder(facts: AppFacts) -> str:
-    return f"{'model_pack' if facts.in_asset_pack else 'model'}/src/main/assets/{BUNDLE_FOLDER}"
 
 
 def _unfit(manifest: Manifest, why: str, fix: str) -> InputError:

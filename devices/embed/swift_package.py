@@ -56,7 +56,8 @@ def swift_package(bundle: Bundle) -> AppPackage:
         **_settings(facts, glue),
         **(_bench(facts, glue) if facts.texts is not None else {}),
     }
-    shipped = {f"{_resource_folder(facts)}/{name}": bundle.path / name for name in _shipped(facts)}
+    names = (MANIFEST, *(file.path for file in facts.files))
+    shipped = {f"{_resource_folder(facts)}/{name}": bundle.path / name for name in names}
     return AppPackage(
         platform="ios",
         module=module,
@@ -82,10 +83,6 @@ def _source(name: str, facts: AppFacts, glue: Glue) -> bytes:
 def _resource_folder(facts: AppFacts) -> str:
     place = "AssetPack" if facts.in_asset_pack else f"Sources/{module_name(facts)}/Resources"
     return f"{place}/{bundle_folder(facts)}"
-
-
-def _shipped(facts: AppFacts) -> tuple[str, ...]:
-    return (MANIFEST, *(file.path for file in facts.files))
 
 
 def _settings(facts: AppFacts, glue: Glue) -> Files:

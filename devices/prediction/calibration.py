@@ -81,6 +81,7 @@ def _observation(row: Mapping[str, str]) -> Observation:
 def _workload(row: Mapping[str, str]) -> Workload:
     chip, shape = chips()[row["chip"]], decoders()[row["decoder"]]
     prompt = _number(row["prompt_tokens"]) or _USUAL_PROMPT
+    prompt_parameters = "prompt_parameters" if row["runtime"] in _SKIPS_READERS else "matrix_parameters"
     return Workload(
         unit=row["unit"],
         runtime=row["runtime"],
@@ -95,7 +96,7 @@ def _workload(row: Mapping[str, str]) -> Workload:
         model=row["decoder"],
         layers=int(shape["layers"]),
         parameters=float(row["parameters"]),
-        prompt_parameters=float(shape["prompt_parameters" if _skips(row) else "matrix_parameters"]),
+        prompt_parameters=float(shape[prompt_parameters]),
         weight_bytes=float(row["weight_bytes"]),
         cache_bytes=_cache_bytes(row, shape),
         attention_operations=_attention_operations(row, shape, prompt),
@@ -106,10 +107,6 @@ def _workload(row: Mapping[str, str]) -> Workload:
         gpu_cores=_number(row["gpu_cores"]),
         gpu_matrix_units=chip.get("gpu_matrix_units", False),
     )
-
-
-def _skips(row: Mapping[str, str]) -> bool:
-    return row["runtime"] in _SKIPS_READERS
 
 
 def _context(row: Mapping[str, str]) -> float:

@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from edgec.devices.prediction.estimate import Range
 from edgec.devices.prediction.footprint import Footprint, Widths, footprint
 from edgec.devices.prediction.memory_fit import WORTH_SHRINKING, Proposal, Verdict, judge, smaller
 from edgec.devices.prediction.parameters import DecoderShape, Parameter, macs_per_token
@@ -93,7 +92,8 @@ def plan(
     context = _legal_context(spec, context, prompt_tokens)
     needs = partial(_footprint, listed, spec, target)
     size = needs(widths, context)
-    verdict, entitled = _verdicts(size.peak_bytes, target)
+    limits = (target.app_limit_bytes, target.app_limit_entitled_bytes)
+    verdict, entitled = (judge(size.peak_bytes, limit, target.memory_bytes) for limit in limits)
     at_once = min(PREFILL_CHUNK, prompt_tokens)
     task = Task(spec, listed, size.read_bytes, widths.kv_bits, prompt_tokens, at_once, context)
     return Plan(
@@ -123,12 +123,6 @@ def _with_shared_layers(decoder: DecoderShape, widths: Widths) -> tuple[ModelSpe
 def default_widths(target: Target) -> Widths:
     """Four-bit weights in groups of 32, and the KV cache in the float the target computes with."""
     return Widths() if target.backend == "xnnpack" else Widths(kv_bits=16)
-
-
-def _verdicts(peak: Range, target: Target) -> tuple[Verdict, Verdict]:
-    limits = (target.app_limit_bytes, target.app_limit_entitled_bytes)
-    plain, entitled = (judge(peak, limit, target.memory_bytes) for limit in limits)
-    return plain, entitled
 
 
 def _legal(widths: Widths, target: Target) -> Widths:

@@ -178,17 +178,17 @@ def test_the_projects_own_check_reads_an_apk(caches: Path) -> None:
     )
     good, bad, moved = told.stdout.splitlines()
     assert good == "[]" and bad == "[lib/arm64-v8a/libx.so: segments are aligned to 4096 bytes]"
-    assert moved == "[lib/arm64-v8a/libx.so: begins 8 bytes behind a page of the APK]"
+    assert moved == "[lib/arm64-v8a/libx.so: begins 8 bytes after a page of the APK]"
 
 
-def _apk(path: Path, aligned: int, behind: int) -> Path:
-    """An APK with a compressed library and one that begins ``behind`` bytes behind a page."""
+def _apk(path: Path, aligned: int, past: int) -> Path:
+    """An APK with a compressed library and one that begins ``past`` bytes after a page."""
     name = "lib/arm64-v8a/libx.so"
     with zipfile.ZipFile(path, "w") as opened:
         opened.writestr("lib/arm64-v8a/liby.so", elf(16384), compress_type=zipfile.ZIP_DEFLATED)
         opened.writestr("classes.dex", b"dex")
         info = zipfile.ZipInfo(name)
         place = opened.fp.tell() + 30 + len(name) if opened.fp else 0
-        info.extra = struct.pack("<HH", 0xD935, -(place + 4 - behind) % 16384) + bytes(-(place + 4 - behind) % 16384)
+        info.extra = struct.pack("<HH", 0xD935, -(place + 4 - past) % 16384) + bytes(-(place + 4 - past) % 16384)
         opened.writestr(info, elf(aligned))
     return path
