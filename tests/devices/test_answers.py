@@ -1,4 +1,4 @@
-"""The one reader of what devices say: text made plain, numbers within ranges, JSON within limits."""
+"""Reading devices' answers: text made plain, numbers within ranges, JSON within limits."""
 
 from __future__ import annotations
 

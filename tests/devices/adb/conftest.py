@@ -54,7 +54,7 @@ def adb_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def phone_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bundle whose artifact is random bytes: the stand-in does not look into it."""
+    """A bundle whose artifact is random bytes, since the stand-in does not read it."""
     path = tmp_path_factory.mktemp("bundle") / "tiny.edgec"
     write_bundle(path, manifest(), {"model.pte": os.urandom(1_500_000)})
     return path

@@ -1,4 +1,4 @@
-"""The faults of a phone and what must come of each; ``test_faults.py`` checks them, ``fault_table.py`` prints them."""
+"""Faults of a phone with their expected outcomes; ``test_faults.py`` checks them, ``fault_table.py`` prints them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FULL = "Filesystem 1K-blocks Used Available Use% Mounted on\n/dev/x 100 99 1 99%
 
 @dataclass(frozen=True)
 class Case:
-    """A fault and what must come of it: a code, or None where the run succeeds all the same."""
+    """A fault and its expected outcome: an error code, or None where the run succeeds nevertheless."""
 
     faults: Callable[[], Faults]
     code: str | None

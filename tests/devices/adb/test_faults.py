@@ -1,4 +1,4 @@
-"""What goes wrong with a phone is survived or said clearly, and nothing is left behind on it (docs/devices.md)."""
+"""Faults of a phone are survived or reported clearly, and nothing is left on the phone (docs/devices.md)."""
 
 from __future__ import annotations
 

@@ -54,15 +54,15 @@ def test_the_kotlin_compiles(manifest: Manifest, name: str, tmp_path: Path) -> N
 
 def _rule(tokens: list[int], new: int) -> list[int]:
     """The stand-in's model, in Python."""
-    found = list(tokens)
+    extended = list(tokens)
     for _ in range(new):
-        last = len(found) - 1
-        found.append((31 * found[last] + 7 * last + (found[last - 1] if last else 0)) % 96 + 32)
-    return found[len(tokens) :]
+        last = len(extended) - 1
+        extended.append((31 * extended[last] + 7 * last + (extended[last - 1] if last else 0)) % 96 + 32)
+    return extended[len(tokens) :]
 
 
 def _byte_tokenizer() -> Tokenizer:
-    """Ids are bytes, and 1 stands in front of every text: what the stand-ins' model can be followed with."""
+    """A tokenizer whose ids are bytes, with 1 before every text, so that the stand-ins' model can be followed."""
     vocabulary = {"<s>" if byte == 1 else f"<0x{byte:02X}>": byte for byte in range(256)}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], byte_fallback=True))
     tokenizer.add_special_tokens(["<s>"])

@@ -1,4 +1,4 @@
-"""What a tokenizer.json becomes in the app, and what is refused."""
+"""The plan that the app gets from a tokenizer.json, and the refusals."""
 
 from __future__ import annotations
 

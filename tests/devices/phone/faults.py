@@ -1,4 +1,4 @@
-"""What can be made to go wrong with the loopback phone."""
+"""The faults that the loopback phone can be given."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ class Faults:
     pushed: int = 0
 
     def strike(self) -> bool:
-        """Whether a cut still happens."""
+        """Whether a cut happens now; counts it down."""
         self.cuts -= 1
         return self.cuts >= 0
