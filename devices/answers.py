@@ -83,7 +83,7 @@ def json_among(text: str, opening: str) -> Any:
         if value:
             return value
         start = text.find(opening, start + 1)
-    raise AnswerFault(f"none of its first {_MOST_STARTS} {opening!r} begins JSON")
+    raise AnswerFault(f"none of its first {_MOST_STARTS} {opening!r} begin JSON")
 
 
 def _end(decoder: json.JSONDecoder, text: str, start: int) -> int | None:

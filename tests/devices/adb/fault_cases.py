@@ -49,7 +49,7 @@ CASES = {
     "garbage on stdout": Case(Faults, "E548", environment=(("STAND_IN", "garbage"),)),
     "one file damaged on its way": Case(partial(Faults, corrupt=1), None),
     "every file damaged on its way": Case(partial(Faults, corrupt=1000), "E549"),
-    "too hot for ever": Case(Faults, "E550", lambda phone: phone.set_heat(48.0, 3), (), Conditions(heat_timeout_s=0.3)),
+    "too hot forever": Case(Faults, "E550", lambda phone: phone.set_heat(48.0, 3), (), Conditions(heat_timeout_s=0.3)),
 }
 
 

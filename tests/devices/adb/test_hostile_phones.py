@@ -94,7 +94,7 @@ def test_odd_phones_are_listed_by_their_faults_and_the_others_are_listed(
     assert "[/nope]" in said and printable(said) == said and all(f"adb:{p.serial}" in said for p in (odd, good))
 
 
-def test_what_cannot_have_been_measured_is_no_record_and_the_others_are_measured(
+def test_impossible_figures_give_no_record_and_the_others_are_measured(
     plug: Plug, phone_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     phones = [plug() for _ in range(len(SAID) + 1)]

@@ -242,7 +242,7 @@ def test_an_app_may_take_as_long_as_its_job(tools: Tools, ios_bundle: Path) -> N
     assert "0.5 s" in caught.value.why
 
 
-def test_a_result_that_is_no_record(tools: Tools, ios_bundle: Path) -> None:
+def test_a_result_that_is_not_a_record(tools: Tools, ios_bundle: Path) -> None:
     tools.app_writes("result.jsonl", '{"half": \n')
     assert refused(ios_bundle).code == "E558"
 
@@ -253,7 +253,7 @@ def test_xcode_cannot_build_the_app(tools: Tools, ios_bundle: Path) -> None:
     assert error.code == "E557" and "No profiles" in error.why
 
 
-def test_a_simulator_s_times_are_no_speed(tools: Tools, ios_bundle: Path) -> None:
+def test_a_simulator_s_times_are_not_speeds(tools: Tools, ios_bundle: Path) -> None:
     tools.app_writes("result.jsonl", app_result(SIM))
     result = bench(ios_bundle, SIM, **SHORT)
     assert result.figures == () and all(record.simulated for record in result.records)
@@ -275,7 +275,7 @@ def test_an_odd_device_does_not_hide_the_others(tools: Tools) -> None:
 
 
 @pytest.mark.parametrize("said", ['{"result":' * 50_000, '{"result": {"devices": [1e999, NaN]}}', "{" * 50_000])
-def test_a_list_that_is_none_is_the_tool_s_fault_and_the_others_are_listed(tools: Tools, said: str) -> None:
+def test_an_unusable_list_is_the_tool_s_fault_and_the_others_are_listed(tools: Tools, said: str) -> None:
     (tools.folder / "simctl-list.json").write_text(said)
     devices, faults = connected_devices()
     assert [fault.code for fault in faults] == ["E557"] and IOS in [device.address for device in devices]

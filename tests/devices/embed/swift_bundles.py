@@ -14,7 +14,7 @@ from tests.devices.embed import swift_cases as python
 from tests.devices.embed.ios_bundles import CHUNK, CONTEXT, caller_methods, decoder_manifest
 
 LIMITS = Limits(context=CONTEXT, prefill_chunk=CHUNK, logit_rows=1)
-# Two methods of fixed shape whose caches the kit holds, and one of any length with a ring of its own.
+# Two methods of fixed shape whose caches the kit holds, and one of any length with its own ring.
 KINDS = {"static": ("pte", caller_methods()), "dynamic": ("pte-cpu", sample_manifest().methods)}
 
 

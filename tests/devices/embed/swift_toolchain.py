@@ -1,7 +1,7 @@
 """Swift 6 on Linux: Debian's compiler in a separate folder, and stand-ins for what only Apple's systems have.
 
 The folder is made once by debootstrap (about 3.3 GB) and kept: `build/swift`, or what `EDGEC_SWIFT_ROOT` names. Every
-call mounts what it needs in a mount namespace of its own, so that nothing stays mounted, whatever happens to it.
+call mounts what it needs in its own mount namespace, so that nothing stays mounted, whatever happens to it.
 """
 
 from __future__ import annotations

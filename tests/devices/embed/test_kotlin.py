@@ -92,7 +92,7 @@ def _golden() -> Golden:
 
 
 # A chunk of the static methods is padded. The sample's cache for the CPU has a ring and cannot rewind, so the same
-# prompt is fed again; the other one computes the last token, and 40 behind 400, where no whole chunk fits any more.
+# prompt is fed again; the other one computes the last token, and 40 after 400, where no whole chunk fits anymore.
 CALLS = {
     "cpu": {"calls": [128, 128, 44, 1, 1], "calls again": [128, 128, 44], "calls second": [128, 128, 128, 56, 1]},
     "static": {"calls": [128, 128, 128, 1, 1], "calls again": [1], "calls second": [1] * 41},

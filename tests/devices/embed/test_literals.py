@@ -54,14 +54,14 @@ ODD_TEXTS = [
 
 
 @pytest.mark.parametrize("value", NO_INTEGERS, ids=lambda value: str(type(value)))
-def test_what_is_no_integer_has_no_integer_literal(value: Any) -> None:
+def test_other_values_have_no_integer_literal(value: Any) -> None:
     with pytest.raises(InputError) as caught:
         integer("eos_token_id", value)
     assert caught.value.code == "E469" and caught.value.where == "eos_token_id" and len(caught.value.why) < 120
 
 
 @pytest.mark.parametrize("value", NO_FLOATS, ids=lambda value: str(type(value)))
-def test_what_is_no_float_of_32_bits_has_no_literal(value: Any) -> None:
+def test_values_that_are_not_32_bit_floats_have_no_literal(value: Any) -> None:
     with pytest.raises(InputError) as caught:
         single("repetition_penalty", value)
     assert caught.value.code == "E469" and len(caught.value.why) < 120

@@ -64,7 +64,7 @@ REQUESTS: list[dict[str, Any]] = [
     {"name": "inside a character", "text": "plain", "maxNewTokens": 3},
     {"name": "conversation", "chat": [["user", "Hi"], ["assistant", "Yes?"], ["user", "So"]], "maxNewTokens": 8},
 ]
-# Each stands behind an answer that ended well, and leaves no reason of that one behind.
+# Each follows an answer that ended well, whose reason must not remain.
 FAILURES: dict[str, tuple[dict[str, Any], str]] = {
     "empty": ({"tokens": []}, "promptEmpty"),
     "too long": ({"tokens": _prompt(33, CONTEXT + 1)}, f"promptTooLong(tokens: {CONTEXT + 1}, context: {CONTEXT})"),
@@ -156,11 +156,11 @@ CALLS = {
         "65 tokens": ["prefill 0 64", "decode 64 1", "decode 65 1"],
         "long": ["prefill 0 64", "prefill 64 36", "decode 100 1", "decode 101 1"],
         "again": ["decode 99 1", "decode 100 1", "decode 101 1"],
-        # A chunk whose padding would lie behind the cache's end is fed token by token.
+        # A chunk whose padding would reach past the end of the cache is fed token by token.
         "rewound": [f"decode {position} 1" for position in range(70, 92)],
         "full": ["prefill 0 64", "prefill 64 64"],
     },
-    # A ring forgets, so that a prompt which is no continuation begins anew.
+    # A ring forgets, so a prompt that does not continue the last one starts over.
     "dynamic": {
         "one token": ["forward 0 1", "forward 1 1"],
         "65 tokens": ["forward 0 64", "forward 64 1", "forward 65 1"],
@@ -238,5 +238,5 @@ def test_a_load_says_what_is_wrong(said: dict[str, Any]) -> None:
         "other tokenizer": 'tokenizerDiffers(labels: ["accent"])',
         "other tokenizer, accepted": "loaded",
         "other model, replayed before": "loaded",
-        "no numbers": 'outputDiffers("after 2 tokens a logit is no number")',
+        "no numbers": 'outputDiffers("after 2 tokens a logit is not a number")',
     }

@@ -36,7 +36,7 @@ def test_every_format_parses(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_models_that_are_no_decoders_get_a_typed_function(kind: str, tmp_path: Path) -> None:
+def test_non_decoder_models_get_a_typed_function(kind: str, tmp_path: Path) -> None:
     package = swift_package(bundle_of(module_manifest(kind, MODULE), tmp_path))
     assert_sound(package)
     source = sources(package)[f"Sources/{package.module}/EdgecModule.swift"]

@@ -17,7 +17,7 @@ class Faults:
         cuts: how often the above strike.
         gone: once pulled, the cable stays out.
         hang: commands that contain this text never answer.
-        drip: commands that contain this text answer for ever, a byte at a time.
+        drip: commands that contain this text answer forever, a byte at a time.
         corrupt: so many pushed files arrive with one byte changed.
         push_pause_s: how long the phone takes over each piece of a push.
         full_after: pushes beyond so many bytes find no space.

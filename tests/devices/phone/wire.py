@@ -138,7 +138,7 @@ class Connection:
         await self.send(Packet(CNXN, VERSION, MAX_PAYLOAD, self._banner.encode()))
 
     async def _ask(self, packet: Packet) -> None:
-        """A signature is refused with a new token; behind the public key the phone waits for its owner."""
+        """A signature is refused with a new token; after the public key the phone waits for its owner."""
         if packet.kind == CNXN or packet.first == 2:
             await self.send(Packet(AUTH, _TOKEN_KIND, 0, b"edgec-loopback-token"))
 

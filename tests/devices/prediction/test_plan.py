@@ -264,7 +264,7 @@ def test_lengths_out_of_range_are_refused(lengths: dict[str, int]) -> None:
     assert caught.value.code == "E184"
 
 
-def test_a_model_that_is_no_decoder_is_refused() -> None:
+def test_a_non_decoder_model_is_refused() -> None:
     with pytest.raises(InputError):
         planned({"model_type": "vit"})
 

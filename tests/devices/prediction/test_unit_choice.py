@@ -37,7 +37,7 @@ def test_each_phase_gets_the_unit_of_its_highest_estimate(phone: str) -> None:
     assert "GB/s" in decode.reason and "estimated" in decode.reason
 
 
-def test_the_proposal_does_not_hang_on_the_unit_that_was_asked_for() -> None:
+def test_the_proposal_does_not_depend_on_the_unit_that_was_asked_for() -> None:
     units = []
     for unit in ("npu", "gpu", "cpu"):
         target = load_target(f"galaxy-s24-ultra-{unit}")

@@ -59,7 +59,7 @@ def test_the_runner_serves_requests_and_scores_teacher_forced(tiny_bundle: Path,
     assert first["tokens"] == again["tokens"] == said(tiny_bundle, 3)
 
 
-def test_the_runner_replays_a_prompt_and_what_was_decoded_behind_it(tiny_bundle: Path, tmp_path: Path) -> None:
+def test_the_runner_replays_a_prompt_and_what_was_decoded_after_it(tiny_bundle: Path, tmp_path: Path) -> None:
     logits = tmp_path / "logits.f32"
     line = f"replay 38 {' '.join(map(str, PROMPT))}\n"
     _, replayed = run_runner("--bundle", tiny_bundle, "--logits", logits, stdin=line)
