@@ -141,7 +141,7 @@ def _doubted(device: Connected, faults: Sequence[str]) -> Connected:
     """A ready device, with its implausible answers listed as its problem."""
     if not faults:
         return device
-    fix = "these facts count as unavailable; restart the phone if it gave them right before"
+    fix = "these facts count as unavailable; restart the phone if it reported them correctly before"
     return replace(device, problem=f"not understood: {'; '.join(faults)}", fix=fix)
 
 

@@ -50,7 +50,7 @@ class ConnectionLost(InputError):
 
 def hung(where: str, seconds: float) -> EdgecError:
     """E544: the phone did not answer within its time."""
-    why = f"its answer did not come, or not to its end, within {seconds:g} s"
+    why = f"its answer did not come, or not completely, within {seconds:g} s"
     return InputError("The phone does not answer.", where, why, "unlock it, or restart it, and run again", "E544")
 
 
@@ -73,8 +73,10 @@ def no_adb(why: str) -> EdgecError:
 
 def no_space(where: str, needed: int, free: int | None) -> EdgecError:
     """E545: the phone's storage is full."""
-    known = "it said so while a file was written" if free is None else f"{free / 1e6:,.0f} MB are free (measured)"
-    why = f"{needed / 1e6:,.0f} MB are to be written; {known}"
+    known = (
+        "the phone said so while a file was written" if free is None else f"{free / 1e6:,.0f} MB are free (measured)"
+    )
+    why = f"{needed / 1e6:,.0f} MB must be written; {known}"
     return InputError("The phone has too little free space.", where, why, "free some space on it", "E545")
 
 
@@ -86,7 +88,7 @@ def wrong_abi(where: str, abi: str) -> EdgecError:
 
 def differs(where: str, name: str) -> EdgecError:
     """E549: the file that arrived differs from the one that was sent."""
-    why = f"the sha256 of {name} differs on both sides, also at the second attempt"
+    why = f"the sha256 of {name} differs between both sides, also after a second attempt"
     return InputError("A file was damaged on its way.", where, why, "use another cable or port; run again", "E549")
 
 
@@ -99,6 +101,6 @@ def failed(where: str, status: int, stderr: str, doing: str) -> EdgecError:
     fix = (
         "close apps on the phone, or use a smaller model or context"
         if status == OUT_OF_MEMORY
-        else "report it with what it said"
+        else "report it with this message"
     )
     return ToolError(f"{doing} failed on the phone.", where, why, fix, "E547")

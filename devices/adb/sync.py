@@ -57,7 +57,9 @@ def receive(link: AdbLink, remote: str, target: IO[bytes], most_bytes: int = ANS
             if kind == b"DONE":
                 return
             if length > FRAME or kind not in (b"DATA", b"FAIL"):
-                raise unreadable(link.where, f"its adb sends {kind!r} of {length:,} bytes, which the protocol lacks")
+                raise unreadable(
+                    link.where, f"its adb sends {kind!r} of {length:,} bytes, which is not part of the protocol"
+                )
             data = exactly(connection, length, deadline)
             if kind == b"FAIL":
                 raise _refused(link, data, remote, 0)

@@ -84,7 +84,7 @@ def _built(package: AppPackage, sdk: str, folder: Path, where: str) -> Path:
             "Xcode cannot build the bench app.",
             where=str(folder / "package"),
             why="\n".join(line[:400] for line in errors[:5]) or f"exit status {done.returncode}",
-            fix=f"sign in to Xcode and set {TEAM} to your team's identifier, or build it there and set {GIVEN}",
+            fix=f"sign in to Xcode and set {TEAM} to your team's identifier, or build the app in Xcode and set {GIVEN}",
             code="E557",
         )
     return app

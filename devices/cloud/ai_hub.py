@@ -113,7 +113,7 @@ def submit_profile(hub: Any, artifact: Path, device: str, options: str = "") -> 
     failed = partial(_failed, device)
     devices = asked(lambda: [listed.name for listed in hub.get_devices()], failed)
     if device not in devices:
-        raise _failed(device, f"it has {len(devices)} devices, none of that name")
+        raise _failed(device, f"it has {len(devices)} devices, none with that name")
     model = asked(lambda: hub.upload_model(str(artifact)), failed)
     fields = {"name": artifact.name, "options": options}
     return asked(lambda: str(hub.submit_profile_job(model=model, device=hub.Device(device), **fields).job_id), failed)

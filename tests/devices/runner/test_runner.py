@@ -107,7 +107,7 @@ def test_the_runner_refuses_a_manifest_that_makes_no_sense(tiny_bundle: Path, tm
     [
         ((), "", "--bundle or --model"),
         (("--model", "nowhere.pte"), "", "cannot be read"),
-        (("--bundle", "nowhere"), "", "no bundle"),
+        (("--bundle", "nowhere"), "", "not an edgec bundle"),
         (("--bundle", "BUNDLE", "--tokens", "1,x"), "", "not a whole number"),
         (("--bundle", "BUNDLE", "--frobnicate"), "", "--frobnicate"),
         (("--bundle", "BUNDLE"), "dance 1 2\n", "a request is"),
