@@ -59,7 +59,7 @@ class HostTransport:
         refuse_as_speed(bundle.manifest)
 
     def close(self) -> None:
-        """There is nothing to remove."""
+        """Do nothing, since there is nothing to remove."""
 
     def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """Run a job in a fresh process; its result or its error comes back as JSON."""

@@ -53,5 +53,5 @@ def vocab_size(bundle: Bundle) -> int:
 
 
 def job_from_json(fields: Mapping[str, Any]) -> Job:
-    """The job that ``Job.to_json`` wrote."""
+    """Rebuild the job that ``Job.to_json`` wrote."""
     return Job(**fields)

@@ -85,7 +85,7 @@ class Target:
 
 
 def load_target(name: str) -> Target:
-    """The target with that name or alias.
+    """Look up a target by its name or alias.
 
     Raises:
         InputError: E163, no such target; the fix names the nearest ones.

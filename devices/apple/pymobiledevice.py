@@ -68,32 +68,32 @@ class PyMobileDevicePhone:
         self.udid, self.where = udid, f"ios:{udid}"
 
     def ready(self, minimum_os: str) -> None:
-        """See ``Phone``."""
+        """Refuse a device that cannot be used, or whose system is too old."""
         check_ready(self._listed(), self.where, minimum_os)
 
     def facts(self) -> DeviceFacts:
-        """See ``Phone``."""
+        """The facts that pymobiledevice3 reports."""
         return self._listed().facts()
 
     def install(self, app: Path) -> None:
-        """See ``Phone``."""
+        """Install a built app."""
         self._do(["apps", "install", str(app)], "Installing the bench app")
 
     def write(self, app_id: str, name: str, source: Path) -> None:
-        """See ``Phone``."""
+        """Copy a file into the app's Documents."""
         self._do(["apps", "push", app_id, str(source), f"Documents/{name}"], f"Copying {name}")
 
     def launch(self, app_id: str) -> None:
-        """See ``Phone``."""
+        """Start the app."""
         self._do(["developer", "dvt", "launch", app_id, "--tunnel", self.udid], "Starting the bench app")
 
     def read(self, app_id: str, name: str) -> str:
-        """See ``Phone``."""
+        """The text of a file in the app's Documents; empty when there is none yet."""
         words = ["apps", "pull", app_id, f"Documents/{name}"]
         return copied_text(name, lambda target: self._do([*words, str(target)], f"Reading {name}"), self._check_there)
 
     def uninstall(self, app_id: str) -> None:
-        """See ``Phone``."""
+        """Remove the app and its files."""
         self._do(["apps", "uninstall", app_id], "Removing the bench app")
 
     def _check_there(self) -> None:

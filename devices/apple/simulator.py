@@ -59,36 +59,36 @@ class Simulator:
         self.udid, self.where = udid, f"sim:{udid}"
 
     def ready(self, minimum_os: str) -> None:
-        """Start the simulator if it does not run; see ``Phone``."""
+        """Start the simulator if it does not run."""
         if not self._device().connected:
             simctl(["bootstatus", self.udid, "-b"], self.where, "Starting the simulator")
         check_ready(self._device(), self.where, minimum_os)
 
     def facts(self) -> DeviceFacts:
-        """See ``Phone``."""
+        """The facts that simctl reports."""
         return self._device().facts()
 
     def install(self, app: Path) -> None:
-        """See ``Phone``."""
+        """Install a built app."""
         simctl(["install", self.udid, str(app)], self.where, "Installing the bench app")
 
     def write(self, app_id: str, name: str, source: Path) -> None:
-        """See ``Phone``."""
+        """Copy a file into the app's Documents."""
         folder = self._documents(app_id)
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, folder / name)
 
     def launch(self, app_id: str) -> None:
-        """See ``Phone``."""
+        """Start the app."""
         words = ["launch", "--terminate-running-process", self.udid, app_id]
         simctl(words, self.where, "Starting the bench app")
 
     def read(self, app_id: str, name: str) -> str:
-        """See ``Phone``."""
+        """The text of a file in the app's Documents; empty when there is none yet."""
         return file_text(self._documents(app_id) / name)
 
     def uninstall(self, app_id: str) -> None:
-        """See ``Phone``."""
+        """Remove the app and its files."""
         simctl(["uninstall", self.udid, app_id], self.where, "Removing the bench app")
 
     def _documents(self, app_id: str) -> Path:

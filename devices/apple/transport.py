@@ -43,7 +43,7 @@ class AppTransport:
         self._stopping = Stop()
 
     def facts(self) -> DeviceFacts:
-        """See ``Phone``."""
+        """The facts known about the device from here."""
         return self._phone.facts()
 
     def check(self, bundle: Bundle) -> None:

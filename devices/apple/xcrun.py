@@ -75,7 +75,7 @@ def simctl(words: Sequence[str], where: str, doing: str) -> str:
 
 
 def call(words: Sequence[str], where: str, limit_s: float = CALL_S) -> subprocess.CompletedProcess[str]:
-    """Call xcrun once.
+    """Call xcrun within limits of time and output.
 
     Raises:
         ToolError: E552, Xcode is not installed.

@@ -55,4 +55,4 @@ class RecordedTransport:
         return job_result(self._jobs.pop(0), self._outputs.pop(0), str(self.address))
 
     def close(self) -> None:
-        """There is nothing to remove."""
+        """Do nothing, since there is nothing to remove."""

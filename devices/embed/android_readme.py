@@ -20,7 +20,7 @@ _PACK = (
 
 
 def android_readme(facts: AppFacts, has_chat: bool, libraries: Sequence[LibraryPages], target_sdk: int) -> str:
-    """Write the README.md of the modules.
+    """The text of the modules' README.md.
 
     Args:
         facts: about the bundle.

@@ -24,7 +24,7 @@ _KERNEL_PRODUCTS = {
 
 @dataclass(frozen=True)
 class Glue:
-    """The Swift code for one format.
+    """The choice of Swift templates and libraries for one format.
 
     Attributes:
         minimum_os: the oldest iOS that can load the artifact.

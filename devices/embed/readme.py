@@ -14,7 +14,7 @@ _BENCH_FOLDER = " The bundle is a folder of this app: nothing is downloaded to m
 
 
 def readme(facts: AppFacts, glue: Glue) -> str:
-    """Write the README.md of a package."""
+    """The text of a package's README.md."""
     manifest = facts.manifest
     values = {
         "module": module_name(facts),

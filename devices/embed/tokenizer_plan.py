@@ -35,7 +35,7 @@ class TokenizerPlan:
 
 
 def tokenizer_plan(path: Path) -> TokenizerPlan:
-    """Read a tokenizer.json.
+    """Read a tokenizer.json and plan the steps that the app's tokenizer takes.
 
     Raises:
         InputError: E463 it is not JSON, E470 it has a part that the app's tokenizer does not support.

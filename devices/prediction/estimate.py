@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Range:
-    """An estimated number as a range.
+    """An estimated number, given as a range.
 
     Attributes:
         low: lower end.

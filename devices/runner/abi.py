@@ -68,7 +68,7 @@ ABIS: Final[Mapping[str, Abi]] = MappingProxyType({abi.name: abi for abi in (NAT
 
 
 def abi_named(name: str) -> Abi:
-    """The ABI with that name.
+    """Look up an ABI by its name.
 
     Raises:
         InputError: E570, it does not exist.

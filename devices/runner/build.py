@@ -50,7 +50,7 @@ _KEY_LETTERS = 20
 
 @dataclass(frozen=True)
 class RunnerBuild:
-    """A compiled engine.
+    """A compiled engine with its runner.
 
     Attributes:
         folder: the folder of its files.
