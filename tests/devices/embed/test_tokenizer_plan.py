@@ -83,7 +83,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "dropout": ({"model": {**PLAIN["model"], "dropout": 0.1}}, "dropout"),
     "order": (
         {"model": {"type": "BPE", "merges": ["a b"], "vocab": {"a": 0, "b": 1, "ab": 2}}},
-        "in front of the vocabulary",
+        "before the vocabulary",
     ),
     "single word": (
         {
