@@ -1,1 +1,1 @@
-"""Targets as data, and the machines that bundles are measured on."""
+"""Target devices as TOML data, predictions for them, transports to real ones, the native runner, and app packages."""

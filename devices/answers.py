@@ -1,7 +1,7 @@
-"""What a device or a service answers, read as data of unknown origin: within limits, or refused by name.
+"""Answers of devices and services, treated as untrusted input: read within limits, or refused with the reason.
 
-Text loses what a terminal would obey; numbers have ranges, each with its reason; JSON has a depth and a size. A fault
-is an ``AnswerFault``, from which each border makes its own typed error.
+Terminal control characters are removed from text; numbers have ranges, each with its reason; JSON has a maximum depth
+and size. A violation is an ``AnswerFault``, which each caller turns into its own typed error.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic_core import from_json
 MOST_JSON: Final = 16 << 20
 MOST_TEXT: Final = 200
 _MOST_STARTS = 200
-# Controls but tab and line feed; soft hyphens, zero widths, bidirectional marks; surrogates, private use, tags.
+# Controls except tab and line feed; soft hyphens, zero widths, bidirectional marks; surrogates, private use, tags.
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff0-\ufffb"
     "\ud800-\uf8ff\U000e0000-\U0010ffff]"
@@ -30,29 +30,29 @@ class AnswerFault(ValueError):
 
 
 def printable(text: str) -> str:
-    """The text without terminal escapes, bidirectional marks and other letters that nobody sees."""
+    """The text without terminal escapes, bidirectional marks and other invisible characters."""
     return _UNPRINTABLE.sub("", text)
 
 
 def plain(text: object, most: int = MOST_TEXT) -> str:
-    """A text of a device as one printable line of at most ``most`` letters; empty for what is no text."""
+    """A device's text as one printable line of at most ``most`` characters; empty for anything but a string."""
     return " ".join(printable(text[: 8 * most]).split())[:most] if isinstance(text, str) else ""
 
 
 def number(text: str, low: float, high: float) -> float | None:
     """A plain decimal number from ``low`` to ``high``; None for anything else."""
-    found = float(text) if _DECIMAL.fullmatch(text) else None
-    return found if found is not None and low <= found <= high else None
+    value = float(text) if _DECIMAL.fullmatch(text) else None
+    return value if value is not None and low <= value <= high else None
 
 
 def parsed(adapter: TypeAdapter[T], text: str) -> T:
-    """JSON as what the adapter describes.
+    """Parse JSON into the type that the adapter describes.
 
     Raises:
-        AnswerFault: larger than ``MOST_JSON``, nested too deeply, no JSON, or outside the described ranges.
+        AnswerFault: larger than ``MOST_JSON``, nested too deeply, not JSON, or outside the described ranges.
     """
     if len(text) > MOST_JSON:
-        raise AnswerFault(f"it has {len(text):,} letters, more than {MOST_JSON:,}")
+        raise AnswerFault(f"it has {len(text):,} characters, more than {MOST_JSON:,}")
     try:
         return adapter.validate_json(text.encode(errors="replace"))
     except ValidationError as cause:
@@ -60,30 +60,30 @@ def parsed(adapter: TypeAdapter[T], text: str) -> T:
 
 
 def first_fault(cause: ValidationError) -> str:
-    """The first of what was wrong, by its place."""
+    """The first validation fault, with its place in the data."""
     fault = cause.errors(include_input=False, include_url=False)[0]
     return plain(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}".lstrip(": "))
 
 
 def json_among(text: str, opening: str) -> Any:
-    """The first JSON object (``{``) or list (``[``) that is not empty among other text; None when there is none.
+    """The first non-empty JSON object (``{``) or list (``[``) in a longer text; None when there is none.
 
     Raises:
         AnswerFault: larger than ``MOST_JSON``, or nested too deeply.
     """
     if len(text) > MOST_JSON:
-        raise AnswerFault(f"it has {len(text):,} letters, more than {MOST_JSON:,}")
+        raise AnswerFault(f"it has {len(text):,} characters, more than {MOST_JSON:,}")
     decoder, start = json.JSONDecoder(), text.find(opening)
     for _ in range(_MOST_STARTS):
         if start < 0:
             return None
         end = _end(decoder, text, start)
-        # Read anew: this parser has a limit of depth, and knows no infinite numbers.
+        # Parsed again: this parser limits the depth and refuses infinite numbers.
         value = _strict(text[start:end]) if end is not None else None
         if value:
             return value
         start = text.find(opening, start + 1)
-    raise AnswerFault(f"none of its first {_MOST_STARTS} {opening!r} begins JSON")
+    raise AnswerFault(f"none of its first {_MOST_STARTS} {opening!r} begin JSON")
 
 
 def _end(decoder: json.JSONDecoder, text: str, start: int) -> int | None:
@@ -102,16 +102,16 @@ def _strict(text: str) -> Any:
         raise AnswerFault(plain(str(cause))) from cause
 
 
-# No call, load or wait of a measurement lasts a day; nothing happens in no time.
+# No call, load or wait of a measurement lasts a day, and none takes zero time.
 _DAY_MS = 86_400_000.0
 Milliseconds = Annotated[float, Field(gt=0, le=_DAY_MS, allow_inf_nan=False)]
-# Between two tokens of one call of the model a coarse clock may see none.
+# A coarse clock may see no time pass between two tokens of one call of the model.
 Gap = Annotated[float, Field(ge=0, le=_DAY_MS, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(ge=0, le=30 * _DAY_MS / 1e3, allow_inf_nan=False)]
 # A token takes at least a microsecond: a call of the smallest kernel does.
 MOST_TOKENS_PER_S: Final = 1e6
 Speed = Annotated[float, Field(gt=0, le=MOST_TOKENS_PER_S, allow_inf_nan=False)]
-# A prompt's tokens share their calls.
+# Higher than for decoding, since many tokens of a prompt share one call.
 MOST_PROMPT_TOKENS_PER_S: Final = 1e8
 PromptSpeed = Annotated[float, Field(gt=0, le=MOST_PROMPT_TOKENS_PER_S, allow_inf_nan=False)]
 # 16 TiB: a hundred times the largest memory of a machine that runs edgec.

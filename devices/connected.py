@@ -1,4 +1,4 @@
-"""``edgec.connected_devices``: what is connected, what is wrong with it, and what to do."""
+"""``edgec.connected_devices``: the connected devices, what keeps any of them from being measured, and the fix."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from edgec.errors import EdgecError
 
 @dataclass(frozen=True)
 class Connected:
-    """One device; None is unavailable.
+    """One device; None means unavailable.
 
     Attributes:
         address: as ``--device`` takes it.
         product: what it is sold as.
         state: ``ready``, or in a word what keeps it from being measured.
-        problem: the same in a sentence, or what a device that is ready tells wrongly; empty where all is well.
+        problem: the same in a sentence, or the implausible answers of a ready device; empty where all is well.
         fix: what to do about it.
     """
 
@@ -36,7 +36,7 @@ class Connected:
     simulated: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """For machines."""
+        """The record as plain data."""
         return asdict(self)
 
 
@@ -54,14 +54,14 @@ STATES = {
 
 def connected_devices() -> tuple[tuple[Connected, ...], tuple[EdgecError, ...]]:
     """All devices that the installed tools know, and what kept a tool from answering. Nothing is changed on them."""
-    found, faults = [_host()], list[EdgecError]()
+    devices, faults = [_host()], list[EdgecError]()
     parts: tuple[Callable[[], Iterator[Connected]], ...] = (_qemu, _android, _iphones, _simulators)
     for part in parts:
         try:
-            found += part()
+            devices += part()
         except EdgecError as error:
             faults.append(error)
-    return tuple(found), tuple(faults)
+    return tuple(devices), tuple(faults)
 
 
 def _host() -> Connected:
@@ -138,10 +138,10 @@ def _ready(where: str, facts: DeviceFacts) -> Connected:
 
 
 def _doubted(device: Connected, faults: Sequence[str]) -> Connected:
-    """A device that can be measured although some of what it tells makes no sense."""
+    """A ready device, with its implausible answers listed as its problem."""
     if not faults:
         return device
-    fix = "these facts count as unavailable; restart the phone if it gave them right before"
+    fix = "these facts count as unavailable; restart the phone if it reported them correctly before"
     return replace(device, problem=f"not understood: {'; '.join(faults)}", fix=fix)
 
 

@@ -1,4 +1,4 @@
-"""What ``edgec devices`` prints."""
+"""The output of ``edgec devices``: a table, or JSON."""
 
 from __future__ import annotations
 
@@ -11,36 +11,31 @@ from rich.table import Table
 from rich.text import Text
 
 from edgec.devices.connected import Connected, connected_devices
-from edgec.errors import EdgecError
 
 
 def show_devices(as_json: bool) -> None:
-    """List the devices on stdout."""
-    found, faults = connected_devices()
+    """Print the connected devices and any problems."""
+    devices, faults = connected_devices()
     if as_json:
-        fields = {"devices": [device.to_json() for device in found], "tools": [fault.to_json() for fault in faults]}
+        fields = {"devices": [device.to_json() for device in devices], "tools": [fault.to_json() for fault in faults]}
         print(json.dumps(fields))
         return
     console = Console()
-    console.print(device_table(found))
-    for device in found:
+    console.print(device_table(devices))
+    for device in devices:
         if device.problem:
             said = f"{device.address}: {device.problem}\n  fix: {device.fix}"
             console.print(said, soft_wrap=True, markup=False, emoji=False)
-    _print_faults(console, faults)
-
-
-def _print_faults(console: Console, faults: Sequence[EdgecError]) -> None:
     for fault in faults:
         console.print(f"{fault.what} {fault.why}\n  fix: {fault.fix}", soft_wrap=True, markup=False, emoji=False)
 
 
-def device_table(found: Sequence[Connected]) -> Table:
-    """One row for each device; addresses are never broken, so that they can be pasted."""
+def device_table(devices: Sequence[Connected]) -> Table:
+    """A table with one row per device; addresses are never wrapped, so that they can be pasted."""
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     for column in ("device", "model", "chip", "system", "state", "condition"):
         table.add_column(column, overflow="fold", no_wrap=column in ("device", "condition"))
-    for device in found:
+    for device in devices:
         state = f"{device.state}, simulated" if device.simulated else device.state
         row = (device.address, device.product, device.chip, device.system, state, _condition(device))
         # Text, since a device may have brackets in its name.

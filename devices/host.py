@@ -36,7 +36,7 @@ class HostTransport:
         conditions: Conditions | None = None,
         say: Say | None = None,
     ) -> None:
-        """Of a transport's arguments only the address means something here."""
+        """Keep the address; conditions and ``say`` have no meaning on this machine."""
         self.address = address
 
     def facts(self) -> DeviceFacts:
@@ -53,13 +53,13 @@ class HostTransport:
         )
 
     def check(self, bundle: Bundle) -> None:
-        """Refuse what only an interpreter can execute here."""
+        """Refuse a bundle that only an interpreter can execute here."""
         from edgec.devices.simulators import refuse_as_speed
 
         refuse_as_speed(bundle.manifest)
 
     def close(self) -> None:
-        """There is nothing to remove."""
+        """Do nothing, since there is nothing to remove."""
 
     def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """Run a job in a fresh process; its result or its error comes back as JSON."""
@@ -75,7 +75,7 @@ class HostTransport:
 
 
 def died(process: str, job: Mapping[str, Any], done: subprocess.CompletedProcess[str]) -> ToolError:
-    """E321: a process ended and left no answer to its job."""
+    """E321: a process ended without answering its job."""
     return ToolError(
         f"The {process} ended without a result.",
         where=f"job {job.get('kind')!r}",

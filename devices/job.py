@@ -1,4 +1,4 @@
-"""What a device is asked to measure, as plain data that any transport can carry."""
+"""A measuring job for a device, as plain data that any transport can carry."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Job:
-    """One job.
+    """One measuring job.
 
     Attributes:
-        kind: load, memory, speed, profile or sustained; app: all of them, by an app on the device.
-        state: of the page cache before a load: cold or warm.
+        kind: ``load``, ``memory``, ``speed``, ``profile`` or ``sustained``; ``app`` is all of them, run by an app on
+            the device.
+        state: the page cache before a load, ``cold`` or ``warm``.
         seconds: how long a sustained run takes.
         cool_down_s: pause before each generation.
         cores: the CPU cores that may be used, like ``4-7``; None: all.
@@ -42,15 +43,15 @@ class Job:
 
 
 def bench_prompt(count: int, vocab_size: int) -> list[int]:
-    """Seeded random token ids: the speed of a dense model does not depend on them."""
+    """Seeded random token ids for a prompt; the speed of a dense model does not depend on them."""
     return np.random.default_rng(0).integers(0, vocab_size, count).tolist()
 
 
 def vocab_size(bundle: Bundle) -> int:
-    """Logits per position."""
+    """The vocabulary size of a bundle's model: logits per position of its first method."""
     return int(bundle.manifest.methods[0].outputs[0].shape[-1])
 
 
 def job_from_json(fields: Mapping[str, Any]) -> Job:
-    """A job that came over a transport."""
+    """Rebuild the job that ``Job.to_json`` wrote."""
     return Job(**fields)

@@ -1,4 +1,4 @@
-"""What executes an artifact on this machine in place of its own unit: right or wrong, never a speed."""
+"""Simulators that execute an artifact on this machine in place of its own unit; their times are never speeds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from edgec.errors import InputError
 _COREML, _COREAI = "edgec's interpreter of Core ML programs", "Apple's Core AI runtime for Linux"
 _ONNX = "ONNX Runtime's kernels for this CPU"
 _HEXAGON = "Qualcomm's emulation of the Hexagon processor"
-# By what the artifact's own runtime must have.
+# Backend that the artifact's own runtime must have -> what executes it here.
 SIMULATORS: Mapping[str, str] = {
     "CoreMLBackend": _COREML,
     "CoreML": _COREML,
@@ -21,22 +21,22 @@ SIMULATORS: Mapping[str, str] = {
 
 
 def simulator_of(manifest: Manifest) -> str:
-    """What executes the artifact here in place of its own unit; empty where it runs as on its target."""
+    """The simulator that executes the artifact here; empty where it runs as on its target."""
     return next((SIMULATORS[name] for name in manifest.runtime.backends if name in SIMULATORS), "")
 
 
 def refuse_as_speed(manifest: Manifest) -> None:
-    """Refuse to time an interpreter.
+    """Refuse to measure the speed of a bundle that a simulator executes here.
 
     Raises:
-        InputError: E427.
+        InputError: E427, a simulator executes it.
     """
     simulator = simulator_of(manifest)
     if simulator:
         raise InputError(
             "This bundle cannot be measured on this machine.",
             where=manifest.name,
-            why=f"it is executed here by {simulator}, and the time of an interpreter is no speed",
+            why=f"it is executed here by {simulator}, and the time of a simulator says nothing about speed",
             fix="measure it on the phone: edgec embed makes a bench app; edgec plan estimates",
             code="E427",
         )

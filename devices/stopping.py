@@ -1,4 +1,4 @@
-"""Ending a transport from another thread: an interruption reaches the main thread only, the work is done elsewhere."""
+"""Ending a transport from another thread: Ctrl-C reaches the main thread only, while the work runs in another."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from edgec.errors import InputError
 
 
 class Stop:
-    """Set once; from then on nothing begins, and what waits ends with E566."""
+    """A flag that is set once; from then on no work begins, and every wait ends with E566."""
 
     def __init__(self) -> None:
-        """Not set."""
+        """Create the flag, not set."""
         self._event, self._busy = Event(), RLock()
 
     def set(self) -> None:
-        """Let whatever works on its behalf end."""
+        """Set the flag, so that the work that checks it ends."""
         self._event.set()
 
     def __bool__(self) -> bool:
         return self._event.is_set()
 
     def check(self, where: str) -> None:
-        """Go on only where it is not set.
+        """Return if the flag is not set.
 
         Raises:
-            InputError: E566.
+            InputError: E566, it is set.
         """
         if self:
             raise stopped(where)
 
     def pause(self, seconds: float, where: str) -> None:
-        """Wait, at most until it is set.
+        """Wait ``seconds``, or until the flag is set.
 
         Raises:
-            InputError: E566.
+            InputError: E566, it was set.
         """
         self._event.wait(seconds)
         self.check(where)
 
     @contextmanager
     def working(self, where: str) -> Iterator[None]:
-        """What ``idle`` waits for.
+        """Mark the work that ``idle`` waits for.
 
         Raises:
             InputError: E566, it is set already.
@@ -54,7 +54,7 @@ class Stop:
 
     @contextmanager
     def idle(self, limit_s: float) -> Iterator[None]:
-        """Wait until no other thread is ``working``, ``limit_s`` at most; none begins meanwhile."""
+        """Wait ``limit_s`` at most until no other thread is ``working``; none begins inside the block."""
         held = self._busy.acquire(timeout=limit_s)
         try:
             yield
@@ -64,6 +64,6 @@ class Stop:
 
 
 def stopped(where: str) -> InputError:
-    """E566."""
+    """E566: the measurement was stopped."""
     why = "the measurement was interrupted or closed"
     return InputError("The measurement was stopped.", where, why, "run the command again", "E566")

@@ -21,29 +21,29 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Target:
-    """What a bundle is made for.
+    """What a bundle is made for: a phone, one of its compute units, and a format.
 
     Attributes:
         name: what the user calls it; an alias keeps its own name.
         phone: key of the phone in ``phones/*.toml``.
-        chip: key of the chip in ``chips/*.toml``, or None when unknown.
+        chip: key of the chip in ``chips/*.toml``; None when unknown.
         unit: ``cpu``, ``gpu`` or ``npu``.
         format: ``pte``, ``mlpackage``, ``aimodel``, ``qnn`` or ``onnx``.
         backend: the folder under ``backends/`` that lowers to it.
         weight_bits: the widths the format can hold; 16 and 32 are floats.
         export_supported: whether ``edgec export`` makes it today.
-        app_limit_bytes: what the system grants one app, without an entitlement.
+        app_limit_bytes: memory that the system grants one app without an entitlement.
         app_limit_entitled_bytes: the same with the increased-memory-limit entitlement (iOS).
         kind: ``phone``, ``board`` or ``laptop`` (also desktops); None where the chip is unknown.
         core_clocks_hz: (cores, clock) per cluster, fastest first.
         gpu_matrix_units: each core of the GPU has matrix units.
-        driver_limited: units that read far less than the memory delivers, whatever the model.
+        driver_limited: units that read far less than the memory can deliver, whatever the model.
         released: year and month of its launch.
-        newest_os: the newest system that it is known to run.
+        newest_os: the newest system that the phone is known to run.
         hexagon: generation of Qualcomm's NPU, e.g. ``V79``.
         soc_model: Qualcomm's number of the chip.
         sources: field name -> where its figure was published.
-        alias_of: the full name behind an alias.
+        alias_of: the full name that an alias stands for.
     """
 
     name: str
@@ -85,16 +85,16 @@ class Target:
 
 
 def load_target(name: str) -> Target:
-    """The target of that name or alias.
+    """Look up a target by its name or alias.
 
     Raises:
         InputError: E163, no such target; the fix names the nearest ones.
     """
     full = aliases().get(name, name)
-    found = _by_name().get(full)
-    if found is None:
+    target = _by_name().get(full)
+    if target is None:
         raise InputError(f"unknown target '{name}'", "--target", fix=_nearest(name), code="E163")
-    return found if full == name else replace(found, name=name, alias_of=full)
+    return target if full == name else replace(target, name=name, alias_of=full)
 
 
 def all_targets() -> tuple[Target, ...]:
@@ -131,7 +131,7 @@ def _by_name() -> Mapping[str, Target]:
 
 
 def _targets_of(phone: str) -> Iterator[tuple[str, Target]]:
-    """Long and short names of a phone's targets; a short name leaves out the default unit or format."""
+    """Pairs of name and target for a phone; short names leave out the default unit or format."""
     for position, unit in enumerate(phones()[phone]["units"]):
         for rank, row in enumerate(_units(phones()[phone]["os"], unit)):
             names = [f"{phone}-{unit}-{row['format']}"]

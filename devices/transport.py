@@ -1,4 +1,4 @@
-"""Where a bundle is measured: an address, what is known about the device, and one way to run a measuring job there."""
+"""Where a bundle is measured: device addresses, device facts, and the ``Transport`` protocol that runs jobs there."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ def parse_address(text: str) -> Address:
     """Read ``host | adb:SERIAL | ios:UDID | sim:UDID | qemu``.
 
     Raises:
-        InputError: E170, another form.
+        InputError: E170, the text has another form.
     """
     kind, colon, name = text.partition(":")
     if kind in NEEDS_NAME and bool(NEEDS_NAME[kind]) == bool(name) == bool(colon):
         return Address(kind, name or None)
-    raise InputError(f"{text!r} is no device.", where="--device", fix=f"give {FORMS}", code="E170")
+    raise InputError(f"{text!r} is not a device address.", where="--device", fix=f"give {FORMS}", code="E170")
 
 
 @dataclass(frozen=True)
 class DeviceFacts:
-    """What the device says about itself at one moment; None is unavailable. Ranges are checked where JSON is read.
+    """What a device says about itself at one moment; None means unavailable. Ranges are checked where JSON is read.
 
     Attributes:
-        governor: policy of the CPU's clock.
-        clock_mhz: clock of the fastest core now.
+        governor: the CPU's frequency governor.
+        clock_mhz: current clock of the fastest core.
         load_average: runnable tasks, mean of the last minute.
-        temperature_c: the hottest thermal zone; on Android the skin's, else the battery's.
+        temperature_c: of the hottest thermal zone; on Android of the skin, else of the battery.
         product: what it is sold as.
         thermal_status: Android's, 0 (none) to 6 (shutdown).
         charging: whether it draws power from a cable.
         screen_on: whether its screen is lit.
         affinity: the cores that the measured process may use, like ``4-7``; None: all.
-        executed_in: ``shell`` (a program of its own) or ``app``.
-        simulated: an emulator; its times are no speed.
+        executed_in: ``shell`` (a separate program) or ``app``.
+        simulated: an emulator, whose times are not speeds.
     """
 
     system: PlainText
@@ -83,14 +83,14 @@ class DeviceFacts:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Under what a device is measured.
+    """The conditions of a measurement.
 
     Attributes:
-        max_temperature_c: a job begins at or below it, or where Android's thermal status is 0.
+        max_temperature_c: a job begins at or below this temperature, or where Android's thermal status is 0.
         heat_timeout_s: how long to wait for that.
-        silence_s: a running job that gives no event for so long, beside the pauses and minutes it was asked for, counts
-            as hung.
-        keep: leave the pushed files on the device, for the next run.
+        silence_s: a job that reports no event for this long, not counting the pauses and minutes it was asked for,
+            counts as hung.
+        keep: leave the pushed files on the device for the next run.
     """
 
     max_temperature_c: float = 37.0
@@ -99,11 +99,11 @@ class Conditions:
     keep: bool = False
 
     def between_outputs_s(self, job: Mapping[str, Any]) -> float:
-        """The longest time without output while a job runs: its pauses are none of its silence."""
+        """The longest time without output while a job runs; its pauses do not count as silence."""
         return self.silence_s + float(job["cool_down_s"])
 
     def whole_job_s(self, job: Mapping[str, Any]) -> float:
-        """The longest a job may take where only its end is seen."""
+        """The longest that a job may take where only its end can be observed."""
         pauses_s = job["cool_down_s"] * (job["warmups"] + job["repetitions"])
         return float(self.silence_s + job["seconds"] + pauses_s)
 
@@ -113,51 +113,51 @@ class Transport(Protocol):
 
     @property
     def address(self) -> Address:
-        """Which one."""
+        """The address of the device."""
 
     @property
     def simulated(self) -> bool:
-        """An emulator: what it computes is real, the time it takes is not."""
+        """Whether it is an emulator: its results are real, its times are not."""
 
     @property
     def whole_runs(self) -> bool:
-        """An app on the device measures the whole run: the one job is of the kind ``app``, its result ``records``."""
+        """Whether an app on the device measures the whole run, as one job of kind ``app`` that returns ``records``."""
 
     def facts(self) -> DeviceFacts:
-        """Read them now."""
+        """Read the device's facts now."""
 
     def check(self, bundle: Bundle) -> None:
-        """Refuse a bundle that cannot be measured there, then a device that is not ready. Called before all others.
+        """Refuse a bundle that cannot be measured there, then a device that is not ready; called before anything else.
 
         Raises:
             EdgecError: E427, E551, E541 to E546, E553 to E556.
         """
 
     def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        """Run one job of ``edgec.runtime_py.bench.job`` in a process of its own; returns its result.
+        """Run one job of ``edgec.runtime_py.bench.job`` in a separate process and return its result.
 
         Raises:
-            EdgecError: the one the job ended with, E321 when the process died without one, E540 to E559 for devices,
-                E566, it was closed meanwhile.
+            EdgecError: the job's own error, E321 when the process died without one, E540 to E559 for devices, E566 when
+                the transport was closed meanwhile.
         """
 
     def close(self) -> None:
-        """End a job that runs in another thread, and remove what was put on the device; never raises."""
+        """End a job that runs in another thread and remove what was put on the device; never raises."""
 
 
 Say = Callable[[str], None]
 
 
 def connect(text: str, conditions: Conditions | None = None, say: Say = lambda text: None) -> Transport:
-    """The transport of an address.
+    """The transport for an address.
 
     Args:
         text: ``host | adb:SERIAL | ios:UDID | sim:UDID | qemu``.
-        conditions: under what it is measured.
-        say: told what is being pushed, waited for or built.
+        conditions: of the measurement; None for the defaults.
+        say: called with what is being pushed, waited for or built.
 
     Raises:
-        InputError: E170, no address.
+        InputError: E170, not an address.
         ToolError: E540, E552, E572: the tool that reaches it is missing.
     """
     address = parse_address(text)

@@ -1,4 +1,4 @@
-"""What a phone says about itself: properties, battery, heat, clocks, screen, in one shell call."""
+"""What an Android phone reports about itself, read in one shell call: properties, battery, heat, clocks, screen."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SKIN = re.compile(r"Temperature\{mValue=([^,{}\s]{1,40}), mType=3,")
 
 @dataclass(frozen=True)
 class Reading:
-    """A number that a part of the answer holds: where, what stands around it, and the range that makes sense."""
+    """How to read a number from the answer: the part, the pattern around the number, and its plausible range."""
 
     part: str
     pattern: str
@@ -69,26 +69,26 @@ READINGS = {
 
 @dataclass(frozen=True)
 class PhoneState:
-    """The answers by part; a part that the phone does not know is empty."""
+    """The phone's answers by part; a part that the phone does not know is empty."""
 
     parts: dict[str, str]
 
     def text(self, part: str) -> str:
-        """One answer."""
+        """The answer to one part of the script."""
         return self.parts.get(part, "")[:_MOST_PART].strip()
 
     def line(self, part: str) -> str:
-        """One answer as a printable line."""
+        """The answer to one part of the script, as one printable line."""
         return plain(self.text(part))
 
     def number(self, name: str) -> float | None:
-        """One of ``READINGS``; None where the phone does not tell it, or tells what is none."""
+        """The value of one of ``READINGS``; None where the phone does not report it, or reports it implausibly."""
         reading, said = READINGS[name], self._said(name)
         return None if said is None else number(said, reading.low, reading.high)
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What it tells in a form that is no number, or as one that makes no sense."""
+        """The readings that are not numbers, or that lie outside their plausible range."""
         said = {name: self._said(name) for name in READINGS}
         return tuple(
             f"its {name} is given as {text!r}"
@@ -100,42 +100,42 @@ class PhoneState:
         reading = READINGS[name]
         text = self.text(reading.part)
         _, _, current = text.partition(_NOW)
-        found = chain(*(re.finditer(reading.pattern, place, re.MULTILINE) for place in (current, text)))
-        said = [match[1] for match in islice(found, _MOST_SENSORS)]
+        matches = chain(*(re.finditer(reading.pattern, place, re.MULTILINE) for place in (current, text)))
+        said = [match[1] for match in islice(matches, _MOST_SENSORS)]
         good = (each for each in said if number(each, reading.low, reading.high) is not None)
         return next(good, next(iter(said), None))
 
     @property
     def abi(self) -> str:
-        """Like ``arm64-v8a``."""
+        """The phone's ABI, like ``arm64-v8a``."""
         return self.line("ro.product.cpu.abi")
 
     @property
     def simulated(self) -> bool:
-        """An emulator."""
+        """Whether the phone is an emulator."""
         return "1" in (self.text("ro.boot.qemu"), self.text("ro.kernel.qemu"))
 
     @property
     def temperature_c(self) -> float | None:
-        """The skin's, as Android sees it (type 3): read now, else the last one it kept; else the battery's."""
+        """Skin temperature as Android sees it (type 3), current or else cached; without one, the battery's."""
         skin, tenths = self.number("skin temperature"), self.number("battery temperature")
         return skin if skin is not None else None if tenths is None else tenths / _BATTERY_TENTHS
 
     @property
     def thermal_status(self) -> int | None:
-        """0 (none) to 6 (shutdown)."""
-        found = self.number("thermal status")
-        return None if found is None else int(found)
+        """Android's thermal status, 0 (none) to 6 (shutdown)."""
+        status = self.number("thermal status")
+        return None if status is None else int(status)
 
     @property
     def cores(self) -> int:
-        """Of a list like ``0-7``; 1 where it is another."""
-        found = re.fullmatch(r"0-(\d{1,3})", self.text("cores"))
-        return int(found[1]) + 1 if found else 1
+        """Number of CPU cores, from a range like ``0-7``; 1 where the answer has another form."""
+        cores = re.fullmatch(r"0-(\d{1,3})", self.text("cores"))
+        return int(cores[1]) + 1 if cores else 1
 
     def facts(self) -> DeviceFacts:
-        """The record of it."""
-        memory_kib, clock_khz = self.number("memory"), self.number("clock")
+        """The state as ``DeviceFacts``."""
+        memory_kib, clock_khz, power = self.number("memory"), self.number("clock"), self.text("power")
         release, sdk = self.line("ro.build.version.release"), self.line("ro.build.version.sdk")
         chip = f"{self.line('ro.soc.manufacturer')} {self.line('ro.soc.model')}".strip()
         product = f"{self.line('ro.product.manufacturer')} {self.line('ro.product.model')}".strip()
@@ -152,24 +152,20 @@ class PhoneState:
             thermal_status=self.thermal_status,
             battery_percent=self.number("battery level"),
             charging=self._charging(),
-            screen_on=_flag(self.text("power"), "mWakefulness=", "Awake"),
+            screen_on="mWakefulness=Awake" in power if "mWakefulness=" in power else None,
             simulated=self.simulated,
         )
 
     def _charging(self) -> bool | None:
-        found = re.findall(r"^[ \t]{0,40}\w{1,40} powered: (true|false)", self.text("battery"), re.MULTILINE)
-        return "true" in found if found else None
-
-
-def _flag(text: str, name: str, value: str) -> bool | None:
-    return f"{name}{value}" in text if name in text else None
+        supplies = re.findall(r"^[ \t]{0,40}\w{1,40} powered: (true|false)", self.text("battery"), re.MULTILINE)
+        return "true" in supplies if supplies else None
 
 
 def read_state(link: AdbLink) -> PhoneState:
-    """Ask the phone.
+    """Read the phone's state.
 
     Raises:
-        InputError: E541 to E544; E575, it answers something else.
+        InputError: E541 to E544; E575, the answer has another form.
     """
     parts = read_parts(link.shell(SCRIPT).stdout)
     missing = [name for name in _PARTS if name not in parts]
@@ -179,6 +175,6 @@ def read_state(link: AdbLink) -> PhoneState:
 
 
 def read_parts(output: str) -> dict[str, str]:
-    """What ``SCRIPT`` printed, by part."""
+    """Split the output of ``SCRIPT`` into its parts, by name."""
     parts = output.split(_MARK)[1:]
     return {name: text for name, _, text in (part.partition("\n") for part in parts)}

@@ -1,4 +1,4 @@
-"""What goes wrong with a phone on adb, as errors a person can act on."""
+"""Typed errors for everything that goes wrong with a phone on adb, each with what to do about it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SIGNALS = {
     139: "it crashed (signal 11)",
     132: "illegal instruction",
 }
-# What adb's server says, by a part of it: code, what, fix.
+# A part of what adb's server says, then the error's code, what and fix.
 REFUSALS = (
     (
         "unauthorized",
@@ -21,8 +21,8 @@ REFUSALS = (
         "unlock it and accept 'Allow USB debugging'",
     ),
     ("no permissions", "E542", "This user may not open the phone's USB device.", "install android-udev-rules, replug"),
-    ("not found", "E541", "There is no such phone on adb.", "'edgec devices' lists what is connected"),
-    ("no devices", "E541", "There is no such phone on adb.", "'edgec devices' lists what is connected"),
+    ("not found", "E541", "No such phone is connected to adb.", "'edgec devices' lists what is connected"),
+    ("no devices", "E541", "No such phone is connected to adb.", "'edgec devices' lists what is connected"),
     ("offline", "E543", "The phone is offline.", CABLE),
 )
 
@@ -49,44 +49,46 @@ class ConnectionLost(InputError):
 
 
 def hung(where: str, seconds: float) -> EdgecError:
-    """E544: what was waited for did not come for so long."""
-    why = f"its answer did not come, or not to its end, within {seconds:g} s"
+    """E544: the phone did not answer within its time."""
+    why = f"its answer did not come, or not completely, within {seconds:g} s"
     return InputError("The phone does not answer.", where, why, "unlock it, or restart it, and run again", "E544")
 
 
 def too_much(where: str, most_bytes: int) -> EdgecError:
-    """E575: an answer of more bytes than any such answer has."""
+    """E575: an answer that is larger than any valid one."""
     return unreadable(where, f"it is larger than {most_bytes:,} bytes")
 
 
 def unreadable(where: str, why: str) -> EdgecError:
-    """E575: an answer that is none."""
+    """E575: an answer that cannot be used."""
     fix = "restart the phone and run again; if it happens again, the phone cannot be used"
     return InputError("The phone's answer cannot be used.", where, why, fix, "E575")
 
 
 def no_adb(why: str) -> EdgecError:
-    """E540: adb itself cannot be had."""
+    """E540: adb itself cannot be started."""
     fix = "pip install adbutils; or install platform-tools (Debian: apt install adb)"
     return ToolError("adb cannot be started.", "adb", why, fix, "E540")
 
 
 def no_space(where: str, needed: int, free: int | None) -> EdgecError:
     """E545: the phone's storage is full."""
-    known = "it said so while a file was written" if free is None else f"{free / 1e6:,.0f} MB are free (measured)"
-    why = f"{needed / 1e6:,.0f} MB are to be written; {known}"
+    known = (
+        "the phone said so while a file was written" if free is None else f"{free / 1e6:,.0f} MB are free (measured)"
+    )
+    why = f"{needed / 1e6:,.0f} MB must be written; {known}"
     return InputError("The phone has too little free space.", where, why, "free some space on it", "E545")
 
 
 def wrong_abi(where: str, abi: str) -> EdgecError:
-    """E546: the runner is not made for this processor."""
+    """E546: the phone's processor cannot run the runner."""
     why = f"its processor runs {plain(abi) or 'an unknown ABI'}; the runner exists for arm64-v8a"
     return InputError("The runner cannot be executed on this phone.", where, why, "use a 64-bit Arm phone", "E546")
 
 
 def differs(where: str, name: str) -> EdgecError:
-    """E549: what arrived is not what was sent."""
-    why = f"the sha256 of {name} differs on both sides, also at the second attempt"
+    """E549: the file that arrived differs from the one that was sent."""
+    why = f"the sha256 of {name} differs between both sides, also after a second attempt"
     return InputError("A file was damaged on its way.", where, why, "use another cable or port; run again", "E549")
 
 
@@ -99,6 +101,6 @@ def failed(where: str, status: int, stderr: str, doing: str) -> EdgecError:
     fix = (
         "close apps on the phone, or use a smaller model or context"
         if status == OUT_OF_MEMORY
-        else "report it with what it said"
+        else "report it with this message"
     )
     return ToolError(f"{doing} failed on the phone.", where, why, fix, "E547")

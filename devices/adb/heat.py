@@ -1,4 +1,4 @@
-"""A hot phone is slow for reasons that are not the model's: wait until it is cool."""
+"""Waiting for a hot phone to cool down, since heat slows it for reasons that have nothing to do with the model."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def wait_cool(
     where: str,
     stopping: Stop,
 ) -> None:
-    """Return when the phone is at most ``max_temperature_c`` warm, or Android calls its thermal status 0.
+    """Return when the phone is at most ``max_temperature_c`` warm, or Android reports the thermal status 0.
 
-    A phone that tells neither is not waited for: its record holds None.
+    A phone that reports neither is not waited for: its record holds None.
 
     Raises:
         InputError: E550, it stayed hot for ``heat_timeout_s``; E566, it was stopped meanwhile.
@@ -37,7 +37,7 @@ def wait_cool(
 
 
 def cool(state: PhoneState, limit_c: float) -> bool:
-    """Whether a measurement may begin."""
+    """Whether the phone is cool enough for a measurement to begin."""
     temperature, status = state.temperature_c, state.thermal_status
     if temperature is None and status is None:
         return True

@@ -1,4 +1,4 @@
-"""One phone through adb's server: answers within limits of time and size, failures as typed errors."""
+"""The connection to one phone through adb's server: answers have limits of time and size, failures are typed errors."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class AnswerLimits:
     """How long and how large an answer may be.
 
     Attributes:
-        silence_s: the longest time without progress; without anything that counts as progress, the whole time.
-        whole_s: the longest time in all; None: ``silence_s``.
-        most_bytes: of both its outputs.
+        silence_s: the longest time without progress; the whole time where nothing counts as progress.
+        whole_s: the longest time in total; None: ``silence_s``.
+        most_bytes: of stdout and stderr together.
     """
 
     silence_s: float
@@ -43,14 +43,14 @@ class AnswerLimits:
     most_bytes: int = ANSWER_BYTES
 
     def next_deadline(self, start: float) -> float:
-        """The moment by which the next progress must come, of an answer that began at ``start``."""
+        """The moment by which the next progress must come for an answer that began at ``start``."""
         whole_s = self.silence_s if self.whole_s is None else self.whole_s
         return min(time.monotonic() + self.silence_s, start + whole_s)
 
 
 @dataclass(frozen=True)
 class ShellOutput:
-    """What a command on the phone wrote, without terminal escapes, and its exit status."""
+    """The output of a command on the phone, without terminal escapes, and its exit status."""
 
     status: int
     stdout: str
@@ -58,10 +58,10 @@ class ShellOutput:
 
 
 def client() -> AdbClient:
-    """The server of adb, started when it does not run.
+    """A client of adb's server, which is started if it does not run.
 
     Raises:
-        ToolError: E540.
+        ToolError: E540, adb cannot be started.
     """
     try:
         from adbutils import AdbClient
@@ -77,7 +77,7 @@ def client() -> AdbClient:
 
 
 def _start_server(host: str, port: int) -> None:
-    """The library would start it too, but with its words on our stdout."""
+    """Start adb's server quietly; the library would start it too, but print its messages on our stdout."""
     from adbutils import adb_path
 
     try:
@@ -87,40 +87,40 @@ def _start_server(host: str, port: int) -> None:
 
 
 def serials() -> list[str]:
-    """The phones that adb's server lists, whatever their state.
+    """The serial numbers of the phones that adb's server lists, whatever their state.
 
     Raises:
         ToolError: E540.
     """
     server = client()
     try:
-        return [found.serial for found in server.list()]
+        return [phone.serial for phone in server.list()]
     except Exception as cause:
         raise no_adb(plain(f"{type(cause).__name__}: {cause}")) from cause
 
 
 class AdbLink:
-    """A phone by its serial number."""
+    """The connection to a phone with a given serial number."""
 
     def __init__(self, serial: str) -> None:
-        """Nothing is opened yet.
+        """Prepare the link; no connection is opened yet.
 
         Raises:
-            ToolError: E540.
+            ToolError: E540, adb cannot be started.
         """
         self.serial, self.where = serial, f"adb:{plain(serial)}"
         self.stopping, self._open = Stop(), set[socket.socket]()
         self._client = client()
 
     def stop(self) -> None:
-        """End what runs over this link, in whatever thread: it ends with E566, and so does all that would begin."""
+        """End everything that runs over this link, in any thread, with E566; new calls end the same way."""
         self.stopping.set()
         for opened in list(self._open):
             with suppress(OSError):
                 opened.shutdown(socket.SHUT_RDWR)
 
     def afresh(self) -> AdbLink:
-        """Another link to the same phone, which is not stopped."""
+        """A new link to the same phone, not stopped."""
         return AdbLink(self.serial)
 
     @contextmanager
@@ -142,7 +142,7 @@ class AdbLink:
 
     @contextmanager
     def _connection(self, silence_s: float) -> Iterator[Any]:
-        """One that ``stop`` knows. It is asked behind the registration: a stop comes before or finds it."""
+        """A connection that ``stop`` can end; the flag is checked after registering, so that no stop is missed."""
         self.stopping.check(self.where)
         connection = self._client.device(self.serial).open_transport(timeout=silence_s)
         opened: socket.socket = connection.conn
@@ -182,7 +182,7 @@ class AdbLink:
         Args:
             script: already quoted.
             limits: None: ``ANSWER_S`` for all of the answer, ``ANSWER_BYTES``.
-            progress: given each piece of stdout as it comes; says whether it is what is waited for.
+            progress: called with each piece of stdout as it comes; returns whether it counts as progress.
 
         Raises:
             InputError: E541 to E544, E575.
@@ -207,12 +207,12 @@ class AdbLink:
         return ShellOutput(data[0] if data else 255, stdout, stderr)
 
     def state(self) -> str:
-        """``device``, ``offline``, ``unauthorized``, or ``absent``."""
+        """The phone's state on adb: ``device``, ``offline``, ``unauthorized``, or ``absent``."""
         with self._typed(ANSWER_S):
             return next((d.state for d in self._client.list() if d.serial == self.serial), "absent")
 
     def wait_back(self) -> bool:
-        """Wait ``BACK_S`` until a lost phone answers again; phones on the network are connected anew."""
+        """Wait ``BACK_S`` for a lost phone to answer again; phones on the network are reconnected."""
         deadline = time.monotonic() + BACK_S
         while time.monotonic() < deadline:
             with suppress(EdgecError):
@@ -235,7 +235,7 @@ class AdbLink:
             raise refusal("not found" if state == "absent" else state, self.where)
 
     def _reconnect(self) -> None:
-        """A dead entry of a network phone stays ``offline`` until it is disconnected."""
+        """Reconnect a network phone; a dead entry stays ``offline`` until it is disconnected."""
         if ":" not in self.serial or self.state() == "device":
             return
         with self._typed(ANSWER_S):
@@ -246,27 +246,27 @@ class AdbLink:
 
 
 def exactly(connection: Any, count: int, deadline: float) -> bytes:
-    """The next ``count`` bytes of a connection.
+    """Read exactly ``count`` bytes from a connection.
 
     Raises:
-        TimeoutError: they did not come before the deadline, however slowly they drip.
-        EOFError: it ended before them.
+        TimeoutError: they did not all come before the deadline, however slowly they trickle in.
+        EOFError: the connection ended before them.
     """
-    found = bytearray()
-    while len(found) < count:
+    data = bytearray()
+    while len(data) < count:
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             raise TimeoutError
         connection.conn.settimeout(left_s)
-        piece = connection.conn.recv(min(_PIECE, count - len(found)))
+        piece = connection.conn.recv(min(_PIECE, count - len(data)))
         if not piece:
             raise EOFError
-        found += piece
-    return bytes(found)
+        data += piece
+    return bytes(data)
 
 
 def retried(link: AdbLink, attempts: int, work: Callable[[], None]) -> None:
-    """Do work that can be done again, and do it again where the phone was lost meanwhile and came back.
+    """Do repeatable work, and repeat it where the phone was lost meanwhile and came back.
 
     Raises:
         EdgecError: the work's own, or E543 when the phone did not come back.

@@ -1,4 +1,4 @@
-"""Files over adb's ``sync:`` service, frame by frame, so that progress shows and every wait has a limit."""
+"""File transfer over adb's ``sync:`` service, frame by frame, so that progress shows and every wait has a limit."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def receive(link: AdbLink, remote: str, target: IO[bytes], most_bytes: int = ANS
             if kind == b"DONE":
                 return
             if length > FRAME or kind not in (b"DATA", b"FAIL"):
-                raise unreadable(link.where, f"its adb sends {kind!r} of {length:,} bytes, which the protocol lacks")
+                raise unreadable(
+                    link.where, f"its adb sends {kind!r} of {length:,} bytes, which is not part of the protocol"
+                )
             data = exactly(connection, length, deadline)
             if kind == b"FAIL":
                 raise _refused(link, data, remote, 0)
@@ -68,7 +70,7 @@ def receive(link: AdbLink, remote: str, target: IO[bytes], most_bytes: int = ANS
 
 
 def _limit_s(size: int) -> float:
-    """The longest that so many bytes may be on their way."""
+    """The longest that a transfer of so many bytes may take."""
     return ANSWER_S + size / SLOWEST_BYTES_PER_S
 
 
@@ -76,5 +78,5 @@ def _refused(link: AdbLink, answer: bytes, remote: str, size: int) -> EdgecError
     said = plain(answer.decode(errors="replace"))
     if "No space" in said:
         return no_space(link.where, size, None)
-    what, fix = "The phone refuses a file.", "free some space, or restart the phone"
+    what, fix = "The phone refused a file.", "free some space, or restart the phone"
     return InputError(what, f"{link.where}:{remote}", said, fix, "E547")

@@ -1,4 +1,4 @@
-"""A phone over adb: the arm64 runner and the bundle are pushed once, each job runs in a process of its own."""
+"""Measuring on a phone over adb: the arm64 runner and the bundle are pushed once, each job runs in its own process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgec.devices.adb.faults import failed, wrong_abi
 from edgec.devices.adb.heat import wait_cool
 from edgec.devices.adb.link import ANSWER_S, AdbLink, AnswerLimits
 from edgec.devices.adb.workspace import Workspace
-from edgec.devices.runner.files import RunnerPackage, arm64_runner, bundle_files
+from edgec.devices.runner.files import arm64_runner, bundle_files
 from edgec.devices.runner.job import (
     PACKED,
     arguments,
@@ -34,20 +34,20 @@ ABIS = ("arm64-v8a",)
 UNKNOWN = 255
 _EVENT, _GENERATED = b'"event":', b'"event":"generated"'
 _REQUESTS, _RESULTS, _ERRORS = "requests", "results.jsonl", "errors"
-# The runner's exit status, as the last event of its output. Its number goes: another process may get it.
+# The runner's exit status, as the last event of its output. The pid file goes first: its number may be reused.
 _ENDED = r'''s=$?; rm -f pid; echo; echo "{\"event\":\"ended\",\"status\":$s}"'''
 
 
 class AdbTransport:
-    """One phone. What is pushed lies in a folder of this run (``Workspace``)."""
+    """A transport to one phone; pushed files lie in a folder of this run (``Workspace``)."""
 
     whole_runs = False
 
     def __init__(self, address: Address, conditions: Conditions, say: Say) -> None:
-        """The phone is not asked anything yet.
+        """Prepare the link; the phone is not contacted yet.
 
         Raises:
-            ToolError: E540.
+            ToolError: E540, adb cannot be started.
         """
         self.address, self._conditions, self._say = address, conditions, say
         self._link = AdbLink(str(address.name))
@@ -56,7 +56,7 @@ class AdbTransport:
         self._command: tuple[str, ...] = ()
 
     def facts(self) -> DeviceFacts:
-        """Ask the phone now."""
+        """Read the phone's facts now."""
         return read_state(self._link).facts()
 
     def check(self, bundle: Bundle) -> None:
@@ -92,15 +92,15 @@ class AdbTransport:
         return job_result(job, output, str(self.address), wall_s)
 
     def _limits(self, job: Mapping[str, Any]) -> AnswerLimits:
-        """Each event may take its time; what is not one is no progress."""
+        """Limits that start anew with each event; other output does not count as progress."""
         between_s, count = self._conditions.between_outputs_s(job), expected_events(job)
         whole_s = between_s + job["seconds"] if count is None else between_s * (count + 1)
         return AnswerLimits(between_s, whole_s, most_output_bytes(job))
 
     def close(self) -> None:
-        """Stop what another thread does, then the runner, and remove the folder; nothing is raised.
+        """Stop work in other threads, then the runner, and remove the folder; never raises.
 
-        The phone may be gone. A push that is under way ends first: the daemon makes a removed folder anew for it.
+        The phone may be gone. A push under way ends first, since the daemon would recreate the removed folder for it.
         """
         self._link.stop()
         with self._link.stopping.idle(ANSWER_S):
@@ -115,8 +115,8 @@ class AdbTransport:
     def _filled(self, bundle: Bundle) -> Workspace:
         if self._workspace is not None:
             return self._workspace
-        runner = self._runner()
-        # Known to ``close`` before it is made, so that none is left behind half made.
+        runner = arm64_runner(self._say)
+        # Known to ``close`` before it is made, so that a half-made one is removed, too.
         workspace = self._workspace = Workspace(self._link, self._say)
         workspace.make()
         workspace.fill({**runner.files, **bundle_files(bundle)})
@@ -124,18 +124,15 @@ class AdbTransport:
         self._command = runner.command
         return workspace
 
-    def _runner(self) -> RunnerPackage:
-        return arm64_runner(self._say)
-
     def _script(self, job: Mapping[str, Any]) -> str:
-        """The results go to a file, which counts; what is streamed shows progress. The process id lies in ``pid``."""
+        """The shell script of a job: results go to a file, the stream shows progress, ``pid`` holds the process id."""
         words = shlex.join([*self._command, *arguments(job, ".")])
         own = shlex.quote(f"echo $$ > pid; exec {words}")
         return f"{{ sh -c {own} < {_REQUESTS} 2> {_ERRORS}; {_ENDED}; }} | tee {_RESULTS}"
 
 
 class _Counter:
-    """Tells how many generations have come; an event is progress, anything else is not."""
+    """Reports how many generations have come; an event counts as progress, other output does not."""
 
     def __init__(self, job: Mapping[str, Any], say: Say, where: str) -> None:
         self._text = f"{job['kind']} on {where}"

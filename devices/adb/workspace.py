@@ -1,7 +1,7 @@
-"""A folder on the phone that belongs to one run: filled with checksums and resumed transfers, removed at the end.
+"""A folder on the phone that belongs to one run, filled by checksummed and resumable transfers, removed at the end.
 
 Its name carries the process that made it. A folder whose process is gone (a crash, a pulled cable), or that was kept on
-purpose, is taken over by the next run: whole files in it are not sent again, partial ones are continued.
+purpose, is taken over by the next run: complete files in it are not sent again, partial ones are continued.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ BASE = "/data/local/tmp"
 CHUNK = 32 << 20
 ATTEMPTS = 4
 FILES = AnswerLimits(600.0)
-"""Of an answer for which the phone reads or copies whole files."""
+"""Limits of an answer for which the phone reads or copies whole files."""
 MOST_LEFT = 32
-"""Earlier runs' folders that one run takes over or removes."""
+"""How many folders of earlier runs one run takes over or removes."""
 _KEPT = "kept"
 _NAME = re.compile(rf"edgec-(?P<host>[0-9a-f]{{8}})-{OWNER}-[0-9a-f]{{8}}|edgec-kept-[0-9a-f]{{8}}")
 
 
 class Workspace:
-    """The folder of this run."""
+    """The folder of this run on the phone."""
 
     def __init__(self, link: AdbLink, say: Say) -> None:
-        """Nothing is made yet."""
+        """Choose the folder's name; nothing is made on the phone yet."""
         self.link, self._say = link, say
         self.path = f"{BASE}/{_own_name()}"
 
     def make(self) -> None:
-        """Take over what an earlier run left, or make a new folder.
+        """Take over a folder that an earlier run left, or make a new one.
 
         Raises:
             EdgecError: E541 to E544, E547, E566.
@@ -59,7 +59,7 @@ class Workspace:
         return self.link.shell(f"cd {shlex.quote(self.path)} && {{ {script}\n}}", limits, progress)
 
     def fill(self, files: Mapping[str, Path]) -> None:
-        """Put files into the folder, under their names; what is there already with the same sha256 stays.
+        """Put files into the folder under their names; files already there with the same sha256 stay.
 
         Raises:
             EdgecError: E541 to E545, E547, E549, E566.
@@ -76,42 +76,42 @@ class Workspace:
             done += sizes[name]
 
     def write(self, name: str, text: str) -> None:
-        """Write a small file."""
+        """Write a small text file into the folder."""
         data = text.encode()
         retried(
             self.link, ATTEMPTS, lambda: send(self.link, io.BytesIO(data), len(data), self._at(name), lambda _: None)
         )
 
     def read(self, name: str, most_bytes: int = ANSWER_BYTES) -> str:
-        """A small file of the folder, without terminal escapes, checked against its sha256.
+        """The text of a small file in the folder, without terminal escapes, checked against its sha256.
 
         Raises:
             EdgecError: E541 to E544, E547, E549, E575.
         """
-        found = bytearray()
+        data = bytearray()
 
         def pull() -> None:
             target = io.BytesIO()
             receive(self.link, self._at(name), target, most_bytes)
-            found[:] = target.getvalue()
+            data[:] = target.getvalue()
 
         for _ in range(2):
             retried(self.link, ATTEMPTS, pull)
-            if self._hashes([name]).get(name) == hashlib.sha256(found).hexdigest():
-                return printable(bytes(found).decode(errors="replace"))
+            if self._hashes([name]).get(name) == hashlib.sha256(data).hexdigest():
+                return printable(bytes(data).decode(errors="replace"))
         raise differs(self.link.where, name)
 
     def remove(self, link: AdbLink, keep: bool = False) -> None:
-        """Stop what still runs in the folder and remove it (or, to ``keep`` it, rename it); a lost phone is waited for.
+        """Stop what still runs in the folder and remove it, waiting for a lost phone to come back.
 
-        Where the phone does not come back, the folder is left for the next run to take over.
+        Where it does not come back, the folder is left for the next run to take over.
 
         Args:
             link: to the phone; the folder's own may have been stopped.
-            keep: for the next run.
+            keep: rename the folder for the next run instead of removing it.
         """
         quoted, kept = shlex.quote(self.path), shlex.quote(f"{BASE}/edgec-{_KEPT}-{secrets.token_hex(4)}")
-        # What was just killed may still close its files, and a broken push make its folder anew: look again.
+        # A process just killed may still close its files, and a broken push may recreate its folder: look again.
         removed = f"for i in 1 2 3 4 5; do rm -rf {quoted}; sleep 0.1; [ -e {quoted} ] || break; done"
         script = _ended(self.path) + (f"mv {quoted} {kept}" if keep else removed)
         with suppress(EdgecError):
@@ -133,23 +133,23 @@ class Workspace:
         return f"{self.path}/{name}"
 
     def _hashes(self, names: list[str]) -> dict[str, str]:
-        """The sha256 of those files that exist."""
+        """The sha256 of each of these files that exists, by name."""
         listed = " ".join(map(shlex.quote, names))
         said = self.shell(f'for f in {listed}; do [ -f "$f" ] && sha256sum "$f"; done; true').stdout
         lines = [line.split(maxsplit=1) for line in said.splitlines()]
         return {line[1].strip(): line[0] for line in lines if len(line) == 2}
 
     def _remove_others(self, wanted: Sequence[str]) -> None:
-        """An earlier run's files that this one does not need, also those of another content; not its packed weights."""
+        """Remove an earlier run's files that are not needed or have other content; keep its packed weights."""
         kept = "|".join(map(shlex.quote, [*wanted, "packed"]))
         self.shell(f'for f in *; do case "$f" in {kept}) ;; *) rm -rf "$f" ;; esac; done')
 
     def _left(self, name: str, path: Path, begun: bool) -> int:
-        """Bytes of a file that are still to be sent."""
+        """How many bytes of a file are still to be sent."""
         return path.stat().st_size - (self._verified_start(name, path) if begun else 0)
 
     def _check_space(self, left: Sequence[int]) -> None:
-        """All that is to be sent, and the chunk that lies beside its file until it is appended."""
+        """Refuse to send more than the phone has room for: the files, and the chunk that is not appended yet."""
         needed = sum(left) + min(CHUNK, max(left, default=0))
         words = self.shell("df -k . | tail -n 1").stdout.split()
         free_kib = number(words[3], 0, 1 << 40) if len(words) > 3 else None
@@ -167,7 +167,7 @@ class Workspace:
 
     def _put_in_place(self, name: str) -> None:
         whole, final = shlex.quote(_partial(name)), shlex.quote(name)
-        # Where the phone was lost behind it, it is done already.
+        # Where the phone was lost after the move, it is done already.
         done = self.shell(f"{{ [ ! -e {whole} ] || mv {whole} {final}; }} && chmod 755 {final}")
         if done.status != 0:
             raise failed(self.link.where, done.status, done.stderr, f"Putting {name} in place")
@@ -195,14 +195,14 @@ class Workspace:
         return failed(self.link.where, done.status, done.stderr, f"Writing {name}")
 
     def _verified_start(self, name: str, path: Path) -> int:
-        """Bytes of the partial file that are right; a wrong one is removed."""
+        """How many bytes of the partial file are correct; a wrong file is removed."""
         there = _partial(name)
-        found = self._hashes([there]).get(there)
-        if found is None:
+        hashed = self._hashes([there]).get(there)
+        if hashed is None:
             return 0
         whole = path.stat().st_size
         size = int(number(self.shell(f"wc -c < {shlex.quote(there)}").stdout.strip(), 0, whole) or 0)
-        if _sha256(path, size) == found:
+        if _sha256(path, size) == hashed:
             return size
         self.shell(f"rm -f {shlex.quote(there)}")
         return 0
@@ -236,7 +236,7 @@ def _sha256(path: Path, size: int | None = None) -> str:
 
 
 def _ended(folder: str) -> str:
-    """Script that ends a folder's runner; by now its number may be that of a process that works elsewhere."""
+    """A script that ends a folder's runner, if its process id still belongs to a process that works in the folder."""
     quoted = shlex.quote(folder)
     return f'p=$(cat {quoted}/pid 2>/dev/null); [ -n "$p" ] && [ /proc/$p/cwd -ef {quoted} ] && kill -9 $p; '
 
@@ -254,7 +254,7 @@ def _host() -> str:
 
 
 def _abandoned(link: AdbLink) -> list[str]:
-    """Folders that were kept, or whose process on this computer is gone; ``MOST_LEFT`` at most."""
+    """Names of folders that were kept, or whose process on this computer is gone; ``MOST_LEFT`` at most."""
     names = link.shell(f"cd {BASE} && ls -d edgec-* 2>/dev/null; true").stdout.split()
     return [name for name in names if (match := _NAME.fullmatch(name)) and _free(match)][:MOST_LEFT]
 

@@ -1,4 +1,4 @@
-"""The bench app of a bundle: written by ``edgec embed``, built by Xcode, or built before on another machine."""
+"""The bench app of a bundle: sources from ``edgec embed``, built by Xcode here or beforehand on another machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEAM: Final = "EDGEC_TEAM"
 
 @dataclass(frozen=True)
 class BenchApp:
-    """An app on the disk, and the identifier under which it is installed."""
+    """A built app on disk, and the identifier under which it is installed."""
 
     path: Path
     app_id: str
@@ -31,7 +31,7 @@ def package_of(bundle: Bundle) -> AppPackage:
     """The Swift package of a bundle, not written yet.
 
     Raises:
-        InputError: E460 the bundle is not for iOS, E462 to E465 no app fits it.
+        InputError: E460 the bundle is not for iOS, E462 to E465 no app can be made of it.
     """
     from edgec.devices.embed.swift_package import swift_package
 
@@ -39,12 +39,12 @@ def package_of(bundle: Bundle) -> AppPackage:
 
 
 def app_id(package: AppPackage) -> str:
-    """As in the package's Xcode project."""
+    """The bundle identifier of the app in the package's Xcode project."""
     return f"org.example.{package.module}.bench"
 
 
 def bench_app(package: AppPackage, sdk: str, folder: Path, where: str) -> BenchApp:
-    """The app of ``EDGEC_BENCH_APP``, else built here.
+    """The bench app: the one that ``EDGEC_BENCH_APP`` names, else built here.
 
     Args:
         package: from ``package_of``.
@@ -54,12 +54,12 @@ def bench_app(package: AppPackage, sdk: str, folder: Path, where: str) -> BenchA
 
     Raises:
         ToolError: E552 no Xcode, E557 the build failed.
-        InputError: E557, the given app is not there.
+        InputError: E557, the given app does not exist.
     """
     given = os.environ.get(GIVEN)
     if given:
         if not Path(given).exists():
-            raise InputError("The bench app is not there.", given, f"{GIVEN} names it", f"correct {GIVEN}", "E557")
+            raise InputError("The bench app does not exist.", given, f"{GIVEN} names it", f"correct {GIVEN}", "E557")
         return BenchApp(Path(given), app_id(package))
     if not has_xcode():
         raise no_xcode(where)
@@ -84,7 +84,7 @@ def _built(package: AppPackage, sdk: str, folder: Path, where: str) -> Path:
             "Xcode cannot build the bench app.",
             where=str(folder / "package"),
             why="\n".join(line[:400] for line in errors[:5]) or f"exit status {done.returncode}",
-            fix=f"sign in to Xcode and set {TEAM} to your team's identifier, or build it there and set {GIVEN}",
+            fix=f"sign in to Xcode and set {TEAM} to your team's identifier, or build the app in Xcode and set {GIVEN}",
             code="E557",
         )
     return app

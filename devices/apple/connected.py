@@ -1,4 +1,4 @@
-"""Apple devices as their tools describe them."""
+"""Apple devices as Apple's tools describe them, and what keeps one from being used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from edgec.errors import InputError
 
 @dataclass(frozen=True)
 class AppleDevice:
-    """One device; what the tool does not say is empty.
+    """One Apple device; fields that the tool does not report are empty.
 
     Attributes:
         product: Apple's identifier, ``iPhone17,1``.
@@ -37,7 +37,7 @@ class AppleDevice:
     simulated: bool = False
 
     def facts(self) -> DeviceFacts:
-        """As much of the record as is known from here."""
+        """The device facts, as far as they are known without the app."""
         return DeviceFacts(
             system=f"{self.system} {self.version or 'unknown'}",
             cpu=self.product or "unknown",
@@ -54,7 +54,7 @@ class AppleDevice:
 
 
 def apple_device(fields: Mapping[str, Any]) -> AppleDevice | None:
-    """A device of ``devicectl list devices``; None for watches and the like, and for what has no name to call it by."""
+    """A device from ``devicectl list devices``; None for watches and the like, or without an identifier."""
     hardware, device, connection = (_part(fields, f"{name}Properties") for name in ("hardware", "device", "connection"))
     if hardware.get("platform", "iOS") not in ("iOS", "iPadOS"):
         return None
@@ -83,7 +83,7 @@ def _part(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def fault(device: AppleDevice, where: str) -> InputError | None:
-    """What keeps a device from being used, whatever the bundle."""
+    """What keeps a device from being used with any bundle; None where nothing does."""
     if device.paired is False:
         return unpaired(where, "it is not paired")
     if not device.connected:
@@ -95,15 +95,15 @@ def fault(device: AppleDevice, where: str) -> InputError | None:
 
 
 def chosen(devices: Iterable[AppleDevice], udid: str, where: str, lister: str) -> AppleDevice:
-    """The device of a UDID, or of devicectl's identifier.
+    """The device with a UDID, or with devicectl's identifier.
 
     Raises:
         InputError: E541, ``lister`` does not list it.
     """
-    found = next((device for device in devices if udid in (device.udid, device.identifier)), None)
-    if found is None:
+    device = next((listed for listed in devices if udid in (listed.udid, listed.identifier)), None)
+    if device is None:
         raise absent(where, f"{lister} does not list it")
-    return found
+    return device
 
 
 def check_ready(device: AppleDevice, where: str, minimum_os: str) -> None:
@@ -123,13 +123,13 @@ def check_reachable(device: AppleDevice, where: str) -> None:
     Raises:
         InputError: E543, E554, E555.
     """
-    found = fault(device, where)
-    if found is not None:
-        raise found
+    error = fault(device, where)
+    if error is not None:
+        raise error
 
 
 def _older(version: str, minimum: str) -> bool:
-    """Whether a version comes before another; ``17`` is ``17.0``."""
+    """Whether a version is older than the minimum; ``17`` counts as ``17.0``."""
     numbers = [[int(part) for part in re.findall(r"\d{1,9}", text)] for text in (version, minimum)]
     length = max(map(len, numbers))
     has, needs = (parts + [0] * (length - len(parts)) for parts in numbers)

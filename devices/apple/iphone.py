@@ -1,4 +1,4 @@
-"""An iPhone through ``xcrun devicectl`` (Xcode 15 and newer)."""
+"""An iPhone reached through ``xcrun devicectl`` (Xcode 15 and newer)."""
 
 from __future__ import annotations
 
@@ -18,50 +18,48 @@ def listed() -> list[AppleDevice]:
     Raises:
         ToolError: E552, E557.
     """
-    devices = devicectl(["list", "devices"], "ios", "Listing devices").get("devices")
-    found = (
-        [apple_device(device) for device in devices if isinstance(device, Mapping)] if isinstance(devices, list) else []
-    )
-    return [device for device in found if device is not None]
+    rows = devicectl(["list", "devices"], "ios", "Listing devices").get("devices")
+    devices = [apple_device(row) for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    return [device for device in devices if device is not None]
 
 
 class Iphone:
-    """One iPhone by its UDID (or devicectl's identifier)."""
+    """One iPhone, named by its UDID (or devicectl's identifier); implements ``Phone``."""
 
     simulated, sdk = False, "iphoneos"
 
     def __init__(self, udid: str) -> None:
-        """Nothing is asked yet."""
+        """Keep the UDID; the phone is not contacted yet."""
         self.udid, self.where = udid, f"ios:{udid}"
 
     def ready(self, minimum_os: str) -> None:
-        """See ``Phone``."""
+        """Refuse a device that cannot be used, or whose system is too old."""
         check_ready(self._device(), self.where, minimum_os)
 
     def facts(self) -> DeviceFacts:
-        """See ``Phone``."""
+        """The facts that devicectl reports."""
         return self._device().facts()
 
     def install(self, app: Path) -> None:
-        """See ``Phone``."""
+        """Install a built app."""
         self._do(["install", "app", str(app)], "Installing the bench app")
 
     def write(self, app_id: str, name: str, source: Path) -> None:
-        """See ``Phone``."""
+        """Copy a file into the app's Documents."""
         words = ["copy", "to", *_documents(app_id), "--source", str(source), "--destination", f"Documents/{name}"]
         self._do(words, f"Copying {name}")
 
     def launch(self, app_id: str) -> None:
-        """Without ``--console``, which ends when the app goes to the background."""
+        """Start the app without ``--console``, which ends when the app goes to the background."""
         self._do(["process", "launch", "--terminate-existing", app_id], "Starting the bench app")
 
     def read(self, app_id: str, name: str) -> str:
-        """See ``Phone``."""
+        """The text of a file in the app's Documents; empty when there is none yet."""
         words = ["copy", "from", *_documents(app_id), "--source", f"Documents/{name}", "--destination"]
         return copied_text(name, lambda target: self._do([*words, str(target)], f"Reading {name}"), self._check_there)
 
     def uninstall(self, app_id: str) -> None:
-        """See ``Phone``."""
+        """Remove the app and its files."""
         self._do(["uninstall", "app", app_id], "Removing the bench app")
 
     def _check_there(self) -> None:

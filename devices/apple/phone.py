@@ -1,4 +1,4 @@
-"""What a bench app needs of a device: to be installed, given a file, started, asked for a file, removed."""
+"""The ``Phone`` protocol: what a bench app needs of a device, from installation to the files that it exchanges."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from edgec.devices.apple.xcrun import file_text
 from edgec.devices.transport import DeviceFacts
 from edgec.errors import EdgecError
 
-# What devicectl says of a file that is not there has no code of its own.
+# devicectl has no error code of its own for a file that does not exist.
 NO_FILE = ("E541", "E557")
 
 
 class Phone(Protocol):
-    """An iPhone or a simulator."""
+    """An iPhone or a simulator that can run the bench app."""
 
     @property
     def simulated(self) -> bool:
-        """The simulator."""
+        """Whether it is a simulator."""
 
     @property
     def sdk(self) -> str:
-        """What the app is built for: ``iphoneos`` or ``iphonesimulator``."""
+        """The SDK that the app is built for: ``iphoneos`` or ``iphonesimulator``."""
 
     def ready(self, minimum_os: str) -> None:
         """Refuse a device that is absent, untrusted, locked, not in developer mode, or too old.
@@ -34,7 +34,7 @@ class Phone(Protocol):
         """
 
     def facts(self) -> DeviceFacts:
-        """What can be said of it from here; the app's records say more."""
+        """The facts known from here; the app's records say more."""
 
     def install(self, app: Path) -> None:
         """Install a built app.
@@ -47,17 +47,17 @@ class Phone(Protocol):
         """Copy a file into the app's Documents."""
 
     def launch(self, app_id: str) -> None:
-        """Start the app, anew if it runs.
+        """Start the app; restart it if it runs.
 
         Raises:
             EdgecError: E553, E554, E557.
         """
 
     def read(self, app_id: str, name: str) -> str:
-        """A file of the app's Documents; empty when there is none yet.
+        """The text of a file in the app's Documents; empty when there is none yet.
 
         Raises:
-            EdgecError: E541, E543 the device is gone; E553 to E555.
+            EdgecError: E541 or E543, the device is gone; E553 to E555.
         """
 
     def uninstall(self, app_id: str) -> None:
@@ -69,8 +69,8 @@ def copied_text(name: str, copy: Callable[[Path], object], check_there: Callable
 
     Args:
         name: of the file.
-        copy: brings it to a path.
-        check_there: raises where the device itself is gone, which the tools do not tell from a file that is not there.
+        copy: copies it to a path.
+        check_there: raises where the device is gone, which the tools do not distinguish from a missing file.
     """
     with TemporaryDirectory() as folder:
         target = Path(folder) / name

@@ -1,7 +1,7 @@
-"""An iPhone without a Mac: ``pymobiledevice3`` as a program of its own (it is GPL, so nothing of it is imported).
+"""An iPhone without a Mac, through the program ``pymobiledevice3`` (it is GPL, so nothing of it is imported).
 
 It installs an app that was built and signed on a Mac (``EDGEC_BENCH_APP``), exchanges files with it, and starts it over
-a developer tunnel, which iOS 17 and newer ask for: ``sudo pymobiledevice3 remote tunneld`` must run.
+a developer tunnel, which iOS 17 and newer require: ``sudo pymobiledevice3 remote tunneld`` must be running.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PROGRAM = "pymobiledevice3"
 
 
 def present() -> bool:
-    """Whether the program is there."""
+    """Whether the program is installed."""
     return shutil.which(PROGRAM) is not None
 
 
@@ -36,9 +36,10 @@ def listed() -> list[AppleDevice]:
     try:
         rows = json_among(_called(["usbmux", "list"], "ios", "Listing devices"), "[") or []
     except AnswerFault as cause:
-        raise ToolError("pymobiledevice3 cannot be understood.", "ios", str(cause), "update it", "E559") from cause
-    found = [_device(row) for row in rows if isinstance(row, Mapping)]
-    return [device for device in found if device.udid]
+        what = "The answer of pymobiledevice3 cannot be understood."
+        raise ToolError(what, "ios", str(cause), "update it", "E559") from cause
+    devices = [_device(row) for row in rows if isinstance(row, Mapping)]
+    return [device for device in devices if device.udid]
 
 
 def _device(row: Mapping[str, Any]) -> AppleDevice:
@@ -58,41 +59,41 @@ def _device(row: Mapping[str, Any]) -> AppleDevice:
 
 
 class PyMobileDevicePhone:
-    """One iPhone by its UDID."""
+    """One iPhone, named by its UDID; implements ``Phone``."""
 
     simulated, sdk = False, "iphoneos"
 
     def __init__(self, udid: str) -> None:
-        """Nothing is asked yet."""
+        """Keep the UDID; the phone is not contacted yet."""
         self.udid, self.where = udid, f"ios:{udid}"
 
     def ready(self, minimum_os: str) -> None:
-        """See ``Phone``."""
+        """Refuse a device that cannot be used, or whose system is too old."""
         check_ready(self._listed(), self.where, minimum_os)
 
     def facts(self) -> DeviceFacts:
-        """See ``Phone``."""
+        """The facts that pymobiledevice3 reports."""
         return self._listed().facts()
 
     def install(self, app: Path) -> None:
-        """See ``Phone``."""
+        """Install a built app."""
         self._do(["apps", "install", str(app)], "Installing the bench app")
 
     def write(self, app_id: str, name: str, source: Path) -> None:
-        """See ``Phone``."""
+        """Copy a file into the app's Documents."""
         self._do(["apps", "push", app_id, str(source), f"Documents/{name}"], f"Copying {name}")
 
     def launch(self, app_id: str) -> None:
-        """See ``Phone``."""
+        """Start the app."""
         self._do(["developer", "dvt", "launch", app_id, "--tunnel", self.udid], "Starting the bench app")
 
     def read(self, app_id: str, name: str) -> str:
-        """See ``Phone``."""
+        """The text of a file in the app's Documents; empty when there is none yet."""
         words = ["apps", "pull", app_id, f"Documents/{name}"]
         return copied_text(name, lambda target: self._do([*words, str(target)], f"Reading {name}"), self._check_there)
 
     def uninstall(self, app_id: str) -> None:
-        """See ``Phone``."""
+        """Remove the app and its files."""
         self._do(["apps", "uninstall", app_id], "Removing the bench app")
 
     def _check_there(self) -> None:

@@ -1,4 +1,4 @@
-"""What Apple's tools refuse and why, as errors a person can act on.
+"""Typed errors for what Apple's tools refuse, each with what to do about it.
 
 Codes and sentences are those that public projects recorded: flutter_tools' tests of devicectl (CoreDeviceError 1005),
 launch failures on a locked phone (RemotePairingError 1016, FBSOpenApplicationErrorDomain 7) and with an untrusted
@@ -17,7 +17,7 @@ from edgec.errors import EdgecError, InputError, ToolError
 
 @dataclass(frozen=True)
 class ErrorLink:
-    """One error of a chain."""
+    """One error in a chain of errors."""
 
     domain: str
     code: int
@@ -25,22 +25,19 @@ class ErrorLink:
 
 
 def chain(error: Mapping[str, Any]) -> Iterator[ErrorLink]:
-    """An error of devicectl's JSON and all errors beneath it."""
+    """An error in devicectl's JSON, followed by all errors that caused it."""
     info = error.get("userInfo")
     info = info if isinstance(info, Mapping) else {}
     texts = [
         info.get(name) for name in ("NSLocalizedDescription", "NSLocalizedFailureReason", "BSErrorCodeDescription")
     ]
     said = [plain(text.get("string") if isinstance(text, Mapping) else text) for text in texts]
-    yield ErrorLink(plain(error.get("domain")), _number(error.get("code")), "; ".join(filter(None, said)))
+    code = error.get("code")
+    yield ErrorLink(plain(error.get("domain")), code if isinstance(code, int) else 0, "; ".join(filter(None, said)))
     beneath = info.get("NSUnderlyingError")
     if isinstance(beneath, Mapping):
         inner = beneath.get("error", beneath)
         yield from chain(inner) if isinstance(inner, Mapping) else ()
-
-
-def _number(value: Any) -> int:
-    return value if isinstance(value, int) else 0
 
 
 LOCKED = ("could not be, unlocked", "not been unlocked", "was still locked", "is locked", "Locked")
@@ -50,7 +47,7 @@ ABSENT = ("not found", "No devices", "Unable to locate a device", "was not found
 
 
 def refusal(links: list[ErrorLink], where: str, doing: str) -> EdgecError:
-    """The error for a chain."""
+    """The typed error for a chain of errors."""
     said = "; ".join(link.text for link in links if link.text)
     if any(link.code == 1016 and "Pairing" in link.domain for link in links) or _any(LOCKED, said):
         return locked(where, said)
@@ -70,7 +67,7 @@ def _any(parts: tuple[str, ...], text: str) -> bool:
 
 
 def locked(where: str, why: str) -> InputError:
-    """E553."""
+    """E553: the iPhone is locked."""
     return InputError("The iPhone is locked.", where, why, "unlock it and keep its screen on, then run again", "E553")
 
 
@@ -87,17 +84,17 @@ def unpaired(where: str, why: str) -> InputError:
 
 
 def developer_mode(where: str, why: str) -> InputError:
-    """E555."""
+    """E555: Developer Mode is off."""
     fix = "on the phone: Settings, Privacy & Security, Developer Mode, on; it restarts"
     return InputError("Developer Mode is off on the iPhone.", where, why, fix, "E555")
 
 
 def too_old(where: str, has: str, needs: str) -> InputError:
-    """E556."""
+    """E556: the iPhone's system is older than the bundle's format needs."""
     why, fix = f"it runs {has}, the bundle's format needs {needs}", "update the phone, or export in an older --format"
     return InputError("The iPhone's system is too old for this bundle.", where, why, fix, "E556")
 
 
 def absent(where: str, why: str) -> InputError:
-    """E541."""
-    return InputError("There is no such iPhone.", where, why, "'edgec devices' lists what is connected", "E541")
+    """E541: no such iPhone is connected."""
+    return InputError("No such iPhone is connected.", where, why, "'edgec devices' lists what is connected", "E541")

@@ -1,4 +1,4 @@
-"""A simulator through ``xcrun simctl``: its files lie on this Mac, which also computes, so its times are no phone's."""
+"""A simulator reached through ``xcrun simctl``; this Mac does the computing, so its times are not those of a phone."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from edgec.devices.transport import DeviceFacts
 
 
 def listed() -> list[AppleDevice]:
-    """The simulators that are available, started or not.
+    """All available simulators, started or not.
 
     Raises:
         ToolError: E552, E557.
     """
     doing = "Listing simulators"
     groups = json_object(simctl(["list", "devices", "available", "--json"], "sim", doing), "sim", doing).get("devices")
-    found = [
+    devices = [
         _device(runtime, row)
         for runtime, rows in (groups.items() if isinstance(groups, Mapping) else ())
         for row in (rows if isinstance(rows, list) else ())
         if "iOS" in runtime and isinstance(row, Mapping)
     ]
-    return [device for device in found if device.udid]
+    return [device for device in devices if device.udid]
 
 
 def _device(runtime: str, row: Mapping[str, Any]) -> AppleDevice:
@@ -50,45 +50,45 @@ def _device(runtime: str, row: Mapping[str, Any]) -> AppleDevice:
 
 
 class Simulator:
-    """One simulator by its UDID."""
+    """One simulator, named by its UDID; implements ``Phone``."""
 
     simulated, sdk = True, "iphonesimulator"
 
     def __init__(self, udid: str) -> None:
-        """Nothing is asked yet."""
+        """Keep the UDID; the simulator is not contacted yet."""
         self.udid, self.where = udid, f"sim:{udid}"
 
     def ready(self, minimum_os: str) -> None:
-        """Start it if it does not run; see ``Phone``."""
+        """Start the simulator if it does not run."""
         if not self._device().connected:
             simctl(["bootstatus", self.udid, "-b"], self.where, "Starting the simulator")
         check_ready(self._device(), self.where, minimum_os)
 
     def facts(self) -> DeviceFacts:
-        """See ``Phone``."""
+        """The facts that simctl reports."""
         return self._device().facts()
 
     def install(self, app: Path) -> None:
-        """See ``Phone``."""
+        """Install a built app."""
         simctl(["install", self.udid, str(app)], self.where, "Installing the bench app")
 
     def write(self, app_id: str, name: str, source: Path) -> None:
-        """See ``Phone``."""
+        """Copy a file into the app's Documents."""
         folder = self._documents(app_id)
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, folder / name)
 
     def launch(self, app_id: str) -> None:
-        """See ``Phone``."""
+        """Start the app."""
         words = ["launch", "--terminate-running-process", self.udid, app_id]
         simctl(words, self.where, "Starting the bench app")
 
     def read(self, app_id: str, name: str) -> str:
-        """See ``Phone``."""
+        """The text of a file in the app's Documents; empty when there is none yet."""
         return file_text(self._documents(app_id) / name)
 
     def uninstall(self, app_id: str) -> None:
-        """See ``Phone``."""
+        """Remove the app and its files."""
         simctl(["uninstall", self.udid, app_id], self.where, "Removing the bench app")
 
     def _documents(self, app_id: str) -> Path:

@@ -1,4 +1,4 @@
-"""iPhones and simulators: the bench app of the bundle measures the whole run, and its result file counts."""
+"""Measuring on iPhones and simulators: the bundle's bench app measures the whole run and writes a result file."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ POLL_S = 5.0
 
 
 class AppTransport:
-    """A device whose app measures; ``phone`` reaches it."""
+    """A transport to a device whose bench app measures the whole run; ``phone`` reaches the device."""
 
     whole_runs = True
 
     def __init__(self, address: Address, conditions: Conditions, say: Say, phone: Phone) -> None:
-        """Nothing is asked yet."""
+        """Prepare the transport; the device is not contacted yet."""
         self.address, self._conditions, self._say, self._phone = address, conditions, say, phone
         self.simulated = phone.simulated
         self._folder = TemporaryDirectory(prefix="edgec-app-")
@@ -43,11 +43,11 @@ class AppTransport:
         self._stopping = Stop()
 
     def facts(self) -> DeviceFacts:
-        """See ``Phone``."""
+        """The facts known about the device from here."""
         return self._phone.facts()
 
     def check(self, bundle: Bundle) -> None:
-        """Refuse a bundle that no app of this system runs, then a device that is not ready."""
+        """Refuse a bundle of which no app can be made, then a device that is not ready."""
         package = package_of(bundle)
         self._phone.ready(package.minimum_os)
 
@@ -55,7 +55,7 @@ class AppTransport:
         """Build and install the app, give it the job, wait for its result.
 
         Raises:
-            InputError: E558, it ended without one; E553 to E557.
+            InputError: E558, the app ended without a result; E553 to E557.
         """
         from edgec.bundle.folder import open_bundle
 
@@ -68,7 +68,7 @@ class AppTransport:
 
     def _measured(self, job: Mapping[str, Any], app: BenchApp) -> str:
         self._say(f"installing it on {self.address}")
-        # Known to ``close`` before it is there: an installation that fails may leave the app.
+        # Known to ``close`` before it is installed, since a failed installation may leave the app.
         self._app = app
         self._phone.install(app.path)
         for name, text in ((RESULT, "\n"), (ERROR, "\n"), (JOB, json.dumps(self._job(job)))):
@@ -80,7 +80,7 @@ class AppTransport:
         return self._awaited(app.app_id, self._conditions.whole_job_s(job))
 
     def close(self) -> None:
-        """End the waiting of another thread, and remove the app and its files; a call that is under way ends first."""
+        """End another thread's waiting, then remove the app and its files; a call under way ends first."""
         self._stopping.set()
         with self._stopping.idle(CALL_S):
             with suppress(EdgecError):
@@ -97,7 +97,7 @@ class AppTransport:
         return {**own, **{name: job[name] for name in names}, "edgec_version": __version__}
 
     def _awaited(self, app_id: str, limit_s: float) -> str:
-        """The result file once the app has written it; the app writes it whole or not at all."""
+        """Wait for the result file, which the app writes whole or not at all."""
         start = time.monotonic()
         while (waited := time.monotonic() - start) <= limit_s:
             if (result := self._phone.read(app_id, RESULT)).strip():
@@ -115,11 +115,11 @@ def _failed(where: str, why: str) -> InputError:
 
 
 def iphone_transport(address: Address, conditions: Conditions, say: Say) -> AppTransport:
-    """An iPhone: through Xcode where there is one, else through pymobiledevice3."""
+    """The transport to an iPhone, through Xcode where it is installed, else through pymobiledevice3."""
     kind: Callable[[str], Phone] = Iphone if has_xcode() else PyMobileDevicePhone
     return AppTransport(address, conditions, say, kind(str(address.name)))
 
 
 def simulator_transport(address: Address, conditions: Conditions, say: Say) -> AppTransport:
-    """A simulator of this Mac."""
+    """The transport to a simulator on this Mac."""
     return AppTransport(address, conditions, say, Simulator(str(address.name)))

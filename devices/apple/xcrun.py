@@ -1,4 +1,4 @@
-"""Apple's command line tools: calls within limits of time and size, JSON among other text, refusals as typed errors."""
+"""Calls of Apple's command line tools: limited in time and size, with JSON answers and refusals as typed errors."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ CALL_S = 300.0
 
 
 def has_xcode() -> bool:
-    """Whether there is an xcrun."""
+    """Whether Xcode's ``xcrun`` is installed."""
     return shutil.which(PROGRAM) is not None
 
 
 def json_object(text: str, where: str, doing: str) -> dict[str, Any]:
-    """The JSON object among progress text; empty when there is none.
+    """The JSON object in a text that also holds progress messages; empty when there is none.
 
     Raises:
         ToolError: E557, it is outside the limits of an answer.
     """
     try:
-        found: dict[str, Any] = json_among(text, "{") or {}
+        answer: dict[str, Any] = json_among(text, "{") or {}
     except AnswerFault as cause:
-        fix = "update Xcode; disconnect the other devices to find the one that answers so"
+        fix = "update Xcode; disconnect the other devices to find the one that gives this answer"
         raise ToolError(f"{doing} gave an answer that cannot be used.", where, str(cause), fix, "E557") from cause
-    return found
+    return answer
 
 
 def devicectl(words: Sequence[str], where: str, doing: str) -> dict[str, Any]:
-    """The ``result`` of one devicectl command.
+    """Run one devicectl command and return its ``result``.
 
     Args:
-        words: behind ``xcrun devicectl``.
+        words: the arguments after ``xcrun devicectl``.
         where: the device, for errors.
-        doing: what fails, for errors.
+        doing: what is being done, for errors.
 
     Raises:
         ToolError: E552 no Xcode, E557 it failed.
-        InputError: E541, E544, E553 to E555: what it refused.
+        InputError: E541, E544, E553 to E555: devicectl refused it.
     """
     with TemporaryDirectory() as folder:
         target = Path(folder) / "answer.json"
@@ -62,7 +62,7 @@ def devicectl(words: Sequence[str], where: str, doing: str) -> dict[str, Any]:
 
 
 def simctl(words: Sequence[str], where: str, doing: str) -> str:
-    """What one simctl command printed.
+    """Run one simctl command and return what it printed.
 
     Raises:
         ToolError: E552, E557.
@@ -75,11 +75,11 @@ def simctl(words: Sequence[str], where: str, doing: str) -> str:
 
 
 def call(words: Sequence[str], where: str, limit_s: float = CALL_S) -> subprocess.CompletedProcess[str]:
-    """One call of xcrun.
+    """Call xcrun within limits of time and output.
 
     Raises:
-        ToolError: E552.
-        InputError: E544, it did not end.
+        ToolError: E552, Xcode is not installed.
+        InputError: E544, the call did not end in time.
     """
     if not has_xcode():
         raise no_xcode(where)
@@ -87,10 +87,10 @@ def call(words: Sequence[str], where: str, limit_s: float = CALL_S) -> subproces
 
 
 def called(words: Sequence[str], where: str, limit_s: float = CALL_S) -> subprocess.CompletedProcess[str]:
-    """One call of a program; of each output the first ``MOST_JSON`` bytes, without terminal escapes.
+    """Call a program once; returns the first ``MOST_JSON`` bytes of each output, without terminal escapes.
 
     Raises:
-        InputError: E544, it did not end.
+        InputError: E544, it did not end in time.
     """
     with TemporaryFile() as stdout, TemporaryFile() as stderr:
         try:
@@ -103,7 +103,7 @@ def called(words: Sequence[str], where: str, limit_s: float = CALL_S) -> subproc
 
 
 def file_text(path: Path) -> str:
-    """The first ``MOST_JSON`` bytes of a file without terminal escapes; empty where there is none."""
+    """The first ``MOST_JSON`` bytes of a file, without terminal escapes; empty where there is no file."""
     if not path.is_file():
         return ""
     with path.open("rb") as file:
@@ -116,11 +116,11 @@ def _text(file: IO[bytes]) -> str:
 
 
 def no_xcode(where: str) -> ToolError:
-    """E552."""
+    """E552: Xcode's command line tools are not installed."""
     return ToolError(
-        "Xcode's command line tools are not here.",
+        "Xcode's command line tools are not installed.",
         where=where,
-        why="there is no xcrun on the path",
+        why="xcrun is not on the path",
         fix='use a Mac with Xcode, or pip install "edgec[ios]" and an app built on one: EDGEC_BENCH_APP=APP.ipa',
         code="E552",
     )

@@ -1,1 +1,1 @@
-"""Chips as data: one TOML file per family."""
+"""Facts about chips (units, clocks, bandwidth, with sources): one TOML file per family, read by ``targets.py``."""

@@ -1,1 +1,1 @@
-"""Phones that others host: jobs prepared here, submitted there, results in edgec's own form."""
+"""Phones in hosted device farms: jobs are prepared here and run there; results come back in edgec's own form."""

@@ -1,11 +1,11 @@
-"""Qualcomm AI Hub: profile an artifact on a hosted Snapdragon. The client is the module ``qai_hub``.
+"""Profiling an artifact on a hosted Snapdragon with Qualcomm AI Hub, through its client module ``qai_hub``.
 
     hub = hub_client()                                               # pip install "edgec[aihub]"
     job = submit_profile(hub, Path("decode.onnx"), "Samsung Galaxy S25 (Family)")
     figures = profile_figures(hub, job)
 
-AI Hub times single calls of a model, no generation: its figures are kept as what they are. No account has run this; it
-is tested against answers in the shape of the client's own tests.
+AI Hub times single calls of a model, not generation, and the figures are kept as such. No account has run this; it is
+tested against answers in the shape of the client's own tests.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from edgec.errors import InputError
 _US_PER_MS = 1e3
 WAIT_S = 2 * 3600
 _MOST_CALLS, _MOST_OPERATORS = 100_000, 1_000_000
-# The service writes 0 for what it did not measure; nothing that it times takes a day.
+# The service writes 0 for what it did not measure; nothing that it times takes longer than a day.
 _Microseconds = Annotated[float, Field(ge=0, le=8.64e10, allow_inf_nan=False)]
 
 
 class _Answer(BaseModel):
-    """Base of what is read of a profile: numbers are numbers, what is not needed is ignored."""
+    """Base of the parts of a profile that are read: types are checked strictly, unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
 
@@ -56,7 +56,7 @@ class _Profile(_Answer):
 
 @dataclass(frozen=True)
 class ProfileFigures:
-    """One profile; None is unavailable. Measured on the hosted device by the service.
+    """The figures of one profile, measured by the service on the hosted device; None means unavailable.
 
     Attributes:
         device: as AI Hub names it.
@@ -64,7 +64,7 @@ class ProfileFigures:
         calls: how many were timed.
         first_load_ms, warm_load_ms: a load that compiles, and one that does not.
         peak_bytes: the service's estimate of the peak while it runs.
-        operators: how many run on each compute unit.
+        operators: number of operators by compute unit.
     """
 
     device: str
@@ -76,12 +76,12 @@ class ProfileFigures:
     operators: Mapping[str, int]
 
     def to_json(self) -> dict[str, Any]:
-        """For machines."""
+        """The figures as plain data, with how they were obtained."""
         return {**asdict(self), "operators": dict(self.operators), "obtained": "measured: Qualcomm AI Hub profile job"}
 
 
 def hub_client() -> Any:
-    """The module ``qai_hub``; ``qai-hub configure`` tells it the account.
+    """The module ``qai_hub``, which ``qai-hub configure`` sets up with an account.
 
     Raises:
         ToolError: E567, it is not installed.
@@ -100,7 +100,7 @@ def submit_profile(hub: Any, artifact: Path, device: str, options: str = "") -> 
         hub: the module ``qai_hub``.
         artifact: an ONNX, TFLite or QNN context binary file.
         device: as ``qai_hub.get_devices()`` names it.
-        options: of the job.
+        options: for the job, as AI Hub documents them.
 
     Returns:
         The job's identifier.
@@ -109,11 +109,11 @@ def submit_profile(hub: Any, artifact: Path, device: str, options: str = "") -> 
         InputError: E564, there is no such device or file.
     """
     if not artifact.exists():
-        raise _failed(str(artifact), "there is no such file")
+        raise _failed(str(artifact), "the file does not exist")
     failed = partial(_failed, device)
-    devices = asked(lambda: [found.name for found in hub.get_devices()], failed)
+    devices = asked(lambda: [listed.name for listed in hub.get_devices()], failed)
     if device not in devices:
-        raise _failed(device, f"it has {len(devices)} devices, none of that name")
+        raise _failed(device, f"it has {len(devices)} devices, none with that name")
     model = asked(lambda: hub.upload_model(str(artifact)), failed)
     fields = {"name": artifact.name, "options": options}
     return asked(lambda: str(hub.submit_profile_job(model=model, device=hub.Device(device), **fields).job_id), failed)
@@ -154,7 +154,7 @@ def _figures(device: str, profile: _Profile) -> ProfileFigures:
 
 
 def _ms(us: float | None) -> float | None:
-    """Microseconds as milliseconds; the service writes 0 for what it did not measure."""
+    """Microseconds as milliseconds; None for 0, which the service writes for what it did not measure."""
     return float(us) / _US_PER_MS if us else None
 
 

@@ -1,4 +1,4 @@
-"""The services' own client libraries are extras."""
+"""Calls of the services' client libraries, which are optional dependencies (extras)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 def asked(ask: Callable[[], T], failed: Callable[[str], InputError]) -> T:
-    """One call of a client, whose errors share no base with anything here.
+    """Call a client library and turn whatever it raises into a typed error.
 
     Args:
         ask: the call.
-        failed: the error for a reason.
+        failed: makes the typed error from a reason.
     """
     try:
         return ask()
@@ -26,6 +26,6 @@ def asked(ask: Callable[[], T], failed: Callable[[str], InputError]) -> T:
 
 
 def not_installed(library: str, service: str, extra: str, cause: ImportError) -> ToolError:
-    """E567."""
+    """E567: a client library is not installed."""
     fix = f'pip install "edgec[{extra}]"'
     return ToolError(f"{library} is not installed.", where=service, why=str(cause), fix=fix, code="E567")

@@ -1,4 +1,4 @@
-"""AWS Device Farm: submit a prepared run, wait for it, fetch its outputs. The client is boto3's, or stands in for it.
+"""AWS Device Farm: submit a prepared run, wait for it, fetch its outputs, with boto3's client or a stand-in.
 
     client = farm_client()                                           # pip install "edgec[aws]"
     jobs = planned_jobs(bundle, plan)
@@ -28,7 +28,7 @@ from edgec.devices.transport import Say
 from edgec.errors import InputError
 
 REGION = "us-west-2"
-"""The only one it has."""
+"""The only region that Device Farm has."""
 
 POLL_S = 10.0
 LIMIT_S = 2 * 3600.0
@@ -41,7 +41,7 @@ _PIECE = 1 << 20
 
 
 class FarmClient(Protocol):
-    """The part of boto3's ``devicefarm`` client that is used."""
+    """The part of boto3's ``devicefarm`` client that edgec uses."""
 
     def create_upload(self, **fields: Any) -> Mapping[str, Any]: ...  # noqa: D102
     def get_upload(self, **fields: Any) -> Mapping[str, Any]: ...  # noqa: D102
@@ -52,7 +52,7 @@ class FarmClient(Protocol):
 
 @dataclass(frozen=True)
 class Farm:
-    """Where a run goes: the ARNs of the project and of the device pool, and any app (the service asks for one)."""
+    """Where a run goes: the ARNs of the project and the device pool, and any app (the service requires one)."""
 
     project: str
     pool: str
@@ -61,7 +61,7 @@ class Farm:
 
 @dataclass(frozen=True)
 class FarmOutputs:
-    """What came back: the runner's output for each job, and the phone's facts before and after."""
+    """The outputs of a run: the runner's output for each job, and the phone's facts before and after."""
 
     jobs: tuple[str, ...]
     facts: tuple[str, str]
@@ -72,11 +72,11 @@ Get = Callable[[str, Path], None]
 
 
 def farm_client() -> FarmClient:
-    """The service's own client, for the account that boto3 finds.
+    """The ``devicefarm`` client of boto3, for the account that boto3 finds.
 
     Raises:
         ToolError: E567, boto3 is not installed.
-        InputError: E564, it finds no usable configuration.
+        InputError: E564, boto3 finds no usable configuration.
     """
     try:
         import boto3
@@ -124,14 +124,14 @@ def collect(
 
     Args:
         client: of the service.
-        run: the ARN.
-        jobs: how many there were.
-        folder: for the archive of outputs.
-        get: fetches an address into a file.
-        say: told the run's state.
+        run: the run's ARN.
+        jobs: how many jobs it has.
+        folder: receives the archive of outputs.
+        get: downloads a URL into a file.
+        say: called with the run's state.
 
     Raises:
-        InputError: E564, the run did not end well, or its outputs are not there.
+        InputError: E564, the run did not end well, or its outputs are missing.
     """
     state = _awaited(lambda: client.get_run(arn=run)["run"], ("COMPLETED",), run, say)
     failed = partial(_failed, run)
@@ -144,7 +144,7 @@ def collect(
 
 
 def _artifacts(client: FarmClient, run: str) -> Iterator[Mapping[str, Any]]:
-    """All of a run, page by page."""
+    """All artifacts of a run, page by page."""
     wanted = {"arn": run, "type": "FILE"}
     page = client.list_artifacts(**wanted)
     yield from page.get("artifacts", [])
@@ -215,9 +215,9 @@ def _get(url: str, path: Path) -> None:
 
 
 def _check_https(url: str) -> None:
-    """The service's addresses are; another scheme would reach files of this machine."""
+    """Refuse other schemes: the service's URLs are https, and others could reach files of this machine."""
     if not url.startswith("https://"):
-        raise OSError(f"an address that is none of the service's: {url}")
+        raise OSError(f"a URL that is not one of the service's: {url}")
 
 
 def _failed(where: str, why: str) -> InputError:

@@ -1,4 +1,4 @@
-"""What AWS Device Farm runs: runner, bundle and all jobs of a run in one archive, and the script that runs them.
+"""The package that AWS Device Farm runs: runner, bundle and all jobs in one archive, and the script that runs them.
 
 Device Farm's "custom environment" gives a test host with adb and one phone; the script (its "test spec") pushes the
 archive's folder to the phone's shell, runs job after job, and keeps their outputs as the run's artifacts.
@@ -26,7 +26,7 @@ COOL_DOWN_S = 20
 
 @dataclass(frozen=True)
 class FarmPackage:
-    """The two files of a run."""
+    """The two files that a run is made of."""
 
     archive: Path
     test_spec: Path
@@ -43,11 +43,11 @@ def write_farm_package(
     """Write the archive and the test spec into ``folder``.
 
     Args:
-        bundle: what is measured.
+        bundle: the bundle to measure.
         runner: for the phone's processor.
         jobs: of ``edgec.runtime_py.bench.job``, in the order they run.
         vocab_size: logits per position.
-        folder: it exists.
+        folder: an existing folder.
     """
     archive, spec = folder / "edgec-farm.zip", folder / "edgec-farm.yml"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as made:
@@ -64,7 +64,7 @@ def write_farm_package(
 
 
 def _run_script(runner: RunnerPackage, jobs: Sequence[Mapping[str, Any]]) -> str:
-    """The phone's part."""
+    """The shell script that the phone runs: facts, every job, facts again."""
     lines = [f"cd {REMOTE} && mkdir -p {PACKED} && chmod 755 *", f"sh facts.sh > {FACTS_BEFORE}"]
     for index, job in enumerate(jobs):
         words = shlex.join([*runner.command, *arguments(job, ".")])
@@ -73,7 +73,7 @@ def _run_script(runner: RunnerPackage, jobs: Sequence[Mapping[str, Any]]) -> str
 
 
 def _test_spec(jobs: int) -> str:
-    """The host's part, as YAML; every text is one of ours, so nothing needs escaping."""
+    """The script of the test host, as YAML; it holds only our own texts, so nothing needs escaping."""
     source = f"$DEVICEFARM_TEST_PACKAGE_PATH/{FOLDER}"
     adb = "adb -s $DEVICEFARM_DEVICE_UDID"
     wanted = [FACTS_BEFORE, FACTS_AFTER, *map(output_name, range(jobs))]

@@ -1,4 +1,4 @@
-"""A run that happened elsewhere, as a transport: each job's output is known, nothing is executed."""
+"""A transport that replays a run from elsewhere: each job's output is known, nothing is executed."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
 
 
 class RecordedTransport:
-    """Answers jobs from their outputs, in the order they were planned."""
+    """Answers jobs from their recorded outputs, in the order they were planned."""
 
     whole_runs = False
 
     def __init__(
         self, address: Address, jobs: Sequence[Mapping[str, Any]], outputs: Sequence[str], facts: Sequence[str]
     ) -> None:
-        """Keep what came back.
+        """Keep the recorded run.
 
         Args:
-            address: which device it was.
-            jobs: as they ran.
-            outputs: of the runner, for each job.
-            facts: of the phone before and after, in the form of ``adb.facts.SCRIPT``.
+            address: the device that it ran on.
+            jobs: in the order they ran.
+            outputs: the runner's output for each job.
+            facts: the phone's before and after, as ``adb.facts.SCRIPT`` prints them.
         """
         self.address, self._jobs, self._outputs = address, list(jobs), list(outputs)
         self._facts = [PhoneState(read_parts(text)) for text in facts]
         self.simulated = self._facts[0].simulated
 
     def facts(self) -> DeviceFacts:
-        """Those before the first job, later those behind the last."""
+        """The facts from before the first job; once all jobs are answered, those from after the last."""
         return self._facts[0 if self._jobs else -1].facts()
 
     def check(self, bundle: Bundle) -> None:
@@ -47,7 +47,7 @@ class RecordedTransport:
         """The result of the next job.
 
         Raises:
-            InputError: E565, it is not the job that ran; E548, its output cannot be read.
+            InputError: E565, another job ran; E548, its output cannot be read.
         """
         if not self._jobs or dict(job) != dict(self._jobs[0]):
             what, fix = "The run was made for other jobs.", "collect it with the options it was submitted with"
@@ -55,4 +55,4 @@ class RecordedTransport:
         return job_result(self._jobs.pop(0), self._outputs.pop(0), str(self.address))
 
     def close(self) -> None:
-        """There is nothing to remove."""
+        """Do nothing, since there is nothing to remove."""

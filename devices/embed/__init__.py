@@ -1,1 +1,1 @@
-"""A bundle as source code for apps: a Swift package, or Gradle modules in Kotlin."""
+"""Generators of app source code from a bundle: a Swift package for iOS, Gradle modules in Kotlin for Android."""

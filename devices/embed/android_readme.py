@@ -1,4 +1,4 @@
-"""The README of the Gradle modules."""
+"""The README of the Gradle modules for Android."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from edgec.devices.embed.template_text import fill, load
 from edgec.installation import __version__
 
 _PACK = (
-    "\n## Delivery\n\nThe bundle has {size:,.0f} MB, more than an app should carry, so it is a Play AI pack, installed "
+    "\n## Delivery\n\nThe bundle has {size:,.0f} MB, more than an app should hold, so it is a Play AI pack, installed "
     "with the app.\nIts files appear among the app's assets, so the code is the same. A pack holds at most 1.5 GB.\n"
 )
 
 
 def android_readme(facts: AppFacts, has_chat: bool, libraries: Sequence[LibraryPages], target_sdk: int) -> str:
-    """README.md of the modules.
+    """The text of the modules' README.md.
 
     Args:
-        facts: the bundle's.
+        facts: about the bundle.
         has_chat: conversations can be rendered.
-        libraries: the archives with what is known of their page sizes.
-        target_sdk: the app's.
+        libraries: the archives with what is known about their page sizes.
+        target_sdk: of the app.
     """
     manifest, pack = facts.manifest, facts.in_asset_pack
     assert manifest.limits is not None  # gradle_modules refuses models without

@@ -1,4 +1,4 @@
-"""What an Android app needs to run an artifact: data, by the artifact's format and what made it."""
+"""The dependencies and templates that an Android app needs to run an artifact, by its format and backend."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from edgec.bundle.manifest import Manifest
 
 _NEVER_RUN = """
-Nothing executed this artifact before it came here: its graphs were compared up to the last pass, and golden.json holds
-token ids but no outputs. On the first device, compare its answers with those of a bundle for `android-cpu`.
+This artifact has never been executed: its graphs were compared up to the last pass, and golden.json holds token ids but
+no outputs. On the first device, compare its answers with those of a bundle for `android-cpu`.
 """
 _HEXAGON = """
 The contexts are made for one chip (`model.qnn/soc_model.txt`). An app that links this module must unpack its native
@@ -23,7 +23,7 @@ _TORCH_STATIC = {"ModelRuntime": "ModelRuntime", **_STATIC, "HeldState": "HeldSt
 _ONNX_STATIC = {"ModelRuntime": "OnnxRuntime", **_STATIC, "HeldState": "OnnxState"}
 _ORT = "com.microsoft.onnxruntime:onnxruntime-android:{onnxruntime}"
 _ORT_CLASSES = ("ai.onnxruntime",)
-# What the plug-in was built with (``onnxruntime_qnn.build_and_package_info``; release notes of the plug-in).
+# QNN version that each plug-in was built with (``onnxruntime_qnn.build_and_package_info``; its release notes).
 _QNN_OF_PLUG_IN = {"2.4": "2.48.0", "2.5": "2.49.0", "2.6": "2.50.0", "2.7": "2.51.0"}
 
 
@@ -32,14 +32,14 @@ class AndroidRuntime:
     """One way to run artifacts in an app.
 
     Attributes:
-        dependencies: on Maven; {NAME} is the version of one of the manifest's tools.
-        templates: Kotlin files by what they become.
-        note: a paragraph of the README.
+        dependencies: Maven coordinates; {NAME} is the version of one of the manifest's tools.
+        templates: file name in the app -> name of the Kotlin template.
+        note: a paragraph for the README.
         kept: packages whose classes native code looks up by name.
-        absent: packages that the archives name and do not bring along.
-        minimum_sdk: the oldest API level, where it is above that of every app.
+        absent: packages that the archives refer to but do not contain.
+        minimum_sdk: the oldest API level, where it is higher than that of every app.
         accelerated: models run on Hexagon through ONNX Runtime's plug-in.
-        uncompressed: endings of files that the runtime maps.
+        uncompressed: extensions of files that the runtime maps into memory.
     """
 
     dependencies: tuple[str, ...]
@@ -77,11 +77,11 @@ RUNTIMES: Mapping[tuple[str, str], AndroidRuntime] = {
         uncompressed=("onnx", "bin"),
     ),
 }
-"""By format and backend."""
+"""(format, backend) -> the runtime that runs its artifacts."""
 
 
 def dependencies(runtime: AndroidRuntime, manifest: Manifest) -> list[str]:
-    """What Gradle is asked for, in the versions that the artifact was made with; ``+`` is any."""
+    """The Maven coordinates for Gradle, in the versions that the artifact was made with; ``+`` means any."""
     known = defaultdict(lambda: "+", {**manifest.tools, manifest.runtime.name: manifest.runtime.version})
     plug_in = ".".join(known["onnxruntime-qnn"].split(".")[:2])
     known["qnn"] = _QNN_OF_PLUG_IN.get(plug_in, "+")
@@ -89,7 +89,7 @@ def dependencies(runtime: AndroidRuntime, manifest: Manifest) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Without what no coordinate has: the manifest is data, and this becomes source code."""
+    """Drop characters that no coordinate has: the manifest is untrusted, and this text becomes source code."""
     return "".join(
         character for character in text if character.isascii() and (character.isalnum() or character in ".-+:")
     )

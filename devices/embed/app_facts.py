@@ -1,4 +1,4 @@
-"""What an app must know about a bundle, read from its manifest and files once."""
+"""The facts about a bundle that an app needs, read once from its manifest and files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edgec.errors import InputError
 
 _KIND = JsonKind("A file of the bundle cannot be used.", "export the model again", "E463", max_bytes=512 << 20)
 ASSET_PACK_BYTES = 150_000_000
-"""Above this many bytes a bundle is no resource of an app but an asset pack that the system downloads."""
+"""A bundle above this many bytes is not a resource of the app but an asset pack that the system downloads."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +27,10 @@ class TextFacts:
 
     Attributes:
         stop_tokens: ids that end a text.
-        repetition_penalty: the generation config's.
-        system_prompt: the text that the bundle ships with its KV state.
-        chat_template: the tokenizer renders conversations.
+        repetition_penalty: from the generation config.
+        system_prompt: the text whose KV state the bundle ships.
+        system_prompt_form: whether the system prompt is a chat message or plain text.
+        chat_template: the tokenizer can render conversations.
     """
 
     stop_tokens: tuple[int, ...]
@@ -44,10 +45,10 @@ class AppFacts:
     """A bundle as an app sees it.
 
     Attributes:
-        manifest: the bundle's.
+        manifest: of the bundle.
         target: what it was exported for.
-        files: what the app checks at load; the report is not shipped.
-        texts: None for models that are no decoders.
+        files: the files that the app checks at load; the report is not shipped.
+        texts: None for non-decoder models.
         needed_bytes: weights and states in memory, estimated from the manifest.
     """
 
@@ -59,39 +60,39 @@ class AppFacts:
 
     @property
     def shipped_bytes(self) -> int:
-        """What the app or its asset pack carries."""
+        """The bytes that the app or its asset pack holds."""
         return sum(file.bytes for file in self.files)
 
     @property
     def vocabulary(self) -> int:
-        """Logits per position: the model's, else those of the first method's outputs together."""
+        """The vocabulary size: the model's, else the total width of the first method's logits."""
         outputs = (tensor for method in self.manifest.methods[:1] for tensor in method.outputs)
         logits = (tensor for tensor in outputs if tensor.name.startswith("logits"))
         return self.manifest.model.vocab_size or sum(int(tensor.shape[-1]) for tensor in logits)
 
     @property
     def in_asset_pack(self) -> bool:
-        """The bundle is too large to be a resource."""
+        """Whether the bundle is too large to be a resource of the app."""
         return self.shipped_bytes > ASSET_PACK_BYTES
 
     @property
     def artifact_bytes(self) -> int:
-        """Size of the artifact, a file or a folder."""
+        """The size of the artifact, which is a file or a folder."""
         artifact = self.manifest.artifact.rstrip("/")
         inside = (file for file in self.files if file.path == artifact or file.path.startswith(f"{artifact}/"))
         return sum(file.bytes for file in inside)
 
 
 def app_facts(bundle: Bundle, system: str) -> AppFacts:
-    """Read what an app needs.
+    """Read the facts that an app needs.
 
     Args:
-        bundle: opened, so its files are what the manifest says.
-        system: the app's, ``ios`` or ``android``.
+        bundle: opened, so that its files match the manifest.
+        system: of the app, ``ios`` or ``android``.
 
     Raises:
         InputError: E460 the bundle was made for another system, E462 a decoder without a tokenizer, E138 unreadable
-            golden vectors, E463 a generation config or tokenizer that is no JSON.
+            golden vectors, E463 a generation config or tokenizer that is not JSON.
     """
     manifest = bundle.manifest
     target = _target(manifest, system)
@@ -102,7 +103,7 @@ def app_facts(bundle: Bundle, system: str) -> AppFacts:
 
 
 def _in_its_format(target: Target, form: str) -> Target:
-    """The target with the backend of the bundle's format: a name without a format means the unit's first one."""
+    """The target in the bundle's format, since a target's name without a format means its unit's first format."""
     same = (each for each in all_targets() if (each.phone, each.unit, each.format) == (target.phone, target.unit, form))
     return target if target.format == form else next(same, target)
 
@@ -124,7 +125,7 @@ _EXAMPLE = {"ios": "iphone", "android": "android-cpu"}
 
 
 def _needed_bytes(facts: AppFacts) -> int:
-    """XNNPACK packs a second copy of the weights at load; the other runtimes map or hold them once."""
+    """Bytes of weights and states in memory; XNNPACK packs a second copy of the weights at load, the others do not."""
     copies = 2 if facts.target.backend == "xnnpack" else 1
     return copies * facts.artifact_bytes + sum(state.bytes for state in facts.manifest.states)
 

@@ -1,4 +1,4 @@
-"""Settings of the app around the package: build settings, entitlements, the asset pack's manifest."""
+"""Settings of the iOS app around the package: build settings, entitlements, the asset pack's manifest."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _SHARE = 0.8
 
 
 def needs_more_memory(facts: AppFacts) -> bool:
-    """The model takes more than 80 % of what the system grants an app without the entitlement.
+    """Whether the model takes more than 80 % of the memory that the system grants an app without the entitlement.
 
-    Where the target's limit is unknown, the smallest one that is known for any iPhone counts.
+    Where the target's limit is unknown, the smallest limit known for any iPhone counts.
     """
     limit = facts.target.app_limit_bytes or _smallest_limit()
     return facts.needed_bytes > _SHARE * limit
@@ -33,27 +33,27 @@ def _smallest_limit() -> int:
 
 
 def entitlements(facts: AppFacts) -> bytes | None:
-    """The entitlements file, or None where none is needed."""
-    found: dict[str, Any] = {}
+    """The content of the entitlements file, or None where none is needed."""
+    rights: dict[str, Any] = {}
     if needs_more_memory(facts):
-        found[_MEMORY] = True
+        rights[_MEMORY] = True
     if facts.in_asset_pack:
-        found[_GROUPS] = [app_group(facts)]
-    return plistlib.dumps(found) if found else None
+        rights[_GROUPS] = [app_group(facts)]
+    return plistlib.dumps(rights) if rights else None
 
 
 def bench_entitlements(facts: AppFacts) -> bytes | None:
-    """The bench app's: it carries the bundle itself, so it needs no group to share with a downloader."""
+    """The entitlements of the bench app, which holds the bundle itself and so shares no group with a downloader."""
     return plistlib.dumps({_MEMORY: True}) if needs_more_memory(facts) else None
 
 
 def app_group(facts: AppFacts) -> str:
-    """The group that an app and its downloader extension share; the app's developer replaces it."""
+    """The app group that an app shares with its downloader extension; the app's developer replaces it."""
     return f"group.org.example.{module_name(facts)}"
 
 
 def xcconfig(facts: AppFacts, glue: Glue) -> str:
-    """Build settings to include in the app's own."""
+    """The build settings to include in the app's own."""
     module = module_name(facts)
     major, minor = glue.minimum_os
     lines = [
@@ -74,7 +74,7 @@ def xcconfig(facts: AppFacts, glue: Glue) -> str:
 
 
 def asset_pack_manifest(facts: AppFacts) -> bytes:
-    """What ``xcrun ba-package`` reads: one essential pack with the bundle's folder."""
+    """The manifest for ``xcrun ba-package``: one essential pack with the bundle's folder."""
     manifest = {
         "assetPackID": f"{module_name(facts)}-model",
         "downloadPolicy": {"essential": {"installationEventTypes": ["firstInstallation", "subsequentUpdate"]}},

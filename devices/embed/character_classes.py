@@ -1,7 +1,7 @@
-"""Which characters a tokenizer's patterns tell apart, asked of the ``tokenizers`` library itself.
+"""Classes of the characters that a tokenizer's patterns tell apart, determined with the ``tokenizers`` library itself.
 
-A phone's regular expressions and its version of Unicode are its own. So every part of a pattern that matches one
-character is tried on all characters here, and the app gets ranges: the same ids on every device, by construction.
+Phones differ in their regular expressions and Unicode versions. So every part of a pattern that matches one character
+is tried on all characters here, and the app gets ranges: the same ids on every device, by construction.
 """
 
 from __future__ import annotations
@@ -16,23 +16,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 Members = NDArray[np.bool_]
-# Planes that hold characters, without the surrogates; of those without any, both ends stand for what lies between.
+# Planes that hold characters, without the surrogates; empty planes are represented by the characters at their ends.
 _FULL = (range(0xD800), range(0xE000, 0x40000), range(0xE0000, 0xF0000))
 _EMPTY = tuple(plane << 16 | place for plane in (*range(4, 14), 15, 16) for place in (0, 0xFFFD, 0xFFFE, 0xFFFF))
 _POINTS = np.array(sorted({*_EMPTY, *(point for points in _FULL for point in points)}), dtype=np.uint32)
 _FAR = re.compile(r"\\x\{(?:0*[4-9a-fA-F][0-9a-fA-F]{4}|0*10[0-9a-fA-F]{4})\}")
 _AT_ONCE = 60
-# White space that BertNormalizer makes spaces of instead of dropping it.
+# White space that BertNormalizer turns into spaces instead of dropping it.
 _KEPT = "".join(filter(str.isspace, map(chr, {0x9, 0xA, 0xD, *range(0xA0, 0x3001)})))
 _SYMBOLS = string.ascii_uppercase + string.ascii_lowercase + string.digits
+# Where the symbols of further classes begin.
+_BEYOND = 0x100 + len(_SYMBOLS)
 
 
 @dataclass(frozen=True)
 class Atom:
-    """A set of characters.
+    """A set of characters that a pattern treats alike.
 
     Attributes:
-        kind: ``character`` (itself), ``folded`` (a letter in any case), ``regex``, or a test of the library's own:
+        kind: ``character`` (itself), ``folded`` (a letter in any case), ``regex``, or one of the library's own tests:
             ``numeric``, ``punctuation``, ``space``, ``accent``, and BertNormalizer's ``nonspacing`` and ``unclean``.
         text: the character or the regular expression.
     """
@@ -43,38 +45,38 @@ class Atom:
 
 @dataclass(frozen=True)
 class Partition:
-    """Every character's class.
+    """A partition of all characters into classes.
 
     Attributes:
-        symbols: the classes inside each atom, one character per class.
-        table: ``START SYMBOL`` in hexadecimal per range of characters, joined by commas.
+        symbols: the classes inside each atom, one symbol per class.
+        table: the first character of each range in hexadecimal followed by its class's symbol, joined by commas.
     """
 
     symbols: Mapping[Atom, str]
     table: str
 
     def expression(self, atom: Atom) -> str:
-        """A regular expression for one symbol of the atom."""
-        found = self.symbols[atom]
-        return found if len(found) == 1 else f"[{found}]" if found else "(?!)"
+        """A regular expression that matches one symbol of the atom."""
+        symbols = self.symbols[atom]
+        return symbols if len(symbols) == 1 else f"[{symbols}]" if symbols else "(?!)"
 
 
 def partition(atoms: Iterable[Atom]) -> Partition:
-    """The coarsest classes from which every atom can be put together.
+    """The coarsest partition in which every atom is a union of classes.
 
     Raises:
         ValueError: the library does not accept an atom.
     """
     known = {atom: members(atom) for atom in dict.fromkeys(atoms)}
     classes = _classes(list(known.values()))
-    names = [_symbol(index) for index in range(int(classes.max()) + 1)]
+    names = [*_SYMBOLS, *map(chr, range(_BEYOND, _BEYOND + int(classes.max()) + 1))]
     symbols = {atom: "".join(names[index] for index in np.unique(classes[inside])) for atom, inside in known.items()}
     starts = [0, *(np.flatnonzero(np.diff(classes)) + 1).tolist()] if known else []
     return Partition(symbols, ",".join(f"{_POINTS[start]:x}{names[classes[start]]}" for start in starts))
 
 
 def _classes(sets: Sequence[Members]) -> NDArray[np.int64]:
-    """A number per character, the same where no set tells two apart."""
+    """A class number per character; two characters share it where no set tells them apart."""
     classes = np.zeros(len(_POINTS), dtype=np.int64)
     for begin in range(0, len(sets), _AT_ONCE):
         bits = sum((inside.astype(np.int64) << place for place, inside in enumerate(sets[begin : begin + _AT_ONCE])))
@@ -83,16 +85,12 @@ def _classes(sets: Sequence[Members]) -> NDArray[np.int64]:
     return classes
 
 
-def _symbol(index: int) -> str:
-    return _SYMBOLS[index] if index < len(_SYMBOLS) else chr(0x100 + index)
-
-
 @cache
 def members(atom: Atom) -> Members:
-    """Which of all characters are in an atom.
+    """Which of all characters are members of an atom.
 
     Raises:
-        ValueError: the library does not accept it, or it names characters of planes that have none.
+        ValueError: the library does not accept it, or it names characters in planes that have none.
     """
     if atom.kind == "character":
         return _among(atom.text)
@@ -104,7 +102,7 @@ def members(atom: Atom) -> Members:
 
 @cache
 def all_characters() -> str:
-    """Every character, in order."""
+    """A text of every character, in order."""
     return _text(np.ones(len(_POINTS), dtype=np.bool_))
 
 
@@ -114,17 +112,17 @@ def _text(inside: Members) -> str:
 
 def _among(characters: str) -> Members:
     points = np.frombuffer(characters.encode("utf-32-le"), dtype="<u4")
-    found = np.zeros(len(_POINTS), dtype=np.bool_)
-    found[np.searchsorted(_POINTS, points)] = True
-    return found
+    inside = np.zeros(len(_POINTS), dtype=np.bool_)
+    inside[np.searchsorted(_POINTS, points)] = True
+    return inside
 
 
 def _remaining(atom: Atom, text: str) -> str:
-    """What is left of a text without an atom's characters."""
+    """The text without an atom's characters."""
     from tokenizers import Regex, normalizers, pre_tokenizers
 
     if any(ord(character) > 0x3FFFF for character in atom.text) or _FAR.search(atom.text):
-        raise ValueError(f"{atom.text!r} names characters of planes that have none")
+        raise ValueError(f"{atom.text!r} names characters in planes that have none")
     steps: Mapping[str, Callable[[], str]] = {
         "regex": lambda: str(normalizers.Replace(Regex(atom.text), "").normalize_str(text)),
         "space": lambda: _joined(pre_tokenizers.WhitespaceSplit(), text),
@@ -145,15 +143,15 @@ def _joined(step: object, text: str) -> str:
 
 
 def _first_kind(step: object, text: str) -> str:
-    """Every other part: they alternate, and the first one is not numeric."""
+    """The parts of the first kind, joined; they alternate with the others, and the first one is not numeric."""
     return "".join(piece for piece, _ in step.pre_tokenize_str(text)[::2])  # type: ignore[attr-defined]
 
 
 def character_map(change: Callable[[str], str]) -> str:
-    """A change that looks at one character at a time, as ``FROM:TO.TO`` in hexadecimal, joined by commas.
+    """The table of a change that works character by character: ``FROM:TO.TO`` in hexadecimal, joined by commas.
 
     Args:
-        change: of a text; blocks that stay as they are need no further look.
+        change: changes a text; blocks of characters that it leaves as they are need no closer look.
     """
     text = all_characters()
     blocks = (text[start : start + 256] for start in range(0, len(text), 256))

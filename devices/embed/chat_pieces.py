@@ -1,7 +1,7 @@
-"""A chat template in pieces that any language can join, found by rendering and checked against the template.
+"""A chat template as pieces that any language can join, determined by rendering and checked against the template.
 
-Most templates put something before and after every message and something at both ends. Where that holds, an app without
-a Jinja engine can render conversations exactly; where it does not, there are no pieces.
+Most templates put a text before and after every message, and a text at both ends. Where that holds, an app without a
+Jinja engine can render conversations exactly; where it does not, there are no pieces.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _CHECKS = (
 
 @dataclass(frozen=True)
 class ChatPieces:
-    """opening + (before + content + after for every message) + answer.
+    """The pieces of a chat template: opening + (before + content + after for every message) + answer.
 
     Attributes:
         around: role -> (before, after); a role that the template refuses is absent.
-        trims: contents lose the white space at both ends.
+        trims: the template strips white space from both ends of contents.
     """
 
     opening: str
@@ -43,7 +43,7 @@ class ChatPieces:
     trims: bool
 
     def render(self, messages: Sequence[TemplateMessage]) -> str:
-        """A conversation up to where the assistant answers."""
+        """Render a conversation up to where the assistant answers."""
         joined = "".join(self._message(message) for message in messages)
         return f"{self.opening}{joined}{self.answer}"
 
@@ -54,26 +54,26 @@ class ChatPieces:
 
 
 def chat_pieces(tokenizer_folder: Path) -> ChatPieces | None:
-    """The pieces of a tokenizer's chat template; None without a template, or where it is not made of such pieces."""
+    """The pieces of a tokenizer's chat template; None without a template, or where it does not consist of pieces."""
     return pieces_of(partial(rendered, open_tokenizer(tokenizer_folder))) if has_template(tokenizer_folder) else None
 
 
 def pieces_of(render: Render) -> ChatPieces | None:
-    """The pieces behind a rendering function, if it is made of pieces.
+    """The pieces that a rendering function joins; None where it does something else.
 
     Args:
-        render: messages, and whether an answer is to follow, to text; may raise for roles it does not know.
+        render: turns messages, and whether an answer is to follow, into text; may raise for roles it does not know.
     """
     try:
-        found = _found(render)
+        pieces = _taken_apart(render)
     except ToolError:
         raise
-    except Exception:  # a template is somebody's program: whatever it raises, it has no pieces
+    except Exception:  # a template is a user's program: whatever it raises, it has no pieces
         return None
-    return found if found is not None and _holds(found, render) else None
+    return pieces if pieces is not None and _holds(pieces, render) else None
 
 
-def _found(render: Render) -> ChatPieces | None:
+def _taken_apart(render: Render) -> ChatPieces | None:
     user, second, third, system = _MARKS
     alone, answered = (render([_message("user", user)], answer) for answer in (False, True))
     head, after_user = alone.split(user)
@@ -100,7 +100,7 @@ def _common_end(first: str, second: str) -> str:
 
 
 def _system(render: Render, opening: str, before_user: str, mark: str) -> dict[str, tuple[str, str]]:
-    """What stands around a system message, where the template takes one."""
+    """The pieces around a system message, where the template accepts one."""
     try:
         text = render([_message("system", mark), _message("user", _MARKS[0])], False)
         before, after, _ = _split(text, mark, _MARKS[0])
@@ -114,15 +114,15 @@ def _system(render: Render, opening: str, before_user: str, mark: str) -> dict[s
 def _split(text: str, *marks: str) -> list[str]:
     parts = []
     for mark in marks:
-        before, found, text = text.partition(mark)
-        if not found:
+        before, separator, text = text.partition(mark)
+        if not separator:
             raise ValueError(f"{mark!r} is not in the rendered text")
         parts.append(before)
     return [*parts, text]
 
 
 def _holds(pieces: ChatPieces, render: Render) -> bool:
-    """Whole conversations, with white space and odd characters, come out as the template writes them."""
+    """Whether whole conversations, with white space and odd characters, come out as the template renders them."""
     contents = ("Hello  there", " padded \n", "<|odd|> {{ x }}", "多言語 é", "last")
     for roles in _CHECKS:
         if not set(roles) <= set(pieces.around):

@@ -1,4 +1,4 @@
-"""What ``edgec embed`` prints."""
+"""The output of ``edgec embed``: a summary of the package, or JSON."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from edgec.devices.embed.embed import Embedded
 
 _CHECKED = {
-    "ios": "edgec's tests parse such sources, no Mac has compiled them",
-    "android": "the Kotlin was compiled without Android, no Gradle build was run",
+    "ios": "edgec's tests parse such sources; no Mac has compiled them",
+    "android": "the Kotlin was compiled without Android; no Gradle build was run",
 }
 
 
 def print_embedded(embedded: Embedded, as_json: bool) -> None:
-    """Where the package is, what it needs, and what nobody has checked yet."""
+    """Print where the package is, what it needs, and what nobody has checked yet."""
     if as_json:
         print(json.dumps(embedded.to_json(), indent=1))
         return

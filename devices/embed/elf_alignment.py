@@ -1,4 +1,4 @@
-"""How native libraries are aligned: the smallest alignment of the segments that are loaded, from their ELF headers."""
+"""The alignment of native libraries: the smallest one of their loaded segments, read from the ELF headers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 
 PAGE_BYTES = 16384
 _MAGIC, _LOAD = b"\x7fELF", 1
-# Offsets of the table of segments in the header, and of the alignment in a segment, by the file's class.
+# By the file's class: width of a word, and the offsets of the segment table, of its counts, and of the alignment.
 _FORMS = {1: ("I", 28, 42, 28), 2: ("Q", 32, 54, 48)}
 
 
 def load_alignment(content: bytes) -> int | None:
-    """Bytes to which every loaded segment is aligned; None for what is no ELF file, or loads nothing.
+    """The alignment in bytes of every loaded segment; None for a file that is not ELF, or loads nothing.
 
     Raises:
-        ValueError: an ELF file that ends too soon.
+        ValueError: an ELF file that ends too early.
     """
     if content[:4] != _MAGIC:
         return None
@@ -38,7 +38,7 @@ def _alignments(content: bytes) -> Iterator[int]:
 
 
 def unaligned_libraries(archive: Path, page_bytes: int = PAGE_BYTES) -> dict[str, int]:
-    """The 64-bit Android libraries of an archive (.aar, .apk) that are aligned to less than a page, by their path.
+    """The 64-bit Android libraries in an archive (.aar, .apk) that are aligned to less than a page: path -> alignment.
 
     Raises:
         ValueError: the archive or a library in it cannot be read.
@@ -46,7 +46,7 @@ def unaligned_libraries(archive: Path, page_bytes: int = PAGE_BYTES) -> dict[str
     try:
         with zipfile.ZipFile(archive) as opened:
             names = [name for name in opened.namelist() if name.endswith(".so") and "/arm64-v8a/" in f"/{name}"]
-            found = {name: load_alignment(opened.read(name)) for name in names}
+            alignments = {name: load_alignment(opened.read(name)) for name in names}
     except (OSError, zipfile.BadZipFile) as error:
         raise ValueError(str(error)) from error
-    return {name: aligned for name, aligned in found.items() if aligned is not None and aligned < page_bytes}
+    return {name: aligned for name, aligned in alignments.items() if aligned is not None and aligned < page_bytes}

@@ -1,4 +1,4 @@
-"""``edgec.embed``: a bundle as a package that an app takes in."""
+"""``edgec.embed``: write the source package with which an app embeds a bundle."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _PLATFORMS = ("ios", "android")
 
 @dataclass(frozen=True)
 class Embedded:
-    """A package on the disk."""
+    """A source package that was written to disk."""
 
     path: Path
     package: AppPackage
 
     def to_json(self) -> dict[str, Any]:
-        """For machines."""
+        """The package's facts as plain data."""
         return {"package": str(self.path), **self.package.to_json()}
 
 
@@ -37,21 +37,21 @@ def embed(
     Args:
         bundle: the bundle's folder; every file of it is checked.
         platform: ``ios`` (a Swift package) or ``android`` (Gradle modules).
-        out: the package's own path; by default NAME-PLATFORM in the current folder.
-        target_sdk: Android's, by default the oldest that Google Play takes.
+        out: the path of the package itself; by default NAME-PLATFORM in the current folder.
+        target_sdk: for Android; by default the oldest that Google Play accepts.
 
     Returns:
-        Where it is and what it needs.
+        The package's path and what it needs.
 
     Raises:
-        InputError: E130-E137 no intact bundle, E460 another system's bundle, E461 the output exists, E462 no tokenizer,
-            E463 unreadable files, E464 no glue fits, E465 no typed function, E466 no such platform, E469 a number
-            without a literal, E470 a tokenizer that the app cannot have, E471 native libraries that Google Play
-            refuses, E472 ``target_sdk``.
+        InputError: E130-E137 not an intact bundle, E460 another system's bundle, E461 the output exists, E462 no
+            tokenizer, E463 unreadable files, E464 no glue fits, E465 no typed function, E466 unknown platform, E469 a
+            number without a literal, E470 a tokenizer that the app does not support, E471 native libraries that Google
+            Play refuses, E472 ``target_sdk``.
     """
     if platform not in _PLATFORMS:
         fix = f"use one of {', '.join(_PLATFORMS)}"
-        raise InputError(f"there is no platform {platform!r}", "--platform", fix=fix, code="E466")
+        raise InputError(f"unknown platform {platform!r}", "--platform", fix=fix, code="E466")
     opened = open_bundle(Path(bundle))
     path = Path(out) if out is not None else Path(f"{opened.path.name.removesuffix('.edgec')}-{platform}")
     package = _package(opened, platform, target_sdk)
@@ -63,6 +63,6 @@ def _package(bundle: Bundle, platform: str, target_sdk: int | None) -> AppPackag
     if platform == "android":
         return gradle_modules(bundle) if target_sdk is None else gradle_modules(bundle, target_sdk)
     if target_sdk is not None:
-        why, fix = "iOS has no target SDK", "leave it out"
+        why, fix = "iOS has no target SDK", "omit it"
         raise InputError("--target-sdk is for --platform android", "--target-sdk", why, fix, "E472")
     return swift_package(bundle)

@@ -1,4 +1,4 @@
-"""Which Swift glue fits an artifact: its system, runtime and the products of ExecuTorch it links."""
+"""The Swift glue that fits an artifact: system version, runtime, and the ExecuTorch products to link."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _KERNEL_PRODUCTS = {
 
 @dataclass(frozen=True)
 class Glue:
-    """The Swift side of one format.
+    """The choice of Swift templates and libraries for one format.
 
     Attributes:
         minimum_os: the oldest iOS that can load the artifact.
-        runtime: template that executes it.
-        decoder: template that feeds tokens to it.
+        runtime: name of the template that executes it.
+        decoder: name of the template that feeds tokens to it.
         methods_share_state: prefill and decode write one cache.
-        products: of ExecuTorch's Swift package; empty where the system has the runtime.
+        products: of ExecuTorch's Swift package; empty where the system includes the runtime.
     """
 
     minimum_os: tuple[int, int]
@@ -42,23 +42,24 @@ class Glue:
 
     @property
     def static(self) -> bool:
-        """The decoder has the static methods prefill and decode."""
+        """Whether the decoder has the static methods prefill and decode."""
         return self.decoder == "DecoderStatic"
 
 
 def glue_for(facts: AppFacts) -> Glue:
-    """The glue of a bundle.
+    """The glue for a bundle.
 
     Raises:
-        InputError: E464 no glue for its format, its operators or its methods.
+        InputError: E464, there is no glue for its format, its operators or its methods.
     """
     manifest, backend = facts.manifest, facts.target.backend
     row = _table().get(str(manifest.format), {}).get(backend)
     if row is None:
         raise _unfit(manifest, f"there is no Swift glue for {manifest.format} made by {backend}")
     _check_whole(facts)
+    major, minor = map(int, minimum_os(str(manifest.format), backend).split("."))
     glue = Glue(
-        minimum_os=_system(str(manifest.format), backend),
+        minimum_os=(major, minor),
         runtime=row["runtime"],
         decoder=row["decoder"],
         methods_share_state=row["methods_share_state"] or caller_states(manifest) == {s.name for s in manifest.states},
@@ -70,20 +71,15 @@ def glue_for(facts: AppFacts) -> Glue:
 
 
 def _check_whole(facts: AppFacts) -> None:
-    """A model above the file limit is a folder of packages, to be called one behind the other."""
+    """Refuse a model above the file limit, which is a folder of packages to be called one after the other."""
     manifest = facts.manifest
     top = f"{manifest.artifact.rstrip('/')}/Manifest.json"
     if manifest.format == "mlpackage" and top not in {file.path for file in facts.files}:
         raise _unfit(
             manifest,
-            f"{manifest.artifact} is no package of its own but a folder of several, and the glue runs one",
+            f"{manifest.artifact} is not one package but a folder of several, and the glue runs only one",
             "export it with fewer bits, so that it is one package, or with --format pte",
         )
-
-
-def _system(form: str, backend: str) -> tuple[int, int]:
-    major, minor = minimum_os(form, backend).split(".")
-    return int(major), int(minor)
 
 
 @cache
@@ -129,7 +125,7 @@ def _is_static(method: MethodInfo, states: set[str]) -> bool:
 
 
 def caller_states(manifest: Manifest) -> set[str]:
-    """States that are inputs of the methods: the caller holds them and writes what is new."""
+    """The states that are inputs of the methods: the caller holds them and writes the new values."""
     names = {tensor.name for method in manifest.methods for tensor in method.inputs}
     return {state.name for state in manifest.states} & names
 

@@ -1,4 +1,4 @@
-"""An Android bundle as Gradle modules: ``model`` (wrapper and bundle), ``bench``, an AI pack where needed."""
+"""The Gradle modules for an Android bundle: ``model`` (wrapper and bundle), ``bench``, and an AI pack where needed."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK) -> AppPacka
 
     Args:
         bundle: opened.
-        target_sdk: the app's.
+        target_sdk: of the app.
 
     Raises:
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E469 a
-            number without a literal, E470 a tokenizer that the app's own cannot be, E471 native libraries that Google
+            number without a literal, E470 a tokenizer that the app does not support, E471 native libraries that Google
             Play refuses, E472 ``target_sdk``.
     """
     _check_target(target_sdk)
@@ -81,9 +81,8 @@ def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK) -> AppPacka
     tokenizer = tokenizer_plan(bundle.tokenizer_dir / "tokenizer.json")
     values = {**kotlin_values(facts, pieces), **gradle_values(facts, target_sdk), **tokenizer.values}
     sources = {path: fill(load(_TEMPLATES, name), values).encode() for path, name in _places(facts, tokenizer).items()}
-    shipped = {
-        f"{_asset_folder(facts)}/{name}": bundle.path / name for name in (MANIFEST, *(f.path for f in facts.files))
-    }
+    assets = f"{'model_pack' if facts.in_asset_pack else 'model'}/src/main/assets/{BUNDLE_FOLDER}"
+    shipped = {f"{assets}/{name}": bundle.path / name for name in (MANIFEST, *(f.path for f in facts.files))}
     contents: Files = {
         **sources,
         "README.md": android_readme(facts, pieces is not None, libraries, target_sdk).encode(),
@@ -108,8 +107,8 @@ def _check_target(target_sdk: int) -> None:
     oldest, newest = versions["minimum_sdk"], versions["compile_sdk"]
     if not oldest <= target_sdk <= newest:
         why = f"the project is compiled for {newest} and runs from {oldest} on"
-        fix = f"use a number from {oldest} to {newest}; Google Play wants {ASKED_FROM_SDK}"
-        raise InputError(f"the target SDK {target_sdk} is outside its range", "--target-sdk", why, fix, "E472")
+        fix = f"use a number from {oldest} to {newest}; Google Play requires {ASKED_FROM_SDK}"
+        raise InputError(f"the target SDK {target_sdk} is out of range", "--target-sdk", why, fix, "E472")
 
 
 def _check(manifest: Manifest, backend: str) -> None:
@@ -126,7 +125,7 @@ def _check(manifest: Manifest, backend: str) -> None:
 
 
 def _places(facts: AppFacts, tokenizer: TokenizerPlan) -> dict[str, str]:
-    """Templates by the path of what they become."""
+    """Path in the modules -> name of the template that is written there."""
     folder = package_name(facts.manifest.name).replace(".", "/")
     model = f"model/src/main/kotlin/{folder}"
     runtime = RUNTIMES[str(facts.manifest.format), facts.target.backend]
@@ -148,10 +147,6 @@ def _places(facts: AppFacts, tokenizer: TokenizerPlan) -> dict[str, str]:
         **{f"bench/src/main/kotlin/{folder}/bench/{name}.kt": f"{name}.kt" for name in _BENCH},
     }
     return {**places, "model_pack/build.gradle.kts": "pack.gradle.kts"} if facts.in_asset_pack else places
-
-
-def _asset_folder(facts: AppFacts) -> str:
-    return f"{'model_pack' if facts.in_asset_pack else 'model'}/src/main/assets/{BUNDLE_FOLDER}"
 
 
 def _unfit(manifest: Manifest, why: str, fix: str) -> InputError:

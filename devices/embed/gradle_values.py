@@ -9,7 +9,7 @@ from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.kotlin_text import boolean
 from edgec.devices.embed.page_sizes import android_project
 
-# Hexagon is reached through a library of the phone's maker, and its own parts are loaded as files.
+# Hexagon is reached through a library of the phone's maker, and its own libraries are loaded as files.
 _LIBRARY = """
     <application>
         <uses-native-library android:name="libcdsprpc.so" android:required="false" />
@@ -18,7 +18,7 @@ _UNPACKED = "\n\n    packaging { jniLibs { useLegacyPackaging = true } }"
 
 
 def gradle_values(facts: AppFacts, target_sdk: int) -> Mapping[str, str]:
-    """Every placeholder with its text."""
+    """The text for every placeholder of the Gradle templates."""
     version = facts.manifest.runtime.version
     plain = "".join(
         character for character in version if character.isascii() and (character.isalnum() or character in ".-+")

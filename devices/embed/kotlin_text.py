@@ -1,4 +1,4 @@
-"""Values as Kotlin source: nothing that a manifest holds can leave its literal."""
+"""Values as Kotlin source, escaped so that nothing in a manifest can break out of its literal."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def _character(character: str) -> str:
 
 
 def boolean(value: bool) -> str:
-    """``true`` or ``false``."""
+    """A Kotlin boolean literal."""
     return "true" if value else "false"
 
 
 def package_name(text: str) -> str:
-    """A package of its own for a bundle's name."""
+    """The Kotlin package for a bundle's name."""
     name = "".join(re.findall(r"[a-z0-9]+", text.lower()))[:40]
     return f"dev.edgec.{name if name and not name[0].isdigit() else f'model{name}'}"

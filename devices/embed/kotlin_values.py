@@ -17,7 +17,7 @@ _NO_PIECES = ChatPieces("", "", {}, False)
 
 
 def kotlin_values(facts: AppFacts, pieces: ChatPieces | None) -> Mapping[str, str]:
-    """Every placeholder with its text."""
+    """The text for every placeholder of the Kotlin templates."""
     return {**_manifest_values(facts), **_decoder_values(facts), **_chat_values(pieces)}
 
 
@@ -61,15 +61,15 @@ def _decoder_values(facts: AppFacts) -> Mapping[str, str]:
 
 
 def _chat_values(pieces: ChatPieces | None) -> Mapping[str, str]:
-    found = pieces or _NO_PIECES
+    given = pieces or _NO_PIECES
     rows = [
         f"        {string(role)} to Pair({string(before)}, {string(after)}),"
-        for role, (before, after) in found.around.items()
+        for role, (before, after) in given.around.items()
     ]
     return {
         "chat_known": boolean(pieces is not None),
-        "chat_opening": string(found.opening),
-        "chat_answer": string(found.answer),
-        "chat_trims": boolean(found.trims),
+        "chat_opening": string(given.opening),
+        "chat_answer": string(given.answer),
+        "chat_trims": boolean(given.trims),
         "chat_around": "\n".join(rows or ['        "" to Pair("", ""),']),
     }

@@ -10,16 +10,16 @@ from edgec.devices.embed.swift_text import type_name
 
 
 def module_name(facts: AppFacts) -> str:
-    """The module or project: the bundle's name in camel case."""
+    """The name of the module or project: the bundle's name in camel case."""
     return type_name(facts.manifest.name, "Model") + "Kit"
 
 
 def manifest_values(facts: AppFacts, bundle_folder: str, string: Callable[[str], str]) -> Mapping[str, str]:
-    """What the manifest says, as text of source code.
+    """The manifest's values as source code.
 
     Args:
-        facts: of the bundle.
-        bundle_folder: where the app finds it.
+        facts: about the bundle.
+        bundle_folder: where the app finds the bundle.
         string: writes a string literal of the language.
     """
     manifest = facts.manifest

@@ -1,4 +1,4 @@
-"""Numbers as Swift and Kotlin source, which both write them alike; what has no literal of its type is refused."""
+"""Numbers as source code, which Swift and Kotlin write alike; a number without a literal of its type is refused."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from collections.abc import Iterable
 from edgec.errors import InputError
 
 INT_BITS, LONG_BITS = 32, 64
-"""Swift's Int has 64 bits, Kotlin's has 32 and its Long 64."""
+"""Bits of Kotlin's Int and Long; Swift's Int has 64."""
 
 
 def integer(what: str, value: object, bits: int = LONG_BITS) -> str:
     """A literal of a signed integer type.
 
     Raises:
-        InputError: E469, it is no integer, or one that the type does not hold.
+        InputError: E469, the value is not an integer, or does not fit the type.
     """
     if isinstance(value, bool) or not isinstance(value, int):
         raise _unwritable(what, f"{value!r:.60} is not an integer")
     if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
-        raise _unwritable(what, f"an integer of {value.bit_length() + 1} bits where {bits} are held")
+        raise _unwritable(what, f"the integer needs {value.bit_length() + 1} bits, and its type has {bits}")
     return str(value)
 
 
 def integers(what: str, values: Iterable[object], bits: int = LONG_BITS) -> str:
-    """The elements of a list of integers. Raises as `integer`."""
+    """The elements of a list of integers; raises like ``integer``."""
     return ", ".join(integer(what, value, bits) for value in values)
 
 
 def single(what: str, value: object) -> str:
-    """A literal of a float of 32 bits, without the suffix that Kotlin wants.
+    """A literal of a 32-bit float, without the suffix that Kotlin needs.
 
     Raises:
-        InputError: E469, it is not a number, or one that becomes infinite or zero in 32 bits.
+        InputError: E469, the value is not a number, or becomes infinite or zero in 32 bits.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _unwritable(what, f"{value!r:.60} is not a number")
@@ -42,11 +42,11 @@ def single(what: str, value: object) -> str:
         number = float(value)
         kept = struct.unpack("<f", struct.pack("<f", number))[0]
     except OverflowError:
-        raise _unwritable(what, "it is too large for a float of 32 bits") from None
+        raise _unwritable(what, "it is too large for a 32-bit float") from None
     if not math.isfinite(number):
         raise _unwritable(what, f"{number} has no literal")
     if (kept == 0) != (number == 0):
-        raise _unwritable(what, f"{number} is too small for a float of 32 bits")
+        raise _unwritable(what, f"{number} is too small for a 32-bit float")
     return repr(number)
 
 

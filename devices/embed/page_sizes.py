@@ -1,7 +1,7 @@
-"""Whether an app's native libraries suit phones with pages of 16 KB, which Google Play asks of apps for Android 15.
+"""Whether an app's native libraries suit phones with pages of 16 KB, which Google Play requires for Android 15.
 
-What an archive holds is read where Gradle or Maven have it on this machine; for the others there is what is publicly
-known of their versions (``android_project.toml``).
+Archives that Gradle or Maven have on this machine are read; for others, what is publicly known about their versions is
+used (``android_project.toml``).
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from edgec.bundle.folder import Bundle
 from edgec.devices.embed.elf_alignment import PAGE_BYTES, load_alignment, unaligned_libraries
 from edgec.errors import InputError
 
-# Android 15: from here on Google Play asks for it.
+# Android 15: from this target SDK on, Google Play requires aligned libraries.
 ASKED_FROM_SDK = 35
 AlignmentStatus = Literal["aligned", "unaligned", "unknown"]
 
 
 @dataclass(frozen=True)
 class LibraryPages:
-    """What is known of an archive's native libraries.
+    """What is known about an archive's native libraries.
 
     Attributes:
         archive: GROUP:NAME:VERSION.
-        status: for pages of 16 KB.
-        source: who says so.
+        status: whether they are aligned to pages of 16 KB.
+        source: where that is known from.
     """
 
     archive: str
@@ -42,20 +42,20 @@ class LibraryPages:
 
 @cache
 def android_project() -> Mapping[str, Any]:
-    """The versions and libraries of the generated project."""
+    """The versions and libraries of the generated project, from ``android_project.toml``."""
     return tomllib.loads((files(__package__) / "android_project.toml").read_text(encoding="utf-8"))
 
 
 def library_pages(archives: Iterable[str]) -> list[LibraryPages]:
-    """What is known of each archive, GROUP:NAME:VERSION."""
+    """What is known about each archive, given as GROUP:NAME:VERSION."""
     return [_measured(each) or _published(each) for each in archives]
 
 
 def check_page_sizes(libraries: Iterable[LibraryPages], bundle: Bundle, target_sdk: int) -> None:
-    """Refuse what Google Play would refuse.
+    """Refuse native libraries that Google Play would refuse.
 
     Raises:
-        InputError: E471, a library is known to be aligned to less, and the app is for Android 15 or later.
+        InputError: E471, the app is for Android 15 or later and a library is known not to be aligned to 16 KB.
     """
     if target_sdk < ASKED_FROM_SDK:
         return
@@ -80,10 +80,10 @@ def _check_file(path: Path) -> None:
 
 def _refused(where: str, why: str, fix: str) -> InputError:
     return InputError(
-        "Google Play takes no app for Android 15 with this native library: it is not aligned to pages of 16 KB",
+        "Google Play accepts no app for Android 15 with this native library: it is not aligned to pages of 16 KB",
         where=where,
         why=why,
-        fix=f"{fix}, or use --target-sdk 34 for an app that Google Play is not to have",
+        fix=f"{fix}, or use --target-sdk 34 for an app that is not published on Google Play",
         code="E471",
     )
 
@@ -91,11 +91,11 @@ def _refused(where: str, why: str, fix: str) -> InputError:
 def _published(archive: str) -> LibraryPages:
     group, name, version = archive.split(":", 2)
     known = android_project()["libraries"].get(f"{group}:{name}", {})
-    source = known.get("source", "nothing public says so")
-    found = _numbers(version)
-    if found and found < _numbers(known.get("unaligned_below", "")):
+    source = known.get("source", "nothing is known publicly")
+    numbers = _numbers(version)
+    if numbers and numbers < _numbers(known.get("unaligned_below", "")):
         return LibraryPages(archive, "unaligned", source)
-    if found and "aligned_from" in known and found >= _numbers(known["aligned_from"]):
+    if numbers and "aligned_from" in known and numbers >= _numbers(known["aligned_from"]):
         return LibraryPages(archive, "aligned", source)
     return LibraryPages(archive, "unknown", source)
 
@@ -105,7 +105,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _measured(archive: str) -> LibraryPages | None:
-    """What the archive itself says, where it is on this machine."""
+    """The page sizes read from the archive itself, where it is on this machine."""
     path = next((path for path in _local(archive) if path.is_file()), None)
     if path is None:
         return None
@@ -118,7 +118,7 @@ def _measured(archive: str) -> LibraryPages | None:
 
 
 def _local(archive: str) -> Iterable[Path]:
-    """Where Gradle and Maven keep an archive."""
+    """The paths where Gradle and Maven keep an archive."""
     group, name, version = archive.split(":", 2)
     gradle = Path(os.environ.get("GRADLE_USER_HOME") or Path.home() / ".gradle")
     file = f"{name}-{version}.aar"

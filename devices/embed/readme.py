@@ -1,4 +1,4 @@
-"""The README of a Swift package: how to embed it, what is checked, and what nobody has confirmed."""
+"""The README of a Swift package: how to embed it, what is checked, and what is still unconfirmed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BENCH_FOLDER = " The bundle is a folder of this app: nothing is downloaded to m
 
 
 def readme(facts: AppFacts, glue: Glue) -> str:
-    """README.md of a package."""
+    """The text of a package's README.md."""
     manifest = facts.manifest
     values = {
         "module": module_name(facts),
@@ -37,7 +37,7 @@ def readme(facts: AppFacts, glue: Glue) -> str:
 
 
 def plain(text: str) -> str:
-    """Text that stays inside a code span of one line."""
+    """The text without characters that could end a one-line code span."""
     return "".join(character if character.isprintable() and character != "`" else "?" for character in text)
 
 
@@ -47,8 +47,8 @@ def _steps(facts: AppFacts, glue: Glue) -> list[str]:
         steps.append("Keep `-all_load` in the app's linker flags: ExecuTorch's backends register themselves at start.")
     if needs_more_memory(facts):
         steps.append(
-            f"Take the keys of `Config/{module}.entitlements` into the app's own entitlements: the model needs more "
-            "memory than the system surely grants an app."
+            f"Take the keys of `Config/{module}.entitlements` into the app's own entitlements: the model may need more "
+            "memory than the system grants an app."
         )
     elif entitlements(facts) is not None:
         steps.append(f"Take the keys of `Config/{module}.entitlements` into the app's own entitlements.")
@@ -66,7 +66,7 @@ def _example(facts: AppFacts) -> str:
 
 def _golden(facts: AppFacts) -> str:
     if facts.texts is None:
-        return "values of the outputs for inputs that every language can make again"
+        return "values of the outputs for inputs that every language can compute alike"
     return (
         "token ids of texts in many scripts, the chat template where there is one, and a greedy continuation;\n"
         "  a text whose ids swift-transformers gets wrong is named by its label and can be accepted with\n"
@@ -77,12 +77,12 @@ def _golden(facts: AppFacts) -> str:
 def _limits(facts: AppFacts) -> str:
     limits = facts.manifest.limits
     if limits is None or facts.texts is None:
-        return "## Limits\n\nShapes are fixed; they stand beside every parameter.\n"
+        return "## Limits\n\nShapes are fixed; each parameter's documentation states its own.\n"
     lines = [f"Prompt and answer share a context of {limits.context:,} tokens (`ModelLimits`)."]
     if facts.texts.system_prompt is not None:
         lines.append(
-            "The bundle's system prompt begins every conversation; its KV state is computed at the first one\nand "
-            "kept. The state in `prefix/` is not read by this package."
+            "The bundle's system prompt begins every conversation; its KV state is computed in the first one\nand "
+            "kept. This package does not read the state in `prefix/`."
         )
     return "## Limits\n\n" + "\n".join(lines) + "\n"
 
@@ -91,12 +91,12 @@ def _delivery(facts: AppFacts) -> str:
     if not facts.in_asset_pack:
         return f"## Delivery\n\nThe bundle ({facts.shipped_bytes / 1e6:,.1f} MB) is a resource of the package.\n"
     return (
-        f"## Delivery\n\nThe bundle has {facts.shipped_bytes / 1e6:,.0f} MB, more than an app should carry, so it is "
+        f"## Delivery\n\nThe bundle has {facts.shipped_bytes / 1e6:,.0f} MB, more than an app should hold, so it is "
         "an asset pack that\nthe system downloads with the app (Background Assets, iOS 26 or newer):\n\n"
         "1. `cd AssetPack && xcrun ba-package package Manifest.json --output-path model.aar` (Xcode 26:\n"
         "   `xcrun ba-package Manifest.json -o model.aar`), then upload the archive to App Store Connect.\n"
-        "2. Add a Background Download extension to the app (Xcode's template: Apple-Hosted, Managed) and an app group\n"
-        "   that both share.\n"
+        "2. Add a Background Download extension (Xcode's template: Apple-Hosted, Managed) and an app group that app\n"
+        "   and extension share.\n"
         "3. Merge `Config/BackgroundAssets-Info.plist` into the app's Info.plist; replace the group's name there and\n"
         "   in the entitlements.\n\n"
         f"While developing, or below iOS 26, give `LoadOptions(bundle:)` the folder `{bundle_folder(facts)}`.\n"
@@ -121,14 +121,14 @@ def _bench(facts: AppFacts) -> str:
 def _open(facts: AppFacts, glue: Glue) -> list[str]:
     lines = ["that the sources compile and link", "memory in use, time to first token, tokens per second"]
     if facts.target.unit == "npu":
-        lines.append("that the Neural Engine takes the operators edgec made for it")
+        lines.append("that the Neural Engine executes the operators that edgec made for it")
     if glue.products:
         lines.append(f"that ExecuTorch's branch `{plain(executorch_branch(facts.manifest.runtime.version))}` resolves")
     if facts.texts is not None:
         lines.append(f"that swift-transformers ({TOKENIZERS_VERSION} or a later 1.x) gives every golden text its ids")
     if glue.static and not glue.methods_share_state and facts.texts is not None:
         lines.append(
-            "whether ExecuTorch lets prefill and decode share a state: it gives each method's delegate one of its\n"
-            "  own, so this package feeds every token through decode and the time to first token grows with the prompt"
+            "whether ExecuTorch lets prefill and decode share a state: it gives each method's delegate its own, so\n"
+            "  this package feeds every token through decode and the time to first token grows with the prompt"
         )
     return lines

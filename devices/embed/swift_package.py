@@ -1,4 +1,4 @@
-"""A bundle as a Swift package: sources, settings, and a bench app, by their paths inside the package."""
+"""The Swift package for an iOS bundle: sources, settings and a bench app, by their paths inside the package."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _JOB = {
 
 
 def swift_package(bundle: Bundle) -> AppPackage:
-    """The package of an iOS bundle.
+    """The Swift package for an iOS bundle.
 
     Raises:
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E465 no
@@ -56,7 +56,8 @@ def swift_package(bundle: Bundle) -> AppPackage:
         **_settings(facts, glue),
         **(_bench(facts, glue) if facts.texts is not None else {}),
     }
-    shipped = {f"{_resource_folder(facts)}/{name}": bundle.path / name for name in _shipped(facts)}
+    names = (MANIFEST, *(file.path for file in facts.files))
+    shipped = {f"{_resource_folder(facts)}/{name}": bundle.path / name for name in names}
     return AppPackage(
         platform="ios",
         module=module,
@@ -82,10 +83,6 @@ def _source(name: str, facts: AppFacts, glue: Glue) -> bytes:
 def _resource_folder(facts: AppFacts) -> str:
     place = "AssetPack" if facts.in_asset_pack else f"Sources/{module_name(facts)}/Resources"
     return f"{place}/{bundle_folder(facts)}"
-
-
-def _shipped(facts: AppFacts) -> tuple[str, ...]:
-    return (MANIFEST, *(file.path for file in facts.files))
 
 
 def _settings(facts: AppFacts, glue: Glue) -> Files:

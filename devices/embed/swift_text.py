@@ -1,4 +1,4 @@
-"""Values as Swift source: nothing that a manifest holds can leave its literal."""
+"""Values as Swift source, escaped so that nothing in a manifest can break out of its literal."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def optional(text: str | None) -> str:
 
 
 def boolean(value: bool) -> str:
-    """``true`` or ``false``."""
+    """A Swift boolean literal."""
     return "true" if value else "false"
 
 
 def identifier(text: str, fallback: str) -> str:
-    """A lower camel-case identifier from any text; ``fallback`` where nothing of it can be used."""
+    """A lower camel-case identifier from any text; ``fallback`` where nothing of the text can be used."""
     words = re.findall(r"[A-Za-z0-9]+", text)
     name = "".join([word.lower() if i == 0 else word[:1].upper() + word[1:] for i, word in enumerate(words)])
     if not name or name[0].isdigit():
@@ -47,19 +47,19 @@ def _keywords() -> frozenset[str]:
 
 
 def type_name(text: str, fallback: str) -> str:
-    """An upper camel-case name from any text, of at most 48 letters."""
+    """An upper camel-case name of at most 48 characters from any text."""
     words = re.findall(r"[A-Za-z0-9]+", text)
     name = "".join(word[:1].upper() + word[1:] for word in words)[:48]
     return name if name and not name[0].isdigit() else fallback + name
 
 
 def unique(names: Sequence[str]) -> list[str]:
-    """The same names with a number behind those that came before."""
+    """The same names, with a number after each one that occurred before."""
     seen: set[str] = set()
-    found = []
+    chosen = []
     for name in names:
         candidates = (name if count == 1 else f"{name}{count}" for count in range(1, len(names) + 2))
-        chosen = next(candidate for candidate in candidates if candidate not in seen)
-        seen.add(chosen)
-        found.append(chosen)
-    return found
+        free = next(candidate for candidate in candidates if candidate not in seen)
+        seen.add(free)
+        chosen.append(free)
+    return chosen

@@ -21,12 +21,12 @@ TOKENIZERS_VERSION = "1.3.0"
 
 
 def bundle_folder(facts: AppFacts) -> str:
-    """The bundle's folder: all asset packs of an app share one root, while a resource lies in its package's own."""
+    """The name of the bundle's folder: all asset packs of an app share one root, a resource lies in its own package."""
     return f"{module_name(facts)}.edgec" if facts.in_asset_pack else "Model.edgec"
 
 
 def swift_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
-    """Every placeholder with its Swift text."""
+    """The text for every placeholder of the Swift templates."""
     return {
         **_manifest_values(facts, glue),
         **_decoder_values(facts, glue),
@@ -58,7 +58,7 @@ def _file(file: FileInfo) -> str:
 
 
 def _comment(text: str) -> str:
-    """Text that stays inside a line comment."""
+    """The text without characters that could end a line comment."""
     return "".join(character for character in text if character.isascii() and character.isprintable())
 
 
@@ -97,7 +97,7 @@ def _decoder_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
 
 
 def _chunk(facts: AppFacts, glue: Glue) -> int:
-    """Tokens that one call takes: of a static decoder the width of its prefill."""
+    """How many tokens one call takes; for a static decoder, the width of its prefill."""
     limits = facts.manifest.limits
     if limits is None:
         return 0
@@ -108,7 +108,7 @@ def _chunk(facts: AppFacts, glue: Glue) -> int:
 
 
 def _state_values(facts: AppFacts) -> Mapping[str, str]:
-    """Core AI lends each state from a property of its own."""
+    """The placeholders for states: Core AI needs a separate property to lend each state from."""
     held = caller_states(facts.manifest)
     inside = [state for state in facts.manifest.states if state.name not in held]
     states = [(f"state{index}", state) for index, state in enumerate(inside)]

@@ -1,4 +1,4 @@
-"""Filling a template: every placeholder must be given, and every value must have a place somewhere."""
+"""Loading templates and filling in their placeholders (``@@name@@``)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ SUFFIX = ".template"
 
 
 def load(package: str, name: str) -> str:
-    """A template of a package by its name without ``.template``."""
+    """The text of a package's template, by its name without ``.template``."""
     return (files(package) / f"{name}{SUFFIX}").read_text(encoding="utf-8")
 
 
 def places(text: str) -> frozenset[str]:
-    """The names of a template's placeholders."""
+    """The names of the placeholders in a template."""
     return frozenset(_PLACE.findall(text))
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """Put values in their places, in one pass: a value that looks like a placeholder stays as it is.
+    """Replace all placeholders in one pass, so that a value that looks like a placeholder stays as it is.
 
     Raises:
         KeyError: a placeholder has no value.
     """
-    return _PLACE.sub(lambda found: values[found[1]], text)
+    return _PLACE.sub(lambda match: values[match[1]], text)

@@ -1,7 +1,7 @@
-"""Regular expressions of tokenizer.json (Oniguruma's, in Ruby's syntax) as expressions over classes of characters.
+"""Translation of tokenizer.json's regular expressions (Oniguruma, Ruby syntax) into expressions over character classes.
 
-What matches one character becomes an `Atom`; what is left is structure that every engine understands alike:
-alternatives, groups, looking ahead and behind, repetition. Anything else is refused.
+What matches one character becomes an `Atom`; the rest is structure that every engine understands alike: alternatives,
+groups, lookahead and lookbehind, repetition. Anything else is refused.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _LIGATURES = {"ff", "fi", "fl", "ss", "st"}
 
 
 class UnknownPattern(Exception):
-    """A pattern holds something that the app's patterns do not know."""
+    """A pattern holds something that the app's patterns do not support."""
 
 
 def render(parts: PatternParts, partition: Partition) -> str:
-    """The expression over symbols."""
+    """The regular expression over the partition's symbols."""
     return "".join(part if isinstance(part, str) else partition.expression(part) for part in parts)
 
 
@@ -38,30 +38,29 @@ def atoms(parts: PatternParts) -> list[Atom]:
 
 
 def translated(pattern: str) -> PatternParts:
-    """A pattern in structure and atoms.
+    """Translate a pattern into structure and atoms.
 
     Raises:
-        UnknownPattern: something in it is not known here.
+        UnknownPattern: something in it is not supported.
     """
     reader = _Reader(pattern)
-    found = reader.alternatives(folded=False)
+    parts = reader.alternatives(folded=False)
     if reader.rest:
         raise UnknownPattern(f"{reader.rest[:20]!r}")
-    return found
+    return parts
 
 
 @dataclass
 class _Reader:
-    """Reads a pattern from the left."""
+    """A recursive descent parser for patterns; ``rest`` is what it has not read yet."""
 
     rest: str
 
     def take(self, text: str) -> bool:
-        """Whether the rest begins with the text, which is then behind us."""
-        found = self.rest.startswith(text)
-        if found:
-            self.rest = self.rest[len(text) :]
-        return found
+        """Whether the rest begins with the text, which is then consumed."""
+        present = self.rest.startswith(text)
+        self.rest = self.rest[len(text) :] if present else self.rest
+        return present
 
     def alternatives(self, folded: bool) -> PatternParts:
         parts: list[PatternPart] = [*self.sequence(folded)]
@@ -78,7 +77,7 @@ class _Reader:
         return tuple(parts)
 
     def item(self, folded: bool) -> PatternParts:
-        """One thing that a quantifier may follow."""
+        """One item that a quantifier may follow."""
         if self.rest[0] == "(":
             return self.group(folded)
         if self.rest[0] == "[":
@@ -103,12 +102,12 @@ class _Reader:
         return (opening, *inside, ")")
 
     def bracket(self) -> str:
-        """A set in brackets, as it is written."""
-        found = re.match(r"\[\^?(?:\[:\^?\w+:\]|\\[pPx]\{[^}]*\}|\\.|[^\]\\\[&]|&(?!&))+\]", self.rest, re.DOTALL)
-        if found is None:
+        """A set in brackets, as written."""
+        match = re.match(r"\[\^?(?:\[:\^?\w+:\]|\\[pPx]\{[^}]*\}|\\.|[^\]\\\[&]|&(?!&))+\]", self.rest, re.DOTALL)
+        if match is None:
             raise UnknownPattern(f"the set {self.rest[:20]!r}")
-        self.take(found[0])
-        return found[0]
+        self.take(match[0])
+        return match[0]
 
     def escaped(self, folded: bool) -> Atom:
         if shorthand := _SHORTHAND.match(self.rest):
@@ -131,7 +130,7 @@ class _Reader:
         return _character(character, folded)
 
     def quantified(self, item: PatternParts) -> PatternParts:
-        """An item with what says how often; Ruby's ``{n,m}+`` repeats the repetition, and is not possessive."""
+        """An item with its quantifier; Ruby's ``{n,m}+`` repeats the repetition, and is not possessive."""
         repeated = _REPEATED.match(self.rest)
         if repeated is None:
             sign = next((each for each in "?*+" if self.take(each)), "")
@@ -163,7 +162,7 @@ def _one(atom: Atom, folded: bool) -> Atom:
 
 
 def _set(written: str, folded: bool) -> Atom:
-    """A set; in any case only where it lists plain letters, since others can mean several characters."""
+    """The atom of a set; case is ignored only in sets of plain letters, since others can match several characters."""
     if folded and not re.fullmatch(r"\[[A-Za-z]+\]", written):
         raise UnknownPattern(f"{written!r} in any case")
     return Atom("regex", f"(?i:{written})" if folded else written)

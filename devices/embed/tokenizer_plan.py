@@ -1,4 +1,4 @@
-"""A bundle's tokenizer.json as the plan that the app's Kotlin follows, with the typed refusal of what it cannot."""
+"""A bundle's tokenizer.json as the plan that the app's Kotlin follows; what Kotlin cannot do is a typed refusal."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from edgec.errors import InputError
 
 _LINE = 100
 _INDENT = "        "
-# What leaves a text's beginning where it is, so that the first piece is the one at the start of the text.
+# Steps that do not move the beginning of a text, so that the first piece is the one at the start of the text.
 _KEEPS_START = ("UnicodeForm", "ReplaceText", "Prepend", "CharacterMap")
 
 
 @dataclass(frozen=True)
 class TokenizerPlan:
-    """What the Kotlin needs to know beside the file itself.
+    """What the app's tokenizer in Kotlin needs in addition to tokenizer.json itself.
 
     Attributes:
-        values: placeholders of ``TokenizerSteps.kt``.
-        model: template of the model.
+        values: for the placeholders of ``TokenizerSteps.kt``.
+        model: name of the model's template.
     """
 
     values: Mapping[str, str]
@@ -35,17 +35,17 @@ class TokenizerPlan:
 
 
 def tokenizer_plan(path: Path) -> TokenizerPlan:
-    """Read a tokenizer.json.
+    """Read a tokenizer.json and plan the steps that the app's tokenizer takes.
 
     Raises:
-        InputError: E463 it is no JSON, E470 it has a part that the app's tokenizer does not know.
+        InputError: E463 it is not JSON, E470 it has a part that the app's tokenizer does not support.
     """
     try:
         text = path.read_text(encoding="utf-8")
         return _plan(text, json.loads(text))
     except UnknownPart as error:
         raise InputError(
-            "the app's tokenizer cannot do what this tokenizer.json says",
+            "the app's tokenizer does not support this tokenizer.json",
             where=str(path),
             why=str(error)[:300],
             fix="export a model with another tokenizer, or call the runtime with a tokenizer that you have",
@@ -58,7 +58,7 @@ def tokenizer_plan(path: Path) -> TokenizerPlan:
 
 def _plan(text: str, written: Any) -> TokenizerPlan:
     tokenizer = _loaded(text)
-    # As the library writes it: with every field, also where the file is older than the field.
+    # As the library writes it: with every field, even those that the file is too old to have.
     read = json.loads(tokenizer.to_str())
     _check_file(written, tokenizer)
     normalizers = [step for part in flat(read["normalizer"], "normalizers") for step in normalizer(part)]
@@ -82,7 +82,7 @@ def _loaded(text: str) -> Any:
 
     try:
         tokenizer = Tokenizer.from_str(text)
-    except BaseException as error:  # the library's errors have no class of their own, and a panic is no Exception
+    except BaseException as error:  # the library's errors have no class of their own, and a panic is not an Exception
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise UnknownPart(f"the tokenizers library refuses it: {error}") from error
@@ -92,7 +92,7 @@ def _loaded(text: str) -> Any:
 
 
 def _tables(lists: Mapping[str, Sequence[TokenizerStep]]) -> dict[str, str]:
-    """The steps as Kotlin, and the tables of characters that they share."""
+    """The placeholders for the steps, and for the tables of characters that they share."""
     steps = [step for each in lists.values() for step in each]
     try:
         classes = partition(atom for step in steps for atom in atoms(step.pattern or ()))
@@ -109,15 +109,15 @@ def _tables(lists: Mapping[str, Sequence[TokenizerStep]]) -> dict[str, str]:
 
 
 def _check_start(normalizers: Sequence[TokenizerStep], splitters: Sequence[TokenizerStep]) -> None:
-    """Metaspace's ``first`` asks where a part stood in the text as it was before it was normalized."""
+    """Refuse Metaspace's ``first`` after steps that move the text: it asks for positions in the original text."""
     first = any("Prepended.FIRST" in step.kotlin for step in splitters)
     moving = next((step.kotlin for step in normalizers if not step.kotlin.startswith(_KEEPS_START)), None)
     if first and moving is not None:
-        raise UnknownPart(f"Metaspace with prepend_scheme first behind {moving}")
+        raise UnknownPart(f"Metaspace with prepend_scheme first after {moving}")
 
 
 def _lines(text: str) -> str:
-    """Literals of a table, some to a line: a literal has an end where the class file says so."""
+    """A table as several literals, one per line, since class files limit the length of a literal."""
     rows = [text[start : start + _LINE] for start in range(0, len(text), _LINE)] or [""]
     return "\n" + "".join(f"{_INDENT}{string(row)},\n" for row in rows) + "    "
 
@@ -134,19 +134,19 @@ def _expression(step: TokenizerStep, classes: Partition, maps: Sequence[str]) ->
 
 
 def _around(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """Ids in front of and behind a text, as the library puts them there."""
+    """The ids that the library puts before and after a text."""
     texts = chain(("a", "0", "the", " "), islice(tokenizer.get_vocab(with_added_tokens=False), 100))
-    found = next((each for each in map(tokenizer.encode, texts) if 0 in each.special_tokens_mask), None)
-    if found is None:
+    encoded = next((each for each in map(tokenizer.encode, texts) if 0 in each.special_tokens_mask), None)
+    if encoded is None:
         raise UnknownPart("no text gives a token")
-    inside = [index for index, special in enumerate(found.special_tokens_mask) if not special]
-    return found.ids[: inside[0]], found.ids[inside[-1] + 1 :]
+    inside = [index for index, special in enumerate(encoded.special_tokens_mask) if not special]
+    return encoded.ids[: inside[0]], encoded.ids[inside[-1] + 1 :]
 
 
 def _check_file(written: Any, tokenizer: Any) -> None:
-    """What the app reads of the file itself: vocabulary, merges, added tokens."""
+    """Refuse a vocabulary, merges or added tokens that the app cannot read from the file."""
     added, model = written.get("added_tokens") or [], list(written["model"])
-    # The library gives ids of its own where those of the file leave gaps.
+    # The library assigns other ids where those of the file leave gaps.
     if {token["id"]: token["content"] for token in added} != {
         key: token.content for key, token in tokenizer.get_added_tokens_decoder().items()
     }:
@@ -155,11 +155,11 @@ def _check_file(written: Any, tokenizer: Any) -> None:
     if single is not None:
         raise UnknownPart(f"the added token {single!r} with single_word")
     if "merges" in model and model.index("merges") < model.index("vocab"):
-        raise UnknownPart("merges in front of the vocabulary")
+        raise UnknownPart("merges before the vocabulary")
 
 
 def _model(model: Json) -> tuple[str, str]:
-    """The Kotlin expression of the model, and its template."""
+    """The Kotlin expression that creates the model, and the name of its template."""
     kind = model["type"]
     if kind == "BPE":
         if model.get("dropout"):

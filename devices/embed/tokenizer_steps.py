@@ -1,4 +1,4 @@
-"""The parts of a tokenizer.json as expressions of the Kotlin that does the same; what is not known is refused."""
+"""The parts of a tokenizer.json as Kotlin expressions that do the same; unknown parts are refused."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from edgec.devices.embed.text_pattern import PatternParts, UnknownPattern, trans
 Json = Mapping[str, Any]
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _FORMS = ("NFC", "NFD", "NFKC", "NFKD")
-# They look at one character at a time, whatever stands beside it.
+# Normalizers that look at one character at a time, whatever its neighbours are.
 _MAPS = ("Lowercase", "Nmt")
-# As the library's BertNormalizer lists them.
+# Chinese characters as the library's BertNormalizer lists them.
 _CHINESE = (
     r"[一-\x{9FFF}㐀-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}\x{2B740}-\x{2B81F}\x{2B920}-\x{2CEAF}"
     r"\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}]"
@@ -30,12 +30,12 @@ _BEHAVIOURS = {
 
 
 class UnknownPart(Exception):
-    """A part of tokenizer.json that the app's tokenizer does not know."""
+    """A part of tokenizer.json that the app's tokenizer does not support."""
 
 
 @dataclass(frozen=True)
 class TokenizerStep:
-    """One Kotlin expression; ``{pattern}`` and ``{map}`` in it stand for what follows."""
+    """One step of the tokenizer as a Kotlin expression, in which ``{pattern}`` and ``{map}`` are placeholders."""
 
     kotlin: str
     pattern: PatternParts | None = None
@@ -43,7 +43,7 @@ class TokenizerStep:
 
 
 def flat(part: Json | None, field: str) -> Iterator[Json]:
-    """A part, or those of a ``Sequence`` of them, in order."""
+    """The part itself, or the parts of a ``Sequence``, in order."""
     if part is not None and part["type"] == "Sequence":
         for each in part[field]:
             yield from flat(each, field)
@@ -136,7 +136,7 @@ def _pattern(written: str) -> PatternParts:
 
 
 def _written(pattern: Json) -> PatternParts:
-    """The pattern of a Split: a text, or a regular expression."""
+    """The pattern of a ``Split``, written as a text or a regular expression."""
     if "String" in pattern:
         return tuple(Atom("character", character) for character in pattern["String"])
     return _pattern(pattern["Regex"])

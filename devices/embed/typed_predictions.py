@@ -1,4 +1,4 @@
-"""Typed Swift functions for the methods of a model that is no decoder."""
+"""Typed Swift functions for the methods of non-decoder models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS = {
 
 
 def predictions(methods: Sequence[MethodInfo]) -> str:
-    """One function and one result type per method; arrays are flat, in row order.
+    """The source code of one function and one result type per method; arrays are flat, in row order.
 
     Raises:
         InputError: E465, an input's dtype or shape has no Swift type.

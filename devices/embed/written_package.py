@@ -1,4 +1,4 @@
-"""An app package, whole on the disk or not at all."""
+"""An app package, and writing it to disk whole or not at all."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from edgec.errors import InputError
 
 @dataclass(frozen=True)
 class AppPackage:
-    """What an app embeds.
+    """The source package that an app embeds.
 
     Attributes:
         platform: ``ios`` or ``android``.
         module: the name that the app imports.
-        files: contents, or a file to copy, by path inside the package.
+        files: path inside the package -> its content, or a file to copy.
         format: of the artifact.
         minimum_os: the oldest system that can load it.
         needed_bytes: weights and states in memory, estimated.
-        asset_pack: the bundle is delivered beside the app.
+        asset_pack: the bundle is delivered separately from the app.
         entitled: the app needs entitlements.
-        executables: files that can be started.
+        executables: paths of files that can be executed.
     """
 
     platform: str
@@ -40,7 +40,7 @@ class AppPackage:
     executables: frozenset[str] = frozenset()
 
     def to_json(self) -> dict[str, Any]:
-        """The package's facts for machines."""
+        """The package's facts as plain data."""
         return {
             "platform": self.platform,
             "module": self.module,
@@ -55,7 +55,7 @@ class AppPackage:
 
 
 def write_package(package: AppPackage, path: Path) -> None:
-    """Write a package aside, then rename it.
+    """Write a package to a temporary folder, then rename it.
 
     Raises:
         InputError: E461 the path exists, E121 or E122 it cannot be written.

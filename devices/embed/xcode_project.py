@@ -1,4 +1,4 @@
-"""The bench app's Xcode project, as an XML property list: Xcode reads it, and no name can break out of it."""
+"""The bench app's Xcode project as an XML property list, which Xcode reads and in which names are always escaped."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def xcode_project(
         xcconfig: path of the settings from the project's folder.
         minimum_os: deployment target.
         entitlements: path of the entitlements from the project's folder, or None.
-        folder: path of a folder that the app carries as it is, from the project's folder, or None.
+        folder: path of a folder to copy into the app unchanged, from the project's folder, or None.
     """
     settings = {
         **_SETTINGS,
@@ -67,7 +67,7 @@ def xcode_project(
 
 
 def _id(name: str) -> str:
-    """Xcode's identifiers: 24 hexadecimal digits, here a digest of what the object is."""
+    """An identifier in Xcode's form (24 hexadecimal digits): a hash of the object's name."""
     return hashlib.sha256(name.encode()).hexdigest()[:24].upper()
 
 
@@ -140,19 +140,19 @@ def _target(module: str, sources: Sequence[str], folder: str | None) -> Mapping[
 
 
 def _configurations(settings: Mapping[str, str]) -> Mapping[str, Any]:
-    found: dict[str, Any] = {}
+    configurations: dict[str, Any] = {}
     for level, own in (("project", {}), ("target", dict(settings))):
         names = [_id(f"{level} {name}") for name in ("Debug", "Release")]
         for identifier, name in zip(names, ("Debug", "Release"), strict=True):
             base = {"baseConfigurationReference": _id("settings")} if level == "target" else {}
-            found[identifier] = _object("XCBuildConfiguration", buildSettings=own, name=name, **base)
-        found[_id(f"{level} configurations")] = _object(
+            configurations[identifier] = _object("XCBuildConfiguration", buildSettings=own, name=name, **base)
+        configurations[_id(f"{level} configurations")] = _object(
             "XCConfigurationList",
             buildConfigurations=names,
             defaultConfigurationIsVisible="0",
             defaultConfigurationName="Release",
         )
-    return found
+    return configurations
 
 
 def _root() -> Mapping[str, Any]:

@@ -1,1 +1,1 @@
-"""Phones as data: one TOML file per maker."""
+"""Facts about phones, boards and computers (chip, memory, app limits): TOML files by maker, read by ``targets.py``."""

@@ -1,1 +1,1 @@
-"""Size, memory and speed, estimated before a phone is attached."""
+"""Estimates of a model's size, memory and speed on a target, made before a phone is attached."""

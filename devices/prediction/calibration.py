@@ -1,4 +1,4 @@
-"""Published on-device speeds, the material the roofline is calibrated on (``speeds.csv``, ``decoders.csv``)."""
+"""Published on-device speeds that the roofline is calibrated on (``speeds.csv``, ``decoders.csv``)."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from edgec.devices.targets import chips
 _HERE = Path(__file__).parent
 
 USUAL_ATTENTION_COST = 3.0
-"""How many times as long an operation of attention takes as one of a matrix; between the two below."""
+"""How many times as long an operation of attention takes as one of a matrix product; between the two below."""
 
 _ATTENTION_COST = {"mlx": 1.0, "ggml-opencl": 8.0}
-"""By kernels, from what one model loses on longer prompts: Qwen3-4B with MLX on an M4 Max from 2,704 to 10,776 tokens,
-with OpenCL without flash attention on an Adreno X2-90 from 512 to 2,048."""
+"""The same by kernel library, from what one model loses on longer prompts: Qwen3-4B with MLX on an M4 Max from 2,704 to
+10,776 tokens, with OpenCL without flash attention on an Adreno X2-90 from 512 to 2,048."""
 
 _CACHE_VALUE_BYTES = {"qnn": 1, "executorch": 4, "mediapipe": 4}
-"""Of a cached key or value by runtime; two elsewhere."""
+"""Bytes of a cached key or value, by runtime; two elsewhere."""
 
 _STATIC = ("qnn",)
-"""Runtimes whose graphs have static shapes: each call goes over the whole cache."""
+"""Runtimes whose graphs have static shapes: each call attends to the whole cache."""
 
 _SKIPS_READERS = ("litert",)
-"""Runtimes that leave the layers behind the last cache out of a prompt's tokens (Gemma 3n and 4)."""
+"""Runtimes that skip the layers after the last one with a cache when they read a prompt (Gemma 3n and 4)."""
 
 _CALL_TOKENS = {"qnn": 128}
 _USUAL_CALL_TOKENS = 512
 _USUAL_PROMPT, _USUAL_CONTEXT = 256, 192
-"""Tokens of a prompt and of a cache where the source states none."""
+"""Tokens of the prompt and of the cache where the source states none."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Observation:
     """One published measurement.
 
     Attributes:
-        row: its number in the compilation, stable.
+        row: its number in ``speeds.csv``, which is stable.
         prompt_tokens: as published, or None.
-        prefill_tokens_per_s: None where not published or not to be trusted; likewise decode.
+        prefill_tokens_per_s: None where not published or not trustworthy; likewise decode.
     """
 
     row: str
@@ -55,14 +55,14 @@ class Observation:
 
 @cache
 def observations() -> tuple[Observation, ...]:
-    """All rows of ``speeds.csv``."""
+    """The measurements in ``speeds.csv``."""
     with (_HERE / "speeds.csv").open(newline="") as stream:
         return tuple(_observation(row) for row in csv.DictReader(stream))
 
 
 @cache
 def decoders() -> Mapping[str, Mapping[str, str]]:
-    """Decoder -> its shape, as written in ``decoders.csv``."""
+    """Name of a decoder -> its shape, as written in ``decoders.csv``."""
     with (_HERE / "decoders.csv").open(newline="") as stream:
         return {row["decoder"]: row for row in csv.DictReader(stream)}
 
@@ -81,6 +81,7 @@ def _observation(row: Mapping[str, str]) -> Observation:
 def _workload(row: Mapping[str, str]) -> Workload:
     chip, shape = chips()[row["chip"]], decoders()[row["decoder"]]
     prompt = _number(row["prompt_tokens"]) or _USUAL_PROMPT
+    prompt_parameters = "prompt_parameters" if row["runtime"] in _SKIPS_READERS else "matrix_parameters"
     return Workload(
         unit=row["unit"],
         runtime=row["runtime"],
@@ -95,7 +96,7 @@ def _workload(row: Mapping[str, str]) -> Workload:
         model=row["decoder"],
         layers=int(shape["layers"]),
         parameters=float(row["parameters"]),
-        prompt_parameters=float(shape["prompt_parameters" if _skips(row) else "matrix_parameters"]),
+        prompt_parameters=float(shape[prompt_parameters]),
         weight_bytes=float(row["weight_bytes"]),
         cache_bytes=_cache_bytes(row, shape),
         attention_operations=_attention_operations(row, shape, prompt),
@@ -108,10 +109,6 @@ def _workload(row: Mapping[str, str]) -> Workload:
     )
 
 
-def _skips(row: Mapping[str, str]) -> bool:
-    return row["runtime"] in _SKIPS_READERS
-
-
 def _context(row: Mapping[str, str]) -> float:
     return _number(row["context_tokens"]) or _USUAL_CONTEXT
 
@@ -122,7 +119,7 @@ def _cache_bytes(row: Mapping[str, str], shape: Mapping[str, str]) -> float:
 
 
 def _attention_operations(row: Mapping[str, str], shape: Mapping[str, str], prompt: float) -> float:
-    """Of one token: scores and values against every attended one, half of the prompt on average."""
+    """Operations of attention for one token; on average it attends to half of the prompt."""
     attended = _context(row) if row["runtime"] in _STATIC else prompt / 2
     cost = _ATTENTION_COST.get(row["kernels"], USUAL_ATTENTION_COST)
     return 4 * int(shape["attention_layers"]) * int(shape["attention_width"]) * attended * cost

@@ -1,4 +1,4 @@
-"""A number that was estimated: always a range, always with its confidence."""
+"""The ``Range`` in which every estimate is given, with its confidence."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Range:
-    """An estimate.
+    """An estimated number, given as a range.
 
     Attributes:
         low: lower end.
         mid: the best single guess.
         high: upper end.
-        confidence: share of cases the range is meant to hold, 0..1; None when the ends are bounds, not quantiles.
-        how: how it was obtained.
+        confidence: share of cases that the range is meant to hold, 0..1; None where the ends are bounds, not quantiles.
+        how: how the number was obtained.
     """
 
     low: float
@@ -24,9 +24,9 @@ class Range:
     how: str = "estimated"
 
     def scaled(self, factor: float) -> Range:
-        """The range in another unit."""
+        """The range multiplied by a factor, for example into another unit."""
         return Range(self.low * factor, self.mid * factor, self.high * factor, self.confidence, self.how)
 
     def inverted(self, numerator: float) -> Range:
-        """``numerator / range``: seconds from a rate."""
+        """``numerator / range``, for example seconds from a rate."""
         return Range(numerator / self.high, numerator / self.mid, numerator / self.low, self.confidence, self.how)

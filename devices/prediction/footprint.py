@@ -1,4 +1,4 @@
-"""Bytes a model takes before it exists: artifact, KV cache, peak memory. Arithmetic on shapes, nothing measured."""
+"""The bytes that a model will take (artifact, KV cache, peak memory), computed from its shapes before it exists."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from edgec.ir.spec import LayerSpec, ModelSpec
 from edgec.ir.weight_scheme import DYNAMIC_INT8_KERNELS, WeightScheme, fit, fit_tables, stored_bytes
 
 SIZE_TOLERANCE = 1.05
-"""An export that exceeds the sum of its bits by more is refused, so this bounds the artifact from above."""
+"""Bounds the artifact from above: an export that exceeds the sum of its bits by more is refused."""
 
 _COPIES_EMBEDDING = (("pte", "vulkan"),)
-"""Formats and backends that store a tied embedding twice: a table to look up, and a matrix packed for the kernels."""
+"""Formats and backends that store a tied embedding twice: as a lookup table, and as a matrix packed for the kernels."""
 
 _SHARES_EQUAL_BITS = (("pte", "xnnpack"),)
-"""Those that look up in the matrix where both have the same bits, and store a table beside it where they do not."""
+"""Formats and backends that store a tied embedding once where it has the bits of the lm_head, and twice elsewhere."""
 
 _PACKS_WEIGHTS = ("xnnpack",)
-"""Backends that repack matrices at load, beside the file that holds them."""
+"""Backends that repack matrices at load and keep the packed copy in memory beside the file."""
 
 _KERNELS = {"xnnpack": DYNAMIC_INT8_KERNELS}
-"""What a backend's kernels read; backends without an entry store what is asked."""
+"""The weight forms that a backend's kernels read; backends without an entry store what is asked for."""
 
 
 @dataclass(frozen=True)
 class Widths:
-    """How many bits each kind of number gets.
+    """How many bits each kind of number in a model has.
 
     Attributes:
         weight_bits: of linear layers; 16 and 32 are floats.
         group_size: weights that share a scale along a row; 0 for one scale per row.
         embedding_bits: of embedding tables.
-        lm_head_bits: of the vocabulary matrix.
+        lm_head_bits: of the lm_head.
         kv_bits: of cached keys and values: 4, 8, 16 or 32.
-        kv_boundary: first layers with keys and values of their own: a count, or a share; None: all.
-        tables: how linear layers are held where they are look-up tables of ``weight_bits``; None for integers.
+        kv_boundary: how many of the first layers have their own keys and values, a count or a share; None: all.
+        tables: the form of linear layers that are look-up tables of ``weight_bits``; None for integers.
     """
 
     weight_bits: int = 4
@@ -52,24 +52,24 @@ class Widths:
         share = f" group {self.group_size}" if self.group_size else " per channel"
         weights = f"weights {self.weight_bits}-bit" + share * (self.weight_bits < 16)
         weights = f"weights {self.tables}" if self.tables_of(Kind.LINEAR) else weights
-        rest = f"vocabulary matrix {self.lm_head_bits}-bit, embedding {self.embedding_bits}-bit, KV {self.kv_bits}-bit"
-        rest += "" if self.kv_boundary is None else f", KV shared behind {self.kv_boundary} of the layers"
+        rest = f"lm_head {self.lm_head_bits}-bit, embedding {self.embedding_bits}-bit, KV {self.kv_bits}-bit"
+        rest += "" if self.kv_boundary is None else f", KV shared after {self.kv_boundary} of the layers"
         return f"{weights}, {rest}"
 
     def bits_of(self, kind: Kind) -> int:
-        """Bits of one weight of that kind; norms and biases stay in float."""
-        bits = {Kind.LINEAR: self.weight_bits, Kind.VOCABULARY: self.lm_head_bits, Kind.EMBEDDING: self.embedding_bits}
+        """Bits of one weight of a kind; norms and biases stay in float."""
+        bits = {Kind.LINEAR: self.weight_bits, Kind.LM_HEAD: self.lm_head_bits, Kind.EMBEDDING: self.embedding_bits}
         return bits.get(kind, 32)
 
     def tables_of(self, kind: Kind) -> WeightScheme | None:
-        """The look-up tables of weights of that kind; None for integers, or where other bits were asked since."""
+        """The look-up tables for weights of a kind; None for integers, or where ``weight_bits`` has changed since."""
         told = self.tables is not None and self.tables.bits == self.weight_bits
         return self.tables if told and kind is Kind.LINEAR else None
 
 
 @dataclass(frozen=True)
 class MemoryPart:
-    """One contributor to size or memory."""
+    """One part of a model's size or memory, such as the KV cache."""
 
     name: str
     bytes: int
@@ -77,14 +77,14 @@ class MemoryPart:
 
 @dataclass(frozen=True)
 class Footprint:
-    """All of a model's bytes on one target.
+    """The bytes of a model on one target.
 
     Attributes:
         parts: weights by kind, KV cache and activations, the biggest first.
         read_bytes: weights that one decoded token reads.
-        size_bytes: the artifact; bounds, not quantiles.
-        kv_bytes: the KV cache at full context.
-        peak_bytes: low: everything once; high: also the packed copy of the matrices and whole attention scores.
+        size_bytes: of the artifact; bounds, not quantiles.
+        kv_bytes: of the KV cache at full context.
+        peak_bytes: low counts everything once; high adds the packed copy of the matrices and whole attention scores.
     """
 
     parts: tuple[MemoryPart, ...]
@@ -104,7 +104,7 @@ def footprint(
     context: int,
     prefill_chunk: int,
 ) -> Footprint:
-    """The bytes of a decoder with these parameters and layers; ``format`` and ``backend`` are the target's.
+    """Compute the bytes of a decoder with these parameters and layers; ``format`` and ``backend`` are the target's.
 
     The cache holds ``context`` tokens, and one prefill call takes ``prefill_chunk`` of them.
     """
@@ -113,7 +113,7 @@ def footprint(
     size = sum(part.bytes for part in weights)
     cache = kv_bytes(spec, widths.kv_bits, context, prefill_chunk)
     activations = _activation_bytes(listed, prefill_chunk)
-    packed = sum(p.bytes for p in weights if p.name in (Kind.LINEAR, Kind.VOCABULARY)) * (backend in _PACKS_WEIGHTS)
+    packed = sum(p.bytes for p in weights if p.name in (Kind.LINEAR, Kind.LM_HEAD)) * (backend in _PACKS_WEIGHTS)
     scores = max(layer.heads for layer in spec.layers) * prefill_chunk * context * 4
     low, high = size + cache + activations, size + packed + cache + activations + scores
     parts = (
@@ -134,8 +134,8 @@ def footprint(
 def kv_bytes(spec: ModelSpec, bits: int, tokens: int, prefill_chunk: int = 1) -> int:
     """Bytes of cached keys and values for a number of tokens.
 
-    Layers with a window hold at most window - 1 + chunk slots; layers that read a donor's cache hold none. Integers add
-    a float16 scale and offset per token and head, of 4 bits per 32 values.
+    Layers with a window hold at most window - 1 + chunk slots; layers that read a donor's cache hold none. 8-bit values
+    add a float16 scale and offset per token and head, 4-bit values per 32 of them.
     """
     return sum(_layer_kv_bytes(layer, bits, tokens, prefill_chunk) for layer in spec.layers if layer.kv_donor is None)
 
@@ -148,12 +148,12 @@ def _layer_kv_bytes(layer: LayerSpec, bits: int, tokens: int, prefill_chunk: int
 
 
 def read_bytes(listed: Iterable[Parameter], widths: Widths, backend: str) -> int:
-    """Bytes of weights one decoded token reads: of embeddings a row, of experts the chosen ones."""
+    """Bytes of weights that one decoded token reads: one row of embeddings, and only the chosen experts."""
     return round(sum(parameter_bytes(p, widths, backend) * p.active for p in listed))
 
 
 def parameter_bytes(parameter: Parameter, widths: Widths, backend: str) -> int:
-    """Bytes of one tensor as stored: tables and indices, integers and scales, or floats."""
+    """Bytes of one stored tensor: tables and indices, integers and scales, or floats."""
     tables = widths.tables_of(parameter.kind)
     if tables is not None and len(parameter.shape) == 2:
         rows, width = parameter.shape
@@ -162,7 +162,7 @@ def parameter_bytes(parameter: Parameter, widths: Widths, backend: str) -> int:
 
 
 def weight_bytes(parameter: Parameter, bits: int, group_size: int, backend: str) -> int:
-    """Bytes of one tensor as stored: integers and scales, or floats."""
+    """Bytes of one stored tensor of integers and scales, or of floats."""
     if bits >= 16 or len(parameter.shape) < 2:
         return parameter.count * bits // 8
     grouped = group_size if parameter.kind is Kind.LINEAR else 0
@@ -191,8 +191,8 @@ def _copied(widths: Widths, stored_as: tuple[str, str]) -> bool:
 
 
 def _activation_bytes(listed: tuple[Parameter, ...], prefill_chunk: int) -> int:
-    """Input and output of the widest layer for one chunk, and one row of logits, in float32."""
+    """Bytes of activations: input and output of the widest layer for one chunk, and one row of logits, in float32."""
     matrices = [p.shape for p in listed if p.kind is Kind.LINEAR]
     widest = max((shape[-1] + shape[-2] for shape in matrices), default=0)
-    logits = max((p.shape[0] for p in listed if p.kind is Kind.VOCABULARY), default=0)
+    logits = max((p.shape[0] for p in listed if p.kind is Kind.LM_HEAD), default=0)
     return 4 * (prefill_chunk * widest + logits)

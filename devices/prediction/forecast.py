@@ -1,4 +1,4 @@
-"""What a model will need and how fast it will be on a phone, before either is at hand.
+"""``edgec.plan``: the forecast of a model's size, memory and speed on a phone, before either is at hand.
 
 Size, KV cache and memory are arithmetic on the config's shapes. Speeds come from a roofline calibrated on published
 measurements (docs/plan.md says how well it does on phones it has not seen). Everything is an estimate and says so.
@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from edgec.devices.prediction.estimate import Range
 from edgec.devices.prediction.footprint import Footprint, Widths, footprint
 from edgec.devices.prediction.memory_fit import WORTH_SHRINKING, Proposal, Verdict, judge, smaller
 from edgec.devices.prediction.parameters import DecoderShape, Parameter, macs_per_token
@@ -29,15 +28,15 @@ _NOT_INCLUDED = "memory of the app itself and of the runtime's code is not inclu
 
 @dataclass(frozen=True)
 class Plan:
-    """The forecast for one model on one target; every Range is estimated.
+    """The forecast for one model on one target; every ``Range`` is estimated.
 
     Attributes:
-        context: tokens the KV cache holds.
-        prompt_tokens: the prompt that TTFT and decoding speed are given for.
+        context: tokens that the KV cache holds.
+        prompt_tokens: length of the prompt that TTFT and decoding speed are given for.
         parameters: of the language model, tied ones once.
         macs_per_token: multiply-accumulates with weights; attention over the context is not in it.
         footprint: bytes of artifact, KV cache and peak memory.
-        verdict: against the app limit without an entitlement; ``verdict_entitled`` with it.
+        verdict: whether it fits the app limit without an entitlement; ``verdict_entitled``: with it.
         speeds: prefill, decode and TTFT, each None where unavailable.
         smaller: a recipe that fits, or fits better, where this one does not fit; else None.
     """
@@ -56,11 +55,11 @@ class Plan:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the estimates rest on, and why one is unavailable."""
+        """Notes on what the estimates assume, and on why one is unavailable."""
         return (_NOT_INCLUDED, *self.speeds.notes)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data; unknown figures are null."""
+        """The plan as plain data; unknown figures are null."""
         return asdict(self) | {"notes": self.notes}
 
 
@@ -78,8 +77,9 @@ def plan(
         decoder: its layers and parameters.
         target: the phone, unit and format.
         widths: bits of every kind of number; None for :func:`default_widths`.
-        context: tokens the KV cache holds; None for the model's own, at most 4096.
-        prompt_tokens: the prompt that TTFT and decoding speed are given for; 512, or the context where that is less.
+        context: tokens that the KV cache holds; None for the model's own context, at most 4096.
+        prompt_tokens: length of the prompt that TTFT and decoding speed are given for; None for 512, or the context
+            where that is less.
 
     Raises:
         InputError: E183 (bits the target cannot hold), E184 (a length out of range).
@@ -91,10 +91,11 @@ def plan(
     )
     context = _legal_context(spec, context, prompt_tokens)
     needs = partial(_footprint, listed, spec, target)
-    found = needs(widths, context)
-    verdict, entitled = _verdicts(found.peak_bytes, target)
+    size = needs(widths, context)
+    limits = (target.app_limit_bytes, target.app_limit_entitled_bytes)
+    verdict, entitled = (judge(size.peak_bytes, limit, target.memory_bytes) for limit in limits)
     at_once = min(PREFILL_CHUNK, prompt_tokens)
-    task = Task(spec, listed, found.read_bytes, widths.kv_bits, prompt_tokens, at_once, context)
+    task = Task(spec, listed, size.read_bytes, widths.kv_bits, prompt_tokens, at_once, context)
     return Plan(
         target=target,
         widths=widths,
@@ -102,7 +103,7 @@ def plan(
         prompt_tokens=prompt_tokens,
         parameters=sum(p.count for p in listed),
         macs_per_token=macs_per_token(listed),
-        footprint=found,
+        footprint=size,
         verdict=verdict,
         verdict_entitled=entitled,
         speeds=forecast(task, target),
@@ -111,7 +112,7 @@ def plan(
 
 
 def _with_shared_layers(decoder: DecoderShape, widths: Widths) -> tuple[ModelSpec, tuple[Parameter, ...]]:
-    """The decoder's layers and parameters, with keys and values shared as asked."""
+    """The decoder's layers and parameters, with keys and values shared as ``widths.kv_boundary`` says."""
     spec, listed = decoder.spec, decoder.parameters
     if widths.kv_boundary is None:
         return spec, listed
@@ -124,23 +125,19 @@ def default_widths(target: Target) -> Widths:
     return Widths() if target.backend == "xnnpack" else Widths(kv_bits=16)
 
 
-def _verdicts(peak: Range, target: Target) -> tuple[Verdict, Verdict]:
-    limits = (target.app_limit_bytes, target.app_limit_entitled_bytes)
-    plain, entitled = (judge(peak, limit, target.memory_bytes) for limit in limits)
-    return plain, entitled
-
-
 def _legal(widths: Widths, target: Target) -> Widths:
     legal = (*target.weight_bits, 32)
     for name in ("weight_bits", "embedding_bits", "lm_head_bits"):
         bits = getattr(widths, name)
         if bits not in legal:
-            what = f"{target.format} cannot hold {name.replace('_', ' ')} of {bits}"
+            what = f"the format {target.format} cannot hold {name.replace('_', ' ')} of {bits}"
             raise InputError(
                 what, target.name, fix=f"use one of {', '.join(map(str, target.weight_bits))}", code="E183"
             )
     if widths.kv_bits not in (4, 8, 16, 32):
-        raise InputError(f"no KV cache has {widths.kv_bits} bits", target.name, fix="use 4, 8, 16 or 32", code="E183")
+        raise InputError(
+            f"the KV cache cannot have {widths.kv_bits} bits", target.name, fix="use 4, 8, 16 or 32", code="E183"
+        )
     return widths
 
 

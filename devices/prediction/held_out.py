@@ -1,9 +1,10 @@
-"""How wrong the roofline is about devices it has not seen, and how wide its range must therefore be."""
+"""The roofline's errors on devices that it was not calibrated on, and the width of range that they call for."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,20 +17,20 @@ CONFIDENCE = 0.8
 UNITS = ("cpu", "gpu", "npu")
 
 OTHER_KIND_ROWS = 5.0
-"""What laptops count for phones on the same unit, all together, in rows; and phones for laptops."""
+"""How many rows all laptops together count as for phones on the same unit, and all phones for laptops."""
 
 OTHER_UNIT_ROWS = 5.0
-"""What the phones of another unit count, all together: they steady the width where a unit has few rows."""
+"""How many rows all phones on another unit together count as; they steady the width where a unit has few rows."""
 
 
 @dataclass(frozen=True)
 class Miss:
-    """One measurement predicted without its device.
+    """The prediction error for one measurement, made by a calibration without its device.
 
     Attributes:
         log_error: ln(measured / predicted).
         deviation: predicted standard deviation of ``log_error``.
-        width: the range's half width in deviations, found without the device as well; NaN until it is.
+        width: half the width of the range in deviations, also determined without the device; NaN until then.
     """
 
     observation: Observation
@@ -39,27 +40,27 @@ class Miss:
 
     @property
     def relative_error(self) -> float:
-        """|predicted / measured - 1|."""
+        """The relative error |predicted / measured - 1|."""
         return abs(math.exp(-self.log_error) - 1)
 
     @property
     def score(self) -> float:
-        """The error in deviations."""
+        """The error in standard deviations."""
         return abs(self.log_error) / self.deviation
 
     @property
     def covered(self) -> bool:
-        """Whether the stated range holds the measurement."""
+        """Whether the stated range contains the measurement."""
         return self.score <= self.width
 
 
 def speed(observation: Observation, quantity: str) -> float | None:
-    """The measured tokens/s of that quantity, if published."""
+    """The measured tokens/s of a quantity (``decode`` or ``prefill``), if published."""
     return observation.decode_tokens_per_s if quantity == "decode" else observation.prefill_tokens_per_s
 
 
 def calibrated(quantity: str, unit: str, rows: Sequence[Observation]) -> tuple[FittedRoofline, list[Observation]]:
-    """The calibration on the rows that measure this quantity on this unit, and those rows."""
+    """The calibration on the rows that measure a quantity on a unit, and those rows."""
     used = [row for row in rows if row.workload.unit == unit and speed(row, quantity) is not None]
     speeds = [value for row in used if (value := speed(row, quantity)) is not None]
     return calibrate(quantity, [row.workload for row in used], speeds), used
@@ -76,25 +77,25 @@ def _unit_misses(fit: FittedRoofline, used: Sequence[Observation], leave_out: st
     """Leave-block-out residuals of a Gaussian process in closed form (Rasmussen & Williams, section 5.4.2)."""
     names = np.array([getattr(row.workload, leave_out) for row in used])
     weighted = fit.precision @ fit.log_shares
-    found: list[Miss] = []
+    unit_misses: list[Miss] = []
     for name in dict.fromkeys(names.tolist()):
         block = np.flatnonzero(names == name)
         covariance: FloatArray = np.linalg.inv(fit.precision[np.ix_(block, block)]).astype(np.float64)
         errors, deviations = covariance @ weighted[block], np.sqrt(np.diag(covariance))
-        found += [
+        unit_misses += [
             Miss(used[i], e, d) for i, e, d in zip(*map(np.ndarray.tolist, (block, errors, deviations)), strict=True)
         ]
-    return found
+    return unit_misses
 
 
-def range_width(found: Sequence[Miss], work: Workload) -> float:
-    """Deviations that hold the stated share of the misses of chips, for a range about a workload.
+def range_width(past: Sequence[Miss], work: Workload) -> float:
+    """Half the width of a workload's range, in deviations, so that it holds the stated share of past misses.
 
     A conformal quantile: rows of the same unit and kind of machine count in full, the others as a few rows together.
     """
-    shared = {key: sum(_alike(miss, *key) for miss in found) for key in {_kind(miss.observation) for miss in found}}
-    weights = np.array([_weight(_kind(miss.observation), work, shared) for miss in found])
-    scores = np.array([miss.score for miss in found])
+    shared = Counter(_kind(miss.observation) for miss in past)
+    weights = np.array([_weight(_kind(miss.observation), work, shared) for miss in past])
+    scores = np.array([miss.score for miss in past])
     order = np.argsort(scores)
     reached = np.cumsum(weights[order]) / weights.sum()
     return float(scores[order][np.searchsorted(reached, CONFIDENCE)])
@@ -104,11 +105,7 @@ def _kind(observation: Observation) -> tuple[str, bool]:
     return observation.workload.unit, observation.workload.laptop
 
 
-def _alike(miss: Miss, unit: str, laptop: bool) -> bool:
-    return _kind(miss.observation) == (unit, laptop)
-
-
-def _weight(kind: tuple[str, bool], work: Workload, shared: dict[tuple[str, bool], int]) -> float:
+def _weight(kind: tuple[str, bool], work: Workload, shared: Mapping[tuple[str, bool], int]) -> float:
     unit, laptop = kind
     if unit == work.unit:
         return 1.0 if laptop == work.laptop else min(1.0, OTHER_KIND_ROWS / shared[kind])
@@ -116,12 +113,12 @@ def _weight(kind: tuple[str, bool], work: Workload, shared: dict[tuple[str, bool
 
 
 def nested_misses(quantity: str, rows: Sequence[Observation], leave_out: str = "chip") -> list[Miss]:
-    """:func:`misses` with the range widths that would be stated without what is left out."""
-    found = misses(quantity, rows, leave_out)
-    names = dict.fromkeys(getattr(miss.observation.workload, leave_out) for miss in found)
+    """:func:`misses` with the range widths that would be stated without the chip or device left out."""
+    outer = misses(quantity, rows, leave_out)
+    names = dict.fromkeys(getattr(miss.observation.workload, leave_out) for miss in outer)
     scored: list[Miss] = []
     for name in names:
         others = misses(quantity, [row for row in rows if getattr(row.workload, leave_out) != name])
-        own = [miss for miss in found if getattr(miss.observation.workload, leave_out) == name]
+        own = [miss for miss in outer if getattr(miss.observation.workload, leave_out) == name]
         scored += [replace(miss, width=range_width(others, miss.observation.workload)) for miss in own]
     return scored

@@ -1,4 +1,4 @@
-"""Whether a model's memory fits an app on a phone, and what to shrink when it does not."""
+"""Whether a model's memory fits an app on a phone, and which smaller recipe to propose where it does not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SMALLEST_CONTEXT = 1024
 
 
 class Verdict(StrEnum):
-    """Whether the peak memory stays below an app's limit."""
+    """The verdict on whether the peak memory stays below an app's limit."""
 
     FITS = "fits"
     TIGHT = "tight"
@@ -36,9 +36,9 @@ WORTH_SHRINKING = (Verdict.TIGHT, Verdict.DOES_NOT_FIT)
 
 
 def judge(peak: Range, limit: int | None, memory: int | None) -> Verdict:
-    """Compare a peak with an app's limit and the phone's memory, in bytes; None is unknown.
+    """Compare a peak with an app's limit and the phone's memory, in bytes; None means unknown.
 
-    It is tight where only the lower end of the range fits.
+    The verdict is ``TIGHT`` where only the lower end of the range fits.
     """
     if memory is not None and peak.low > memory:
         return Verdict.DOES_NOT_FIT
@@ -53,17 +53,17 @@ Needs = Callable[[Widths, int], Footprint]
 
 
 def smaller(widths: Widths, target: Target, context: int, needs: Needs) -> Proposal | None:
-    """The mildest cut that fits; where none does, the one that needs least.
+    """Propose the mildest cut that fits; where none does, the one that needs the least memory.
 
     Args:
         widths: the recipe that does not fit.
         target: its legal bits and its limits.
-        context: tokens the KV cache holds.
+        context: tokens that the KV cache holds.
         needs: the footprint for other widths and another context.
     """
-    found = [_proposal(narrower, shorter, target, needs) for narrower, shorter in _cuts(widths, target, context)]
-    fitting = next((proposal for proposal in found if proposal.verdict is Verdict.FITS), None)
-    return fitting or min(found, key=lambda proposal: proposal.peak_bytes.high, default=None)
+    proposals = [_proposal(narrower, shorter, target, needs) for narrower, shorter in _cuts(widths, target, context)]
+    fitting = next((proposal for proposal in proposals if proposal.verdict is Verdict.FITS), None)
+    return fitting or min(proposals, key=lambda proposal: proposal.peak_bytes.high, default=None)
 
 
 def _proposal(widths: Widths, context: int, target: Target, needs: Needs) -> Proposal:
@@ -72,7 +72,7 @@ def _proposal(widths: Widths, context: int, target: Target, needs: Needs) -> Pro
 
 
 def _cuts(widths: Widths, target: Target, context: int) -> list[tuple[Widths, int]]:
-    """Ever smaller recipes: first the KV cache, then the weights, then the context."""
+    """Ever smaller recipes and contexts: first the KV cache shrinks, then the weights, then the context."""
     steps = [widths]
     steps += [replace(widths, kv_bits=bits) for bits in (16, 8) if bits < widths.kv_bits]
     for bits in sorted((b for b in target.weight_bits if 4 <= b < widths.weight_bits), reverse=True):

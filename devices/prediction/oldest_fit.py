@@ -1,7 +1,7 @@
-"""``--target iphone``: the oldest iPhone that a model fits, and a word on why.
+"""The choice behind ``--target iphone``: the oldest iPhone that a model fits, with the reason.
 
 A phone fits where its system and chip can load the format and the system is known to grant an app enough memory. Apple
-publishes no such limits; where nobody measured one, that of a phone with no more memory is taken as a lower bound.
+publishes no such limits; where nobody measured one, that of a phone with at most as much memory is the lower bound.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ CHOICE = "the oldest iPhone that the model fits"
 
 @dataclass(frozen=True)
 class Fit:
-    """A choice.
+    """The phone that was chosen.
 
     Attributes:
         target: the oldest phone that fits.
-        reason: one sentence on why this one.
-        entitled: only with the increased-memory-limit entitlement.
+        reason: one sentence on why it was chosen.
+        entitled: it fits only with the increased-memory-limit entitlement.
     """
 
     target: Target
@@ -37,26 +37,26 @@ class Fit:
 
 @dataclass(frozen=True)
 class Limit:
-    """Bytes an app may use at least, and the phone they were measured on."""
+    """The bytes that an app may use at least, and the phone they were measured on."""
 
     bytes: int
     phone_name: str
 
 
 def stands_for(alias: str) -> str:
-    """What a short name means: a target's full name, or for a family's name how its phone is chosen.
+    """What an alias stands for: a target's full name, or for a family's name, how its phone is chosen.
 
     Raises:
-        KeyError: no such alias.
+        KeyError: the alias does not exist.
     """
     return CHOICE if alias == FAMILY else aliases()[alias]
 
 
 def minimum_os(form: str, backend: str) -> str:
-    """The oldest system that loads a format of a backend, as ``major.minor``.
+    """The oldest system that loads a backend's format, as ``major.minor``.
 
     Raises:
-        KeyError: no such pair.
+        KeyError: the backend does not make that format.
     """
     return str(_formats()[form][backend]["minimum_os"])
 
@@ -69,7 +69,7 @@ def oldest_fit(
     Args:
         needed_bytes: weights, states and activations in memory.
         form: ``pte``, ``mlpackage`` or ``aimodel``.
-        minimum: the oldest system to be served, as ``major.minor``; None for the format's own.
+        minimum: the oldest system to support, as ``major.minor``; None for the format's own.
         unit: ``cpu``, ``gpu`` or ``npu``.
         family: how the phones' keys begin.
 
@@ -99,13 +99,13 @@ def _fit(target: Target, needed: int, older: Sequence[Target], minimum: str | No
 
 
 def _fault(target: Target, needed: int, minimum: str | None) -> str | None:
-    """Why a phone does not serve, or None."""
+    """Why the model does not fit a phone; None where it does."""
     row = _formats().get(target.format, {}).get(target.backend, {})
     system = max(filter(None, (minimum, row.get("minimum_os"))), key=_version, default="0")
     if target.newest_os is None or _version(target.newest_os) < _version(system):
         return f"it is not known to run iOS {system}"
     if "chips" in row and target.chip not in row["chips"]:
-        return f"{target.format} needs another chip than its {target.chip_name}"
+        return f"{target.format} needs a chip other than its {target.chip_name}"
     limit = app_limit(target, with_entitlement=True)
     if limit is None:
         return "what the system grants an app there is unknown"
@@ -115,9 +115,9 @@ def _fault(target: Target, needed: int, minimum: str | None) -> str | None:
 
 
 def app_limit(target: Target, *, with_entitlement: bool) -> Limit | None:
-    """What an app may use at least.
+    """The memory that an app may use at least on a target; None where nothing is known.
 
-    The phone's own limit, else the smallest one known in its family among those with the most memory up to its own.
+    It is the phone's own limit, else the smallest known in its family among phones with the most memory up to its own.
     """
     field = "app_limit_entitled_bytes" if with_entitlement else "app_limit_bytes"
     if getattr(target, field) is not None:

@@ -1,4 +1,4 @@
-"""A decoder's parameters as the forecast counts them."""
+"""A decoder's parameters, in the kinds that the forecast counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Kind(StrEnum):
     """What a parameter is used for; each kind has its own bits in a recipe."""
 
     EMBEDDING = "embedding"
-    VOCABULARY = "vocabulary matrix"
+    LM_HEAD = "lm_head"
     LINEAR = "linear"
     OTHER = "other"
 
@@ -23,9 +23,9 @@ class Parameter:
     """One tensor of weights.
 
     Attributes:
-        name: as in the model's state dict, the first of its names.
-        tied: it is the embedding and the vocabulary matrix at once; its kind is then ``VOCABULARY``.
-        active: share of it that one token uses (mixture of experts: experts per token / experts; embedding: a row).
+        name: in the model's state dict; the first one where it has several.
+        tied: the embedding and the lm_head share it; its kind is then ``LM_HEAD``.
+        active: share that one token uses (mixture of experts: experts per token / experts; embedding: one row).
     """
 
     name: str
@@ -36,19 +36,19 @@ class Parameter:
 
     @property
     def count(self) -> int:
-        """Number of elements."""
+        """The number of elements."""
         return math.prod(self.shape)
 
 
 @dataclass(frozen=True)
 class DecoderShape:
-    """What a forecast knows of a decoder: its layers, and every parameter once."""
+    """The shape of a decoder: its layers, and every parameter once."""
 
     spec: ModelSpec
     parameters: tuple[Parameter, ...]
 
 
 def macs_per_token(listed: tuple[Parameter, ...]) -> int:
-    """Multiply-accumulates that weights cost per token, attention over the context not counted."""
-    used = (p.count * p.active for p in listed if p.kind in (Kind.LINEAR, Kind.VOCABULARY))
+    """Multiply-accumulates with weights per token; attention over the context is not counted."""
+    used = (p.count * p.active for p in listed if p.kind in (Kind.LINEAR, Kind.LM_HEAD))
     return round(sum(used))

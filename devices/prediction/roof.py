@@ -1,8 +1,8 @@
-"""Tokens per second of a machine at full use: bytes over bandwidth, operations over their rate, and calls.
+"""The roof: tokens per second of a machine at full use, from bytes over bandwidth, operations over rate, and calls.
 
 Decode reads all weights and the cache once per token. Prefill multiplies every token with the matrices and reads them
 once per call; attention grows with the prompt. Each layer of each call also costs a fixed time, whatever its size.
-What share of this a device, a runtime and a model reach is learnt (``roofline.py``).
+What share of the roof a device, a runtime and a model reach is learnt (``roofline.py``).
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ from __future__ import annotations
 from edgec.devices.prediction.workload import Workload
 
 LAYER_S = {"cpu": 1e-4, "gpu": 1e-4, "npu": 2e-4}
-"""Seconds of a layer in one call beside its bytes and operations: dispatch, synchronisation, small operators."""
+"""Seconds per layer and call in addition to bytes and operations: dispatch, synchronisation, small operators."""
 
 NPU_BYTES_PER_S = 85e9
-"""What an NPU's own port delivers at most: none of the published ones read more, whatever memory stands behind it."""
+"""The most that an NPU's memory port delivers: no published NPU read more, however fast its memory."""
 
 MATRIX_UNIT_SPEEDUP = 3.5
-"""Of GPUs with matrix units over those without: Apple's claim for the M5 (four times the peak)."""
+"""The speedup of GPUs with matrix units over those without: Apple's claim for the M5 (four times the peak)."""
 
 REFERENCE_HZ = 13e9
-"""Four fast cores of a phone of 2024, and what an unknown clock is taken for."""
+"""The summed clock of four fast cores of a phone of 2024, also assumed where the clock is unknown."""
 
 _OPERATIONS_PER_S = {"gpu": 4e12, "npu": 1e13}
-"""Scale only, the share is learnt: it sets how operations weigh against bytes and calls."""
+"""A scale only, since the share is learnt: it sets how operations weigh against bytes and calls."""
 
 _APPLE_CORES, _MEMORY_BYTES_PER_S = 6, 80e9
-"""The GPU at that scale."""
+"""The size of a GPU at that scale."""
 
 
 def roof(quantity: str, work: Workload) -> float:
-    """Tokens per second at full use.
+    """Tokens per second of a workload at full use of its machine.
 
     Args:
         quantity: ``decode`` or ``prefill``.
@@ -56,7 +56,7 @@ def _bytes_per_s(work: Workload) -> float:
 
 
 def _operations_per_s(work: Workload) -> float:
-    """CPU: clock times width of the integer dot product. GPU: by cores where known, else by memory. NPU: one scale."""
+    """Operations per second: of a CPU by its clock and integer dot product, of a GPU by its cores or memory."""
     if work.unit == "cpu":
         return (work.core_hz or REFERENCE_HZ) * 100 * (1 if work.int8_matmul else 0.5)
     if work.unit == "npu":

@@ -1,9 +1,9 @@
-"""Tokens per second from a roofline, calibrated on published speeds.
+"""Tokens per second from a roofline that is calibrated on published speeds.
 
 The roof is physics (``roof.py``). What share of it a device reaches is learnt by Bayesian regression (a Gaussian
 process with a linear kernel): a constant, slopes in the logarithms of bits, size, bandwidth, clock and cores, and one
 effect each for what is in ``GROUPS``. Effects of one kind share a prior width, so a group with few rows is shrunk
-towards its parents, and a chip nobody has measured is predicted from its family, with the family's spread.
+towards its parents, and a chip that nobody has measured is predicted from its family, with the family's spread.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ SPREADS = {
     ("prefill", "gpu"): Spread(software=0.3, hardware=0.1, model=0.4, slope=0.1),
     ("prefill", "npu"): Spread(software=0.45, hardware=0.15, model=0.5, slope=0.25),
 }
-"""Of greatest marginal likelihood over all rows, rounded to 0.05, at least 0.1; but models in prefill on NPUs: 0.5
-for 0.3, so that ranges hold for models nobody measured there, too."""
+"""The spreads of greatest marginal likelihood over all rows, rounded to 0.05, at least 0.1. For models in prefill on
+NPUs it is 0.5 instead of 0.3, so that ranges also hold for models that nobody measured there."""
 
 NOISE = 0.2
-"""The same, of the same setup published twice (112 to 167 tokens/s on one iPhone 17 Pro)."""
+"""The standard deviation between two published results of the same setup (112 to 167 tokens/s on one iPhone 17 Pro)."""
 
 GROUPS: dict[str, tuple[tuple[str, ...], ...]] = {
     "software": (("kernels",), ("runtime",), ("vendor", "kernels"), ("chip", "kernels")),
@@ -63,12 +63,12 @@ GROUPS: dict[str, tuple[tuple[str, ...], ...]] = {
 _LEVEL_VARIANCE = 4.0
 
 _DRIVER_SPREAD = 0.5
-"""Of a chip whose driver limits the unit: nothing else says by how much, so its own rows decide."""
+"""The spread of a chip whose driver limits the unit: nothing else says by how much, so its own rows decide."""
 
 
 @dataclass(frozen=True)
 class FittedRoofline:
-    """Measured workloads of one quantity and unit, ready to predict from.
+    """A roofline fitted to the measured workloads of one quantity and unit, ready to predict from.
 
     Attributes:
         quantity: ``decode`` or ``prefill``.
@@ -84,7 +84,7 @@ class FittedRoofline:
 
 
 def calibrate(quantity: str, workloads: Sequence[Workload], tokens_per_s: Sequence[float]) -> FittedRoofline:
-    """Condition on measurements of one unit.
+    """Fit the roofline to measurements on one unit.
 
     Args:
         quantity: ``decode`` or ``prefill``.
@@ -146,7 +146,7 @@ _SLOPES: dict[tuple[str, str], tuple[RooflineTerm, ...]] = {
 
 
 def prior_covariance(quantity: str, unit: str, left: Sequence[Workload], right: Sequence[Workload]) -> FloatArray:
-    """How alike the shares of two lists of workloads are expected to be, [len(left), len(right)]."""
+    """Prior covariance between the shares of two lists of workloads, [len(left), len(right)]."""
     spread = SPREADS[quantity, unit]
     kinds = {
         "software": spread.software,

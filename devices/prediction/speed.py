@@ -1,4 +1,4 @@
-"""The two questions asked of the roofline: how fast does it decode, how fast does it read a prompt."""
+"""Speed estimates from the calibrated roofline: tokens per second of decoding and of prefill, as ranges."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from edgec.devices.prediction.workload import Workload
 
 
 def decode_tokens_per_s(work: Workload) -> Range:
-    """Tokens per second of one decoding stream, with a range meant to hold 80 % of cases."""
+    """Tokens per second of one decoding stream, as a range meant to hold 80 % of cases."""
     return _speed("decode", work)
 
 
 def prefill_tokens_per_s(work: Workload) -> Range:
-    """Prompt tokens per second, for prompts of a hundred tokens or more, with a range meant to hold 80 % of cases."""
+    """Prompt tokens per second for prompts of a hundred tokens or more, as a range meant to hold 80 % of cases."""
     return _speed("prefill", work)
 
 
 def calibrated_parameters(quantity: str, unit: str) -> tuple[float, float]:
-    """Parameters of the smallest and the largest model that ``decode`` or ``prefill`` was calibrated on."""
+    """Parameter counts of the smallest and the largest model that ``decode`` or ``prefill`` was calibrated on."""
     sizes = [work.parameters for work in _calibration(quantity, unit).workloads]
     return min(sizes), max(sizes)
 
 
 def reading_bytes_per_s(chip: str, unit: str) -> tuple[float, float]:
-    """Least and most that published decoding on a unit of a chip read: weights and cache times tokens per second."""
+    """The lowest and highest rate at which published decoding on a chip's unit read weights and cache."""
     rates = [
         (row.workload.weight_bytes + row.workload.cache_bytes) * row.decode_tokens_per_s
         for row in observations()

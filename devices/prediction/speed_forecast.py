@@ -1,4 +1,4 @@
-"""Speeds of a decoder on a target, from its shapes: what `edgec plan` says about time."""
+"""The speeds of a decoder on a target, estimated from its shapes for ``edgec plan``."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _SOFTWARE = {
     "coreai": ("coreml", "coreml"),
     "qnn": ("qnn", "qnn"),
 }
-"""backend -> runtime and kernels, as the calibration names them."""
+"""Backend -> runtime and kernels, as the calibration names them."""
 
 _STATIC = ("coreml", "coreai", "qnn", "qnn_delegate")
-"""Backends whose artifacts have static shapes: every call goes over the whole cache."""
+"""Backends whose artifacts have static shapes: every call attends to the whole cache."""
 
 _ATTENTION_COST = {"xnnpack": 1.0}
-"""edgec's own kernel on CPUs, where 512 tokens were measured to take 4.0 times as long as 128; else the usual cost."""
+"""Cost of edgec's own kernel on CPUs, where 512 tokens took 4.0 times as long as 128 (measured); others: the usual."""
 
 _REACH = 2.0
-"""How far, as a factor, a model may lie outside the sizes that were measured and still get an estimate."""
+"""The factor by which a model may lie outside the measured sizes and still get an estimate."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,16 @@ class Speeds:
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked of a decoder.
+    """A decoder and the prompt that its speeds are estimated for.
 
     Attributes:
-        spec: its layers.
+        spec: the decoder's layers.
         listed: its parameters.
         read_bytes: weights that one decoded token reads.
         kv_bits: of cached keys and values.
         prompt_tokens: length of the prompt.
-        call_tokens: tokens of it that one call takes.
-        context: tokens the cache has room for.
+        call_tokens: tokens of the prompt that one call takes.
+        context: tokens that the cache has room for.
     """
 
     spec: ModelSpec
@@ -94,14 +94,14 @@ def forecast(task: Task, target: Target) -> Speeds:
 
 
 def _lacking(target: Target) -> str:
-    """What an estimate would need."""
+    """What is missing for an estimate, as a note."""
     if target.bandwidth_bytes_per_s is None or target.chip is None:
         return "this target's memory bandwidth is unknown"
     return f"nothing that was measured with the {target.backend} backend is known"
 
 
 def _beyond(quantity: str, work: Workload) -> str:
-    """Why the model's size makes an estimate senseless; empty when it does not."""
+    """A note that the model's size is too far from the measured ones for an estimate; empty where it is not."""
     low, high = calibrated_parameters(quantity, work.unit)
     if low / _REACH <= work.parameters <= high * _REACH:
         return ""
@@ -144,13 +144,13 @@ def _workload(task: Task, target: Target) -> Workload | None:
 
 
 def _attention_operations(task: Task, backend: str) -> float:
-    """Of one token of the prompt: scores and values against every token that it attends to."""
+    """Operations of attention for one token of the prompt: scores and values against each attended token."""
     attended = (layer.heads * layer.head_dim * _attended(task, backend, layer) for layer in prompt_layers(task.spec))
     return 4 * sum(attended) * _ATTENTION_COST.get(backend, USUAL_ATTENTION_COST)
 
 
 def _attended(task: Task, backend: str, layer: LayerSpec) -> float:
-    """Tokens, on average; in static shapes a window is a mask over the whole cache."""
+    """Tokens attended to in a layer, on average; in static shapes a window is only a mask over the whole cache."""
     if backend in _STATIC:
         return task.context
     half = task.prompt_tokens / 2
@@ -158,7 +158,7 @@ def _attended(task: Task, backend: str, layer: LayerSpec) -> float:
 
 
 def _limits(work: Workload, target: Target) -> Iterator[str]:
-    """Where the driver holds the unit back, whatever the memory could deliver."""
+    """A note where the driver holds the unit back, whatever the memory could deliver."""
     if target.unit in target.driver_limited:
         low, high = (value / 1e9 for value in reading_bytes_per_s(work.chip, work.unit))
         peak = work.bandwidth_bytes_per_s / 1e9

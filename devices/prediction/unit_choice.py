@@ -1,8 +1,8 @@
-"""Which unit of a phone should read the prompt and which should decode: the roofline's answer.
+"""The roofline's proposal of which unit of a phone should read the prompt, and which should decode.
 
-Prefill multiplies each weight that it reads with many tokens, so operations bound it; decode reads every weight for a
-single token, so the memory's bandwidth does, which all units of a phone share. What share of it a unit reaches is what
-the calibration of docs/plan.md learnt.
+Prefill multiplies each weight that it reads with many tokens, so it is bound by operations; decode reads every weight
+for a single token, so it is bound by the memory's bandwidth, which all units of a phone share. What share of it a unit
+reaches was learnt in the calibration (docs/plan.md).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MULTIPLY_ADD = 2
 
 @dataclass(frozen=True)
 class UnitSpeed:
-    """What one unit is expected to do in a phase; None: unavailable."""
+    """The speed expected of one unit in a phase; None: unavailable."""
 
     unit: str
     target: str
@@ -31,12 +31,12 @@ class UnitSpeed:
 
 @dataclass(frozen=True)
 class PhaseUnit:
-    """The proposal for one phase.
+    """The proposed unit for one phase.
 
     Attributes:
         phase: ``prefill`` or ``decode``.
-        unit: the unit of the highest estimate; None where none has one.
-        reason: the roofline's, in words.
+        unit: the unit with the highest estimate; None where no unit has one.
+        reason: why, in words.
         speeds: of all units of the phone, the proposed one first.
     """
 
@@ -46,30 +46,30 @@ class PhaseUnit:
     speeds: tuple[UnitSpeed, ...]
 
 
-def unit_choice(decoder: DecoderShape, found: Plan) -> tuple[PhaseUnit, PhaseUnit]:
-    """Propose a unit for prefill and one for decode, at the bits of a plan.
+def unit_choice(decoder: DecoderShape, given: Plan) -> tuple[PhaseUnit, PhaseUnit]:
+    """Propose a unit for prefill and one for decode, with the bits of a plan.
 
     Args:
         decoder: its layers and parameters.
-        found: the plan for one unit of the phone; the phone's other units are forecast in their default formats.
+        given: the plan for one unit of the phone; the phone's other units are forecast in their default formats.
     """
-    plans = dict(_plans(decoder, found))
+    plans = dict(_plans(decoder, given))
     return (
         _phase("prefill", plans, lambda one: one.speeds.prefill_tokens_per_s, _prefill_reason),
         _phase("decode", plans, lambda one: one.speeds.decode_tokens_per_s, partial(_decode_reason, plans)),
     )
 
 
-def _plans(decoder: DecoderShape, found: Plan) -> Iterator[tuple[str, Plan]]:
+def _plans(decoder: DecoderShape, given: Plan) -> Iterator[tuple[str, Plan]]:
     """A plan for each unit that can hold the bits asked for."""
-    yield found.target.unit, found
-    seen = {found.target.unit}
+    yield given.target.unit, given
+    seen = {given.target.unit}
     for target in all_targets():
-        if target.phone == found.target.phone and target.unit not in seen:
+        if target.phone == given.target.phone and target.unit not in seen:
             seen.add(target.unit)
             try:
-                lengths = {"context": found.context, "prompt_tokens": found.prompt_tokens}
-                yield target.unit, plan(decoder, target, found.widths, **lengths)
+                lengths = {"context": given.context, "prompt_tokens": given.prompt_tokens}
+                yield target.unit, plan(decoder, target, given.widths, **lengths)
             except InputError as error:
                 if error.code != "E183":
                     raise
@@ -79,7 +79,7 @@ def _phase(
     name: str, plans: Mapping[str, Plan], speed: Callable[[Plan], Range | None], why: Callable[[Plan], str]
 ) -> PhaseUnit:
     speeds = [UnitSpeed(unit, one.target.name, speed(one)) for unit, one in plans.items()]
-    speeds.sort(key=lambda found: found.tokens_per_s.mid if found.tokens_per_s else 0.0, reverse=True)
+    speeds.sort(key=lambda each: each.tokens_per_s.mid if each.tokens_per_s else 0.0, reverse=True)
     best = speeds[0]
     if best.tokens_per_s is None:
         notes = "; ".join(next(iter(plans.values())).speeds.notes)
@@ -89,7 +89,7 @@ def _phase(
 
 
 def _doubts(best: Range, others: list[UnitSpeed]) -> Iterator[str]:
-    """Why a measurement might choose another."""
+    """Reasons why a measurement might choose another unit."""
     near = [other.unit for other in others if other.tokens_per_s and other.tokens_per_s.high > best.low]
     unknown = [other.unit for other in others if other.tokens_per_s is None]
     if near:
@@ -113,11 +113,11 @@ def _decode_reason(plans: Mapping[str, Plan], one: Plan) -> str:
 
 
 def _intensity(one: Plan) -> float:
-    """Operations with weights for each of their bytes, one token at a time."""
+    """Arithmetic intensity of one token: operations with weights for each byte of them."""
     return _MULTIPLY_ADD * one.macs_per_token / one.footprint.read_bytes
 
 
 def _share(one: Plan) -> float | None:
-    """Of the peak bandwidth, by the weights that the estimated tokens read."""
+    """Share of the peak bandwidth at which the estimated tokens read weights; None where unavailable."""
     speed, bandwidth = one.speeds.decode_tokens_per_s, one.target.bandwidth_bytes_per_s
     return speed.mid * one.footprint.read_bytes / bandwidth if speed and bandwidth else None

@@ -1,4 +1,4 @@
-"""What decides how fast a model runs: the model, the machine, and the software between them."""
+"""The ``Workload``: everything that decides how fast a model runs, about the model, the machine and the software."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Workload:
         npu: generation of the NPU, or the chip's family where it is unknown.
         driver: the chip, where its driver and not the memory limits the unit; empty elsewhere.
         laptop: the machine is a laptop or desktop; its ranges are those of laptops.
-        model: the decoder, whatever its weights are rounded to.
-        layers: its layers.
-        parameters: all of the model's, tied ones once.
-        prompt_parameters: of the matrices that every token of a prompt is multiplied with.
+        model: the decoder, whatever the bits of its weights.
+        layers: number of its layers.
+        parameters: number of all parameters, tied ones once.
+        prompt_parameters: parameters of the matrices that every token of a prompt is multiplied with.
         weight_bytes: bytes of weights that one decoded token reads.
         cache_bytes: bytes of keys and values that one decoded token reads.
-        attention_operations: of attention, per token of the prompt, as many operations of a matrix as cost the same.
+        attention_operations: the cost of attention per token of the prompt, in operations of a matrix product.
         tokens_at_once: tokens of a prompt that one call takes, so that weights are read once for all of them.
         bandwidth_bytes_per_s: the memory's peak.
         core_hz: summed clock of the four fastest cores, or None when unknown.
@@ -59,7 +59,7 @@ class Workload:
 
 
 def fastest_four_hz(clusters: Sequence[Sequence[float]] | None) -> float | None:
-    """Summed clock of the four fastest cores: what runtimes use with their usual four threads.
+    """The summed clock of the four fastest cores, which runtimes use with their usual four threads.
 
     Args:
         clusters: (cores, clock in Hz) per cluster.

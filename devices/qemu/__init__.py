@@ -1,1 +1,1 @@
-"""The arm64 runner in qemu: right or wrong, never fast or slow."""
+"""The arm64 runner in qemu's user mode: its results are checked, its times are not."""

@@ -1,4 +1,4 @@
-r"""The phone's runner executed on this machine by qemu's user mode: results are real, times are not.
+r"""Running the phone's arm64 runner on this machine in qemu's user mode: results are real, times are not.
 
 How a transport uses it::
 
@@ -9,7 +9,7 @@ How a transport uses it::
 
 On a phone the same files lie in one folder and ``start_line(FOLDER, ARM64)`` starts them, so only the first word of the
 line differs. An emulator slows some instructions more than others, so its times say nothing about a phone: every record
-is marked ``simulated`` and no speed is made of it.
+is marked ``simulated`` and no speed is computed from it.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ CPU = "cortex-a76"
 
 
 def qemu_line(build: RunnerBuild, arguments: Sequence[str] = (), cpu: str = CPU) -> list[str]:
-    """The words that run the arm64 runner here.
+    """The command line that runs the arm64 runner in qemu.
 
     Args:
-        build: of the ABI ``arm64``.
-        arguments: the runner's own, as on a phone. Packed weights are of one ``cpu``: each needs a folder of its own.
+        build: for the ABI ``arm64``.
+        arguments: of the runner, as on a phone. Packed weights fit one ``cpu``: each ``cpu`` needs its own folder.
         cpu: qemu's name of the processor, which decides what kernels XNNPACK chooses.
 
     Raises:
-        ToolError: E572, there is no qemu.
+        ToolError: E572, qemu is not installed.
     """
     return [str(find_emulator()), "-cpu", cpu, *start_line(str(build.folder), build.abi), *arguments]
 
 
 def find_emulator() -> Path:
-    """Where ``qemu-aarch64`` lies.
+    """The path of ``qemu-aarch64``.
 
     Raises:
-        ToolError: E572.
+        ToolError: E572, it is not installed.
     """
-    found = shutil.which(EMULATOR) or shutil.which(f"{EMULATOR}-static")
-    if found is not None:
-        return Path(found)
+    program = shutil.which(EMULATOR) or shutil.which(f"{EMULATOR}-static")
+    if program is not None:
+        return Path(program)
     raise ToolError(
-        "There is no emulator for arm64 programs.",
+        "No emulator for arm64 programs is installed.",
         where="PATH",
         why=f"looked for {EMULATOR}",
         fix="Debian: apt install qemu-user",

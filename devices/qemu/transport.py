@@ -1,4 +1,4 @@
-"""The phone's runner under qemu on this machine: everything but the speed is real, and every record says so."""
+"""Measuring with the phone's runner under qemu on this machine: all but the speed is real, and every record says so."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 
 class QemuTransport:
-    """The arm64 runner in qemu's user mode."""
+    """A transport to the arm64 runner in qemu's user mode."""
 
     simulated, whole_runs = True, False
 
     def __init__(self, address: Address, conditions: Conditions, say: Say) -> None:
-        """Nothing is built yet.
+        """Find the emulator; the runner is not built yet.
 
         Raises:
-            ToolError: E572, there is no qemu.
+            ToolError: E572, qemu is not installed.
         """
         find_emulator()
         self.address, self._conditions, self._say = address, conditions, say
         self._folder = TemporaryDirectory(prefix="edgec-qemu-")
 
     def facts(self) -> DeviceFacts:
-        """This machine's memory and load; the processor is an emulated one."""
+        """This machine's memory and load, with an emulated processor."""
         here = HostTransport().facts()
         cpu = f"qemu-aarch64 on {here.cpu}"
         return replace(here, cpu=cpu, governor=None, clock_mhz=None, temperature_c=None, simulated=True)
@@ -48,7 +48,7 @@ class QemuTransport:
         check_shell_artifact(bundle.manifest, str(self.address))
 
     def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        """Run the job; packed weights stay in a folder of this transport."""
+        """Run the job in the emulator; packed weights stay in a folder of this transport."""
         from edgec.bundle.folder import open_bundle
         from edgec.devices.job import vocab_size
 

@@ -1,1 +1,1 @@
-"""The engine and the standalone runner in C++: how they are built, started and answered."""
+"""The engine and the standalone runner in C++, and the Python that builds them, starts them and reads their output."""

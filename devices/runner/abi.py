@@ -1,4 +1,4 @@
-"""What the engine is compiled for: this machine, or the 64-bit Arm of Android phones."""
+"""The ABIs that the engine is compiled for (this machine, or the 64-bit Arm of Android phones), and their compilers."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ LOADER: Final = "ld-linux-aarch64.so.1"
 
 @dataclass(frozen=True)
 class Abi:
-    """One kind of processor and C library.
+    """One combination of processor and C library.
 
     Attributes:
         name: as in ``--abi``.
-        compilers: the names looked for on the path.
+        compilers: names of compilers to look for on the path.
         variable: environment variable that names another compiler.
-        flags: what the compiler is told about the processor.
-        link_flags: what the linker is told.
-        wheel_platform: platform tag of the ExecuTorch wheel to link with; None: the one installed here.
-        system_libraries: the C and C++ library's files that a device lacks and that travel with the runner.
-        install: how to get a compiler.
+        flags: compiler flags for the processor.
+        link_flags: flags for the linker.
+        wheel_platform: platform tag of the ExecuTorch wheel to link with; None: the installed one.
+        system_libraries: files of the C and C++ libraries that a device lacks and that are copied with the runner.
+        install: how to install a compiler.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Abi:
 
     @property
     def travels(self) -> bool:
-        """Its build is a folder that runs wherever it is copied, without what is installed there."""
+        """Whether its build runs wherever the folder is copied, without anything installed there."""
         return bool(self.system_libraries)
 
 
@@ -68,10 +68,10 @@ ABIS: Final[Mapping[str, Abi]] = MappingProxyType({abi.name: abi for abi in (NAT
 
 
 def abi_named(name: str) -> Abi:
-    """The ABI of that name.
+    """Look up an ABI by its name.
 
     Raises:
-        InputError: E570, there is none.
+        InputError: E570, it does not exist.
     """
     if name in ABIS:
         return ABIS[name]
@@ -85,18 +85,18 @@ def abi_named(name: str) -> Abi:
 
 
 def find_compiler(abi: Abi = NATIVE) -> Path:
-    """The C++ compiler: the one that the ABI's variable names, else the first of its names on the path.
+    """The path of the C++ compiler: the one that the ABI's variable names, else the first of its compilers on the path.
 
     Raises:
-        ToolError: E311.
+        ToolError: E311, there is none.
     """
     given = os.environ.get(abi.variable)
     names = (given,) if given else abi.compilers
-    found = next(filter(None, map(shutil.which, names)), None)
-    if found is not None:
-        return Path(found)
+    compiler = next(filter(None, map(shutil.which, names)), None)
+    if compiler is not None:
+        return Path(compiler)
     raise ToolError(
-        "There is no C++ compiler.",
+        "No C++ compiler is installed.",
         where=abi.variable if given else "PATH",
         why=f"looked for {', '.join(names)}; edgec's engine is compiled on this machine",
         fix=abi.install,

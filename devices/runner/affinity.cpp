@@ -18,7 +18,7 @@ void stay_on(const std::vector<int64_t>& cpus) {
   CPU_ZERO(&set);
   for (const int64_t cpu : cpus) {
     if (cpu >= CPU_SETSIZE) {
-      throw std::runtime_error("there is no CPU " + std::to_string(cpu));
+      throw std::runtime_error("this machine has no CPU " + std::to_string(cpu));
     }
     CPU_SET(static_cast<size_t>(cpu), &set);
   }
@@ -30,15 +30,15 @@ void stay_on(const std::vector<int64_t>& cpus) {
 std::vector<int64_t> allowed_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  std::vector<int64_t> found;
+  std::vector<int64_t> cpus;
   if (sched_getaffinity(0, sizeof set, &set) == 0) {
     for (int64_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
       if (CPU_ISSET(static_cast<size_t>(cpu), &set)) {
-        found.push_back(cpu);
+        cpus.push_back(cpu);
       }
     }
   }
-  return found;
+  return cpus;
 }
 
 #else

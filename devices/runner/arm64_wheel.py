@@ -1,4 +1,4 @@
-"""ExecuTorch's libraries and headers for another processor, out of its wheel on the package index."""
+"""ExecuTorch's libraries and headers for another processor, taken from its wheel on the package index."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ PYTHON = "3.11"  # The libraries do not depend on Python; one wheel per version 
 
 
 def unpacked_wheel(abi: Abi, version: str, folder: Path, wheel: Path | None = None) -> Path:
-    """The folder ``executorch`` of the wheel for ``abi``, unpacked under ``folder`` when it was not before.
+    """The folder ``executorch`` of the wheel for ``abi``, unpacked under ``folder`` on first use.
 
     Args:
         abi: one with a ``wheel_platform``.
         version: ExecuTorch's version.
         folder: where unpacked wheels are kept.
-        wheel: the wheel's file; None: downloaded with pip, from the index that pip is set up for.
+        wheel: the wheel's file; None: downloaded with pip from the index that pip is set up for.
 
     Raises:
-        ToolError: E571, the wheel cannot be had, or the file is none of that version.
+        ToolError: E571, the wheel cannot be downloaded, or the file is not of that version.
     """
     target = folder / f"executorch-{version}-{abi.wheel_platform}"
     if not target.exists():
@@ -40,10 +40,10 @@ def _downloaded(abi: Abi, version: str, folder: Path) -> Path:
     line = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
     line += [f"--platform={abi.wheel_platform}", f"--python-version={PYTHON}", f"--dest={folder}"]
     done = subprocess.run([*line, f"executorch=={version}"], capture_output=True, text=True, check=False)
-    found = next(folder.glob("executorch-*.whl"), None)
-    if done.returncode != 0 or found is None:
+    wheel = next(folder.glob("executorch-*.whl"), None)
+    if done.returncode != 0 or wheel is None:
         raise _unavailable(f"executorch {version} for {abi.wheel_platform}", done.stderr.strip()[-400:])
-    return found
+    return wheel
 
 
 def _unpack(wheel: Path, version: str, folder: Path) -> None:
@@ -58,7 +58,7 @@ def _unpack(wheel: Path, version: str, folder: Path) -> None:
 
 def _unavailable(where: str, why: str) -> ToolError:
     return ToolError(
-        "The arm64 libraries of ExecuTorch cannot be had.",
+        "The arm64 libraries of ExecuTorch are not available.",
         where=where,
         why=why or "pip found no such wheel",
         fix="go online once, or give the file with: edgec runner build --abi arm64 --wheel FILE.whl",

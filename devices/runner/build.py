@@ -1,9 +1,9 @@
 """The engine and the runner, compiled from ``devices/runner`` on first use and kept in the cache folder.
 
-A build lies in ``runner/SOURCES-COMPILER/`` of the cache: SOURCES stands for the sources, the flags, ExecuTorch's
+A build lies in ``runner/SOURCES-COMPILER/`` of the cache. SOURCES is a hash of the sources, the flags, ExecuTorch's
 version and, for this machine's own build, its CPU (``-march=native``) and the folder of the ExecuTorch package that it
-is linked with, since a build of another environment is lost when that is deleted. COMPILER stands for the compiler, so
-that a machine that lost it still finds its build. A build for phones holds every library it needs and may be copied.
+is linked with, since a build breaks when that folder is deleted. COMPILER is a hash of the compiler, apart from the
+first so that a machine that lost its compiler still finds its build. A build for phones holds every library it needs.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ SOURCES: Final = Path(__file__).resolve().parent
 LIBRARY, RUNNER, FACTS = "libedgec.so", "edgec-runner", "build.json"
 FLAGS = (
     *("-std=c++17", "-O3", "-fPIC", "-pthread", "-Wall"),
-    # Fused only where the source says so: a compiler's choice may differ between one row and several.
+    # Fuse multiply-adds only where the source says so: a compiler's choice may differ between one row and several.
     "-ffp-contract=off",
     *("-fvisibility=hidden", "-fvisibility-inlines-hidden"),
-    # What ExecuTorch's own CMake package asks its users to define.
+    # The definitions that ExecuTorch's own CMake package asks its users for.
     *("-DC10_USING_CUSTOM_GENERATED_MACROS", "-DET_EVENT_TRACER_ENABLED", "-DET_USE_THREADPOOL"),
 )
 LINKED = ("", "_backend_xnnpack", "_kernels_optimized", "_kernels_quantized", "_threadpool")
@@ -50,12 +50,12 @@ _KEY_LETTERS = 20
 
 @dataclass(frozen=True)
 class RunnerBuild:
-    """A compiled engine.
+    """A compiled engine with its runner.
 
     Attributes:
-        folder: where it lies.
-        seconds: wall time that this call spent compiling, measured; 0.0 when the build was there.
-        abi: what it runs on.
+        folder: the folder of its files.
+        seconds: wall time that this call spent compiling, measured; 0.0 where the build existed already.
+        abi: the ABI that it runs on.
     """
 
     folder: Path
@@ -64,23 +64,23 @@ class RunnerBuild:
 
     @property
     def library(self) -> Path:
-        """The engine with its C interface (``engine/c_api.h``)."""
+        """The engine as a shared library with a C interface (``engine/c_api.h``)."""
         return self.folder / LIBRARY
 
     @property
     def runner(self) -> Path:
-        """The standalone program."""
+        """The standalone runner program."""
         return self.folder / RUNNER
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """What a device needs in one folder, the program last; only of a build that travels."""
+        """The files that a device needs in one folder, the program last; only for a build that travels."""
         others = (path for path in sorted(self.folder.iterdir()) if path.name not in (RUNNER, FACTS))
         return (*others, self.runner)
 
 
 def start_line(folder: str, abi: Abi) -> tuple[str, ...]:
-    """The words that start the runner where its build's files lie in ``folder``; the runner's arguments follow.
+    """The command that starts the runner from the build's files in ``folder``; the runner's arguments follow it.
 
     A phone has no glibc, so its own loader starts it: ``FOLDER/ld-linux-aarch64.so.1 --library-path FOLDER ...``.
     """
@@ -90,7 +90,7 @@ def start_line(folder: str, abi: Abi) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A C++ compiler and the ExecuTorch package it compiles against."""
+    """A C++ compiler and the ExecuTorch package that it compiles against."""
 
     abi: Abi
     compiler: Path
@@ -99,7 +99,7 @@ class Toolchain:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Flags of every compilation."""
+        """The flags of every compilation."""
         include = self.executorch / "include"
         portable = include / "executorch" / "runtime" / "core" / "portable_type" / "c10"
         includes = (f"-I{SOURCES}", f"-I{include}", f"-I{portable}")
@@ -107,15 +107,15 @@ class Toolchain:
 
 
 def find_build(root: Path | None = None, abi: Abi = NATIVE) -> RunnerBuild | None:
-    """The build of these sources for this machine or ``abi``, if it was made before; nothing is compiled.
+    """Find an existing build of these sources for this machine or ``abi``; nothing is compiled.
 
     Args:
         root: the cache folder; None: ``EDGEC_CACHE_DIR``.
-        abi: what it shall run on.
+        abi: the ABI that it runs on.
     """
     with suppress(ToolError):
-        found = sorted(_folder(root).glob(f"{_source_key(*_executorch(), abi)}-*/{LIBRARY}"))
-        return RunnerBuild(found[0].parent, abi=abi) if found else None
+        libraries = sorted(_folder(root).glob(f"{_source_key(*_executorch(), abi)}-*/{LIBRARY}"))
+        return RunnerBuild(libraries[0].parent, abi=abi) if libraries else None
     return None
 
 
@@ -125,12 +125,12 @@ def build_runner(
     abi: Abi = NATIVE,
     wheel: Path | None = None,
 ) -> RunnerBuild:
-    """The build, compiled now if it was not before. Two processes do not compile at the same time.
+    """Return the build of these sources, compiling it on first use; two processes never compile at the same time.
 
     Args:
         root: the cache folder; None: ``EDGEC_CACHE_DIR``.
-        announce: told once, before a compilation begins.
-        abi: what it shall run on.
+        announce: called once, before a compilation begins.
+        abi: the ABI that it runs on.
         wheel: ExecuTorch's wheel for ``abi``; None: downloaded once. Not for this machine's own build.
 
     Raises:
@@ -188,7 +188,7 @@ def _source_key(executorch: Path, executorch_version: str, abi: Abi = NATIVE) ->
 
 
 def _cpu() -> list[str]:
-    """What ``-march=native`` depends on."""
+    """The facts about this CPU that ``-march=native`` depends on."""
     fields = ("model name", "flags", "Features", "CPU implementer", "CPU part")
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
@@ -226,7 +226,7 @@ def _compile(tools: Toolchain, source: Path, objects: Path) -> Path:
 
 
 def _link(tools: Toolchain, target: Path, objects: Sequence[Path], flags: Sequence[str]) -> None:
-    """ExecuTorch's libraries register kernels and backends when loaded, so the linker must not drop unused ones."""
+    """Link a library, keeping all ExecuTorch libraries: they register kernels and backends when loaded."""
     folder = tools.executorch / "lib"
     libraries = [f"-lexecutorch{name}" for name in LINKED]
     where = [f"-L{folder}", "-Wl,-rpath," + ("$ORIGIN" if tools.abi.travels else str(folder))]
@@ -236,7 +236,7 @@ def _link(tools: Toolchain, target: Path, objects: Sequence[Path], flags: Sequen
 
 
 def _copy_libraries(tools: Toolchain, folder: Path) -> None:
-    """ExecuTorch's libraries and the compiler's C library, so that nothing of the device's own is needed."""
+    """Copy ExecuTorch's libraries and the compiler's C library into a build, so that a device needs to have neither."""
     ours = [tools.executorch / "lib" / f"libexecutorch{name}.so" for name in LINKED]
     for path in (*ours, *(_compilers_file(tools.compiler, name) for name in tools.abi.system_libraries)):
         shutil.copy(path.resolve(), folder / path.name)

@@ -17,31 +17,31 @@ std::string text_of(const std::string& path) {
   std::ifstream file(path);
   std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!file) {
-    throw std::runtime_error("this is no bundle: " + path + " cannot be read");
+    throw std::runtime_error("not an edgec bundle: " + path + " cannot be read");
   }
   return text;
 }
 
-// What follows the first `mark` in a text; empty without one.
-std::string_view behind(std::string_view text, std::string_view mark) {
+// The text after the first `mark`; empty without one.
+std::string_view after(std::string_view text, std::string_view mark) {
   const size_t at = text.find(mark);
   return at == std::string_view::npos ? std::string_view() : text.substr(at + mark.size());
 }
 
-// Up to the first letter that is one of `ends`; empty where none is.
+// The text up to the first character that is one of `ends`; empty without one.
 std::string_view until(std::string_view text, std::string_view ends) {
   const size_t at = text.find_first_of(ends);
   return at == std::string_view::npos ? std::string_view() : text.substr(0, at);
 }
 
-// A text's rest behind spaces and `mark`; empty where that does not come next.
+// The text after leading spaces and `mark`; empty where `mark` does not come next.
 std::string_view next(std::string_view text, std::string_view mark) {
   const size_t at = text.find_first_not_of(kSpaces);
   const bool here = at != std::string_view::npos && text.substr(at, mark.size()) == mark;
   return here ? text.substr(at + mark.size()) : std::string_view();
 }
 
-// A path that stays inside the bundle, written without escapes.
+// Whether a path stays inside the bundle and is written without escapes.
 bool stays_inside(std::string_view path) {
   const std::string parts = "/" + std::string(path) + "/";
   return !path.empty() && path[0] != '/' && path.find('\\') == std::string_view::npos &&
@@ -49,7 +49,7 @@ bool stays_inside(std::string_view path) {
 }
 
 std::string digest_of(std::string_view manifest, std::string_view name) {
-  const std::string_view entry = behind(manifest, "\"path\": \"" + std::string(name) + "\",");
+  const std::string_view entry = after(manifest, "\"path\": \"" + std::string(name) + "\",");
   const std::string digest(until(next(entry, "\"sha256\": \""), "\""));
   const bool hex = digest.find_first_not_of("0123456789abcdef") == std::string::npos;
   return hex && digest.size() == kDigestLetters ? digest : "";
@@ -57,7 +57,7 @@ std::string digest_of(std::string_view manifest, std::string_view name) {
 
 int64_t context_of(std::string_view manifest) {
   constexpr std::string_view mark = "\n    \"context\": ";
-  for (auto rest = behind(manifest, mark); !rest.empty(); rest = behind(rest, mark)) {
+  for (auto rest = after(manifest, mark); !rest.empty(); rest = after(rest, mark)) {
     const std::string_view digits = until(rest, ",");
     if (!digits.empty() && !next(rest.substr(digits.size() + 1), "\"logit_rows\"").empty()) {
       return read_number(std::string(digits), kMostTokens);
@@ -71,7 +71,7 @@ int64_t context_of(std::string_view manifest) {
 BundleFacts read_bundle_facts(const std::string& folder) {
   const std::string path = folder + "/manifest.json";
   const std::string text = text_of(path);
-  const std::string name(until(behind(text, "\n  \"artifact\": \""), "\""));
+  const std::string name(until(after(text, "\n  \"artifact\": \""), "\""));
   const BundleFacts facts{folder + "/" + name, digest_of(text, name), context_of(text)};
   if (!stays_inside(name) || facts.sha256.empty()) {
     throw std::runtime_error("the manifest lists no artifact: " + path);

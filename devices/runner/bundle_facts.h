@@ -1,4 +1,4 @@
-// The few facts of a bundle's manifest that running it needs.
+// The few facts in a bundle's manifest that are needed to run it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-"""What ``edgec runner build`` prints."""
+"""The output of ``edgec runner build``: the paths of the engine and the runner."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from edgec.devices.runner.build import build_runner
 
 
 def build(abi: str, wheel: Path | None, as_json: bool) -> None:
-    """Compile the engine and the runner unless that was done before, and print their paths.
+    """Compile the engine and the runner on first use, and print their paths.
 
     Raises:
         ToolError: E311, E312, E301 or E571.
@@ -29,5 +29,5 @@ def build(abi: str, wheel: Path | None, as_json: bool) -> None:
     typer.echo(f"library {made.library}")
     typer.echo(f"runner  {made.runner}")
     if travelling:
-        typer.echo(f"device  {len(travelling)} files, {fields['device_bytes']:,} bytes: all that a phone needs")
+        typer.echo(f"device  {len(travelling)} files, {fields['device_bytes']:,} bytes: everything that a phone needs")
     typer.echo(f"compiled in {made.seconds:.1f} s (measured)" if made.seconds else "compiled before")

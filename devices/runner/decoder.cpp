@@ -70,7 +70,7 @@ Decoder::Logits Decoder::forward(
     throw std::runtime_error(error);
   }
   if (edgec_session_output(session_, 0, &logits) != EDGEC_OK || !are_logits(logits, rows.size())) {
-    throw std::runtime_error("the method's first output is no float32 [1, rows, vocabulary]");
+    throw std::runtime_error("the method's first output is not float32 [1, rows, vocabulary]");
   }
   return {static_cast<const float*>(logits.data), logits.sizes[2]};
 }
@@ -119,17 +119,17 @@ Generated Decoder::generate(const std::vector<int64_t>& prompt, int64_t count) {
 std::vector<int64_t> Decoder::score(const std::vector<int64_t>& tokens, std::FILE* logits) {
   check_context(static_cast<int64_t>(tokens.size()));
   const int64_t step = std::min(info_.max_tokens, info_.max_rows);
-  std::vector<int64_t> found;
+  std::vector<int64_t> likeliest;
   for (int64_t start = 0; start < static_cast<int64_t>(tokens.size()); start += step) {
     std::vector<int64_t> rows(static_cast<size_t>(std::min(step, static_cast<int64_t>(tokens.size()) - start)));
     std::iota(rows.begin(), rows.end(), 0);
     const Logits out = forward(tokens.data() + start, static_cast<int64_t>(rows.size()), start, rows);
     for (const int64_t row : rows) {
-      found.push_back(top1(out.data + row * out.vocabulary, out.vocabulary));
+      likeliest.push_back(top1(out.data + row * out.vocabulary, out.vocabulary));
     }
     write_rows(out.data, static_cast<int64_t>(rows.size()) * out.vocabulary, logits);
   }
-  return found;
+  return likeliest;
 }
 
 std::vector<int64_t> Decoder::replay(const std::vector<int64_t>& tokens, int64_t count, std::FILE* logits) {
@@ -138,13 +138,13 @@ std::vector<int64_t> Decoder::replay(const std::vector<int64_t>& tokens, int64_t
   if (count < 1 || count > length) {
     throw std::runtime_error("a replay's prompt has 1 to all of its tokens");
   }
-  std::vector<int64_t> found;
+  std::vector<int64_t> likeliest;
   for (int64_t fed = count; fed <= length; ++fed) {
     const Logits out = fed == count ? prefill(tokens.data(), count) : forward(&tokens[fed - 1], 1, fed - 1, {0});
-    found.push_back(top1(out.data, out.vocabulary));
+    likeliest.push_back(top1(out.data, out.vocabulary));
     write_rows(out.data, out.vocabulary, logits);
   }
-  return found;
+  return likeliest;
 }
 
 std::string Decoder::profile() {

@@ -28,10 +28,11 @@ class Decoder {
 
   // Continue `prompt` greedily by `count` tokens, past any end-of-sequence token.
   Generated generate(const std::vector<int64_t>& prompt, int64_t count);
-  // The most likely next token behind each of `tokens`; logits as float32 rows into `logits` unless it is null.
+  // The most likely next token after each of `tokens`; logits are written to `logits` as float32 rows unless it is
+  // null.
   std::vector<int64_t> score(const std::vector<int64_t>& tokens, std::FILE* logits);
-  // Feed the first `count` tokens at once, as a prompt, and the others one by one, as decoding does: the most likely next
-  // token behind each of those steps; logits as above.
+  // Feed the first `count` tokens at once, as a prompt, and the others one by one, as decoding does; returns the most
+  // likely next token after each of those steps; logits as above.
   std::vector<int64_t> replay(const std::vector<int64_t>& tokens, int64_t count, std::FILE* logits);
   // Times per instruction since the last call; empty without profile.
   std::string profile();

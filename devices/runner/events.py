@@ -1,4 +1,4 @@
-"""The events of ``edgec-runner`` that a measurement is made of, with the ranges their figures must lie in."""
+"""The events of ``edgec-runner`` that measurements are computed from, with the valid ranges of their figures."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from edgec.devices.answers import MOST_BYTES, AnswerCount, AnswerShare, Gap, Milliseconds, Threads
 
-# The runner writes -1 where the kernel does not tell it.
+# The runner writes -1 where the kernel does not report memory.
 _Memory = Annotated[int, Field(ge=-1, le=MOST_BYTES)]
 
 
 class RunnerEvent(BaseModel):
-    """Base of all: numbers are numbers, what is not needed is ignored."""
+    """Base of all events: types are checked strictly, unknown fields are ignored."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore")
     name: ClassVar[str]
 
     def told_ms(self) -> float:
-        """All time that the event says was spent."""
+        """The total time that the event reports."""
         return 0.0
 
 
 class Loaded(RunnerEvent):
-    """The model is loaded; ``resident_share``: of the artifact in the page cache before, None where unknown."""
+    """The model was loaded. ``resident_share``: share of the artifact in the page cache before, None where unknown."""
 
     name = "loaded"
     load_ms: Milliseconds
@@ -33,12 +33,12 @@ class Loaded(RunnerEvent):
     baseline_rss_bytes: _Memory
 
     def told_ms(self) -> float:
-        """The load."""
+        """The time of the load."""
         return self.load_ms
 
 
 class Generated(RunnerEvent):
-    """One generation. ``elapsed_ms``: in a sustained run, from its start to this generation's end."""
+    """One generation ended. ``elapsed_ms``: in a sustained run, from the run's start to this generation's end."""
 
     name = "generated"
     tokens: list[AnswerCount]
@@ -48,7 +48,7 @@ class Generated(RunnerEvent):
     elapsed_ms: Milliseconds | None = None
 
     def told_ms(self) -> float:
-        """The prompt and all tokens."""
+        """The time of the prompt and of all tokens."""
         return self.ttft_ms + sum(self.token_ms)
 
 

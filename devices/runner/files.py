@@ -1,4 +1,4 @@
-"""What travels to a device: the runner and the bundle, as files of one folder."""
+"""The files that are copied to a device, all into one folder: those of the runner and those of the bundle."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class RunnerPackage:
     """A runner that runs wherever its files are copied.
 
     Attributes:
-        files: by their names in the device's folder.
-        command: the words that start it with that folder as the working directory.
+        files: paths on this machine, by name in the device's folder.
+        command: the command that starts it with that folder as the working directory.
     """
 
     files: Mapping[str, Path]
@@ -41,6 +41,6 @@ def arm64_runner(say: Say) -> RunnerPackage:
 
 
 def bundle_files(bundle: Bundle) -> dict[str, Path]:
-    """The files of a bundle that the runner reads: its manifest and its artifact."""
+    """The files of a bundle that the runner reads, by name: its manifest and its artifact."""
     names = ("manifest.json", bundle.manifest.artifact)
     return {name: bundle.path / name for name in names}

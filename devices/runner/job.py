@@ -1,7 +1,7 @@
-"""A job of ``edgec.runtime_py.bench.job`` as requests to ``edgec-runner``, and the runner's events as its result.
+"""Jobs of ``edgec.runtime_py.bench.job`` as requests to ``edgec-runner``, and the runner's events as their results.
 
 The runner is started once per job with ``arguments``, reads ``requests`` on stdin and writes one JSON object per line
-(docs/runner.md). Lines that are no JSON are someone else's (a linker's warnings) and do not count.
+(docs/runner.md). Lines that are not JSON come from elsewhere (a linker's warnings) and are ignored.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _LEAST_GAP_MS = 1e3 / MOST_TOKENS_PER_S
 
 
 def arguments(job: Mapping[str, Any], bundle: str) -> list[str]:
-    """The runner's options.
+    """The runner's command line options for a job.
 
     Args:
-        job: its fields.
+        job: the fields of the job.
         bundle: the bundle's folder, as the runner sees it; packed weights go beside it.
     """
     words = ["--bundle", bundle, "--packed", PACKED]
@@ -47,10 +47,10 @@ def arguments(job: Mapping[str, Any], bundle: str) -> list[str]:
 
 
 def requests(job: Mapping[str, Any], vocab_size: int) -> str:
-    """What the runner reads on stdin: nothing for a load, else generations with their pauses.
+    """The requests that the runner reads on stdin: nothing for a load, else generations with their pauses.
 
     Raises:
-        ToolError: E350, the runner does not do such a job.
+        ToolError: E350, the runner cannot do such a job.
     """
     from edgec.devices.job import bench_prompt
 
@@ -67,20 +67,20 @@ def requests(job: Mapping[str, Any], vocab_size: int) -> str:
     raise ToolError(
         "The profile of a device is unavailable.",
         where="--profile",
-        why="instructions are named and timed on this machine only",
+        why="instructions are named and timed only on this machine",
         fix="profile with --device host; leave --profile out here",
         code="E350",
     )
 
 
 def expected_events(job: Mapping[str, Any]) -> int | None:
-    """How many events a job's output holds beside the last; None: as many as its seconds allow."""
+    """How many events a job's output holds before the last; None: as many as its seconds allow."""
     counts = {"load": 1, "memory": 2, "speed": 1 + job["warmups"] + job["repetitions"]}
     return counts.get(job["kind"])
 
 
 def most_output_bytes(job: Mapping[str, Any]) -> int:
-    """More than any runner writes for a job, with room for lines of a linker."""
+    """An upper bound on the runner's output for a job, with room for a linker's warnings."""
     count = expected_events(job)
     if count is None:
         return min(_MOST_BYTES, _FOREIGN_BYTES * (16 + int(job["seconds"]) // 8))
@@ -88,7 +88,7 @@ def most_output_bytes(job: Mapping[str, Any]) -> int:
 
 
 def read_events(text: str) -> list[dict[str, Any]]:
-    """The JSON objects with an ``event`` among the lines of the runner's output."""
+    """The JSON objects with the key ``event`` among the lines of the runner's output."""
     return [event for line in text.split("\n") if (event := _event(line)) is not None]
 
 
@@ -101,7 +101,7 @@ def _event(line: str) -> dict[str, Any] | None:
 
 
 def exit_status(output: str, otherwise: int) -> int:
-    """The runner's exit status, which the last event of its output holds; ``otherwise`` where it does not."""
+    """The runner's exit status from the last event of its output; ``otherwise`` where there is none."""
     ended = next((event for event in reversed(read_events(output)) if event["event"] == "ended"), None)
     try:
         return otherwise if ended is None else Ended.model_validate(ended).status
@@ -110,17 +110,16 @@ def exit_status(output: str, otherwise: int) -> int:
 
 
 def job_result(job: Mapping[str, Any], output: str, where: str, wall_s: float | None = None) -> dict[str, Any]:
-    """The result of a finished job.
+    """Compute the result of a finished job.
 
     Args:
-        job: its fields.
+        job: the fields of the job.
         output: everything the runner wrote to stdout.
         where: the device, for the error.
         wall_s: how long the job took by this computer's clock; None: unknown.
 
     Raises:
-        InputError: E548, the output does not hold what the job asked for, or what cannot have been measured; E162, no
-            token came.
+        InputError: E548, the output lacks what the job asked for, or holds impossible figures; E162, no token came.
     """
     events = read_events(output)
     try:
@@ -133,10 +132,10 @@ def job_result(job: Mapping[str, Any], output: str, where: str, wall_s: float | 
 
 
 def _check_times(events: Events, wall_s: float | None) -> None:
-    """A job's parts cannot have taken longer than the job, nor ended after it."""
+    """Refuse times that are impossible: a job's parts cannot take longer than the job, nor end after it."""
     generated = list(_all(events, Generated))
     told_ms = sum(event.told_ms() for event in [*_all(events, Loaded), *generated])
-    last_s = 1e-3 * max(told_ms, *(found.elapsed_ms or 0 for found in generated), 0)
+    last_s = 1e-3 * max(told_ms, *(event.elapsed_ms or 0 for event in generated), 0)
     if wall_s is not None and last_s > wall_s * _CLOCK_SLACK + _CLOCK_SLACK_S:
         raise ValueError(f"its times come to {last_s:.3g} s, but the whole job took {wall_s:.3g} s")
 
@@ -160,25 +159,25 @@ def _memory(job: Mapping[str, Any], events: Events) -> dict[str, Any]:
 def _speed(job: Mapping[str, Any], events: Events) -> dict[str, Any]:
     threads = _one(events, Loaded).threads
     generated = _generations(job, events, job["warmups"] + job["repetitions"])
-    for found in generated:
-        if not len(found.token_ms) + 1 == len(found.tokens) <= job["new_tokens"]:
-            raise ValueError(f"{len(found.tokens)} tokens with {len(found.token_ms)} times between them")
-    laps = [_lap(found) for found in generated]
+    for event in generated:
+        if not len(event.token_ms) + 1 == len(event.tokens) <= job["new_tokens"]:
+            raise ValueError(f"{len(event.tokens)} tokens with {len(event.token_ms)} times between them")
+    laps = [_lap(event) for event in generated]
     if any(job["prompt_tokens"] > MOST_PROMPT_TOKENS_PER_S * lap["ttft_s"] for lap in laps):
         raise ValueError(f"a prompt of {job['prompt_tokens']} tokens in {min(lap['ttft_s'] for lap in laps):g} s")
     return {"threads": threads, "engine": "edgec", "laps": laps[job["warmups"] :]}
 
 
 def _sustained(job: Mapping[str, Any], events: Events) -> dict[str, Any]:
-    """Windows of at least a second; clock and temperature are not read meanwhile, since that costs the device time."""
+    """Speeds in windows of at least a second; clock and temperature are not read, since that costs the device time."""
     generated = list(_all(events, Generated))
-    ends_s = [1e-3 * found.elapsed_ms for found in generated if found.elapsed_ms is not None]
+    ends_s = [1e-3 * event.elapsed_ms for event in generated if event.elapsed_ms is not None]
     if len(ends_s) < len(generated) or any(after < before for before, after in pairwise(ends_s)):
-        raise ValueError("generations that do not say when they ended, or end before those in front of them")
+        raise ValueError("generations that do not say when they ended, or end before the previous one")
     windows, gaps = list[dict[str, Any]](), list[float]()
     start_s = 0.0
-    for found, end_s in zip(generated, ends_s, strict=True):
-        gaps += _lap(found)["gaps_s"]
+    for event, end_s in zip(generated, ends_s, strict=True):
+        gaps += _lap(event)["gaps_s"]
         if end_s - start_s >= 1.0:
             speed = {"elapsed_s": start_s, "decode_tokens_per_s": len(gaps) / sum(gaps)}
             windows.append(speed | {"clock_mhz": None, "temperature_c": None})
@@ -201,25 +200,25 @@ def _all(events: Events, kind: type[E]) -> Iterator[E]:
 
 
 def _one(events: Events, kind: type[E]) -> E:
-    found = list(_all(events, kind))
-    if len(found) != 1:
-        raise ValueError(f"{len(found)} events {kind.name!r} instead of one")
-    return found[0]
+    matches = list(_all(events, kind))
+    if len(matches) != 1:
+        raise ValueError(f"{len(matches)} events {kind.name!r} instead of one")
+    return matches[0]
 
 
 def _generations(job: Mapping[str, Any], events: Events, count: int) -> list[Generated]:
-    found = list(_all(events, Generated))
-    if len(found) != count:
-        raise ValueError(f"{len(found)} generations instead of {count}")
-    if any(not event.tokens for event in found):
+    generated = list(_all(events, Generated))
+    if len(generated) != count:
+        raise ValueError(f"{len(generated)} generations instead of {count}")
+    if any(not event.tokens for event in generated):
         raise InputError("No token was generated.", where="bench", fix="ask for at least one", code="E162")
-    return found
+    return generated
 
 
-def _lap(found: Generated) -> dict[str, Any]:
-    if found.token_ms and sum(found.token_ms) < _LEAST_GAP_MS * len(found.token_ms):
-        raise ValueError(f"{len(found.token_ms)} tokens in {sum(found.token_ms):g} ms")
-    return {"ttft_s": found.ttft_ms / 1e3, "gaps_s": [ms / 1e3 for ms in found.token_ms]}
+def _lap(event: Generated) -> dict[str, Any]:
+    if event.token_ms and sum(event.token_ms) < _LEAST_GAP_MS * len(event.token_ms):
+        raise ValueError(f"{len(event.token_ms)} tokens in {sum(event.token_ms):g} ms")
+    return {"ttft_s": event.ttft_ms / 1e3, "gaps_s": [ms / 1e3 for ms in event.token_ms]}
 
 
 def _unreadable(job: Mapping[str, Any], output: str, where: str, fault: str) -> EdgecError:

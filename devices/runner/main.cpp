@@ -20,7 +20,7 @@
 #include "options.h"
 #include "page_cache.h"
 
-// Operators of ExecuTorch's LLM library, by edgec's kernels (devices/runner/kernels).
+// Registers edgec's kernels (devices/runner/kernels) as the operators of ExecuTorch's LLM library.
 extern "C" void edgec_register_standard_operators();
 
 namespace edgec::runner {
@@ -28,7 +28,7 @@ namespace {
 
 constexpr int kUserError = 1;
 constexpr size_t kPathLetters = 4096;
-// Of a request: milliseconds or tokens.
+// The largest number in a request, of milliseconds or tokens.
 constexpr int64_t kMostNumber = INT32_MAX;
 constexpr double kNsPerMs = 1e6;
 constexpr const char* kPackedNames[] = {"in memory", "written", "mapped"};
@@ -45,7 +45,7 @@ std::string list(const std::vector<Number>& numbers) {
   return "[" + text.str() + "]";
 }
 
-// Make the folder of --packed, with those above it, unless it is there.
+// Make the folder of --packed and its parents where they do not exist.
 void make_packed_folder(const std::filesystem::path& folder) {
   std::error_code refusal;
   std::filesystem::create_directories(folder, refusal);
@@ -54,7 +54,7 @@ void make_packed_folder(const std::filesystem::path& folder) {
   }
 }
 
-// Replace --bundle by what its manifest says.
+// Replace --bundle by the artifact and the facts in its manifest.
 void resolve_bundle(Options& options) {
   if (options.bundle.empty()) {
     const auto folder = std::filesystem::path(options.packed).parent_path();
@@ -109,7 +109,7 @@ ModelHandle opened(const Options& options) {
   EdgecModelInfo info{};
   edgec_model_info(model.get(), &info);
   if (info.max_tokens == 0) {
-    throw std::runtime_error("the method is no decoder's: forward(tokens, positions, logit_index)");
+    throw std::runtime_error("the method is not a decoder's: forward(tokens, positions, logit_index)");
   }
   std::cout << "{\"event\":\"loaded\",\"load_ms\":" << static_cast<double>(info.load_ns) / kNsPerMs
             << ",\"packed\":\"" << kPackedNames[info.packed] << "\",\"packed_bytes\":" << info.packed_bytes
@@ -133,7 +133,7 @@ void generate(Decoder& decoder, const std::vector<int64_t>& prompt, int64_t coun
             << ",\"cpu_ms\":" << result.cpu_ms << memory_fields() << "}" << std::endl;
 }
 
-// Generate on end until `ms` have passed; each event says when it ended.
+// Generate repeatedly until `ms` have passed; each event says when it ended.
 void sustain(Decoder& decoder, int64_t ms, const std::vector<int64_t>& prompt, int64_t count) {
   const auto start = std::chrono::steady_clock::now();
   const std::chrono::duration<double, std::milli> limit(static_cast<double>(ms));
@@ -146,13 +146,13 @@ void sustain(Decoder& decoder, int64_t ms, const std::vector<int64_t>& prompt, i
 }
 
 void score(Decoder& decoder, const std::vector<int64_t>& tokens, std::FILE* logits) {
-  const std::vector<int64_t> found = decoder.score(tokens, logits);
-  std::cout << "{\"event\":\"scored\",\"top1\":" << list(found) << memory_fields() << "}" << std::endl;
+  const std::vector<int64_t> likeliest = decoder.score(tokens, logits);
+  std::cout << "{\"event\":\"scored\",\"top1\":" << list(likeliest) << memory_fields() << "}" << std::endl;
 }
 
 void replay(Decoder& decoder, const std::vector<int64_t>& tokens, int64_t count, std::FILE* logits) {
-  const std::vector<int64_t> found = decoder.replay(tokens, count, logits);
-  std::cout << "{\"event\":\"replayed\",\"top1\":" << list(found) << memory_fields() << "}" << std::endl;
+  const std::vector<int64_t> likeliest = decoder.replay(tokens, count, logits);
+  std::cout << "{\"event\":\"replayed\",\"top1\":" << list(likeliest) << memory_fields() << "}" << std::endl;
 }
 
 void print_profile(Decoder& decoder) {
@@ -162,7 +162,7 @@ void print_profile(Decoder& decoder) {
   }
 }
 
-// The next word of a request as a number.
+// Reads the next word of a request as a number.
 int64_t take_number(std::istringstream& words) {
   std::string word;
   if (!(words >> word)) {
@@ -195,8 +195,8 @@ void serve(Decoder& decoder, const std::string& line, std::FILE* logits) {
   } else if (verb == "pause") {
     std::this_thread::sleep_for(std::chrono::milliseconds(take_number(words)));
   } else {
-    throw std::runtime_error("a request is \"generate COUNT ID ...\", \"score ID ...\", \"replay COUNT ID ...\", \"pause MS\" or "
-                             "\"sustain MS COUNT ID ...\", not \"" + shortened(line) + "\"");
+    throw std::runtime_error("a request is \"generate COUNT ID ...\", \"score ID ...\", \"replay COUNT ID ...\", "
+                             "\"pause MS\" or \"sustain MS COUNT ID ...\", not \"" + shortened(line) + "\"");
   }
 }
 
@@ -228,7 +228,8 @@ void run(Options options) {
 }  // namespace edgec::runner
 
 int main(int count, char** arguments) {
-  // A file size limit then fails a write, which the engine answers by packing in memory, instead of killing the process.
+  // A file size limit then fails a write, which the engine answers by packing in memory, instead of killing the
+  // process.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     const edgec::runner::Options options = edgec::runner::read_options(count, arguments);

@@ -1,4 +1,4 @@
-// What this process occupies, as the kernel counts it.
+// The memory that this process occupies, as the kernel counts it.
 #pragma once
 
 #include <cstdint>

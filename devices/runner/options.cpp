@@ -27,10 +27,10 @@ const char* const kUsage =
     "                       generate COUNT ID ID ...\n"
     "                       score ID ID ...\n"
     "                       pause MILLISECONDS\n"
-    "                       sustain MILLISECONDS COUNT ID ID ...   (generate on end for so long)\n"
+    "                       sustain MILLISECONDS COUNT ID ID ...   (generate repeatedly for so long)\n"
     "                       replay COUNT ID ID ...   (COUNT at once, the others one by one)\n"
     "  --new-tokens N     tokens to generate greedily (1)\n"
-    "  --score            the most likely token behind each prompt token instead, teacher-forced\n"
+    "  --score            the most likely token after each prompt token instead, teacher-forced\n"
     "  --page-cache WHAT  drop or fill: forget or read the program and its packed weights before they are loaded\n"
     "  --logits FILE      also write the scored logits, float32, row by row\n"
     "  --profile          also print the time of each instruction\n";
@@ -54,12 +54,14 @@ const std::vector<Option>& table() {
       {"model", required_argument, [](Options& to, const char* text) { to.artifact = text; }},
       {"packed", required_argument, [](Options& to, const char* text) { to.packed = text; }},
       {"method", required_argument, [](Options& to, const char* text) { to.method = text; }},
-      {"threads", required_argument, 
+      {"threads", required_argument,
        [](Options& to, const char* text) { to.threads = static_cast<int>(read_number(text, kMostThreads)); }},
       {"cpus", required_argument, [](Options& to, const char* text) { to.cpus = read_tokens(text); }},
-      {"context", required_argument, [](Options& to, const char* text) { to.context = read_number(text, kMostTokens); }},
+      {"context", required_argument,
+       [](Options& to, const char* text) { to.context = read_number(text, kMostTokens); }},
       {"tokens", required_argument, [](Options& to, const char* text) { to.tokens = read_tokens(text); }},
-      {"new-tokens", required_argument, [](Options& to, const char* text) { to.new_tokens = read_number(text, kMostTokens); }},
+      {"new-tokens", required_argument,
+       [](Options& to, const char* text) { to.new_tokens = read_number(text, kMostTokens); }},
       {"page-cache", required_argument, [](Options& to, const char* text) { to.page_cache = text; }},
       {"logits", required_argument, [](Options& to, const char* text) { to.logits = text; }},
       {"score", no_argument, [](Options& to, const char*) { to.score = true; }},
@@ -82,7 +84,7 @@ int64_t read_number(const std::string& text, int64_t most) {
     throw std::runtime_error("\"" + shortened(text) + "\" is more than " + std::to_string(most));
   }
   if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-    throw std::runtime_error("\"" + shortened(text) + "\" is no whole number");
+    throw std::runtime_error("\"" + shortened(text) + "\" is not a whole number");
   }
   return value;
 }
@@ -109,8 +111,8 @@ Options read_options(int count, char** arguments) {
   Options options;
   int index = 0;
   opterr = 0;
-  for (int found; (found = getopt_long(count, arguments, "", known.data(), &index)) != -1;) {
-    if (found == '?') {
+  for (int status; (status = getopt_long(count, arguments, "", known.data(), &index)) != -1;) {
+    if (status == '?') {
       throw std::runtime_error(std::string("unknown or incomplete option ") + arguments[optind - 1]);
     }
     table()[static_cast<size_t>(index)].set(options, optarg);
@@ -119,7 +121,7 @@ Options read_options(int count, char** arguments) {
     throw std::runtime_error("--page-cache is drop or fill");
   }
   if (!options.help && (options.bundle.empty() == options.artifact.empty() || optind != count)) {
-    throw std::runtime_error("give either --bundle or --model, and no other words");
+    throw std::runtime_error("give either --bundle or --model, and no other arguments");
   }
   return options;
 }

@@ -17,7 +17,7 @@ struct Options {
   std::vector<int64_t> tokens;
   int64_t new_tokens = 1;
   int64_t context = 0;
-  std::vector<int64_t> cpus;  // those to stay on; empty: all that the system allows
+  std::vector<int64_t> cpus;  // CPUs to stay on; empty: all that the system allows
   int threads = 0;
   bool score = false;
   bool profile = false;
@@ -26,14 +26,14 @@ struct Options {
 
 // Throws std::runtime_error with the reason when the arguments make no sense.
 Options read_options(int count, char** arguments);
-// More tokens than any context has.
+// The most tokens that a context may have.
 constexpr int64_t kMostTokens = INT32_MAX;
 
-// A text from outside as errors show it: the beginning of a long one.
+// An untrusted text as errors show it: only the beginning of a long one.
 std::string shortened(const std::string& text);
-// A whole number from 0 to `most`. Throws std::runtime_error when the text is none.
+// Reads a whole number from 0 to `most`. Throws std::runtime_error where the text is not one.
 int64_t read_number(const std::string& text, int64_t most = INT64_MAX);
-// Token ids divided by commas or spaces. Throws std::runtime_error when one is no number.
+// Reads token ids separated by commas or spaces. Throws std::runtime_error where one is not a number.
 std::vector<int64_t> read_tokens(const std::string& text);
 extern const char* const kUsage;
 

@@ -1,4 +1,4 @@
-// What of a file lies in memory, and how to change that, for cold and warm loads.
+// The share of a file in the page cache, and how to change it, for cold and warm loads.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-"""Which artifacts a program of its own can execute on a device; the others need an app."""
+"""The artifacts that a program in a device's shell can execute; all others need an app."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from edgec.bundle.manifest import Manifest
 
 SHELL_BACKENDS = frozenset({"XnnpackBackend"})
-# By the beginning of a backend's name: why not, and what then.
+# By the beginning of a backend's name: why it cannot run there, and what to do instead.
 _APP = "edgec embed BUNDLE --platform android writes an app with a bench activity that gives the same records"
 _DRIVERS = "it needs {}, whose drivers a program in the phone's shell cannot load", _APP
 _APPLE = "it needs {}, which only Apple's systems have", "measure it on an iPhone: --device ios:UDID"
@@ -25,7 +25,7 @@ def check_shell_artifact(manifest: Manifest, where: str) -> None:
     own C library.
 
     Raises:
-        InputError: E551, the artifact needs an app; E155, the model is no decoder.
+        InputError: E551, the artifact needs an app; E155, the model is not a decoder.
     """
     foreign = sorted(set(manifest.runtime.backends) - SHELL_BACKENDS)
     if foreign:

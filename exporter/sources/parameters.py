@@ -96,7 +96,7 @@ class _Roles:
         from torch import nn
 
         if name == self.lm_head:
-            return Parameter(name, shape, Kind.VOCABULARY, self.tied)
+            return Parameter(name, shape, Kind.LM_HEAD, self.tied)
         if isinstance(owner, nn.Embedding):
             return Parameter(name, shape, Kind.EMBEDDING, active=1 / max(1, shape[0]))
         if len(shape) < 2:

@@ -1,4 +1,4 @@
-"""Good answers made bad: the same seed gives the same answer."""
+"""Mutations that make good answers bad; the same seed gives the same answer."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ VALUES: tuple[Any, ...] = (
 
 
 def mutated_text(text: str, random: Random) -> str:
-    """One to four changes to a text."""
+    """The text with one to four changes."""
     for _ in range(random.randint(1, 4)):
         text = random.choice(CHANGES)(text, random)
     return text
@@ -79,7 +79,7 @@ def _place(text: str, random: Random) -> tuple[int, int]:
 
 
 def _number(text: str, random: Random) -> str:
-    """Another number where one stands."""
+    """The text with one of its numbers replaced."""
     starts = [i for i, letter in enumerate(text) if letter.isdigit() and not text[i - 1 : i].isdigit()]
     if not starts:
         return text
@@ -130,7 +130,7 @@ def _deep() -> Any:
 
 
 def mutated_json(value: Any, random: Random) -> str:
-    """A value changed before or after it is written, or both."""
+    """The JSON of a value, changed before or after it is written, or both."""
     changed = mutated_value(value, random) if random.random() < 0.7 else value
     text = json.dumps(changed)
     return mutated_text(text, random) if random.random() < 0.4 else text

@@ -1,4 +1,4 @@
-"""The one reader of what devices say: text made plain, numbers within ranges, JSON within limits."""
+"""Reading devices' answers: text made plain, numbers within ranges, JSON within limits."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_json_outside_its_limits_is_refused_and_takes_no_time(text: str) -> None
 def test_an_answer_that_is_too_large_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "MOST_JSON", 10)
     for read in (lambda text: json_among(text, "["), lambda text: parsed(TypeAdapter(list[int]), text)):
-        with pytest.raises(AnswerFault, match="letters"):
+        with pytest.raises(AnswerFault, match="characters"):
             read(f"[{'1,' * 10}1]")
 
 

@@ -14,6 +14,6 @@ def test_lists_of_cores(text: str, cores: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a", "3-1", "1,,2", "-1", "1-2-3", "0x4"])
-def test_what_is_no_list_of_cores(text: str) -> None:
+def test_other_texts_are_not_lists_of_cores(text: str) -> None:
     with pytest.raises(InputError, match="E156"):
         core_numbers(text)

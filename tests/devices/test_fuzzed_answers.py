@@ -51,7 +51,7 @@ QUIET = Console(file=open("/dev/null", "w"), width=100)  # noqa: SIM115
 
 
 def phone_facts(random: Random) -> Any:
-    """What ``edgec devices`` does with one phone, to the table."""
+    """Do what ``edgec devices`` does with one phone, up to the table."""
     answer = ShellOutput(0, printable(mutated_text(FACTS, random)), "")
     link: Any = SimpleNamespace(where="adb:A", shell=lambda script: answer)
     state = read_state(link)
@@ -62,7 +62,7 @@ def phone_facts(random: Random) -> Any:
 
 
 def runner_output(random: Random) -> Any:
-    """One job of each kind."""
+    """Read mutated runner output for one job of each kind."""
     kind = random.choice(("load", "memory", "speed", "sustained"))
     job = Job(kind, "b.edgec", 20, 4, state="cold", repetitions=3, seconds=3.0).to_json()
     generated = {"event": "generated", "tokens": [1, 2, 3, 4], "ttft_ms": 10.0, "token_ms": [2.0, 3.0, 2.5]}
@@ -89,7 +89,7 @@ def recorded(job: Job, result: dict[str, Any]) -> list[BaseModel]:
 
 
 def app_lines(random: Random) -> Any:
-    """The result file of a bench app."""
+    """Read a mutated result file of a bench app."""
     lines = app_result("ios:U").splitlines()
     index = random.randrange(len(lines))
     lines[index] = mutated_json(json.loads(lines[index]), random)
@@ -98,20 +98,20 @@ def app_lines(random: Random) -> Any:
 
 
 def device_list(random: Random) -> Any:
-    """What devicectl lists, or why it does not."""
+    """Read a mutated device list of devicectl, or its refusal."""
     answer = mutated_json(apple_answers.devices(apple_answers.phone()), random)
     devices = xcrun.json_object(f"junk {{\n{answer}\n100%", "ios", "Listing devices").get("result")
     rows = devices.get("devices") if isinstance(devices, Mapping) else None
-    found = [apple_device(row) for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
-    for device in found:
+    listed = [apple_device(row) for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+    for device in listed:
         if device is not None:
             fault(device, "ios:U")
             check_ready(device, "ios:U", "17.0")
-    return [device.facts() for device in found if device is not None]
+    return [device.facts() for device in listed if device is not None]
 
 
 def apple_failure(random: Random) -> Any:
-    """A refusal of devicectl."""
+    """Read a mutated refusal of devicectl."""
     answer = mutated_value(apple_answers.LOCKED_LAUNCH, random)
     error = answer.get("error") if isinstance(answer, dict) else None
     raise refusal(list(chain(error)) if isinstance(error, dict) else [], "ios:U", "Starting the bench app")
@@ -129,14 +129,14 @@ def listed_by(listed: Callable[[], Any], module: Any, name: str, answer: Any) ->
 
 
 def hub_profile(random: Random) -> Any:
-    """A profile of AI Hub."""
+    """Read a mutated profile of AI Hub."""
     job = SimpleNamespace(device=SimpleNamespace(name="S25"), wait=lambda limit: SimpleNamespace(success=True))
     job.download_profile = lambda: mutated_value(PROFILE, random)
     return profile_figures(SimpleNamespace(get_job=lambda name: job), "j")
 
 
 def farm_answers(random: Random) -> Any:
-    """A run of Device Farm whose every answer is odd."""
+    """Collect a run of Device Farm whose every answer is mutated."""
     run = {"run": {"status": "COMPLETED", "result": "PASSED"}}
     page = {"artifacts": [{"name": "Customer Artifacts", "url": "https://x"}], "nextToken": None}
     client: Any = SimpleNamespace(
@@ -183,14 +183,14 @@ def is_plain(text: str) -> bool:
 
 
 def tried(surface: str, seed: int) -> str:
-    """What came of one case: the code of the error, or ``accepted``."""
+    """The outcome of one case: the code of the error, or ``accepted``."""
     try:
-        found = SURFACES[surface](Random(f"{surface}{seed}"))
+        result = SURFACES[surface](Random(f"{surface}{seed}"))
     except EdgecError as error:
         text = f"{error}\n{json.dumps(error.to_json())}"
         assert printable(text) == text and len(text) < 5000, f"{surface} {seed}"
         return error.code
-    for leaf in leaves(found):
+    for leaf in leaves(result):
         assert not isinstance(leaf, str) or is_plain(leaf), f"{surface} {seed}: {leaf!r}"
         assert not isinstance(leaf, int | float) or math.isfinite(leaf), f"{surface} {seed}"
         if surface != "facts of a phone":
@@ -199,9 +199,9 @@ def tried(surface: str, seed: int) -> str:
 
 
 def outcomes(surface: str, count: int) -> Counter[str]:
-    found = Counter(tried(surface, seed) for seed in range(count))
-    print(f"{surface}: {count} answers: {dict(found)}")
-    return found
+    counts = Counter(tried(surface, seed) for seed in range(count))
+    print(f"{surface}: {count} answers: {dict(counts)}")
+    return counts
 
 
 @pytest.mark.parametrize("surface", SURFACES)
@@ -212,5 +212,5 @@ def test_odd_answers_are_refused_or_believable(surface: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("surface", SURFACES)
 def test_thousands_of_odd_answers(surface: str) -> None:
-    found = outcomes(surface, SLOW)
-    assert sum(found.values()) == SLOW and len(found) >= 2
+    counts = outcomes(surface, SLOW)
+    assert sum(counts.values()) == SLOW and len(counts) >= 2

@@ -1,4 +1,4 @@
-"""Targets: every figure sourced, every name resolvable, what is unknown said as unknown."""
+"""Targets: every figure has a source, every name resolves, and unknown figures are stated as unknown."""
 
 from __future__ import annotations
 

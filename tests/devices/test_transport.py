@@ -27,7 +27,7 @@ def test_addresses_are_read_and_written(text: str, address: Address) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "phone", "adb", "adb:", "host:1", "host:", "qemu:x", ":x"])
-def test_what_is_no_address(text: str) -> None:
+def test_other_texts_are_not_addresses(text: str) -> None:
     with pytest.raises(InputError, match="E170"):
         parse_address(text)
 

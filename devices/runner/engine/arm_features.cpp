@@ -1,9 +1,9 @@
-// XNNPACK's SME kernels are not used: under emulation they give other products than every other kernel, and no phone has
-// shown them right yet. EDGEC_SME=1 lets XNNPACK have them, so that a phone can be asked.
+// Hides SME from XNNPACK: under emulation its SME kernels give other products than every other kernel, and no phone has
+// shown them correct yet. EDGEC_SME=1 lets XNNPACK use them, so that they can be tried on a phone.
 //
-// XNNPACK learns of SME from cpuinfo while its library is being loaded, and cpuinfo from getauxval. In a program that is
-// linked with this library, this definition comes before the C library's, so the bits are off before anybody looks. In a
-// process that loads this library later (Python), the C library's comes first.
+// XNNPACK learns of SME from cpuinfo while its library is being loaded, and cpuinfo from getauxval. In a program that
+// is linked with this library, this definition comes before the C library's, so the bits are off before anybody looks.
+// In a process that loads this library later (Python), the C library's comes first.
 #if defined(__linux__) && defined(__aarch64__)
 
 #include <elf.h>

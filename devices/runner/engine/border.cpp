@@ -11,7 +11,7 @@ namespace edgec::engine {
 namespace {
 
 constexpr size_t kDigestLetters = 64;
-// Bytes of a tensor: beyond this no machine holds one, and products of sizes stay within 64 bits.
+// The most bytes of a tensor: no machine holds more, and products of sizes stay within 64 bits.
 constexpr int64_t kMostBytes = int64_t{1} << 46;
 
 void refuse_unless(bool fine, const std::string& text) {
@@ -30,7 +30,7 @@ int64_t count_of(const EdgecTensor& tensor) {
 
 // Throws Failure unless all values lie in 0..end-1.
 void check_range(const EdgecTensor& tensor, int64_t end, const std::string& what) {
-  refuse_unless(tensor.dtype == static_cast<int32_t>(executorch::aten::ScalarType::Long), what + " are no int64");
+  refuse_unless(tensor.dtype == static_cast<int32_t>(executorch::aten::ScalarType::Long), what + " are not int64");
   const auto* values = static_cast<const int64_t*>(tensor.data);
   const auto inside = [end](int64_t value) { return value >= 0 && value < end; };
   refuse_unless(
@@ -63,7 +63,7 @@ void check_tensor(const EdgecTensor& tensor, size_t index) {
 
 void check_decoder_call(const EdgecTensor* inputs, const EdgecModelInfo& model) {
   const int64_t tokens = count_of(inputs[0]), rows = count_of(inputs[2]);
-  refuse_unless(tokens == count_of(inputs[1]), "there are not as many positions as tokens");
+  refuse_unless(tokens == count_of(inputs[1]), "the number of positions differs from the number of tokens");
   refuse_unless(
       tokens <= model.max_tokens && rows <= model.max_rows,
       "a call takes " + std::to_string(model.max_tokens) + " tokens and " + std::to_string(model.max_rows) + " rows");

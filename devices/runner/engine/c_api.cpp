@@ -40,7 +40,7 @@ void tell(const char* text, char* error, size_t capacity) {
   }
 }
 
-// Run `body`; an exception becomes a status and a text.
+// Run `body` and turn an exception into a status and a text.
 template <typename Body>
 int guarded(Body&& body, char* error, size_t capacity) {
   try {
@@ -53,7 +53,7 @@ int guarded(Body&& body, char* error, size_t capacity) {
     tell(failure.what(), error, capacity);
     return EDGEC_FAILED;
   } catch (...) {
-    tell("something unknown was thrown", error, capacity);
+    tell("an unknown exception was thrown", error, capacity);
     return EDGEC_FAILED;
   }
 }
@@ -91,18 +91,18 @@ int edgec_has_operator(const char* name) {
 }
 
 int edgec_packed_path(const char* folder, const char* digest, char* path, size_t capacity) {
-  std::string found;
+  std::string packed;
   const auto name = [&] {
     require(folder, "the folder");
     require(digest, "the digest");
     require(path, "the path");
-    found = is_digest(digest) ? edgec::engine::packed_path(folder, digest) : "";
+    packed = is_digest(digest) ? edgec::engine::packed_path(folder, digest) : "";
   };
-  if (guarded(name, nullptr, 0) != EDGEC_OK || found.empty() || found.size() >= capacity) {
+  if (guarded(name, nullptr, 0) != EDGEC_OK || packed.empty() || packed.size() >= capacity) {
     return -1;
   }
-  tell(found.c_str(), path, capacity);
-  return static_cast<int>(found.size());
+  tell(packed.c_str(), path, capacity);
+  return static_cast<int>(packed.size());
 }
 
 EdgecModel* edgec_model_open(
@@ -141,7 +141,7 @@ void edgec_session_close(EdgecSession* session) {
   if (session == nullptr) {
     return;
   }
-  // What fails here is the zeroing of its memory: then it is not kept for the next one.
+  // Only zeroing its memory can fail here; then the session is not kept for reuse.
   guarded([&] { session->session->model().close_session(std::move(session->session)); }, nullptr, 0);
   delete session;
 }

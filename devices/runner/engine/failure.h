@@ -10,7 +10,8 @@
 
 namespace edgec::engine {
 
-// What the engine cannot do, as a text for the user. `status` tells a refusal (the caller's fault) from a failure.
+// A failure of the engine with a text for the user; `status` distinguishes a refusal (the caller's fault) from a
+// failure.
 class Failure : public std::runtime_error {
  public:
   Failure(EdgecStatus status, const std::string& text) : std::runtime_error(text), status_(status) {}
@@ -20,7 +21,7 @@ class Failure : public std::runtime_error {
   EdgecStatus status_;
 };
 
-// Throw when ExecuTorch reports an error; the text ends with what its log said last on this thread.
+// Throw when ExecuTorch reports an error; the text ends with the last line of its log on this thread.
 void check(executorch::runtime::Error error, const std::string& what);
 
 }  // namespace edgec::engine

@@ -22,7 +22,7 @@ class MappedFile final : public executorch::runtime::DataLoader {
   executorch::runtime::Error load_into(
       size_t offset, size_t size, const SegmentInfo& segment, void* buffer) const override;
   executorch::runtime::Result<size_t> size() const override { return bytes_; }
-  // Give the pages back; those still needed (constants read in place) come again on access.
+  // Give the pages back to the kernel; those still needed (constants read in place) are read again on access.
   void forget() const;
 
  private:

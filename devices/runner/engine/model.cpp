@@ -22,7 +22,7 @@ Program parsed(MappedFile& artifact) {
   start_runtime();
   const LogScope log;
   auto program = Program::load(&artifact, Program::Verification::InternalConsistency);
-  check(program.error(), "the artifact is no program of this ExecuTorch");
+  check(program.error(), "the artifact is not a program for this ExecuTorch");
   return std::move(program.get());
 }
 
@@ -39,7 +39,7 @@ int64_t planned_bytes(const executorch::runtime::MethodMeta& meta, size_t arena)
   return bytes.ok() ? bytes.get() : 0;
 }
 
-// Whether an input is int64 of this rank.
+// Whether an input is an int64 tensor of this rank.
 bool is_index(const executorch::runtime::MethodMeta& meta, size_t input, size_t rank) {
   const auto tensor = meta.input_tensor_meta(input);
   return tensor.ok() && tensor->scalar_type() == executorch::aten::ScalarType::Long && tensor->sizes().size() == rank;
@@ -51,7 +51,7 @@ int64_t last_size(const executorch::runtime::MethodMeta& meta, size_t input) {
   return tensor.ok() && tensor->sizes().size() > 0 ? tensor->sizes()[tensor->sizes().size() - 1] : 0;
 }
 
-// forward(tokens [1, S], positions [S], rows [K])
+// Whether the method is a decoder's: forward(tokens [1, S], positions [S], rows [K]).
 bool takes_tokens(const executorch::runtime::MethodMeta& meta) {
   constexpr size_t kInputs = 3;
   return meta.num_inputs() == kInputs && is_index(meta, 0, 2) && is_index(meta, 1, 1) && is_index(meta, 2, 1) &&

@@ -25,9 +25,9 @@ class Model {
   Model(const std::string& artifact, const std::string& method, const std::string& packed_path);
   ~Model();
 
-  // A session with zeroed state: the one a closed session left, or a new one; a profiled one is always new.
+  // A session with zeroed state: the one kept from a closed session, or a new one; a profiled one is always new.
   std::unique_ptr<Session> open_session(bool profiled);
-  // Take a session back; one is kept, so that the packed weights stay loaded.
+  // Take a session back; one is kept for reuse, so that the packed weights stay loaded.
   void close_session(std::unique_ptr<Session> session);
 
   EdgecModelInfo info() const;
@@ -35,12 +35,12 @@ class Model {
   const executorch::runtime::Program& program() const { return program_; }
   const std::string& method() const { return method_; }
   executorch::runtime::MethodMeta meta() const;
-  // The program keeps its state apart, so that one copy of the activations serves all sessions.
+  // Whether the program keeps its state in a separate arena, so that all sessions share one copy of the activations.
   bool shares_scratch() const;
-  // What does not change: the sizes, and how many tokens and rows a decoder's call takes.
+  // The facts that do not change: the sizes, and how many tokens and rows a decoder's call takes.
   const EdgecModelInfo& shape() const { return info_; }
   executorch::runtime::Span<uint8_t> scratch() const { return scratch_.span(); }
-  // Give back the artifact's pages that loading has touched.
+  // Give the artifact's pages that loading has touched back to the kernel.
   void forget_artifact() const { artifact_.forget(); }
   // Held while a session runs.
   std::mutex& run_lock() { return run_lock_; }

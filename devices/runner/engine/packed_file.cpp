@@ -33,20 +33,21 @@ constexpr size_t kDigestLetters = 32;
 constexpr uint64_t kFnvBasis = 14695981039346656037ull;
 constexpr uint64_t kFnvPrime = 1099511628211ull;
 
-// The kernels that XNNPACK chooses, and with them the packing, depend on the instruction sets and the microarchitecture.
+// The kernels that XNNPACK chooses, and with them the packing, depend on the instruction sets and the
+// microarchitecture.
 std::string cpu_description() {
   std::ifstream file("/proc/cpuinfo");
-  std::string line, found;
+  std::string line, description;
   while (std::getline(file, line) && !line.empty()) {
     for (const char* field : {"model name", "flags", "Features", "CPU implementer", "CPU part"}) {
-      found += line.rfind(field, 0) == 0 ? line : "";
+      description += line.rfind(field, 0) == 0 ? line : "";
     }
   }
 #if defined(__linux__) && defined(__aarch64__)
-  // What XNNPACK is told, which is less than what the CPU has (arm_features.cpp).
-  found += "|" + std::to_string(getauxval(AT_HWCAP)) + "|" + std::to_string(getauxval(AT_HWCAP2));
+  // The features that XNNPACK sees, which are fewer than the CPU has (arm_features.cpp).
+  description += "|" + std::to_string(getauxval(AT_HWCAP)) + "|" + std::to_string(getauxval(AT_HWCAP2));
 #endif
-  return found;
+  return description;
 }
 
 uint64_t fnv(const std::string& text) {
@@ -71,7 +72,7 @@ int64_t size_of(const std::string& path) {
   return stat(path.c_str(), &status) == 0 ? static_cast<int64_t>(status.st_size) : -1;
 }
 
-// The backend ends a complete file with an index and this mark; one that was cut short by a full disk lacks it.
+// The backend ends a complete file with an index and this mark, which a file cut short by a full disk lacks.
 bool complete(const std::string& path) {
   constexpr int kVersionAndMark = 8;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
@@ -105,7 +106,7 @@ PackedFile::~PackedFile() {
   }
 }
 
-// Size, time and inode: a copy, a change or a cut is noticed without reading hundreds of megabytes.
+// Size, time and inode, which show a copy, a change or a truncation without reading hundreds of megabytes.
 std::string PackedFile::stamp() const {
   struct stat status {};
   if (stat(path_.c_str(), &status) != 0) {
@@ -159,10 +160,10 @@ void PackedFile::unlock_backend() const {
     return;
   }
   while (const dirent* entry = readdir(folder)) {
-    struct stat found {};
+    struct stat opened {};
     const int descriptor = std::atoi(entry->d_name);
-    if (descriptor > 2 && fstat(descriptor, &found) == 0 && found.st_dev == wanted.st_dev &&
-        found.st_ino == wanted.st_ino) {
+    if (descriptor > 2 && fstat(descriptor, &opened) == 0 && opened.st_dev == wanted.st_dev &&
+        opened.st_ino == wanted.st_ino) {
       flock(descriptor, LOCK_UN);
     }
   }

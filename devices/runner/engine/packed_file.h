@@ -1,9 +1,9 @@
 // The file that holds a model's packed weights, mapped by every process that runs the model.
 //
-// XNNPACK's backend packs into a file it is told of (option "packed_cache_path") and maps it when the file is complete.
-// It locks the file for as long as it lives, rewrites in place what it cannot read, and grows it by mapped writes that
-// a full disk turns into a crash. This class keeps all three away: loads take turns on a lock file, packing goes to a
-// file aside that is renamed when complete, and the room is asked for first.
+// XNNPACK's backend packs into a given file (option "packed_cache_path") and maps it when the file is complete. It
+// locks the file for as long as it lives, rewrites in place what it cannot read, and grows it by mapped writes, which
+// crash on a full disk. This class avoids all three: loads take turns on a lock file, packing goes to a temporary file
+// that is renamed when complete, and the free space is checked first.
 #pragma once
 
 #include <cstdint>
@@ -11,35 +11,35 @@
 
 namespace edgec::engine {
 
-// DIGEST-KEY.packed in `folder`, where KEY stands for this CPU and this ExecuTorch.
+// The path DIGEST-KEY.packed in `folder`, where KEY is a hash of this CPU and this ExecuTorch.
 std::string packed_path(const std::string& folder, const std::string& digest);
 
 // One load's turn on a packed file. While it exists, no other process loads from or writes this file.
 class PackedFile {
  public:
-  // Waits for its turn. A folder that cannot be written gives a file that is not `usable`.
+  // Waits for its turn. In a folder that cannot be written, the file is not `usable`.
   explicit PackedFile(std::string path);
   ~PackedFile();
   PackedFile(const PackedFile&) = delete;
   PackedFile& operator=(const PackedFile&) = delete;
 
-  // The lock is held and the backend can be told of the path.
+  // Whether the lock is held, so that the backend can use the path.
   bool usable() const { return lock_ >= 0; }
-  // The file is the one that a former load completed, untouched since.
+  // Whether the file is the one that an earlier load completed, untouched since.
   bool intact() const;
-  // The disk has room for `bytes`.
+  // Whether the disk has room for `bytes`.
   bool has_room(int64_t bytes) const;
 
   const std::string& path() const { return path_; }
-  // Where to pack: the same folder, so that a rename suffices.
+  // The temporary file to pack into: in the same folder, so that a rename suffices.
   const std::string& aside() const { return aside_; }
-  // What was packed aside becomes the file, if it is complete; otherwise it is deleted. True: it became the file.
+  // Rename the temporary file to the packed file if it is complete, else delete it; whether it was renamed.
   bool keep_aside();
   void drop_aside() const;
-  // Give up the locks that the backend of this process holds on the file: it is only read from now on.
+  // Release the locks that this process's backend holds on the file, which is only read from now on.
   void unlock_backend() const;
-  // Enter the file's pages into this process's page tables at once, where the kernel can. One by one, on first use, they
-  // cost the first token more than everything else (a 160 MB file: some 40 ms).
+  // Enter the file's pages into this process's page tables at once, where the kernel can. One by one, on first use,
+  // they would cost the first token more than everything else (a 160 MB file: about 40 ms).
   void fault_in() const;
   int64_t bytes() const;
 

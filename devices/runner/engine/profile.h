@@ -1,4 +1,4 @@
-// Where the time goes, instruction by instruction: what ExecuTorch tells its event tracer, summed up.
+// The time of each instruction, summed up from what ExecuTorch reports to its event tracer.
 #pragma once
 
 #include <executorch/runtime/core/event_tracer.h>
@@ -10,8 +10,9 @@
 
 namespace edgec::engine {
 
-// An event tracer that adds up calls and nanoseconds per instruction. ExecuTorch reports an operator twice, the instruction around the kernel: the first gives the time, the
-// second the name. Delegates report no inner events in ExecuTorch's own build.
+// An event tracer that adds up calls and nanoseconds per instruction. ExecuTorch reports an operator twice, as an
+// instruction around the kernel and as the kernel: the first gives the time, the second the name. Delegates report no
+// inner events in ExecuTorch's own build.
 class Profile final : public executorch::runtime::EventTracer {
  public:
   using Entry = executorch::runtime::EventTracerEntry;

@@ -29,7 +29,7 @@ void emit(
   std::fprintf(stderr, "executorch: %.*s\n", static_cast<int>(length), message);
 }
 
-// ExecuTorch warns on stderr that its own log is replaced; this is the one place that means to.
+// ExecuTorch warns on stderr that its log is replaced; here that is intended.
 void route_log() {
   const int saved = dup(STDERR_FILENO);
   const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);

@@ -1,4 +1,4 @@
-// ExecuTorch's log: held back while the engine calls into it, so that a failure can say why; printed otherwise.
+// ExecuTorch's log: kept while the engine calls into ExecuTorch, so that a failure can say why; printed otherwise.
 #pragma once
 
 #include <string>

@@ -143,7 +143,7 @@ void Session::copy_outputs() {
   for (size_t index = 0; index < outputs_.size(); ++index) {
     const EValue& value = method.get_output(index);
     if (!value.isTensor() || value.toTensor().dim() > EDGEC_MAX_RANK) {
-      throw Failure(EDGEC_REFUSED, "output " + std::to_string(index) + " is no tensor this engine can return");
+      throw Failure(EDGEC_REFUSED, "output " + std::to_string(index) + " is not a tensor that this engine can return");
     }
     const Tensor& tensor = value.toTensor();
     const auto* data = static_cast<const uint8_t*>(tensor.const_data_ptr());

@@ -1,4 +1,4 @@
-// One sequence on a model: its own state, its own instance of the method, the model's packed weights.
+// One sequence on a model, with its own state and its own instance of the method, over the model's packed weights.
 #pragma once
 
 #include <executorch/runtime/core/span.h>
@@ -18,7 +18,7 @@ class Model;
 class Session {
  public:
   // Packed weights are read from or written to `packed_path`; empty: packed in memory, shared by the process.
-  // `profiled`: time every instruction, which costs some virtual calls for each.
+  // `profiled`: time every instruction, at the cost of a few virtual calls for each.
   Session(Model& model, const std::string& packed_path, bool profiled = false);
   ~Session();
 

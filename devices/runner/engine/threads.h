@@ -5,11 +5,11 @@
 
 namespace edgec::engine {
 
-// More threads than any pool has: asking for more is a mistake.
+// The most threads that a pool may have: asking for more is a mistake.
 constexpr int kMostThreads = 1024;
 
-// Held while methods are loaded or executed: the pool stays as it is. Not to be nested, since whoever waits to change
-// the pool comes first.
+// Held while methods are loaded or executed, so that the pool stays as it is. Not to be nested, since a thread that
+// waits to change the pool comes first.
 class PoolInUse {
  public:
   PoolInUse();
@@ -21,8 +21,8 @@ class PoolInUse {
 // Set the pool's size (outside 1..kMostThreads: leave it) as soon as nobody uses it; returns the size in force.
 int pool_threads(int wanted);
 
-// Which pool it is: XNNPACK keeps the pointer in every loaded method, and a new size makes a new pool, maybe where an
-// earlier one was.
+// The identity of a pool: XNNPACK keeps the pointer in every loaded method, and a new size makes a new pool, possibly
+// at the address of an earlier one.
 struct PoolIdentity {
   const void* pool;
   uint64_t changes;

@@ -1,3 +1,6 @@
+// Chooses between split-KV decode (Flash-Decoding, https://crfm.stanford.edu/2023/10/12/flashdecoding.html) and tiled
+// prefill (FlashAttention, arXiv 2205.14135 and 2307.08691), shares the work among threads, and combines partial
+// results.
 #include "attention.h"
 
 #include <algorithm>
@@ -10,16 +13,16 @@
 namespace edgec {
 namespace {
 
-// From so many rows per KV head on, unpacking keys for matrix products pays: measured over 960 keys in all four formats,
-// both ways cost the same at 16 to 24 rows.
+// From this many rows per KV head on, unpacking keys for matrix products pays: measured over 960 keys in all four
+// formats, both ways cost the same at 16 to 24 rows.
 constexpr int64_t kRowsForTiles = 20;
-// So many tokens are computed exactly as each would be alone: what verifies a draft must say what decoding says.
+// Up to this many tokens are computed exactly as each would be alone: verifying a draft must give what decoding gives.
 constexpr int64_t kVerifiedQueries = 16;
-// Keys of a part of few rows. Parts begin at fixed slots and are added in their order: a token's result depends neither
-// on the tokens computed with it nor on the number of threads.
+// Keys of a part in split-KV decode. Parts begin at fixed slots and are added in order, so that a token's result
+// depends neither on the tokens computed with it nor on the number of threads.
 constexpr int64_t kKeysPerPart = 128;
-// Multiply-adds of about 10 us on one core. Measured with ExecuTorch's pool on 2 cores: a second thread costs 2 us while
-// it still spins after XNNPACK's last call, and 7 to 30 us once it sleeps (some 50 us later).
+// Multiply-adds that take about 10 us on one core. Measured with ExecuTorch's pool on 2 cores: a second thread costs 2
+// us while it still spins after XNNPACK's last call, and 7 to 30 us once it sleeps (about 50 us later).
 constexpr int64_t kWorthWaking = 1 << 18;
 // Fewer keys than this are not shared among threads.
 constexpr int64_t kKeysPerCut = 64;
@@ -35,24 +38,24 @@ int64_t keys_seen(const Attention& call, const Queries& queries) {
   return Spans(call.geometry, queries.lowest, queries.highest).keys();
 }
 
-// How many parts the keys are cut into so that every thread has work.
+// How many parts to cut the keys into so that every thread has work.
 int64_t parts_of(int64_t keys, int64_t units) {
   const int64_t wanted = (threads() + units - 1) / units;
   return std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, keys / kKeysPerCut));
 }
 
-// What the i-th part's weights are multiplied with to be relative to the greatest maximum.
+// The factor that makes a part's weights relative to the greatest maximum.
 inline float factor_of(const Running& row, float highest) {
   return exp2(broadcast(row.maximum - highest))[0];
 }
 
-// The learned sink of a query head: a key that everybody sees and that has no value.
+// The learned sink of a query head: a key that every query sees and that has no value.
 Running sink_of(const Attention& call, int64_t head) {
   if (call.sink_logits == nullptr) return {};
   return {call.sink_logits[head] * kLog2e, 1.0f};
 }
 
-// Rows of one KV head: the parts' sums, each brought to the greatest maximum, over the sum of all weights.
+// Combines the parts of one KV head's rows: their sums, rescaled to the greatest maximum, over the sum of all weights.
 // part(i) is the i-th Partial.
 template <typename Part>
 void finish(const Attention& call, const Queries& queries, int64_t head, int64_t parts, const Part& part) {
@@ -75,8 +78,9 @@ void finish(const Attention& call, const Queries& queries, int64_t head, int64_t
   }
 }
 
-// All heads at once; threads share the keys.
-void attend_few(const Attention& call) {
+// Split-KV decode: the keys are split into parts that threads share, each for all heads at once; then the parts are
+// combined.
+void split_kv_decode(const Attention& call) {
   const Queries queries = queries_of(call, 0, call.queries);
   const Spans spans(call.geometry, queries.lowest, queries.highest, kKeysPerPart);
   const int64_t parts = spans.parts(kKeysPerPart);
@@ -85,7 +89,7 @@ void attend_few(const Attention& call) {
   auto* running = reinterpret_cast<Running*>(memory[1]);
   for_units(parts, worth_waking(call, spans.keys()), [&](int64_t i) {
     const Partial into{running + i * rows, memory[0] + i * rows * width, width};
-    attend_rows(call, queries, spans.part(i, kKeysPerPart), into);
+    decode_part(call, queries, spans.part(i, kKeysPerPart), into);
   });
   const int64_t head_rows = call.queries * call.group();
   for (int64_t head = 0; head < call.keys.heads; head++) {
@@ -96,20 +100,21 @@ void attend_few(const Attention& call) {
   }
 }
 
-// How many tiles the queries of a KV head are cut into: as few as their size allows, and enough to keep all threads busy
-// to the end although later tiles see more keys.
+// How many tiles to cut the queries of a KV head into: as few as their size allows, but enough to keep all threads busy
+// to the end, although later tiles see more keys.
 int64_t tiles_of(const Attention& call) {
   const auto cut = [&](int64_t rows) { return (call.queries * call.group() + rows - 1) / rows; };
   const int64_t busy = threads() > 1 ? (4 * threads() + call.keys.heads - 1) / call.keys.heads : 1;
   return std::max(cut(kTiledRows), std::min(busy, cut(kTiledRows / 8)));
 }
 
-// Tiles of queries of one KV head each, shared among threads; where there are fewer tiles than threads, they cut the
-// keys of each tile as well.
-void attend_many(const Attention& call) {
+// Tiled prefill: each tile holds queries of one KV head, and threads share the tiles; where there are fewer tiles than
+// threads, the keys of each tile are split as well.
+void tiled_prefill(const Attention& call) {
   const int64_t heads = call.keys.heads, in_tile = (call.queries + tiles_of(call) - 1) / tiles_of(call);
   const int64_t tiles = (call.queries + in_tile - 1) / in_tile;
-  const int64_t all_keys = keys_seen(call, queries_of(call, 0, call.queries)), parts = parts_of(all_keys, tiles * heads);
+  const int64_t all_keys = keys_seen(call, queries_of(call, 0, call.queries));
+  const int64_t parts = parts_of(all_keys, tiles * heads);
   const int64_t rows = std::min(in_tile, call.queries) * call.group(), stride = tiled_stride(call);
   const int64_t shared = parts > 1 ? tiles * heads * parts : 0;
   const auto memory = scratch<PartScratch>({shared * rows * stride, shared * rows * 2});
@@ -125,7 +130,7 @@ void attend_many(const Attention& call) {
     const int64_t keys = keys_seen(call, queries), head = unit / parts / tiles, i = unit % parts;
     const auto own = scratch<HeadScratch>({parts > 1 ? 0 : rows * stride, parts > 1 ? 0 : rows * 2});
     const Partial into = parts > 1 ? part(unit) : Partial{reinterpret_cast<Running*>(own[1]), own[0], stride};
-    attend_tiled(call, queries, head, keys * i / parts, keys * (i + 1) / parts, into);
+    prefill_tile(call, queries, head, keys * i / parts, keys * (i + 1) / parts, into);
     if (parts == 1) finish(call, queries, head, 1, [&](int64_t) { return into; });
   });
   if (parts == 1) return;
@@ -154,7 +159,7 @@ void shape_scores(const Attention& call, int64_t query, const Span& span, float*
 void attend(const Attention& call) {
   if (call.queries == 0) return;
   const bool small = call.queries <= kVerifiedQueries || call.queries * call.group() < kRowsForTiles;
-  small && rows_serve(call) ? attend_few(call) : attend_many(call);
+  small && heads_fit_vectors(call) ? split_kv_decode(call) : tiled_prefill(call);
 }
 
 }  // namespace edgec

@@ -1,4 +1,5 @@
-// Attention of some query rows over a cache: what edgec::cached_attention means (edgec/passes/operators.py).
+// Attention of some query rows over a KV cache: the operator edgec::cached_attention (ir/operators.py). Few rows run as
+// split-KV decode (row_attention.h), many rows as tiled prefill (tiled_attention.h); attention.cpp chooses.
 #pragma once
 
 #include <cstdint>
@@ -25,15 +26,15 @@ struct Attention {
   int64_t mask_stride = 0;
 
   int64_t group() const { return heads / keys.heads; }
-  // Queries are multiplied with this: scores come in units of log 2, or divided by the cap.
+  // The factor of the queries: scores come in units of log 2, or divided by the cap.
   float q_factor() const { return softcap > 0 ? scale / softcap : scale * kLog2e; }
 };
 
-// Scores of keys first..end-1 of a tile, as the products gave them, to what softmax takes: capped, masked, and -infinity
-// where the query does not see. `end` may exceed the tile up to whole vectors.
+// Turns the products for keys first..end-1 of a tile into scores for softmax: capped, masked, and -infinity where the
+// query does not see. `end` may exceed the tile, rounded up to whole vectors.
 void shape_scores(const Attention& call, int64_t query, const Span& span, float* scores, int first, int end);
 
-// Neighbouring queries that are computed together, of all heads or of those that share one KV head.
+// Neighbouring queries that are computed together, for all heads or for those that share one KV head.
 struct Queries {
   int64_t first;
   int64_t count;
@@ -41,7 +42,8 @@ struct Queries {
   int64_t highest;
 };
 
-// Unfinished softmax of some rows: `out` is [rows, stride], to be divided by the sums.
+// The unfinished softmax of some rows over a part of the keys: `out` is [rows, stride], still to be divided by the
+// sums.
 struct Partial {
   Running* rows;
   float* out;

@@ -12,7 +12,7 @@ struct Range {
   float most;
 };
 
-// The integers of a kind, and how many steps lie between them.
+// The lowest and highest integer of a kind.
 struct Integers {
   float low;
   float high;
@@ -39,7 +39,7 @@ Vec steps_of(Vec x, float offset, float inverse, Integers integers) {
   return min(max(round_even((x - offset) * inverse), broadcast(integers.low)), broadcast(integers.high));
 }
 
-// Integers of one group into `bytes`, its scale and offset into `pair`.
+// Writes the integers of one group to `bytes`, and its scale and offset to `pair`.
 void quantize(const float* x, int count, Integers integers, int8_t* bytes, uint16_t* pair) {
   const Range range = range_of(x, count);
   pair[0] = float_to_half((range.most - range.least) / (integers.high - integers.low));

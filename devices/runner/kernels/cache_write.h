@@ -1,4 +1,4 @@
-// Keys or values of new tokens into a cache, rounded to what it holds: edgec::cache_write (edgec/passes/operators.py).
+// Writes keys or values of new tokens into a cache, in the cache's format: edgec::cache_write (ir/operators.py).
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct CacheWrite {
   const float* value;        // [tokens, cache.heads, cache.width]
   const int64_t* positions;  // [tokens]
   int64_t tokens;
-  Stored cache;              // its memory is written
+  Stored cache;              // its memory is written to
   Geometry geometry;
 };
 

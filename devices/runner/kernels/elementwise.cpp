@@ -23,8 +23,9 @@ float sum_of_squares(const float* x, int64_t width) {
   return total;
 }
 
-void turn(const float* __restrict x, const float* __restrict cos, const float* __restrict sin, int64_t half,
-          float* __restrict out) {
+// x * cos + rotate_half(x) * sin, over the first 2 * half dimensions.
+void rotate(const float* __restrict x, const float* __restrict cos, const float* __restrict sin, int64_t half,
+            float* __restrict out) {
   for (int64_t i = 0; i < half; i++) out[i] = x[i] * cos[i] - x[half + i] * sin[i];
   for (int64_t i = 0; i < half; i++) out[half + i] = x[half + i] * cos[half + i] + x[i] * sin[half + i];
 }
@@ -49,12 +50,12 @@ void rms_norm(const float* x, const float* weight, float eps, int64_t rows, int6
 
 void rope(const Rope& call) {
   for_rows(call.tokens, call.heads * call.width, [&](int64_t token) {
-    const float *cos = call.cos + token * call.turned, *sin = call.sin + token * call.turned;
+    const float *cos = call.cos + token * call.rotated, *sin = call.sin + token * call.rotated;
     for (int64_t row = token * call.heads; row < (token + 1) * call.heads; row++) {
       const float* x = call.x + row * call.width;
       float* out = call.out + row * call.width;
-      turn(x, cos, sin, call.turned / 2, out);
-      std::memcpy(out + call.turned, x + call.turned, (call.width - call.turned) * sizeof(float));
+      rotate(x, cos, sin, call.rotated / 2, out);
+      std::memcpy(out + call.rotated, x + call.rotated, (call.width - call.rotated) * sizeof(float));
     }
   });
 }

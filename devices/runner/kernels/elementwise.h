@@ -1,4 +1,4 @@
-// Operators between the matrix products: edgec::rms_norm and edgec::rope (edgec/passes/operators.py).
+// Operators between the matrix products: edgec::rms_norm and edgec::rope (ir/operators.py).
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@ void rms_norm(const float* x, const float* weight, float eps, int64_t rows, int6
 
 struct Rope {
   const float* x;    // [tokens, heads, width]
-  const float* cos;  // [tokens, turned]
-  const float* sin;  // [tokens, turned]
+  const float* cos;  // [tokens, rotated]
+  const float* sin;  // [tokens, rotated]
   int64_t tokens;
   int64_t heads;
   int64_t width;
-  int64_t turned;
+  int64_t rotated;  // how many of the first dimensions are rotated
   float* out;
 };
 

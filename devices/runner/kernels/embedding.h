@@ -1,4 +1,4 @@
-// Rows of a token table, read from the bytes that XNNPACK packs the same matrix from.
+// Reads rows of a token table from the same bytes that XNNPACK packs the lm_head from.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // The ExecuTorch backend "EdgecEmbedding": tokens int64 [1, S] -> float32 [1, S, width], from a matrix in the program's
-// named data. So a tied vocabulary matrix that an XNNPACK delegate names too is stored once.
+// named data. So an embedding that is tied to the lm_head of an XNNPACK delegate is stored once.
 //
-// The delegate's bytes are text, one NAME=VALUE a line, in this order:
+// The delegate's bytes are text, one NAME=VALUE per line, in this order:
 //
 //     edgec.embedding=1
 //     bits=4                    4, 8 or 32
@@ -34,14 +34,14 @@ using executorch::runtime::FreeableBuffer;
 using executorch::runtime::NamedDataMap;
 using executorch::runtime::Result;
 
-// A table and the memory it points to.
+// A table and the memory that it points to.
 struct Handle {
   Table table;
   std::optional<FreeableBuffer> weights;
   std::optional<FreeableBuffer> scales;
 };
 
-// Takes lines off the front of a text.
+// Reads a text line by line.
 class Lines {
  public:
   explicit Lines(std::string_view text) : rest_(text) {}
@@ -79,10 +79,10 @@ bool is_table(const Table& table) {
 }
 
 Error fetch(const NamedDataMap& data, std::string_view key, int64_t bytes, std::optional<FreeableBuffer>& into) {
-  Result<FreeableBuffer> found = data.get_data(key);
-  if (!found.ok()) return found.error();
-  if (static_cast<int64_t>(found->size()) < bytes) return Error::InvalidProgram;
-  into.emplace(std::move(*found));
+  Result<FreeableBuffer> buffer = data.get_data(key);
+  if (!buffer.ok()) return buffer.error();
+  if (static_cast<int64_t>(buffer->size()) < bytes) return Error::InvalidProgram;
+  into.emplace(std::move(*buffer));
   return Error::Ok;
 }
 

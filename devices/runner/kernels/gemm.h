@@ -9,7 +9,7 @@
 
 namespace edgec {
 
-// As many sums as leave registers for one step's operands: 24 of 32 registers, 12 of AVX2's 16.
+// As many sums as possible while registers remain for one step's operands: 24 of 32 registers, 12 of AVX2's 16.
 #if defined(__AVX512F__)
 inline constexpr int kRows = 12, kVectors = 2;
 #elif defined(__AVX2__)
@@ -19,7 +19,8 @@ inline constexpr int kRows = 6, kVectors = 4;
 #endif
 inline constexpr int kColumns = kVectors * kWidth;
 
-// `kAcross` vectors of columns. A's element (r, k) lies at a[r * kRowStride + k * kStepStride], B's rows are kColumns wide.
+// `kAcross` vectors of columns. A's element (r, k) lies at a[r * kRowStride + k * kStepStride], B's rows are kColumns
+// wide.
 template <int kCount, int kAcross, int kRowStride, int kStepStride, bool kAccumulate>
 void multiply_block(const float* a, const float* b, int64_t steps, float* c, int64_t c_stride) {
   Vec sums[kCount][kAcross];

@@ -1,4 +1,4 @@
-// Which slots of a cache hold the keys that a query may see; the law is edgec/passes/kv_layout.py.
+// The slots of a cache that hold the keys a query may see; the rules are those of ir/kv_layout.py.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace edgec {
 
-// Keys that follow one another both in slots and in positions.
+// Keys that are consecutive both in slots and in positions.
 struct Span {
   int64_t slot;
   int64_t position;
@@ -21,7 +21,7 @@ struct Seen {
 
 struct Geometry {
   int64_t ring;    // slots that are overwritten in turn; 0: slot = position
-  int64_t sink;    // positions that stay visible for ever, in slots of their own
+  int64_t sink;    // positions that stay visible forever, in their own slots
   int64_t window;  // 0: all earlier positions
   int64_t last;    // the newest position in the cache
 
@@ -29,7 +29,7 @@ struct Geometry {
     return ring == 0 || position < sink ? position : sink + (position - sink) % ring;
   }
 
-  // What a query at `position` sees of `count` keys from `first` on, all of them sinks or none.
+  // The part that a query at `position` sees of `count` keys from `first` on, all of them sinks or none.
   Seen seen(int64_t position, int64_t first, int64_t count) const {
     const int64_t end = std::clamp<int64_t>(std::min(position, last) - first + 1, 0, count);
     const bool forever = window == 0 || first < sink;
@@ -41,7 +41,7 @@ struct Geometry {
 // All keys that queries at positions lowest..highest see, in order of their positions.
 class Spans {
  public:
-  // Behind the sinks they begin at a multiple of `aligned` slots, with keys that no query may see any more.
+  // After the sinks they begin at a multiple of `aligned` slots, with keys that no query may see anymore.
   Spans(const Geometry& in, int64_t lowest, int64_t highest, int64_t aligned = 1) {
     const int64_t high = std::min(highest, in.last);
     int64_t from = in.window ? std::max<int64_t>(0, lowest - in.window + 1) : 0;
@@ -63,12 +63,12 @@ class Spans {
 
   // How many parts of at most `most` keys there are, none of which crosses the end of a span.
   int64_t parts(int64_t most) const {
-    int64_t found = 0;
-    for (int i = 0; i < size_; i++) found += (spans_[i].count + most - 1) / most;
-    return found;
+    int64_t count = 0;
+    for (int i = 0; i < size_; i++) count += (spans_[i].count + most - 1) / most;
+    return count;
   }
 
-  // The index-th of them.
+  // The index-th part of at most `most` keys.
   Span part(int64_t index, int64_t most) const {
     int i = 0;
     for (; index >= (spans_[i].count + most - 1) / most; i++) index -= (spans_[i].count + most - 1) / most;

@@ -1,4 +1,4 @@
-// edgec::NAME.out for ExecuTorch: schemas and meaning in edgec/passes/operators.py. Loading the library registers them.
+// The operators edgec::NAME.out for ExecuTorch, with schemas and meaning in ir/operators.py; loading registers them.
 #include "operators.h"
 
 #include "attention.h"

@@ -1,4 +1,4 @@
-// From ExecuTorch's tensors to the kernels' plain memory, and into its registry.
+// Turns ExecuTorch's tensors into the kernels' plain memory, and registers kernels with ExecuTorch.
 #pragma once
 
 #include <executorch/extension/kernel_util/make_boxed_from_unboxed_functor.h>
@@ -16,17 +16,17 @@ using executorch::aten::Tensor;
 using Optional = std::optional<Tensor>;
 using Context = executorch::runtime::KernelRuntimeContext;
 
-// Fails the call in a function that returns `out`.
+// Fails the call unless the condition holds, in a function that returns `out`.
 #define EDGEC_CHECK(context, condition, out) ET_KERNEL_CHECK(context, condition, InvalidArgument, out)
 
-// ExecuTorch's own question, `registry_has_op_function`, logs an error where the answer is no.
+// ExecuTorch's own `registry_has_op_function` logs an error where the answer is no.
 inline bool is_registered(const char* name) {
   const auto kernels = executorch::runtime::get_registered_kernels();
   return std::any_of(kernels.begin(), kernels.end(),
                      [name](const auto& kernel) { return std::strcmp(kernel.name_, name) == 0; });
 }
 
-// Registers a kernel unless the process has one of that name: ExecuTorch panics on a second one.
+// Registers a kernel unless the process has one with that name: ExecuTorch panics on a second one.
 template <typename Function>
 bool register_absent(const char* name, Function function) {
   if (is_registered(name)) return false;
@@ -34,7 +34,7 @@ bool register_absent(const char* name, Function function) {
   return executorch::runtime::register_kernel(kernel) == executorch::runtime::Error::Ok;
 }
 
-// The cache in a tensor [1, slots, heads, width]; none where dtype, shape or grid are not what kernels read.
+// The cache in a tensor [1, slots, heads, width]; none where the kernels cannot read its dtype, shape or grid.
 std::optional<Stored> stored(const Tensor& cache, const Optional& grid);
 
 inline bool is_float(const Tensor& tensor, ssize_t dimensions) {
@@ -45,7 +45,7 @@ inline bool is_index(const Tensor& tensor) {
   return tensor.scalar_type() == executorch::aten::ScalarType::Long && tensor.dim() == 1;
 }
 
-// Whether `out` now has these sizes.
+// Resizes `out`; whether it now has these sizes.
 inline bool resized(Tensor& out, std::initializer_list<ssize_t> sizes) {
   std::array<executorch::aten::SizesType, 4> wanted{};
   std::copy(sizes.begin(), sizes.end(), wanted.begin());

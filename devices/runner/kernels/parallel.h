@@ -1,4 +1,4 @@
-// Work shared among ExecuTorch's threads, the same that XNNPACK uses.
+// Sharing work among ExecuTorch's threads, which XNNPACK uses, too.
 #pragma once
 
 #include <executorch/runtime/kernel/thread_parallel_interface.h>
@@ -11,7 +11,7 @@ inline int64_t threads() {
   return executorch::extension::get_thread_count();
 }
 
-// Calls unit(i) for i in 0..units-1, on all threads where that is worth waking them.
+// Calls unit(i) for i in 0..units-1, on all threads where the work is worth waking them.
 template <typename Unit>
 void for_units(int64_t units, bool worth_waking, const Unit& unit) {
   const auto range = [&](int64_t begin, int64_t end) {
@@ -24,7 +24,7 @@ void for_units(int64_t units, bool worth_waking, const Unit& unit) {
   }
 }
 
-// Floats that one thread reads and writes in 15 to 30 us, about what waking a second one costs (see attention.cpp).
+// Floats that one thread reads and writes in 15 to 30 us, about the cost of waking a second one (see attention.cpp).
 inline constexpr int64_t kFloatsWorthWaking = 1 << 16;
 
 // Calls use(i) for i in 0..count-1, each of which touches `floats` floats once; threads take neighbouring ones.

@@ -1,17 +1,17 @@
-// Attention of few rows, as in decoding: every key and value is read once, in the order it lies in memory, and used for
-// all heads at once.
+// One part of split-KV decode (Flash-Decoding, https://crfm.stanford.edu/2023/10/12/flashdecoding.html): attention of
+// few rows, in which every key and value of the part is read once, in memory order, and used for all heads at once.
 #pragma once
 
 #include "attention.h"
 
 namespace edgec {
 
-// Whether the heads are made of whole vectors.
-bool rows_serve(const Attention& call);
+// Whether the heads' widths are multiples of the vectors that split-KV decode reads.
+bool heads_fit_vectors(const Attention& call);
 
-// The rows of all heads of `queries`, over the keys of `part`: row i belongs to KV head
-// i / (count * group), query first + i / group % count, and head i % group of the group. The partial result lies in
-// `rows` and `out`, [count * heads] and [count * heads, values.width].
-void attend_rows(const Attention& call, const Queries& queries, const Span& part, Partial into);
+// Computes the rows of all heads of `queries` over the keys of `part`: row i belongs to KV head i / (count * group),
+// query first + i / group % count, and head i % group of the group. The partial result goes to `rows` and `out`,
+// [count * heads] and [count * heads, values.width].
+void decode_part(const Attention& call, const Queries& queries, const Span& part, Partial into);
 
 }  // namespace edgec

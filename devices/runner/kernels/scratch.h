@@ -8,7 +8,7 @@
 
 namespace edgec {
 
-// Arrays of these many floats, each on cache lines of its own, valid until the same thread asks for the same Purpose.
+// Arrays of so many floats, each on its own cache lines, valid until the same thread asks for the same Purpose.
 template <typename Purpose, size_t kArrays>
 std::array<float*, kArrays> scratch(const int64_t (&floats)[kArrays]) {
   constexpr int64_t kLine = 16;

@@ -1,4 +1,4 @@
-// Lanes moved between vectors, and sums and maxima over lanes.
+// Moving lanes between vectors, and sums and maxima over lanes.
 #pragma once
 
 #include <utility>
@@ -43,9 +43,9 @@ inline Vec ones(Vec a, Vec b, std::integer_sequence<int, I...>) {
   return shuffle<Vec, (I % 2 * kWidth + I / 4 * 4 + First + I % 4 / 2)...>(a, b);
 }
 
-// Lane i plus kDistance.
+// Lane i of the result is lane i + kDistance, modulo the width.
 template <int kDistance, int... I>
-inline Vec turned(Vec value, std::integer_sequence<int, I...>) {
+inline Vec rotated(Vec value, std::integer_sequence<int, I...>) {
   return shuffle<Vec, ((I + kDistance) % kWidth)...>(value, value);
 }
 
@@ -57,7 +57,7 @@ inline Pair zip(Pair pair) {
   return {detail::zip<0>(pair.first, pair.second, Lanes{}), detail::zip<kWidth>(pair.first, pair.second, Lanes{})};
 }
 
-// Even lanes, then odd ones: what zip undoes.
+// Even lanes, then odd ones: the inverse of zip.
 inline Pair unzip(Pair pair) {
   using Lanes = std::make_integer_sequence<int, kWidth>;
   return {detail::unzip<0>(pair.first, pair.second, Lanes{}), detail::unzip<1>(pair.first, pair.second, Lanes{})};
@@ -90,10 +90,10 @@ inline float sum(Vec value) {
 
 inline float maximum(Vec value) {
   using Lanes = std::make_integer_sequence<int, kWidth>;
-  if constexpr (kWidth >= 16) value = max(value, detail::turned<8>(value, Lanes{}));
-  if constexpr (kWidth >= 8) value = max(value, detail::turned<4>(value, Lanes{}));
-  value = max(value, detail::turned<2>(value, Lanes{}));
-  return max(value, detail::turned<1>(value, Lanes{}))[0];
+  if constexpr (kWidth >= 16) value = max(value, detail::rotated<8>(value, Lanes{}));
+  if constexpr (kWidth >= 8) value = max(value, detail::rotated<4>(value, Lanes{}));
+  value = max(value, detail::rotated<2>(value, Lanes{}));
+  return max(value, detail::rotated<1>(value, Lanes{}))[0];
 }
 
 }  // namespace edgec

@@ -1,5 +1,5 @@
-// One vector of floats for AVX-512, AVX2, NEON and anything else: GCC's and Clang's vector extensions, with intrinsics
-// only where the extensions do not reach the instruction (fused multiply-add, maximum, half precision, widening).
+// A vector of floats for AVX-512, AVX2, NEON and anything else: GCC's and Clang's vector extensions, with intrinsics
+// only where the extensions cannot express the instruction (fused multiply-add, maximum, half precision, widening).
 #pragma once
 
 #include <cstdint>
@@ -73,7 +73,7 @@ inline Vec min(Vec a, Vec b) {
   return -max(-a, -b);
 }
 
-// To the nearest integer, halves to the even one.
+// Rounds to the nearest integer, halves to the even one.
 inline Vec round_even(Vec x) {
 #if defined(__AVX512F__)
   return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -176,7 +176,7 @@ struct Pair {
   Vec second;
 };
 
-// 2 * kWidth 4-bit integers q, two a byte, as scale * q + offset: the low nibbles first, then the high ones.
+// 2 * kWidth 4-bit integers q, two per byte, as scale * q + offset: the low nibbles first, then the high ones.
 inline Pair load_nibbles(const uint8_t* from, float scale, float offset) {
 #if defined(__AVX512F__)
   const __m512 integers = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);

@@ -11,7 +11,7 @@
 namespace edgec {
 
 inline constexpr float kLog2e = 1.44269504f;
-// Below every score, and finite: the difference of two of them is no NaN.
+// Below every score, and finite, so that the difference of two of them is not NaN.
 inline constexpr float kNothingYet = -1e30f;
 
 struct Running {
@@ -24,13 +24,13 @@ inline void cap_scores(float* scores, int count, float softcap) {
   for (int i = 0; i < count; i += kWidth) store(scores + i, softcap * tanh(load(scores + i)));
 }
 
-// Takes what lies within [first, end) and is not seen out of the softmax.
+// Removes the keys in [first, end) that are not seen from the softmax.
 inline void hide(float* scores, int first, int end, Seen seen) {
   for (int i = first; i < std::min(seen.first, end); i++) scores[i] = -__builtin_inff();
   for (int i = std::max(seen.end, first); i < end; i++) scores[i] = -__builtin_inff();
 }
 
-// Turns scores into weights relative to the running maximum; returns what earlier weights must be multiplied with.
+// Turns scores into weights relative to the running maximum; returns the factor by which to rescale earlier weights.
 // `count` is a multiple of kWidth.
 inline float absorb(float* scores, int count, Running& row) {
   Vec top = broadcast(row.maximum);

@@ -1,5 +1,5 @@
-// ExecuTorch's own names for caches and attention, for a process without its custom-operator library: the standalone
-// runner. In Python that library may be loaded later, and would panic.
+// Attention and cache operators under ExecuTorch's own names, for a process without its custom-operator library: the
+// standalone runner. In Python that library may be loaded later, and would panic.
 #include "operators.h"
 
 #include <cmath>
@@ -48,7 +48,7 @@ Tensor& update_cache_with_indices_out(Context& context, const Tensor& value, Ten
 
 struct FloatScratch {};
 
-// The position of each query row: its own where only earlier keys are visible, else the last key's.
+// The position of each query row: its own where attention is causal, else that of the last key.
 const int64_t* positions_of(int64_t queries, int64_t start, int64_t last, bool causal) {
   static thread_local std::vector<int64_t> positions;
   positions.resize(queries);
@@ -60,7 +60,7 @@ bool is_mask(const Optional& mask, int64_t queries, int64_t slots) {
   return !mask || (is_float(*mask, 2) && mask->size(0) == queries && mask->size(1) <= slots);
 }
 
-// Attention of float16 queries goes through float32 and back.
+// Computes attention of float16 queries in float32.
 void attend_halves(Attention call, const Tensor& q, Tensor& out) {
   const auto [queries, result] = scratch<FloatScratch>({q.numel(), out.numel()});
   const auto* from = static_cast<const uint16_t*>(q.const_data_ptr());

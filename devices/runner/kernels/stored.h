@@ -1,4 +1,4 @@
-// Keys or values as a cache holds them, read back as floats.
+// Reading keys or values as floats in the formats that a cache holds.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace edgec {
 
 enum class Kind { kFloat32, kFloat16, kInt8, kInt4 };
 
-// More groups than any head has: 32 of 32 values.
+// The most groups that a head may have: 32 of 32 values.
 inline constexpr int kMaxGroups = 32;
-// Wider than any head: rows of integers pass through memory of this size.
+// The widest head: rows of integers pass through memory of this size.
 inline constexpr int kWidestIntegers = 1024;
 
-// [slots, heads, width] values of one kind; integers stand on a grid [slots, heads, width / group] of float16 pairs
+// [slots, heads, width] values of one kind; integers have a grid [slots, heads, width / group] of float16 pairs
 // (scale, offset). `group` is the whole width or a power of two.
 struct Stored {
   const void* data;
@@ -29,12 +29,14 @@ struct Stored {
   int groups() const { return width / group; }
   int64_t row(int64_t slot, int64_t head) const { return slot * heads + head; }
   int64_t row_bytes() const {
-    return kind == Kind::kFloat32 ? width * 4 : kind == Kind::kFloat16 ? width * 2 : kind == Kind::kInt8 ? width : width / 2;
+    if (kind == Kind::kFloat32) return width * 4;
+    if (kind == Kind::kFloat16) return width * 2;
+    return kind == Kind::kInt8 ? width : width / 2;
   }
 };
 
-// Brings rows of one head into the second-level cache: processors do not foresee streams that pause at every head.
-// Inlined by force: GCC takes calls of a function that only prefetches for useless.
+// Prefetches rows of one head into the second-level cache: processors do not predict streams that pause at every head.
+// Inlined by force: GCC removes calls of a function that only prefetches as useless.
 __attribute__((always_inline)) inline void prefetch_rows(const Stored& stored, int64_t slot, int64_t count,
                                                          int64_t head) {
   const int64_t bytes = stored.row_bytes();
@@ -46,7 +48,7 @@ __attribute__((always_inline)) inline void prefetch_rows(const Stored& stored, i
 
 inline constexpr int kPair = 2 * kWidth;
 
-// Whether rows of a kind come as integers, to be multiplied with scale() and moved by offset() afterwards.
+// Whether rows of a kind come as integers, to be multiplied by scale() and shifted by offset() afterwards.
 template <Kind kind>
 inline constexpr bool kScaled = kind == Kind::kInt8;
 
@@ -55,7 +57,7 @@ constexpr bool unzipped(Kind kind) {
   return kind == Kind::kInt4;
 }
 
-// One row of `width` values: row(d) gives kPair of them from d on, row.one(d) a single finished one.
+// One row of `width` values: row(d) gives kPair of them from d on, row.one(d) a single dequantised one.
 template <Kind kind>
 class Row;
 
@@ -148,7 +150,7 @@ inline Pair finished(const Row<kind>& row, int d) {
   return values;
 }
 
-// One row as floats; `to` has room for the width rounded up to kPair, and what lies beyond the width is zeroed.
+// Reads one row as floats; `to` has room for the width rounded up to kPair, and the rest is zeroed.
 inline void read_row(const Stored& from, int64_t row, float* to) {
   with_kind(from.kind, [&](auto kind) {
     const Row<kind> values(from, row);
@@ -164,7 +166,7 @@ inline void read_row(const Stored& from, int64_t row, float* to) {
   });
 }
 
-// A row of floats in the order that Row gives values in, and back.
+// Brings a row of floats into the order in which Row gives values, and back.
 inline void to_lanes(Kind kind, float* row, int width) {
   for (int d = 0; unzipped(kind) && d < width; d += kPair) {
     const Pair pair = unzip({load(row + d), load(row + d + kWidth)});

@@ -17,7 +17,7 @@ constexpr int64_t up_to(int64_t value, int64_t step) {
   return (value + step - 1) / step * step;
 }
 
-// One unit of work and its memory.
+// One tile of tiled prefill and its memory.
 struct Tile {
   const Attention& call;
   const Queries& queries;
@@ -51,8 +51,8 @@ Tile prepare(const Attention& call, const Queries& queries, int64_t head, Partia
   return {call, queries, head, rows, q, keys, values, scores, line, into};
 }
 
-// Rows become columns of their panel. The last store of a line spills into what is written after it: the next line,
-// the columns of an earlier round, the next panel, or kWidth floats of room behind the last one.
+// Writes rows as columns of their panel. The last store of a line spills into what is written after it: the next line,
+// the columns of an earlier round, the next panel, or kWidth floats of room after the last one.
 void load_panel(const Tile& tile, int64_t first) {
   const int width = tile.call.keys.width;
   const int64_t stride = up_to(width, kPair);
@@ -74,7 +74,7 @@ void load_queries(const Tile& tile) {
   for (int64_t row = 0; row < tile.rows; row += kRows) load_panel(tile, row);
 }
 
-// Keys become columns: panel j holds keys j * kColumns.., one row per dimension.
+// Writes keys as columns: panel j holds keys j * kColumns.., one row per dimension.
 void load_keys(const Tile& tile, const Span& span) {
   const Stored& keys = tile.call.keys;
   const int64_t stride = up_to(keys.width, kPair);
@@ -128,7 +128,7 @@ void score(const Tile& tile, const Block& block) {
   }
 }
 
-// Scores to weights; the sums so far are brought to the new maximum.
+// Turns scores into weights, and rescales the sums so far to the new maximum.
 void weigh(const Tile& tile, const Block& block, const Span& span) {
   const int first = block.seen.first, end = static_cast<int>(up_to(block.seen.end, kWidth));
   for (int64_t row = block.first; row < block.first + block.count; row++) {
@@ -150,7 +150,7 @@ void add_values(const Tile& tile, const Block& block) {
   }
 }
 
-void attend_span(const Tile& tile, const Span& span) {
+void add_span(const Tile& tile, const Span& span) {
   load_keys(tile, span);
   load_values(tile, span);
   for (int64_t row = 0; row < tile.rows; row += kRows) {
@@ -168,14 +168,14 @@ int64_t tiled_stride(const Attention& call) {
   return up_to(call.values.width, kColumns);
 }
 
-void attend_tiled(const Attention& call, const Queries& queries, int64_t head, int64_t begin, int64_t end,
+void prefill_tile(const Attention& call, const Queries& queries, int64_t head, int64_t begin, int64_t end,
                   Partial into) {
   const Tile tile = prepare(call, queries, head, into);
   load_queries(tile);
   std::fill_n(into.out, tile.rows * into.stride, 0.0f);
   std::fill_n(into.rows, tile.rows, Running{});
   const Spans spans(call.geometry, queries.lowest, queries.highest);
-  spans.pieces(begin, end, kKeys, [&](const Span& span) { attend_span(tile, span); });
+  spans.pieces(begin, end, kKeys, [&](const Span& span) { add_span(tile, span); });
 }
 
 }  // namespace edgec

@@ -1,4 +1,4 @@
-// A square of kWidth x kWidth floats, rows to columns, in log2(kWidth) rounds of exchanges.
+// Transposing a square of kWidth x kWidth floats in log2(kWidth) rounds of exchanges.
 #pragma once
 
 #include <cstdint>

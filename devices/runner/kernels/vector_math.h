@@ -27,7 +27,7 @@ inline Vec exp2(Vec x) {
   return x < -126.0f ? Vec{} : power;
 }
 
-// tanh(x) within 2e-7 of it.
+// tanh(x) with an absolute error below 2e-7.
 inline Vec tanh(Vec x) {
   const Vec bounded = min(max(x, broadcast(-10.0f)), broadcast(10.0f));
   return 1.0f - 2.0f / (exp2(bounded * 2.88539008f) + 1.0f);  // 2 / ln 2

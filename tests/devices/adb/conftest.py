@@ -40,10 +40,10 @@ def free_port() -> int:
 
 @pytest.fixture(scope="session")
 def adb_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The program, with a server of its own port and key; the user's server is never touched."""
+    """The program, with a private server on its own port and with its own key; the user's server is never touched."""
     program = adb_program()
     if program is None:
-        pytest.skip("there is no adb: pip install adbutils")
+        pytest.skip("adb is not installed: pip install adbutils")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANDROID_ADB_SERVER_PORT", str(free_port()))
         patch.setenv("HOME", str(tmp_path_factory.mktemp("adb-home")))
@@ -54,7 +54,7 @@ def adb_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def phone_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A bundle whose artifact is random bytes: the stand-in does not look into it."""
+    """A bundle whose artifact is random bytes, since the stand-in does not read it."""
     path = tmp_path_factory.mktemp("bundle") / "tiny.edgec"
     write_bundle(path, manifest(), {"model.pte": os.urandom(1_500_000)})
     return path

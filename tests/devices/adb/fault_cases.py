@@ -1,4 +1,4 @@
-"""The faults of a phone and what must come of each; ``test_faults.py`` checks them, ``fault_table.py`` prints them."""
+"""Faults of a phone with their expected outcomes; ``test_faults.py`` checks them, ``fault_table.py`` prints them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FULL = "Filesystem 1K-blocks Used Available Use% Mounted on\n/dev/x 100 99 1 99%
 
 @dataclass(frozen=True)
 class Case:
-    """A fault and what must come of it: a code, or None where the run succeeds all the same."""
+    """A fault and its expected outcome: an error code, or None where the run succeeds nevertheless."""
 
     faults: Callable[[], Faults]
     code: str | None
@@ -49,7 +49,7 @@ CASES = {
     "garbage on stdout": Case(Faults, "E548", environment=(("STAND_IN", "garbage"),)),
     "one file damaged on its way": Case(partial(Faults, corrupt=1), None),
     "every file damaged on its way": Case(partial(Faults, corrupt=1000), "E549"),
-    "too hot for ever": Case(Faults, "E550", lambda phone: phone.set_heat(48.0, 3), (), Conditions(heat_timeout_s=0.3)),
+    "too hot forever": Case(Faults, "E550", lambda phone: phone.set_heat(48.0, 3), (), Conditions(heat_timeout_s=0.3)),
 }
 
 

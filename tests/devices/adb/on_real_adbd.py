@@ -1,4 +1,4 @@
-"""What test_real_adbd.py runs in the private namespace: ``says`` prepares the phone's answers, ``bench`` measures."""
+"""The program that test_real_adbd.py runs in the private namespace: ``says`` prepares answers, ``bench`` measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the address to the records with nothing made up: adb, the loopback phone, and the arm64 runner under qemu."""
+"""A whole run without stand-ins for its figures: adb, the loopback phone, and the arm64 runner under qemu."""
 
 from __future__ import annotations
 

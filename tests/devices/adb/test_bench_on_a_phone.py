@@ -64,14 +64,14 @@ def test_several_phones_at_once_and_one_failing(
     first, broken, second = plug(), plug(), plug()
     broken.set_properties(ro_product_cpu_abi="x86")
     devices = [f"adb:{phone.serial}" for phone in (first, broken, second)]
-    found = bench_devices(phone_bundle, devices, out=tmp_path / "run.jsonl", **SHORT)
-    assert [outcome.device for outcome in found] == devices
-    assert found[1].error is not None and found[1].error.code == "E546"
-    paths = [outcome.result.out for outcome in found if outcome.result]
+    outcomes = bench_devices(phone_bundle, devices, out=tmp_path / "run.jsonl", **SHORT)
+    assert [outcome.device for outcome in outcomes] == devices
+    assert outcomes[1].error is not None and outcomes[1].error.code == "E546"
+    paths = [outcome.result.out for outcome in outcomes if outcome.result]
     assert len(paths) == 2 and all(path and read_records(path) for path in paths) and len(set(paths)) == 2
     assert [phone.left_behind() for phone in (first, broken, second)] == [[], [], []]
     with pytest.raises(InputError, match="E546"):
-        report(found, as_json=True)
+        report(outcomes, as_json=True)
     told = json.loads(capsys.readouterr().out)["devices"]
     assert [("error" in device, device.get("simulated")) for device in told] == [
         (False, True),

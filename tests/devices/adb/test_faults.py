@@ -1,4 +1,4 @@
-"""What goes wrong with a phone is survived or said clearly, and nothing is left behind on it (docs/devices.md)."""
+"""Faults of a phone are survived or reported clearly, and nothing is left on the phone (docs/devices.md)."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_hot_phone_is_waited_for(plug: Plug, phone_bundle: Path, monkeypatch: 
     assert waits == [heat.POLL_S]
 
 
-def test_a_long_pause_is_no_silence(plug: Plug, phone_bundle: Path) -> None:
+def test_a_long_pause_does_not_count_as_silence(plug: Plug, phone_bundle: Path) -> None:
     phone = plug()
     result = bench(phone_bundle, f"adb:{phone.serial}", conditions=Conditions(silence_s=1.5), cool_down_s=1.6, **SHORT)
     assert len(result.records) == 9

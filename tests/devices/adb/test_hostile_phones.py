@@ -1,4 +1,4 @@
-"""Odd and hostile phones beside a good one: theirs is a named fault, the good one is listed and measured."""
+"""Odd and hostile phones beside a good one: each gets a typed error, while the good one is listed and measured."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def runner_says(phone: LoopbackPhone, **changes: Any) -> None:
-    """A run of the first job whose last generation is another."""
+    """The runner's output for the first job, with another last generation."""
     events = [LOADED, *[GENERATED] * 4, GENERATED | changes]
     (phone.says / "runner").write_text("".join(json.dumps(event) + "\n" for event in events))
 
 
 def benched(bundle: Path, phones: list[LoopbackPhone], out: Path, **conditions: Any) -> list[Outcome]:
-    """All at once; the last must have been measured, and nothing may stay on any."""
+    """Bench all phones at once; the last one must be measured, and nothing may stay on any of them."""
     devices = [f"adb:{phone.serial}" for phone in phones]
-    found = bench_devices(bundle, devices, conditions=Conditions(**conditions), out=out / "run.jsonl", **SHORT)
-    assert found[-1].error is None and found[-1].result is not None and len(found[-1].result.records) == 9
+    outcomes = bench_devices(bundle, devices, conditions=Conditions(**conditions), out=out / "run.jsonl", **SHORT)
+    assert outcomes[-1].error is None and outcomes[-1].result is not None and len(outcomes[-1].result.records) == 9
     assert [phone.left_behind() for phone in phones] == [[] for _ in phones]
-    return list(found[:-1])
+    return list(outcomes[:-1])
 
 
 def test_odd_phones_are_listed_by_their_faults_and_the_others_are_listed(
@@ -82,32 +82,32 @@ def test_odd_phones_are_listed_by_their_faults_and_the_others_are_listed(
         AdbLink(phone.serial).ready()
     monkeypatch.setattr(adb_link, "ANSWER_S", 4.0)
     show_devices(as_json=True)
-    found = {device["address"]: device for device in json.loads(capsys.readouterr().out)["devices"]}
-    states = [found[f"adb:{phone.serial}"]["state"] for phone in (odd, flooding, dripping, good)]
+    listed = {device["address"]: device for device in json.loads(capsys.readouterr().out)["devices"]}
+    states = [listed[f"adb:{phone.serial}"]["state"] for phone in (odd, flooding, dripping, good)]
     assert states == ["ready", "not understood", "silent", "ready"]
-    told = found[f"adb:{odd.serial}"]
+    told = listed[f"adb:{odd.serial}"]
     assert told["product"] == "edgec [/nope][2J]0;owned" and told["temperature_c"] == 30.1
     assert "'1.2.3'" in told["problem"] and "'9'" in told["problem"]
-    assert found[f"adb:{good.serial}"]["problem"] == "" and found[f"adb:{good.serial}"]["temperature_c"] == 31.2
+    assert listed[f"adb:{good.serial}"]["problem"] == "" and listed[f"adb:{good.serial}"]["temperature_c"] == 31.2
     show_devices(as_json=False)
     said = capsys.readouterr().out
     assert "[/nope]" in said and printable(said) == said and all(f"adb:{p.serial}" in said for p in (odd, good))
 
 
-def test_what_cannot_have_been_measured_is_no_record_and_the_others_are_measured(
+def test_impossible_figures_give_no_record_and_the_others_are_measured(
     plug: Plug, phone_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     phones = [plug() for _ in range(len(SAID) + 1)]
     for phone, changes in zip(phones, SAID.values(), strict=False):
         phone.set_properties(ro_product_model=MODEL)
         runner_says(phone, **changes)
-    found = benched(phone_bundle, phones, tmp_path)
+    outcomes = benched(phone_bundle, phones, tmp_path)
     assert {
-        name: outcome.error and outcome.error.code for name, outcome in zip(SAID, found, strict=True)
+        name: outcome.error and outcome.error.code for name, outcome in zip(SAID, outcomes, strict=True)
     } == dict.fromkeys(SAID, "E548")
     assert len(list(tmp_path.glob("run*.jsonl"))) == 1
     with pytest.raises(EdgecError, match="E548"):
-        report(found, as_json=False)
+        report(outcomes, as_json=False)
     assert printable(said := capsys.readouterr().out) == said
 
 
@@ -115,8 +115,8 @@ def test_a_job_that_drips_or_floods_ends(plug: Plug, phone_bundle: Path, tmp_pat
     dripping, endless, deep, good = plug(Faults(drip="sh -c")), plug(), plug(), plug()
     (endless.says / "runner").write_bytes(b'{"event":"generated"}\n' * 200_000)
     (deep.says / "runner").write_bytes(b'{"event":' * 50_000 + b"\n" + b'{"event":"ended"}\n{"event":["ended"]}\n')
-    found = benched(phone_bundle, [dripping, endless, deep, good], tmp_path, silence_s=5.0)
-    assert [outcome.error and outcome.error.code for outcome in found] == ["E544", "E575", "E548"]
+    outcomes = benched(phone_bundle, [dripping, endless, deep, good], tmp_path, silence_s=5.0)
+    assert [outcome.error and outcome.error.code for outcome in outcomes] == ["E544", "E575", "E548"]
 
 
 def test_a_measured_phone_with_brackets_in_its_name_is_printed(
@@ -133,7 +133,7 @@ def test_a_measured_phone_with_brackets_in_its_name_is_printed(
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("batch", range(12))
 def test_fuzzed_phones_beside_a_good_one(batch: int, plug: Plug, phone_bundle: Path, tmp_path: Path) -> None:
-    """Four phones at a time: everything they say, and what lies on them, is made odd; 48 phones in all."""
+    """Four phones at a time, 48 in total, with mutated answers and files."""
     phones, random = [plug() for _ in range(5)], Random(batch)
     for phone in phones[:-1]:
         make_odd(phone, random)
@@ -164,9 +164,9 @@ def make_odd(phone: LoopbackPhone, random: Random) -> None:
 def benched_leniently(bundle: Path, phones: list[LoopbackPhone], out: Path) -> Counter[str]:
     devices = [f"adb:{phone.serial}" for phone in phones]
     conditions = Conditions(silence_s=60.0, heat_timeout_s=1.0)
-    found = bench_devices(bundle, devices, conditions=conditions, out=out / "run.jsonl", **SHORT)
-    assert found[-1].error is None and found[-1].result is not None
-    for outcome in found:
+    outcomes = bench_devices(bundle, devices, conditions=conditions, out=out / "run.jsonl", **SHORT)
+    assert outcomes[-1].error is None and outcomes[-1].result is not None
+    for outcome in outcomes:
         text = str(outcome.error or "")
         assert printable(text) == text
-    return Counter(outcome.error.code if outcome.error else "measured" for outcome in found[:-1])
+    return Counter(outcome.error.code if outcome.error else "measured" for outcome in outcomes[:-1])

@@ -1,4 +1,4 @@
-"""An answer of a phone ends: after so many bytes, and after so long, however slowly it drips (on a faked clock)."""
+"""Limits of size and time on a phone's answers, however slowly they drip in (on a faked clock)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Clock:
 
 
 class Dripping:
-    """The socket of a phone: so many bytes each time one asks, and each takes its time; at the end it repeats."""
+    """A phone's socket that returns a few bytes per call, after a delay, and repeats its last answer forever."""
 
     def __init__(self, clock: Clock, answer: bytes, piece: int = 1) -> None:
         self.clock, self.answer, self.piece, self.place = clock, answer, piece, 0
@@ -59,7 +59,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def link_to(phone: Dripping, monkeypatch: pytest.MonkeyPatch) -> AdbLink:
-    """A link whose services all are this socket."""
+    """A link whose services all read from this socket."""
 
     @contextmanager
     def service(link: AdbLink, name: str, limit_s: float | None = None) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""What phones say about themselves, in their own forms."""
+"""Reading the state of phones from answers in the forms that different phones give."""
 
 from __future__ import annotations
 

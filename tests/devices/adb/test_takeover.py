@@ -1,4 +1,4 @@
-"""What an earlier run left on the phone: its runner is ended, its files are used or make room."""
+"""Taking over what an earlier run left on the phone: its runner is ended, its files are reused or removed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def left(phone: LoopbackPhone) -> Path:
 
 @contextmanager
 def sleeper(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that works in a folder."""
+    """A process whose working directory is a folder."""
     process = subprocess.Popen(["sleep", "300"], cwd=folder)
     try:
         yield process
@@ -80,7 +80,7 @@ def test_the_number_goes_with_the_runner(plug: Plug, phone_bundle: Path) -> None
 
 
 def needed_kib(bundle: Path) -> int:
-    """What the pushed files, a chunk and the small files of a run take."""
+    """The KiB that the pushed files, a chunk and the small files of a run need."""
     return (sum(path.stat().st_size for path in bundle.iterdir()) + 300_000 + workspace.CHUNK) // 1024 + 60
 
 
@@ -118,9 +118,9 @@ def test_a_file_that_cannot_be_put_in_place(plug: Plug, phone_bundle: Path, monk
 
 _WORK = """
 import sys, time
-from edgec.devices.adb.link import Link
+from edgec.devices.adb.link import AdbLink
 from edgec.devices.adb.workspace import Workspace
-link = Link(sys.argv[1])
+link = AdbLink(sys.argv[1])
 link.ready()
 Workspace(link, lambda text: None).make()
 print("ready", flush=True)

@@ -1,4 +1,4 @@
-"""What the generated bench app writes: the records of a run, with made-up figures."""
+"""The result file of the generated bench app: the records of a run, with made-up figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FACTS = {
 
 
 def app_result(device: str) -> str:
-    """One run as JSON lines."""
+    """The records of one run as JSON lines."""
     key = {"schema_version": 1, "device": device, "machine": "iPhone17,1 x6", "model": "tiny", "model_parameters": 1}
     key |= {"prompt_tokens": 20, "new_tokens": 4, "threads": 6, "runtime": "executorch 1.5.1, pte, Swift package"}
     subject = {"name": "tiny", "digest": "d", "recipe": "float", "target": "iphone-16-pro-cpu"}

@@ -9,7 +9,7 @@ SIMULATOR = "9E07BD20-1111-2222-3333-444455556666"
 
 
 def phone(**changes: Any) -> dict[str, Any]:
-    """One device of ``devicectl list devices``."""
+    """One device in the answer of ``devicectl list devices``."""
     fields: dict[str, Any] = {"paired": "paired", "tunnel": "connected", "mode": "enabled", "version": "27.0"}
     fields |= changes
     return {
@@ -41,8 +41,8 @@ def phone(**changes: Any) -> dict[str, Any]:
 WATCH = {"identifier": "W", "hardwareProperties": {"platform": "watchOS", "udid": "W"}}
 
 
-def devices(*found: dict[str, Any]) -> dict[str, Any]:
-    return {"info": {"outcome": "success", "jsonVersion": 2}, "result": {"devices": [WATCH, *found]}}
+def devices(*phones: dict[str, Any]) -> dict[str, Any]:
+    return {"info": {"outcome": "success", "jsonVersion": 2}, "result": {"devices": [WATCH, *phones]}}
 
 
 def failure(*links: tuple[str, int, str]) -> dict[str, Any]:

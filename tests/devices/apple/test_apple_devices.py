@@ -1,4 +1,4 @@
-"""iPhones and simulators through stand-ins for Apple's tools: what is sent, what is understood, what is refused."""
+"""iPhones and simulators through stand-ins for Apple's tools: calls, answers and refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SHORT: dict[str, Any] = {"prompt_tokens": 20, "new_tokens": 4}
 
 
 class Tools:
-    """The stand-ins' answers."""
+    """The folder of stand-ins for Apple's tools, and the answers that they give."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -242,7 +242,7 @@ def test_an_app_may_take_as_long_as_its_job(tools: Tools, ios_bundle: Path) -> N
     assert "0.5 s" in caught.value.why
 
 
-def test_a_result_that_is_no_record(tools: Tools, ios_bundle: Path) -> None:
+def test_a_result_that_is_not_a_record(tools: Tools, ios_bundle: Path) -> None:
     tools.app_writes("result.jsonl", '{"half": \n')
     assert refused(ios_bundle).code == "E558"
 
@@ -253,7 +253,7 @@ def test_xcode_cannot_build_the_app(tools: Tools, ios_bundle: Path) -> None:
     assert error.code == "E557" and "No profiles" in error.why
 
 
-def test_a_simulator_s_times_are_no_speed(tools: Tools, ios_bundle: Path) -> None:
+def test_a_simulator_s_times_are_not_speeds(tools: Tools, ios_bundle: Path) -> None:
     tools.app_writes("result.jsonl", app_result(SIM))
     result = bench(ios_bundle, SIM, **SHORT)
     assert result.figures == () and all(record.simulated for record in result.records)
@@ -269,16 +269,16 @@ def test_an_odd_device_does_not_hide_the_others(tools: Tools) -> None:
     tools.answer("list-devices", answers.devices(answers.phone(), *odd))
     groups = {"com.apple.CoreSimulator.SimRuntime.iOS-27-0": None, **answers.SIMULATORS["devices"]}
     (tools.folder / "simctl-list.json").write_text(json.dumps({"devices": groups}))
-    found, faults = connected_devices()
-    listed = {device.address: device.product for device in found}
+    devices, faults = connected_devices()
+    listed = {device.address: device.product for device in devices}
     assert listed[IOS] == "iPhone 16 Pro" and listed["ios:X"] == "[2J[/nope]" and SIM in listed and faults == ()
 
 
 @pytest.mark.parametrize("said", ['{"result":' * 50_000, '{"result": {"devices": [1e999, NaN]}}', "{" * 50_000])
-def test_a_list_that_is_none_is_the_tool_s_fault_and_the_others_are_listed(tools: Tools, said: str) -> None:
+def test_an_unusable_list_is_the_tool_s_fault_and_the_others_are_listed(tools: Tools, said: str) -> None:
     (tools.folder / "simctl-list.json").write_text(said)
-    found, faults = connected_devices()
-    assert [fault.code for fault in faults] == ["E557"] and IOS in [device.address for device in found]
+    devices, faults = connected_devices()
+    assert [fault.code for fault in faults] == ["E557"] and IOS in [device.address for device in devices]
 
 
 def test_an_iphone_without_a_mac(
@@ -304,7 +304,7 @@ def test_an_android_bundle_is_refused(tools: Tools, tmp_path: Path) -> None:
 def test_devices_are_listed_with_what_is_wrong(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connected, "_android", lambda: iter(()))
     tools.answer("list-devices", answers.devices(answers.phone(mode="disabled")))
-    found = {device.address: device for device in connected_devices()[0]}
-    phone = found[IOS]
+    listed = {device.address: device for device in connected_devices()[0]}
+    phone = listed[IOS]
     assert (phone.product, phone.chip, phone.state) == ("iPhone 16 Pro", "Apple A18 Pro", "developer mode off")
-    assert "Settings" in phone.fix and found[SIM].simulated and found["host"].state == "ready"
+    assert "Settings" in phone.fix and listed[SIM].simulated and listed["host"].state == "ready"

@@ -26,7 +26,7 @@ PROFILE: dict[str, Any] = {
 
 
 class Hub:
-    """The part of the module that is used."""
+    """A stand-in for the part of ``qai_hub`` that edgec uses."""
 
     def __init__(self, profile: Any = None, success: bool = True) -> None:
         self.profile, self.success = PROFILE if profile is None else profile, success

@@ -31,7 +31,7 @@ PLAN = BenchPlan(prompt_tokens=20, new_tokens=4, warmups=1)
 
 
 class Client:
-    """Device Farm as far as it matters: uploads go through two states, the run through three."""
+    """A stand-in for Device Farm's client: uploads go through two states, the run through three."""
 
     def __init__(self, upload: str = "SUCCEEDED", artifacts: bool = True) -> None:
         self.upload, self.artifacts = upload, artifacts
@@ -74,7 +74,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_on_phone(archive: Path, folder: Path) -> Path:
-    """What the test host and its phone do with the archive; returns the zip of outputs."""
+    """Do what the test host and its phone do with the archive; returns the zip of outputs."""
     phone = LoopbackPhone(folder / "phone")
     with zipfile.ZipFile(archive) as made:
         made.extractall(folder)

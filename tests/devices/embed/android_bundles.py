@@ -56,7 +56,7 @@ HEXAGON = static_manifest("snapdragon-8-elite", "QNNExecutionProvider", "qnn", "
 
 
 def artifact_files(manifest: Manifest) -> dict[str, bytes]:
-    """Files of the artifact, of any content."""
+    """The files of an artifact, with arbitrary contents."""
     names = {
         "onnx": ("prefill.onnx", "decode.onnx", "weights.bin"),
         "qnn": tuple(f"part_0/{host}{name}.onnx" for host in ("host_", "") for name in ("prefill", "decode")),

@@ -1,4 +1,4 @@
-"""What the tests of app packages share."""
+"""Fixtures that the tests of app packages share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.devices.embed.swift_toolchain import Swift
 
 @pytest.fixture(autouse=True)
 def npu_pte(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The targets of the sample bundles."""
+    """Targets for the sample bundles."""
     monkeypatch.setattr(app_facts, "load_target", target)
 
 
@@ -29,7 +29,7 @@ def swift(tmp_path_factory: pytest.TempPathFactory) -> Swift:
 
 @pytest.fixture
 def swift_folder(swift: Swift, request: pytest.FixtureRequest) -> Path:
-    """A folder of the test's own that the compiler sees."""
+    """A separate folder for the test that the compiler sees."""
     folder = swift.work / "".join(character if character.isalnum() else "_" for character in request.node.name)
     folder.mkdir()
     return folder

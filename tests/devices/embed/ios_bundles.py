@@ -1,4 +1,4 @@
-"""Bundles for iOS with contents that need not run: what an app package is made from."""
+"""Bundles for iOS as input for app packages; their artifacts cannot run."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ STATIC_STATES = [
 
 
 def caller_methods() -> list[MethodInfo]:
-    """The same methods with the caches as inputs, and what is new as outputs."""
+    """The same methods with the caches as inputs, and the new values as outputs."""
     return [
         method.model_copy(
             update={
@@ -109,12 +109,12 @@ def decoder_manifest(kind: str, **fields: Any) -> Manifest:
 
 
 def module_manifest(kind: str, methods: list[MethodInfo], **fields: Any) -> Manifest:
-    """The manifest of a model that is no decoder."""
+    """The manifest of a non-decoder model."""
     return decoder_manifest(kind, methods=methods, states=[], limits=None, **fields)
 
 
 def bundle_of(manifest: Manifest, folder: Path, extra: dict[str, bytes] | None = None) -> Bundle:
-    """A bundle on the disk around a manifest; its files are hashed as those of a real one are."""
+    """A bundle on disk with this manifest; its files are hashed like those of a real one."""
     files = {
         "golden.json": golden_bytes(GOLDEN),
         "generation_config.json": b'{"eos_token_id": [2, 3], "repetition_penalty": 1.1}',

@@ -1,4 +1,4 @@
-"""The generated tokenizers in a process of their own: compiled once, asked line by line."""
+"""The generated tokenizers in a separate process: compiled once, then queried line by line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHARED = (*(name for name in TOKENIZER if name != "TokenizerSteps"), *_MODELS, 
 
 
 class KotlinTokenizers:
-    """Asks the Kotlin; every answer is JSON."""
+    """The process of the compiled Kotlin tokenizers; every answer is JSON."""
 
     def __init__(self, names: Iterable[str], folder: Path) -> None:
         sources = [self._source(folder, name, {}, name) for name in _SHARED]

@@ -1,4 +1,4 @@
-"""Bundles for the generated Swift to run over a scripted model: a good one, and what may become of it."""
+"""Bundles for the generated Swift to run with a scripted model: a good one, and damaged copies of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.devices.embed import swift_cases as python
 from tests.devices.embed.ios_bundles import CHUNK, CONTEXT, caller_methods, decoder_manifest
 
 LIMITS = Limits(context=CONTEXT, prefill_chunk=CHUNK, logit_rows=1)
-# Two methods of fixed shape whose caches the kit holds, and one of any length with a ring of its own.
+# Two methods of fixed shape whose caches the kit holds, and one of any length with its own ring.
 KINDS = {"static": ("pte", caller_methods()), "dynamic": ("pte-cpu", sample_manifest().methods)}
 
 
@@ -28,7 +28,7 @@ def run_manifest(kind: str) -> Manifest:
 
 
 def _golden() -> Golden:
-    """The second continuation is wrong, but led by less than the tolerance."""
+    """Golden vectors whose second continuation is wrong, but led by less than the tolerance."""
     right = [python.rule([9, 8]), python.rule([9, 8, python.rule([9, 8])])]
     vectors = [
         OutputVector(prompt_ids=[9, 8], continuation_ids=ids, margins=margins, probes=[], tolerance=0.1)
@@ -44,7 +44,7 @@ def _golden() -> Golden:
 
 
 def write_good(folder: Path, kind: str) -> Path:
-    """A whole bundle around bytes that stand for the artifact."""
+    """Write a complete bundle with placeholder bytes as its artifact."""
     files = {
         "model.pte": bytes(range(256)) * 16,
         "golden.json": golden_bytes(_golden()),
@@ -65,7 +65,7 @@ def _altered(bundle: Path, name: str) -> Path:
 
 
 def write_broken(bundle: Path) -> None:
-    """Beside the good one: another byte, a byte too few, a file and a manifest that are not there, another manifest."""
+    """Write damaged copies: a changed byte, a missing byte, a missing file, a missing manifest, another manifest."""
     artifact = _altered(bundle, "flipped") / "model.pte"
     artifact.write_bytes(artifact.read_bytes()[:99] + b"\xff" + artifact.read_bytes()[100:])
     artifact = _altered(bundle, "short") / "model.pte"

@@ -1,4 +1,4 @@
-"""What the generated Swift is asked, and what the Python runtime answers over the same scripted model."""
+"""Requests to the generated Swift, and the Python runtime's answers with the same scripted model."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def ids(text: str) -> list[int]:
 
 
 def decode(tokens: Sequence[int]) -> str:
-    """And back; what is special is left out."""
+    """The stand-in tokenizer's text of ids, without special tokens."""
     return bytes(token for token in tokens if token > END_OF_TEXT).decode("utf-8", "replace")
 
 
@@ -63,7 +63,7 @@ SCRIPTS = [{"prompt": ids(name), "answer": [*text.encode(), END_OF_TEXT]} for na
 
 
 def rule(tokens: Sequence[int]) -> int:
-    """The token that the scripted model says after these."""
+    """The token that the scripted model gives after these."""
     for script in SCRIPTS:
         prompt, answer = script["prompt"], script["answer"]
         index = len(tokens) - len(prompt)
@@ -106,8 +106,8 @@ def answer(request: dict[str, Any], limits: Limits) -> tuple[list[str], str]:
     eos = frozenset({END_OF_TEXT}) if text else frozenset()
     asked = GenerationRequest(request.get("maxNewTokens"), sampling, tuple(request.get("stop", ())), eos)
     shown: list[str] = []
-    found = generate(Scripted(limits), prompt, asked, decode, show=shown.append)
-    return shown if text else [str(token) for token in found.tokens], _FINISH[found.finish_reason]
+    generated = generate(Scripted(limits), prompt, asked, decode, show=shown.append)
+    return shown if text else [str(token) for token in generated.tokens], _FINISH[generated.finish_reason]
 
 
 def stop_cases(count: int) -> list[dict[str, Any]]:
@@ -124,7 +124,7 @@ def stop_cases(count: int) -> list[dict[str, Any]]:
 
 
 def stopped(case: dict[str, Any]) -> list[str | None]:
-    """What is shown of the pieces, and the stop text that was hit."""
+    """The part of the pieces that is shown, and the stop text that was hit."""
     stop, shown = StopText(case["stops"]), ""
     for piece in case["pieces"]:
         if stop.hit is None:
@@ -135,18 +135,18 @@ def stopped(case: dict[str, Any]) -> list[str | None]:
 def stream_cases(count: int) -> list[dict[str, Any]]:
     """Random text cut into tokens of one to three bytes; some end inside a character, some prompts too."""
     pick = random.Random(2)
-    found = []
+    cases = []
     for index in range(count):
         text = "".join(pick.choices(_BYTES, k=12)).encode()
         text = text[: pick.randint(1, len(text))] if index % 5 == 0 else text
         ends = sorted({*range(len(text), 0, -3), *pick.choices(range(1, len(text) + 1), k=len(text) // 2)})
         parts = [list(text[start:end]) for start, end in pairwise([0, *ends])]
-        found.append({"parts": parts, "prompt": pick.randint(0, min(6, len(parts)))})
-    return found
+        cases.append({"parts": parts, "prompt": pick.randint(0, min(6, len(parts)))})
+    return cases
 
 
 def streamed(case: dict[str, Any]) -> list[str]:
-    """The text of each token, and of the end."""
+    """The text that each token completes, and the text at the end."""
 
     def text(tokens: Sequence[int]) -> str:
         return bytes(byte for token in tokens for byte in case["parts"][token]).decode("utf-8", "replace").lstrip(" ")
@@ -156,7 +156,7 @@ def streamed(case: dict[str, Any]) -> list[str]:
 
 
 def choice_cases(count: int) -> list[dict[str, Any]]:
-    """Random logits without ties, whose order at a border would be anybody's."""
+    """Random logits without ties, since the order of equal ones is undefined."""
     rng, pick = np.random.default_rng(3), random.Random(3)
     return [
         {
@@ -173,7 +173,7 @@ def choice_cases(count: int) -> list[dict[str, Any]]:
 
 
 def kept(case: dict[str, Any]) -> list[int]:
-    """The token, or all that may be drawn."""
+    """The token that is chosen, or all tokens that may be drawn."""
     numbers = (case["temperature"], case["topK"], case["topP"], case["minP"], case["repetitionPenalty"])
     scores = processed(np.array(case["logits"], np.float32), case["seen"], Sampling(*numbers))
     return [int(scores.argmax())] if case["temperature"] == 0 else [int(i) for i in np.flatnonzero(np.isfinite(scores))]

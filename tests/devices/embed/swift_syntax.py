@@ -1,4 +1,4 @@
-"""Swift source through tree-sitter's grammar: no compiler for Apple's frameworks exists on this machine."""
+"""Parsing Swift source with tree-sitter's grammar, since this machine has no compiler for Apple's frameworks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def parse(source: str) -> Node:
 
 
 def faults(source: str) -> list[str]:
-    """What the grammar does not accept: line and text of every error."""
+    """The errors of the grammar: line and text of each."""
     return [f"line {node.start_point[0] + 1}: {(node.text or b'')[:80]!r}" for node in _faulty(parse(source))]
 
 
@@ -56,6 +56,6 @@ def sources(package: AppPackage) -> dict[str, str]:
 
 
 def assert_sound(package: AppPackage) -> None:
-    """Every Swift file of the package parses."""
-    found = {name: faults(source) for name, source in sources(package).items()}
-    assert not {name: what for name, what in found.items() if what}
+    """Assert that every Swift file of the package parses."""
+    errors = {name: faults(source) for name, source in sources(package).items()}
+    assert not {name: what for name, what in errors.items() if what}

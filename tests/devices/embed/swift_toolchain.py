@@ -1,7 +1,7 @@
-"""Swift 6 on Linux: Debian's compiler in a folder of its own, and stand-ins for what only Apple's systems have.
+"""Swift 6 on Linux: Debian's compiler in a separate folder, and stand-ins for what only Apple's systems have.
 
 The folder is made once by debootstrap (about 3.3 GB) and kept: `build/swift`, or what `EDGEC_SWIFT_ROOT` names. Every
-call mounts what it needs in a mount namespace of its own, so that nothing stays mounted, whatever happens to it.
+call mounts what it needs in its own mount namespace, so that nothing stays mounted, whatever happens to it.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class Swift:
         return _inside(self.work, line)
 
     def compile(self, module: str, sources: Sequence[Path]) -> str:
-        """What the compiler says to sources in language mode 6: nothing, where all is well."""
+        """The compiler's messages about sources in language mode 6; empty where all is well."""
         line = [*_compiler(module, "6"), "-Xfrontend", "-import-module", "-Xfrontend", "Darwin"]
         done = self.run([*line, *(str(path.relative_to(self.work)) for path in sources)])
         return done.stdout + done.stderr or ("" if done.returncode == 0 else f"exit code {done.returncode}")
 
 
 def _compiler(module: str, mode: str) -> list[str]:
-    """To object code and a module: the rules on isolation are checked long after the types are."""
+    """The compiler's command line, to object code and a module, since isolation is checked long after types."""
     line = [
         "swiftc",
         "-c",
@@ -82,7 +82,7 @@ def _compiler(module: str, mode: str) -> list[str]:
 
 
 def stand_in_modules(work: Path) -> Swift:
-    """Compile the stand-ins into ``work``; in mode 5, as libraries are that know nothing of mode 6."""
+    """Compile the stand-ins into ``work``, in mode 5 like libraries that are not made for mode 6."""
     shutil.copytree(STAND_INS, work / "stand_ins")
     (work / "modules").mkdir()
     swift = Swift(work)
@@ -99,7 +99,7 @@ def _inside(work: Path, line: Sequence[str]) -> subprocess.CompletedProcess[str]
 
 @cache
 def missing() -> str | None:
-    """Why there is no compiler on this machine; None where it runs. Makes it where it can be made."""
+    """Install the compiler where possible; why there is none on this machine, or None where it runs."""
     if os.geteuid() != 0:
         return "chroot needs root"
     absent = [tool for tool in ("unshare", "chroot") if shutil.which(tool) is None]

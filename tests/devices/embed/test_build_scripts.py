@@ -17,7 +17,7 @@ _CHECK = "package dev.edgec\nobject PageSizeCheck { fun problems(apk: java.io.Fi
 
 
 def _as_function(script: str, name: str) -> str:
-    """A script's imports, and what is left of it as the body of a function."""
+    """A script's imports, followed by the rest of it as the body of a function."""
     lines = script.splitlines()
     imports = [line for line in lines if line.startswith("import ")]
     body = [f"    {line}" for line in lines if not line.startswith("import ")]
@@ -25,13 +25,13 @@ def _as_function(script: str, name: str) -> str:
 
 
 def _sources(package: AppPackage, folder: Path, prefix: str) -> list[Path]:
-    found = []
+    written = []
     for name, content in package.files.items():
         if name.endswith(".kts") and isinstance(content, bytes):
             function = prefix + "".join(part for part in name if part.isalpha())
-            found.append(folder / f"{function}.kt")
-            found[-1].write_text(_as_function(content.decode(), function))
-    return found
+            written.append(folder / f"{function}.kt")
+            written[-1].write_text(_as_function(content.decode(), function))
+    return written
 
 
 @pytest.mark.slow

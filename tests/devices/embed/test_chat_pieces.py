@@ -1,4 +1,4 @@
-"""Chat templates in pieces: found where they exist, and refused where an app would render something else."""
+"""Chat templates in pieces: recognised where they exist, and refused where an app would render something else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradle modules: every manifest value stays inside its literal, the schema is the schema, the Kotlin compiles."""
+"""Gradle modules: every manifest value stays inside its literal, records follow the schema, the Kotlin compiles."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _properties(text: str) -> dict[str, str]:
 
 
 def test_gradle_can_build_the_project(tmp_path: Path) -> None:
-    """AndroidX, versions, the Gradle to fetch with its sha256, and rules for R8: without them there is no build."""
+    """AndroidX, versions, the Gradle to download with its sha256, and rules for R8, all of which a build needs."""
     package = gradle_modules(android_bundle(tmp_path / "bundle", CPU))
     assert _properties(_text(package, "gradle.properties"))["android.useAndroidX"] == "true"
     wrapper = _properties(_text(package, "gradle-wrapper.properties"))
@@ -182,7 +182,7 @@ def test_static_methods_get_their_runtime_and_a_cache_of_their_own(
     assert f"minSdk = {27 if hexagon else 26}\n" in gradle and package.minimum_os == ("8.1" if hexagon else "8.0")
     assert ("useLegacyPackaging" in _text(package, "bench/build.gradle.kts")) == hexagon
     never = manifest in (GPU, DELEGATED)
-    assert ("Nothing executed this artifact" in _text(package, "README.md")) == never
+    assert ("has never been executed" in _text(package, "README.md")) == never
 
 
 @given(st.text())
@@ -191,7 +191,7 @@ def test_a_kotlin_literal_says_the_same_text(value: str) -> None:
     literal = kotlin_text.string(value)
     assert literal.isascii() and literal.count('"') == 2 and "$" not in literal
     assert not re.search(r"\\(?!u[0-9A-F]{4})", literal)
-    units = re.sub(r"\\u([0-9A-F]{4})", lambda found: chr(int(found[1], 16)), literal[1:-1])
+    units = re.sub(r"\\u([0-9A-F]{4})", lambda match: chr(int(match[1], 16)), literal[1:-1])
     back = units.encode("utf-16", "surrogatepass").decode("utf-16")
     assert back == re.sub("[\ud800-\udfff]", "\ufffd", value)
 
@@ -204,13 +204,13 @@ def test_packages_have_plain_names(name: str) -> None:
 
 def _keys(function: str) -> set[str]:
     source = (TEMPLATES / "BenchRecords.kt.template").read_text()
-    found = re.search(rf"fun {function}\(.*?\n    \)", source, re.DOTALL)
-    assert found is not None
-    return set(re.findall(r'^\s*"([a-z0-9_]+)" to', found[0], re.MULTILINE))
+    match = re.search(rf"fun {function}\(.*?\n    \)", source, re.DOTALL)
+    assert match is not None
+    return set(re.findall(r'^\s*"([a-z0-9_]+)" to', match[0], re.MULTILINE))
 
 
 def _assert_fields(written: set[str], record: Any) -> None:
-    """Only fields of the record, and all those without a default."""
+    """Assert that only fields of the record are written, and all those without a default."""
     assert written <= set(record.model_fields)
     assert {name for name, field in record.model_fields.items() if field.is_required()} <= written
 

@@ -54,15 +54,15 @@ def test_the_kotlin_compiles(manifest: Manifest, name: str, tmp_path: Path) -> N
 
 def _rule(tokens: list[int], new: int) -> list[int]:
     """The stand-in's model, in Python."""
-    found = list(tokens)
+    extended = list(tokens)
     for _ in range(new):
-        last = len(found) - 1
-        found.append((31 * found[last] + 7 * last + (found[last - 1] if last else 0)) % 96 + 32)
-    return found[len(tokens) :]
+        last = len(extended) - 1
+        extended.append((31 * extended[last] + 7 * last + (extended[last - 1] if last else 0)) % 96 + 32)
+    return extended[len(tokens) :]
 
 
 def _byte_tokenizer() -> Tokenizer:
-    """Ids are bytes, and 1 stands in front of every text: what the stand-ins' model can be followed with."""
+    """A tokenizer whose ids are bytes, with 1 before every text, so that the stand-ins' model can be followed."""
     vocabulary = {"<s>" if byte == 1 else f"<0x{byte:02X}>": byte for byte in range(256)}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], byte_fallback=True))
     tokenizer.add_special_tokens(["<s>"])
@@ -92,7 +92,7 @@ def _golden() -> Golden:
 
 
 # A chunk of the static methods is padded. The sample's cache for the CPU has a ring and cannot rewind, so the same
-# prompt is fed again; the other one computes the last token, and 40 behind 400, where no whole chunk fits any more.
+# prompt is fed again; the other one computes the last token, and 40 after 400, where no whole chunk fits anymore.
 CALLS = {
     "cpu": {"calls": [128, 128, 44, 1, 1], "calls again": [128, 128, 44], "calls second": [128, 128, 128, 56, 1]},
     "static": {"calls": [128, 128, 128, 1, 1], "calls again": [1], "calls second": [1] * 41},

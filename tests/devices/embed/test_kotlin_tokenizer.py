@@ -70,7 +70,7 @@ def test_a_stream_shows_the_whole_text(kotlin: KotlinTokenizers, name: str) -> N
 
 @pytest.mark.parametrize("name", ["gpt2", "llama3", "llama2", "unigram"])
 def test_long_texts(kotlin: KotlinTokenizers, name: str) -> None:
-    """100,000 characters, for llama2 in one word: time that grew with the square would not end here."""
+    """100,000 characters, for llama2 in one word: quadratic time would not end here."""
     draws = random.Random(1)
     text = " ".join(draws.choice(" ".join(CORPUS).split(" ")) for _ in range(20_000))[:100_000]
     _assert_same(kotlin, name, text)
@@ -78,5 +78,5 @@ def test_long_texts(kotlin: KotlinTokenizers, name: str) -> None:
 
 
 def test_halves_of_characters_are_replaced(kotlin: KotlinTokenizers) -> None:
-    """The library takes no text with them; an app's text field can give one."""
+    """The library accepts no text with them, but an app's text field can give one."""
     assert kotlin.ask("gpt2", text="a\ud83d!") == sample("gpt2").encode("a\ufffd!").ids

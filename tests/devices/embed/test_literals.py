@@ -1,4 +1,4 @@
-"""Odd values on their way into Swift and Kotlin source: each is a literal of its type, or refused."""
+"""Odd values in Swift and Kotlin source: each becomes a literal of its type, or is refused."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ ODD_TEXTS = [
 
 
 @pytest.mark.parametrize("value", NO_INTEGERS, ids=lambda value: str(type(value)))
-def test_what_is_no_integer_has_no_integer_literal(value: Any) -> None:
+def test_other_values_have_no_integer_literal(value: Any) -> None:
     with pytest.raises(InputError) as caught:
         integer("eos_token_id", value)
     assert caught.value.code == "E469" and caught.value.where == "eos_token_id" and len(caught.value.why) < 120
 
 
 @pytest.mark.parametrize("value", NO_FLOATS, ids=lambda value: str(type(value)))
-def test_what_is_no_float_of_32_bits_has_no_literal(value: Any) -> None:
+def test_values_that_are_not_32_bit_floats_have_no_literal(value: Any) -> None:
     with pytest.raises(InputError) as caught:
         single("repetition_penalty", value)
     assert caught.value.code == "E469" and len(caught.value.why) < 120
@@ -83,14 +83,14 @@ def test_numbers_are_written_as_they_are() -> None:
 
 @pytest.mark.parametrize("text", ODD_TEXTS, ids=ascii)
 def test_texts_are_written_as_they_are(text: str) -> None:
-    """One literal without anything that its language would replace, and the same text in it."""
+    """The text becomes one literal that holds the same text and nothing that its language would interpolate."""
     whole = re.sub("[\ud800-\udfff]", "\ufffd", text)
     swift, kotlin = swift_text.string(text), kotlin_text.string(text)
     assert not faults(f"let text = {swift}")
     for literal, escape in ((swift, r"\\u\{([0-9A-F]+)\}"), (kotlin, r"\\u([0-9A-F]{4})")):
         inside = re.fullmatch(rf'"((?:[^"\\\n]|{escape})*)"', literal)
         assert inside is not None and literal.isascii()
-        units = re.sub(escape, lambda found: chr(int(found[1], 16)), inside[1])
+        units = re.sub(escape, lambda match: chr(int(match[1], 16)), inside[1])
         assert units.encode("utf-16", "surrogatepass").decode("utf-16") == whole
     assert "$" not in kotlin
 

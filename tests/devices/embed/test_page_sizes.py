@@ -1,4 +1,4 @@
-"""Native libraries for pages of 16 KB: read from their headers, known by version, refused where Google Play would."""
+"""Native libraries for pages of 16 KB: read from ELF headers, known by version, refused where Google Play would."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_only_phones_libraries_of_an_archive_are_judged(tmp_path: Path) -> None:
 
 @pytest.fixture
 def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Nothing of the developer's own: an empty home."""
+    """An empty home folder, without the developer's own caches."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("GRADLE_USER_HOME", str(tmp_path / "gradle"))
     return tmp_path
@@ -97,8 +97,8 @@ def caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_what_is_known_of_a_version(name: str, status: str, caches: Path) -> None:
-    (found,) = library_pages([name])
-    assert found.status == status and found.source
+    (pages,) = library_pages([name])
+    assert pages.status == status and pages.source
 
 
 @pytest.mark.parametrize("place", ["gradle/caches/modules-2/files-2.1/g.h/n/1/abc", "home/.m2/repository/g/h/n/1"])
@@ -106,8 +106,8 @@ def test_an_archive_on_this_machine_is_read_itself(place: str, caches: Path) -> 
     path = archive(caches / place / "n-1.aar", {"jni/arm64-v8a/libn.so": elf(16384)})
     assert library_pages(["g.h:n:1"])[0].status == "aligned"
     archive(path, {"jni/arm64-v8a/libn.so": elf(4096)})
-    (found,) = library_pages(["g.h:n:1"])
-    assert found.status == "unaligned" and "libn.so is aligned to 4096 bytes" in found.source
+    (pages,) = library_pages(["g.h:n:1"])
+    assert pages.status == "unaligned" and "libn.so is aligned to 4096 bytes" in pages.source
     path.write_bytes(b"no archive")
     assert library_pages(["g.h:n:1"]) == [
         LibraryPages("g.h:n:1", "unknown", "n-1.aar on this machine cannot be read: File is not a zip file")
@@ -178,17 +178,17 @@ def test_the_projects_own_check_reads_an_apk(caches: Path) -> None:
     )
     good, bad, moved = told.stdout.splitlines()
     assert good == "[]" and bad == "[lib/arm64-v8a/libx.so: segments are aligned to 4096 bytes]"
-    assert moved == "[lib/arm64-v8a/libx.so: begins 8 bytes behind a page of the APK]"
+    assert moved == "[lib/arm64-v8a/libx.so: begins 8 bytes after a page of the APK]"
 
 
-def _apk(path: Path, aligned: int, behind: int) -> Path:
-    """An APK with a compressed library and one that begins ``behind`` bytes behind a page."""
+def _apk(path: Path, aligned: int, past: int) -> Path:
+    """An APK with a compressed library and one that begins ``past`` bytes after a page."""
     name = "lib/arm64-v8a/libx.so"
     with zipfile.ZipFile(path, "w") as opened:
         opened.writestr("lib/arm64-v8a/liby.so", elf(16384), compress_type=zipfile.ZIP_DEFLATED)
         opened.writestr("classes.dex", b"dex")
         info = zipfile.ZipInfo(name)
         place = opened.fp.tell() + 30 + len(name) if opened.fp else 0
-        info.extra = struct.pack("<HH", 0xD935, -(place + 4 - behind) % 16384) + bytes(-(place + 4 - behind) % 16384)
+        info.extra = struct.pack("<HH", 0xD935, -(place + 4 - past) % 16384) + bytes(-(place + 4 - past) % 16384)
         opened.writestr(info, elf(aligned))
     return path

@@ -64,7 +64,7 @@ REQUESTS: list[dict[str, Any]] = [
     {"name": "inside a character", "text": "plain", "maxNewTokens": 3},
     {"name": "conversation", "chat": [["user", "Hi"], ["assistant", "Yes?"], ["user", "So"]], "maxNewTokens": 8},
 ]
-# Each stands behind an answer that ended well, and leaves no reason of that one behind.
+# Each follows an answer that ended well, whose reason must not remain.
 FAILURES: dict[str, tuple[dict[str, Any], str]] = {
     "empty": ({"tokens": []}, "promptEmpty"),
     "too long": ({"tokens": _prompt(33, CONTEXT + 1)}, f"promptTooLong(tokens: {CONTEXT + 1}, context: {CONTEXT})"),
@@ -87,7 +87,7 @@ PIECES = {
 
 
 def _requests() -> Iterator[dict[str, Any]]:
-    """Every request; after each that fails, one that must be right again."""
+    """All requests; each one that fails is followed by one that must succeed again."""
     yield from REQUESTS
     odd = {**{name: request for name, (request, _) in FAILURES.items()}, **LEFT}
     for name, request in odd.items():
@@ -97,7 +97,7 @@ def _requests() -> Iterator[dict[str, Any]]:
 
 @pytest.fixture(scope="module", params=KINDS)
 def said(swift: Swift, request: pytest.FixtureRequest) -> dict[str, Any]:
-    """What the generated kit did."""
+    """The answers of the generated kit to all requests."""
     work = swift.work / request.param
     work.mkdir()
     bundle = write_good(work / "bundle", request.param)
@@ -126,7 +126,7 @@ def said(swift: Swift, request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def _run(swift: Swift, module: str, work: Path) -> dict[str, Any]:
-    """Link and run; a home of its own, where the kit keeps what it has checked."""
+    """Link and run the kit, with a separate home folder in which it keeps what it has checked."""
     objects = [f"modules/{name}.o" for name in (module, "ExecuTorch", "CryptoKit", "os", "Tokenizers", "Hub", "Darwin")]
     linked = swift.run(["swiftc", *objects, "-o", f"{work.name}/run"])
     assert linked.returncode == 0, linked.stderr
@@ -143,9 +143,9 @@ def test_the_hash_of_the_stand_in_is_right(said: dict[str, Any]) -> None:
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: request["name"])
 def test_an_answer_is_pythons(said: dict[str, Any], request_: dict[str, Any]) -> None:
     """The same pieces of text or tokens in the same order, and the same reason to stop."""
-    found = said["answers"][request_["name"]]
-    assert found.get("error") is None
-    assert (found["pieces"], found.get("finish")) == python.answer(request_, LIMITS)
+    answer = said["answers"][request_["name"]]
+    assert answer.get("error") is None
+    assert (answer["pieces"], answer.get("finish")) == python.answer(request_, LIMITS)
 
 
 CALLS = {
@@ -156,11 +156,11 @@ CALLS = {
         "65 tokens": ["prefill 0 64", "decode 64 1", "decode 65 1"],
         "long": ["prefill 0 64", "prefill 64 36", "decode 100 1", "decode 101 1"],
         "again": ["decode 99 1", "decode 100 1", "decode 101 1"],
-        # A chunk whose padding would lie behind the cache's end is fed token by token.
+        # A chunk whose padding would reach past the end of the cache is fed token by token.
         "rewound": [f"decode {position} 1" for position in range(70, 92)],
         "full": ["prefill 0 64", "prefill 64 64"],
     },
-    # A ring forgets, so that a prompt which is no continuation begins anew.
+    # A ring forgets, so a prompt that does not continue the last one starts over.
     "dynamic": {
         "one token": ["forward 0 1", "forward 1 1"],
         "65 tokens": ["forward 0 64", "forward 64 1", "forward 65 1"],
@@ -181,23 +181,23 @@ def test_prompts_go_in_chunks_and_the_cache_is_reused(said: dict[str, Any]) -> N
 
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_failure_has_its_error_and_no_reason_of_an_earlier_answer(said: dict[str, Any], name: str) -> None:
-    found = said["answers"][name]
-    assert (found.get("error"), found.get("finish")) == (FAILURES[name][1], None)
-    assert name == "model fails" or found["calls"] == []
+    answer = said["answers"][name]
+    assert (answer.get("error"), answer.get("finish")) == (FAILURES[name][1], None)
+    assert name == "model fails" or answer["calls"] == []
 
 
 @pytest.mark.parametrize("name", LEFT)
 def test_who_leaves_or_cancels_ends_the_answer(said: dict[str, Any], name: str) -> None:
-    found = said["answers"][name]
-    assert found.get("error") is None and found.get("finish") is None
-    assert found["pieces"] and len(found["calls"]) < 50
+    answer = said["answers"][name]
+    assert answer.get("error") is None and answer.get("finish") is None
+    assert answer["pieces"] and len(answer["calls"]) < 50
 
 
 @pytest.mark.parametrize("name", [*FAILURES, *LEFT])
 def test_the_answer_after_one_that_failed_is_right(said: dict[str, Any], name: str) -> None:
-    found = said["answers"][f"after {name}"]
+    answer = said["answers"][f"after {name}"]
     request = {"tokens": _prompt(33, 9), "maxNewTokens": 4}
-    assert (found["pieces"], found.get("finish"), found.get("error")) == (*python.answer(request, LIMITS), None)
+    assert (answer["pieces"], answer.get("finish"), answer.get("error")) == (*python.answer(request, LIMITS), None)
 
 
 def test_ten_answers_at_once_take_turns(said: dict[str, Any]) -> None:
@@ -213,11 +213,11 @@ def test_text_appears_when_its_last_byte_has_come(said: dict[str, Any]) -> None:
 
 
 def test_tokens_are_chosen_from_those_that_python_keeps(said: dict[str, Any]) -> None:
-    for case, (found, *draws) in zip(PIECES["choices"], said["chosen"], strict=True):
-        assert found == python.kept(case), case
+    for case, (kept, *draws) in zip(PIECES["choices"], said["chosen"], strict=True):
+        assert kept == python.kept(case), case
         # A penalty counts what was drawn, so that only the first draw is among the same.
         same = [drawn[: 1 if case["repetitionPenalty"] != 1 else None] for drawn in draws]
-        assert draws[:1] == draws[1:] and set().union(*same) <= set(found), case
+        assert draws[:1] == draws[1:] and set().union(*same) <= set(kept), case
 
 
 def test_a_load_says_what_is_wrong(said: dict[str, Any]) -> None:
@@ -238,5 +238,5 @@ def test_a_load_says_what_is_wrong(said: dict[str, Any]) -> None:
         "other tokenizer": 'tokenizerDiffers(labels: ["accent"])',
         "other tokenizer, accepted": "loaded",
         "other model, replayed before": "loaded",
-        "no numbers": 'outputDiffers("after 2 tokens a logit is no number")',
+        "no numbers": 'outputDiffers("after 2 tokens a logit is not a number")',
     }

@@ -26,7 +26,7 @@ def _keys(source: str, function: str) -> set[str]:
 
 
 def _assert_fields(written: set[str], record: Any) -> None:
-    """Only fields of the record, and all those without a default."""
+    """Assert that only fields of the record are written, and all those without a default."""
     fields = record.model_fields
     assert written <= set(fields)
     assert {name for name, field in fields.items() if field.is_required()} <= written
@@ -60,7 +60,7 @@ def test_the_bench_app_knows_the_devices_fields_and_its_job() -> None:
     assert required | {"executed_in", "simulated"} <= _keys(device, "now") <= set(fields)
     job = (TEMPLATES / "BenchJob.swift.template").read_text()
     camel = set(re.findall(r"let (\w+):", job))
-    snake = {re.sub(r"([A-Z])", lambda found: f"_{found[1].lower()}", name) for name in camel} - {"decoder"}
+    snake = {re.sub(r"([A-Z])", lambda match: f"_{match[1].lower()}", name) for name in camel} - {"decoder"}
     assert snake == {*_JOB, "edgec_version"}
 
 
@@ -71,7 +71,7 @@ def _project(folder: Path, **fields: Any) -> tuple[dict[str, Any], dict[str, Any
 
 
 def _carried(objects: dict[str, Any]) -> list[str]:
-    """Paths of what the app takes as resources."""
+    """The paths of the app's resources."""
     phase = next(entry for entry in objects.values() if entry["isa"] == "PBXResourcesBuildPhase")
     return [objects[objects[build]["fileRef"]]["path"] for build in phase["files"]]
 

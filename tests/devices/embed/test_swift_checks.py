@@ -1,4 +1,4 @@
-"""What `load()` checks in Swift. Nothing here runs it: each rule is looked for in the parsed templates."""
+"""The checks of `load()` in Swift, which is not run here: each rule is looked for in the parsed templates."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tests.devices.embed.swift_syntax import TEMPLATES, nodes, parse, text
 
 
 def _function(template: str, start: str) -> str:
-    """A function of a template by how its declaration begins; comments left out, white space joined."""
+    """The text of a template's function, by the beginning of its declaration, without comments, on one line."""
     tree = parse((TEMPLATES / f"{template}.swift.template").read_text().replace("@@banner@@", ""))
-    found = next(text(node) for node in nodes(tree, "function_declaration") if start in text(node).split("{")[0])
-    return " ".join(re.sub(r"//[^\n]*", "", found).split())
+    function = next(text(node) for node in nodes(tree, "function_declaration") if start in text(node).split("{")[0])
+    return " ".join(re.sub(r"//[^\n]*", "", function).split())
 
 
 def test_the_golden_vectors_are_read_by_their_field_names() -> None:
@@ -33,7 +33,7 @@ def test_the_golden_vectors_are_read_by_their_field_names() -> None:
 
 RULES = [
     # NaN compares false with everything, so only a negated "within" refuses it.
-    ("GoldenFunctions", "func compare", "!(abs(Double(found[index]) - value) <= tolerance)"),
+    ("GoldenFunctions", "func compare", "!(abs(Double(output[index]) - value) <= tolerance)"),
     ("GoldenFunctions", "func compare", "!indices.isEmpty, indices.count == values.count else { throw"),
     ("GoldenFunctions", "func check", "guard !golden.functions.isEmpty"),
     ("GoldenReplay", "private static func check(", "if logits.contains(where: { $0.isNaN }) { throw"),

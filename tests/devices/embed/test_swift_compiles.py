@@ -38,7 +38,7 @@ KITS = {
 
 
 def _said(manifest: Manifest, swift: Swift, folder: Path) -> str:
-    """What the compiler says to a package and to its bench app."""
+    """The compiler's messages about a package and its bench app."""
     package = swift_package(bundle_of(manifest, folder / "bundle"))
     write_package(package, folder / "kit")
     kit = swift.compile(package.module, sorted((folder / "kit" / "Sources" / package.module).glob("*.swift")))
@@ -71,7 +71,7 @@ def test_swiftpm_reads_the_package(kit: str, swift: Swift, swift_folder: Path) -
     assert [each["sourceControl"][0]["identity"] for each in read["dependencies"]] == wanted
 
 
-# What the types allow is found before the rules on isolation are looked at: a source for each.
+# Errors of types are reported before the rules on isolation are checked: a source for each.
 WRONG = {
     "mach_task_self_' is not concurrency-safe": "func own() -> mach_port_t { mach_task_self_ }",
     "sending 'self.box' risks causing data races": """

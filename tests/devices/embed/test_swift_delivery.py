@@ -1,4 +1,4 @@
-"""A package on its way: asset packs, entitlements, and a folder that is written whole or not at all."""
+"""Delivery of a package: asset packs, entitlements, and a folder that is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -37,8 +37,12 @@ def test_asset_packs_of_two_models_have_folders_of_their_own(tmp_path: Path, mon
     """All asset packs of an app share one root."""
     monkeypatch.setattr(app_facts, "ASSET_PACK_BYTES", 100)
     packages = [swift_package(bundle_of(decoder_manifest("mlpackage", name=name), tmp_path)) for name in ("a", "b")]
-    found = [json.loads(package.files["AssetPack/Manifest.json"]) for package in packages]  # type: ignore[arg-type]
-    assert [pack["fileSelectors"] for pack in found] == [[{"directory": "AKit.edgec"}], [{"directory": "BKit.edgec"}]]
+    texts = [package.files["AssetPack/Manifest.json"] for package in packages]
+    manifests = [json.loads(text) for text in texts if isinstance(text, bytes)]
+    assert [pack["fileSelectors"] for pack in manifests] == [
+        [{"directory": "AKit.edgec"}],
+        [{"directory": "BKit.edgec"}],
+    ]
     assert 'bundleFolder = "BKit.edgec"' in str(packages[1].files["Sources/BKit/ModelFacts.swift"])
 
 

@@ -28,15 +28,15 @@ from tests.devices.embed.swift_syntax import TEMPLATES, assert_sound, sources
 def test_every_format_parses(kind: str, tmp_path: Path) -> None:
     package = swift_package(bundle_of(decoder_manifest(kind), tmp_path))
     assert_sound(package)
-    found = "\n".join(sources(package).values())
-    assert "@@" not in found
-    assert found.count("final class ModelRuntime: Runtime") == 1
-    assert found.count("final class ModelDecoder: Decoder") == 1
+    source = "\n".join(sources(package).values())
+    assert "@@" not in source
+    assert source.count("final class ModelRuntime: Runtime") == 1
+    assert source.count("final class ModelDecoder: Decoder") == 1
     assert "No Mac has compiled" in str(package.files["README.md"])
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_models_that_are_no_decoders_get_a_typed_function(kind: str, tmp_path: Path) -> None:
+def test_non_decoder_models_get_a_typed_function(kind: str, tmp_path: Path) -> None:
     package = swift_package(bundle_of(module_manifest(kind, MODULE), tmp_path))
     assert_sound(package)
     source = sources(package)[f"Sources/{package.module}/EdgecModule.swift"]
@@ -90,10 +90,10 @@ def test_facts_come_from_the_bundle(tmp_path: Path) -> None:
 def test_states_that_the_caller_holds_are_shared_by_the_methods(kind: str, tmp_path: Path) -> None:
     package = swift_package(bundle_of(decoder_manifest(kind, methods=caller_methods()), tmp_path))
     assert_sound(package)
-    found = sources(package)
-    assert "methodsShareState = true" in found[f"Sources/{package.module}/DecoderFacts.swift"]
+    files = sources(package)
+    assert "methodsShareState = true" in files[f"Sources/{package.module}/DecoderFacts.swift"]
     assert "every token through decode" not in str(package.files["README.md"])
-    assert "var state0: NDArray" not in "\n".join(found.values())
+    assert "var state0: NDArray" not in "\n".join(files.values())
 
 
 def test_executorch_products_follow_backends_and_operators(tmp_path: Path) -> None:
@@ -113,8 +113,8 @@ def test_executorch_products_follow_backends_and_operators(tmp_path: Path) -> No
 
 def test_stop_tokens_fall_back_to_the_tokenizers_own(tmp_path: Path) -> None:
     bundle = bundle_of(decoder_manifest("mlpackage"), tmp_path, {"generation_config.json": b"{}"})
-    found = "\n".join(sources(swift_package(bundle)).values())
-    assert "stopTokens: Set<Int> = [7]" in found
+    source = "\n".join(sources(swift_package(bundle)).values())
+    assert "stopTokens: Set<Int> = [7]" in source
     broken = bundle_of(decoder_manifest("mlpackage"), tmp_path, {"generation_config.json": b"{"})
     with pytest.raises(InputError) as caught:
         swift_package(broken)
@@ -128,7 +128,7 @@ def test_templates_refuse_an_unknown_place() -> None:
 
 
 def test_importing_the_embedder_loads_no_heavy_library() -> None:
-    """`edgec embed` answers at once; a process of its own, since other tests have loaded them here."""
+    """`edgec embed` answers at once; checked in a separate process, since other tests have loaded them here."""
     heavy = "torch", "coremltools", "executorch", "transformers"
     code = f"import sys, edgec.devices.embed.embed; print([name for name in {heavy} if name in sys.modules])"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

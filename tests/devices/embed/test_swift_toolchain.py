@@ -1,4 +1,4 @@
-"""Where Swift cannot be had, its tests are skipped with the reason."""
+"""Where Swift cannot be installed, its tests are skipped with the reason."""
 
 from __future__ import annotations
 

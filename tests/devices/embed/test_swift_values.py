@@ -48,13 +48,15 @@ def test_no_value_leaves_its_literal(tmp_path: Path, kind: str, values: dict[str
 
 
 def _has_values(name: str) -> bool:
-    found = TEMPLATES / f"{Path(name).name}.template"
-    known = template_text.places((found if found.exists() else TEMPLATES / "DecoderStatic.swift.template").read_text())
+    template = TEMPLATES / f"{Path(name).name}.template"
+    known = template_text.places(
+        (template if template.exists() else TEMPLATES / "DecoderStatic.swift.template").read_text()
+    )
     return bool(known - {"banner"})
 
 
 def _with(manifest: Manifest, values: dict[str, str]) -> Manifest:
-    """The manifest with these texts wherever a text of a manifest reaches a source file."""
+    """The manifest with these texts in every field whose text reaches a source file."""
     first, *rest = manifest.methods
     outputs = [tensor.model_copy(update={"name": values["tensor"]}) for tensor in first.outputs]
     return manifest.model_copy(
@@ -73,7 +75,7 @@ def _with(manifest: Manifest, values: dict[str, str]) -> Manifest:
 
 
 def _shape(source: str) -> list[str]:
-    """Node kinds of a tree without what literals and comments hold."""
+    """The kinds of a tree's nodes, without the contents of literals and comments."""
 
     def walk(node: Any) -> list[str]:
         if node.type in ("line_string_literal", "comment"):
@@ -88,13 +90,13 @@ def _shape(source: str) -> list[str]:
 def test_a_swift_literal_says_the_same_text(value: str) -> None:
     literal = string(value)
     assert literal.isascii() and literal.count('"') == 2 and "\\(" not in literal
-    back = re.sub(r"\\u\{([0-9A-F]+)\}", lambda found: chr(int(found[1], 16)), literal[1:-1])
+    back = re.sub(r"\\u\{([0-9A-F]+)\}", lambda match: chr(int(match[1], 16)), literal[1:-1])
     assert back == re.sub("[\ud800-\udfff]", "\ufffd", value)
 
 
 @given(st.lists(st.text(max_size=8), max_size=6))
 @settings(max_examples=100, deadline=None)
 def test_identifiers_are_unique_and_parse(names: list[str]) -> None:
-    found = unique([identifier(name, "input") for name in names])
-    assert len(set(found)) == len(names)
-    assert not faults("func f(" + ", ".join(f"{name}: [Float]" for name in found) + ") {}")
+    identifiers = unique([identifier(name, "input") for name in names])
+    assert len(set(identifiers)) == len(names)
+    assert not faults("func f(" + ", ".join(f"{name}: [Float]" for name in identifiers) + ") {}")

@@ -36,17 +36,17 @@ def _made(name: str) -> tuple[str, Partition]:
 
 
 def _symbol(classes: Partition, character: str) -> str:
-    found = [entry for entry in classes.table.split(",") if int(entry[:-1], 16) <= ord(character)]
-    return found[-1][-1]
+    entries = [entry for entry in classes.table.split(",") if int(entry[:-1], 16) <= ord(character)]
+    return entries[-1][-1]
 
 
 def _pieces(name: str, text: str) -> list[str]:
-    """The text cut by Python's engine, over the symbols."""
+    """The pieces into which Python's engine cuts the text, over the symbols."""
     expression, classes = _made(name)
     symbols = "".join(_symbol(classes, character) for character in text)
     cuts = {0, len(text)}
-    for found in re.finditer(expression.replace(r"\z", r"\Z"), symbols):
-        cuts |= {found.start(), found.end()}
+    for match in re.finditer(expression.replace(r"\z", r"\Z"), symbols):
+        cuts |= {match.start(), match.end()}
     places = sorted(cuts)
     return [text[start:end] for start, end in pairwise(places)]
 

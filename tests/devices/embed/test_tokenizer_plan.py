@@ -1,4 +1,4 @@
-"""What a tokenizer.json becomes in the app, and what is refused."""
+"""The plan that the app gets from a tokenizer.json, and the refusals."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "dropout": ({"model": {**PLAIN["model"], "dropout": 0.1}}, "dropout"),
     "order": (
         {"model": {"type": "BPE", "merges": ["a b"], "vocab": {"a": 0, "b": 1, "ab": 2}}},
-        "in front of the vocabulary",
+        "before the vocabulary",
     ),
     "single word": (
         {

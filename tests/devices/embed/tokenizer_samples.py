@@ -155,7 +155,7 @@ def _bytes_normalized() -> Tokenizer:
 
 
 def _sentencepiece(pre: Any, normalizer: Any, **model: Any) -> Tokenizer:
-    """Merges trained on spaces written as U+2581, in front of byte tokens as SentencePiece orders them."""
+    """A tokenizer with merges trained on spaces written as U+2581, before byte tokens as SentencePiece orders them."""
     trained = Tokenizer(models.BPE())
     trained.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     trained.pre_tokenizer = pre_tokenizers.Split("▁", "merged_with_next")
@@ -207,7 +207,7 @@ def _unigram(**model: Any) -> Tokenizer:
 
 
 def _unigram_bytes() -> Tokenizer:
-    """With byte tokens, ties of scores and a token that begins another one."""
+    """A Unigram tokenizer with byte tokens, ties of scores, and a token that is the beginning of another one."""
     pieces = [("<unk>", 0.0), *((f"<0x{byte:02X}>", -9.0) for byte in range(256))]
     pieces += [
         (piece, -float(len(piece) % 3) - 1.0) for piece in ("▁", "a", "b", "ab", "ba", "aba", "▁a", "▁ab", "é", "the")

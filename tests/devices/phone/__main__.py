@@ -1,4 +1,4 @@
-"""A loopback phone to try things on: ``python -m tests.devices.phone --port 15555``."""
+"""A loopback phone to experiment with: ``python -m tests.devices.phone --port 15555``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be made to go wrong with the loopback phone."""
+"""The faults that the loopback phone can be given."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Faults:
         cuts: how often the above strike.
         gone: once pulled, the cable stays out.
         hang: commands that contain this text never answer.
-        drip: commands that contain this text answer for ever, a byte at a time.
+        drip: commands that contain this text answer forever, a byte at a time.
         corrupt: so many pushed files arrive with one byte changed.
         push_pause_s: how long the phone takes over each piece of a push.
         full_after: pushes beyond so many bytes find no space.
@@ -38,6 +38,6 @@ class Faults:
     pushed: int = 0
 
     def strike(self) -> bool:
-        """Whether a cut still happens."""
+        """Whether a cut happens now; counts it down."""
         self.cuts -= 1
         return self.cuts >= 0

@@ -1,4 +1,4 @@
-"""A phone on this machine's loopback: an adb daemon of our own, a folder for its storage, faults to order."""
+"""A phone on this machine's loopback: our own adb daemon, a folder as its storage, and faults on demand."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ THERMAL = (
 
 
 class LoopbackPhone:
-    """Its storage is ``folder/data/local/tmp``, what its commands say lies in ``folder/says``."""
+    """The loopback phone; its storage is ``folder/data/local/tmp``, its commands' answers lie in ``folder/says``."""
 
     def __init__(self, folder: Path, faults: Faults | None = None, port: int = 0) -> None:
         self.folder, self.faults = folder, faults or Faults()
@@ -55,15 +55,15 @@ class LoopbackPhone:
         return f"127.0.0.1:{self.port}"
 
     def set_properties(self, **changed: str) -> None:
-        """``ro_boot_qemu='0'`` and the like."""
-        found = PROPERTIES | {name.replace("_", "."): value for name, value in changed.items()}
-        (self.says / "properties").write_text("".join(f"{name}={value}\n" for name, value in found.items()))
+        """Set properties of the phone, like ``ro_boot_qemu='0'``."""
+        properties = PROPERTIES | {name.replace("_", "."): value for name, value in changed.items()}
+        (self.says / "properties").write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
 
     def set_heat(self, skin: float = 31.2, status: int = 0) -> None:
         (self.says / "dumpsys-thermalservice").write_text(THERMAL.format(skin=skin, status=status))
 
     def left_behind(self) -> list[str]:
-        """What lies in the storage."""
+        """The names of files left in the phone's storage."""
         return sorted(path.name for path in self.storage.iterdir())
 
     @contextmanager
@@ -83,7 +83,7 @@ class LoopbackPhone:
         self._loop.call_soon_threadsafe(self._unplug, False)
 
     def plug_in(self) -> None:
-        """Put it back."""
+        """Put the cable back."""
         asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(10)
 
     def _serve(self, ready: threading.Event) -> None:

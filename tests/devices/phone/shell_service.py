@@ -15,7 +15,7 @@ PIECE = 32 * 1024
 
 
 class ShellService:
-    """One command. ``cut`` pulls the cable; a command that was running goes on, as on a phone."""
+    """One shell command. ``cut`` pulls the cable; a running command goes on, as on a phone."""
 
     def __init__(self, stream: Stream, script: str, faults: Faults, cut: Callable[[], None]) -> None:
         self._stream, self._script, self._faults, self._cut = stream, script, faults, cut

@@ -14,7 +14,7 @@ FRAME = 64 * 1024
 
 
 class SyncService:
-    """Files of the phone. ``cut`` pulls the cable."""
+    """One file transfer to or from the phone. ``cut`` pulls the cable."""
 
     def __init__(self, stream: Stream, local: Callable[[str], Path], faults: Faults, cut: Callable[[], None]) -> None:
         self._stream, self._local, self._faults, self._cut = stream, local, faults, cut

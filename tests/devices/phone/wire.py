@@ -19,7 +19,7 @@ _TOKEN_KIND = 1
 
 
 def command(name: str) -> int:
-    """Its number: the four letters."""
+    """The number of a command: its four letters as a little-endian integer."""
     return int(struct.unpack("<I", name.encode())[0])
 
 
@@ -83,7 +83,7 @@ class Stream:
 
 
 class Connection:
-    """One adb server connected to the phone. ``authorised`` False: it is asked for a key and never let in."""
+    """The connection of one adb server to the phone. ``authorised`` False: it is asked for a key and never accepted."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class Connection:
         await self._writer.drain()
 
     def cut(self) -> None:
-        """The cable is pulled."""
+        """Pull the cable."""
         self._writer.transport.abort()
 
     async def serve(self) -> None:
@@ -138,7 +138,7 @@ class Connection:
         await self.send(Packet(CNXN, VERSION, MAX_PAYLOAD, self._banner.encode()))
 
     async def _ask(self, packet: Packet) -> None:
-        """A signature is refused with a new token; behind the public key the phone waits for its owner."""
+        """A signature is refused with a new token; after the public key the phone waits for its owner."""
         if packet.kind == CNXN or packet.first == 2:
             await self.send(Packet(AUTH, _TOKEN_KIND, 0, b"edgec-loopback-token"))
 

@@ -1,4 +1,4 @@
-"""The published speeds: complete, consistent with the chips, and free of what was declared doubtful."""
+"""The published speeds: complete, consistent with the chips, and without rows that were declared doubtful."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The oldest iPhone that fits: system, chip, memory, and the sentence that says why."""
+"""The oldest iPhone that fits, by system, chip and memory, and the sentence that says why."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from edgec.errors import InputError
     ],
 )
 def test_the_oldest_phone_that_fits(gigabytes: float, form: str, phone: str, entitled: bool) -> None:
-    found = oldest_fit(int(gigabytes * 1e9), form)
-    assert (found.target.phone, found.entitled) == (phone, entitled)
-    assert found.target.format == form and found.target.unit == "npu"
-    assert found.target.phone_name in found.reason and "estimated" in found.reason
-    assert ("entitlement" in found.reason) == entitled
+    choice = oldest_fit(int(gigabytes * 1e9), form)
+    assert (choice.target.phone, choice.entitled) == (phone, entitled)
+    assert choice.target.format == form and choice.target.unit == "npu"
+    assert choice.target.phone_name in choice.reason and "estimated" in choice.reason
+    assert ("entitlement" in choice.reason) == entitled
 
 
 def test_the_reason_names_the_phone_before_and_what_it_lacks() -> None:
     assert (
-        "iPhone 15 does not fit: aimodel needs another chip than its Apple A16" in oldest_fit(10**8, "aimodel").reason
+        "iPhone 15 does not fit: aimodel needs a chip other than its Apple A16" in oldest_fit(10**8, "aimodel").reason
     )
     assert "only 4.2 GB" in oldest_fit(5 * 10**9, "mlpackage").reason
 

@@ -1,4 +1,4 @@
-"""Plans: arithmetic checked by hand, verdicts at their edges, and unavailable where nothing is known."""
+"""Plans: arithmetic checked by hand, verdicts at their limits, and "unavailable" where nothing is known."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def test_tied_parameters_are_counted_once() -> None:
     listed = parameters(TINY)
     assert of_kind(listed, Kind.LINEAR) == LINEAR
     assert of_kind(listed, Kind.OTHER) == NORMS
-    assert of_kind(listed, Kind.VOCABULARY) == VOCABULARY
+    assert of_kind(listed, Kind.LM_HEAD) == VOCABULARY
     assert of_kind(listed, Kind.EMBEDDING) == 0
     assert [p.name for p in listed if p.tied] == ["model.embed_tokens.weight"]
 
 
 def test_untied_parameters_are_both_there() -> None:
     listed = parameters(TINY | {"tie_word_embeddings": False})
-    assert of_kind(listed, Kind.VOCABULARY) == of_kind(listed, Kind.EMBEDDING) == VOCABULARY
+    assert of_kind(listed, Kind.LM_HEAD) == of_kind(listed, Kind.EMBEDDING) == VOCABULARY
     assert not any(p.tied for p in listed)
 
 
@@ -102,12 +102,12 @@ def test_parameters_of_a_stored_model() -> None:
 
 
 def test_float_bytes_are_four_per_parameter() -> None:
-    found = planned(TINY, "iphone-16-pro-cpu", FLOATS, prompt_tokens=16)
+    forecast = planned(TINY, "iphone-16-pro-cpu", FLOATS, prompt_tokens=16)
     # A tied table of the same bits is looked up in the matrix; of other bits it lies beside it.
-    assert found.footprint.size_bytes.low == 4 * (LINEAR + NORMS + VOCABULARY)
+    assert forecast.footprint.size_bytes.low == 4 * (LINEAR + NORMS + VOCABULARY)
     beside = planned(TINY, "iphone-16-pro-cpu", replace(FLOATS, embedding_bits=8), prompt_tokens=16).footprint
     assert beside.size_bytes.low == 4 * (LINEAR + NORMS + VOCABULARY) + VOCABULARY + 320 * 4
-    assert found.parameters == LINEAR + NORMS + VOCABULARY
+    assert forecast.parameters == LINEAR + NORMS + VOCABULARY
 
 
 @pytest.mark.parametrize(("recipe", "bits"), [("lut2", 2), ("4bit", 4), ("sparse-lut4", 3), ("balanced2", 2)])
@@ -137,8 +137,8 @@ def test_a_recipe_that_the_target_does_not_execute_is_refused() -> None:
 
 
 def test_other_formats_hold_a_tied_embedding_once() -> None:
-    found = planned(TINY, "iphone-16-pro", replace(FLOATS, kv_bits=16), prompt_tokens=16)
-    assert found.footprint.size_bytes.low == 4 * (LINEAR + NORMS + VOCABULARY)
+    forecast = planned(TINY, "iphone-16-pro", replace(FLOATS, kv_bits=16), prompt_tokens=16)
+    assert forecast.footprint.size_bytes.low == 4 * (LINEAR + NORMS + VOCABULARY)
 
 
 def test_grouped_weights_carry_a_scale_per_group() -> None:
@@ -154,7 +154,7 @@ def test_two_bits_without_a_kernel_take_four() -> None:
 
 
 def test_an_awkward_width_gets_what_kernels_read() -> None:
-    """172 divides by no group size and 4-bit rows need a multiple of 32: eight bits per channel."""
+    """No group size divides 172, and 4-bit rows need a multiple of 32: eight bits per channel."""
     assert weight_bytes(Parameter("w", (64, 172), Kind.LINEAR), 4, 32, "xnnpack") == 64 * 172 + 64 * 4
 
 
@@ -182,9 +182,9 @@ def test_peak_counts_the_packed_copy_only_where_one_is_made() -> None:
     once = planned(TINY, "iphone-16-pro", Widths(kv_bits=16), prompt_tokens=16).footprint
     assert "packed copy of matrices" in {part.name for part in packed.parts}
     assert "packed copy of matrices" not in {part.name for part in once.parts}
-    for found in (packed, once):
-        assert found.size_bytes.low + found.kv_bytes < found.peak_bytes.low <= found.peak_bytes.high
-        assert [part.bytes for part in found.parts] == sorted((part.bytes for part in found.parts), reverse=True)
+    for forecast in (packed, once):
+        assert forecast.size_bytes.low + forecast.kv_bytes < forecast.peak_bytes.low <= forecast.peak_bytes.high
+        assert [part.bytes for part in forecast.parts] == sorted((part.bytes for part in forecast.parts), reverse=True)
 
 
 @pytest.mark.parametrize(("widths", "resident"), [(Widths(), 1_921e6), (Widths(16, 0, 16, 16, 16), 3_185e6)])
@@ -225,28 +225,28 @@ def test_the_verdict_at_its_edges() -> None:
 
 def test_a_smaller_recipe_is_proposed_where_the_asked_one_does_not_fit() -> None:
     phone = replace(load_target("iphone-13-pro-cpu"), app_limit_bytes=1_600_000_000)
-    found = planned(BILLION, phone, Widths(8, 0, 8, 8, 32), context=8192)
-    assert found.verdict is Verdict.DOES_NOT_FIT
-    assert found.smaller is not None
-    assert found.smaller.verdict is Verdict.FITS
-    again = planned(BILLION, phone, found.smaller.widths, context=found.smaller.context)
+    forecast = planned(BILLION, phone, Widths(8, 0, 8, 8, 32), context=8192)
+    assert forecast.verdict is Verdict.DOES_NOT_FIT
+    assert forecast.smaller is not None
+    assert forecast.smaller.verdict is Verdict.FITS
+    again = planned(BILLION, phone, forecast.smaller.widths, context=forecast.smaller.context)
     assert again.verdict is Verdict.FITS
-    assert again.footprint.peak_bytes == found.smaller.peak_bytes
+    assert again.footprint.peak_bytes == forecast.smaller.peak_bytes
 
 
 def test_the_least_bad_recipe_is_proposed_where_none_fits() -> None:
     phone = replace(load_target("iphone-13-pro-cpu"), app_limit_bytes=300_000_000)
-    found = planned(BILLION, phone, context=4096)
-    assert found.smaller is not None
-    assert found.smaller.verdict is Verdict.DOES_NOT_FIT
-    assert found.smaller.peak_bytes.high < found.footprint.peak_bytes.high
+    forecast = planned(BILLION, phone, context=4096)
+    assert forecast.smaller is not None
+    assert forecast.smaller.verdict is Verdict.DOES_NOT_FIT
+    assert forecast.smaller.peak_bytes.high < forecast.footprint.peak_bytes.high
 
 
 def test_nothing_is_proposed_where_it_fits_or_nothing_is_known() -> None:
     assert planned(BILLION, "iphone-13-pro-cpu", context=2048).smaller is None
-    found = planned(BILLION, "iphone-16-pro", context=2048)
-    assert found.verdict is Verdict.UNKNOWN
-    assert found.smaller is None
+    forecast = planned(BILLION, "iphone-16-pro", context=2048)
+    assert forecast.verdict is Verdict.UNKNOWN
+    assert forecast.smaller is None
 
 
 @pytest.mark.parametrize("field", ["weight_bits", "embedding_bits", "lm_head_bits"])
@@ -264,7 +264,7 @@ def test_lengths_out_of_range_are_refused(lengths: dict[str, int]) -> None:
     assert caught.value.code == "E184"
 
 
-def test_a_model_that_is_no_decoder_is_refused() -> None:
+def test_a_non_decoder_model_is_refused() -> None:
     with pytest.raises(InputError):
         planned({"model_type": "vit"})
 

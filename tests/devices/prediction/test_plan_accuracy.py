@@ -1,4 +1,4 @@
-"""The benchmark's figures are those of docs/plan.md, and the goals that are said to be met are met."""
+"""The benchmark's figures are those in docs/plan.md, and the goals that it claims to meet are met."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def benchmark() -> ModuleType:
 
 @cache
 def scores(leave_out: str) -> dict[str, Any]:
-    found: dict[str, Any] = benchmark().accuracy(leave_out)
-    return found
+    accuracy: dict[str, Any] = benchmark().accuracy(leave_out)
+    return accuracy
 
 
 def percents(share: float) -> int:
-    """Whole ones, as printed; half a one is less than a row of the 50 to 261 in a group."""
+    """Figures as whole percents, as printed; half a percent is less than one of the 50 to 261 rows in a group."""
     return round(100 * share)
 
 
@@ -66,9 +66,9 @@ def test_they_do_on_phones_for_each_quantity_alone(quantity: str, unit: str) -> 
 
 def test_prompts_of_a_phones_gpu_are_told_nearly_as_well_as_they_can_be() -> None:
     """Even a device's own share misses by a third: models on one Galaxy S23 differ more than phones do."""
-    found = scores("device")["prefill gpu, phones"]
-    assert found.own_error is not None and found.own_error > 0.30
-    assert found.median_error < found.own_error + 0.05
+    score = scores("device")["prefill gpu, phones"]
+    assert score.own_error is not None and score.own_error > 0.30
+    assert score.median_error < score.own_error + 0.05
 
 
 def test_the_regression_beats_one_share_per_unit() -> None:

@@ -1,4 +1,4 @@
-"""The roofline's regression: its physics, its shrinkage, and that a left-out device informs nothing about itself."""
+"""The roofline's regression: its physics, its shrinkage, and that a left-out device tells nothing about itself."""
 
 from __future__ import annotations
 
@@ -173,16 +173,16 @@ def _miss(unit: str, laptop: bool, error: float) -> Miss:
 
 
 def test_the_width_holds_four_fifths_of_the_misses_of_its_own_kind() -> None:
-    found = [_miss("cpu", False, error) for error in range(1, 101)]
-    assert range_width(found, PHONE) == 80
-    wider = [*found, *(_miss("cpu", True, 1000.0) for _ in range(100))]
+    past = [_miss("cpu", False, error) for error in range(1, 101)]
+    assert range_width(past, PHONE) == 80
+    wider = [*past, *(_miss("cpu", True, 1000.0) for _ in range(100))]
     # A hundred laptops count as five rows: 84 of 105 are four fifths.
     assert range_width(wider, PHONE) == 84
     assert range_width(wider, replace(PHONE, laptop=True)) == 1000
 
 
 def test_a_unit_with_few_rows_leans_on_the_others() -> None:
-    found = [_miss("npu", False, 1.0), _miss("npu", False, 1.1), *(_miss("gpu", False, 3.0) for _ in range(50))]
-    assert range_width(found, replace(PHONE, unit="npu")) == 3.0
-    many = [*(_miss("npu", False, 1.0) for _ in range(50)), *found]
+    past = [_miss("npu", False, 1.0), _miss("npu", False, 1.1), *(_miss("gpu", False, 3.0) for _ in range(50))]
+    assert range_width(past, replace(PHONE, unit="npu")) == 3.0
+    many = [*(_miss("npu", False, 1.0) for _ in range(50)), *past]
     assert range_width(many, replace(PHONE, unit="npu")) == 1.0

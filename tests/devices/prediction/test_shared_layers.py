@@ -55,7 +55,7 @@ def test_readers_lose_their_projections(family: str, name: str) -> None:
     assert any(name in p.name for p in left)
 
 
-def test_a_prompt_skips_what_lies_behind_the_last_cache() -> None:
+def test_a_prompt_skips_the_layers_after_the_last_cache() -> None:
     before, listed = model_spec(LLAMA), parameters(LLAMA)
     after = shared_spec(before, 5)
     left = without_shared(listed, before, after)

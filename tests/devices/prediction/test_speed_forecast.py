@@ -1,4 +1,4 @@
-"""Speeds that `edgec plan` states: ranges, what they grow with, and what is said where they are unknown or limited."""
+"""Speeds that `edgec plan` states: ranges, what they grow with, and the notes where they are unknown or limited."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ def planned(config: dict[str, Any], target: str | Target, **lengths: Any) -> Pla
 
 
 def test_speeds_are_estimated_ranges() -> None:
-    found = planned(BILLION, "iphone-17-pro").speeds
-    for estimate in (found.prefill_tokens_per_s, found.ttft_ms, found.decode_tokens_per_s):
+    estimated = planned(BILLION, "iphone-17-pro").speeds
+    for estimate in (estimated.prefill_tokens_per_s, estimated.ttft_ms, estimated.decode_tokens_per_s):
         assert estimate is not None
         assert (estimate.how, estimate.confidence) == ("estimated", 0.8)
         assert 0 < estimate.low < estimate.mid < estimate.high
-    assert found.ttft_ms is not None
-    assert found.prefill_tokens_per_s is not None
-    assert found.ttft_ms.mid == pytest.approx(1000 * 512 / found.prefill_tokens_per_s.mid)
+    assert estimated.ttft_ms is not None
+    assert estimated.prefill_tokens_per_s is not None
+    assert estimated.ttft_ms.mid == pytest.approx(1000 * 512 / estimated.prefill_tokens_per_s.mid)
 
 
 def speeds(target: str, **lengths: int) -> tuple[float, float, float]:
-    found = planned(BILLION, target, **lengths).speeds
-    assert found.decode_tokens_per_s and found.prefill_tokens_per_s and found.ttft_ms
-    return found.prefill_tokens_per_s.mid, found.ttft_ms.mid, found.decode_tokens_per_s.mid
+    estimated = planned(BILLION, target, **lengths).speeds
+    assert estimated.decode_tokens_per_s and estimated.prefill_tokens_per_s and estimated.ttft_ms
+    return estimated.prefill_tokens_per_s.mid, estimated.ttft_ms.mid, estimated.decode_tokens_per_s.mid
 
 
 @pytest.mark.parametrize("target", ["iphone-17-pro-cpu", "galaxy-s24-ultra-gpu"])
@@ -79,16 +79,16 @@ def test_laptops_and_boards_get_estimates(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["host", "pixel-8", "iphone-12-mini"])
 def test_unknown_bandwidth_means_unavailable_speeds(name: str) -> None:
-    found = planned(BILLION, name)
-    assert found.speeds.decode_tokens_per_s is None
-    assert found.speeds.ttft_ms is None
-    assert any("bandwidth is unknown" in note for note in found.notes)
+    forecast = planned(BILLION, name)
+    assert forecast.speeds.decode_tokens_per_s is None
+    assert forecast.speeds.ttft_ms is None
+    assert any("bandwidth is unknown" in note for note in forecast.notes)
 
 
 def test_a_model_far_smaller_than_any_measured_gets_no_speed() -> None:
-    found = planned(TINY, "oneplus-12-cpu", prompt_tokens=16)
-    assert found.speeds.decode_tokens_per_s is None
-    assert any("decode speed is unavailable" in note for note in found.notes)
+    forecast = planned(TINY, "oneplus-12-cpu", prompt_tokens=16)
+    assert forecast.speeds.decode_tokens_per_s is None
+    assert any("decode speed is unavailable" in note for note in forecast.notes)
 
 
 def test_unknown_clocks_and_instructions_are_said() -> None:

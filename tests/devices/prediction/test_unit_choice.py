@@ -1,4 +1,4 @@
-"""Which unit should read the prompt and which should decode."""
+"""The proposed units for reading the prompt and for decoding."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ SHAPE = decoder_shape(CONFIG)
 
 @pytest.mark.parametrize("phone", ["iphone-17-pro", "galaxy-s24-ultra"])
 def test_each_phase_gets_the_unit_of_its_highest_estimate(phone: str) -> None:
-    found = plan(SHAPE, load_target(phone))
-    prefill, decode = unit_choice(SHAPE, found)
+    given = plan(SHAPE, load_target(phone))
+    prefill, decode = unit_choice(SHAPE, given)
     for phase in (prefill, decode):
         mids = {speed.unit: speed.tokens_per_s.mid for speed in phase.speeds if speed.tokens_per_s}
         assert set(mids) == {"npu", "gpu", "cpu"}
@@ -37,12 +37,12 @@ def test_each_phase_gets_the_unit_of_its_highest_estimate(phone: str) -> None:
     assert "GB/s" in decode.reason and "estimated" in decode.reason
 
 
-def test_the_proposal_does_not_hang_on_the_unit_that_was_asked_for() -> None:
+def test_the_proposal_does_not_depend_on_the_unit_that_was_asked_for() -> None:
     units = []
     for unit in ("npu", "gpu", "cpu"):
         target = load_target(f"galaxy-s24-ultra-{unit}")
-        found = plan(SHAPE, target, plan(SHAPE, load_target("galaxy-s24-ultra")).widths)
-        units.append([phase.unit for phase in unit_choice(SHAPE, found)])
+        given = plan(SHAPE, target, plan(SHAPE, load_target("galaxy-s24-ultra")).widths)
+        units.append([phase.unit for phase in unit_choice(SHAPE, given)])
     assert units[0] == units[1] == units[2]
 
 

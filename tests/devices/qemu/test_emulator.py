@@ -36,18 +36,18 @@ pytestmark = pytest.mark.skipif(
 
 
 def forced(bundle: Path, tokens: list[int]) -> NDArray[np.float32]:
-    """The Python runtime's logits behind every token."""
+    """The Python runtime's logits after every token, teacher-forced."""
     return np.concatenate([rows for _, rows in forced_rows(Session(bundle), tokens)])
 
 
-def agree(found: NDArray[np.float32], wanted: NDArray[np.float32]) -> None:
-    """The best token is the same wherever its lead exceeds epsilon, and most leads do."""
-    assert found.shape == wanted.shape and np.isfinite(found).all()
+def agree(emulated: NDArray[np.float32], wanted: NDArray[np.float32]) -> None:
+    """Assert that the best token is the same wherever its lead exceeds epsilon, as most leads do."""
+    assert emulated.shape == wanted.shape and np.isfinite(emulated).all()
     epsilon = SHARE * float(np.abs(wanted).max())
     best_two = np.sort(wanted, axis=-1)[:, -2:]
     sure = best_two[:, 1] - best_two[:, 0] > epsilon
     assert sure.mean() > 0.5
-    assert (found.argmax(-1) == wanted.argmax(-1))[sure].all()
+    assert (emulated.argmax(-1) == wanted.argmax(-1))[sure].all()
 
 
 def test_prompts_decoding_and_scoring_say_what_python_says(tiny_bundle: Path) -> None:

@@ -1,4 +1,4 @@
-"""The emulated runner as a transport: how long it may take."""
+"""The time limit of the emulated runner as a transport."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tests.devices.runner.kernel_library import KERNELS, Stored
 
 @dataclass(frozen=True)
 class EmulatedKernels:
-    """The kernels in a process of the emulator."""
+    """The kernels in a process under the emulator."""
 
     server: subprocess.Popen[bytes]
 

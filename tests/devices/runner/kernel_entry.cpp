@@ -45,6 +45,6 @@ extern "C" __attribute__((visibility("default"))) void test_rms_norm(const float
 
 extern "C" __attribute__((visibility("default"))) void test_rope(const float* x, const float* cos, const float* sin,
                                                                  int64_t tokens, int64_t heads, int64_t width,
-                                                                 int64_t turned, float* out) {
-  edgec::rope({x, cos, sin, tokens, heads, width, turned, out});
+                                                                 int64_t rotated, float* out) {
+  edgec::rope({x, cos, sin, tokens, heads, width, rotated, out});
 }

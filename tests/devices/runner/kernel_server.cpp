@@ -1,4 +1,4 @@
-// The kernels behind a pipe, for tests of another processor: calls come on stdin, results go to stdout.
+// The kernels as a server over pipes, for tests of another processor: calls come on stdin, results go to stdout.
 //
 // A call is a letter, COUNT numbers (int64), and blobs; a blob is its length (int64) and its bytes, -1 stands for null.
 // What a call wrote goes back as its bytes, one blob after the other, without lengths: the caller knows them.
@@ -37,9 +37,9 @@ void read_all(void* to, size_t bytes) {
 }
 
 std::vector<int64_t> numbers(size_t count) {
-  std::vector<int64_t> found(count);
-  read_all(found.data(), count * sizeof(int64_t));
-  return found;
+  std::vector<int64_t> numbers(count);
+  read_all(numbers.data(), count * sizeof(int64_t));
+  return numbers;
 }
 
 struct Blob {

@@ -25,7 +25,7 @@ _ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Sanitized:
-    """One build.
+    """A build with a sanitizer.
 
     Attributes:
         build: the engine and the runner.
@@ -62,7 +62,7 @@ def sanitized(flags: tuple[str, ...]) -> Sanitized:
 
 
 def why_not(flags: tuple[str, ...]) -> str:
-    """Why this machine's compiler cannot do it; empty where it can."""
+    """Why this machine's compiler cannot build with a sanitizer; empty where it can."""
     with TemporaryDirectory() as folder:
         source, made = Path(folder) / "one.cpp", Path(folder) / "one"
         source.write_text("int main() { return 0; }\n")

@@ -42,7 +42,7 @@ def inputs(tokens: list[int], start: int, rows: list[int]) -> list[np.ndarray]:
 
 
 def step(session: EngineSession, tokens: list[int], start: int) -> np.ndarray:
-    """Logits [vocabulary] of the last token."""
+    """Run the session on tokens; returns the logits [vocabulary] of the last one."""
     return session.run(inputs(tokens, start, [len(tokens) - 1]))[0][0, 0]
 
 
@@ -136,11 +136,11 @@ def test_the_pool_may_change_at_any_time_while_others_generate(artifact: Path) -
     sessions = [models[0].session(), models[0].session(), models[1].session()]
     wanted = greedy(models[0].session(), PROMPT, 4)
     before, done = set_pool_threads(None), threading.Event()
-    found: list[list[int]] = []
+    generated: list[list[int]] = []
 
     def generate(session: EngineSession) -> None:
         while not done.is_set():
-            found.append(greedy(session, PROMPT, 4))
+            generated.append(greedy(session, PROMPT, 4))
 
     workers = [threading.Thread(target=generate, args=(session,), daemon=True) for session in sessions]
     for worker in workers:
@@ -154,7 +154,7 @@ def test_the_pool_may_change_at_any_time_while_others_generate(artifact: Path) -
             worker.join(60)
         set_pool_threads(before)
     assert not any(worker.is_alive() for worker in workers)
-    assert found and all(tokens == wanted for tokens in found)
+    assert generated and all(tokens == wanted for tokens in generated)
 
 
 @pytest.mark.parametrize(

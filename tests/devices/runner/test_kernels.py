@@ -100,7 +100,7 @@ CASES = st.builds(
 
 
 def empty_cache(dtype: torch.dtype, slots: int, heads: int, width: int) -> tuple[Tensor, Tensor | None]:
-    """A cache whose unwritten slots spoil every sum that reads them."""
+    """A cache whose unwritten slots would spoil every sum that reads them."""
     if dtype.is_floating_point:
         return torch.full((1, slots, heads, width), float("nan"), dtype=dtype), None
     grid = torch.full((1, slots, heads, 2 * width // grid_group(dtype, width)), float("nan"), dtype=torch.float16)
@@ -112,7 +112,7 @@ def same_bits(a: Tensor, b: Tensor) -> bool:
 
 
 def fill(case: Case, width: int, kernel: Kernels | EmulatedKernels) -> tuple[Tensor, Tensor | None]:
-    """A cache filled by the reference; the kernel's own must have the same bits after every call."""
+    """Fill a cache with the reference, and check that the kernel's cache has the same bits after every call."""
     x = torch.randn(1, case.total, case.kv_heads, width) * 2 + case.seed % 3
     (cache, grid), (own, own_grid) = (empty_cache(case.dtype, case.slots, case.kv_heads, width) for _ in range(2))
     for now in torch.arange(case.total).split(case.chunk):
@@ -148,7 +148,7 @@ def test_caches_have_the_references_bits_and_attention_its_values(
 def test_a_token_is_computed_exactly_as_it_would_be_alone(
     kernel: Kernels | EmulatedKernels, case: Case, alone: int
 ) -> None:
-    """What verifies drafted tokens must say what decoding says: the same bits, whatever else is in the call."""
+    """Verifying drafted tokens must give what decoding gives: the same bits, whatever else is in the call."""
     case = replace(case, width=max(32, case.width // 32 * 32), value_width=max(32, case.value_width // 32 * 32))
     torch.manual_seed(case.seed)
     (keys, key_grid), (values, value_grid) = (fill(case, w, kernel) for w in (case.width, case.value_width))

@@ -47,7 +47,7 @@ def load(program: bytes, folder: Path) -> Any:
 
 
 class Layer(nn.Module):
-    """Every operator once, over a cache of its own."""
+    """A module that calls every operator once, over its own cache."""
 
     def __init__(self, dtype: torch.dtype, window: int, ring: int, sink: int) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ def test_positions_without_a_slot_are_refused(library: Path, tmp_path: Path, sta
 
 
 class Standard(nn.Module):
-    """ExecuTorch's own cache and attention, causal or with a mask and explicit slots."""
+    """A module with ExecuTorch's own cache and attention operators, causal or with a mask and explicit slots."""
 
     def __init__(self, dtype: torch.dtype, masked: bool) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The standalone runner on a bundle made by ``edgec.export``: what it says, and what it refuses."""
+"""The standalone runner on a bundle made by ``edgec.export``: its output, and what it refuses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SAME_KERNELS = 1e-6
 
 
 def said(bundle: Path, count: int) -> list[int]:
-    """Greedy tokens behind the prompt, from Python."""
+    """The greedy tokens after the prompt, from Python."""
     return list(islice(stream_tokens(Session(bundle), PROMPT, Sampler(Sampling())), count))
 
 
@@ -59,7 +59,7 @@ def test_the_runner_serves_requests_and_scores_teacher_forced(tiny_bundle: Path,
     assert first["tokens"] == again["tokens"] == said(tiny_bundle, 3)
 
 
-def test_the_runner_replays_a_prompt_and_what_was_decoded_behind_it(tiny_bundle: Path, tmp_path: Path) -> None:
+def test_the_runner_replays_a_prompt_and_what_was_decoded_after_it(tiny_bundle: Path, tmp_path: Path) -> None:
     logits = tmp_path / "logits.f32"
     line = f"replay 38 {' '.join(map(str, PROMPT))}\n"
     _, replayed = run_runner("--bundle", tiny_bundle, "--logits", logits, stdin=line)
@@ -107,8 +107,8 @@ def test_the_runner_refuses_a_manifest_that_makes_no_sense(tiny_bundle: Path, tm
     [
         ((), "", "--bundle or --model"),
         (("--model", "nowhere.pte"), "", "cannot be read"),
-        (("--bundle", "nowhere"), "", "no bundle"),
-        (("--bundle", "BUNDLE", "--tokens", "1,x"), "", "no whole number"),
+        (("--bundle", "nowhere"), "", "not an edgec bundle"),
+        (("--bundle", "BUNDLE", "--tokens", "1,x"), "", "not a whole number"),
         (("--bundle", "BUNDLE", "--frobnicate"), "", "--frobnicate"),
         (("--bundle", "BUNDLE"), "dance 1 2\n", "a request is"),
         (("--bundle", "BUNDLE", "--tokens", ",".join(["5"] * 600)), "", "context of 512"),
@@ -123,8 +123,8 @@ def test_the_runner_refuses_a_manifest_that_makes_no_sense(tiny_bundle: Path, tm
         (("--bundle", "BUNDLE"), "pause 9223372036854775807\n", "more than"),
         (("--bundle", "BUNDLE"), "x" * 1_000_000 + "\n", "xxx..."),
         (("--bundle", "BUNDLE", "--threads", "4294967297"), "", "more than 1024"),
-        (("--bundle", "BUNDLE", "--new-tokens", "-1", "--tokens", "1"), "", "no whole number"),
-        (("--bundle", "BUNDLE", "--tokens", "-1"), "", "no whole number"),
+        (("--bundle", "BUNDLE", "--new-tokens", "-1", "--tokens", "1"), "", "not a whole number"),
+        (("--bundle", "BUNDLE", "--tokens", "-1"), "", "not a whole number"),
         (("--bundle", "BUNDLE", "--tokens", "4294967297"), "", "the tokens lie outside"),
         (("--bundle", "BUNDLE", "--packed", "/proc/nowhere"), "", "cannot be made"),
         (("--model", "model.pte", "--packed", "/proc/nowhere/model.packed"), "", "cannot be made"),

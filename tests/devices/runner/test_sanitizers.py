@@ -71,7 +71,7 @@ def test_manifests_and_command_lines(
 def test_damaged_artifacts(
     memory: Sanitized, tiny_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What ends a process inside ExecuTorch is the trial's to contain; edgec's own code is never the first to fall."""
+    """A crash inside ExecuTorch is contained by the trial; a crash never begins in edgec's own code."""
     program = memory.program("artifacts", tmp_path)
     reports = tmp_path / "report"
     options = f"detect_leaks=0:exitcode=99:allocator_may_return_null=1:log_path={reports}"
@@ -80,9 +80,9 @@ def test_damaged_artifacts(
     assert done.returncode == 0, done.stderr[-3000:]
     verdicts = Counter(line.split(maxsplit=2)[2] for line in done.stdout.splitlines())
     assert sum(verdicts.values()) == ARTIFACTS and verdicts["ran"] and verdicts["refused"]
-    found = [path.read_text() for path in tmp_path.glob("report.*")]
+    texts = [path.read_text() for path in tmp_path.glob("report.*")]
     # An allocation that is refused is a warning, and no fault.
-    places = Counter(fault_place(report) for report in found if "ERROR: " in report or "runtime error" in report)
+    places = Counter(fault_place(report) for report in texts if "ERROR: " in report or "runtime error" in report)
     say(capsys, f"damaged artifacts {dict(verdicts)}, places of faults {dict(places)}")
     assert "runtime error" not in done.stderr, done.stderr[-3000:]
     assert all(place.startswith("libexecutorch") for place in places), places
@@ -90,7 +90,7 @@ def test_damaged_artifacts(
 
 def fault_place(report: str) -> str:
     """The file of the first frame that belongs to neither the sanitizer nor the C library."""
-    files = [found for found in _FRAME.findall(report) if "libsanitizer" not in found and not found.startswith("../")]
+    files = [file for file in _FRAME.findall(report) if "libsanitizer" not in file and not file.startswith("../")]
     names = [Path(file).name.partition(":")[0] for file in files]
     return next((name for name in names if not name.startswith(_NOBODYS)), f"unknown: {report[:200]}")
 
@@ -98,7 +98,7 @@ def fault_place(report: str) -> str:
 def test_an_artifact_with_a_deadly_bit_gets_a_verdict(
     memory: Sanitized, tiny_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Bits that made ExecuTorch fall above, under valid checksums: ``verify`` reports, ``load`` refuses."""
+    """Bits that crashed ExecuTorch above, now under valid checksums: ``verify`` reports them, ``load`` refuses."""
     program = memory.program("artifacts", tmp_path)
     words = (program, tiny_bundle / "model.pte", tmp_path / "damaged.pte", 1, ARTIFACTS, 16, 8)
     cases = [line.split(maxsplit=2) for line in memory.run(*words).stdout.splitlines()]
@@ -112,7 +112,7 @@ def test_an_artifact_with_a_deadly_bit_gets_a_verdict(
         if verdicts[-1]:
             with pytest.raises(InputError, match="E168"):
                 edgec.load(bundle)
-    say(capsys, f"deadly bits {deadly}: {[found and found[0] for found in verdicts]}")
+    say(capsys, f"deadly bits {deadly}: {[verdict and verdict[0] for verdict in verdicts]}")
     assert any(verdicts), "the wheel's ExecuTorch, not compiled for a sanitizer, falls over some of them"
 
 

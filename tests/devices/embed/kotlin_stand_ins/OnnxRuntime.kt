@@ -87,7 +87,7 @@ class OrtSession(private val file: File, private val options: SessionOptions) : 
 
     init {
         check(file.exists()) { "$file" }
-        // What lies behind a CPU's model is Hexagon's, without a fallback.
+        // What follows a model for the CPU runs on Hexagon, without a fallback.
         check(behindHost == options.devices.isNotEmpty())
         check(behindHost == (options.entries["session.disable_cpu_ep_fallback"] == "1"))
     }

@@ -22,7 +22,7 @@ struct Request: Decodable {
     }
 }
 
-/// What came; without a reason to stop, or an error, there is no such key.
+/// The answer to a request; the keys of a reason to stop and of an error exist only where there is one.
 struct Answered: Encodable {
     let pieces: [String]
     let error, finish: String?

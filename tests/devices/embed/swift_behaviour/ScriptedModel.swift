@@ -36,7 +36,7 @@ struct ModelFails: Error {}
 
 /// In the place of the artifact: the next token follows from all tokens that the caches hold.
 ///
-/// `forward` has a cache of its own. `prefill` and `decode` read the caller's: every head writes token + 512 * head to every
+/// `forward` has its own cache. `prefill` and `decode` read the caller's: every head writes token + 512 * head to every
 /// place of its rows, and whatever stands there later must be that.
 final class ScriptedModel: @unchecked Sendable {
     static let heads = 2, slots = 128, width = 32

@@ -1,4 +1,4 @@
-// Opens and runs damaged copies of an artifact, each in a process of its own: one flipped bit, or a cut.
+// Opens and runs damaged copies of an artifact, each in its own process: one flipped bit, or a cut.
 //
 //     artifacts ARTIFACT SCRATCH SEED COUNT TOKENS ROWS
 //
@@ -41,7 +41,7 @@ bool forward(EdgecSession* session, size_t count, int64_t start, size_t rows) {
 }
 
 int run(const char* path, size_t tokens, size_t rows) {
-  alarm(kSeconds);  // A damaged program may run for ever.
+  alarm(kSeconds);  // A damaged program may run forever.
   edgec_register_standard_operators();
   edgec_threads(1);
   EdgecModel* model = edgec_model_open(path, "forward", nullptr, nullptr, 0);

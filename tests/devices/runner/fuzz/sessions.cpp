@@ -1,4 +1,4 @@
-// Several threads, each with a session of its own, over two models, while another changes the thread pool.
+// Several threads, each with its own session, over two models, while another changes the thread pool.
 //
 //     sessions ARTIFACT ROUNDS           prints "runs N"; fails where a session says something else than alone
 //     sessions ARTIFACT ROUNDS shared    two threads on one session, which is not allowed: for a sanitizer to notice
