@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,15 +27,10 @@ def draw_report(bundle: Path) -> None:
     with TemporaryDirectory() as folder:
         photo = Path(folder) / "report.png"
         page = (bundle / "report.html").resolve().as_uri()
-        browser = ["chromium", "--headless", "--no-sandbox", "--hide-scrollbars", "--force-device-scale-factor=1"]
-        subprocess.run(
-            [*browser, f"--screenshot={photo}", f"--window-size={WIDTH},{HEIGHT}", page],
-            check=True,
-            capture_output=True,
-        )
-        Image.open(photo).convert("RGB").quantize(256, Image.Quantize.FASTOCTREE).save(
-            HERE / "report.png", optimize=True
-        )
+        options = ("--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={WIDTH},{HEIGHT}")
+        subprocess.run(["chromium", *options, f"--screenshot={photo}", page], check=True, capture_output=True)
+        few_colours = Image.open(photo).convert("RGB").quantize(256, Image.Quantize.FASTOCTREE)
+        few_colours.save(HERE / "report.png", optimize=True)
 
 
 def draw_plan() -> None:
@@ -42,7 +38,7 @@ def draw_plan() -> None:
     environment = {**os.environ, "COLUMNS": str(COLUMNS), "FORCE_COLOR": "1"}
     command = [sys.executable, "-m", "edgec", *PLAN]
     said = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True).stdout
-    console = Console(record=True, width=COLUMNS, file=open(os.devnull, "w"))  # noqa: SIM115 - it lives as long as we do
+    console = Console(record=True, width=COLUMNS, file=StringIO())
     console.print(Text.from_ansi(f"$ edgec {' '.join(PLAN)}\n{said}"))
     console.save_svg(str(HERE / "plan.svg"), title="edgec plan")
 
