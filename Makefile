@@ -1,4 +1,5 @@
 # make demo: set-up, export, text, speed, report. make test: the tests. make check: style and types. make test-all: slow tests too.
+# make docs-check: links, paths and names in the documents.
 # make bench: edgec and its peers side by side (docs/benchmarking.md). make bench-all: with what takes longest.
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || echo python3)
 VENV := .venv
@@ -9,7 +10,7 @@ DEMO := build/demo
 BUNDLE := $(DEMO)/$(notdir $(MODEL))-host.edgec
 PROMPT ?= Prince Andrew looked at
 
-.PHONY: demo test test-all check bench bench-all clean
+.PHONY: demo test test-all check docs-check bench bench-all clean
 
 # An existing .venv is kept; Debian and Ubuntu have venv in a package of its own.
 $(BIN)/python:
@@ -29,7 +30,7 @@ demo: $(STAMP)
 	$(BIN)/edgec export $(MODEL) --target host --recipe 4bit --out $(BUNDLE) --force
 	$(BIN)/edgec run $(BUNDLE) -p "$(PROMPT)" --raw --max-new-tokens 80 --temperature 0.7 --seed 1
 	$(BIN)/edgec bench $(BUNDLE) --device host --out $(DEMO)/bench.jsonl
-	@echo "The report lies in $(BUNDLE)/report.html"
+	@echo "The report is $(BUNDLE)/report.html"
 
 # A process for each core, each with one thread: torch's own threads gain little on models this small.
 test: $(STAMP)
@@ -42,6 +43,9 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs-check: $(STAMP)
+	$(BIN)/pytest tests/test_docs.py
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks

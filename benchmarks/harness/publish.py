@@ -1,4 +1,4 @@
-"""``python -m benchmarks.harness.publish`` makes the last run the repository's: results, plot, README section."""
+"""``python -m benchmarks.harness.publish`` makes the last run the repository's: results, plot, speed page."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
+from os.path import relpath
 from pathlib import Path
 
 from benchmarks.harness.plots import context_plot
@@ -13,7 +14,7 @@ from benchmarks.harness.processes import ROOT
 from benchmarks.harness.readme import inserted, plot_of, section
 from benchmarks.harness.results import FOLDER, Results, committed, read_results
 
-README = ROOT / "README.md"
+SPEED_PAGE = ROOT / "docs" / "speed.md"
 
 
 def publish(results: Results, folder: Path) -> Path:
@@ -34,12 +35,12 @@ def publish(results: Results, folder: Path) -> Path:
 
 
 def newest_section() -> str:
-    """The README's section for the committed results."""
+    """The speed page's section for the committed results."""
     path = committed()
     if path is None:
         return section(None, None)
     plot = plot_of(path)
-    return section(read_results(path), plot.relative_to(ROOT).as_posix() if plot.is_file() else None)
+    return section(read_results(path), Path(relpath(plot, SPEED_PAGE.parent)).as_posix() if plot.is_file() else None)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.harness.publish", description=__doc__)
     parser.add_argument("results", nargs="?", type=Path, default=ROOT / "build" / "bench" / "results.json")
     print(publish(read_results(parser.parse_args(arguments).results), FOLDER))
-    README.write_text(inserted(README.read_text(), newest_section()))
+    SPEED_PAGE.write_text(inserted(SPEED_PAGE.read_text(), newest_section()))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""The README's speed section, made from the newest committed results file; a test holds the two equal."""
+"""The section of docs/speed.md, made from the newest committed results file; a test holds the two equal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def section(results: Results | None, plot: str | None) -> str:
 
     Args:
         results: the results of a full run, or None where none are committed.
-        plot: path of the plot from the README's folder, or None.
+        plot: path of the plot from the page's folder, or None.
     """
     if results is None:
         return NOTHING
@@ -71,19 +71,19 @@ def _closing(results: Results) -> str:
     missing = ", ".join(f.part for f in results.failures if f.part != TIME)
     fewer = ", ".join(f.what for f in results.failures if f.part == TIME)
     notes = (f" Not measured: {missing}." if missing else "") + (f" In the time there was, {fewer}." if fewer else "")
-    return f"How each figure is obtained, and its spread: [docs/benchmarking.md](docs/benchmarking.md).{notes}"
+    return f"How each figure is obtained, and its spread: [benchmarking.md](benchmarking.md).{notes}"
 
 
-def inserted(readme: str, text: str) -> str:
-    """The README with this section.
+def inserted(page: str, text: str) -> str:
+    """The page with this section.
 
     Raises:
         ValueError: the README lacks the markers.
     """
-    before, _, rest = readme.partition(BEGIN)
+    before, _, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:
-        raise ValueError("the README lacks the markers of its speed section")
+        raise ValueError("the page lacks the markers of its speed section")
     return f"{before}{BEGIN}\n{text}\n{END}{after}"
 
 

@@ -1,4 +1,4 @@
-"""Tables, plots and the README's section say what the results hold."""
+"""Tables, plots and the speed page say what the results hold."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.harness.cost_tables import export_grid, memory_grid
 from benchmarks.harness.grid import Grid
-from benchmarks.harness.publish import README, newest_section, publish
+from benchmarks.harness.publish import SPEED_PAGE, newest_section, publish
 from benchmarks.harness.readme import BEGIN, END, inserted, section
 from benchmarks.harness.report import grids, markdown, print_report, save_report
 from benchmarks.harness.results import read_results
@@ -75,9 +75,9 @@ def test_nothing_is_written_for_what_was_not_measured() -> None:
     assert "where the time goes" not in titles
 
 
-def test_the_readme_is_what_the_committed_results_make() -> None:
-    readme = README.read_text()
-    assert inserted(readme, newest_section()) == readme
+def test_the_speed_page_is_what_the_committed_results_make() -> None:
+    page = SPEED_PAGE.read_text()
+    assert inserted(page, newest_section()) == page
 
 
 def test_the_section_names_machine_date_and_losses() -> None:

@@ -1,0 +1,48 @@
+"""``python docs/images/draw.py BUNDLE``: the README's pictures, made by the product itself.
+
+`report.png` is the top of the bundle's report in headless chromium, `plan.svg` what `edgec plan` prints at a terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from PIL import Image
+from rich.console import Console
+from rich.text import Text
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+PLAN = ("plan", "benchmarks/architectures/qwen3-0.6b.json", "--target", "iphone-15-pro")
+WIDTH, HEIGHT, COLUMNS = 1000, 1026, 104
+
+
+def draw_report(bundle: Path) -> None:
+    """Photograph the report's summary and the first chart of its ladder."""
+    with TemporaryDirectory() as folder:
+        photo = Path(folder) / "report.png"
+        page = (bundle / "report.html").resolve().as_uri()
+        options = ("--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={WIDTH},{HEIGHT}")
+        subprocess.run(["chromium", *options, f"--screenshot={photo}", page], check=True, capture_output=True)
+        few_colours = Image.open(photo).convert("RGB").quantize(256, Image.Quantize.FASTOCTREE)
+        few_colours.save(HERE / "report.png", optimize=True)
+
+
+def draw_plan() -> None:
+    """Record what `edgec plan` prints, down to its verdict."""
+    environment = {**os.environ, "COLUMNS": str(COLUMNS), "FORCE_COLOR": "1"}
+    command = [sys.executable, "-m", "edgec", *PLAN]
+    said = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, text=True).stdout
+    console = Console(record=True, width=COLUMNS, file=StringIO())
+    console.print(Text.from_ansi(f"$ edgec {' '.join(PLAN)}\n{said}"))
+    console.save_svg(str(HERE / "plan.svg"), title="edgec plan")
+
+
+if __name__ == "__main__":
+    draw_report(Path(sys.argv[1]))
+    draw_plan()
