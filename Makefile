@@ -37,7 +37,7 @@ test: $(STAMP)
 	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist worksteal
 
 test-all: $(STAMP)
-	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist worksteal -m "slow or not slow"
+	EDGEC_TEST_EXAMPLES=all OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist worksteal -m "slow or not slow"
 
 check: $(STAMP)
 	$(BIN)/ruff check .

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from edgec import free_memory
 from edgec.runtime_py.engines import threads as engine_threads
 
 COMPILED = Path(__file__).parents[1] / "build" / "runner"
@@ -58,6 +60,14 @@ def one_thread(one_pool_thread: list[bool]) -> None:
         engine_threads.set_threads(1)
     elif (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_collection() -> Iterator[None]:
+    """An export collects cycles a dozen times; in a process that holds every test's modules that takes half of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(free_memory, "gc", SimpleNamespace(collect=lambda: 0))
+        yield
 
 
 @pytest.fixture(scope="session")
