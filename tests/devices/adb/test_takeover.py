@@ -118,9 +118,9 @@ def test_a_file_that_cannot_be_put_in_place(plug: Plug, phone_bundle: Path, monk
 
 _WORK = """
 import sys, time
-from edgec.devices.adb.link import Link
+from edgec.devices.adb.link import AdbLink
 from edgec.devices.adb.workspace import Workspace
-link = Link(sys.argv[1])
+link = AdbLink(sys.argv[1])
 link.ready()
 Workspace(link, lambda text: None).make()
 print("ready", flush=True)
