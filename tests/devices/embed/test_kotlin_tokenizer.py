@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.devices.embed.kotlin_compiler import WITH_KOTLIN
 from tests.devices.embed.kotlin_tokenizers import KotlinTokenizers
 from tests.devices.embed.tokenizer_samples import CORPUS, HARD, SAMPLES, sample
-from tests.examples import examples
+from tests.example_counts import examples
 
 pytestmark = [pytest.mark.slow, WITH_KOTLIN]
 

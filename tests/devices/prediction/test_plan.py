@@ -21,7 +21,7 @@ from edgec.errors import InputError
 from edgec.exporter.resolve.widths import named_widths, overridden
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.parameters import decoder_shape, parameters, read_config
-from tests.examples import examples
+from tests.example_counts import examples
 
 TINY: dict[str, Any] = {
     "model_type": "llama",

@@ -18,7 +18,7 @@ from edgec.ir import operators
 from edgec.ir.operators import grid_group
 from tests.devices.runner.emulated_kernels import EmulatedKernels, emulated_kernels
 from tests.devices.runner.kernel_library import KINDS, Kernels, kernels
-from tests.examples import examples
+from tests.example_counts import examples
 
 # Both sides compute in float32 and sum up to 400 products of 128 in another order.
 TOLERANCE = 1e-5

@@ -13,7 +13,7 @@ from edgec.passes.compress.prune import Prune
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.compress.rounding.sparse_weights import METHODS
 from edgec.passes.contract import run_pass
-from tests.examples import examples
+from tests.example_counts import examples
 from tests.passes.compress.rounding.test_gptq import _error, _layer
 from tests.passes.prepared_decoders import calibration, logits, uneven
 

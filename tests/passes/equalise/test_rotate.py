@@ -16,7 +16,7 @@ from edgec.passes.contract import nodes_of, run_pass
 from edgec.passes.equalise.rotate import ROTATED, Rotate
 from edgec.passes.equalise.structure.orthogonal import orthogonal
 from edgec.passes.kv.kv_cache import KvCache
-from tests.examples import examples
+from tests.example_counts import examples
 from tests.passes.prepared_decoders import NAMES, TOLERANCE, logits, uneven
 
 aten = torch.ops.aten

@@ -25,7 +25,7 @@ from edgec.passes.contract import nodes_of, run_pass
 from edgec.passes.kv.kv_cache import KvCache
 from edgec.passes.kv.shared_kv import SharedKv
 from edgec.passes.prefill.prefill_skip import PrefillSkip
-from tests.examples import examples
+from tests.example_counts import examples
 from tests.families import FAMILIES, Family
 from tests.passes.deep_decoders import CHUNK, CONTEXT, LAYERS, MODELS, ROWS, captured, decoder, fused, tokens
 from tests.passes.prefill_macs import prefill_macs

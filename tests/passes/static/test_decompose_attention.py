@@ -14,7 +14,7 @@ from edgec.ir.program import Dynamic, Interface, Program, TensorType
 from edgec.ir.reexport import reexport
 from edgec.passes.contract import nodes_of, run_pass
 from edgec.passes.static.decompose_attention import DecomposeAttention
-from tests.examples import examples
+from tests.example_counts import examples
 
 # The scale is applied to q instead of to the scores: rounding differs by a few units in the last place.
 TOLERANCE = 1e-5

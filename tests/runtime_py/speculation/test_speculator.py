@@ -17,7 +17,7 @@ from edgec.runtime_py.speculation.draft_limits import DraftLimits
 from edgec.runtime_py.speculation.prompt_lookup import PromptLookup
 from edgec.runtime_py.speculation.speculator import Speculator
 from edgec.runtime_py.stepper import Logits
-from tests.examples import examples
+from tests.example_counts import examples
 from tests.runtime_py.fake_stepper import FakeStepper, ring_state, sums
 from tests.runtime_py.speculation.simulated import Clock, Guesser, TimedStepper
 

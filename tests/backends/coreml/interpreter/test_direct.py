@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from edgec.backends.coreml.interpreter.operators.linear import half_product, padding_pairs
 from edgec.backends.coreml.interpreter.operators.table import operator_table
-from tests.examples import examples
+from tests.example_counts import examples
 
 TABLE = operator_table("float32")
 A = torch.tensor([[True, False], [True, True]])

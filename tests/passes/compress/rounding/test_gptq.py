@@ -19,7 +19,7 @@ from edgec.passes.compress.rounding.weight_tables import balanced_integers, tabu
 from edgec.passes.contract import run_pass
 from edgec.passes.graph.calibration import Calibration
 from edgec.passes.kv.kv_cache import KvCache
-from tests.examples import examples
+from tests.example_counts import examples
 from tests.passes.prepared_decoders import calibration, logits, uneven
 
 FOUR, PLAIN = WeightScheme(4, 32, activation_bits=0), WeightScheme(4, 0, activation_bits=0)

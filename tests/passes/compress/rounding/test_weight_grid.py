@@ -18,7 +18,7 @@ from edgec.ir.weight_scheme import (
     stored_bytes,
 )
 from edgec.passes.compress.rounding.weight_grid import ALGORITHMS, quantize_weight
-from tests.examples import examples
+from tests.example_counts import examples
 
 
 def _matrix(rows: int, width: int, seed: int, spread: float = 1.0) -> torch.Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from edgec.bundle.manifest import Limits
 from edgec.runtime_py.engines.static_decoder import StaticDecoder
-from tests.examples import examples
+from tests.example_counts import examples
 
 VOCABULARY, CHUNK = 7, 4
 
