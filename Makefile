@@ -1,4 +1,4 @@
-# make demo: set-up, export, text, speed, report. make test: the tests. make check: style and types. make test-all: slow tests too.
+# make demo: set-up, export, text, speed, report. make test: the tests. make check: style and types. make test-all: slow tests too, and properties on four times the examples.
 # make bench: edgec and its peers side by side (docs/benchmarking.md). make bench-all: with what takes longest.
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || echo python3)
 VENV := .venv

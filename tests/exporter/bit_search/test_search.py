@@ -62,7 +62,9 @@ def test_own_rules_stand() -> None:
     assert found.layers and all(name.startswith("model.layers.2.") for name in found.layers)
 
 
-@pytest.mark.parametrize("name", ["qwen3", "gemma3_text", "phi3"])
+@pytest.mark.parametrize(
+    "name", ["qwen3", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gemma3_text", "phi3"))]
+)
 def test_a_layers_expected_loss_is_near_the_measured_one(name: str) -> None:
     program = every_position(name)
     calls = [[torch.tensor([tokens(2048)[i : i + 64]]), torch.arange(64)] for i in range(0, 2048, 64)]

@@ -63,7 +63,14 @@ def test_rounded_caches_stay_the_same(dtype: str) -> None:
     assert gap(cached("gemma3", 2, dtype=dtype), skipping("gemma3", 2, dtype=dtype)) < TOLERANCE
 
 
-@pytest.mark.parametrize("family", [f for f in FAMILIES if any(f.donors)], ids=lambda family: family.name)
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(f, id=f.name, marks=[pytest.mark.slow] if f.name == "gemma3n_text" else [])
+        for f in FAMILIES
+        if any(f.donors)
+    ],
+)
 def test_models_that_share_by_nature(family: Family) -> None:
     before = run_pass(fused(captured(family)), KvCache(CONTEXT, CHUNK))
     after = run_pass(before, PrefillSkip())
