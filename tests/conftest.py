@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from edgec import free_memory
+from edgec.runtime_py.engines import threads as engine_threads
 
 COMPILED = Path(__file__).parents[1] / "build" / "runner"
 
@@ -28,6 +33,41 @@ def stage_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDGEC_CACHE_DIR", str(folder))
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_pool_thread() -> Iterator[list[bool]]:
+    """ExecuTorch's pool begins with one thread instead of one for each core; the list says whether it has begun.
+
+    Loading a method gives torch a pool of the same size, whatever OMP_NUM_THREADS says, and two threads that spin
+    beside another worker's cost ten times the processor time of one (a tiny decoder's step, measured on two cores).
+    """
+    sized, begun = engine_threads._pool_threads, [False]
+
+    def pool_threads(threads: int | None) -> int:
+        first, begun[0] = not begun[0], True
+        return sized(1 if first and threads is None else threads)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine_threads, "_pool_threads", pool_threads)
+        yield begun
+
+
+@pytest.fixture(autouse=True)
+def one_thread(one_pool_thread: list[bool]) -> None:
+    """Every test begins with one thread in both pools, also after one that asked for more."""
+    if one_pool_thread[0]:
+        engine_threads.set_threads(1)
+    elif (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_collection() -> Iterator[None]:
+    """An export collects cycles a dozen times; in a process that holds every test's modules that takes half of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(free_memory, "gc", SimpleNamespace(collect=lambda: 0))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -48,6 +52,15 @@ FORMS = (
     Form("int8 embedding", WeightScheme(8, 0, activation_bits=0), "embedding", _SCALED),
     Form("int4 embedding", WeightScheme(4, 0, activation_bits=0), "embedding", _SCALED),
 )
+# Each has a form beside it that goes the same way through the converters.
+_THOROUGH = ("lut8", "sparse 2:4", "sparse convolution", "int4 channel", "int8 channel", "int4 embedding")
+
+
+def swept(forms: Iterable[Form]) -> list[Any]:
+    """Forms as parameters of a test; some of them are for the slow run."""
+    return [
+        pytest.param(form, id=form.name, marks=[pytest.mark.slow] if form.name in _THOROUGH else []) for form in forms
+    ]
 
 
 class _Convolution(nn.Module):
@@ -60,6 +73,7 @@ class _Convolution(nn.Module):
         return result.view(1, ROWS)
 
 
+@lru_cache(maxsize=32)
 def layer(form: Form) -> tuple[Program, Tensor]:
     """The layer's program and its input."""
     torch.manual_seed(0)

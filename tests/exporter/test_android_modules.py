@@ -20,8 +20,15 @@ def exported(kind: str, folder: Path, **how: Any) -> tuple[Path, Manifest]:
     return out, open_bundle(out).manifest
 
 
-@pytest.mark.parametrize("recipe", ["float", "8bit"])
-@pytest.mark.parametrize("kind", FACTORIES)
+@pytest.mark.parametrize(
+    ("kind", "recipe"),
+    [
+        ("bert", "float"),
+        ("vit", "8bit"),
+        pytest.param("bert", "8bit", marks=pytest.mark.slow),
+        pytest.param("vit", "float", marks=pytest.mark.slow),
+    ],
+)
 def test_onnx_runtime_executes_a_module(kind: str, recipe: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
     out, manifest = exported(kind, tmp_path, target="android-cpu", format="onnx", recipe=recipe)
@@ -32,7 +39,7 @@ def test_onnx_runtime_executes_a_module(kind: str, recipe: str, tmp_path: Path) 
     assert checks["artifact"] == checks["function vectors"] == "passed"
 
 
-@pytest.mark.parametrize("kind", FACTORIES)
+@pytest.mark.parametrize("kind", ["vit", pytest.param("bert", marks=pytest.mark.slow)])
 def test_vulkan_is_lowered_and_never_run(kind: str, tmp_path: Path) -> None:
     out, manifest = exported(kind, tmp_path, target="android-gpu", recipe="float")
     assert manifest.delegation is not None and manifest.delegation.delegates > 0

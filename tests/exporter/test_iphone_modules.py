@@ -13,11 +13,14 @@ from edgec.runtime_py.verify.verify import verify
 FACTORIES = {name: f"tests.exporter.module_factories:{name}" for name in ("vit", "bert")}
 
 
-SLOW = [pytest.param(format, marks=pytest.mark.slow) for format in ("pte", "aimodel")]
+# Vision models for iPhones in the quick run, text encoders beside other formats.
+QUICK = ("vit", "mlpackage")
+CASES = [(kind, format) for kind in FACTORIES for format in ("mlpackage", "pte", "aimodel")]
 
 
-@pytest.mark.parametrize("format", ["mlpackage", *SLOW])
-@pytest.mark.parametrize("kind", FACTORIES)
+@pytest.mark.parametrize(
+    ("kind", "format"), [pytest.param(*case, marks=[] if case == QUICK else [pytest.mark.slow]) for case in CASES]
+)
 def test_a_module_becomes_one_function(kind: str, format: str, tmp_path: Path) -> None:
     out = tmp_path / f"{kind}.edgec"
     bundle = edgec.export(FACTORIES[kind], target="iphone", format=format, recipe="float", out=out)

@@ -46,7 +46,7 @@ def cached_stages(folder: Path, out: Path) -> set[str]:
         pytest.param("rewrite", set[str](), marks=pytest.mark.slow),
         ("lower", {"rewrite"}),
         pytest.param("verify", {"rewrite", "lower"}, marks=pytest.mark.slow),
-        ("bundle", {"rewrite", "lower"}),
+        pytest.param("bundle", {"rewrite", "lower"}, marks=pytest.mark.slow),
     ],
 )
 def test_a_killed_export_resumes_where_it_stopped(

@@ -10,30 +10,36 @@ import pytest
 pytestmark = pytest.mark.skipif(find_spec("coreai_torch") is None, reason="edgec[coreai] is not installed")
 
 
-def test_methods_keep_the_captured_numbers_and_share_their_states(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny Llama's two methods."""
+    from edgec.backends.coreai import aimodel
+    from tests.passes.static.test_static_methods import passes
+    from tests.passes.static_methods import cached, methods
+
+    path = tmp_path_factory.mktemp("coreai") / "model.aimodel"
+    aimodel.lower(methods(cached("llama"), passes()), path, lambda step, done, total: None)
+    return path
+
+
+def test_methods_keep_the_captured_numbers_and_share_their_states(model: Path) -> None:
     from edgec.backends.coreai import aimodel
     from edgec.ir.static_methods import run_static
-    from tests.passes.static.test_static_methods import passes, relative
-    from tests.passes.static_methods import PLAN, cached, methods, reference, tokens
+    from tests.passes.static.test_static_methods import relative
+    from tests.passes.static_methods import PLAN, reference, tokens
 
-    path = tmp_path / "model.aimodel"
-    aimodel.lower(methods(cached("llama"), passes()), path, lambda step, done, total: None)
-    executed = aimodel.execute(path)
+    executed = aimodel.execute(model)
     assert set(executed.functions) == {"prefill", "decode"}
     # float16 against float32: 7e-3 of the largest logit at most over five families in Core ML.
     assert relative(run_static(executed, tokens(), PLAN), reference("llama")) < 3e-2
     assert set(executed.states) == {f"{role}_cache_{layer}" for role in ("key", "value") for layer in range(3)}
 
 
-def test_the_resource_section_holds_the_weights(tmp_path: Path) -> None:
+def test_the_resource_section_holds_the_weights(model: Path) -> None:
     from edgec.backends.coreai import aimodel
-    from tests.passes.static.test_static_methods import passes
-    from tests.passes.static_methods import cached, methods
+    from tests.passes.static_methods import cached
 
-    path = tmp_path / "model.aimodel"
-    programs = methods(cached("llama"), passes())
-    aimodel.lower(programs, path, lambda step, done, total: None)
-    layout = aimodel.layout(path)
+    layout = aimodel.layout(model)
     weights = sum(tensor.numel() * 2 for tensor in cached("llama").graph.parameters())
-    assert layout.artifact_bytes == sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    assert layout.artifact_bytes == sum(file.stat().st_size for file in model.rglob("*") if file.is_file())
     assert sum(run.bytes for run in layout.stored) >= weights

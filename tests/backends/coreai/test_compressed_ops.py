@@ -11,7 +11,7 @@ from edgec.errors import InputError
 from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.program import Program
 from edgec.passes.contract import clone
-from tests.backends.compressed_layers import FORMS, Form, layer, wanted
+from tests.backends.compressed_layers import FORMS, Form, layer, swept, wanted
 
 pytest.importorskip("coreai_torch", reason="extra: coreai")
 
@@ -40,10 +40,7 @@ def _executed(path: Path, given: torch.Tensor) -> torch.Tensor:
     return result
 
 
-_READ = [form for form in FORMS if form.name != "lut3"]
-
-
-@pytest.mark.parametrize("form", _READ, ids=lambda form: form.name)
+@pytest.mark.parametrize("form", swept(form for form in FORMS if form.name != "lut3"))
 def test_an_asset_computes_the_graphs_numbers(form: Form, tmp_path: Path) -> None:
     program, given = layer(form)
     asset = _asset(program, given, tmp_path / "layer.aimodel")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from edgec.backends.coreml.interpreter import load_package
 from edgec.errors import InputError
 from edgec.ir.lut_form import dequantize_lut
 from edgec.ir.program import Program
-from tests.backends.compressed_layers import FORMS, Form, layer, wanted
+from tests.backends.compressed_layers import FORMS, Form, layer, swept, wanted
 
 # float16 weights and results against float32: 2^-11 of each product's size
 TOLERANCE = 3e-3
@@ -26,9 +27,11 @@ def _exported(program: Program, given: Tensor) -> ExportedProgram:
     return torch.export.export(program.graph, (given,), strict=False)
 
 
-def _converted(program: Program, given: Tensor) -> Any:
+@lru_cache(maxsize=32)
+def _converted(form: Form) -> Any:
     import coremltools as ct
 
+    program, given = layer(form)
     register()
     return ct.convert(
         _exported(program, given).run_decompositions({}),
@@ -50,10 +53,10 @@ def _constexprs(converted: Any) -> tuple[str, ...]:
     return tuple(operator.op_type for operator in operators if operator.op_type.startswith("constexpr"))
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+@pytest.mark.parametrize("form", swept(FORMS))
 def test_a_package_holds_the_form_and_computes_the_graphs_numbers(form: Form, tmp_path: Path) -> None:
     program, given = layer(form)
-    converted = _converted(program, given)
+    converted = _converted(form)
     assert _constexprs(converted) == form.constexpr
     package = tmp_path / "layer.mlpackage"
     converted.save(str(package))
@@ -64,7 +67,7 @@ def test_the_file_holds_packed_indices(tmp_path: Path) -> None:
     sizes = {}
     for form in (form for form in FORMS if form.name in ("lut2", "lut3", "lut4", "lut6", "sparse")):
         package = tmp_path / f"{form.name}.mlpackage"
-        _converted(*layer(form)).save(str(package))
+        _converted(form).save(str(package))
         sizes[form.name] = (package / "Data/com.apple.CoreML/weights/weight.bin").stat().st_size
     assert sizes["lut2"] < sizes["sparse"] < sizes["lut4"] < sizes["lut6"] and sizes["lut3"] < sizes["lut4"]
     # half a byte an index; tables; headers of file and blobs, aligned to 64 bytes
@@ -82,7 +85,7 @@ _THROUGH_EXECUTORCH = (
 )
 
 
-@pytest.mark.parametrize("form", [f for f in FORMS if f.name in _THROUGH_EXECUTORCH], ids=lambda form: form.name)
+@pytest.mark.parametrize("form", swept(f for f in FORMS if f.name in _THROUGH_EXECUTORCH))
 def test_executorchs_delegate_reads_the_same_forms(form: Form, tmp_path: Path) -> None:
     import coremltools as ct
     from executorch.backends.apple.coreml.compiler import CoreMLBackend

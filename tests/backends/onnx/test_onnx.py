@@ -36,7 +36,7 @@ ROUNDING: Mapping[str, tuple[Pass, ...]] = {
 }
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=4)
 def programs(family: str, rounding: str) -> dict[str, Program]:
     """Static methods whose caches are the caller's."""
     how: list[Pass] = [PositionTables(CONTEXT), StaticCache(1, "caller"), FiniteMask()]
@@ -52,7 +52,12 @@ def written(family: str, rounding: str, folder: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("family", "rounding"),
-    [("llama", "float"), ("llama", "4-bit groups"), ("llama", "4-bit channels"), ("gemma3_text", "float")],
+    [
+        pytest.param("llama", "float", marks=pytest.mark.slow),
+        ("llama", "4-bit groups"),
+        pytest.param("llama", "4-bit channels", marks=pytest.mark.slow),
+        ("gemma3_text", "float"),
+    ],
 )
 def test_the_folder_says_what_the_graphs_say(family: str, rounding: str, tmp_path: Path) -> None:
     from edgec.backends.onnx.folder import execute

@@ -103,7 +103,9 @@ def test_a_vision_transformer_in_float() -> None:
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("scheme", [WeightScheme(4, 32), WeightScheme(8, 0)], ids=str)
+@pytest.mark.parametrize(
+    "scheme", [WeightScheme(4, 32), pytest.param(WeightScheme(8, 0), marks=pytest.mark.slow)], ids=str
+)
 def test_a_quantised_vision_transformer_equals_its_quantised_graph(scheme: WeightScheme) -> None:
     model, inputs = vit(), {"pixel_values": _image()["image"]}
     floats = _prepared(model, inputs)

@@ -56,6 +56,7 @@ CASES = {
 def be_impatient(patch: pytest.MonkeyPatch) -> None:
     """Wait seconds, not minutes; push in small chunks; load twice only."""
     patch.setattr(link, "BACK_S", 8.0)
+    patch.setattr(link, "_POLL_S", 0.1)
     patch.setattr(heat, "POLL_S", 0.1)
     patch.setattr(workspace, "CHUNK", 200_000)
     patch.setattr(bench_run, "LOADS", 1)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.devices.embed.kotlin_compiler import WITH_KOTLIN
 from tests.devices.embed.kotlin_tokenizers import KotlinTokenizers
 from tests.devices.embed.tokenizer_samples import CORPUS, HARD, SAMPLES, sample
+from tests.example_counts import examples
 
 pytestmark = [pytest.mark.slow, WITH_KOTLIN]
 
@@ -38,7 +39,7 @@ def test_hard_texts(kotlin: KotlinTokenizers, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_text(kotlin: KotlinTokenizers, name: str, data: st.DataObject) -> None:
     words = [*CORPUS, *(token for token in sample(name).get_vocab()), " ", "\n", "'s", "12", "▁", "👩"]
@@ -47,7 +48,7 @@ def test_any_text(kotlin: KotlinTokenizers, name: str, data: st.DataObject) -> N
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_ids_decode(kotlin: KotlinTokenizers, name: str, data: st.DataObject) -> None:
     """Broken bytes, special tokens in the middle, ids that the vocabulary lacks."""

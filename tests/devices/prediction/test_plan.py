@@ -21,6 +21,7 @@ from edgec.errors import InputError
 from edgec.exporter.resolve.widths import named_widths, override_widths
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.parameters import decoder_shape, parameters, read_config
+from tests.example_counts import examples
 
 TINY: dict[str, Any] = {
     "model_type": "llama",
@@ -196,7 +197,7 @@ def test_peak_holds_published_resident_memory(widths: Widths, resident: float) -
     assert peak.low <= resident <= peak.high + table
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.sampled_from([(2, 4), (4, 8), (8, 16), (16, 32)]), st.sampled_from([0, 32, 64, 128]), st.booleans())
 def test_fewer_bits_are_never_more_bytes(bits: tuple[int, int], group: int, xnnpack: bool) -> None:
     listed = _LISTED

@@ -18,10 +18,12 @@ from edgec.ir import operators
 from edgec.ir.operators import grid_group
 from tests.devices.runner.emulated_kernels import EmulatedKernels, emulated_kernels
 from tests.devices.runner.kernel_library import KINDS, Kernels, kernels
+from tests.example_counts import examples
 
 # Both sides compute in float32 and sum up to 400 products of 128 in another order.
 TOLERANCE = 1e-5
-PROPERTY = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FIXTURES = [HealthCheck.function_scoped_fixture]
+PROPERTY = settings(max_examples=examples(120), deadline=None, suppress_health_check=FIXTURES)
 
 
 CAN_EMULATE = bool(shutil.which("aarch64-linux-gnu-g++") and shutil.which("qemu-aarch64"))
@@ -32,10 +34,13 @@ def _flags() -> str:
     return facts.read_text() if facts.exists() else ""
 
 
-# AVX2 and the plain fallback run on this machine too; NEON under qemu, where a cross compiler is.
+# AVX2 and the plain fallback run on this machine too, each compiled for half a minute; NEON under qemu, where a cross
+# compiler is.
 OTHERS = [
-    pytest.param("haswell", marks=pytest.mark.skipif("avx2" not in _flags(), reason="no AVX2")),
-    pytest.param("x86-64-v2", marks=pytest.mark.skipif(platform.machine() != "x86_64", reason="not x86-64")),
+    pytest.param("haswell", marks=[pytest.mark.slow, pytest.mark.skipif("avx2" not in _flags(), reason="no AVX2")]),
+    pytest.param(
+        "x86-64-v2", marks=[pytest.mark.slow, pytest.mark.skipif(platform.machine() != "x86_64", reason="not x86-64")]
+    ),
     pytest.param("arm64", marks=[pytest.mark.skipif(not CAN_EMULATE, reason="no cross compiler or qemu")]),
 ]
 
@@ -187,7 +192,7 @@ def test_a_row_that_sees_nothing_is_zero(kernel: Kernels | EmulatedKernels) -> N
     assert torch.equal(kernel.cached_attention(torch.ones(1, 1, 2, 32), *call), torch.zeros(1, 1, 2, 32))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     tokens=st.sampled_from([1, 3, 300]),
     width=st.sampled_from([8, 20, 64, 100, 576]),

@@ -124,33 +124,45 @@ class Standard(nn.Module):
 
 
 RUN = """
-import ctypes, sys, torch
-library, program, inputs, outputs = sys.argv[1:]
-ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL).edgec_register_standard_operators()
+import ctypes, pathlib, sys, torch
+ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL).edgec_register_standard_operators()
 from executorch.runtime import Runtime
-method = Runtime.get().load_program(program).load_method("forward")
-torch.save([method.execute(list(call))[0].clone() for call in torch.load(inputs)], outputs)
+for folder in map(pathlib.Path, sys.argv[2:]):
+    method = Runtime.get().load_program(folder / "program.pte").load_method("forward")
+    results = [method.execute(list(call))[0].clone() for call in torch.load(folder / "calls.pt")]
+    torch.save(results, folder / "out.pt")
 """
+STANDARD = [(dtype, masked) for dtype in (torch.float32, torch.float16) for masked in (False, True)]
+# Float16 rounds to 11 bits.
+STANDARD_TOLERANCE = {torch.float32: 1e-5, torch.float16: 4e-3}
 
 
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float16, 4e-3)])
-def test_standard_names_compute_what_executorchs_own_do(
-    library: Path, tmp_path: Path, dtype: torch.dtype, tolerance: float, masked: bool
-) -> None:
-    """A process that never loads ExecuTorch's operators runs the program with ours; float16 rounds to 11 bits."""
+@pytest.fixture(scope="module")
+def executed(library: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[torch.dtype, bool], Path]:
+    """The folders of STANDARD with calls and outputs, by one process that never loads ExecuTorch's operators."""
     import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401
 
-    torch.manual_seed(0)
+    folders = {kind: tmp_path_factory.mktemp("standard") for kind in STANDARD}
+    for (dtype, masked), folder in folders.items():
+        torch.manual_seed(0)
+        calls = [standard_inputs(dtype, start) for start in (0, 3, 6)]
+        (folder / "program.pte").write_bytes(emit(Standard(dtype, masked), calls[0], None))
+        torch.save(calls, folder / "calls.pt")
+    subprocess.run(
+        [sys.executable, "-c", RUN, str(library), *map(str, folders.values())], check=True, capture_output=True
+    )
+    return folders
 
-    def inputs(start: int) -> tuple[Tensor, ...]:
-        hidden = torch.arange(SLOTS) > start + torch.arange(3)[:, None]
-        return torch.randn(1, 3, HEADS, WIDTH).to(dtype), torch.arange(start, start + 3), hidden.float() * -1e9
 
-    model, calls = Standard(dtype, masked), [inputs(start) for start in (0, 3, 6)]
-    (tmp_path / "program.pte").write_bytes(emit(model, calls[0], None))
-    torch.save(calls, tmp_path / "calls.pt")
-    paths = [str(tmp_path / name) for name in ("program.pte", "calls.pt", "out.pt")]
-    subprocess.run([sys.executable, "-c", RUN, str(library), *paths], check=True, capture_output=True)
-    for call, own in zip(calls, torch.load(tmp_path / "out.pt"), strict=True):
-        assert float((own - model(*call)).abs().max()) < tolerance
+def standard_inputs(dtype: torch.dtype, start: int) -> tuple[Tensor, ...]:
+    hidden = torch.arange(SLOTS) > start + torch.arange(3)[:, None]
+    return torch.randn(1, 3, HEADS, WIDTH).to(dtype), torch.arange(start, start + 3), hidden.float() * -1e9
+
+
+@pytest.mark.parametrize(("dtype", "masked"), STANDARD)
+def test_standard_names_compute_what_executorchs_own_do(
+    executed: dict[tuple[torch.dtype, bool], Path], dtype: torch.dtype, masked: bool
+) -> None:
+    model, folder = Standard(dtype, masked), executed[dtype, masked]
+    for call, own in zip(torch.load(folder / "calls.pt"), torch.load(folder / "out.pt"), strict=True):
+        assert float((own - model(*call)).abs().max()) < STANDARD_TOLERANCE[dtype]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,15 @@ from edgec.exporter.adapt.texts import read_texts
 from tests.runtime_py.tiny_decoder import tiny_tokenizer
 
 
-def sentences(count: int) -> list[str]:
+@lru_cache
+def sentences(count: int) -> tuple[str, ...]:
     """Sentences of five to thirty words, each with a number of its own."""
     chance = random.Random(1)
-    return [
+    return tuple(
         f"Number {place} said "
         + " ".join(chance.choices(("river", "stone", "a", "house", "never"), k=chance.randint(5, 30)))
         for place in range(count)
-    ]
+    )
 
 
 def as_wikitext(count: int) -> str:

@@ -38,7 +38,6 @@ TOLERANCE = 1e-5
 
 @pytest.fixture(autouse=True)
 def _quiet() -> Iterator[None]:
-    torch.set_num_threads(2)
     transformers.utils.logging.disable_progress_bar()
     yield
 

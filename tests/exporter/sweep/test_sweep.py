@@ -181,7 +181,7 @@ def test_options_as_words() -> None:
 
 
 def test_steps_end_as_data() -> None:
-    missing = run_step(SweepStep("k", ("export", "/nowhere/at/all"), 60.0))
+    missing = run_step(SweepStep("k", ("inspect", "/nowhere/at/all"), 60.0))
     assert missing.error is not None and missing.error["code"].startswith("E1")
     slow = run_step(SweepStep("k", ("doctor",), 0.01))
     assert slow.error is not None and slow.error["code"] == "E561"

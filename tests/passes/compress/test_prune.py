@@ -13,6 +13,7 @@ from edgec.passes.compress.prune import Prune
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.compress.rounding.sparse_weights import METHODS
 from edgec.passes.contract import run_pass
+from tests.example_counts import examples
 from tests.passes.compress.rounding.test_gptq import _error, _layer
 from tests.passes.prepared_decoders import calibration, logits, uneven
 
@@ -20,7 +21,7 @@ UP = "decoder.model.layers.1.mlp.up_proj.weight"
 
 
 @given(st.integers(0, 20), st.sampled_from(sorted(METHODS)), st.sampled_from([(0.5, 4), (0.5, 0), (0.25, 8)]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_every_block_loses_its_share(seed: int, method: str, how: tuple[float, int]) -> None:
     weight, inputs = _layer(seed=seed)
     sparsity, block = how

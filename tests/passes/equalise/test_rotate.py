@@ -15,6 +15,7 @@ from edgec.passes.compress.rounding.weight_grid import quantize_weight
 from edgec.passes.contract import nodes_of, run_pass
 from edgec.passes.equalise.rotate import ROTATED, Rotate, orthogonal
 from edgec.passes.kv.kv_cache import KvCache
+from tests.example_counts import examples
 from tests.passes.prepared_decoders import NAMES, TOLERANCE, logits, uneven
 
 aten = torch.ops.aten
@@ -22,7 +23,7 @@ HIDDEN = {"llama": True, "qwen2": True, "qwen3": True, "gemma3_text": False, "ph
 
 
 @given(st.integers(1, 400), st.integers(0, 3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_matrices_are_orthogonal(size: int, seed: int) -> None:
     turn = orthogonal(size, seed).double()
     # float32 entries: an inner product of 400 of them is exact to 1e-6

@@ -147,7 +147,7 @@ def test_the_plan_covers_every_token_once() -> None:
     assert collected.flatten().tolist()[-1] == 36
 
 
-@pytest.mark.parametrize("family", ["diffllama", "hrm_text"])
+@pytest.mark.parametrize("family", ["diffllama", pytest.param("hrm_text", marks=pytest.mark.slow)])
 def test_two_attentions_of_one_layer_have_a_cache_each(family: str) -> None:
     program, plan = captured(family), call_plan(40, 12, ROWS)
     attentions = len(nodes_of(program.graph, OPERATOR))

@@ -25,6 +25,7 @@ from edgec.passes.contract import nodes_of, run_pass
 from edgec.passes.kv.kv_cache import KvCache
 from edgec.passes.kv.shared_kv import SharedKv
 from edgec.passes.prefill.prefill_skip import PrefillSkip
+from tests.example_counts import examples
 from tests.families import FAMILIES, Family
 from tests.passes.deep_decoders import CHUNK, CONTEXT, LAYERS, MODELS, ROWS, captured, decoder, fused, tokens
 from tests.passes.prefill_macs import prefill_macs
@@ -62,7 +63,14 @@ def test_rounded_caches_stay_the_same(dtype: str) -> None:
     assert gap(cached("gemma3", 2, dtype=dtype), skipping("gemma3", 2, dtype=dtype)) < TOLERANCE
 
 
-@pytest.mark.parametrize("family", [f for f in FAMILIES if any(f.donors)], ids=lambda family: family.name)
+@pytest.mark.parametrize(
+    "family",
+    [
+        pytest.param(f, id=f.name, marks=[pytest.mark.slow] if f.name == "gemma3n_text" else [])
+        for f in FAMILIES
+        if any(f.donors)
+    ],
+)
 def test_models_that_share_by_nature(family: Family) -> None:
     before = run_pass(fused(captured(family)), KvCache(CONTEXT, CHUNK))
     after = run_pass(before, PrefillSkip())
@@ -70,7 +78,7 @@ def test_models_that_share_by_nature(family: Family) -> None:
     assert sum(prefill_macs(after, CHUNK, 1).values()) < 0.75 * sum(prefill_macs(before, CHUNK, 1).values())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(data=st.data(), name=st.sampled_from(["llama", "gemma3"]), boundary=st.sampled_from([0, 2, 3]))
 def test_any_rows_of_any_chunks(data: st.DataObject, name: str, boundary: int) -> None:
     before, after = cached(name, boundary), skipping(name, boundary)

@@ -14,6 +14,7 @@ from edgec.ir.program import Dynamic, Interface, Program, TensorType
 from edgec.ir.reexport import reexport
 from edgec.passes.contract import nodes_of, run_pass
 from edgec.passes.static.decompose_attention import DecomposeAttention
+from tests.example_counts import examples
 
 # The scale is applied to q instead of to the scores: rounding differs by a few units in the last place.
 TOLERANCE = 1e-5
@@ -94,7 +95,7 @@ def _program(case: Case) -> Program:
 
 
 @given(CASES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_equals_the_reference(case: Case) -> None:
     q, k, v, positions, mask, sink = case.inputs().values()
     assert q is not None and k is not None and v is not None and positions is not None

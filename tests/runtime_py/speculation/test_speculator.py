@@ -17,6 +17,7 @@ from edgec.runtime_py.speculation.draft_limits import DraftLimits
 from edgec.runtime_py.speculation.prompt_lookup import PromptLookup
 from edgec.runtime_py.speculation.speculator import Speculator
 from edgec.runtime_py.stepper import Logits
+from tests.example_counts import examples
 from tests.runtime_py.fake_stepper import FakeStepper, ring_state, sums
 from tests.runtime_py.speculation.simulated import Clock, Guesser, TimedStepper
 
@@ -81,7 +82,7 @@ SAMPLINGS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     prompt=st.lists(st.integers(0, 63), min_size=1, max_size=30),
     hits=st.sampled_from([0.0, 0.6, 0.9, 1.0]),

@@ -13,10 +13,15 @@ DRAWS, VOCAB, HISTORY = 20_000, 7, [0, 3, 3]
 P_VALUE = 1e-3
 OPTIONS = [
     Sampling(temperature=1.0),
-    Sampling(temperature=0.6),
-    Sampling(temperature=1.5, top_k=4),
-    Sampling(temperature=1.0, top_p=0.8),
-    Sampling(temperature=1.2, min_p=0.2),
+    *(
+        pytest.param(sampling, marks=pytest.mark.slow)
+        for sampling in (
+            Sampling(temperature=0.6),
+            Sampling(temperature=1.5, top_k=4),
+            Sampling(temperature=1.0, top_p=0.8),
+            Sampling(temperature=1.2, min_p=0.2),
+        )
+    ),
     Sampling(temperature=0.9, top_k=5, top_p=0.9, min_p=0.05, repetition_penalty=1.3),
 ]
 

@@ -76,7 +76,7 @@ def test_another_token_is_found_unless_it_was_a_close_call(tiny_bundle: Path, tm
     assert verify(_with_golden(tiny_bundle, tmp_path / "b.edgec", Golden(outputs=(close,))), threads=1).passed
 
 
-@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("which", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_logit_beyond_the_tolerance_is_found(tiny_bundle: Path, tmp_path: Path, golden: Golden, which: int) -> None:
     vector = golden.outputs[0]
     probe = vector.probes[which]

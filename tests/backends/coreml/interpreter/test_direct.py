@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from edgec.backends.coreml.interpreter.operators.linear import half_product, padding_pairs
 from edgec.backends.coreml.interpreter.operators.table import operator_table
+from tests.example_counts import examples
 
 TABLE = operator_table("float32")
 A = torch.tensor([[True, False], [True, True]])
@@ -102,7 +103,7 @@ def test_quantised_activations_come_back_within_half_a_step() -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_slices_are_numpys(data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4))
     x = torch.arange(float(np.prod(shape))).reshape(shape)
@@ -126,7 +127,7 @@ def test_slices_are_numpys(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_gather_and_scatter_are_numpys(data: st.DataObject) -> None:
     shape = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))
@@ -146,7 +147,7 @@ def test_gather_and_scatter_are_numpys(data: st.DataObject) -> None:
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.randoms(use_true_random=False))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_layouts_lose_nothing(shape: list[int], random: Any) -> None:
     x = torch.arange(float(np.prod(shape))).reshape(shape)
     order = random.sample(range(len(shape)), len(shape))
@@ -164,7 +165,7 @@ def test_layouts_lose_nothing(shape: list[int], random: Any) -> None:
 
 
 @given(st.integers(1, 12), st.integers(1, 4), st.integers(1, 3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_same_padding_keeps_the_size_over_the_stride(size: int, width: int, step: int) -> None:
     ((low, high),) = padding_pairs([size], [width], [step], [1], "same", [])
     assert (size + low + high - width) // step + 1 == -(-size // step)

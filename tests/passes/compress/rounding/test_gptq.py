@@ -19,6 +19,7 @@ from edgec.passes.compress.rounding.weight_tables import balanced_integers, tabu
 from edgec.passes.contract import run_pass
 from edgec.passes.graph.calibration import Calibration
 from edgec.passes.kv.kv_cache import KvCache
+from tests.example_counts import examples
 from tests.passes.prepared_decoders import calibration, logits, uneven
 
 FOUR, PLAIN = WeightScheme(4, 32, activation_bits=0), WeightScheme(4, 0, activation_bits=0)
@@ -36,7 +37,7 @@ def _error(weight: Tensor, rounded: Tensor, inputs: Tensor) -> float:
 
 
 @given(st.integers(0, 50), st.sampled_from([2, 4, 8]), st.sampled_from([0, 16, 32]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_outputs_are_nearer_than_those_of_nearest_values(seed: int, bits: int, group: int) -> None:
     weight, inputs = _layer(seed=seed)
     scheme = WeightScheme(bits, group, activation_bits=0)

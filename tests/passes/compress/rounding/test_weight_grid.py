@@ -18,6 +18,7 @@ from edgec.ir.weight_scheme import (
     stored_bytes,
 )
 from edgec.passes.compress.rounding.weight_grid import ALGORITHMS, quantize_weight
+from tests.example_counts import examples
 
 
 def _matrix(rows: int, width: int, seed: int, spread: float = 1.0) -> torch.Tensor:
@@ -33,7 +34,7 @@ def _cases(draw: st.DrawFn) -> tuple[torch.Tensor, WeightScheme]:
     return _matrix(draw(st.integers(1, 9)), width, draw(st.integers(0, 999)), spread), scheme
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(_cases(), st.sampled_from(sorted(ALGORITHMS)))
 def test_integers_stay_on_the_grid_and_shapes_fit(case: tuple[torch.Tensor, WeightScheme], algorithm: str) -> None:
     weight, scheme = case
@@ -46,7 +47,7 @@ def test_integers_stay_on_the_grid_and_shapes_fit(case: tuple[torch.Tensor, Weig
     assert grid.scale.dtype == torch.float32 and bool((grid.scale > 0).all()) and not grid.zero_point.any()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(_cases())
 def test_rounding_to_nearest_errs_by_half_a_step_at_most(case: tuple[torch.Tensor, WeightScheme]) -> None:
     weight, scheme = case
@@ -60,7 +61,7 @@ def test_rounding_to_nearest_errs_by_half_a_step_at_most(case: tuple[torch.Tenso
     assert bool(((grid.dequantize().view_as(groups) - groups).abs() <= slack * scale).all())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(_cases())
 def test_the_scale_search_is_never_worse_than_rounding_in_its_own_measure(
     case: tuple[torch.Tensor, WeightScheme],

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from edgec.bundle.manifest import Limits
 from edgec.runtime_py.engines.static_decoder import StaticDecoder
+from tests.example_counts import examples
 
 VOCABULARY, CHUNK = 7, 4
 
@@ -86,7 +87,7 @@ def test_padding_never_leaves_the_states() -> None:
 
 
 @given(st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=12), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_any_cut_gives_the_same_rows(tokens: list[int], data: st.DataObject) -> None:
     toy = Remembering()
     decoder, start = _decoder(toy, 12), 0
