@@ -1,4 +1,4 @@
-"""Read JSON from outside under limits of size, depth, digits and finite numbers; what exceeds them is refused.
+"""Read JSON and TOML from outside under limits of size, depth, digits and finite numbers; what exceeds them is refused.
 
 The parser is pydantic's, which stops at about 200 levels. A reader that knows the fields gives a pydantic model.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import stat
+import tomllib
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -134,3 +135,24 @@ def first_fault(error: ValidationError) -> str:
     fault = error.errors(include_input=False, include_url=False)[0]
     place = ".".join(str(part) for part in fault["loc"])
     return (f"{place}: {fault['msg']}" if place else fault["msg"])[:_MAX_WHY]
+
+
+def read_toml(path: Path, kind: JsonKind) -> dict[str, Any]:
+    """Read a TOML file's table.
+
+    Raises:
+        InputError: with the kind's code, the file is not plain, not readable, too large, or not TOML within the limits.
+    """
+    try:
+        table = tomllib.loads(limited_bytes(path, kind.max_bytes).decode())
+        require_limits(table, infinite=kind.infinite)
+    except (OSError, ValueError) as error:
+        raise kind.refusal(path, str(error)) from error
+    except RecursionError as error:
+        raise kind.refusal(path, "it is nested too deeply") from error
+    return table
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number; true and false are not numbers here."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

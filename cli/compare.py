@@ -26,6 +26,6 @@ def compare(
     edgec compare one-thread.jsonl two-threads.jsonl --allow threads
     """
     from edgec.runtime_py.bench.compare import compare as compare_runs
-    from edgec.runtime_py.bench.compare_console import report
+    from edgec.runtime_py.bench.compare import report
 
     report(compare_runs(a, b, allow or ()), json)

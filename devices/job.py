@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from edgec.errors import InputError
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
@@ -55,3 +58,18 @@ def vocab_size(bundle: Bundle) -> int:
 def job_from_json(fields: Mapping[str, Any]) -> Job:
     """Rebuild the job that ``Job.to_json`` wrote."""
     return Job(**fields)
+
+
+def core_numbers(text: str) -> tuple[int, ...]:
+    """The core numbers in a list with ranges, ascending.
+
+    Raises:
+        InputError: E156, the text has another form.
+    """
+    parts = [re.fullmatch(r"(\d{1,3})(?:-(\d{1,3}))?", part.strip()) for part in text.split(",")]
+    ranges = [(int(part[1]), int(part[2] or part[1])) for part in parts if part]
+    if len(ranges) != len(parts) or any(last < first for first, last in ranges):
+        raise InputError(
+            f"{text!r} is not a list of cores.", where="--cores", fix="write it like 4-7 or 0,2-3", code="E156"
+        )
+    return tuple(sorted({core for first, last in ranges for core in range(first, last + 1)}))

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgec.bundle.limited_toml import is_number
+from edgec.bundle.limited_json import is_number
 from edgec.errors import InputError
 from edgec.exporter.progress import Listener, silent
 

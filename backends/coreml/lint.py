@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from edgec.backends.coreml.lint_rules import Breach, LintRule, rules
+from edgec.backends.coreml.lint_checks import Breach, LintRule, rules
 from edgec.ir.program import Program
 
 

@@ -1,16 +1,19 @@
-"""The checks of the linter's rules on a Program: one function for each kind of place."""
+"""The linter's rules as data (``lint_rules.toml``), and their checks on a Program, one function per kind of place."""
 
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
-from edgec.backends.coreml.lint_rules import Breach, LintRule
 from edgec.ir.attributes import attribute
 from edgec.ir.lut_form import DEQUANTIZE_LUT
 from edgec.ir.operators import RMS_NORM
@@ -18,8 +21,8 @@ from edgec.ir.program import Dynamic, Program
 from edgec.ir.quantized_form import DEQUANTIZE
 from edgec.passes.cleanup.fold_constants import constant_nodes
 
+_RULES = Path(__file__).parent / "lint_rules.toml"
 aten = torch.ops.aten
-Rules = Mapping[str, LintRule]
 _PADDED_TO = 32
 _HALF_BYTES = 2
 _STATE_TYPES = (torch.float16, torch.float32)
@@ -27,6 +30,45 @@ _REPEATS = (aten.repeat_interleave.self_int, aten.repeat.default)
 # Their arguments are bounds, not values.
 _BOUNDS = (aten.slice.Tensor, aten.clamp.default)
 _CASTS = {aten.to.dtype: 1, aten._to_copy.default: None}
+
+
+@dataclass(frozen=True)
+class LintRule:
+    """One rule of the linter.
+
+    Attributes:
+        severity: ``warning`` or ``refused``.
+        limit: the bound that may just be reached; its unit depends on the rule.
+        found: the template that describes what was found.
+        fix: what to do.
+        together: all places of a method are one finding, described by the first of them.
+    """
+
+    name: str
+    severity: str
+    limit: float
+    found: str
+    fix: str
+    together: bool = False
+
+
+@dataclass(frozen=True)
+class Breach:
+    """A place and what was found there, not yet in words."""
+
+    rule: str
+    place: str
+    value: float | str
+    shape: tuple[Any, ...] = ()
+
+
+@cache
+def rules() -> Mapping[str, LintRule]:
+    """All rules of the linter, by name."""
+    return {name: LintRule(name=name, **fields) for name, fields in tomllib.loads(_RULES.read_text()).items()}
+
+
+Rules = Mapping[str, LintRule]
 
 
 def breaches(program: Program, rules: Rules, stored_bytes: int | None, ranges: Mapping[str, float]) -> Iterator[Breach]:

@@ -14,7 +14,7 @@ from edgec.devices.adb.faults import failed, wrong_abi
 from edgec.devices.adb.heat import wait_cool
 from edgec.devices.adb.link import ANSWER_S, AdbLink, AnswerLimits
 from edgec.devices.adb.workspace import Workspace
-from edgec.devices.runner.files import arm64_runner, bundle_files
+from edgec.devices.runner.files import arm64_runner, bundle_files, check_shell_artifact
 from edgec.devices.runner.job import (
     PACKED,
     arguments,
@@ -24,7 +24,6 @@ from edgec.devices.runner.job import (
     most_output_bytes,
     requests,
 )
-from edgec.devices.runner.shell_artifacts import check_shell_artifact
 from edgec.devices.transport import Address, Conditions, DeviceFacts, Say
 
 if TYPE_CHECKING:

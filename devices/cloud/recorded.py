@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgec.devices.adb.facts import PhoneState, read_parts
+from edgec.devices.runner.files import check_shell_artifact
 from edgec.devices.runner.job import job_result
-from edgec.devices.runner.shell_artifacts import check_shell_artifact
 from edgec.devices.transport import Address, DeviceFacts
 from edgec.errors import InputError
 

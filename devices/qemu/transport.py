@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgec.devices.host import HostTransport, died
 from edgec.devices.qemu.emulator import find_emulator, qemu_line
+from edgec.devices.runner.files import check_shell_artifact
 from edgec.devices.runner.job import arguments, job_result, requests
-from edgec.devices.runner.shell_artifacts import check_shell_artifact
 from edgec.devices.transport import Address, Conditions, DeviceFacts, Say
 from edgec.errors import InputError
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from edgec.devices.answers import MOST_PROMPT_TOKENS_PER_S, MOST_TOKENS_PER_S, first_fault, plain
-from edgec.devices.cores import core_numbers
+from edgec.devices.job import core_numbers
 from edgec.devices.runner.events import Ended, Generated, Loaded, RunnerEvent
 from edgec.errors import EdgecError, InputError, ToolError
 

@@ -59,7 +59,7 @@ def expose_layers(program: Program) -> Program:
 
 def artifact_layers(artifact: Path, exposed: Program, tokens: Tokens, plan: Sequence[Call]) -> dict[int, Tensor]:
     """Attention outputs, by layer, of an artifact that was lowered from a program of ``expose_layers``."""
-    from edgec.runtime_py.engines.method import TorchMethod
+    from edgec.runtime_py.engines.open_artifact import TorchMethod
 
     method = TorchMethod(artifact)
     layers = [layer for layer in (layer_of(node) for node in exposed.graph.graph.nodes) if layer is not None]

@@ -55,7 +55,7 @@ def run_artifact(artifact: Path, tokens: Tokens, plan: Sequence[Call]) -> Tensor
 
 def artifact_step(artifact: Path) -> DecoderStep:
     """Load a decoder's .pte as a function of tokens, positions and rows."""
-    from edgec.runtime_py.engines.method import TorchMethod
+    from edgec.runtime_py.engines.open_artifact import TorchMethod
 
     method = TorchMethod(artifact)
 

@@ -7,8 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from edgec.bundle.limited_json import JsonKind
-from edgec.bundle.limited_toml import is_number, read_toml
+from edgec.bundle.limited_json import JsonKind, is_number, read_toml
 from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.recipes.support import SUPPORT

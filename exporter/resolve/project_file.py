@@ -8,8 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from edgec.bundle.limited_json import JsonKind
-from edgec.bundle.limited_toml import is_number, read_toml
+from edgec.bundle.limited_json import JsonKind, is_number, read_toml
 from edgec.errors import InputError
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.sources.model_forms import existing_path

@@ -21,7 +21,7 @@ def artifact_layout(artifact: Path, form: Form) -> ArtifactLayout:
 
 def function_of(artifact: Path, form: Form) -> Callable[[Sequence[Any]], Sequence[Any]]:
     """The artifact of a non-decoder model as a function of its inputs, in order."""
-    from edgec.runtime_py.engines.method import TorchMethod
+    from edgec.runtime_py.engines.open_artifact import TorchMethod
     from edgec.runtime_py.engines.simulated import open_function
 
     return open_function(form.backends[0], artifact) if form.static else TorchMethod(artifact)

@@ -94,7 +94,7 @@ class ModuleStages:
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
         """Execute the artifact on the example inputs and compare."""
-        from edgec.runtime_py.engines.method import TorchMethod
+        from edgec.runtime_py.engines.open_artifact import TorchMethod
 
         outputs = TorchMethod(artifact)(self.examples())
         loose = rounds_weights(self.request.recipe)
@@ -146,7 +146,7 @@ def module_budget(recipe: Recipe) -> Mapping[str, float]:
 
 def _executed_layers(artifact: bytes, inputs: Sequence[Tensor], layers: Sequence[int]) -> Mapping[int, Tensor]:
     """Attention outputs of an artifact that returns them after its own outputs."""
-    from edgec.runtime_py.engines.method import TorchMethod
+    from edgec.runtime_py.engines.open_artifact import TorchMethod
 
     with TemporaryDirectory() as folder:
         path = Path(folder) / "exposed.pte"

@@ -16,8 +16,7 @@ from edgec.errors import InputError
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.stages.compiled import Facts, WeightFact, method_info, pass_info, save_facts, state_info
-from edgec.exporter.stages.static_weights import static_weight_facts
-from edgec.exporter.stages.weight_facts import expected_bytes
+from edgec.exporter.stages.weight_facts import expected_bytes, static_weight_facts
 from edgec.ir.program import Program
 
 MethodCalls = Mapping[str, Sequence[Sequence[Tensor]]]

@@ -23,8 +23,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from edgec.bundle.limited_json import JsonKind
-from edgec.bundle.limited_toml import read_toml
+from edgec.bundle.limited_json import JsonKind, read_toml
 from edgec.errors import InputError
 from edgec.exporter.sweep.inputs import export_inputs
 

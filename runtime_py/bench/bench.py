@@ -13,8 +13,7 @@ from typing import Any
 
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.replaceable import check_replaceable_files
-from edgec.devices.cores import core_numbers
-from edgec.devices.job import Job
+from edgec.devices.job import Job, core_numbers
 from edgec.devices.transport import Conditions, Say, Transport, connect
 from edgec.errors import InputError
 from edgec.quiet import quiet

@@ -15,8 +15,7 @@ from time import perf_counter, sleep
 from typing import Any
 
 from edgec.bundle.folder import Bundle, open_bundle
-from edgec.devices.cores import core_numbers
-from edgec.devices.job import Job, bench_prompt, vocab_size
+from edgec.devices.job import Job, bench_prompt, core_numbers, vocab_size
 from edgec.errors import InputError
 from edgec.runtime_py.engines import page_cache
 from edgec.runtime_py.engines.choice import choose_engine

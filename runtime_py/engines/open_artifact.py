@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from edgec.runtime_py.engines.bound_method import BoundMethod
+from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.engine import EngineModel
 from edgec.runtime_py.engines.executor import EngineName, Executor
+from edgec.runtime_py.engines.executorch_binding import runtime
 from edgec.runtime_py.engines.packed_cache import mark_used, packed_file
 from edgec.runtime_py.engines.simulated import open_simulated
+from edgec.runtime_py.engines.threads import set_threads
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
@@ -68,3 +72,29 @@ def _identity(artifact: Path) -> tuple[object, ...]:
     except OSError:
         return (artifact,)
     return (artifact.resolve(), status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+class TorchMethod:
+    """One loaded method of an artifact, called with torch tensors."""
+
+    def __init__(self, artifact: Path, name: str = "forward") -> None:
+        """Load ``name`` from ``artifact``, whatever operators it has; weights are packed in memory.
+
+        Raises:
+            InputError: E157, the runtime refuses the artifact (corrupted, other version, or a missing kernel).
+        """
+        runtime()
+        engine = choose_engine(())
+        set_threads(None)
+        self._executor = open_executor(engine, artifact, name)
+
+    def __call__(self, inputs: Sequence[Any]) -> list[Any]:
+        """Execute with torch tensors; outputs are fresh copies.
+
+        Raises:
+            InputError: E157, the runtime refuses the inputs or fails inside a kernel.
+        """
+        import torch
+
+        outputs = self._executor.run([tensor.numpy() for tensor in inputs])
+        return [torch.from_numpy(output) for output in outputs]

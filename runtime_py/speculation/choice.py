@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from edgec.bundle.tokenizer_json import read_tokenizer_json
 from edgec.errors import InputError
 from edgec.runtime_py.sessions.session import Session, opened
-from edgec.runtime_py.speculation.draft import Drafter
-from edgec.runtime_py.speculation.draft_limits import DraftLimits
+from edgec.runtime_py.speculation.draft import Drafter, DraftLimits
 from edgec.runtime_py.speculation.draft_model import DraftModel
 from edgec.runtime_py.speculation.heads import HeadDrafts
 from edgec.runtime_py.speculation.prompt_lookup import PromptLookup
 from edgec.runtime_py.speculation.speculator import Speculator
-from edgec.runtime_py.speculation.vocabulary import check_same_vocabulary
+
+if TYPE_CHECKING:
+    from edgec.bundle.folder import Bundle
+
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
@@ -89,4 +94,42 @@ def _no_such(choice: str) -> InputError:
         why="it is neither a known name nor the path of a bundle",
         fix=f"did you mean {near[0]}?" if near else f"use {', '.join(_NAMES)} or the path of a bundle",
         code="E198",
+    )
+
+
+def vocabulary_fingerprint(bundle: Bundle) -> str | None:
+    """The sha256 over the bundle's tokens and their ids; None for a bundle without a tokenizer.
+
+    Two files that write the same vocabulary in another order have the same fingerprint.
+
+    Raises:
+        InputError: E158, its tokenizer.json cannot be used.
+    """
+    file = bundle.tokenizer_dir / "tokenizer.json" if bundle.tokenizer_dir else None
+    if file is None or not file.is_file():
+        return None
+    ids = read_tokenizer_json(file).ids
+    return hashlib.sha256(json.dumps(sorted(ids.items())).encode()).hexdigest()
+
+
+def check_same_vocabulary(target: Bundle, draft: Bundle) -> None:
+    """Refuse a draft model whose token ids mean something else.
+
+    Raises:
+        InputError: E194.
+    """
+    sizes = (target.manifest.model.vocab_size, draft.manifest.model.vocab_size)
+    if sizes[0] != sizes[1]:
+        raise _other(draft, f"it has {sizes[1]} tokens, the model {sizes[0]}")
+    if vocabulary_fingerprint(target) != vocabulary_fingerprint(draft):
+        raise _other(draft, "the same ids stand for other tokens")
+
+
+def _other(draft: Bundle, why: str) -> InputError:
+    return InputError(
+        "The draft model has another vocabulary.",
+        where=str(draft.path),
+        why=why,
+        fix="draft with a smaller model of the same family, or with the first layers of the same model",
+        code="E194",
     )

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgec.runtime_py.sampling import Sampling, draw, probabilities, processed
-from edgec.runtime_py.speculation.draft import Distribution, Draft
-from edgec.runtime_py.speculation.draft_limits import DraftLimits
+from edgec.runtime_py.speculation.draft import Distribution, Draft, DraftLimits
 from edgec.runtime_py.stepper import Logits, Stepper
 
 

@@ -11,8 +11,7 @@ import numpy as np
 from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.speculation.call_cost import DraftingCost
 from edgec.runtime_py.speculation.controller import Controller, Offer
-from edgec.runtime_py.speculation.draft import Draft, Drafter
-from edgec.runtime_py.speculation.draft_limits import DraftLimits
+from edgec.runtime_py.speculation.draft import Draft, Drafter, DraftLimits
 from edgec.runtime_py.speculation.shadow import Shadow
 from edgec.runtime_py.speculation.verification import accept_or_redraw, choose_along
 from edgec.runtime_py.stepper import Stepper, check_context

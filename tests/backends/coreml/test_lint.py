@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from edgec.backends.coreml.activation_ranges import activation_ranges
 from edgec.backends.coreml.lint import Finding, lint, lint_methods
-from edgec.backends.coreml.lint_rules import rules
+from edgec.backends.coreml.lint_checks import rules
 from edgec.exporter.capture.module import capture_module
 from edgec.ir.program import Dynamic, Interface, Program, State, TensorType
 from edgec.ir.weight_scheme import WeightScheme

@@ -10,7 +10,7 @@ import edgec
 from edgec.backends.qnn_delegate import pte
 from edgec.backends.static_artifact import Chip
 from edgec.bundle.folder import open_bundle
-from edgec.devices.runner.shell_artifacts import check_shell_artifact
+from edgec.devices.runner.files import check_shell_artifact
 from edgec.errors import InputError, ToolError
 from edgec.runtime_py.verify.verify import verify
 from tests.backends.qnn.test_context import programs

@@ -84,7 +84,7 @@ def test_the_weight_only_miscompile_of_the_stock_partitioner_is_caught(tmp_path:
     from torchao.quantization import IntxWeightOnlyConfig, quantize_
     from torchao.quantization.granularity import PerAxis
 
-    from edgec.runtime_py.engines.method import TorchMethod
+    from edgec.runtime_py.engines.open_artifact import TorchMethod
 
     torch.manual_seed(0)
     module = torch.nn.Sequential(torch.nn.Linear(64, 32, bias=False)).eval()

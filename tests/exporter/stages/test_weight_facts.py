@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from edgec.errors import BudgetError
-from edgec.exporter.stages.static_weights import static_weight_facts
-from edgec.exporter.stages.weight_facts import expected_bytes, require_rounded
+from edgec.exporter.stages.weight_facts import expected_bytes, require_rounded, static_weight_facts
 from edgec.ir.attributes import set_buffer
 from edgec.ir.program import Program
 from edgec.ir.weight_scheme import WeightScheme, lut

@@ -210,7 +210,7 @@ def _executed(graph: GraphModule, x: Tensor, folder: Path) -> Tensor:
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
-    from edgec.runtime_py.engines.method import TorchMethod
+    from edgec.runtime_py.engines.open_artifact import TorchMethod
 
     exported = torch.export.export(graph, (x,), strict=False)
     config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True)

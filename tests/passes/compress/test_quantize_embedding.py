@@ -48,7 +48,7 @@ def _executed(graph: GraphModule, folder: Path) -> tuple[Tensor, set[str]]:
     from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
 
     from edgec.runtime_py.engines.executorch_binding import runtime
-    from edgec.runtime_py.engines.method import TorchMethod
+    from edgec.runtime_py.engines.open_artifact import TorchMethod
 
     runtime()  # registers the out variants of the look-ups
     exported = torch.export.export(graph, (IDS,), strict=False)

@@ -10,7 +10,7 @@ import edgec
 from edgec.bundle.folder import Bundle, open_bundle, write_bundle
 from edgec.errors import InputError
 from edgec.runtime_py.model import Model
-from edgec.runtime_py.speculation.vocabulary import vocabulary_fingerprint
+from edgec.runtime_py.speculation.choice import vocabulary_fingerprint
 from tests.runtime_py.tiny_decoder import VOCAB, manifest
 
 PROMPTS = ["Once upon a time", "a red ball and a red ball and a red", "{}[]", "She liked to play outside. She liked to"]

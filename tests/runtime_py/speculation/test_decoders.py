@@ -16,8 +16,7 @@ from edgec.passes.draft.early_exit import EarlyExit
 from edgec.passes.kv.kv_cache import KvCache
 from edgec.runtime_py.generate import stream_tokens
 from edgec.runtime_py.sampling import Sampler, Sampling
-from edgec.runtime_py.speculation.draft import Drafter
-from edgec.runtime_py.speculation.draft_limits import DraftLimits
+from edgec.runtime_py.speculation.draft import Drafter, DraftLimits
 from edgec.runtime_py.speculation.draft_model import DraftModel
 from edgec.runtime_py.speculation.heads import HeadDrafts as Heads
 from edgec.runtime_py.speculation.prompt_lookup import PromptLookup

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from edgec.errors import InputError
 from edgec.runtime_py.generate import stream_tokens
 from edgec.runtime_py.sampling import Sampler, Sampling
-from edgec.runtime_py.speculation.draft import Draft, Drafter
-from edgec.runtime_py.speculation.draft_limits import DraftLimits
+from edgec.runtime_py.speculation.draft import Draft, Drafter, DraftLimits
 from edgec.runtime_py.speculation.prompt_lookup import PromptLookup
 from edgec.runtime_py.speculation.speculator import Speculator
 from edgec.runtime_py.stepper import Logits

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgec.devices.cores import core_numbers
+from edgec.devices.job import core_numbers
 from edgec.errors import InputError
 
 
