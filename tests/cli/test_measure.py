@@ -25,8 +25,8 @@ def invoke(command: Callable[..., None], *arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
 
-def test_bench_refuses_devices_it_cannot_reach() -> None:
-    result = invoke(bench, str(built()[1]), "--device", "toaster:123")
+def test_bench_refuses_devices_it_cannot_reach(tiny_bundle: Path) -> None:
+    result = invoke(bench, str(tiny_bundle), "--device", "toaster:123")
     assert isinstance(result.exception, InputError) and result.exception.code == "E170"
 
 

@@ -12,6 +12,10 @@ from edgec.errors import ToolError
 from edgec.runtime_py.verify.verify import verify
 
 
+# The quick run has a module for Vulkan in tests/exporter/test_android_modules.py.
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def bundle(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("vulkan") / "tiny.edgec"

@@ -81,6 +81,7 @@ def test_a_hot_phone_is_waited_for(plug: Plug, phone_bundle: Path, monkeypatch: 
     assert waits == [heat.POLL_S]
 
 
+@pytest.mark.slow
 def test_a_long_pause_does_not_count_as_silence(plug: Plug, phone_bundle: Path) -> None:
     phone = plug()
     result = bench(phone_bundle, f"adb:{phone.serial}", conditions=Conditions(silence_s=1.5), cool_down_s=1.6, **SHORT)

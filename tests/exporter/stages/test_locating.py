@@ -92,6 +92,7 @@ def test_a_modules_pass_is_located() -> None:
     assert refusal(stopped)[1] == "stage halves_a_scale, first at layer 1"
 
 
+@pytest.mark.slow
 def test_a_modules_artifact_is_located_by_lowering_it_with_its_layers_exposed() -> None:
     model, inputs = module_factories.vit()
     program = run_passes(capture_module(model, inputs, "vit", ("image",)), module_passes(Recipe("float")))
