@@ -11,7 +11,6 @@ from edgec.bundle.folder import open_bundle
 from edgec.errors import ToolError
 from edgec.runtime_py.verify.verify import verify
 
-
 # The quick run has a module for Vulkan in tests/exporter/test_android_modules.py.
 pytestmark = pytest.mark.slow
 
