@@ -8,7 +8,6 @@ STAMP := $(VENV)/.installed
 MODEL ?= examples/tiny-llama
 DEMO := build/demo
 BUNDLE := $(DEMO)/$(notdir $(MODEL))-host.edgec
-PROCESSES ?= $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 PROMPT ?= Prince Andrew looked at
 
 .PHONY: demo test test-all check docs-check bench bench-all clean
@@ -33,13 +32,13 @@ demo: $(STAMP)
 	$(BIN)/edgec bench $(BUNDLE) --device host --out $(DEMO)/bench.jsonl
 	@echo "The report is $(BUNDLE)/report.html"
 
-# A process more than there are cores, as tests of devices wait; each has one thread, since models this small gain little.
+# A process for each core, each with one thread: torch's own threads gain little on models this small.
 # Where a process that they start has more threads, these sleep while they wait instead of spinning on a busy core.
 test: $(STAMP)
-	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n $(PROCESSES) --dist worksteal
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist worksteal
 
 test-all: $(STAMP)
-	EDGEC_TEST_EXAMPLES=all OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n $(PROCESSES) --dist worksteal -m "slow or not slow"
+	EDGEC_TEST_EXAMPLES=all OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive $(BIN)/pytest -n auto --dist worksteal -m "slow or not slow"
 
 check: $(STAMP)
 	$(BIN)/ruff check .
