@@ -12,7 +12,11 @@ import pytest
 from edgec import free_memory
 from edgec.runtime_py.engines import threads as engine_threads
 
-COMPILED = Path(__file__).parents[1] / "build" / "runner"
+ROOT = Path(__file__).resolve().parents[1]
+COMPILED = ROOT / "build" / "runner"
+# Benchmarks and examples are not part of the package: tests import them from the repository's root.
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
 
 
 def with_engine(cache: Path) -> Path:
