@@ -10,19 +10,8 @@ import pytest
 from edgec.devices.prediction.forecast import Plan, plan
 from edgec.devices.targets import Target, load_target
 from edgec.exporter.sources.parameters import decoder_shape
+from tests.devices.prediction.test_plan import BILLION
 
-BILLION: dict[str, Any] = {
-    "model_type": "llama",
-    "hidden_size": 2048,
-    "num_hidden_layers": 16,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 64,
-    "intermediate_size": 8192,
-    "vocab_size": 128256,
-    "tie_word_embeddings": True,
-    "max_position_embeddings": 131072,
-}
 TINY = BILLION | {"hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128, "vocab_size": 320}
 
 

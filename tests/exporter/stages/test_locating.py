@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 import torch
-from torch.fx import GraphModule
 
 from edgec.backends.xnnpack.static_lowering import lower_static
 from edgec.errors import BudgetError
@@ -22,35 +21,18 @@ from edgec.exporter.stages.decoder import decoder_measure
 from edgec.exporter.stages.module import _executed_layers, module_measure
 from edgec.exporter.stages.pass_orders import module_passes
 from edgec.exporter.stages.rewriting import rewrite
-from edgec.ir.attention import OPERATOR, layer_of
+from edgec.ir.attention import layer_of
 from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.call_plan import call_plan
-from edgec.ir.program import Effect, Interface, Program
 from edgec.passes.cleanup.remove_noops import RemoveNoops
-from edgec.passes.contract import Pass, clone, nodes_of, run_passes
+from edgec.passes.contract import Pass, clone, run_passes
 from edgec.passes.fuse.fuse_sdpa import FuseSdpa
 from edgec.passes.static.position_tables import PositionTables
 from edgec.passes.static.static_cache import StaticCache
 from tests.exporter import module_factories
+from tests.exporter.parity.test_parity import HalvesTheScale
 from tests.passes import static_methods
 from tests.passes.decoders import ROWS, captured, tokens
-
-
-@dataclass(frozen=True)
-class HalvesAScale:
-    """A pass broken by hand: it claims to be exact and halves the attention scale of the second layer."""
-
-    name: str = "halves_a_scale"
-    effect: Effect = Effect.EXACT
-
-    def requires(self, program: Program) -> None: ...
-
-    def apply(self, graph: GraphModule, program: Program) -> Interface:
-        node = nodes_of(graph, OPERATOR)[1]
-        node.update_arg(6, float(node.args[6]) / 2)  # type: ignore[arg-type]
-        return program.interface
-
-    def ensures(self, program: Program) -> None: ...
 
 
 def refusal(stopped: pytest.ExceptionInfo[BudgetError]) -> tuple[str, str]:
@@ -67,12 +49,12 @@ def test_a_decoders_pass_is_named_out_of_its_group() -> None:
         rewrite(
             lambda: replace(program, graph=clone(program.graph)),
             eager,
-            [[RemoveNoops(), HalvesAScale(), RemoveNoops()]],
+            [[RemoveNoops(), HalvesTheScale(), RemoveNoops()]],
             measure,
             Progress(),
         )
     what, where = refusal(stopped)
-    assert "halves_a_scale" in what and where == "stage halves_a_scale, first at layer 1"
+    assert "halves_the_scale" in what and where == "stage halves_the_scale, first at layer 1"
 
 
 def test_a_modules_pass_is_located() -> None:
@@ -80,7 +62,7 @@ def test_a_modules_pass_is_located() -> None:
     with torch.no_grad():
         outputs = model(*inputs)
     measure = module_measure(inputs, sizes_of(outputs), Recipe("float"), trained=True)
-    groups: list[list[Pass]] = [[RemoveNoops()], [FuseSdpa()], [HalvesAScale()]]
+    groups: list[list[Pass]] = [[RemoveNoops()], [FuseSdpa()], [HalvesTheScale()]]
     with pytest.raises(BudgetError) as stopped:
         rewrite(
             lambda: capture_module(model, inputs, "vit", ("image",)),
@@ -89,7 +71,7 @@ def test_a_modules_pass_is_located() -> None:
             measure,
             Progress(),
         )
-    assert refusal(stopped)[1] == "stage halves_a_scale, first at layer 1"
+    assert refusal(stopped)[1] == "stage halves_the_scale, first at layer 1"
 
 
 @pytest.mark.slow
