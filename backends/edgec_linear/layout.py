@@ -26,6 +26,11 @@ class BlockRows(IntEnum):
     X86 = 16
     ARM64 = 8
 
+    @classmethod
+    def of(cls, processor: str) -> BlockRows:
+        """The layout for a processor family as ``platform.machine`` names it."""
+        return cls.X86 if processor.lower() in ("x86_64", "amd64") else cls.ARM64
+
 
 @dataclass(frozen=True)
 class CodeGrid:
