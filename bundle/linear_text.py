@@ -18,7 +18,7 @@ def is_linear_text(blob: bytes) -> bool:
 
 
 def linear_matrices(blob: bytes) -> tuple[BlobConstant, ...]:
-    """The matrices of a text, with ``intB`` for B bits as dtype and [rows, width] as shape; none where it is not one."""
+    """The matrices of a text: ``intB`` for B bits as dtype, [rows, width] as shape; none where it is not one."""
     lines = [line.split(" ") for line in blob.decode("ascii").splitlines()] if is_linear_text(blob) else []
     widths: list[int] = []
     width, matrices = 0, []

@@ -113,7 +113,7 @@ def steps_of(graph: GraphModule, cluster: Sequence[Node]) -> tuple[Step, ...]:
 def executable(graph: GraphModule, node: Node) -> bool:
     """Whether the backend computes this node."""
     if node.target in QUANTISING or node.target is operator.getitem:
-        return not _constant(node) and _quantises_tokens(node)
+        return _quantises_tokens(node)
     try:
         return bool(_step(graph, node))
     except NotExecutable:
@@ -169,9 +169,9 @@ def _arithmetic(graph: GraphModule, node: Node) -> Step:
         return Binary(kind, node, (a, b))  # type: ignore[arg-type]
     for x, other in ((a, b), (b, a)):
         values = _constant_values(graph, other)
-        fits = values is not None and kind != "sub" and _is_value(x) and values.numel() in (1, _shape(x)[-1])
-        if fits and _shape(x) == _shape(node):
-            assert values is not None
+        if values is None or kind == "sub" or not _is_value(x) or _shape(x) != _shape(node):
+            continue
+        if str(values.numel()) in ("1", _shape(x)[-1]):
             return Constant(kind, node, x, values)  # type: ignore[arg-type]
     raise NotExecutable(node.name)
 
@@ -190,12 +190,9 @@ def _constant_values(graph: GraphModule, value: Any) -> Tensor | None:
 def _is_value(node: Any) -> bool:
     """Whether a node is float32 [1, S, width], and computed from inputs."""
     value = node.meta.get("val") if isinstance(node, Node) else None
-    rank3 = isinstance(value, Tensor) and value.dtype == torch.float32 and value.dim() == 3
-    return rank3 and not _constant(node) and isinstance(value.shape[2], int) and value.shape[0] == 1
-
-
-def _constant(node: Node) -> bool:
-    return node.op == "get_attr"
+    if not isinstance(value, Tensor) or value.dtype != torch.float32 or value.dim() != 3 or node.op == "get_attr":
+        return False
+    return isinstance(value.shape[2], int) and value.shape[0] == 1
 
 
 def _shape(node: Any) -> tuple[str, ...]:
@@ -233,12 +230,8 @@ def _with_residuals(steps: list[Step]) -> list[Step]:
         if isinstance(step, Binary) and step.kind == "add":
             for result, other in (step.x, step.x[::-1]):
                 group = linears.get(result)
-                if (
-                    group
-                    and len(result.users) == 1
-                    and other is not result
-                    and position.get(other, -1) < position[step.out]
-                ):
+                ready = other is not result and position.get(other, -1) < position[step.out]
+                if group and ready and len(result.users) == 1:
                     product = group.products[0]
                     joined[step.out] = Group(group.x, (Product(product.matrix, product.bias, step.out),), add=other)
                     gone.add(result)

@@ -1,4 +1,4 @@
-"""A region's steps as the text of a delegate (devices/runner/kernels/region/region_text.h), and the data that it names."""
+"""A region's steps as the text of a delegate, and the data that it names (kernels/region/region_text.h)."""
 
 from __future__ import annotations
 

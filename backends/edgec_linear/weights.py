@@ -1,9 +1,9 @@
 """The matrices of a graph that edgec's kernels read, in the fewest bits that hold their integers.
 
-    weight_int, weight_scale, weight_zero_point -> dequantize_affine -> aten.linear        ==>        PackedMatrix + bytes
+    weight_int, weight_scale, weight_zero_point -> dequantize_affine -> aten.linear      ==>      PackedMatrix + bytes
 
-Legality: symmetric integers; one float32 scale per row, or scales in groups of a multiple of 32 that bfloat16 holds (the
-recipes of edgec round them so); 8 bits have one scale per row; the input is quantised to 8 bits per token.
+Legality: symmetric integers; one float32 scale per row, or scales in groups of a multiple of 32 that bfloat16 holds
+(edgec's recipes round them so); 8 bits have one scale per row; the input is quantised to 8 bits per token.
 """
 
 from __future__ import annotations

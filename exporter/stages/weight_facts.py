@@ -63,7 +63,7 @@ def expected_bytes(facts: Iterable[WeightFact], program: Program) -> int:
 
 
 def _beyond_recipe(fact: WeightFact, decision: Decision) -> int:
-    """Bytes that stored scales take beyond those of the recipe's scheme, or the row sums and filled-up rows of a layout."""
+    """Bytes beyond the recipe's scheme: of stored scales, or of the row sums and filled-up rows of a layout."""
     if decision.used is None:
         return 0
     if not fact.name.endswith("_scale"):
