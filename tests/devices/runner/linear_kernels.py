@@ -105,8 +105,17 @@ class EmulatedKernels:
 
 
 def native_kernels() -> NativeKernels:
-    """The kernels compiled for this machine; kept in ``build/`` under a hash of their sources."""
-    return NativeKernels(ctypes.CDLL(str(_compiled(NATIVE, ("-shared",)))))
+    """The kernels compiled for this machine; kept in ``build/`` under a hash of their sources.
+
+    On a processor without AVX-VNNI that kernel is compiled with the same instruction of AVX-512, where that is there.
+    """
+    substitute = () if "avx_vnni" in _features() else ("-DEDGEC_AVX_VNNI_BY_AVX512",)
+    return NativeKernels(ctypes.CDLL(str(_compiled(NATIVE, ("-shared", *substitute)))))
+
+
+def _features() -> list[str]:
+    path = Path("/proc/cpuinfo")
+    return path.read_text().split() if path.exists() else []
 
 
 def emulated_kernels(cpu: str) -> EmulatedKernels:

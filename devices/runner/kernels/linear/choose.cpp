@@ -63,7 +63,11 @@ Choice choose() {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool avx512 = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
   choice.add(avx2 && avx512 && __builtin_cpu_supports("avx512vnni"), kAvx512Vnni);
+#if defined(EDGEC_AVX_VNNI_BY_AVX512)
+  choice.add(avx2 && avx512 && __builtin_cpu_supports("avx512vnni"), kAvxVnni);
+#else
   choice.add(avx2 && __builtin_cpu_supports("avxvnni"), kAvxVnni);
+#endif
   choice.add(avx2, kAvx2);
 #elif defined(__aarch64__)
   const Features has = features();
