@@ -1,12 +1,149 @@
-// The kernel for i8mm.
+// The kernel for i8mm: pairs of tokens by pairs of rows with smmla, one token with sdot.
 #if defined(__aarch64__)
 
+#define EDGEC_WITH_I8MM
+#include <cstring>
+
+#include "arm64.h"
+#include "neon.h"
 #include "plain.h"
+
+EDGEC_BEGIN_ISA(EDGEC_FEATURES)
+
+#include "neon_codes.h"
+#include "neon_dot.h"
+#include "neon_ends.h"
+#include "neon_quantize.h"
+
+namespace edgec::linear {
+namespace {
+
+// 12 vectors of whole sums, 12 of float sums, 4 of codes and one of tokens stay in 32 registers.
+constexpr int kMostPairs = 3;
+
+// Sums of a pair of tokens: lanes of vector p are rows 2p and 2p + 1 of the first token, then of the second.
+template <bool kCentred>
+EDGEC_PART int32x4_t pair_start(const Rows& rows, const TokenTile& tokens, int pair, int64_t group) {
+  if constexpr (kCentred) return vdupq_n_s32(0);
+  const int32_t* sums = tokens.sums + 2 * pair * rows.groups + group;
+  const int64_t second = 2 * pair + 1 < tokens.count ? rows.groups : 0;
+  return vmulq_n_s32(vcombine_s32(vld1_dup_s32(sums), vld1_dup_s32(sums + second)), rows.start);
+}
+
+template <class Codes, int kPairs>
+EDGEC_PART void pair_slice(const uint8_t* slice, const int8_t* values, int64_t stride, int32x4_t (&sums)[kPairs][4]) {
+#pragma GCC unroll 4
+  for (int part = 0; part < 4; part++) {
+    int8x16_t v[4];
+    Codes::unpack(slice, part, v);
+#pragma GCC unroll 4
+    for (int pair = 0; pair < kPairs; pair++) {
+      const int8x16_t q = vld1q_s8(values + pair * stride + part * 16);
+#pragma GCC unroll 4
+      for (int p = 0; p < 4; p++) sums[pair][p] = vmmlaq_s32(sums[pair][p], q, v[p]);
+    }
+  }
+}
+
+template <int kLane>
+EDGEC_PART float32x4_t twice(float32x4_t scales) {
+  return vreinterpretq_f32_f64(vdupq_laneq_f64(vreinterpretq_f64_f32(scales), kLane));
+}
+
+template <class Codes, int kPairs>
+EDGEC_PART void pair_group_end(const uint8_t* at, const int32x4_t (&sums)[kPairs][4], float32x4_t (&floats)[kPairs][4]) {
+  const Eight eight = group_scales(at);
+  const float32x4_t scales[4] = {twice<0>(eight.low), twice<1>(eight.low), twice<0>(eight.high), twice<1>(eight.high)};
+#pragma GCC unroll 4
+  for (int pair = 0; pair < kPairs; pair++) {
+#pragma GCC unroll 4
+    for (int p = 0; p < 4; p++) {
+      floats[pair][p] = vfmaq_f32(floats[pair][p], whole_floats<Codes::kBelow>(sums[pair][p]), scales[p]);
+    }
+  }
+}
+
+EDGEC_PART float32x4_t token_of_pair(float32x4_t even, float32x4_t odd, int token) {
+  const float64x2_t a = vreinterpretq_f64_f32(even), b = vreinterpretq_f64_f32(odd);
+  return vreinterpretq_f32_f64(token == 0 ? vtrn1q_f64(a, b) : vtrn2q_f64(a, b));
+}
+
+template <int kPairs>
+EDGEC_PART void store_pairs(const Rows& rows, const TokenTile& tokens, const float32x4_t (&floats)[kPairs][4]) {
+  const RowEnds ends = row_ends(rows);
+#pragma GCC unroll 8
+  for (int t = 0; t < 2 * kPairs; t++) {
+    const float32x4_t(&f)[4] = floats[t / 2];
+    if (t < tokens.count) {
+      store_token(ends, tokens, t, {token_of_pair(f[0], f[1], t % 2), token_of_pair(f[2], f[3], t % 2)});
+    }
+  }
+}
+
+template <class Codes, int kPairs, bool kCentred>
+void pair_tile(const Rows& rows, const TokenTile& tokens) {
+  float32x4_t floats[kPairs][4];
+#pragma GCC unroll 4
+  for (int pair = 0; pair < kPairs; pair++) {
+#pragma GCC unroll 4
+    for (int p = 0; p < 4; p++) floats[pair][p] = vdupq_n_f32(0);
+  }
+  const uint8_t *codes = rows.codes, *scales = rows.scales;
+  const int8_t* values = tokens.values;
+  for (int64_t group = 0; group < rows.groups; group++) {
+    int32x4_t sums[kPairs][4];
+#pragma GCC unroll 4
+    for (int pair = 0; pair < kPairs; pair++) {
+      const int32x4_t start = pair_start<kCentred>(rows, tokens, pair, group);
+#pragma GCC unroll 4
+      for (int p = 0; p < 4; p++) sums[pair][p] = start;
+    }
+    int64_t left = rows.slices;
+    do {
+      pair_slice<Codes, kPairs>(codes, values, tokens.stride, sums);
+      codes += Codes::kSliceBytes;
+      values += 2 * kSlice;
+    } while (--left > 0);
+    pair_group_end<Codes, kPairs>(scales, sums, floats);
+    codes += rows.code_gap;
+    scales += rows.scale_gap;
+  }
+  store_pairs<kPairs>(rows, tokens, floats);
+}
+
+template <class Codes, bool kCentred>
+void multiply_block(const Rows& rows, const Request& request, int64_t index) {
+  const int64_t count = request.token_count, pairs = (count + 1) / 2;
+  if (count == 1) return dot_tile<Codes, 1, kCentred>(rows, tokens_of(request, index, 0, 1));
+  int64_t tiles = (pairs + kMostPairs - 1) / kMostPairs;
+  for (int64_t done = 0; done < pairs; tiles--) {
+    const int64_t size = (pairs - done + tiles - 1) / tiles, left = count - 2 * done;
+    const TokenTile tile = pairs_of(request, index, 2 * done, left < 2 * size ? left : 2 * size);
+    if (size == 1) pair_tile<Codes, 1, kCentred>(rows, tile);
+    if (size == 2) pair_tile<Codes, 2, kCentred>(rows, tile);
+    if (size == 3) pair_tile<Codes, 3, kCentred>(rows, tile);
+    done += size;
+  }
+}
+
+template <class Codes, bool kCentred>
+void multiply_blocks(const Request& request) {
+  for (int64_t index = 0; index < request.blocks; index++) {
+    multiply_block<Codes, kCentred>(rows_of(request.matrix, request.first_block + index), request, index);
+  }
+}
+
+}  // namespace
+}  // namespace edgec::linear
+
+#include "neon_multiply.h"
+
+EDGEC_END_ISA
 
 namespace edgec::linear {
 
 extern const Kernel kI8mm;
-const Kernel kI8mm = {"i8mm", Layout::kRows8, false, quantize_plainly, multiply_plainly};
+const Kernel kI8mm = {"i8mm", Layout::kRows8, true, quantize_tokens<true>, multiply_tiles};
 
 }  // namespace edgec::linear
 

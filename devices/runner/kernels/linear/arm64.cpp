@@ -1,0 +1,73 @@
+#if defined(__aarch64__)
+
+#include "arm64.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace edgec::linear {
+namespace {
+
+int32_t start_of(const Matrix& matrix) {
+  const int32_t middle = matrix.step << (matrix.bits - 1);
+  return (middle - matrix.offset) * (1 << (8 - matrix.bits)) / matrix.step;
+}
+
+}  // namespace
+
+Rows rows_of(const Matrix& matrix, int64_t block) {
+  static constexpr uint16_t kOnes[8] = {0x3f80, 0x3f80, 0x3f80, 0x3f80, 0x3f80, 0x3f80, 0x3f80, 0x3f80};
+  const bool whole = matrix.group == 0;
+  const uint8_t* codes = matrix.block(block);
+  const uint8_t* tail = codes + matrix.groups() * matrix.group_bytes();
+  const int64_t code_bytes = matrix.group_slices() * matrix.slice_bytes();
+  Rows rows;
+  rows.codes = codes;
+  rows.scales = whole ? reinterpret_cast<const uint8_t*>(kOnes) : codes + code_bytes;
+  rows.groups = matrix.groups();
+  rows.slices = matrix.group_slices();
+  rows.code_gap = matrix.group_bytes() - code_bytes;
+  rows.scale_gap = matrix.group_bytes();
+  rows.start = start_of(matrix);
+  rows.step = static_cast<float>(matrix.step);
+  rows.sums = tail;
+  rows.row_scales = whole ? tail + matrix.block_rows() * 4 : nullptr;
+  return rows;
+}
+
+bool fits_tiles(const Matrix& matrix) {
+  const int64_t start = start_of(matrix), size = start < 0 ? -start : start;
+  return matrix.group_slices() * kSlice * 128 * (128 + size) < int64_t{1} << 31;
+}
+
+uint8_t* panel_memory(int64_t bytes) {
+  static thread_local std::vector<uint8_t> memory;
+  if (static_cast<int64_t>(memory.size()) < bytes) memory.resize(static_cast<std::size_t>(bytes));
+  return memory.data();
+}
+
+TokenTile tokens_of(const Request& request, int64_t index, int64_t done, int64_t count) {
+  const Tokens& tokens = request.tokens;
+  const int64_t token = request.first_token + done, stride = tokens.slices * kSlice;
+  TokenTile tile;
+  tile.values = tokens.values + token * stride;
+  tile.stride = stride;
+  tile.sums = request.sums + token * request.matrix.groups();
+  tile.zeros = tokens.zeros + token;
+  tile.scales = tokens.scales + token;
+  tile.count = count;
+  tile.out = request.out + done * request.stride + index * request.matrix.block_rows();
+  tile.out_stride = request.stride;
+  return tile;
+}
+
+TokenTile pairs_of(const Request& request, int64_t index, int64_t done, int64_t count) {
+  TokenTile tile = tokens_of(request, index, done, count);
+  tile.stride *= 2;
+  tile.values = request.tokens.pairs + (request.first_token + done) / 2 * tile.stride;
+  return tile;
+}
+
+}  // namespace edgec::linear
+
+#endif
