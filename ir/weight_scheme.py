@@ -92,11 +92,13 @@ class KernelGrid:
     Attributes:
         groups: group sizes, largest first; empty when only per channel.
         channel_multiple: per-channel rows must be a multiple of this wide; 0 forbids per channel.
+        coarsens: whether groups that do not divide a row become one per row at these bits, rather than wider integers.
     """
 
     bits: int
     groups: tuple[int, ...]
     channel_multiple: int
+    coarsens: bool = True
 
     def accepts(self, scheme: WeightScheme, width: int) -> bool:
         """Whether rows of ``width`` values may be stored by ``scheme``."""
@@ -115,7 +117,7 @@ _SMALLEST_GROUP = 16
 # ExecuTorch 1.5.1 stores per-channel int4 as one block per row: it asserts a block size that is a multiple of 32.
 DYNAMIC_INT8_KERNELS = (KernelGrid(4, (256, 128, 64, 32), 32), KernelGrid(8, (), 1))
 _LINEAR_GROUPS = (256, 128, 64, 32)
-LINEAR_KERNELS = (*(KernelGrid(bits, _LINEAR_GROUPS, 1) for bits in (2, 3, 4)), KernelGrid(8, (), 1))
+LINEAR_KERNELS = (*(KernelGrid(bits, _LINEAR_GROUPS, 1, coarsens=False) for bits in (2, 3, 4)), KernelGrid(8, (), 1))
 """What edgec's own linear kernels read (devices/runner/kernels/linear/matrix.h)."""
 
 
@@ -259,9 +261,9 @@ def _nearest(scheme: WeightScheme, kernels: tuple[KernelGrid, ...]) -> list[Weig
     for grid in sorted((grid for grid in kernels if grid.bits >= scheme.bits), key=lambda grid: grid.bits):
         smaller = [group for group in grid.groups if group <= scheme.group_size]
         candidates += [replace(scheme, bits=grid.bits, group_size=group) for group in smaller]
-        candidates.append(
-            replace(scheme, bits=grid.bits, group_size=0, scale_bits=scheme.scale_bits if grid.bits < 8 else 32)
-        )
+        if grid.coarsens:
+            scale_bits = scheme.scale_bits if grid.bits < 8 else 32
+            candidates.append(replace(scheme, bits=grid.bits, group_size=0, scale_bits=scale_bits))
     return candidates
 
 

@@ -19,6 +19,9 @@ _COPIES_EMBEDDING = (("pte", "vulkan"),)
 _SHARES_EQUAL_BITS = (("pte", "xnnpack"),)
 """Formats and backends that store a tied embedding once where it has the bits of the lm_head, and twice elsewhere."""
 
+_PACKS_FLOATS = ("xnnpack",)
+"""Backends that repack float matrices at load and keep the packed copy in memory beside the file."""
+
 _KERNELS = {"xnnpack": LINEAR_KERNELS}
 """The weight forms that a backend's kernels read; backends without an entry store what is asked for."""
 
@@ -84,7 +87,7 @@ class Footprint:
         read_bytes: weights that one decoded token reads.
         size_bytes: of the artifact; bounds, not quantiles.
         kv_bytes: of the KV cache at full context.
-        peak_bytes: low counts everything once; high adds whole attention scores.
+        peak_bytes: low counts everything once; high adds the packed copy of float matrices and whole attention scores.
     """
 
     parts: tuple[MemoryPart, ...]
@@ -114,11 +117,13 @@ def footprint(
     cache = kv_bytes(spec, widths.kv_bits, context, prefill_chunk)
     activations = _activation_bytes(listed, prefill_chunk)
     scores = max(layer.heads for layer in spec.layers) * prefill_chunk * context * 4
-    low, high = size + cache + activations, size + cache + activations + scores
+    packed = sum(p.bytes for p in weights if _is_packed(str(p.name), widths)) * (backend in _PACKS_FLOATS)
+    low, high = size + cache + activations, size + packed + cache + activations + scores
     parts = (
         *weights,
         MemoryPart("KV cache", cache),
         MemoryPart("activations", activations),
+        MemoryPart("packed copy of matrices", packed),
     )
     return Footprint(
         parts=tuple(sorted((part for part in parts if part.bytes), key=lambda part: -part.bytes)),
@@ -127,6 +132,11 @@ def footprint(
         kv_bytes=cache,
         peak_bytes=Range(low, (low + high) / 2, high, None),
     )
+
+
+def _is_packed(kind: str, widths: Widths) -> bool:
+    """Whether the matrices of a kind are floats."""
+    return kind in (Kind.LINEAR, Kind.LM_HEAD) and widths.bits_of(Kind(kind)) >= 16
 
 
 def kv_bytes(spec: ModelSpec, bits: int, tokens: int, prefill_chunk: int = 1) -> int:

@@ -49,12 +49,6 @@ SUPPORT = {
         weight_only=False,
         why_not="XNNPACK's partitioner runs weight-only integers without their scales, and refuses layers with a bias",
     ),
-    "edgec_linear": Support(
-        kernels=LINEAR_KERNELS,
-        lookup_bits=LOOKUP_BITS,
-        weight_only=False,
-        why_not="edgec's linear kernels read 8-bit tokens, and XNNPACK runs weight-only integers without their scales",
-    ),
     "coreml": Support(
         kernels=_APPLE,
         lookup_bits=(4, 8),
@@ -106,8 +100,15 @@ SUPPORT = {
     ),
 }
 
-_OWN_KERNELS = {"xnnpack": "edgec_linear"}
-"""Backends whose decoders edgec's own kernels run, unless the recipe asks for standard ones."""
+_OWN_KERNELS = {
+    "xnnpack": Support(
+        kernels=LINEAR_KERNELS,
+        lookup_bits=LOOKUP_BITS,
+        weight_only=False,
+        why_not="edgec's linear kernels read 8-bit tokens, and XNNPACK runs weight-only integers without their scales",
+    ),
+}
+"""Backends whose decoders edgec's own kernels run, unless the recipe asks for standard ones: what these read."""
 
 
 def support_of(backend: str, kernels: str = "edgec") -> Support | None:
@@ -117,4 +118,5 @@ def support_of(backend: str, kernels: str = "edgec") -> Support | None:
         backend: a target's.
         kernels: a recipe's, ``edgec`` or ``standard``.
     """
-    return SUPPORT.get(_OWN_KERNELS.get(backend, backend) if kernels == "edgec" else backend)
+    own = _OWN_KERNELS.get(backend) if kernels == "edgec" else None
+    return own or SUPPORT.get(backend)

@@ -154,7 +154,7 @@ def test_applying_twice_changes_nothing() -> None:
     assert decisions_of(twice.graph) == decisions_of(once.graph)
 
 
-@pytest.mark.parametrize("wrong", [Quantize(default=WeightScheme(3)), Quantize(algorithm="magic")])
+@pytest.mark.parametrize("wrong", [Quantize(default=WeightScheme(5)), Quantize(algorithm="magic")])
 def test_unknown_schemes_and_algorithms_are_refused(wrong: Quantize) -> None:
     with pytest.raises(InputError) as caught:
         run_pass(_program(_mlp(), _input()), wrong)
