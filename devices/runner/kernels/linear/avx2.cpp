@@ -21,7 +21,7 @@ namespace {
 // Sums of pairs of products. A sum of 16 bits holds `kChunk` slices of 16 products each.
 template <int kBits>
 struct Products {
-  static constexpr int kPlanes = 1, kMostTokens = 6, kChunk = 1 << (4 - kBits);
+  static constexpr int kPlanes = 1, kMostTokens = 5, kChunk = 1 << (4 - kBits);
   static constexpr bool kWide = false;
 
   static inline bool is_simple(const Matrix& matrix) { return matrix.group_slices() <= kChunk; }
