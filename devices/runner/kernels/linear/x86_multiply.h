@@ -8,8 +8,9 @@ namespace {
 
 constexpr int64_t kTokenBlock = 96;      // tokens that stay in a cache while all rows pass by
 constexpr int64_t kMostStarts = 1 << 15;  // of a block of tokens: as many as a row has groups
-constexpr int64_t kUnpackedSlices = 32;  // that fit the memory for unpacked codes: the widest group
-constexpr int64_t kWindowSlices = 16;    // unpacked for all tokens before the next: they stay in the first cache
+constexpr int64_t kMostSlices = 32;      // of a group, and of unpacked ones
+constexpr int64_t kUnpackFrom = 16;      // tokens
+constexpr int64_t kWindowBytes = 4096;   // of a block's codes, for all tokens before the next: in the first cache
 
 // Some tokens and all rows.
 struct Work {
@@ -47,19 +48,19 @@ inline void multiply_tokens(const Work& work, Window window) {
     window.values += count * window.token_bytes;
     window.starts += count * window.token_starts;
     window.results += count * kTileRows;
+    window.ahead = nullptr;
     left -= count;
   }
 }
 
-// Codes [slice][vector][kLine] of a window's rows.
+// The codes of one block as bytes, [slice][vector][kLine].
 template <int kBits>
 inline void unpack(const Window& window, uint8_t* codes) {
   for (int64_t group = 0; group < window.groups; group++) {
     for (int64_t slice = 0; slice < window.slices; slice++) {
       const uint8_t* from = window.codes + group * window.code_bytes + slice * kBits * kLine;
-      ask_for(from + kAhead, kBits * kLine);
       EDGEC_UNROLL
-      for (int i = 0; i < kSliceVectors * kLine / kVectorBytes; i++) {
+      for (int i = 0; i < kSliceVectors * kBlockVectors; i++) {
         store(codes + i * kVectorBytes, codes_at<kBits>(from + i % kBlockVectors * kVectorBytes, i / kBlockVectors));
       }
       codes += kSliceVectors * kLine;
@@ -69,30 +70,36 @@ inline void unpack(const Window& window, uint8_t* codes) {
 
 template <int kBits, int kParts>
 inline void multiply_unpacked(const Work& work, Window window) {
-  constexpr int64_t kSliceBytes = kSliceVectors * kLine, kMostBytes = kUnpackedSlices * kSliceBytes;
-  alignas(64) uint8_t unpacked[kTileBlocks * kMostBytes];
-  Window block = window;
-  for (int i = 0; i < kParts / kBlockVectors; i++) {
-    unpack<kBits>(block, unpacked + i * kMostBytes);
-    block.codes += window.next_codes;
-  }
-  window.codes = unpacked;
+  static_assert(kParts == kBlockVectors);
+  constexpr int64_t kSliceBytes = kSliceVectors * kLine;
+  alignas(64) uint8_t codes[kMostSlices * kSliceBytes];
+  unpack<kBits>(window, codes);
+  window.codes = codes;
   window.code_bytes = window.slices * kSliceBytes;
-  window.next_codes = kMostBytes;
   multiply_tokens<kBits, true, kParts>(work, window);
 }
 
-// Several tiles share unpacked codes.
+template <int kBits, int kParts>
+inline void multiply_window(const Work& work, const Window& window, bool unpacked) {
+  if constexpr (kUnpacks && kBits != 2) {
+    if (unpacked) return multiply_unpacked<kBits, kParts>(work, window);
+  }
+  multiply_tokens<kBits, false, kParts>(work, window);
+}
+
 template <int kBits, int kParts>
 inline void multiply_groups(const Work& work, const Window& all) {
-  if (kBits == 2 || work.count <= Products<kBits>::kMostTokens) return multiply_tokens<kBits, false, kParts>(work, all);
-  const int64_t fitting = kWindowSlices / all.slices, most = fitting > 0 ? fitting : 1;
+  const bool unpacked = kUnpacks && kBits != 2 && work.count >= kUnpackFrom;
+  const int64_t slices = kWindowBytes * (unpacked ? 1 : 2) / (kBits * kLine);
+  const int64_t most = slices > all.slices ? slices / all.slices : 1;
   Window window = all;
   for (int64_t first = 0; first < all.groups; first += most) {
-    window.groups = all.groups - first < most ? all.groups - first : most;
-    multiply_unpacked<kBits, kParts>(work, window);
-    window.codes += most * all.code_bytes;
-    window.scales += most * all.scale_bytes;
+    const bool last = first + most >= all.groups;
+    window.groups = last ? all.groups - first : most;
+    window.ahead = last ? all.ahead : window.codes + most * all.group_bytes;
+    multiply_window<kBits, kParts>(work, window, unpacked);
+    window.codes += most * all.group_bytes;
+    window.scales += most * all.group_bytes;
     window.values += most * all.slices * kSlice;
     window.starts += most;
   }
@@ -123,6 +130,7 @@ inline void multiply_block(const Work& work, const uint8_t* block, float* out) {
                       matrix.group_bytes(),
                       matrix.block_bytes(),
                       matrix.group == 0 ? row_scales : block + codes,
+                      block + kParts / kBlockVectors * matrix.block_bytes(),
                       matrix.group_bytes(),
                       matrix.block_bytes(),
                       matrix.groups(),
@@ -145,7 +153,7 @@ inline void multiply_block(const Work& work, const uint8_t* block, float* out) {
 template <int kBits>
 inline void multiply_blocks(const Work& work, int64_t first, int64_t blocks) {
   int64_t i = 0;
-  for (; i + kTileBlocks <= blocks; i += kTileBlocks) {
+  for (; i + kTileBlocks <= blocks && work.count > kNarrow; i += kTileBlocks) {
     multiply_block<kBits, kVectors>(work, work.matrix.block(first + i), work.out + i * kBlockRows);
   }
   if constexpr (kTileBlocks > 1) {

@@ -21,7 +21,6 @@ namespace {
 #define EDGEC_INLINE inline __attribute__((always_inline))
 
 constexpr int kTileRows = kVectors * kVectorRows;
-constexpr int64_t kAhead = 4096;  // bytes: how far ahead of reading memory is asked for codes
 
 // Some groups of a tile's rows, and some tokens.
 struct Window {
@@ -29,8 +28,9 @@ struct Window {
   int64_t code_bytes;  // from a group's codes to the next one's
   int64_t next_codes;  // from a block's codes to the next one's
   const uint8_t* scales;
-  int64_t scale_bytes;
-  int64_t next_scales;
+  const uint8_t* ahead;  // codes to ask memory for, as many as this window has; or null
+  int64_t group_bytes;   // of scales and of codes ahead
+  int64_t block_bytes;
   int64_t groups;
   int64_t slices;  // of a group
   int step;
@@ -41,8 +41,15 @@ struct Window {
   float* results;  // [token][kTileRows]
 };
 
-inline void ask_for(const uint8_t* codes, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += kLine) _mm_prefetch(reinterpret_cast<const char*>(codes + i), _MM_HINT_T0);
+// Where some slices begin.
+struct Place {
+  const uint8_t* codes;
+  const uint8_t* ahead;
+  const int8_t* values;
+};
+
+inline void prefetch(const uint8_t* line) {
+  _mm_prefetch(reinterpret_cast<const char*>(line), _MM_HINT_T0);
 }
 
 // kParts vectors of rows by kTokens tokens. Unpacked codes lie in bytes.
@@ -50,6 +57,8 @@ template <int kBits, bool kUnpacked, int kTokens, int kParts>
 struct Tiles {
   using Way = Products<kBits>;
   static constexpr int kPlanes = Way::kPlanes, kTotals = kTokens * kParts, kSums = kTotals * kPlanes;
+  // A wide sum waits some cycles for the one before: few are split, so that enough are under way.
+  static constexpr int kSplit = !Way::kWide || kSums > 4 ? 1 : kSums > 2 ? 2 : 4;
   static constexpr int64_t kSliceBytes = (kUnpacked ? 8 : kBits) * kLine;
   static_assert(!kUnpacked || kPlanes == 1);
 
@@ -65,8 +74,13 @@ struct Tiles {
     }
   }
 
+  static EDGEC_INLINE Place place_at(const Place& place, int64_t slice) {
+    const uint8_t* ahead = place.ahead == nullptr ? nullptr : place.ahead + slice * kBits * kLine;
+    return {place.codes + slice * kSliceBytes, ahead, place.values + slice * kSlice};
+  }
+
   static EDGEC_INLINE void add_slice(const uint8_t* slice, const Window& window, const int8_t* values,
-                                     Ints (&sums)[kSums]) {
+                                     Ints (&sums)[kSplit * kSums]) {
     const int8_t* from[kTokens];
     EDGEC_UNROLL
     for (int token = 0; token < kTokens; token++) {
@@ -83,47 +97,59 @@ struct Tiles {
         const Ints four = four_values(from[token] + n * 4);
         EDGEC_UNROLL
         for (int i = 0; i < kParts * kPlanes; i++) {
-          Ints& sum = sums[token * kParts * kPlanes + i];
+          Ints& sum = sums[n % kSplit * kSums + token * kParts * kPlanes + i];
           sum = Way::add(sum, codes[i], four);
         }
       }
     }
   }
 
-  static EDGEC_INLINE void add_slices(const uint8_t* codes, int64_t slices, const Window& window, const int8_t* values,
-                                      Ints (&sums)[kSums]) {
-    for (int64_t i = 0; i < slices; i++) {
-      if constexpr (!kUnpacked && kTokens == 1) ask_for(codes + i * kSliceBytes + kAhead, kSliceBytes);
-      add_slice(codes + i * kSliceBytes, window, values + i * kSlice, sums);
+  static EDGEC_INLINE void ask_for(const uint8_t* slice, int64_t block_bytes) {
+    EDGEC_UNROLL
+    for (int i = 0; i < kParts / kBlockVectors * kBits; i++) {
+      prefetch(slice + i / kBits * block_bytes + i % kBits * kLine);
     }
   }
 
+  static EDGEC_INLINE void add_slices(const Place& place, int64_t slices, const Window& window, Ints (&sums)[kSums]) {
+    Ints split[kSplit * kSums];
+    EDGEC_UNROLL
+    for (int i = 0; i < kSplit * kSums; i++) split[i] = i < kSums ? sums[i] : no_ints();
+    for (int64_t i = 0; i < slices; i++) {
+      const Place slice = place_at(place, i);
+      if (slice.ahead != nullptr) ask_for(slice.ahead, window.block_bytes);
+      add_slice(slice.codes, window, slice.values, split);
+    }
+    EDGEC_UNROLL
+    for (int i = 0; i < kSplit * kSums; i++) sums[i % kSums] = i < kSums ? split[i] : plus(sums[i % kSums], split[i]);
+  }
+
   // Adds step * sum(code * value) of some slices.
-  static EDGEC_INLINE void add_chunk(const uint8_t* codes, int64_t slices, const Window& window, const int8_t* values,
-                                     Ints steps, Ints (&totals)[kTotals]) {
+  static EDGEC_INLINE void add_chunk(const Place& place, int64_t slices, const Window& window, Ints steps,
+                                     Ints (&totals)[kTotals]) {
     Ints sums[kSums];
     EDGEC_UNROLL
     for (int i = 0; i < kSums; i++) sums[i] = no_ints();
-    add_slices(codes, slices, window, values, sums);
+    add_slices(place, slices, window, sums);
     EDGEC_UNROLL
     for (int i = 0; i < kTotals; i++) totals[i] = plus(totals[i], Way::total(sums + i * kPlanes, steps));
   }
 
   // The totals of a group.
   template <bool kSimple>
-  static EDGEC_INLINE void add_group(const uint8_t* codes, const Window& window, const int8_t* values,
-                                     const int32_t* starts, Ints steps, Ints (&totals)[kTotals]) {
+  static EDGEC_INLINE void add_group(const Place& place, const Window& window, const int32_t* starts, Ints steps,
+                                     Ints (&totals)[kTotals]) {
     constexpr bool kInPlace = kSimple && Way::kWide;
     EDGEC_UNROLL
     for (int i = 0; i < kTotals; i++) totals[i] = kInPlace ? same_ints(starts[i / kParts * window.token_starts]) : no_ints();
     if constexpr (kInPlace) {
-      add_slices(codes, window.slices, window, values, totals);
+      add_slices(place, window.slices, window, totals);
     } else if constexpr (kSimple || Way::kWide) {
-      add_chunk(codes, Way::kChunk == 1 ? 1 : window.slices, window, values, steps, totals);
+      add_chunk(place, Way::kChunk == 1 ? 1 : window.slices, window, steps, totals);
     } else {
       for (int64_t i = 0; i < window.slices; i += Way::kChunk) {
         const int64_t slices = window.slices - i < Way::kChunk ? window.slices - i : Way::kChunk;
-        add_chunk(codes + i * kSliceBytes, slices, window, values + i * kSlice, steps, totals);
+        add_chunk(place_at(place, i), slices, window, steps, totals);
       }
     }
     EDGEC_UNROLL
@@ -142,12 +168,14 @@ struct Tiles {
     }
     for (int64_t group = 0; group < window.groups; group++) {
       Ints totals[kTotals];
-      add_group<kSimple>(window.codes + group * window.code_bytes, window,
-                         window.values + group * window.slices * kSlice, window.starts + group, steps, totals);
-      const uint8_t* scales = window.scales + group * window.scale_bytes;
+      const Place place{window.codes + group * window.code_bytes,
+                        window.ahead == nullptr ? nullptr : window.ahead + group * window.group_bytes,
+                        window.values + group * window.slices * kSlice};
+      add_group<kSimple>(place, window, window.starts + group, steps, totals);
+      const uint8_t* scales = window.scales + group * window.group_bytes;
       EDGEC_UNROLL
       for (int i = 0; i < kTotals; i++) {
-        const Floats scale = load_bfloat16(scales + beside(i % kParts, kVectorRows * 2, window.next_scales));
+        const Floats scale = load_bfloat16(scales + beside(i % kParts, kVectorRows * 2, window.block_bytes));
         results[i] = fused(as_floats(totals[i]), scale, results[i]);
       }
     }
@@ -160,10 +188,10 @@ struct Tiles {
   // The window is the whole row, with one float32 scale.
   static void multiply_row(const Window& window) {
     Ints totals[kTotals];
-    add_group<false>(window.codes, window, window.values, window.starts, Way::steps(window.step), totals);
+    add_group<false>({window.codes, window.ahead, window.values}, window, window.starts, Way::steps(window.step), totals);
     EDGEC_UNROLL
     for (int i = 0; i < kTotals; i++) {
-      const uint8_t* scales = window.scales + beside(i % kParts, kVectorRows * 4, window.next_scales);
+      const uint8_t* scales = window.scales + beside(i % kParts, kVectorRows * 4, window.block_bytes);
       const Floats scale = load_floats(reinterpret_cast<const float*>(scales));
       store_floats(window.results + i / kParts * kTileRows + i % kParts * kVectorRows,
                    times(as_floats(totals[i]), scale));
