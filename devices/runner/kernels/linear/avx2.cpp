@@ -21,7 +21,10 @@ namespace {
 // Sums of pairs of products. A sum of 16 bits holds `kChunk` slices of 16 products each.
 template <int kBits>
 struct Products {
-  static constexpr int kPlanes = 1, kMostTokens = 6, kChunk = 1 << (4 - kBits);
+  static constexpr int kPlanes = 1, kMostTokens = 5, kChunk = 1 << (4 - kBits);
+  static constexpr bool kWide = false;
+
+  static inline bool is_simple(const Matrix& matrix) { return matrix.group_slices() <= kChunk; }
 
   static inline void read(const uint8_t* slice, int n, Ints* codes) { *codes = codes_at<kBits>(slice, n); }
 
@@ -41,6 +44,9 @@ struct Products {
 template <>
 struct Products<8> {
   static constexpr int kPlanes = 2, kMostTokens = 3, kChunk = 1;
+  static constexpr bool kWide = false;
+
+  static inline bool is_simple(const Matrix&) { return false; }
 
   static inline void read(const uint8_t* slice, int n, Ints* codes) {
     const Ints whole = codes_at<8>(slice, n);

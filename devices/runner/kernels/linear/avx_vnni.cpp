@@ -25,6 +25,8 @@ EDGEC_BEGIN_ISA("avx2,fma,avxvnni")
 namespace edgec::linear {
 namespace {
 
+constexpr int kVnniTokens = 6;
+
 inline Ints add_products(Ints sum, Ints codes, Ints four) {
   return EDGEC_DOT_PRODUCT(sum, codes, four);
 }

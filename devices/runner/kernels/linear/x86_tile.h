@@ -4,6 +4,8 @@
 //     kPlanes                 vectors of codes that stand for one: 2 where a code is cut in halves
 //     kMostTokens             tokens in a tile
 //     kChunk                  slices whose products a running sum holds
+//     kWide                   whether a running sum is its own total where the step is 1
+//     is_simple(matrix)       whether a group is one chunk; where sums are wide, whether the step is 1
 //     read(slice, n, planes)  the codes of vector n of a slice
 //     add(sum, codes, four)   sum + codes * values, in whatever form
 //     steps(step)             the step, in whatever form
@@ -18,150 +20,181 @@ namespace {
 #define EDGEC_UNROLL _Pragma("GCC unroll 16")
 #define EDGEC_INLINE inline __attribute__((always_inline))
 
-constexpr int64_t kAhead = 4096;  // bytes: how far ahead of reading memory is asked for codes
+constexpr int kTileRows = kVectors * kVectorRows;
 
-// What a tile reads and writes: the rows of a block (or of it and the next), and some tokens.
-struct Tile {
-  const Matrix* matrix;
-  const uint8_t* block;
+// Some groups of a tile's rows, and some tokens.
+struct Window {
+  const uint8_t* codes;
+  int64_t code_bytes;  // from a group's codes to the next one's
+  int64_t next_codes;  // from a block's codes to the next one's
+  const uint8_t* scales;
+  const uint8_t* ahead;  // codes to ask memory for, as many as this window has; or null
+  int64_t group_bytes;   // of scales and of codes ahead
+  int64_t block_bytes;
+  int64_t groups;
+  int64_t slices;  // of a group
+  int step;
   const int8_t* values;
   int64_t token_bytes;
-  const int32_t* sums;  // [token][group]
-  const float* scales;
-  const float* zeros;
-  float* out;
-  int64_t stride;
+  const int32_t* starts;  // of totals, [token][group]: -offset * sum(value)
+  int64_t token_starts;
+  float* results;  // [token][kTileRows]
 };
 
-inline void ask_for(const uint8_t* codes, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += kLine) _mm_prefetch(reinterpret_cast<const char*>(codes + i), _MM_HINT_T0);
+// Where some slices begin.
+struct Place {
+  const uint8_t* codes;
+  const uint8_t* ahead;
+  const int8_t* values;
+};
+
+inline void prefetch(const uint8_t* line) {
+  _mm_prefetch(reinterpret_cast<const char*>(line), _MM_HINT_T0);
 }
 
-// kParts vectors of rows.
-template <int kBits, int kTokens, int kParts>
+// kParts vectors of rows by kTokens tokens. Unpacked codes lie in bytes.
+template <int kBits, bool kUnpacked, int kTokens, int kParts>
 struct Tiles {
   using Way = Products<kBits>;
-  static constexpr int kPlanes = Way::kPlanes, kSums = kTokens * kParts * kPlanes;
-  static constexpr int64_t kSliceBytes = kBits * kLine;
+  static constexpr int kPlanes = Way::kPlanes, kTotals = kTokens * kParts, kSums = kTotals * kPlanes;
+  // A wide sum waits some cycles for the one before: few are split, so that enough are under way.
+  static constexpr int kSplit = !Way::kWide || kSums > 4 ? 1 : kSums > 2 ? 2 : 4;
+  static constexpr int64_t kSliceBytes = (kUnpacked ? 8 : kBits) * kLine;
+  static_assert(!kUnpacked || kPlanes == 1);
 
-  static EDGEC_INLINE void add_slice(const uint8_t* slice, const Tile& tile, int64_t block_bytes, const int8_t* values,
-                                     Ints (&sums)[kSums]) {
+  static EDGEC_INLINE void read(const uint8_t* slice, int n, int64_t next_codes, Ints (&codes)[kParts * kPlanes]) {
+    EDGEC_UNROLL
+    for (int part = 0; part < kParts; part++) {
+      const uint8_t* from = slice + beside(part, kLine / 2, next_codes);
+      if constexpr (kUnpacked) {
+        codes[part] = codes_at<8>(from, n);
+      } else {
+        Way::read(from, n, codes + part * kPlanes);
+      }
+    }
+  }
+
+  static EDGEC_INLINE Place place_at(const Place& place, int64_t slice) {
+    const uint8_t* ahead = place.ahead == nullptr ? nullptr : place.ahead + slice * kBits * kLine;
+    return {place.codes + slice * kSliceBytes, ahead, place.values + slice * kSlice};
+  }
+
+  static EDGEC_INLINE void add_slice(const uint8_t* slice, const Window& window, const int8_t* values,
+                                     Ints (&sums)[kSplit * kSums]) {
+    const int8_t* from[kTokens];
+    EDGEC_UNROLL
+    for (int token = 0; token < kTokens; token++) {
+      from[token] = values + token * window.token_bytes;
+      // One register a token: gcc would keep pointers to each of its vectors, in memory.
+      asm("" : "+r"(from[token]));
+    }
     EDGEC_UNROLL
     for (int n = 0; n < kSliceVectors; n++) {
       Ints codes[kParts * kPlanes];
-      EDGEC_UNROLL
-      for (int part = 0; part < kParts; part++) {
-        Way::read(slice + beside(part, kLine / 2, block_bytes), n, codes + part * kPlanes);
-      }
+      read(slice, n, window.next_codes, codes);
       EDGEC_UNROLL
       for (int token = 0; token < kTokens; token++) {
-        const Ints four = four_values(values + token * tile.token_bytes + n * 4);
+        const Ints four = four_values(from[token] + n * 4);
         EDGEC_UNROLL
         for (int i = 0; i < kParts * kPlanes; i++) {
-          Ints& sum = sums[token * kParts * kPlanes + i];
+          Ints& sum = sums[n % kSplit * kSums + token * kParts * kPlanes + i];
           sum = Way::add(sum, codes[i], four);
         }
       }
     }
   }
 
-  static EDGEC_INLINE void add_chunk(const uint8_t* codes, int64_t slices, const Tile& tile, int64_t block_bytes,
-                                     const int8_t* values, Ints steps, Ints (&totals)[kTokens * kParts]) {
+  static EDGEC_INLINE void ask_for(const uint8_t* slice, int64_t block_bytes) {
+    EDGEC_UNROLL
+    for (int i = 0; i < kParts / kBlockVectors * kBits; i++) {
+      prefetch(slice + i / kBits * block_bytes + i % kBits * kLine);
+    }
+  }
+
+  static EDGEC_INLINE void add_slices(const Place& place, int64_t slices, const Window& window, Ints (&sums)[kSums]) {
+    Ints split[kSplit * kSums];
+    EDGEC_UNROLL
+    for (int i = 0; i < kSplit * kSums; i++) split[i] = i < kSums ? sums[i] : no_ints();
+    for (int64_t i = 0; i < slices; i++) {
+      const Place slice = place_at(place, i);
+      if (slice.ahead != nullptr) ask_for(slice.ahead, window.block_bytes);
+      add_slice(slice.codes, window, slice.values, split);
+    }
+    EDGEC_UNROLL
+    for (int i = 0; i < kSplit * kSums; i++) sums[i % kSums] = i < kSums ? split[i] : plus(sums[i % kSums], split[i]);
+  }
+
+  // Adds step * sum(code * value) of some slices.
+  static EDGEC_INLINE void add_chunk(const Place& place, int64_t slices, const Window& window, Ints steps,
+                                     Ints (&totals)[kTotals]) {
     Ints sums[kSums];
     EDGEC_UNROLL
     for (int i = 0; i < kSums; i++) sums[i] = no_ints();
-    for (int64_t i = 0; i < slices; i++) {
-      if (kTokens == 1) ask_for(codes + i * kSliceBytes + kAhead, kSliceBytes);
-      add_slice(codes + i * kSliceBytes, tile, block_bytes, values + i * kSlice, sums);
-    }
+    add_slices(place, slices, window, sums);
     EDGEC_UNROLL
-    for (int i = 0; i < kTokens * kParts; i++) {
-      totals[i] = plus(totals[i], Way::total(sums + i * kPlanes, steps));
-    }
+    for (int i = 0; i < kTotals; i++) totals[i] = plus(totals[i], Way::total(sums + i * kPlanes, steps));
   }
 
-  // step * sum(code * value) over a group.
-  template <bool kOneChunk>
-  static EDGEC_INLINE void add_group(const uint8_t* codes, int64_t slices, const Tile& tile, int64_t block_bytes,
-                                     const int8_t* values, Ints steps, Ints (&totals)[kTokens * kParts]) {
+  // The totals of a group.
+  template <bool kSimple>
+  static EDGEC_INLINE void add_group(const Place& place, const Window& window, const int32_t* starts, Ints steps,
+                                     Ints (&totals)[kTotals]) {
+    constexpr bool kInPlace = kSimple && Way::kWide;
     EDGEC_UNROLL
-    for (int i = 0; i < kTokens * kParts; i++) totals[i] = no_ints();
-    if constexpr (kOneChunk) {
-      add_chunk(codes, Way::kChunk == 1 ? 1 : slices, tile, block_bytes, values, steps, totals);
+    for (int i = 0; i < kTotals; i++) totals[i] = kInPlace ? same_ints(starts[i / kParts * window.token_starts]) : no_ints();
+    if constexpr (kInPlace) {
+      add_slices(place, window.slices, window, totals);
+    } else if constexpr (kSimple || Way::kWide) {
+      add_chunk(place, Way::kChunk == 1 ? 1 : window.slices, window, steps, totals);
     } else {
-      for (int64_t i = 0; i < slices; i += Way::kChunk) {
-        const int64_t chunk = slices - i < Way::kChunk ? slices - i : Way::kChunk;
-        add_chunk(codes + i * kSliceBytes, chunk, tile, block_bytes, values + i * kSlice, steps, totals);
+      for (int64_t i = 0; i < window.slices; i += Way::kChunk) {
+        const int64_t slices = window.slices - i < Way::kChunk ? window.slices - i : Way::kChunk;
+        add_chunk(place_at(place, i), slices, window, steps, totals);
       }
     }
-  }
-
-  static EDGEC_INLINE void write(const Tile& tile, const uint8_t* row_sums, int64_t block_bytes,
-                                 const Floats (&results)[kTokens * kParts]) {
     EDGEC_UNROLL
-    for (int i = 0; i < kTokens * kParts; i++) {
-      const int token = i / kParts, part = i % kParts;
-      const Floats sums = load_floats(row_sums + beside(part, kVectorRows * 4, block_bytes));
-      const Floats result = fused(same_floats(-tile.zeros[token]), sums, results[i]);
-      store_floats(tile.out + token * tile.stride + part * kVectorRows, times(result, same_floats(tile.scales[token])));
+    for (int i = 0; i < kTotals && !kInPlace; i++) {
+      totals[i] = plus(totals[i], same_ints(starts[i / kParts * window.token_starts]));
     }
   }
 
-  template <bool kOneChunk>
-  static void multiply_groups(const Tile& tile) {
-    const Matrix& matrix = *tile.matrix;
-    const int64_t groups = matrix.groups(), slices = matrix.group_slices(), block_bytes = matrix.block_bytes();
-    const int64_t group_bytes = matrix.group_bytes(), code_bytes = slices * kSliceBytes;
-    const Ints steps = Way::steps(matrix.step), offset = same_ints(-matrix.offset);
-    Floats results[kTokens * kParts];
+  template <bool kSimple>
+  static void multiply_groups(const Window& window) {
+    const Ints steps = Way::steps(window.step);
+    Floats results[kTotals];
     EDGEC_UNROLL
-    for (int i = 0; i < kTokens * kParts; i++) results[i] = no_floats();
-    const uint8_t* codes = tile.block;
-    const int8_t* values = tile.values;
-    for (int64_t group = 0; group < groups; group++, codes += group_bytes, values += slices * kSlice) {
-      Ints totals[kTokens * kParts];
-      add_group<kOneChunk>(codes, slices, tile, block_bytes, values, steps, totals);
+    for (int i = 0; i < kTotals; i++) {
+      results[i] = load_floats(window.results + i / kParts * kTileRows + i % kParts * kVectorRows);
+    }
+    for (int64_t group = 0; group < window.groups; group++) {
+      Ints totals[kTotals];
+      const Place place{window.codes + group * window.code_bytes,
+                        window.ahead == nullptr ? nullptr : window.ahead + group * window.group_bytes,
+                        window.values + group * window.slices * kSlice};
+      add_group<kSimple>(place, window, window.starts + group, steps, totals);
+      const uint8_t* scales = window.scales + group * window.group_bytes;
       EDGEC_UNROLL
-      for (int token = 0; token < kTokens; token++) {
-        const Ints less = times(offset, same_ints(tile.sums[token * groups + group]));
-        EDGEC_UNROLL
-        for (int part = 0; part < kParts; part++) {
-          const int i = token * kParts + part;
-          const Floats scales = load_bfloat16(codes + code_bytes + beside(part, kVectorRows * 2, block_bytes));
-          results[i] = fused(as_floats(plus(totals[i], less)), scales, results[i]);
-        }
+      for (int i = 0; i < kTotals; i++) {
+        const Floats scale = load_bfloat16(scales + beside(i % kParts, kVectorRows * 2, window.block_bytes));
+        results[i] = fused(as_floats(totals[i]), scale, results[i]);
       }
     }
-    write(tile, codes, block_bytes, results);
-  }
-
-  // The whole row is one group, with a float32 scale behind the row sums.
-  static void multiply_rows(const Tile& tile) {
-    const Matrix& matrix = *tile.matrix;
-    const int64_t slices = matrix.group_slices(), block_bytes = matrix.block_bytes();
-    const uint8_t* row_sums = tile.block + slices * kSliceBytes;
-    const uint8_t* row_scales = row_sums + matrix.block_rows() * 4;
-    Ints totals[kTokens * kParts];
-    add_group<false>(tile.block, slices, tile, block_bytes, tile.values, Way::steps(matrix.step), totals);
-    Floats results[kTokens * kParts];
     EDGEC_UNROLL
-    for (int i = 0; i < kTokens * kParts; i++) {
-      const Ints less = same_ints(-matrix.offset * tile.sums[i / kParts]);
-      const Floats scales = load_floats(row_scales + beside(i % kParts, kVectorRows * 4, block_bytes));
-      results[i] = times(as_floats(plus(totals[i], less)), scales);
+    for (int i = 0; i < kTotals; i++) {
+      store_floats(window.results + i / kParts * kTileRows + i % kParts * kVectorRows, results[i]);
     }
-    write(tile, row_sums, block_bytes, results);
   }
 
-  static void multiply(const Tile& tile) {
-    if constexpr (kBits == 8) {
-      multiply_rows(tile);
-    } else if (tile.matrix->group == 0) {
-      multiply_rows(tile);
-    } else if (tile.matrix->group_slices() <= Way::kChunk) {
-      multiply_groups<true>(tile);
-    } else {
-      multiply_groups<false>(tile);
+  // The window is the whole row, with one float32 scale.
+  static void multiply_row(const Window& window) {
+    Ints totals[kTotals];
+    add_group<false>({window.codes, window.ahead, window.values}, window, window.starts, Way::steps(window.step), totals);
+    EDGEC_UNROLL
+    for (int i = 0; i < kTotals; i++) {
+      const uint8_t* scales = window.scales + beside(i % kParts, kVectorRows * 4, window.block_bytes);
+      const Floats scale = load_floats(reinterpret_cast<const float*>(scales));
+      store_floats(window.results + i / kParts * kTileRows + i % kParts * kVectorRows,
+                   times(as_floats(totals[i]), scale));
     }
   }
 };

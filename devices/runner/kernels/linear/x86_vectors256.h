@@ -15,7 +15,11 @@ using Floats = __m256;
 
 constexpr int kVectorRows = 8;
 constexpr int kVectors = 2;  // of a tile's rows: the halves of one block
+constexpr int kVectorBytes = 32;
+constexpr int kBlockVectors = 2;
 constexpr int kTileBlocks = 1;
+constexpr int64_t kNarrow = 0;       // tokens that a tile of one block serves better than one of two
+constexpr bool kUnpacks = true;  // codes once for many tokens
 
 // Where vector `index` of a tile lies beside the first, in an array that holds `bytes` for a vector's rows.
 inline int64_t beside(int index, int64_t bytes, int64_t) {
@@ -24,6 +28,10 @@ inline int64_t beside(int index, int64_t bytes, int64_t) {
 
 inline Ints load(const uint8_t* from) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+}
+
+inline void store(uint8_t* to, Ints x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), x);
 }
 
 inline Ints and_all(Ints x, int byte) {
@@ -86,8 +94,8 @@ inline Floats load_bfloat16(const uint8_t* from) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
 }
 
-inline Floats load_floats(const uint8_t* from) {
-  return _mm256_castsi256_ps(load(from));
+inline Floats load_floats(const float* from) {
+  return _mm256_loadu_ps(from);
 }
 
 inline void store_floats(float* to, Floats x) {

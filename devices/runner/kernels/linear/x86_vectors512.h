@@ -15,7 +15,11 @@ using Floats = __m512;
 
 constexpr int kVectorRows = 16;
 constexpr int kVectors = 2;  // of a tile's rows: two blocks
+constexpr int kVectorBytes = 64;
+constexpr int kBlockVectors = 1;
 constexpr int kTileBlocks = 2;
+constexpr int64_t kNarrow = 16;                // tokens up to which one block is read after the other: memory prefers it
+constexpr bool kUnpacks = false;  // codes once for many tokens
 
 // Where vector `index` of a tile lies beside the first.
 inline int64_t beside(int index, int64_t, int64_t block_bytes) {
@@ -24,6 +28,10 @@ inline int64_t beside(int index, int64_t, int64_t block_bytes) {
 
 inline Ints load(const uint8_t* from) {
   return _mm512_loadu_si512(from);
+}
+
+inline void store(uint8_t* to, Ints x) {
+  _mm512_storeu_si512(to, x);
 }
 
 inline Ints and_all(Ints x, int byte) {
@@ -87,7 +95,7 @@ inline Floats load_bfloat16(const uint8_t* from) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
-inline Floats load_floats(const uint8_t* from) {
+inline Floats load_floats(const float* from) {
   return _mm512_loadu_ps(from);
 }
 

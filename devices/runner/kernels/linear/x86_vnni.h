@@ -1,4 +1,5 @@
-// How VNNI multiplies codes by tokens: four products added to a sum of 32 bits. Include after `add_products`.
+// How VNNI multiplies codes by tokens: four products added to a sum of 32 bits. Include after `add_products`,
+// `shifted_up` and kVnniTokens, the tokens in a tile.
 #pragma once
 
 #include "matrix.h"
@@ -8,8 +9,11 @@ namespace {
 
 template <int kBits>
 struct Products {
-  static constexpr int kPlanes = 1, kMostTokens = 6;
+  static constexpr int kPlanes = 1, kMostTokens = kVnniTokens;
   static constexpr int64_t kChunk = int64_t{1} << 30;
+  static constexpr bool kWide = true;
+
+  static inline bool is_simple(const Matrix& matrix) { return matrix.step == 1; }
 
   static inline void read(const uint8_t* slice, int n, Ints* codes) { *codes = codes_at<kBits>(slice, n); }
 
