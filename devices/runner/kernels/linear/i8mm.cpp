@@ -23,11 +23,9 @@ constexpr int kMostPairs = 3;
 
 // Sums of a pair of tokens: lanes of vector p are rows 2p and 2p + 1 of the first token, then of the second.
 template <bool kCentred>
-EDGEC_PART int32x4_t pair_start(const Rows& rows, const TokenTile& tokens, int pair, int64_t group) {
+EDGEC_PART int32x4_t pair_start(const Rows& rows, const int32_t* sum, int64_t second) {
   if constexpr (kCentred) return vdupq_n_s32(0);
-  const int32_t* sums = tokens.sums + 2 * pair * rows.groups + group;
-  const int64_t second = 2 * pair + 1 < tokens.count ? rows.groups : 0;
-  return vmulq_n_s32(vcombine_s32(vld1_dup_s32(sums), vld1_dup_s32(sums + second)), rows.start);
+  return vmulq_n_s32(vcombine_s32(vld1_dup_s32(sum), vld1_dup_s32(sum + second)), rows.start);
 }
 
 template <class Codes, int kPairs>
@@ -80,8 +78,8 @@ EDGEC_PART void store_pairs(const Rows& rows, const TokenTile& tokens, const flo
   }
 }
 
-template <class Codes, int kPairs, bool kCentred>
-void pair_tile(const Rows& rows, const TokenTile& tokens) {
+template <class Codes, int kPairs, bool kCentred, bool kOneSlice>
+EDGEC_TILE void pair_tile(const Rows& rows, const TokenTile& tokens) {
   float32x4_t floats[kPairs][4];
 #pragma GCC unroll 4
   for (int pair = 0; pair < kPairs; pair++) {
@@ -90,46 +88,55 @@ void pair_tile(const Rows& rows, const TokenTile& tokens) {
   }
   const uint8_t *codes = rows.codes, *scales = rows.scales;
   const int8_t* values = tokens.values;
-  for (int64_t group = 0; group < rows.groups; group++) {
+  const int32_t* starts = tokens.sums;
+  for (int64_t groups = rows.groups; groups != 0; groups--, starts++) {
     int32x4_t sums[kPairs][4];
 #pragma GCC unroll 4
     for (int pair = 0; pair < kPairs; pair++) {
-      const int32x4_t start = pair_start<kCentred>(rows, tokens, pair, group);
+      const int64_t second = 2 * pair + 1 < tokens.count ? rows.groups : 0;
+      const int32x4_t start = pair_start<kCentred>(rows, starts + 2 * pair * rows.groups, second);
 #pragma GCC unroll 4
       for (int p = 0; p < 4; p++) sums[pair][p] = start;
     }
-    int64_t left = rows.slices;
+    int64_t left = kOneSlice ? 1 : rows.slices;
     do {
       pair_slice<Codes, kPairs>(codes, values, tokens.stride, sums);
       codes += Codes::kSliceBytes;
       values += 2 * kSlice;
-    } while (--left > 0);
-    pair_group_end<Codes, kPairs>(scales, sums, floats);
-    codes += rows.code_gap;
-    scales += rows.scale_gap;
+    } while (--left != 0);
+    pair_group_end<Codes, kPairs>(kOneSlice ? codes : scales, sums, floats);
+    codes += kScaleBytes;
+    scales += rows.group_bytes;
   }
   store_pairs<kPairs>(rows, tokens, floats);
 }
 
-template <class Codes, bool kCentred>
-void multiply_block(const Rows& rows, const Request& request, int64_t index) {
-  const int64_t count = request.token_count, pairs = (count + 1) / 2;
-  if (count == 1) return dot_tile<Codes, 1, kCentred>(rows, tokens_of(request, index, 0, 1));
+template <class Codes, bool kCentred, bool kOneSlice>
+void multiply_pairs(const Rows& rows, const TokenTile& all) {
+  const int64_t pairs = (all.count + 1) / 2;
   int64_t tiles = (pairs + kMostPairs - 1) / kMostPairs;
   for (int64_t done = 0; done < pairs; tiles--) {
-    const int64_t size = (pairs - done + tiles - 1) / tiles, left = count - 2 * done;
-    const TokenTile tile = pairs_of(request, index, 2 * done, left < 2 * size ? left : 2 * size);
-    if (size == 1) pair_tile<Codes, 1, kCentred>(rows, tile);
-    if (size == 2) pair_tile<Codes, 2, kCentred>(rows, tile);
-    if (size == 3) pair_tile<Codes, 3, kCentred>(rows, tile);
+    const int64_t size = (pairs - done + tiles - 1) / tiles;
+    const TokenTile tile = rest_of(all, rows.groups, 2 * done, done * all.stride);
+    if (size == 1) pair_tile<Codes, 1, kCentred, kOneSlice>(rows, tile);
+    if (size == 2) pair_tile<Codes, 2, kCentred, kOneSlice>(rows, tile);
+    if (size == 3) pair_tile<Codes, 3, kCentred, kOneSlice>(rows, tile);
     done += size;
   }
 }
 
-template <class Codes, bool kCentred>
+template <class Codes, bool kCentred, bool kOneSlice>
 void multiply_blocks(const Request& request) {
-  for (int64_t index = 0; index < request.blocks; index++) {
-    multiply_block<Codes, kCentred>(rows_of(request.matrix, request.first_block + index), request, index);
+  const int64_t block_bytes = request.matrix.block_bytes();
+  const bool alone = request.token_count == 1;
+  TokenTile tokens = alone ? all_tokens(request) : all_pairs(request);
+  Rows rows = first_rows(request.matrix, request.first_block);
+  for (int64_t i = 0; i < request.blocks; i++, to_next_block(rows, block_bytes), tokens.out += 8) {
+    if (alone) {
+      dot_tile<Codes, 1, kCentred, kOneSlice>(rows, tokens);
+    } else {
+      multiply_pairs<Codes, kCentred, kOneSlice>(rows, tokens);
+    }
   }
 }
 
