@@ -94,16 +94,25 @@ EDGEC_PART void add_half(const int8x16_t (&even)[4], const int8x16_t (&odd)[4], 
   }
 }
 
+// Says that the address depends on the sums. Otherwise GCC unpacks a whole slice first and has no registers left for sums.
+template <int kTokens>
+EDGEC_PART void keep_order(const uint8_t*& codes, int32x4_t (&sums)[kTokens][2]) {
+#pragma GCC unroll 4
+  for (int t = 0; t < kTokens; t++) asm("" : "+r"(codes), "+w"(sums[t][0]), "+w"(sums[t][1]));
+}
+
 template <class Source, int kTokens>
-EDGEC_PART void element_slice(const uint8_t* slice, const int8_t* values, int64_t stride,
+EDGEC_PART void element_slice(const uint8_t*& codes, const int8_t* values, int64_t stride,
                               int32x4_t (&sums)[kTokens][2]) {
 #pragma GCC unroll 2
   for (int half = 0; half < 2; half++) {
     int8x16_t even[4], odd[4];
-    Source::arrange(slice, half * 2, even);
-    Source::arrange(slice, half * 2 + 1, odd);
+    Source::arrange(codes, half * 2, even);
+    Source::arrange(codes, half * 2 + 1, odd);
     add_half<kTokens>(even, odd, values + half * 16, stride, sums);
+    keep_order<kTokens>(codes, sums);
   }
+  codes += Source::kSliceBytes;
 }
 
 template <bool kCentred>
@@ -129,7 +138,6 @@ EDGEC_TILE void element_tile(const Rows& rows, const TokenTile& tokens) {
     int64_t left = kOneSlice ? 1 : rows.slices;
     do {
       element_slice<Source, kTokens>(codes, values, tokens.stride, sums);
-      codes += Source::kSliceBytes;
       values += kSlice;
     } while (--left != 0);
     const Eight eight = group_scales(kOneSlice ? codes : scales);

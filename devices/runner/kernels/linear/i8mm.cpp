@@ -72,7 +72,7 @@ EDGEC_PART void store_pairs(const Rows& rows, const TokenTile& tokens, const flo
 #pragma GCC unroll 8
   for (int t = 0; t < 2 * kPairs; t++) {
     const float32x4_t(&f)[4] = floats[t / 2];
-    if (t < tokens.count) {
+    if (t + 1 < 2 * kPairs || t < tokens.count) {
       store_token(ends, tokens, t, {token_of_pair(f[0], f[1], t % 2), token_of_pair(f[2], f[3], t % 2)});
     }
   }
@@ -112,15 +112,20 @@ EDGEC_TILE void pair_tile(const Rows& rows, const TokenTile& tokens) {
 }
 
 template <class Codes, bool kCentred, bool kOneSlice>
-void multiply_pairs(const Rows& rows, const TokenTile& all) {
-  const int64_t pairs = (all.count + 1) / 2;
+EDGEC_PART void one_tile(const Rows& rows, const TokenTile& tokens, int64_t pairs) {
+  if (pairs == 1) return pair_tile<Codes, 1, kCentred, kOneSlice>(rows, tokens);
+  if (pairs == 2) return pair_tile<Codes, 2, kCentred, kOneSlice>(rows, tokens);
+  pair_tile<Codes, 3, kCentred, kOneSlice>(rows, tokens);
+}
+
+template <class Codes, bool kCentred, bool kOneSlice>
+void multiply_pairs(const Rows& rows, const TokenTile& tokens) {
+  const int64_t pairs = (tokens.count + 1) / 2;
+  if (pairs <= kMostPairs) return one_tile<Codes, kCentred, kOneSlice>(rows, tokens, pairs);
   int64_t tiles = (pairs + kMostPairs - 1) / kMostPairs;
   for (int64_t done = 0; done < pairs; tiles--) {
     const int64_t size = (pairs - done + tiles - 1) / tiles;
-    const TokenTile tile = rest_of(all, rows.groups, 2 * done, done * all.stride);
-    if (size == 1) pair_tile<Codes, 1, kCentred, kOneSlice>(rows, tile);
-    if (size == 2) pair_tile<Codes, 2, kCentred, kOneSlice>(rows, tile);
-    if (size == 3) pair_tile<Codes, 3, kCentred, kOneSlice>(rows, tile);
+    one_tile<Codes, kCentred, kOneSlice>(rows, rest_of(tokens, rows.groups, 2 * done, done * tokens.stride), size);
     done += size;
   }
 }
