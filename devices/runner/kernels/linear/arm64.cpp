@@ -39,9 +39,10 @@ bool fits_tiles(const Matrix& matrix) {
   return matrix.group_slices() * kSlice * 128 * (128 + size) < int64_t{1} << 31;
 }
 
-uint8_t* panel_memory(int64_t bytes) {
+uint8_t* panel_memory(const Matrix& matrix) {
   static thread_local std::vector<uint8_t> memory;
-  if (static_cast<int64_t>(memory.size()) < bytes) memory.resize(static_cast<std::size_t>(bytes));
+  const auto bytes = static_cast<std::size_t>(matrix.slices() * kPanelSliceBytes + matrix.groups() * kScaleBytes);
+  if (memory.size() < bytes) memory.resize(bytes);
   return memory.data();
 }
 

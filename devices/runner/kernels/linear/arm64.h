@@ -44,8 +44,11 @@ struct TokenTile {
   int64_t out_stride;
 };
 
-// Memory of this thread, valid until it asks again.
-uint8_t* panel_memory(int64_t bytes);
+// Bytes of a slice of a panel, which holds the codes of a block unpacked, one in a byte.
+constexpr int64_t kPanelSliceBytes = 256;
+
+// Memory of this thread for a panel, valid until it asks again.
+uint8_t* panel_memory(const Matrix& matrix);
 
 // What a kernel's multiply() is asked for.
 struct Request {

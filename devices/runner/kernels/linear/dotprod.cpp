@@ -13,6 +13,7 @@ EDGEC_BEGIN_ISA(EDGEC_FEATURES)
 #include "neon_codes.h"
 #include "neon_dot.h"
 #include "neon_ends.h"
+#include "neon_panel.h"
 #include "neon_quantize.h"
 
 namespace edgec::linear {
@@ -22,12 +23,12 @@ constexpr int kMostTokens = 4;
 // From so many tokens on it pays to unpack a block only once.
 constexpr int64_t kPanelTokens = 9;
 
-// arrange() gives values 8 * part .. 8 * part + 7 of a slice: four values of rows 0..3 and of rows 4..7, then the next four.
+// unpack() gives values 8 * part .. 8 * part + 7 of a slice: four values of rows 0..3 and of rows 4..7, then the next four.
 template <class Codes>
 struct Stored {
   static constexpr int kBelow = Codes::kBelow, kSliceBytes = Codes::kSliceBytes;
 
-  static EDGEC_PART void arrange(const uint8_t* slice, int part, int8x16_t (&w)[4]) {
+  static EDGEC_PART void unpack(const uint8_t* slice, int part, int8x16_t (&w)[4]) {
     int8x16_t v[4];
     Codes::unpack(slice, part, v);
 #pragma GCC unroll 2
@@ -38,44 +39,6 @@ struct Stored {
     }
   }
 };
-
-template <class Codes>
-struct Panel {
-  static constexpr int kBelow = Codes::kBelow, kSliceBytes = 256;
-
-  static EDGEC_PART void arrange(const uint8_t* slice, int part, int8x16_t (&w)[4]) {
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) w[i] = load_bytes(slice + part * 64 + i * 16);
-  }
-};
-
-template <class Codes>
-EDGEC_TILE void fill_panel(const Rows& rows, uint8_t* panel) {
-  const uint8_t* codes = rows.codes;
-  for (int64_t group = 0; group < rows.groups; group++) {
-    for (int64_t slice = 0; slice < rows.slices; slice++, codes += Codes::kSliceBytes, panel += 256) {
-#pragma GCC unroll 4
-      for (int part = 0; part < 4; part++) {
-        int8x16_t w[4];
-        Stored<Codes>::arrange(codes, part, w);
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) vst1q_u8(panel + part * 64 + i * 16, vreinterpretq_u8_s8(w[i]));
-      }
-    }
-    vst1q_u8(panel, vld1q_u8(codes));
-    codes += kScaleBytes;
-    panel += kScaleBytes;
-  }
-}
-
-// The same rows, their codes in a panel.
-Rows unpacked(const Rows& rows, const uint8_t* panel) {
-  Rows result = rows;
-  result.codes = panel;
-  if (rows.row_scales == nullptr) result.scales = panel + rows.slices * 256;
-  result.group_bytes = rows.slices * 256 + kScaleBytes;
-  return result;
-}
 
 // Vector h of a token's sums: rows 4h .. 4h + 3.
 template <int kTokens>
@@ -107,8 +70,8 @@ EDGEC_PART void element_slice(const uint8_t*& codes, const int8_t* values, int64
 #pragma GCC unroll 2
   for (int half = 0; half < 2; half++) {
     int8x16_t even[4], odd[4];
-    Source::arrange(codes, half * 2, even);
-    Source::arrange(codes, half * 2 + 1, odd);
+    Source::unpack(codes, half * 2, even);
+    Source::unpack(codes, half * 2 + 1, odd);
     add_half<kTokens>(even, odd, values + half * 16, stride, sums);
     keep_order<kTokens>(codes, sums);
   }
@@ -173,15 +136,14 @@ void multiply_block(const Rows& rows, const TokenTile& tokens, uint8_t* panel) {
   if (tokens.count == 2) return dot_tile<Codes, 2, kCentred, kOneSlice>(rows, tokens);
   if (tokens.count == 3) return dot_tile<Codes, 3, kCentred, kOneSlice>(rows, tokens);
   if (panel == nullptr) return multiply_elements<Stored<Codes>, kCentred, kOneSlice>(rows, tokens);
-  fill_panel<Codes>(rows, panel);
-  multiply_elements<Panel<Codes>, kCentred, kOneSlice>(unpacked(rows, panel), tokens);
+  fill_panel<Stored<Codes>>(rows, panel);
+  multiply_elements<Panel<Codes>, kCentred, kOneSlice>(rows_of_panel(rows, panel), tokens);
 }
 
 template <class Codes, bool kCentred, bool kOneSlice>
 void multiply_blocks(const Request& request) {
   const int64_t block_bytes = request.matrix.block_bytes();
-  const int64_t panel_bytes = request.tokens.slices * 256 + request.matrix.groups() * kScaleBytes;
-  uint8_t* panel = request.token_count >= kPanelTokens ? panel_memory(panel_bytes) : nullptr;
+  uint8_t* panel = request.token_count >= kPanelTokens ? panel_memory(request.matrix) : nullptr;
   TokenTile tokens = all_tokens(request);
   Rows rows = first_rows(request.matrix, request.first_block);
   for (int64_t i = 0; i < request.blocks; i++, to_next_block(rows, block_bytes), tokens.out += 8) {

@@ -13,6 +13,7 @@ EDGEC_BEGIN_ISA(EDGEC_FEATURES)
 #include "neon_codes.h"
 #include "neon_dot.h"
 #include "neon_ends.h"
+#include "neon_panel.h"
 #include "neon_quantize.h"
 
 namespace edgec::linear {
@@ -20,6 +21,9 @@ namespace {
 
 // 12 vectors of whole sums, 12 of float sums, 4 of codes and one of tokens stay in 32 registers.
 constexpr int kMostPairs = 3;
+// From so many tokens on it pays to unpack a block only once: 4 bits are unpacked faster than the others.
+template <class Codes>
+constexpr int64_t kPanelTokens = Codes::kBelow == 4 ? 17 : 13;
 
 // Sums of a pair of tokens: lanes of vector p are rows 2p and 2p + 1 of the first token, then of the second.
 template <bool kCentred>
@@ -131,17 +135,22 @@ void multiply_pairs(const Rows& rows, const TokenTile& tokens) {
 }
 
 template <class Codes, bool kCentred, bool kOneSlice>
+void multiply_block(const Rows& rows, const TokenTile& tokens, uint8_t* panel) {
+  if (tokens.count == 1) return dot_tile<Codes, 1, kCentred, kOneSlice>(rows, tokens);
+  if (panel == nullptr) return multiply_pairs<Codes, kCentred, kOneSlice>(rows, tokens);
+  fill_panel<Codes>(rows, panel);
+  multiply_pairs<Panel<Codes>, kCentred, kOneSlice>(rows_of_panel(rows, panel), tokens);
+}
+
+template <class Codes, bool kCentred, bool kOneSlice>
 void multiply_blocks(const Request& request) {
   const int64_t block_bytes = request.matrix.block_bytes();
-  const bool alone = request.token_count == 1;
-  TokenTile tokens = alone ? all_tokens(request) : all_pairs(request);
+  const bool unpack = request.matrix.bits < 8 && request.token_count >= kPanelTokens<Codes>;
+  uint8_t* panel = unpack ? panel_memory(request.matrix) : nullptr;
+  TokenTile tokens = request.token_count == 1 ? all_tokens(request) : all_pairs(request);
   Rows rows = first_rows(request.matrix, request.first_block);
   for (int64_t i = 0; i < request.blocks; i++, to_next_block(rows, block_bytes), tokens.out += 8) {
-    if (alone) {
-      dot_tile<Codes, 1, kCentred, kOneSlice>(rows, tokens);
-    } else {
-      multiply_pairs<Codes, kCentred, kOneSlice>(rows, tokens);
-    }
+    multiply_block<Codes, kCentred, kOneSlice>(rows, tokens, panel);
   }
 }
 

@@ -23,7 +23,8 @@ EDGEC_PART void dot_slice(const uint8_t* slice, const int8_t* values, int64_t st
     Codes::unpack(slice, half * 2 + 1, odd);
 #pragma GCC unroll 4
     for (int t = 0; t < kTokens; t++) {
-      const int64x2_t q = vreinterpretq_s64_s8(vld1q_s8(values + t * stride + half * 16));
+      int64x2_t q = vreinterpretq_s64_s8(vld1q_s8(values + t * stride + half * 16));
+      asm("" : "+w"(q));  // GCC would load its halves one by one
       const int8x16_t first = vreinterpretq_s8_s64(vdupq_laneq_s64(q, 0));
       const int8x16_t second = vreinterpretq_s8_s64(vdupq_laneq_s64(q, 1));
 #pragma GCC unroll 4

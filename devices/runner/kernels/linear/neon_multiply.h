@@ -14,9 +14,10 @@ void multiply_groups(const Request& request) {
   multiply_blocks<Codes, kCentred, false>(request);
 }
 
+// Codes that have 0 in their middle, or else (no matrix of a model so far) not the fastest tiles.
 template <class Codes>
 void multiply_codes(const Request& request, bool centred) {
-  return centred ? multiply_groups<Codes, true>(request) : multiply_groups<Codes, false>(request);
+  return centred ? multiply_groups<Codes, true>(request) : multiply_blocks<Codes, false, false>(request);
 }
 
 void multiply_tiles(const Matrix& matrix, int64_t first_block, int64_t blocks, const Tokens& tokens,
