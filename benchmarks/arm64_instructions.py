@@ -1,9 +1,9 @@
-"""Instructions of the linear kernels of arm64, counted in an emulator: python -m benchmarks.arm64_instructions [--json].
+"""Instructions of the linear kernels of arm64, counted in an emulator: python -m benchmarks.arm64_instructions.
 
-qemu executes a small program (arm64_instructions.cpp) with the kernels of ``devices/runner/kernels/linear``, and a plugin
-of qemu (arm64_instructions.c) counts the instructions of each multiplication. An emulator's times say nothing about a
-phone, and neither does a count alone: no time is claimed. A count shows whether a change to a kernel saves work, and how
-near it comes to its design. The compiler is aarch64-linux-gnu-g++, or the one that CXX_ARM64 names.
+qemu executes a small program (arm64_instructions.cpp) with the kernels of ``devices/runner/kernels/linear``, and a
+plugin of qemu (arm64_instructions.c) counts the instructions of each multiplication. An emulator's times say nothing
+about a phone, and a count is no time either: none is claimed. A count shows whether a change to a kernel saves work,
+and how near it comes to its design. The compiler is aarch64-linux-gnu-g++, or the one that CXX_ARM64 names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROWS, WIDTH = 64, 1024
 """Counted as the difference between twice as many rows and these."""
 CLAIM = "Counted under qemu; no time is claimed."
 _INTERVALS = 5
-"""Counts of a case: what came before, quantisation, a first multiplication, the multiplication, one of half the rows."""
+"""Counts of a case: what came before, quantisation, a first multiplication, one like it, one of half the rows."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _compile(line: Sequence[str | Path]) -> None:
 def _run(built: _Programs, cases: str) -> list[int]:
     """The counts that the plugin prints."""
     line = [str(find_emulator()), "-cpu", "max", "-plugin", str(built.plugin), "-d", "plugin", str(built.program)]
-    done = subprocess.run(line, input=cases, capture_output=True, text=True)
+    done = subprocess.run(line, check=False, input=cases, capture_output=True, text=True)
     words = [row.split() for row in done.stderr.splitlines()]
     counted = [int(row[1]) for row in words if len(row) == 2 and row[0] == "instructions"]
     if done.returncode != 0 or not counted:
