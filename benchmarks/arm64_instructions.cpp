@@ -1,6 +1,6 @@
 // Runs the linear kernels of arm64 for arm64_instructions.py. Each line of the input is a case: kernel, bits, step, offset,
-// group, rows, width, tokens. getppid is called for the plugin before and after quantisation, and after each of two
-// multiplications, since the first one may allocate memory.
+// group, rows, width, tokens. getppid is called for the plugin before and after quantisation, and after each of three
+// multiplications: the first may allocate memory, the last has half of the rows.
 #include <unistd.h>
 
 #include <cstdio>
@@ -33,8 +33,9 @@ void run(const Kernel& kernel, const Matrix& matrix, int64_t count) {
   getppid();
   kernel.quantize(x.data(), matrix.width, 0, count, tokens);
   getppid();
-  for (int i = 0; i < 2; i++) {
-    kernel.multiply(matrix, 0, matrix.blocks(), tokens, group_sums.data(), 0, count, out.data(), stride);
+  const int64_t blocks = matrix.blocks();
+  for (int64_t count : {blocks, blocks, blocks / 2}) {
+    kernel.multiply(matrix, 0, count, tokens, group_sums.data(), 0, tokens.count, out.data(), stride);
     getppid();
   }
 }

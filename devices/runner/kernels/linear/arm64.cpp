@@ -15,7 +15,7 @@ int32_t start_of(const Matrix& matrix) {
 
 }  // namespace
 
-Rows rows_of(const Matrix& matrix, int64_t block) {
+Rows first_rows(const Matrix& matrix, int64_t block) {
   static constexpr uint16_t kOnes[8] = {0x3f80, 0x3f80, 0x3f80, 0x3f80, 0x3f80, 0x3f80, 0x3f80, 0x3f80};
   const bool whole = matrix.group == 0;
   const uint8_t* codes = matrix.block(block);
@@ -26,8 +26,7 @@ Rows rows_of(const Matrix& matrix, int64_t block) {
   rows.scales = whole ? reinterpret_cast<const uint8_t*>(kOnes) : codes + code_bytes;
   rows.groups = matrix.groups();
   rows.slices = matrix.group_slices();
-  rows.code_gap = matrix.group_bytes() - code_bytes;
-  rows.scale_gap = matrix.group_bytes();
+  rows.group_bytes = matrix.group_bytes();
   rows.start = start_of(matrix);
   rows.step = static_cast<float>(matrix.step);
   rows.sums = tail;
@@ -40,31 +39,30 @@ bool fits_tiles(const Matrix& matrix) {
   return matrix.group_slices() * kSlice * 128 * (128 + size) < int64_t{1} << 31;
 }
 
-uint8_t* panel_memory(int64_t bytes) {
+uint8_t* panel_memory(const Matrix& matrix) {
   static thread_local std::vector<uint8_t> memory;
-  if (static_cast<int64_t>(memory.size()) < bytes) memory.resize(static_cast<std::size_t>(bytes));
+  const auto bytes = static_cast<std::size_t>(matrix.slices() * kPanelSliceBytes + matrix.groups() * kScaleBytes);
+  if (memory.size() < bytes) memory.resize(bytes);
   return memory.data();
 }
 
-TokenTile tokens_of(const Request& request, int64_t index, int64_t done, int64_t count) {
+TokenTile all_tokens(const Request& request) {
   const Tokens& tokens = request.tokens;
-  const int64_t token = request.first_token + done, stride = tokens.slices * kSlice;
-  TokenTile tile;
-  tile.values = tokens.values + token * stride;
-  tile.stride = stride;
-  tile.sums = request.sums + token * request.matrix.groups();
-  tile.zeros = tokens.zeros + token;
-  tile.scales = tokens.scales + token;
-  tile.count = count;
-  tile.out = request.out + done * request.stride + index * request.matrix.block_rows();
-  tile.out_stride = request.stride;
-  return tile;
+  const int64_t first = request.first_token, stride = tokens.slices * kSlice;
+  return {tokens.values + first * stride,
+          stride,
+          request.sums + first * request.matrix.groups(),
+          tokens.zeros + first,
+          tokens.scales + first,
+          request.token_count,
+          request.out,
+          request.stride};
 }
 
-TokenTile pairs_of(const Request& request, int64_t index, int64_t done, int64_t count) {
-  TokenTile tile = tokens_of(request, index, done, count);
+TokenTile all_pairs(const Request& request) {
+  TokenTile tile = all_tokens(request);
   tile.stride *= 2;
-  tile.values = request.tokens.pairs + (request.first_token + done) / 2 * tile.stride;
+  tile.values = request.tokens.pairs + request.first_token / 2 * tile.stride;
   return tile;
 }
 

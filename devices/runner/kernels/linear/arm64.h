@@ -10,21 +10,23 @@
 
 namespace edgec::linear {
 
+// Bytes of a group's scales, which stand behind its codes.
+constexpr int64_t kScaleBytes = 16;
+
 // The rows of a block.
 struct Rows {
   const uint8_t* codes;
   const uint8_t* scales;  // of the first group
   int64_t groups;
-  int64_t slices;     // in a group
-  int64_t code_gap;   // bytes between two groups' codes
-  int64_t scale_gap;  // bytes from a group's scales to the next one's
-  int32_t start;      // times 2^below
+  int64_t slices;       // in a group
+  int64_t group_bytes;  // from a group's scales to the next one's
+  int32_t start;        // times 2^below
   float step;
   const uint8_t* sums;        // of the rows
   const uint8_t* row_scales;  // null unless the row is one group
 };
 
-Rows rows_of(const Matrix& matrix, int64_t block);
+Rows first_rows(const Matrix& matrix, int64_t block);
 
 // Whether 32 bits hold the sums, which are 2^below too large. They do for the matrices of models: others are wider than
 // 100,000 or have an offset far from the middle of the codes.
@@ -42,8 +44,11 @@ struct TokenTile {
   int64_t out_stride;
 };
 
-// Memory of this thread, valid until it asks again.
-uint8_t* panel_memory(int64_t bytes);
+// Bytes of a slice of a panel, which holds the codes of a block unpacked, one in a byte.
+constexpr int64_t kPanelSliceBytes = 256;
+
+// Memory of this thread for a panel, valid until it asks again.
+uint8_t* panel_memory(const Matrix& matrix);
 
 // What a kernel's multiply() is asked for.
 struct Request {
@@ -56,8 +61,8 @@ struct Request {
   int64_t stride;
 };
 
-// `count` tokens of a request, `done` tokens after its first, for its block number `index`.
-TokenTile tokens_of(const Request& request, int64_t index, int64_t done, int64_t count);
-TokenTile pairs_of(const Request& request, int64_t index, int64_t done, int64_t count);
+// All tokens of a request for its first block: one by one, and as pairs.
+TokenTile all_tokens(const Request& request);
+TokenTile all_pairs(const Request& request);
 
 }  // namespace edgec::linear

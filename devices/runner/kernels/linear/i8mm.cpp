@@ -13,6 +13,7 @@ EDGEC_BEGIN_ISA(EDGEC_FEATURES)
 #include "neon_codes.h"
 #include "neon_dot.h"
 #include "neon_ends.h"
+#include "neon_panel.h"
 #include "neon_quantize.h"
 
 namespace edgec::linear {
@@ -20,14 +21,15 @@ namespace {
 
 // 12 vectors of whole sums, 12 of float sums, 4 of codes and one of tokens stay in 32 registers.
 constexpr int kMostPairs = 3;
+// From so many tokens on it pays to unpack a block only once: 4 bits are unpacked faster than the others.
+template <class Codes>
+constexpr int64_t kPanelTokens = Codes::kBelow == 4 ? 17 : 13;
 
 // Sums of a pair of tokens: lanes of vector p are rows 2p and 2p + 1 of the first token, then of the second.
 template <bool kCentred>
-EDGEC_PART int32x4_t pair_start(const Rows& rows, const TokenTile& tokens, int pair, int64_t group) {
+EDGEC_PART int32x4_t pair_start(const Rows& rows, const int32_t* sum, int64_t second) {
   if constexpr (kCentred) return vdupq_n_s32(0);
-  const int32_t* sums = tokens.sums + 2 * pair * rows.groups + group;
-  const int64_t second = 2 * pair + 1 < tokens.count ? rows.groups : 0;
-  return vmulq_n_s32(vcombine_s32(vld1_dup_s32(sums), vld1_dup_s32(sums + second)), rows.start);
+  return vmulq_n_s32(vcombine_s32(vld1_dup_s32(sum), vld1_dup_s32(sum + second)), rows.start);
 }
 
 template <class Codes, int kPairs>
@@ -74,14 +76,14 @@ EDGEC_PART void store_pairs(const Rows& rows, const TokenTile& tokens, const flo
 #pragma GCC unroll 8
   for (int t = 0; t < 2 * kPairs; t++) {
     const float32x4_t(&f)[4] = floats[t / 2];
-    if (t < tokens.count) {
+    if (t + 1 < 2 * kPairs || t < tokens.count) {
       store_token(ends, tokens, t, {token_of_pair(f[0], f[1], t % 2), token_of_pair(f[2], f[3], t % 2)});
     }
   }
 }
 
-template <class Codes, int kPairs, bool kCentred>
-void pair_tile(const Rows& rows, const TokenTile& tokens) {
+template <class Codes, int kPairs, bool kCentred, bool kOneSlice>
+EDGEC_TILE void pair_tile(const Rows& rows, const TokenTile& tokens) {
   float32x4_t floats[kPairs][4];
 #pragma GCC unroll 4
   for (int pair = 0; pair < kPairs; pair++) {
@@ -90,46 +92,65 @@ void pair_tile(const Rows& rows, const TokenTile& tokens) {
   }
   const uint8_t *codes = rows.codes, *scales = rows.scales;
   const int8_t* values = tokens.values;
-  for (int64_t group = 0; group < rows.groups; group++) {
+  const int32_t* starts = tokens.sums;
+  for (int64_t groups = rows.groups; groups != 0; groups--, starts++) {
     int32x4_t sums[kPairs][4];
 #pragma GCC unroll 4
     for (int pair = 0; pair < kPairs; pair++) {
-      const int32x4_t start = pair_start<kCentred>(rows, tokens, pair, group);
+      const int64_t second = 2 * pair + 1 < tokens.count ? rows.groups : 0;
+      const int32x4_t start = pair_start<kCentred>(rows, starts + 2 * pair * rows.groups, second);
 #pragma GCC unroll 4
       for (int p = 0; p < 4; p++) sums[pair][p] = start;
     }
-    int64_t left = rows.slices;
+    int64_t left = kOneSlice ? 1 : rows.slices;
     do {
       pair_slice<Codes, kPairs>(codes, values, tokens.stride, sums);
       codes += Codes::kSliceBytes;
       values += 2 * kSlice;
-    } while (--left > 0);
-    pair_group_end<Codes, kPairs>(scales, sums, floats);
-    codes += rows.code_gap;
-    scales += rows.scale_gap;
+    } while (--left != 0);
+    pair_group_end<Codes, kPairs>(kOneSlice ? codes : scales, sums, floats);
+    codes += kScaleBytes;
+    scales += rows.group_bytes;
   }
   store_pairs<kPairs>(rows, tokens, floats);
 }
 
-template <class Codes, bool kCentred>
-void multiply_block(const Rows& rows, const Request& request, int64_t index) {
-  const int64_t count = request.token_count, pairs = (count + 1) / 2;
-  if (count == 1) return dot_tile<Codes, 1, kCentred>(rows, tokens_of(request, index, 0, 1));
+template <class Codes, bool kCentred, bool kOneSlice>
+EDGEC_PART void one_tile(const Rows& rows, const TokenTile& tokens, int64_t pairs) {
+  if (pairs == 1) return pair_tile<Codes, 1, kCentred, kOneSlice>(rows, tokens);
+  if (pairs == 2) return pair_tile<Codes, 2, kCentred, kOneSlice>(rows, tokens);
+  pair_tile<Codes, 3, kCentred, kOneSlice>(rows, tokens);
+}
+
+template <class Codes, bool kCentred, bool kOneSlice>
+void multiply_pairs(const Rows& rows, const TokenTile& tokens) {
+  const int64_t pairs = (tokens.count + 1) / 2;
+  if (pairs <= kMostPairs) return one_tile<Codes, kCentred, kOneSlice>(rows, tokens, pairs);
   int64_t tiles = (pairs + kMostPairs - 1) / kMostPairs;
   for (int64_t done = 0; done < pairs; tiles--) {
-    const int64_t size = (pairs - done + tiles - 1) / tiles, left = count - 2 * done;
-    const TokenTile tile = pairs_of(request, index, 2 * done, left < 2 * size ? left : 2 * size);
-    if (size == 1) pair_tile<Codes, 1, kCentred>(rows, tile);
-    if (size == 2) pair_tile<Codes, 2, kCentred>(rows, tile);
-    if (size == 3) pair_tile<Codes, 3, kCentred>(rows, tile);
+    const int64_t size = (pairs - done + tiles - 1) / tiles;
+    one_tile<Codes, kCentred, kOneSlice>(rows, rest_of(tokens, rows.groups, 2 * done, done * tokens.stride), size);
     done += size;
   }
 }
 
-template <class Codes, bool kCentred>
+template <class Codes, bool kCentred, bool kOneSlice>
+void multiply_block(const Rows& rows, const TokenTile& tokens, uint8_t* panel) {
+  if (tokens.count == 1) return dot_tile<Codes, 1, kCentred, kOneSlice>(rows, tokens);
+  if (panel == nullptr) return multiply_pairs<Codes, kCentred, kOneSlice>(rows, tokens);
+  fill_panel<Codes>(rows, panel);
+  multiply_pairs<Panel<Codes>, kCentred, kOneSlice>(rows_of_panel(rows, panel), tokens);
+}
+
+template <class Codes, bool kCentred, bool kOneSlice>
 void multiply_blocks(const Request& request) {
-  for (int64_t index = 0; index < request.blocks; index++) {
-    multiply_block<Codes, kCentred>(rows_of(request.matrix, request.first_block + index), request, index);
+  const int64_t block_bytes = request.matrix.block_bytes();
+  const bool unpack = request.matrix.bits < 8 && request.token_count >= kPanelTokens<Codes>;
+  uint8_t* panel = unpack ? panel_memory(request.matrix) : nullptr;
+  TokenTile tokens = request.token_count == 1 ? all_tokens(request) : all_pairs(request);
+  Rows rows = first_rows(request.matrix, request.first_block);
+  for (int64_t i = 0; i < request.blocks; i++, to_next_block(rows, block_bytes), tokens.out += 8) {
+    multiply_block<Codes, kCentred, kOneSlice>(rows, tokens, panel);
   }
 }
 

@@ -34,3 +34,5 @@ EDGEC_END_ISA
 
 // Parts of a tile: its sums stay in registers only where everything is one function.
 #define EDGEC_PART inline __attribute__((always_inline))
+// A tile: a function by itself, so that its pointers have registers, too.
+#define EDGEC_TILE __attribute__((noinline))

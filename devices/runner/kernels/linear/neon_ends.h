@@ -7,6 +7,29 @@
 namespace edgec::linear {
 namespace {
 
+// The next block's rows.
+EDGEC_PART void to_next_block(Rows& rows, int64_t block_bytes) {
+  rows.codes += block_bytes;
+  rows.sums += block_bytes;
+  if (rows.row_scales == nullptr) {
+    rows.scales += block_bytes;
+  } else {
+    rows.row_scales += block_bytes;
+  }
+}
+
+// The tokens from `done` on, which begin `skipped` bytes after the first.
+EDGEC_PART TokenTile rest_of(const TokenTile& all, int64_t groups, int64_t done, int64_t skipped) {
+  TokenTile rest = all;
+  rest.values += skipped;
+  rest.sums += done * groups;
+  rest.zeros += done;
+  rest.scales += done;
+  rest.count -= done;
+  rest.out += done * all.out_stride;
+  return rest;
+}
+
 // 8 rows.
 struct Eight {
   float32x4_t low, high;

@@ -8,9 +8,16 @@
 namespace edgec::linear {
 namespace {
 
+template <class Codes, bool kCentred>
+void multiply_groups(const Request& request) {
+  if (request.matrix.group == kSlice) return multiply_blocks<Codes, kCentred, true>(request);
+  multiply_blocks<Codes, kCentred, false>(request);
+}
+
+// Codes that have 0 in their middle, or else (no matrix of a model so far) not the fastest tiles.
 template <class Codes>
 void multiply_codes(const Request& request, bool centred) {
-  return centred ? multiply_blocks<Codes, true>(request) : multiply_blocks<Codes, false>(request);
+  return centred ? multiply_groups<Codes, true>(request) : multiply_blocks<Codes, false, false>(request);
 }
 
 void multiply_tiles(const Matrix& matrix, int64_t first_block, int64_t blocks, const Tokens& tokens,
@@ -21,10 +28,10 @@ void multiply_tiles(const Matrix& matrix, int64_t first_block, int64_t blocks, c
   const Request request = {matrix, first_block, blocks, tokens, sums, first_token, token_count, out, stride};
   const bool centred = matrix.offset == matrix.step << (matrix.bits - 1);
   switch (matrix.bits) {
-    case 2: return multiply_blocks<Codes<2>, false>(request);
+    case 2: return multiply_groups<Codes<2>, false>(request);
     case 3: return multiply_codes<Codes<3>>(request, centred);
     case 4: return multiply_codes<Codes<4>>(request, centred);
-    default: return multiply_blocks<Codes<8>, false>(request);
+    default: return multiply_blocks<Codes<8>, false, false>(request);
   }
 }
 

@@ -16,19 +16,12 @@ struct Grid {
   float zero;
 };
 
-// The values of a slice, and zeros beyond the width.
-struct SliceFloats {
-  float32x4_t v[8];
-};
-
-EDGEC_PART SliceFloats slice_floats(const float* x, int64_t left) {
-  SliceFloats slice;
-  float padded[kSlice] = {};
-  if (left < kSlice) std::memcpy(padded, x, left * sizeof(float));
-  const float* from = left < kSlice ? padded : x;
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; i++) slice.v[i] = vld1q_f32(from + i * 4);
-  return slice;
+// The values of a slice: where they are, or a copy with zeros beyond the width.
+EDGEC_PART const float* slice_of(const float* x, int64_t left, float (&copy)[kSlice]) {
+  if (left >= kSlice) return x;
+  std::memset(copy, 0, sizeof(copy));
+  std::memcpy(copy, x, left * sizeof(float));
+  return copy;
 }
 
 float clamped_to_int8(float x) {
@@ -36,15 +29,17 @@ float clamped_to_int8(float x) {
 }
 
 Grid grid_of(const float* x, int64_t width) {
+  float copy[kSlice];
   float32x4_t low[8], high[8];
 #pragma GCC unroll 8
   for (int i = 0; i < 8; i++) low[i] = high[i] = vdupq_n_f32(0);
   for (int64_t at = 0; at < width; at += kSlice) {
-    const SliceFloats slice = slice_floats(x + at, width - at);
+    const float* slice = slice_of(x + at, width - at, copy);
 #pragma GCC unroll 8
     for (int i = 0; i < 8; i++) {
-      low[i] = vminq_f32(low[i], slice.v[i]);
-      high[i] = vmaxq_f32(high[i], slice.v[i]);
+      const float32x4_t four = vld1q_f32(slice + i * 4);
+      low[i] = vminq_f32(low[i], four);
+      high[i] = vmaxq_f32(high[i], four);
     }
   }
 #pragma GCC unroll 8
@@ -58,10 +53,10 @@ Grid grid_of(const float* x, int64_t width) {
   return {used, 1.0f / used, clamped_to_int8(-128.0f - vrndns_f32(least / used))};
 }
 
-EDGEC_PART int8x16_t quantized(const float32x4_t* v, float inverse, int16x8_t zero) {
+EDGEC_PART int8x16_t quantized(const float* x, float inverse, int16x8_t zero) {
   int32x4_t whole[4];
 #pragma GCC unroll 4
-  for (int i = 0; i < 4; i++) whole[i] = vcvtnq_s32_f32(vmulq_n_f32(v[i], inverse));
+  for (int i = 0; i < 4; i++) whole[i] = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + i * 4), inverse));
   const int16x8_t low = vaddq_s16(vqmovn_high_s32(vqmovn_s32(whole[0]), whole[1]), zero);
   const int16x8_t high = vaddq_s16(vqmovn_high_s32(vqmovn_s32(whole[2]), whole[3]), zero);
   return vqmovn_high_s16(vqmovn_s16(low), high);
@@ -89,14 +84,15 @@ EDGEC_PART void store_half(const SliceBytes& bytes, int8_t* to) {
 
 template <bool kPairs>
 void quantize_token(const float* x, int64_t width, int64_t token, const Tokens& tokens) {
+  float copy[kSlice];
   const Grid grid = grid_of(x, width);
   const int16x8_t zero = vdupq_n_s16(static_cast<int16_t>(grid.zero));
   int8_t* values = tokens.values + token * tokens.slices * kSlice;
   int8_t* pairs = kPairs ? tokens.pairs + token / 2 * tokens.slices * kSlice * 2 + token % 2 * 8 : nullptr;
   for (int64_t slice = 0; slice < tokens.slices; slice++) {
     const int64_t at = slice * kSlice, left = width - at;
-    const SliceFloats floats = slice_floats(x + at, left);
-    SliceBytes bytes = {{quantized(floats.v, grid.inverse, zero), quantized(floats.v + 4, grid.inverse, zero)}};
+    const float* floats = slice_of(x + at, left, copy);
+    SliceBytes bytes = {{quantized(floats, grid.inverse, zero), quantized(floats + 16, grid.inverse, zero)}};
     if (left < kSlice) bytes = {{cut(bytes.v[0], left), cut(bytes.v[1], left - 16)}};
     vst1q_s8(values + at, bytes.v[0]);
     vst1q_s8(values + at + 16, bytes.v[1]);
