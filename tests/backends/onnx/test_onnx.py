@@ -21,6 +21,7 @@ from edgec.passes.static.finite_mask import FiniteMask
 from edgec.passes.static.position_tables import PositionTables
 from edgec.passes.static.static_cache import StaticCache
 from edgec.runtime_py.verify.verify import verify
+from tests.backends.machine_paths import machine_paths
 from tests.passes.static_methods import CONTEXT, PLAN, applied, cached, methods, run, tokens
 
 pytest.importorskip("onnxruntime")
@@ -91,6 +92,10 @@ def test_an_export_ends_with_the_executed_model(bundle: Path) -> None:
     assert [method.name for method in manifest.methods] == ["prefill", "decode"]
     assert manifest.parity[-1].stage == "artifact" and manifest.parity[-1].top1_agreement == 1.0
     assert "ONNX Runtime" in manifest.parity[-1].note
+
+
+def test_the_models_say_nothing_of_the_machine_that_made_them(bundle: Path) -> None:
+    assert machine_paths(bundle / "model.onnx") == {}
 
 
 def test_the_bundle_verifies_and_generates(bundle: Path) -> None:
