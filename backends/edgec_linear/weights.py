@@ -31,6 +31,8 @@ from edgec.ir.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE
 aten = torch.ops.aten
 LINEAR = aten.linear.default
 _LARGEST_GROUP = 1024
+# Sums over a row of 8 bits must stay within 32 bits.
+_LONGEST_ROW = 1 << 15
 _INT8 = (-128, 127)
 
 
@@ -67,7 +69,7 @@ def stored_matrix(graph: GraphModule, weight: Any) -> StoredMatrix | None:
 def _readable(weight: Node, width: int, group: int, scale: Tensor) -> bool:
     low, high = int(weight.args[5]), int(weight.args[6])  # type: ignore[arg-type]
     if group == 0:
-        return (low, high) >= _INT8
+        return low >= _INT8[0] and high <= _INT8[1] and width <= _LONGEST_ROW
     shaped = group % SLICE == 0 and group <= _LARGEST_GROUP and width % group == 0
     return shaped and high < SYMMETRIC[4].offset and torch.equal(scale.bfloat16().float(), scale.float())
 

@@ -23,7 +23,7 @@ from tests.backends.edgec_linear.programs import MIXED, quantised
 from tests.passes.decoders import ROWS, tokens
 
 PLAN = call_plan(24, 12, ROWS)
-# Both sides quantise the same tokens with the same grid and sum whole numbers exactly; float sums differ in their order.
+# Both sides quantise the same tokens with the same grid and sum whole numbers exactly; floats in another order.
 TOLERANCE = 1e-5
 # A number in the middle between two integers may become the other one, and later tokens attend to its token: of random
 # weights with 2 bits, one such step moved logits by 2 %.

@@ -131,15 +131,40 @@ def emulated(request: pytest.FixtureRequest) -> Iterator[EmulatedKernels]:
 WIDE = Case(SYMMETRIC[4], 64, 32, 20, 13, 100, 0)
 # Sums of codes and of tokens differ so much that sums in 32 bits have little room.
 FAR = Case(CodeGrid(2, 1, 128), 16, 0, 300, 3, 100, 0)
+MANY_TOKENS = Case(SYMMETRIC[4], 40, 32, 3, 202, 200, 1)
+WIDE_GROUPS = Case(SYMMETRIC[3], 17, 1024, 2, 17, 100, 2)
+ODD_GROUPS = Case(BALANCED2, 17, 160, 2, 3, 100, 3)
 
 
 @PROPERTY
 @given(case=CASES)
 @example(WIDE)
 @example(FAR)
+@example(MANY_TOKENS)
+@example(WIDE_GROUPS)
+@example(ODD_GROUPS)
 def test_every_kernel_here_has_the_same_bits(native: NativeKernels, case: Case) -> None:
     results = [check(native, isa, BlockRows.X86, case) for isa in native.names]
     assert all(torch.equal(results[0].view(torch.int32), other.view(torch.int32)) for other in results[1:])
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("group", [0, 32, 64, 128, 1024])
+def test_sums_hold_the_largest_products(native: NativeKernels, grid: CodeGrid, group: int) -> None:
+    if grid.bits == 8 and group:
+        pytest.skip("8 bits have a scale per row")
+    shape = PackedMatrix(16, 1024, group, grid, BlockRows.X86)
+    largest = 2 if grid == TERNARY else (1 << grid.bits) - 1
+    codes = torch.full((16, 1024), largest, dtype=torch.uint8)
+    codes[8:, ::4] = 0
+    numbers = grid.values(codes).to(torch.int8), torch.full((16, shape.groups), 0.5)
+    packed = pack_matrix(shape, *numbers)
+    # Quantised to 127, to -128 and to both: the scale is a power of 2, so that nothing is rounded.
+    x = torch.tensor([255.0, -255.0, 127.0])[:, None].repeat(1, 1024)
+    x[2, ::2] = -128.0
+    exact = (x.double() @ numbers[0].double().T * 0.5).float()
+    for isa in native.names:
+        assert torch.equal(native.multiply(isa, shape, packed, x, 3), exact), isa
 
 
 @PROPERTY

@@ -43,7 +43,7 @@ struct Products {
 // A pair of products of 8 bits exceeds 16 bits: a code's halves are multiplied apart.
 template <>
 struct Products<8> {
-  static constexpr int kPlanes = 2, kMostTokens = 3, kChunk = 1;
+  static constexpr int kPlanes = 2, kMostTokens = 2, kChunk = 1;
   static constexpr bool kWide = false;
 
   static inline bool is_simple(const Matrix&) { return false; }

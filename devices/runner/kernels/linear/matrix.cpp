@@ -104,7 +104,11 @@ bool is_matrix(const Matrix& matrix) {
                                              matrix.width % matrix.group == 0);
   const bool laid = matrix.layout == Layout::kRows16 || matrix.layout == Layout::kRows8;
   const bool valued = (matrix.step == 1 || matrix.step == 2) && matrix.offset >= 0 && matrix.offset <= 128;
-  return sized && coded && grouped && laid && valued && (matrix.bits != 8 || (matrix.step == 1 && matrix.group == 0));
+  if (!sized || !coded || !grouped || !laid || !valued) return false;
+  // Sums of codes and of tokens stay within 32 bits.
+  const int64_t largest = matrix.step * (int64_t{1} << matrix.bits) + matrix.offset;
+  const bool summed = largest * 128 * matrix.group_slices() * kSlice <= INT32_MAX;
+  return summed && (matrix.bits != 8 || (matrix.step == 1 && matrix.group == 0));
 }
 
 float scale_at(const Matrix& matrix, const uint8_t* block, int64_t row, int64_t group) {

@@ -57,7 +57,7 @@ template <int kBits, bool kUnpacked, int kTokens, int kParts>
 struct Tiles {
   using Way = Products<kBits>;
   static constexpr int kPlanes = Way::kPlanes, kTotals = kTokens * kParts, kSums = kTotals * kPlanes;
-  // A wide sum waits some cycles for the one before: few are split, so that enough are under way.
+  // A wide sum takes some cycles: where there are few of them, each is split, so that they overlap.
   static constexpr int kSplit = !Way::kWide || kSums > 4 ? 1 : kSums > 2 ? 2 : 4;
   static constexpr int64_t kSliceBytes = (kUnpacked ? 8 : kBits) * kLine;
   static_assert(!kUnpacked || kPlanes == 1);
@@ -141,7 +141,9 @@ struct Tiles {
                                      Ints (&totals)[kTotals]) {
     constexpr bool kInPlace = kSimple && Way::kWide;
     EDGEC_UNROLL
-    for (int i = 0; i < kTotals; i++) totals[i] = kInPlace ? same_ints(starts[i / kParts * window.token_starts]) : no_ints();
+    for (int i = 0; i < kTotals; i++) {
+      totals[i] = kInPlace ? same_ints(starts[i / kParts * window.token_starts]) : no_ints();
+    }
     if constexpr (kInPlace) {
       add_slices(place, window.slices, window, totals);
     } else if constexpr (kSimple || Way::kWide) {
@@ -188,7 +190,8 @@ struct Tiles {
   // The window is the whole row, with one float32 scale.
   static void multiply_row(const Window& window) {
     Ints totals[kTotals];
-    add_group<false>({window.codes, window.ahead, window.values}, window, window.starts, Way::steps(window.step), totals);
+    const Place place{window.codes, window.ahead, window.values};
+    add_group<false>(place, window, window.starts, Way::steps(window.step), totals);
     EDGEC_UNROLL
     for (int i = 0; i < kTotals; i++) {
       const uint8_t* scales = window.scales + beside(i % kParts, kVectorRows * 4, window.block_bytes);

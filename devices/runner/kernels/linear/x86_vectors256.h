@@ -18,8 +18,8 @@ constexpr int kVectors = 2;  // of a tile's rows: the halves of one block
 constexpr int kVectorBytes = 32;
 constexpr int kBlockVectors = 2;
 constexpr int kTileBlocks = 1;
-constexpr int64_t kNarrow = 0;       // tokens that a tile of one block serves better than one of two
 constexpr bool kUnpacks = true;  // codes once for many tokens
+constexpr int64_t kNarrow = 0;
 
 // Where vector `index` of a tile lies beside the first, in an array that holds `bytes` for a vector's rows.
 inline int64_t beside(int index, int64_t bytes, int64_t) {

@@ -18,8 +18,9 @@ constexpr int kVectors = 2;  // of a tile's rows: two blocks
 constexpr int kVectorBytes = 64;
 constexpr int kBlockVectors = 1;
 constexpr int kTileBlocks = 2;
-constexpr int64_t kNarrow = 16;                // tokens up to which one block is read after the other: memory prefers it
 constexpr bool kUnpacks = false;  // codes once for many tokens
+// Up to so many tokens a tile has one block: memory is read at half the rate where two blocks are read together.
+constexpr int64_t kNarrow = 16;
 
 // Where vector `index` of a tile lies beside the first.
 inline int64_t beside(int index, int64_t, int64_t block_bytes) {

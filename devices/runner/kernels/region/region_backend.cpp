@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "linear/kernel.h"
-#include "region/huge_memory.h"
+#include "region/lay_out.h"
 #include "region/region_text.h"
 
 namespace edgec {
@@ -42,27 +41,6 @@ const uint8_t* fetch(const NamedDataMap& data, std::string_view key, int64_t byt
   return reinterpret_cast<uintptr_t>(address) % alignof(float) == 0 ? address : nullptr;
 }
 
-// Lays out the matrices for this processor where they are made for another; false where memory has run out.
-bool lay_out(Handle& handle) {
-  const linear::Layout wanted = linear::kernel_in_force().layout;
-  for (Step& step : handle.region.steps) {
-    Group* group = std::get_if<Group>(&step);
-    for (size_t i = 0; group != nullptr && i < group->products.size(); i++) {
-      linear::Matrix& matrix = group->products[i].matrix;
-      if (matrix.layout == wanted) continue;
-      linear::Matrix laid = matrix;
-      laid.layout = wanted;
-      HugeMemory memory(laid.bytes());
-      if (memory.data() == nullptr) return false;
-      linear::relay(matrix, wanted, memory.data());
-      laid.data = memory.data();
-      matrix = laid;
-      handle.laid_out.push_back(std::move(memory));
-    }
-  }
-  return true;
-}
-
 bool is_rows_of(const EValue& value, int64_t width) {
   if (!value.isTensor()) return false;
   const Tensor& tensor = value.toTensor();
@@ -84,7 +62,7 @@ class LinearBackend final : public executorch::runtime::BackendInterface {
     const bool read = read_region(text, find, handle->region);
     processed->Free();
     if (!read) return Error::DelegateInvalidCompatibility;
-    if (!lay_out(*handle)) return Error::MemoryAllocationFailed;
+    if (!lay_out(handle->region, handle->laid_out)) return Error::MemoryAllocationFailed;
     return handle.release();
   }
 
