@@ -55,7 +55,10 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.fixture(scope="module", params=FAMILIES, ids=lambda family: family.name)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(f, id=f.name, marks=[pytest.mark.slow] if f.name == "gemma3n_text" else []) for f in FAMILIES],
+)
 def captured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Captured:
     family: Family = request.param
     return _captured(family, tmp_path_factory.mktemp(family.name), torch.float32)

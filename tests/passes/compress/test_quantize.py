@@ -225,8 +225,8 @@ def _executed(graph: GraphModule, x: Tensor, folder: Path) -> Tensor:
     ("hidden", "scheme"),
     [
         (96, WeightScheme(4, 32, scale_bits=16)),
-        (128, WeightScheme(4, 0, scale_bits=16)),
-        (172, WeightScheme(4, 32, scale_bits=16)),
+        pytest.param(128, WeightScheme(4, 0, scale_bits=16), marks=pytest.mark.slow),
+        pytest.param(172, WeightScheme(4, 32, scale_bits=16), marks=pytest.mark.slow),
         (96, EIGHT),
     ],
 )
