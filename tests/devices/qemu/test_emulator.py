@@ -87,7 +87,7 @@ def recipe(name: str, folder: Path) -> Recipe:
     """A named recipe, or 4bit with another cache or shared KV."""
     if name in ("float", "4bit"):
         return load_recipe(name)
-    text = (ROOT / "exporter" / "recipe_data" / "4bit.toml").read_text()
+    text = (ROOT / "exporter" / "recipes" / "named" / "4bit.toml").read_text()
     kind, _, what = name.partition("-")
     if what == "cache":
         text = text.replace('dtype = "float16"', f'dtype = "{kind}"')
