@@ -9,7 +9,7 @@ from edgec.ir.weight_scheme import LINEAR_KERNELS, SchemeRule, WeightScheme, bal
 from edgec.passes.cleanup.fold_constants import FoldConstants
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.compress.quantize_embedding import QuantizeEmbedding
-from edgec.passes.contract import run_passes
+from edgec.passes.contract import Pass, run_passes
 from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
 from edgec.passes.fuse.fuse_rope import FuseRope
 from edgec.passes.kv.kv_cache import KvCache
@@ -32,7 +32,7 @@ def quantised(
     family: str = "llama", rules: tuple[SchemeRule, ...] = (), lm_head: WeightScheme | None = EIGHT
 ) -> Program:
     """A decoder with edgec's operators and matrices of 4 bits, unless a rule says otherwise."""
-    passes = [
+    passes: list[Pass] = [
         *(FuseRmsNorm(heads=True), FuseRope(), KvCache(CONTEXT, 12, "float32", 0, "edgec")),
         *(Quantize(rules, FOUR, lm_head, kernels=LINEAR_KERNELS), QuantizeEmbedding(8, min_rows=1), FoldConstants()),
     ]

@@ -124,7 +124,7 @@ def test_damaged_texts_stay_within_their_memory(tmp_path: Path, capsys: pytest.C
     for seed in range(ROUNDS):
         text.write_text(GOOD.replace("block_rows 16", f"block_rows {(16, 8)[seed % 2]}"))
         options = {"ASAN_OPTIONS": "detect_leaks=0:exitcode=99:allocator_may_return_null=1"}
-        line = ["setarch", "-R", program, text, str(seed), str(TEXTS)]
+        line = ["setarch", "-R", str(program), str(text), str(seed), str(TEXTS)]
         done = subprocess.run(line, capture_output=True, text=True, check=False, env=options)
         assert done.returncode == 0, done.stderr[-3000:]
         read, refused = (int(word) for word in done.stdout.split() if word.isdigit())
@@ -145,5 +145,5 @@ def _fuzzer(folder: Path) -> Path:
     includes = [f"-I{path}" for path in (KERNELS, include, portable)]
     program = folder / "regions"
     line = [find_compiler(NATIVE), *flags, "-O1", "-g", *MEMORY, *includes, *sources, "-o", program]
-    subprocess.run(line, check=True)
+    subprocess.run([str(word) for word in line], check=True)
     return program
