@@ -1,4 +1,4 @@
-"""Kernels of linear layers of few bits, one thread: python -m benchmarks.linear_kernels [--json].
+"""Kernels of linear layers of few bits, one thread: python -m benchmarks.linear_kernels [--json] [--plot FILE.svg].
 
 ``linear_kernels.cpp`` is compiled with the kernels' sources, as the runner compiles them. For each shape, scheme and
 number of tokens every kernel that this processor can execute takes turns with plain reading of the same bytes. A rate
@@ -15,7 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgec.runtime_py.svg import Series
 
 SOURCE = Path(__file__).with_suffix(".cpp")
 TOKENS = (1, 2, 4, 8, 16, 64, 512)
@@ -88,8 +91,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15, help="turns of every variant per case")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
+    parser.add_argument("--plot", type=Path, help="write the best kernel's rates under the roof of memory as SVG")
     options = parser.parse_args(arguments)
     result = measure(options.rounds)
+    if options.plot:
+        options.plot.write_text(roofline(result))
     print(json.dumps(result, indent=1) if options.json else table(result))
 
 
@@ -140,6 +146,40 @@ def table(result: dict[str, Any]) -> str:
         chosen = [row for row in rows if (row.bits, row.group) == (scheme.bits, scheme.group)]
         lines += _scheme_table(scheme.name, chosen)
     return "\n".join(lines)
+
+
+def roofline(result: dict[str, Any]) -> str:
+    """Plot rates of the best kernel against multiply-adds per byte of weights, and the rate at which memory feeds them.
+
+    The lm_head is read from memory; a smaller matrix lies in a cache, and may be above that roof.
+    """
+    from edgec.runtime_py.svg import Series, log_chart
+
+    rows = [Row(**fields) for fields in result["rows"]]
+    best = next(row.variant for row in rows if row.variant != READ)
+    series = []
+    for scheme in SCHEMES:
+        for shape in (SHAPES[1], SHAPES[-1]):
+            chosen = [r for r in rows if _case(r) == (scheme.bits, scheme.group, shape.rows, shape.width)]
+            series.append(_points(scheme.name, shape, [row for row in chosen if row.variant == best]))
+    reads = [row.bytes / row.median_s / 1e9 for row in rows if row.variant == READ and row.rows == SHAPES[-1].rows]
+    bandwidth = sorted(reads)[len(reads) // 2]
+    widest = max(x for each in series for x in each.x)
+    roof = Series(f"memory, {bandwidth:.0f} GB/s", (1.0, widest), (bandwidth, bandwidth * widest))
+    title = f"Linear layers, {best}, one thread ({result['cpu']}, measured)"
+    return log_chart(title, "multiply-adds per byte of weights", "GMAC/s", [roof, *series])
+
+
+def _case(row: Row) -> tuple[int, int, int, int]:
+    return row.bits, row.group, row.rows, row.width
+
+
+def _points(name: str, shape: Shape, rows: Sequence[Row]) -> Series:
+    from edgec.runtime_py.svg import Series
+
+    per_byte = tuple(row.tokens * row.rows * row.width / row.bytes for row in rows)
+    place = "memory" if shape is SHAPES[-1] else "a cache"
+    return Series(f"{name}, from {place}", per_byte, tuple(row.gmacs(row.median_s) for row in rows))
 
 
 def _scheme_table(name: str, rows: Sequence[Row]) -> Iterator[str]:

@@ -58,20 +58,56 @@ uint8_t code_at(const Matrix& matrix, const Planes& planes, const uint8_t* slice
   return code ^ inverted(matrix);
 }
 
-void write_slice(const Matrix& matrix, const uint8_t* codes, int64_t rows, uint8_t* slice) {
-  const Planes planes = planes_of(matrix);
-  std::memset(slice, 0, matrix.slice_bytes());
-  for (int64_t row = 0; row < rows; row++) {
-    for (int64_t value = 0; value < kSlice; value++) {
-      const Place place = place_of(matrix.layout, row, value);
-      const int code = codes[row * kSlice + value] ^ inverted(matrix);
-      for (int i = 0; i < planes.count; i++) {
-        const Plane& plane = planes.plane[i];
-        const int64_t line = place.vector * plane.bits / 8, shift = place.vector * plane.bits % 8;
-        const int part = code >> plane.below & ((1 << plane.bits) - 1);
-        slice[plane.start + line * vector_bytes(matrix.layout) + place.byte] |= static_cast<uint8_t>(part << shift);
-      }
+constexpr int64_t kMostVectorBytes = 64;
+
+int64_t vectors(const Matrix& matrix) {
+  return matrix.block_rows() * kSlice / vector_bytes(matrix.layout);
+}
+
+// The codes of vector n of a slice, in the order of its bytes.
+void read_vector(const Matrix& matrix, const Planes& planes, const uint8_t* slice, int64_t n, uint8_t* codes) {
+  const int64_t bytes = vector_bytes(matrix.layout);
+  std::memset(codes, inverted(matrix), bytes);
+  for (int i = 0; i < planes.count; i++) {
+    const Plane plane = planes.plane[i];
+    const uint8_t* line = slice + plane.start + n * plane.bits / 8 * bytes;
+    const int shift = static_cast<int>(n * plane.bits % 8), mask = (1 << plane.bits) - 1;
+    for (int64_t j = 0; j < bytes; j++) codes[j] ^= static_cast<uint8_t>((line[j] >> shift & mask) << plane.below);
+  }
+}
+
+// Adds the codes of vector n to a slice that was zero.
+void write_vector(const Matrix& matrix, const Planes& planes, const uint8_t* codes, int64_t n, uint8_t* slice) {
+  const int64_t bytes = vector_bytes(matrix.layout);
+  for (int i = 0; i < planes.count; i++) {
+    const Plane plane = planes.plane[i];
+    uint8_t* line = slice + plane.start + n * plane.bits / 8 * bytes;
+    const int shift = static_cast<int>(n * plane.bits % 8), mask = (1 << plane.bits) - 1;
+    for (int64_t j = 0; j < bytes; j++) {
+      line[j] |= static_cast<uint8_t>(((codes[j] ^ inverted(matrix)) >> plane.below & mask) << shift);
     }
+  }
+}
+
+// Calls use(bytes of the vector, codes of the slice, how many) for each run of values of one row in vector n.
+template <typename Use>
+void for_runs(Layout layout, int64_t n, const Use& use) {
+  const int64_t run = layout == Layout::kRows16 ? 4 : 8, rows = layout == Layout::kRows16 ? 16 : 2;
+  const int64_t first_row = layout == Layout::kRows16 ? 0 : n % 4 * 2;
+  const int64_t first_value = layout == Layout::kRows16 ? n * 4 : n / 4 * 8;
+  for (int64_t row = 0; row < rows; row++) use(row * run, (first_row + row) * kSlice + first_value, run);
+}
+
+// codes [block_rows][kSlice].
+void write_slice(const Matrix& matrix, const uint8_t* codes, uint8_t* slice) {
+  const Planes planes = planes_of(matrix);
+  uint8_t vector[kMostVectorBytes];
+  std::memset(slice, 0, matrix.slice_bytes());
+  for (int64_t n = 0; n < vectors(matrix); n++) {
+    for_runs(matrix.layout, n, [&](int64_t in_vector, int64_t in_slice, int64_t run) {
+      std::memcpy(vector + in_vector, codes + in_slice, run);
+    });
+    write_vector(matrix, planes, vector, n, slice);
   }
 }
 
@@ -127,8 +163,12 @@ float scale_at(const Matrix& matrix, const uint8_t* block, int64_t row, int64_t 
 void read_slice(const Matrix& matrix, const uint8_t* block, int64_t slice, uint8_t* codes) {
   const Planes planes = planes_of(matrix);
   const uint8_t* from = slice_at(matrix, block, slice);
-  for (int64_t row = 0; row < matrix.block_rows(); row++) {
-    for (int64_t i = 0; i < kSlice; i++) codes[row * kSlice + i] = code_at(matrix, planes, from, row, i);
+  uint8_t vector[kMostVectorBytes];
+  for (int64_t n = 0; n < vectors(matrix); n++) {
+    read_vector(matrix, planes, from, n, vector);
+    for_runs(matrix.layout, n, [&](int64_t in_vector, int64_t in_slice, int64_t run) {
+      std::memcpy(codes + in_slice, vector + in_vector, run);
+    });
   }
 }
 
@@ -167,7 +207,7 @@ void relay(const Matrix& matrix, Layout layout, uint8_t* to) {
       }
       const int64_t group = slice / target.group_slices();
       uint8_t* at = written + group * target.group_bytes() + slice % target.group_slices() * target.slice_bytes();
-      write_slice(target, codes, target.block_rows(), at);
+      write_slice(target, codes, at);
     }
   }
   for (int64_t row = 0; row < matrix.rows; row++) relay_row(matrix, row, target, to);
