@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from edgec.backends.edgec_linear.layout import BlockRows
 from edgec.bundle.manifest import Limits, Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import artifact_layers, expose_layers, first_diverging_layer, program_layers
@@ -40,6 +39,7 @@ from edgec.ir.program import Effect, Program
 from edgec.passes.contract import Pass, run_passes
 
 if TYPE_CHECKING:
+    from edgec.backends.edgec_linear.layout import BlockRows
     from edgec.backends.static_artifact import LoweringProgress
     from edgec.backends.xnnpack.lower import Lowered
 
@@ -103,6 +103,8 @@ class DecoderStages:
 
 def block_rows(request: ExportRequest) -> BlockRows | None:
     """The layout of matrices for edgec's linear kernels; None where the recipe asks for standard kernels."""
+    from edgec.backends.edgec_linear.layout import BlockRows
+
     return BlockRows.of(request.target.processor) if request.recipe.kernels == "edgec" else None
 
 

@@ -67,7 +67,7 @@ def test_float_layers_are_left_to_xnnpack() -> None:
     program = quantised(lm_head=None)
     lowered = lower(program, block_rows=BlockRows.X86)
     assert lowered.delegation.backend == "edgec_linear, xnnpack"
-    assert lowered.delegation.delegates == 4 and lower(program).delegation.backend == "xnnpack"
+    assert lowered.delegation.delegates == 4
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma3_text"])

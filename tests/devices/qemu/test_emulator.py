@@ -50,6 +50,7 @@ def agree(emulated: NDArray[np.float32], wanted: NDArray[np.float32]) -> None:
     assert (emulated.argmax(-1) == wanted.argmax(-1))[sure].all()
 
 
+@pytest.mark.slow
 def test_prompts_decoding_and_scoring_say_what_python_says(tiny_bundle: Path) -> None:
     tokens = [1, *range(30, 80)]
     wanted, runner = forced(tiny_bundle, tokens), EmulatedRunner(open_bundle(tiny_bundle))

@@ -96,6 +96,7 @@ def test_what_is_exported_is_what_was_trained(
     assert float(apart.mean()) < 0.02 * float(logits(trained.graph).std())
 
 
+@pytest.mark.slow
 def test_the_folder_is_exported_unchanged(tiny_folder: Path, story: Path, recipe: Path, tmp_path: Path) -> None:
     done = adapt(tiny_folder, recipe=recipe, text=[story], out=tmp_path / "healed", settings=SETTINGS)
     manifest = read_manifest(edgec.export(done.path, out=tmp_path / "healed.edgec"))
