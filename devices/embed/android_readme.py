@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgec.devices.embed.android_runtimes import AndroidRuntime, dependencies, runtime_of
 from edgec.bundle.manifest import Manifest
+from edgec.devices.embed.android_runtimes import AndroidRuntime, dependencies, runtime_of
 from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.kotlin_text import package_name
 from edgec.devices.embed.manifest_values import module_name

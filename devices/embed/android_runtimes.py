@@ -23,12 +23,14 @@ _UNFIT = "no app glue fits this bundle"
 _COMPILED = """
 ## Engine
 
-The artifact needs edgec's kernels. The app compiles them and edgec's engine from `model/src/main/cpp`, with the NDK and CMake that
-`model/build.gradle.kts` names, together with ExecuTorch's runtime and those of its operators that the artifact uses. CMake fetches
-ExecuTorch from GitHub at the tag of the bundle's version, or takes a checkout: `-PexecutorchRoot=FOLDER` (in a folder named
-`executorch`, with its submodules). ExecuTorch's build needs a Python with torch: activate edgec's environment, or give
-`-Ppython=FILE`. The same project was compiled for 64-bit Arm Linux and run in emulation in edgec's tests, against ExecuTorch's
-published libraries; no NDK has compiled it, and ExecuTorch was not built from its sources there.
+The artifact needs edgec's kernels. The app compiles them and edgec's engine from `model/src/main/cpp`, with the NDK
+and CMake that `model/build.gradle.kts` names, together with ExecuTorch's runtime and those of its operators that the
+artifact uses. CMake fetches ExecuTorch from GitHub at the tag of the bundle's version, or takes a checkout with its
+submodules, in a folder named `executorch`: `-PexecutorchRoot=FOLDER`. ExecuTorch's build needs a Python with torch:
+activate edgec's environment, or give `-Ppython=FILE`.
+
+edgec's tests compile this project for 64-bit Arm Linux, against ExecuTorch's published libraries, and run it in
+emulation. No NDK has compiled it.
 """
 _JNI = ("com.facebook.soloader:soloader:0.12.1", "com.facebook.fbjni:fbjni:0.7.0")
 _STATIC = {"ModelDecoder": "DecoderStatic"}

@@ -46,8 +46,7 @@ def gradle_values(facts: AppFacts, target_sdk: int) -> Mapping[str, str]:
         "pack_plugin": f'\n        id("com.android.ai-pack") version "{plug_in}"' if pack else "",
         "pack_applied": '\n    id("com.android.ai-pack") apply false' if pack else "",
         "keep_rules": "\n".join(
-            [f"-keep class {each} {{ *; }}" for each in kept]
-            + [f"-dontwarn {each}.**" for each in runtime.absent]
+            [f"-keep class {each} {{ *; }}" for each in kept] + [f"-dontwarn {each}.**" for each in runtime.absent]
         ),
         "asset_packs": '\n\n    assetPacks += listOf(":model_pack")' if pack else "",
     }

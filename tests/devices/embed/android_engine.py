@@ -21,6 +21,7 @@ from edgec.installation import cache_root
 
 SOURCE = Path(__file__).parent / "engine_calls.cpp"
 _SYSROOT = "/usr/aarch64-linux-gnu"
+_COMPILERS = (("C", "gcc"), ("CXX", "g++"))
 
 
 def jni_folders() -> list[Path]:
@@ -72,7 +73,7 @@ def build(kit: Path, name: str, arm: bool = True) -> BuiltEngine:
     here = Path(next(iter(installed.submodule_search_locations)))
     package = unpacked_wheel(ARM64, version("executorch"), cache_root() / "runner") if arm else here
     cross = ["-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64"]
-    cross += [f"-DCMAKE_{language}_COMPILER=aarch64-linux-gnu-{each}" for language, each in (("C", "gcc"), ("CXX", "g++"))]
+    cross += [f"-DCMAKE_{language}_COMPILER=aarch64-linux-gnu-{name}" for language, name in _COMPILERS]
     jni = f"-DEDGEC_JNI_INCLUDE={';'.join(map(str, jni_folders()))}"
     line = ["cmake", "-S", kit / "model/src/main/cpp", "-B", folder, "-DCMAKE_BUILD_TYPE=Release"]
     _call([*line, *(cross if arm else []), f"-DEXECUTORCH_ROOT={package}", jni])
