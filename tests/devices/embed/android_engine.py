@@ -56,7 +56,7 @@ class BuiltEngine:
         paths = (self.folder, self.executorch / "lib")
         links = [f"-Wl,-rpath-link,{paths[1]}", *(f"-Wl,-rpath,{path}" for path in paths)]
         compiler = "aarch64-linux-gnu-g++" if self.arm else "c++"
-        line = [compiler, "-std=c++17", "-O1", *includes, prefix, SOURCE, "-o", made]
+        line: list[str | Path] = [compiler, "-std=c++17", "-O1", *includes, prefix, SOURCE, "-o", made]
         _call([*line, f"-L{self.folder}", f"-l{self.name}", *links])
         return made
 
@@ -75,7 +75,7 @@ def build(kit: Path, name: str, arm: bool = True) -> BuiltEngine:
     cross = ["-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64"]
     cross += [f"-DCMAKE_{language}_COMPILER=aarch64-linux-gnu-{name}" for language, name in _COMPILERS]
     jni = f"-DEDGEC_JNI_INCLUDE={';'.join(map(str, jni_folders()))}"
-    line = ["cmake", "-S", kit / "model/src/main/cpp", "-B", folder, "-DCMAKE_BUILD_TYPE=Release"]
+    line: list[str | Path] = ["cmake", "-S", kit / "model/src/main/cpp", "-B", folder, "-DCMAKE_BUILD_TYPE=Release"]
     _call([*line, *(cross if arm else []), f"-DEXECUTORCH_ROOT={package}", jni])
     _call(["cmake", "--build", folder, "--parallel", "2"])
     return BuiltEngine(folder, name, package, arm)
