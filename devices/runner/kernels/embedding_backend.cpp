@@ -160,7 +160,7 @@ class EmbeddingBackend final : public executorch::runtime::BackendInterface {
     const bool typed = tokens.scalar_type() == ScalarType::Long && out.scalar_type() == ScalarType::Float;
     if (!typed || out.dim() != 3) return Error::InvalidProgram;
     const int64_t* first = tokens.const_data_ptr<int64_t>();
-    const auto known = [&](int64_t token) { return token >= 0 && token < table.rows; };
+    const auto known = [rows = table.rows](int64_t token) { return token >= 0 && token < rows; };
     if (!std::all_of(first, first + tokens.numel(), known)) return Error::InvalidArgument;
     const executorch::aten::SizesType sizes[] = {1, static_cast<executorch::aten::SizesType>(tokens.numel()),
                                                  static_cast<executorch::aten::SizesType>(table.width)};
