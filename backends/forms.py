@@ -33,6 +33,7 @@ class Form:
         caches: what a recipe may ask of static states.
         neural_engine: Apple's rules are checked before lowering.
         one_chip: lowered for one chip; another chip needs another artifact.
+        laid_out: matrices lie as one processor family reads them; another lays them out anew when it loads them.
     """
 
     artifact: str
@@ -54,6 +55,7 @@ class Form:
     caches: tuple[str, ...] = ("float16", "float32")
     neural_engine: bool = True
     one_chip: bool = False
+    laid_out: bool = False
 
 
 # Off Apple's chips: plain linear layers in float32, caches that the app holds.
@@ -63,7 +65,7 @@ _caller_form = partial(
 _COREML, _BACKENDS = ("coremltools",), "edgec.backends"
 # ExecuTorch gives each method's delegate its own state, so prefill and decode cannot share one inside it.
 FORMS: Mapping[tuple[str, str], Form] = {
-    ("xnnpack", "pte"): Form("model.pte", False, "executorch", backends=("XnnpackBackend",)),
+    ("xnnpack", "pte"): Form("model.pte", False, "executorch", backends=("XnnpackBackend",), laid_out=True),
     ("coreml", "pte"): Form(
         *("model.pte", True, "executorch", f"{_BACKENDS}.coreml.pte", ("CoreMLBackend",), _COREML), updates="caller"
     ),

@@ -22,11 +22,11 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from edgec.bundle.chat_template_worker import SECONDS
 from edgec.bundle.limited_json import first_fault
 from edgec.errors import InputError, ToolError
 
-_START_S, _WALL_S = 120.0, 12.0 * SECONDS
+SECONDS = 5
+_START_S, _WALL_S = 120.0, 60.0
 _CHARACTERS, _GROWTH = 1 << 20, 8
 _PIECE = 1 << 16
 Message = dict[str, str]
@@ -58,7 +58,7 @@ def rendered(tokenizer: Any, messages: Sequence[Mapping[str, str]], answer: bool
         "answer": answer,
     }
     size = sum(len(value) for message in job["messages"] for value in message.values())
-    reply = RENDERER.ask(job | {"characters": _CHARACTERS + _GROWTH * size})
+    reply = RENDERER.ask(job | {"characters": _CHARACTERS + _GROWTH * size, "seconds": SECONDS})
     if "limit" in reply:
         raise _beyond(reply["limit"])
     if "refused" in reply:

@@ -17,7 +17,6 @@ from contextlib import suppress
 from typing import Any
 
 MEMORY_BYTES = 2 << 30
-SECONDS = 5
 _MAX_WHY = 300
 
 
@@ -30,8 +29,9 @@ def main() -> None:
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_AS, MEMORY_BYTES)
     for line in sys.stdin.buffer:
-        _limit(resource.RLIMIT_CPU, math.ceil(time.process_time()) + SECONDS)
-        answers.write(json.dumps(_answer(render_jinja_template, json.loads(line))) + "\n")
+        job = json.loads(line)
+        _limit(resource.RLIMIT_CPU, math.ceil(time.process_time()) + job["seconds"])
+        answers.write(json.dumps(_answer(render_jinja_template, job)) + "\n")
         answers.flush()
 
 

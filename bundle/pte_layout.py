@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgec.bundle.xnnpack_blob import XnnpackConstant, read_xnnpack_blob
+from edgec.bundle.linear_text import is_linear_text, linear_matrices
+from edgec.bundle.xnnpack_blob import BlobConstant, read_xnnpack_blob
 from edgec.errors import InputError
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class _Pieces:
         return StoredBytes(key, place, len(content), hashlib.sha256(content).hexdigest())
 
 
-def _delegates(pieces: _Pieces) -> tuple[int, dict[str, XnnpackConstant]]:
+def _delegates(pieces: _Pieces) -> tuple[int, dict[str, BlobConstant]]:
     """Bytes of the delegates' graphs, and the constants that XNNPACK's name."""
     blobs = [read_xnnpack_blob(blob) for delegate, blob in _blobs(pieces) if delegate.id == "XnnpackBackend"]
     constants = {constant.key: constant for blob in blobs for constant in blob.constants if constant.key}
@@ -138,6 +139,8 @@ def _graph_bytes(delegate: BackendDelegate, blob: bytes) -> int:
     """How many bytes of a blob come before its constants."""
     if delegate.id == "XnnpackBackend":
         return read_xnnpack_blob(blob).graph_bytes
+    if delegate.id == "EdgecLinear" and is_linear_text(blob):
+        return len(blob)
     # A few lines of text name a table: anything longer, or not text, is something else.
     described = blob.startswith(_TABLE_TEXT) and len(blob) < _TABLE_TEXT_BYTES and blob.isascii()
     return len(blob) if described else 0
@@ -167,7 +170,7 @@ def _inside(pieces: _Pieces) -> Iterator[StoredBytes]:
             yield pieces.stored(f"{delegate.id} blob {number}", DELEGATE, inner)
 
 
-def _named(pieces: _Pieces, constants: Mapping[str, XnnpackConstant]) -> Iterator[StoredBytes]:
+def _named(pieces: _Pieces, constants: Mapping[str, BlobConstant]) -> Iterator[StoredBytes]:
     """Named data, once per segment: several names may lead to one."""
     names: dict[int, list[str]] = {}
     for entry in pieces.program.named_data or []:
@@ -178,7 +181,7 @@ def _named(pieces: _Pieces, constants: Mapping[str, XnnpackConstant]) -> Iterato
         yield _described(run, known) if known else run
 
 
-def _described(run: StoredBytes, constant: XnnpackConstant) -> StoredBytes:
+def _described(run: StoredBytes, constant: BlobConstant) -> StoredBytes:
     scales = (constant.scale_key,) if constant.scale_key else ()
     return replace(run, dtype=constant.dtype, shape=constant.shape, scale_keys=scales)
 
@@ -223,7 +226,7 @@ class DelegateCall:
     """
 
     name: str
-    constants: tuple[XnnpackConstant, ...] | None = None
+    constants: tuple[BlobConstant, ...] | None = None
 
 
 def read_calls(artifact: Path, method: str = "forward") -> dict[tuple[int, int], DelegateCall]:
@@ -252,6 +255,8 @@ def _calls(pieces: _Pieces, method: str) -> Iterator[tuple[tuple[int, int], Dele
 
 
 def _delegate_call(pieces: _Pieces, delegate: BackendDelegate) -> DelegateCall:
+    if delegate.id == "EdgecLinear":
+        return DelegateCall(delegate.id, linear_matrices(_blob(pieces, delegate)))
     if delegate.id != "XnnpackBackend":
         return DelegateCall(delegate.id)
     return DelegateCall(delegate.id, read_xnnpack_blob(_blob(pieces, delegate)).constants)

@@ -21,7 +21,7 @@ _SCALE_BUFFER = {_PER_CHANNEL: 2, _PER_GROUP: 4}
 
 
 @dataclass(frozen=True)
-class XnnpackConstant:
+class BlobConstant:
     """A constant tensor of the graph; keys name entries of the program's named data, "" for bytes inside the blob."""
 
     dtype: str
@@ -36,7 +36,7 @@ class XnnpackBlob:
 
     graph_bytes: int
     constant_bytes: int
-    constants: tuple[XnnpackConstant, ...]
+    constants: tuple[BlobConstant, ...]
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def read_xnnpack_blob(blob: bytes) -> XnnpackBlob:
     return XnnpackBlob(len(blob) - constant_bytes, constant_bytes, constants)
 
 
-def _constant(value: _Table, keys: list[str]) -> XnnpackConstant | None:
+def _constant(value: _Table, keys: list[str]) -> BlobConstant | None:
     """A value of the graph as a constant, or None where it is computed at run time (buffer 0)."""
     quantised = value.number(0, "<B") == _QUANTISED_VALUE
     tensor = value.table(1).table(0) if quantised else value.table(1)
@@ -115,9 +115,7 @@ def _constant(value: _Table, keys: list[str]) -> XnnpackConstant | None:
     if not buffer:
         return None
     dtype = _DTYPES[tensor.number(0, "<h")]
-    return XnnpackConstant(
-        dtype, tensor.numbers(2), keys[buffer], _scale_key(value.table(1), keys) if quantised else ""
-    )
+    return BlobConstant(dtype, tensor.numbers(2), keys[buffer], _scale_key(value.table(1), keys) if quantised else "")
 
 
 def _scale_key(quantised: _Table, keys: list[str]) -> str:

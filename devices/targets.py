@@ -7,6 +7,7 @@ alias (``iphone``, ``android-cpu``, ``host``). What a file does not state is unk
 from __future__ import annotations
 
 import difflib
+import platform
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from typing import Any
 from edgec.errors import InputError
 
 _HERE = Path(__file__).parent
+_THIS_MACHINE = "this-machine"
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,11 @@ class Target:
     newest_os: str | None = None
     sources: tuple[tuple[str, str], ...] = ()
     alias_of: str | None = None
+
+    @property
+    def processor(self) -> str:
+        """The family of its CPU, as ``platform.machine`` names it: this machine's own, or that of every phone."""
+        return platform.machine() if self.phone == _THIS_MACHINE else "arm64"
 
     def source(self, field: str) -> str | None:
         """Where a figure was published, or None when the figure is unknown."""

@@ -90,6 +90,7 @@ def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:
         "task": source.task,
         "backend": request.target.backend,
         "format": request.target.format,
+        "processor": request.target.processor if request.form.laid_out else None,
         "chip": request.target.soc_model if request.form.one_chip else None,
         "recipe": request.recipe.to_json(),
         "context": request.context,

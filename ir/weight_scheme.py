@@ -9,7 +9,7 @@ from typing import Any
 from edgec.errors import InputError
 
 KINDS = ("int", "lut", "balanced")
-INTEGER_BITS, TABLE_BITS = (2, 4, 8), (1, 2, 3, 4, 6, 8)
+INTEGER_BITS, TABLE_BITS = (2, 3, 4, 8), (1, 2, 3, 4, 6, 8)
 BALANCED = (-1.5, -0.5, 0.5, 1.5)
 """Apple's fixed set of 2-bit values, in units of a scale."""
 BALANCED_SET = "balanced"
@@ -20,7 +20,7 @@ class WeightScheme:
     """How the weights of a tensor are stored.
 
     Attributes:
-        bits: width of a weight: 2, 4 or 8; of an index into a table: 1, 2, 3, 4, 6 or 8.
+        bits: width of a weight: 2, 3, 4 or 8; of an index into a table: 1, 2, 3, 4, 6 or 8.
         group_size: values along the input width that share a scale; 0 for one scale per output channel.
         symmetric: the zero point is 0 (the only form the matrix kernels read).
         activation_bits: 8 quantises the input dynamically, per token; 0 leaves it in float (weight-only).
@@ -92,11 +92,13 @@ class KernelGrid:
     Attributes:
         groups: group sizes, largest first; empty when only per channel.
         channel_multiple: per-channel rows must be a multiple of this wide; 0 forbids per channel.
+        coarsens: whether groups that do not divide a row become one per row at these bits, rather than wider integers.
     """
 
     bits: int
     groups: tuple[int, ...]
     channel_multiple: int
+    coarsens: bool = True
 
     def accepts(self, scheme: WeightScheme, width: int) -> bool:
         """Whether rows of ``width`` values may be stored by ``scheme``."""
@@ -114,6 +116,9 @@ CONTAINER = WeightScheme(4, 0)
 _SMALLEST_GROUP = 16
 # ExecuTorch 1.5.1 stores per-channel int4 as one block per row: it asserts a block size that is a multiple of 32.
 DYNAMIC_INT8_KERNELS = (KernelGrid(4, (256, 128, 64, 32), 32), KernelGrid(8, (), 1))
+_LINEAR_GROUPS = (256, 128, 64, 32)
+LINEAR_KERNELS = (*(KernelGrid(bits, _LINEAR_GROUPS, 1, coarsens=False) for bits in (2, 3, 4)), KernelGrid(8, (), 1))
+"""What edgec's own linear kernels read (devices/runner/kernels/linear/matrix.h)."""
 
 
 def lookup_kernels(width: int) -> tuple[KernelGrid, ...]:
@@ -176,14 +181,24 @@ def decide(
     shape: tuple[int, int],
     requested: WeightScheme | None,
     fitted: tuple[WeightScheme | None, str],
+    packed_bits: int = 0,
 ) -> Decision:
-    """Record a decision with its exact size; a float tensor counts 32 bits a weight."""
+    """Record a decision with its exact size; a float tensor counts 32 bits a weight.
+
+    Args:
+        name: of the parameter.
+        role: as in ``Decision``.
+        shape: rows, width.
+        requested: as asked by recipe or rule.
+        fitted: the scheme in the graph, and why it is not the requested one.
+        packed_bits: bits of an integer in the file where kernels read fewer than the graph's scheme has; 0: as many.
+    """
     used, reason = fitted
-    bits = used.bits if used else 32
+    bits = packed_bits or (used.bits if used else 32)
     information = used.information_bits if used else bits
     if used and requested and requested.kind == BALANCED_SET:
         information = requested.bits
-    size = stored_bytes(shape, used) if used else shape[0] * shape[1] * 4
+    size = stored_bytes(shape, replace(used, bits=bits)) if used else shape[0] * shape[1] * 4
     return Decision(name, role, shape, requested, used, reason, information, bits, size)
 
 
@@ -246,9 +261,9 @@ def _nearest(scheme: WeightScheme, kernels: tuple[KernelGrid, ...]) -> list[Weig
     for grid in sorted((grid for grid in kernels if grid.bits >= scheme.bits), key=lambda grid: grid.bits):
         smaller = [group for group in grid.groups if group <= scheme.group_size]
         candidates += [replace(scheme, bits=grid.bits, group_size=group) for group in smaller]
-        candidates.append(
-            replace(scheme, bits=grid.bits, group_size=0, scale_bits=scheme.scale_bits if grid.bits < 8 else 32)
-        )
+        if grid.coarsens:
+            scale_bits = scheme.scale_bits if grid.bits < 8 else 32
+            candidates.append(replace(scheme, bits=grid.bits, group_size=0, scale_bits=scale_bits))
     return candidates
 
 

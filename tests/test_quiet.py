@@ -146,6 +146,7 @@ def foreign(lines: Sequence[str]) -> list[str]:
     return [line for line in lines if not line.startswith(("{", "[measured"))]
 
 
+@pytest.mark.slow
 def test_python_prints_only_what_its_caller_says(tmp_path: Path) -> None:
     (tmp_path / "own_model.py").write_text(FACTORY)
     lines = stderr_of(["-c", API, "own_model:make", "out.edgec", "{'recipe': '8bit'}"], tmp_path)

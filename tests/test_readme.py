@@ -104,13 +104,6 @@ def workplace(tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
     return tmp_path
 
 
-def use_the_trained_model(workplace: Path) -> None:
-    """Float16 is gated at 1 % of the largest logit, which the small logits of random weights do not keep (2.5 %)."""
-    link = workplace / "examples" / "tiny-llama"
-    link.unlink()
-    link.symlink_to(ROOT / "examples" / "tiny-llama")
-
-
 @pytest.mark.parametrize("words", local(edgec_lines(*QUICK)), ids=" ".join)
 def test_the_quick_commands_run(
     words: Words, workplace: Path, tiny_bundle: Path, capsys: pytest.CaptureFixture[str]
@@ -132,8 +125,6 @@ def test_the_first_export_runs(workplace: Path, capsys: pytest.CaptureFixture[st
     "words", [words for words in local(edgec_lines("export"))[1:] if "balanced2" not in words[1]], ids=" ".join
 )
 def test_the_other_local_exports_run(words: Words, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    if "iphone" in words:
-        use_the_trained_model(workplace)
     assert run_cli([*words, *RANDOM]) == 0, capsys.readouterr().err
     assert len(list(workplace.glob("*.edgec"))) == 1
 
@@ -149,7 +140,6 @@ def test_an_adapted_model_is_exported(workplace: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.slow
 def test_the_iphone_bundle_is_embedded(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    use_the_trained_model(workplace)
     export = next(words for words in edgec_lines("export") if "iphone" in words)
     assert run_cli([*export, *RANDOM]) == 0, capsys.readouterr().err
     (words,) = edgec_lines("embed")

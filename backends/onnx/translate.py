@@ -47,7 +47,20 @@ def translated(program: Program, name: str) -> ir.Model:
         except (torch.onnx.errors.OnnxExporterError, RuntimeError, NotImplementedError) as error:
             raise _refused(name, error) from error
     assert made is not None
+    _forget_origin(made.model)
     return made.model
+
+
+def _forget_origin(model: ir.Model) -> None:
+    """Remove torch's notes on where each node comes from: stack traces name this machine's folders."""
+    import onnx_ir as ir
+    from onnx_ir.passes.common import ClearMetadataAndDocStringPass
+
+    ClearMetadataAndDocStringPass()(model)
+    nodes = ir.traversal.RecursiveGraphIterator(model.graph)
+    results = (value for node in nodes for value in node.outputs)
+    for held in (model, model.graph, *model.graph.inputs, *model.graph.initializers.values(), *results):
+        held.metadata_props.clear()
 
 
 def _check_tools() -> None:

@@ -15,7 +15,7 @@ Legality: a cluster may be contracted to one node only if no path leaves it and 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 import torchao.quantization.quant_primitives  # noqa: F401  (registers torch.ops.torchao)
@@ -47,11 +47,16 @@ _ELEMENTWISE = frozenset(
 )
 
 
-def clusters(graph: Graph) -> list[list[Node]]:
-    """Disjoint convex node lists, each with at least one linear layer, in graph order."""
+def clusters(graph: Graph, belongs: Callable[[Node], bool] | None = None) -> list[list[Node]]:
+    """Disjoint convex node lists, each with at least one linear layer, in graph order.
+
+    Args:
+        graph: a decoder's graph.
+        belongs: which nodes may be in a cluster; None: those that XNNPACK runs.
+    """
     state = _Clusters()
     for node in graph.nodes:
-        if supported(node):
+        if (belongs or supported)(node):
             state.place(node)
     order = {node: index for index, node in enumerate(graph.nodes)}
     grown = [sorted(members, key=order.__getitem__) for members in state.members.values()]

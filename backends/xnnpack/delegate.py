@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.backends.xnnpack.clusters import LINEAR
-from edgec.backends.xnnpack.outline import LoweredBackendModule, outline
+from edgec.backends.xnnpack.outline import LoweredBackendModule, outline_of
 from edgec.backends.xnnpack.region import DelegateRegion, shape_of
 
 aten = torch.ops.aten
@@ -68,12 +68,23 @@ class Template:
 
 @dataclass(frozen=True)
 class DelegateConstant:
-    """A constant as the artifact stores it: outer attribute name, encoding, bytes."""
+    """A constant as the artifact stores it.
+
+    Attributes:
+        name: outer attribute name.
+        encoding: how its values are stored.
+        bytes: what it takes in the file.
+        key: its name among the program's named data.
+        values: how many values it holds; 0: as many as fit its bytes.
+        inside: names of other tensors that lie between its values (the scales of a packed matrix).
+    """
 
     name: str
     encoding: str
     bytes: int
     key: str
+    values: int = 0
+    inside: tuple[str, ...] = ()
 
 
 def lower_template(region: DelegateRegion, sizes: dict[str, tuple[int, int]]) -> Template:
@@ -114,7 +125,8 @@ def instantiate(
         store.add_named_data(key, data, alignment=ALIGNMENT)
         stored.append(DelegateConstant(region.constants[slot.constant], slot.encoding, len(data), key))
     output = store.get_named_data_store_output()
-    return LoweredBackendModule(outline(region), XnnpackBackend.__name__, blob, [], output), tuple(stored)
+    outlined = outline_of(region.inputs, region.outputs, region.module.graph)
+    return LoweredBackendModule(outlined, XnnpackBackend.__name__, blob, [], output), tuple(stored)
 
 
 def raw_bytes(value: Tensor) -> bytes:

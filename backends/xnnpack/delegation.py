@@ -1,4 +1,4 @@
-"""The place where a decoder's arithmetic runs: inside XNNPACK delegates, or on ExecuTorch's CPU kernels, and why.
+"""The place where a decoder's arithmetic runs: inside delegates, or on ExecuTorch's and edgec's CPU kernels, and why.
 
 Work is counted for one decoded token at half the context: multiply-accumulates of matrix products and attention, and
 one operation per result element of everything else.
@@ -7,7 +7,7 @@ one operation per result element of everything else.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -65,10 +65,8 @@ class Work:
     operations: int
 
 
-def delegation(inside: Iterable[Node], outside: Iterable[Node], delegates: int, context: int) -> Delegation:
-    """Sum up the work inside and outside XNNPACK delegates."""
-    within = [work for node in inside if (work := work_of(node, context))]
-    beyond = [work for node in outside if (work := work_of(node, context))]
+def delegation(within: Sequence[Work], beyond: Sequence[Work], backend: str, delegates: int) -> Delegation:
+    """Sum up the work inside and outside delegates."""
     total = sum(work.operations for work in (*within, *beyond)) or 1
     by_name: defaultdict[str, list[int]] = defaultdict(list)
     for work in beyond:
@@ -78,12 +76,17 @@ def delegation(inside: Iterable[Node], outside: Iterable[Node], delegates: int, 
         for name, ops in by_name.items()
     ]
     return Delegation(
-        backend="xnnpack",
+        backend=backend,
         delegates=delegates,
         delegated_operators=len(within),
         delegated_share=sum(work.operations for work in within) / total,
         fallbacks=sorted(fallbacks, key=lambda f: (-f.share, f.operator)),
     )
+
+
+def works_of(nodes: Iterable[Node], context: int) -> list[Work]:
+    """The work of those nodes that have any."""
+    return [work for node in nodes if (work := work_of(node, context))]
 
 
 def work_of(node: Node, context: int) -> Work | None:

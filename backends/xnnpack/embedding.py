@@ -2,9 +2,11 @@
 
     tokens -> embedding(dequantize_affine(W_int, scale))      ==>      tokens -> EdgecEmbedding(keys of W_int and scale)
 
-The table lies in the program's named data under the hash of its bytes, in the encoding from which XNNPACK packs the
-lm_head: where both are the same integers, both delegates name the same data. Legality: float32, 8 bits with one
-scale per row, or 4 bits in groups with scales that bfloat16 holds; symmetric. Other tables stay with ExecuTorch's
+With edgec's linear kernels the integers lie in their layout (edgec_linear/layout.py), as the lm_head's do.
+
+Otherwise the table lies in the program's named data under the hash of its bytes, in the encoding from which XNNPACK
+packs the lm_head: where both are the same integers, both delegates name the same data. Legality: float32, 8 bits with
+one scale per row, or 4 bits in groups with scales that bfloat16 holds; symmetric. Other tables stay with ExecuTorch's
 kernels. Measured on 8 layers of Qwen3-0.6B with 4-bit table and lm_head: 97 of 316 MB (notes on stock ExecuTorch) are
 not stored a second time.
 """
@@ -21,6 +23,8 @@ from executorch.exir._serialize._named_data_store import NamedDataStore
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
+from edgec.backends.edgec_linear.layout import BlockRows
+from edgec.backends.edgec_linear.weights import StoredMatrix, packed, stored_matrix
 from edgec.backends.xnnpack.delegate import ALIGNMENT, ENCODINGS, DelegateConstant, raw_bytes
 from edgec.backends.xnnpack.outline import LoweredBackendModule, Outline, OutlinedOutput
 from edgec.ir.attributes import attribute
@@ -40,15 +44,24 @@ class EmbeddingTable:
     parts: tuple[tuple[str, str, Tensor], ...]
 
 
-def replace_embeddings(graph: GraphModule) -> tuple[DelegateConstant, ...]:
-    """Replace the tables that the backend reads with delegates, and return what these store."""
+def replace_embeddings(graph: GraphModule, block_rows: BlockRows | None = None) -> tuple[DelegateConstant, ...]:
+    """Replace the tables that the backend reads with delegates, and return what these store.
+
+    Args:
+        graph: a decoder's graph.
+        block_rows: store integers in this layout of edgec's linear kernels; None: as XNNPACK packs its weights from.
+    """
     stored: list[DelegateConstant] = []
     for index, node in enumerate(nodes_of(graph, aten.embedding.default)):
-        table = _table(graph, node.args[0])
-        if table is None:
+        matrix = stored_matrix(graph, node.args[0]) if block_rows else None
+        table = _table(graph, node.args[0]) if matrix is None else None
+        if matrix is not None and block_rows is not None:
+            module, kept = _packed_delegate(graph, node, matrix, block_rows)
+        elif table is not None:
+            module, kept = _delegate(node, table)
+        else:
             continue
         name = f"embedding_{index}"
-        module, kept = _delegate(node, table)
         graph.add_module(name, module)
         with graph.graph.inserting_before(node):
             call = graph.graph.call_module(name, (node.args[1],))
@@ -88,6 +101,22 @@ def _delegate(node: Node, table: EmbeddingTable) -> tuple[LoweredBackendModule, 
         stored.append(DelegateConstant(name, encoding, len(data), key))
     output = store.get_named_data_store_output()
     return LoweredBackendModule(_outline(node), BACKEND, _blob(table, stored), [], output), stored
+
+
+def _packed_delegate(
+    graph: GraphModule, node: Node, matrix: StoredMatrix, block_rows: BlockRows
+) -> tuple[LoweredBackendModule, list[DelegateConstant]]:
+    """A table in the layout of the linear kernels: that of a tied lm_head has the same bytes and is stored once."""
+    shape, packed_bytes = packed(graph, matrix, block_rows)
+    data, grid = raw_bytes(packed_bytes), shape.grid
+    store, key = NamedDataStore(), hashlib.sha256(data).hexdigest()
+    store.add_named_data(key, data, alignment=ALIGNMENT)
+    fields = {"edgec.embedding": 2, "block_rows": int(block_rows), "rows": shape.rows, "width": shape.width}
+    coded = {"group": shape.group, "bits": grid.bits, "step": grid.step, "offset": grid.offset, "data": key}
+    blob = "".join(f"{name}={value}\n" for name, value in {**fields, **coded}.items()).encode()
+    count = shape.rows * shape.width
+    kept = DelegateConstant(matrix.name, f"int{grid.bits}", len(data), key, count, (matrix.scale_name,))
+    return LoweredBackendModule(_outline(node), BACKEND, blob, [], store.get_named_data_store_output()), [kept]
 
 
 def _blob(table: EmbeddingTable, stored: list[DelegateConstant]) -> bytes:

@@ -1,6 +1,7 @@
 """A decoder's Program to a .pte for ExecuTorch's CPU runtime.
 
-captured graph -> clusters -> one template per kind of region -> delegates in place of the clusters
+captured graph -> regions of edgec's linear kernels -> delegates in their place (edgec_linear/delegate.py)
+-> clusters of what is left -> one XNNPACK template per kind of region -> delegates in place of the clusters
 -> torch.export -> to_edge -> to_executorch -> bytes
 """
 
@@ -19,10 +20,12 @@ from executorch.exir.passes.sym_shape_eval_pass import ConstraintBasedSymShapeEv
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
+from edgec.backends.edgec_linear.delegate import linear_regions, replace_regions
+from edgec.backends.edgec_linear.layout import BlockRows
 from edgec.backends.static_artifact import LoweringProgress
 from edgec.backends.xnnpack.clusters import clusters, is_constant
 from edgec.backends.xnnpack.delegate import DelegateConstant, Template, instantiate, lower_template
-from edgec.backends.xnnpack.delegation import delegation
+from edgec.backends.xnnpack.delegation import Work, delegation, works_of
 from edgec.backends.xnnpack.embedding import replace_embeddings
 from edgec.backends.xnnpack.norms import write_out_norms
 from edgec.backends.xnnpack.order import sort_stably
@@ -64,23 +67,45 @@ class Lowered:
         return stream.getvalue()
 
 
-def lower(program: Program, progress: LoweringProgress = lambda stage, done, total: None) -> Lowered:
-    """Lower a program with XNNPACK clusters and ExecuTorch's CPU kernels for the rest."""
+@dataclass(frozen=True)
+class Linear:
+    """What was lowered to edgec's linear kernels."""
+
+    delegates: int = 0
+    work: tuple[Work, ...] = ()
+    stored: tuple[DelegateConstant, ...] = ()
+
+
+def lower(
+    program: Program,
+    progress: LoweringProgress = lambda stage, done, total: None,
+    block_rows: BlockRows | None = None,
+) -> Lowered:
+    """Lower a program to delegates, and to ExecuTorch's and edgec's CPU kernels for the rest.
+
+    Args:
+        program: a decoder's.
+        progress: told how far lowering is.
+        block_rows: lower matrices of integers to edgec's linear kernels, laid out so; None: XNNPACK multiplies them.
+    """
     # Registers the out variants of the quantised operators.
     import executorch.kernels.quantized  # noqa: F401
 
     exported = reexport(program.graph, program.interface)
     graph = exported.module(check_guards=False)
     graph.graph.set_codegen(torch.fx.graph.CodeGen())
-    write_out_norms(graph)
     sizes = _symbol_sizes(graph, program.interface)
     # Programs with edgec's attention need edgec's library anyway.
-    tables = replace_embeddings(graph) if nodes_of(graph, CACHED_ATTENTION) else ()
+    own = bool(nodes_of(graph, CACHED_ATTENTION))
+    tables = replace_embeddings(graph, block_rows) if own else ()
+    slots = max((state.slots for state in program.interface.states), default=0)
+    linear = _replace_linear(graph, block_rows, slots) if own and block_rows else Linear()
+    write_out_norms(graph)
     grouped = clusters(graph.graph)
     regions = [extract(graph, cluster) for cluster in grouped]
-    report = _report(graph, grouped, program)
+    report = _report(graph, linear, grouped, slots)
     templates = _templates(regions, sizes, progress)
-    stored = (*tables, *_replace(graph, regions, templates))
+    stored = (*tables, *linear.stored, *_replace(graph, regions, templates))
     progress("emit", 0, 1)
     made = _emit(graph, program.interface)
     emitted = made.exported_program()
@@ -88,12 +113,19 @@ def lower(program: Program, progress: LoweringProgress = lambda stage, done, tot
     return Lowered(made.write_to_file, report, operators, stored, offsets)
 
 
-def _report(graph: GraphModule, grouped: list[list[Node]], program: Program) -> Delegation:
-    inside = [node for cluster in grouped for node in cluster]
-    taken = set(inside)
+def _replace_linear(graph: GraphModule, block_rows: BlockRows, slots: int) -> Linear:
+    regions = linear_regions(graph)
+    # Replaced nodes forget their arguments.
+    work = works_of((node for region in regions for node in region.nodes), slots)
+    return Linear(len(regions), tuple(work), replace_regions(graph, regions, block_rows))
+
+
+def _report(graph: GraphModule, linear: Linear, grouped: list[list[Node]], slots: int) -> Delegation:
+    taken = {node for cluster in grouped for node in cluster}
     outside = [n for n in graph.graph.nodes if n not in taken and n.op == "call_function" and not is_constant(n)]
-    slots = max((state.slots for state in program.interface.states), default=0)
-    return delegation(inside, outside, len(grouped), slots)
+    inside = (*linear.work, *works_of(taken, slots))
+    backend = "xnnpack" if not linear.delegates else "edgec_linear" if not grouped else "edgec_linear, xnnpack"
+    return delegation(inside, works_of(outside, slots), backend, linear.delegates + len(grouped))
 
 
 def _symbol_sizes(graph: GraphModule, interface: Interface) -> dict[str, tuple[int, int]]:

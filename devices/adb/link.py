@@ -144,14 +144,19 @@ class AdbLink:
     def _connection(self, silence_s: float) -> Iterator[Any]:
         """A connection that ``stop`` can end; the flag is checked after registering, so that no stop is missed."""
         self.stopping.check(self.where)
-        connection = self._client.device(self.serial).open_transport(timeout=silence_s)
+        connection = self._client.make_connection(timeout=silence_s)
         opened: socket.socket = connection.conn
         self._open.add(opened)
         try:
             self.stopping.check(self.where)
+            # The library's own way asks for the server's version first, on a second connection.
+            connection.send_command(f"host:transport:{self.serial}")
+            connection.check_okay()
             yield connection
         finally:
             self._open.discard(opened)
+            # Closed here, since the library waits 10 ms before it closes a socket.
+            opened.close()
             connection.close()
 
     @contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgec.devices.embed.android_runtimes import RUNTIMES, dependencies
+from edgec.bundle.manifest import Manifest
+from edgec.devices.embed.android_runtimes import AndroidRuntime, dependencies, runtime_of
 from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.kotlin_text import package_name
 from edgec.devices.embed.manifest_values import module_name
@@ -30,7 +31,7 @@ def android_readme(facts: AppFacts, has_chat: bool, libraries: Sequence[LibraryP
     """
     manifest, pack = facts.manifest, facts.in_asset_pack
     assert manifest.limits is not None  # gradle_modules refuses models without
-    runtime = RUNTIMES[str(manifest.format), facts.target.backend]
+    runtime = runtime_of(facts)
     call = 'chat(listOf(ChatMessage(ChatMessage.Role.user, "Hello")))' if has_chat else 'generate("Once upon a time")'
     values = {
         "module": module_name(facts),
@@ -50,10 +51,16 @@ def android_readme(facts: AppFacts, has_chat: bool, libraries: Sequence[LibraryP
         "libraries": "\n".join(map(_row, libraries)),
         "gradle_version": android_project()["versions"]["gradle"],
         "target_sdk": str(target_sdk),
-        "runtime_names": ", ".join(f"`{each}`" for each in dependencies(runtime, manifest)),
+        "runtime_names": ", ".join(f"`{each}`" for each in _published(runtime, manifest)),
         "never_run": runtime.note,
     }
     return fill(load("edgec.devices.embed.kotlin", "README.md"), values)
+
+
+def _published(runtime: AndroidRuntime, manifest: Manifest) -> list[str]:
+    """What the app's build fetches."""
+    fetched = [f"github.com/pytorch/executorch v{plain(manifest.runtime.version)}"] if runtime.compiled else []
+    return [*fetched, *dependencies(runtime, manifest)]
 
 
 def _row(library: LibraryPages) -> str:

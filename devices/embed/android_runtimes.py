@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgec.bundle.manifest import Manifest
+from edgec.devices.embed.app_facts import AppFacts
+from edgec.errors import InputError
 
 _NEVER_RUN = """
 This artifact has never been executed: its graphs were compared up to the last pass, and golden.json holds token ids but
@@ -16,6 +18,19 @@ _HEXAGON = """
 The contexts are made for one chip (`model.qnn/soc_model.txt`). An app that links this module must unpack its native
 libraries, as `bench/` does (`packaging { jniLibs { useLegacyPackaging = true } }`); it needs API level 27. Plug-in and
 Qualcomm's runtime must be those versions or newer. The artifact was executed in Qualcomm's emulation only.
+"""
+_UNFIT = "no app glue fits this bundle"
+_COMPILED = """
+## Engine
+
+The artifact needs edgec's kernels. The app compiles them and edgec's engine from `model/src/main/cpp`, with the NDK
+and CMake that `model/build.gradle.kts` names, together with ExecuTorch's runtime and those of its operators that the
+artifact uses. CMake fetches ExecuTorch from GitHub at the tag of the bundle's version, or takes a checkout with its
+submodules, in a folder named `executorch`: `-PexecutorchRoot=FOLDER`. ExecuTorch's build needs a Python with torch:
+activate edgec's environment, or give `-Ppython=FILE`.
+
+edgec's tests compile this project for 64-bit Arm Linux, against ExecuTorch's published libraries, and run it in
+emulation. No NDK has compiled it.
 """
 _JNI = ("com.facebook.soloader:soloader:0.12.1", "com.facebook.fbjni:fbjni:0.7.0")
 _STATIC = {"ModelDecoder": "DecoderStatic"}
@@ -40,6 +55,7 @@ class AndroidRuntime:
         minimum_sdk: the oldest API level, where it is higher than that of every app.
         accelerated: models run on Hexagon through ONNX Runtime's plug-in.
         uncompressed: extensions of files that the runtime maps into memory.
+        compiled: the app compiles edgec's engine and kernels (``engine_project``).
     """
 
     dependencies: tuple[str, ...]
@@ -50,6 +66,7 @@ class AndroidRuntime:
     minimum_sdk: int = 0
     accelerated: bool = False
     uncompressed: tuple[str, ...] = ("pte",)
+    compiled: bool = False
 
 
 def _executorch(archive: str, templates: Mapping[str, str], note: str = "") -> AndroidRuntime:
@@ -78,6 +95,32 @@ RUNTIMES: Mapping[tuple[str, str], AndroidRuntime] = {
     ),
 }
 """(format, backend) -> the runtime that runs its artifacts."""
+_OWN = AndroidRuntime(
+    (),
+    {"NativeEngine": "NativeEngine", "ModelRuntime": "EngineRuntime", "ModelDecoder": "DecoderEngine"},
+    _COMPILED,
+    kept=(),
+    absent=(),
+    compiled=True,
+)
+
+
+def runtime_of(facts: AppFacts) -> AndroidRuntime:
+    """The runtime that runs a bundle's artifact: edgec's engine where the artifact needs its kernels.
+
+    Raises:
+        InputError: E464, there is none.
+    """
+    form, backend = place = str(facts.manifest.format), facts.target.backend
+    if place not in RUNTIMES:
+        why = f"there is no Kotlin glue for {form} made by {backend}"
+        raise InputError(_UNFIT, facts.manifest.name, why, "use --target android-cpu", "E464")
+    if not facts.own_kernels:
+        return RUNTIMES[place]
+    if place != ("pte", "xnnpack"):
+        why = f"it needs {facts.own_kernels[0]} of edgec's kernels, which an app has for the CPU only"
+        raise InputError(_UNFIT, facts.manifest.name, why, "export it with --kernels standard", "E464")
+    return _OWN
 
 
 def dependencies(runtime: AndroidRuntime, manifest: Manifest) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +13,7 @@ from edgec.bundle.limited_json import JsonKind, read_object
 from edgec.bundle.manifest import FileInfo, Manifest
 from edgec.bundle.prefix import prefix_text
 from edgec.bundle.tokenizer_json import read_tokenizer_json
+from edgec.devices.embed.delegates import OWN_DELEGATES, XNNPACK, named_delegates
 from edgec.devices.targets import Target, all_targets, load_target
 from edgec.errors import InputError
 
@@ -50,6 +51,7 @@ class AppFacts:
         files: the files that the app checks at load; the report is not shipped.
         texts: None for non-decoder models.
         needed_bytes: weights and states in memory, estimated from the manifest.
+        delegates: which of edgec's and XNNPACK's backends a .pte names.
     """
 
     manifest: Manifest
@@ -57,6 +59,13 @@ class AppFacts:
     files: tuple[FileInfo, ...]
     texts: TextFacts | None
     needed_bytes: int
+    delegates: frozenset[str] = frozenset()
+
+    @property
+    def own_kernels(self) -> tuple[str, ...]:
+        """The operators and backends of the artifact that only edgec's kernels have."""
+        operators = (name for name in self.manifest.runtime.operators if name.startswith("edgec::"))
+        return (*operators, *sorted(self.delegates & OWN_DELEGATES))
 
     @property
     def shipped_bytes(self) -> int:
@@ -98,8 +107,9 @@ def app_facts(bundle: Bundle, system: str) -> AppFacts:
     target = _target(manifest, system)
     texts = _texts(bundle) if manifest.limits is not None else None
     shipped = tuple(file for file in manifest.files if file.path not in (REPORT, MANIFEST))
-    facts = AppFacts(manifest, target, shipped, texts, 0)
-    return AppFacts(manifest, target, shipped, texts, _needed_bytes(facts))
+    delegates = named_delegates(bundle.artifact_path) if manifest.format == "pte" else frozenset()
+    facts = AppFacts(manifest, target, shipped, texts, 0, delegates)
+    return replace(facts, needed_bytes=_needed_bytes(facts))
 
 
 def _in_its_format(target: Target, form: str) -> Target:
@@ -126,7 +136,8 @@ _EXAMPLE = {"ios": "iphone", "android": "android-cpu"}
 
 def _needed_bytes(facts: AppFacts) -> int:
     """Bytes of weights and states in memory; XNNPACK packs a second copy of the weights at load, the others do not."""
-    copies = 2 if facts.target.backend == "xnnpack" else 1
+    packs = facts.target.backend == "xnnpack" and (XNNPACK in facts.delegates or not facts.own_kernels)
+    copies = 2 if packs else 1
     return copies * facts.artifact_bytes + sum(state.bytes for state in facts.manifest.states)
 
 

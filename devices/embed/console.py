@@ -9,7 +9,7 @@ from edgec.devices.embed.embed import Embedded
 
 _CHECKED = {
     "ios": "edgec's tests parse such sources; no Mac has compiled them",
-    "android": "the Kotlin was compiled without Android; no Gradle build was run",
+    "android": "the Kotlin and C++ of such modules were compiled without Android; no Gradle build was run",
 }
 
 

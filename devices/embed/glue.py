@@ -63,7 +63,7 @@ def glue_for(facts: AppFacts) -> Glue:
         runtime=row["runtime"],
         decoder=row["decoder"],
         methods_share_state=row["methods_share_state"] or caller_states(manifest) == {s.name for s in manifest.states},
-        products=_products(manifest) if row["runtime"] == "RuntimeExecuTorch" else (),
+        products=_products(facts) if row["runtime"] == "RuntimeExecuTorch" else (),
     )
     if glue.static and manifest.limits is not None:
         _check_static(manifest)
@@ -92,13 +92,12 @@ def executorch_branch(version: str) -> str:
     return f"swiftpm-{_table()['executorch_package'].get(version, version)}"
 
 
-def _products(manifest: Manifest) -> tuple[str, ...]:
-    operators = manifest.runtime.operators
-    own = next((name for name in operators if name.startswith("edgec::")), None)
-    if own is not None:
+def _products(facts: AppFacts) -> tuple[str, ...]:
+    manifest, operators = facts.manifest, facts.manifest.runtime.operators
+    if facts.own_kernels:
         raise _unfit(
             manifest,
-            f"it calls edgec's operator {own}, which ExecuTorch's Swift package does not have",
+            f"it needs {facts.own_kernels[0]} of edgec's kernels, which ExecuTorch's Swift package does not have",
             "export it with --kernels standard",
         )
     backends = [_BACKEND_PRODUCTS[name] for name in manifest.runtime.backends if name in _BACKEND_PRODUCTS]

@@ -8,9 +8,10 @@ from edgec.bundle.folder import MANIFEST, Bundle
 from edgec.bundle.manifest import Manifest
 from edgec.bundle.prefix import Files
 from edgec.devices.embed.android_readme import android_readme
-from edgec.devices.embed.android_runtimes import RUNTIMES, dependencies
+from edgec.devices.embed.android_runtimes import dependencies, runtime_of
 from edgec.devices.embed.app_facts import AppFacts, app_facts
 from edgec.devices.embed.chat_pieces import chat_pieces
+from edgec.devices.embed.engine_project import engine_pages, engine_project
 from edgec.devices.embed.gradle_values import gradle_values
 from edgec.devices.embed.kotlin_text import package_name
 from edgec.devices.embed.kotlin_values import BUNDLE_FOLDER, kotlin_values
@@ -73,9 +74,11 @@ def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK) -> AppPacka
     """
     _check_target(target_sdk)
     facts = app_facts(bundle, "android")
-    _check(facts.manifest, facts.target.backend)
-    libraries = library_pages(dependencies(RUNTIMES[str(facts.manifest.format), facts.target.backend], facts.manifest))
+    _check(facts.manifest)
+    runtime = runtime_of(facts)
+    libraries = library_pages(dependencies(runtime, facts.manifest))
     check_page_sizes(libraries, bundle, target_sdk)
+    compiled = [engine_pages(facts)] if runtime.compiled else []
     assert bundle.tokenizer_dir is not None  # app_facts refuses a decoder without one
     pieces = chat_pieces(bundle.tokenizer_dir)
     tokenizer = tokenizer_plan(bundle.tokenizer_dir / "tokenizer.json")
@@ -85,7 +88,8 @@ def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK) -> AppPacka
     shipped = {f"{assets}/{name}": bundle.path / name for name in (MANIFEST, *(f.path for f in facts.files))}
     contents: Files = {
         **sources,
-        "README.md": android_readme(facts, pieces is not None, libraries, target_sdk).encode(),
+        **(engine_project(facts) if runtime.compiled else {}),
+        "README.md": android_readme(facts, pieces is not None, [*libraries, *compiled], target_sdk).encode(),
         "bench/job.json": (json.dumps({**_JOB, "edgec_version": __version__}, indent=2) + "\n").encode(),
         **shipped,
     }
@@ -111,24 +115,16 @@ def _check_target(target_sdk: int) -> None:
         raise InputError(f"the target SDK {target_sdk} is out of range", "--target-sdk", why, fix, "E472")
 
 
-def _check(manifest: Manifest, backend: str) -> None:
-    own = next((name for name in manifest.runtime.operators if name.startswith("edgec::")), None)
+def _check(manifest: Manifest) -> None:
     if manifest.limits is None:
-        raise _unfit(manifest, "the Kotlin wrapper is for language models", "call the runtime's own classes yourself")
-    if (str(manifest.format), backend) not in RUNTIMES:
-        raise _unfit(
-            manifest, f"there is no Kotlin glue for {manifest.format} made by {backend}", "use --target android-cpu"
-        )
-    if own is not None:
-        why = f"it calls edgec's operator {own}, which ExecuTorch's Android archive does not have"
-        raise _unfit(manifest, why, "export it with --kernels standard")
+        why, fix = "the Kotlin wrapper is for language models", "call the runtime's own classes yourself"
+        raise InputError("no app glue fits this bundle", manifest.name, why, fix, "E464")
 
 
 def _places(facts: AppFacts, tokenizer: TokenizerPlan) -> dict[str, str]:
     """Path in the modules -> name of the template that is written there."""
     folder = package_name(facts.manifest.name).replace(".", "/")
     model = f"model/src/main/kotlin/{folder}"
-    runtime = RUNTIMES[str(facts.manifest.format), facts.target.backend]
     places = {
         "settings.gradle.kts": "settings.gradle.kts",
         "build.gradle.kts": "build.gradle.kts",
@@ -143,11 +139,7 @@ def _places(facts: AppFacts, tokenizer: TokenizerPlan) -> dict[str, str]:
         "bench/build.gradle.kts": "bench.gradle.kts",
         "bench/src/main/AndroidManifest.xml": "bench.AndroidManifest.xml",
         **{f"{model}/{name}.kt": f"{name}.kt" for name in (*_MODEL, *TOKENIZER, tokenizer.model)},
-        **{f"{model}/{name}.kt": f"{source}.kt" for name, source in runtime.templates.items()},
+        **{f"{model}/{name}.kt": f"{source}.kt" for name, source in runtime_of(facts).templates.items()},
         **{f"bench/src/main/kotlin/{folder}/bench/{name}.kt": f"{name}.kt" for name in _BENCH},
     }
     return {**places, "model_pack/build.gradle.kts": "pack.gradle.kts"} if facts.in_asset_pack else places
-
-
-def _unfit(manifest: Manifest, why: str, fix: str) -> InputError:
-    return InputError("no app glue fits this bundle", manifest.name, why, fix, "E464")

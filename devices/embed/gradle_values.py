@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edgec.devices.embed.android_runtimes import RUNTIMES, dependencies
+from edgec.devices.embed.android_runtimes import dependencies, runtime_of
 from edgec.devices.embed.app_facts import AppFacts
-from edgec.devices.embed.kotlin_text import boolean
+from edgec.devices.embed.engine_project import NATIVE_CLASSES, engine_library
+from edgec.devices.embed.kotlin_text import boolean, package_name
 from edgec.devices.embed.page_sizes import android_project
+from edgec.devices.embed.template_text import fill, load
 
 # Hexagon is reached through a library of the phone's maker, and its own libraries are loaded as files.
 _LIBRARY = """
@@ -23,13 +25,20 @@ def gradle_values(facts: AppFacts, target_sdk: int) -> Mapping[str, str]:
     plain = "".join(
         character for character in version if character.isascii() and (character.isalnum() or character in ".-+")
     )
-    runtime, pack = RUNTIMES[str(facts.manifest.format), facts.target.backend], facts.in_asset_pack
+    runtime, pack = runtime_of(facts), facts.in_asset_pack
     plug_in = android_project()["versions"]["android_plugin"]
+    kept = [f"{each}.**" for each in runtime.kept]
+    if runtime.compiled:
+        kept += [f"{package_name(facts.manifest.name)}.{each}" for each in NATIVE_CLASSES]
     lines = [f'    implementation("{each}")' for each in dependencies(runtime, facts.manifest)]
     return _versions(target_sdk, runtime.minimum_sdk) | {
         "runtime_version_text": plain,
         "runtime_dependencies": "\n".join(lines),
         "uncompressed": ", ".join(f'"{ending}"' for ending in (*runtime.uncompressed, "safetensors")),
+        "engine_library": engine_library(facts),
+        "engine_build": _native_build(facts) if runtime.compiled else "",
+        "engine_arguments": _native_arguments(facts) if runtime.compiled else "",
+        "built_as": "edgec's engine" if runtime.compiled else "Android archive",
         "accelerated": boolean(runtime.accelerated),
         "native_library": _LIBRARY if runtime.accelerated else "",
         "unpacked_libraries": _UNPACKED if runtime.accelerated else "",
@@ -37,11 +46,20 @@ def gradle_values(facts: AppFacts, target_sdk: int) -> Mapping[str, str]:
         "pack_plugin": f'\n        id("com.android.ai-pack") version "{plug_in}"' if pack else "",
         "pack_applied": '\n    id("com.android.ai-pack") apply false' if pack else "",
         "keep_rules": "\n".join(
-            [f"-keep class {each}.** {{ *; }}" for each in runtime.kept]
-            + [f"-dontwarn {each}.**" for each in runtime.absent]
+            [f"-keep class {each} {{ *; }}" for each in kept] + [f"-dontwarn {each}.**" for each in runtime.absent]
         ),
         "asset_packs": '\n\n    assetPacks += listOf(":model_pack")' if pack else "",
     }
+
+
+def _native_build(facts: AppFacts) -> str:
+    versions = android_project()["versions"]
+    path = f'path = file("src/main/cpp/CMakeLists.txt"); version = "{versions["cmake"]}"'
+    return f'\n    ndkVersion = "{versions["ndk"]}"\n    externalNativeBuild {{ cmake {{ {path} }} }}\n'
+
+
+def _native_arguments(facts: AppFacts) -> str:
+    return fill(load("edgec.devices.embed.native", "arguments.gradle.kts"), {"engine_library": engine_library(facts)})
 
 
 def _versions(target_sdk: int, minimum_sdk: int) -> dict[str, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from edgec.devices.prediction.estimate import Range
 from edgec.devices.prediction.parameters import Kind, Parameter
 from edgec.ir.spec import LayerSpec, ModelSpec
-from edgec.ir.weight_scheme import DYNAMIC_INT8_KERNELS, WeightScheme, fit, fit_tables, stored_bytes
+from edgec.ir.weight_scheme import LINEAR_KERNELS, WeightScheme, fit, fit_tables, stored_bytes
 
 SIZE_TOLERANCE = 1.05
 """Bounds the artifact from above: an export that exceeds the sum of its bits by more is refused."""
@@ -19,11 +19,14 @@ _COPIES_EMBEDDING = (("pte", "vulkan"),)
 _SHARES_EQUAL_BITS = (("pte", "xnnpack"),)
 """Formats and backends that store a tied embedding once where it has the bits of the lm_head, and twice elsewhere."""
 
-_PACKS_WEIGHTS = ("xnnpack",)
-"""Backends that repack matrices at load and keep the packed copy in memory beside the file."""
+_PACKS_FLOATS = ("xnnpack",)
+"""Backends that repack float matrices at load and keep the packed copy in memory beside the file."""
 
-_KERNELS = {"xnnpack": DYNAMIC_INT8_KERNELS}
+_KERNELS = {"xnnpack": LINEAR_KERNELS}
 """The weight forms that a backend's kernels read; backends without an entry store what is asked for."""
+
+_ROW_SUM_BYTES = {"xnnpack": 4}
+"""Bytes that a backend stores for each row of a matrix of integers beside its scales (edgec_linear/layout.py)."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class Footprint:
         read_bytes: weights that one decoded token reads.
         size_bytes: of the artifact; bounds, not quantiles.
         kv_bytes: of the KV cache at full context.
-        peak_bytes: low counts everything once; high adds the packed copy of the matrices and whole attention scores.
+        peak_bytes: low counts everything once; high adds the packed copy of float matrices and whole attention scores.
     """
 
     parts: tuple[MemoryPart, ...]
@@ -113,8 +116,8 @@ def footprint(
     size = sum(part.bytes for part in weights)
     cache = kv_bytes(spec, widths.kv_bits, context, prefill_chunk)
     activations = _activation_bytes(listed, prefill_chunk)
-    packed = sum(p.bytes for p in weights if p.name in (Kind.LINEAR, Kind.LM_HEAD)) * (backend in _PACKS_WEIGHTS)
     scores = max(layer.heads for layer in spec.layers) * prefill_chunk * context * 4
+    packed = sum(p.bytes for p in weights if _is_packed(str(p.name), widths)) * (backend in _PACKS_FLOATS)
     low, high = size + cache + activations, size + packed + cache + activations + scores
     parts = (
         *weights,
@@ -129,6 +132,11 @@ def footprint(
         kv_bytes=cache,
         peak_bytes=Range(low, (low + high) / 2, high, None),
     )
+
+
+def _is_packed(kind: str, widths: Widths) -> bool:
+    """Whether the matrices of a kind are floats."""
+    return kind in (Kind.LINEAR, Kind.LM_HEAD) and widths.bits_of(Kind(kind)) >= 16
 
 
 def kv_bytes(spec: ModelSpec, bits: int, tokens: int, prefill_chunk: int = 1) -> int:
@@ -170,7 +178,8 @@ def weight_bytes(parameter: Parameter, bits: int, group_size: int, backend: str)
     width = parameter.shape[-1]
     kernels = None if parameter.kind is Kind.EMBEDDING else _KERNELS.get(backend)
     used = fit(asked, width, kernels)[0] if kernels else asked
-    return stored_bytes((parameter.count // width, width), used) if used else parameter.count * 4
+    rows = parameter.count // width
+    return stored_bytes((rows, width), used) + rows * _ROW_SUM_BYTES.get(backend, 0) if used else parameter.count * 4
 
 
 def _weight_parts(listed: tuple[Parameter, ...], widths: Widths, format: str, backend: str) -> list[MemoryPart]:

@@ -99,11 +99,16 @@ class Toolchain:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The flags of every compilation."""
+        """The flags of every compilation, besides those of the processor."""
         include = self.executorch / "include"
         portable = include / "executorch" / "runtime" / "core" / "portable_type" / "c10"
-        includes = (f"-I{SOURCES}", f"-I{include}", f"-I{portable}")
-        return (*FLAGS, *self.abi.flags, *includes, f'-DEDGEC_EXECUTORCH_VERSION="{self.version}"')
+        includes = (f"-I{SOURCES}", f"-I{SOURCES / 'kernels'}", f"-I{include}", f"-I{portable}")
+        return (*FLAGS, *includes, f'-DEDGEC_EXECUTORCH_VERSION="{self.version}"')
+
+    def processor_flags(self, source: Path) -> tuple[str, ...]:
+        """The flags that name the processor: none for kernels that state their instructions themselves (isa.h)."""
+        chooses = self.abi is NATIVE and source.parent.name == "linear"
+        return () if chooses else self.abi.flags
 
 
 def find_build(root: Path | None = None, abi: Abi = NATIVE) -> RunnerBuild | None:
@@ -202,7 +207,7 @@ def _compiler_key(compiler: Path) -> str:
 
 
 def _compile_all(tools: Toolchain, folder: Path) -> None:
-    library = sorted(path for name in ("kernels", "engine") for path in (SOURCES / name).glob("*.cpp"))
+    library = sorted(path for name in ("kernels", "engine") for path in (SOURCES / name).rglob("*.cpp"))
     program = sorted(SOURCES.glob("*.cpp"))
     objects = folder / "objects"
     objects.mkdir()
@@ -215,13 +220,13 @@ def _compile_all(tools: Toolchain, folder: Path) -> None:
     shutil.rmtree(objects)
     if tools.abi.travels:
         _copy_libraries(tools, folder)
-    facts = {"compiler": str(tools.compiler), "flags": tools.flags, "executorch": tools.version}
+    facts = {"compiler": str(tools.compiler), "flags": (*tools.flags, *tools.abi.flags), "executorch": tools.version}
     (folder / FACTS).write_text(json.dumps(facts, indent=1))
 
 
 def _compile(tools: Toolchain, source: Path, objects: Path) -> Path:
     made = objects / f"{source.parent.name}-{source.stem}.o"
-    _call([tools.compiler, *tools.flags, "-c", source, "-o", made], source)
+    _call([tools.compiler, *tools.flags, *tools.processor_flags(source), "-c", source, "-o", made], source)
     return made
 
 

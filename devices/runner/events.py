@@ -24,13 +24,17 @@ class RunnerEvent(BaseModel):
 
 
 class Loaded(RunnerEvent):
-    """The model was loaded. ``resident_share``: share of the artifact in the page cache before, None where unknown."""
+    """The model was loaded. ``resident_share``: share of the artifact in the page cache before, None where unknown.
+
+    ``linear_kernel``: the instructions that matrices of few bits are multiplied with.
+    """
 
     name = "loaded"
     load_ms: Milliseconds
     threads: Threads
     resident_share: AnswerShare | None
     baseline_rss_bytes: _Memory
+    linear_kernel: Annotated[str, Field(pattern=r"^[a-z0-9]{1,16}$")] | None = None
 
     def told_ms(self) -> float:
         """The time of the load."""

@@ -157,7 +157,7 @@ def _memory(job: Mapping[str, Any], events: Events) -> dict[str, Any]:
 
 
 def _speed(job: Mapping[str, Any], events: Events) -> dict[str, Any]:
-    threads = _one(events, Loaded).threads
+    loaded = _one(events, Loaded)
     generated = _generations(job, events, job["warmups"] + job["repetitions"])
     for event in generated:
         if not len(event.token_ms) + 1 == len(event.tokens) <= job["new_tokens"]:
@@ -165,7 +165,8 @@ def _speed(job: Mapping[str, Any], events: Events) -> dict[str, Any]:
     laps = [_lap(event) for event in generated]
     if any(job["prompt_tokens"] > MOST_PROMPT_TOKENS_PER_S * lap["ttft_s"] for lap in laps):
         raise ValueError(f"a prompt of {job['prompt_tokens']} tokens in {min(lap['ttft_s'] for lap in laps):g} s")
-    return {"threads": threads, "engine": "edgec", "laps": laps[job["warmups"] :]}
+    kept = laps[job["warmups"] :]
+    return {"threads": loaded.threads, "engine": "edgec", "linear_kernel": loaded.linear_kernel, "laps": kept}
 
 
 def _sustained(job: Mapping[str, Any], events: Events) -> dict[str, Any]:

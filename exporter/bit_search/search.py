@@ -21,7 +21,7 @@ from edgec.exporter.bit_search.sensitivity import mean_square_gradients, measure
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import passes_for
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.exporter.recipes.support import SUPPORT
+from edgec.exporter.recipes.support import Support, support_of
 from edgec.ir.graph_run import first_output, run_calls
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import parameter_name, parameter_of
@@ -94,7 +94,7 @@ def _layers(
 
 def candidate_schemes(recipe: Recipe) -> tuple[WeightScheme, ...]:
     """The forms in which the recipe's backend can store a linear layer: tables of 2 bits and more, and integers."""
-    support = SUPPORT[recipe.backend]
+    support = _support(recipe)
     rows = recipe.weights.group_rows if recipe.weights and recipe.weights.group_rows else _TABLE_ROWS
     schemes = [lut(bits, rows) for bits in support.table_bits if bits > 1]
     blocks = support.block_scales or recipe.allow_block_scales
@@ -104,13 +104,19 @@ def candidate_schemes(recipe: Recipe) -> tuple[WeightScheme, ...]:
     return tuple(schemes)
 
 
+def _support(recipe: Recipe) -> Support:
+    support = support_of(recipe.backend, recipe.kernels)
+    assert support is not None, recipe.backend
+    return support
+
+
 def _integer_scheme(bits: int, group: int, dynamic: bool) -> WeightScheme:
     return WeightScheme(bits, group, activation_bits=8 if dynamic else 0, scale_bits=16 if group else 32)
 
 
 def schemes_for_layer(shape: tuple[int, int], wanted: tuple[WeightScheme, ...], recipe: Recipe) -> list[WeightScheme]:
     """The candidates that fit a matrix [N, K], as they would be stored for it."""
-    kernels = SUPPORT[recipe.backend].kernels
+    kernels = _support(recipe).kernels
     fitting: dict[WeightScheme, None] = {}
     for scheme in wanted:
         used = fit_tables(scheme, shape[0])[0] if scheme.is_table else fit(scheme, shape[1], kernels)[0]

@@ -28,6 +28,9 @@ HALF_LOWERING = {"max_relative": 3e-2, "kl_mean": 1e-2, "top1_agreement": 1.0}
 # Few-bit weights in float16 artifacts, on examples/tiny-llama in three formats: intact at most KL 5.2e-5 nats and 0.6 %
 # of the largest logit; with two 512-byte blocks of one 4-bit matrix swapped, at least 1.5e-4 and 1.1 %.
 COMPRESSED_HALF_LOWERING = {"max_relative": 1e-2, "kl_mean": 1e-4, "top1_agreement": 1.0}
+# The same for untrained weights (known_text.py), which let rounding grow: 27 artifacts of 14 random decoders of
+# four shapes within KL 5.0e-4 and 3.2 % (in float32 1.2e-7 and 0.11 %); with two blocks swapped, 0.41 and 106 %.
+UNTRAINED_HALF_LOWERING = {"max_relative": 6e-2, "kl_mean": 1e-3, "top1_agreement": 1.0}
 # Outputs of a module are not distributions over tokens: only their size is compared.
 HALF_MODULE = {"max_relative": 3e-2}
 ROUNDED_MODULE = {"max_relative": 0.1}

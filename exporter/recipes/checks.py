@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe, for_backend
-from edgec.exporter.recipes.support import SUPPORT, Support
+from edgec.exporter.recipes.support import Support, support_of
 from edgec.ir.weight_scheme import WeightScheme
 
 _ROWS = 16
@@ -25,7 +25,7 @@ def check_recipe(recipe: Recipe, backend: str, *, allow_unsafe_weight_only: bool
         InputError: E172, with the nearest scheme that the backend does execute; E176, integers per block on a backend
             that is reported to get them wrong.
     """
-    support = SUPPORT.get(backend)
+    support = support_of(backend, recipe.kernels)
     if support is None:
         return
     recipe = for_backend(recipe, backend)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.exporter.recipes.support import SUPPORT
+from edgec.exporter.recipes.support import support_of
 from edgec.ir.weight_scheme import DYNAMIC_INT8_KERNELS, WeightScheme
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def passes_for(recipe: Recipe, calibration: Calibration | None = None) -> list[P
         compensate = recipe.algorithm == GPTQ
         wanted.append(Palettize(rules, weights, lm_head, embedding, calibration or Calibration(), compensate))
     if any(_integers(scheme, recipe) for scheme in (weights, lm_head, *(s for _, s in rules))):
-        support = SUPPORT.get(recipe.backend)
+        support = support_of(recipe.backend, recipe.kernels)
         kernels = support.kernels if support else DYNAMIC_INT8_KERNELS
         own = tuple((pattern, _integers(scheme, recipe)) for pattern, scheme in rules)
         defaults = (_integers(weights, recipe), _integers(lm_head, recipe))
@@ -80,7 +80,7 @@ def passes_for(recipe: Recipe, calibration: Calibration | None = None) -> list[P
 
 def _is_tabulated(scheme: WeightScheme, recipe: Recipe) -> bool:
     """Whether the backend stores a scheme as a table; backends without tables store the balanced set as integers."""
-    support = SUPPORT.get(recipe.backend)
+    support = support_of(recipe.backend, recipe.kernels)
     return scheme.is_table and bool(support and support.table_bits)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from edgec.exporter.recipes.support import SUPPORT
+from edgec.exporter.recipes.support import support_of
 from edgec.ir.weight_scheme import SchemeRule, WeightScheme
 
 
@@ -95,7 +95,7 @@ def for_backend(recipe: Recipe, backend: str) -> Recipe:
 
     Activations that a backend does not quantise, and caches that it holds in float, are more exact than asked for.
     """
-    resolved, support = recipe.on.get(backend, recipe), SUPPORT.get(backend)
+    resolved, support = recipe.on.get(backend, recipe), support_of(backend, recipe.kernels)
     if support is None:
         return resolved
     cache = support.cache[0] if resolved.kv_dtype == "float32" and "float32" not in support.cache else resolved.kv_dtype

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgec.ir.weight_scheme import DYNAMIC_INT8_KERNELS, INTEGER_BITS, LOOKUP_BITS, KernelGrid
+from edgec.ir.weight_scheme import DYNAMIC_INT8_KERNELS, LINEAR_KERNELS, LOOKUP_BITS, KernelGrid
 
 _GROUPS = (1024, 512, 256, 128, 64, 32, 16)
 
@@ -90,7 +90,7 @@ SUPPORT = {
     ),
     "coreai": Support(
         kernels=(KernelGrid(2, _GROUPS, 1), *_APPLE),
-        lookup_bits=INTEGER_BITS,
+        lookup_bits=LOOKUP_BITS,
         weight_only=True,
         why_not="edgec gives Core AI float activations",
         dynamic_activations=False,
@@ -99,3 +99,24 @@ SUPPORT = {
         block_scales=False,
     ),
 }
+
+_OWN_KERNELS = {
+    "xnnpack": Support(
+        kernels=LINEAR_KERNELS,
+        lookup_bits=LOOKUP_BITS,
+        weight_only=False,
+        why_not="edgec's linear kernels read 8-bit tokens, and XNNPACK runs weight-only integers without their scales",
+    ),
+}
+"""Backends whose decoders edgec's own kernels run, unless the recipe asks for standard ones: what these read."""
+
+
+def support_of(backend: str, kernels: str = "edgec") -> Support | None:
+    """What a backend stores and executes; None for one without a table.
+
+    Args:
+        backend: a target's.
+        kernels: a recipe's, ``edgec`` or ``standard``.
+    """
+    own = _OWN_KERNELS.get(backend) if kernels == "edgec" else None
+    return own or SUPPORT.get(backend)

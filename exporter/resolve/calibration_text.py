@@ -7,7 +7,7 @@ from typing import Any
 
 from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.exporter.recipes.support import SUPPORT
+from edgec.exporter.recipes.support import support_of
 from edgec.ir.kv_donors import AUTO
 
 TOKENS = 4096
@@ -56,7 +56,7 @@ def is_layerwise(recipe: Recipe) -> bool:
 
 def _require_effect(recipe: Recipe, tokenizer: Any, searched: bool) -> None:
     schemes = (recipe.weights, recipe.lm_head, *(scheme for _, scheme in recipe.rules))
-    support = SUPPORT.get(recipe.backend)
+    support = support_of(recipe.backend, recipe.kernels)
     ranged = support is not None and support.ranged
     reasons = {
         "the model has no tokenizer to read text with": tokenizer is None,

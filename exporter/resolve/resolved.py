@@ -61,6 +61,8 @@ def resolve_options(options: ExportOptions) -> Resolved:
     recipe = _check_legal(_load_recipe(options, asked), asked, options)
     source = _find_source(options)
     recipe = as_recorded(recipe, source.config)
+    if source.kind != "decoder":
+        recipe = _without_own_kernels(recipe, asked)
     check_preparation(recipe, source.kind)
     target, choice = choose_target(asked, source, recipe, options.context)
     out = Path(options.out) if options.out is not None else Path(f"{source.name}-{name}.edgec")
@@ -91,14 +93,22 @@ def _load_recipe(options: ExportOptions, target: Target) -> Recipe:
 
 def _check_legal(recipe: Recipe, target: Target, options: ExportOptions) -> Recipe:
     """Refuse a recipe that the target cannot execute; returns it with the kernels that its artifact will call."""
+    form = form_of(target)
+    recipe = recipe if form.static else with_kernels(recipe, options.kernels)
     check_recipe(recipe, target.backend)
     check_chip(target, recipe)
-    form = form_of(target)
     if not form.static:
-        return with_kernels(recipe, options.kernels)
+        return recipe
     heads, prompt = options.draft_heads is not None, options.system_prompt is not None
     check_static(recipe, form, draft_heads=heads, system_prompt=prompt)
     return recipe
+
+
+def _without_own_kernels(recipe: Recipe, target: Target) -> Recipe:
+    """The recipe for a model that is not a decoder: edgec's kernels run decoders, and other kernels may read less."""
+    standard = replace(recipe, kernels="standard")
+    check_recipe(standard, target.backend)
+    return standard
 
 
 def _find_source(options: ExportOptions) -> ModelSource:

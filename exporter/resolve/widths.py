@@ -14,7 +14,7 @@ from edgec.exporter.adapt.record import as_recorded, recorded_recipe
 from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.recipe import Recipe, for_backend
-from edgec.exporter.recipes.support import SUPPORT, Support
+from edgec.exporter.recipes.support import Support, support_of
 from edgec.exporter.sources.parameters import read_config
 from edgec.ir.weight_scheme import CONTAINER, WeightScheme
 
@@ -27,7 +27,7 @@ def recipe_widths(recipe: Recipe) -> Widths:
     Args:
         recipe: resolved for its backend (``for_backend``).
     """
-    support = SUPPORT.get(recipe.backend)
+    support = support_of(recipe.backend, recipe.kernels)
     scheme = _container(recipe.weights, support)
     return Widths(
         weight_bits=_bits(scheme, support),
@@ -47,7 +47,9 @@ def _boundary(recipe: Recipe) -> float | int | str | None:
 
 def _container(scheme: WeightScheme | None, support: Support | None) -> WeightScheme | None:
     """The scheme that holds a weight: integers, where a backend has no tables for the balanced set."""
-    return CONTAINER if scheme and scheme.is_table and support and not support.table_bits else scheme
+    if not (scheme and scheme.is_table and support and not support.table_bits):
+        return scheme
+    return next((WeightScheme(2, 0) for grid in support.kernels if grid.bits == 2), CONTAINER)
 
 
 def named_widths(name: str | Path, backend: str, config: Mapping[str, Any] | None = None) -> Widths:

@@ -39,6 +39,8 @@ from edgec.ir.program import Effect, Program
 from edgec.passes.contract import Pass, run_passes
 
 if TYPE_CHECKING:
+    from edgec.backends.edgec_linear.layout import BlockRows
+    from edgec.backends.static_artifact import LoweringProgress
     from edgec.backends.xnnpack.lower import Lowered
 
 
@@ -67,7 +69,8 @@ class DecoderStages:
         program = self.program or self._rewrite_again(progress)
         progress.enter("lower")
         begins = {"lower": 0.0, "emit": 0.5}
-        lowered = lower(program, lambda part, done, total: progress.step(begins[part] + 0.5 * done / total))
+        tell: LoweringProgress = lambda part, done, total: progress.step(begins[part] + 0.5 * done / total)  # noqa: E731
+        lowered = lower(program, tell, block_rows(self.request))
         with (folder / ARTIFACT).open("wb") as stream:
             lowered.write(stream)
         save_facts(folder, _facts(program, lowered, self.request.limits))
@@ -91,8 +94,18 @@ class DecoderStages:
         from edgec.backends.xnnpack.lower import lower
 
         program = self.program or self._rewrite_again(Progress())
-        layer = locate_in_artifact(program, self.request.probe, lambda exposed: lower(exposed).artifact)
+        rows = block_rows(self.request)
+        layer = locate_in_artifact(
+            program, self.request.probe, lambda exposed: lower(exposed, block_rows=rows).artifact
+        )
         return rung.model_copy(update={"first_diverging_layer": layer})
+
+
+def block_rows(request: ExportRequest) -> BlockRows | None:
+    """The layout of matrices for edgec's linear kernels; None where the recipe asks for standard kernels."""
+    from edgec.backends.edgec_linear.layout import BlockRows
+
+    return BlockRows.of(request.target.processor) if request.recipe.kernels == "edgec" else None
 
 
 def rewrite_decoder(request: ExportRequest, passes: list[Pass], progress: Progress) -> Rewritten:

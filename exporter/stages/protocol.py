@@ -49,7 +49,7 @@ _STAGES: Mapping[tuple[bool, bool, bool], tuple[str, str]] = {
     (False, True, False): (f"{_HERE}.static_module", "StaticModuleStages"),
     (False, True, True): (f"{_HERE}.calibrated", "CalibratedModuleStages"),
 }
-_BACKENDS = ("coreai", "coreml", "onnx", "qnn", "vulkan", "xnnpack")
+_BACKENDS = ("coreai", "coreml", "edgec_linear", "onnx", "qnn", "vulkan", "xnnpack")
 LOWERING = (f"{_HERE}.static_lowering", *(f"edgec.backends.{name}" for name in _BACKENDS))
 """Modules that lower, lint and execute an artifact; the graph before lowering does not depend on them."""
 

@@ -17,6 +17,7 @@ from edgec.bundle.manifest import Limits, Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import method_layers, program_layers
 from edgec.exporter.parity.held_matrices import hold_matrices
+from edgec.exporter.parity.known_text import knows_text
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_weights
@@ -33,6 +34,7 @@ from edgec.ir.static_methods import DECODE, PREFILL, GraphMethods, Methods, firs
 from edgec.passes.contract import Pass, run_passes
 
 STAGE = "static methods"
+UNTRAINED_NOTE = "untrained weights: a wider budget"
 
 
 @dataclass
@@ -89,7 +91,10 @@ class StaticDecoderStages:
         recipe, half = self.request.recipe, self.request.form.half
         final, reference = Stage(rewrite.final, logits["final"]), Stage(rewrite.reference, logits["reference"])
         after = Stage("artifact", self._run(self.backend.execute(artifact)), Effect.EXACT)
-        budget, note = lowering_budget(recipe, half=half), self.backend.EXECUTED_BY
+        untrained = not (self.request.source.trained and knows_text(reference.logits, self.request.probe))
+        budget = lowering_budget(recipe, half=half, untrained=untrained)
+        loose = budget == ladder.UNTRAINED_HALF_LOWERING
+        note = "; ".join(filter(None, [self.backend.EXECUTED_BY, UNTRAINED_NOTE if loose else ""]))
         rungs = [lowering_rung(final, after, budget, rounded=True, note=note)]
         if rounds_weights(recipe):
             trained = self.request.source.trained
@@ -103,8 +108,16 @@ def static_methods(program: Program, limits: Limits, form: Form) -> dict[str, Pr
     return {name: run_passes(program, method_passes(name, size, limits, form)) for name, size in sizes.items()}
 
 
-def lowering_budget(recipe: Recipe, *, half: bool) -> Mapping[str, float]:
-    """How far an artifact may differ from its graph; ``half``: it computes in float16 and rounds no activations."""
+def lowering_budget(recipe: Recipe, *, half: bool, untrained: bool) -> Mapping[str, float]:
+    """How far an artifact may differ from its graph.
+
+    Args:
+        recipe: what was rounded.
+        half: the artifact computes in float16 and rounds no activations.
+        untrained: the weights are random, or predict text no better than random ones.
+    """
     if not rounds_weights(recipe):
         return {**ladder.HALF_LOWERING, **recipe.budgets}
-    return ladder.COMPRESSED_HALF_LOWERING if half else ladder.ROUNDED_LOWERING
+    if not half:
+        return ladder.ROUNDED_LOWERING
+    return ladder.UNTRAINED_HALF_LOWERING if untrained else ladder.COMPRESSED_HALF_LOWERING

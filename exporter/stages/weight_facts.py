@@ -23,7 +23,7 @@ from edgec.passes.graph.stored_bits import stored_bits
 if TYPE_CHECKING:
     from edgec.backends.xnnpack.delegate import DelegateConstant
 
-_BITS = {"float32": 32, "int8": 8, "int4": 4, "bfloat16": 16}
+_BITS = {"float32": 32, "int8": 8, "int4": 4, "int3": 3, "int2": 2, "bfloat16": 16}
 
 
 def weight_facts(program: Program, stored: Sequence[DelegateConstant]) -> list[WeightFact]:
@@ -34,7 +34,7 @@ def weight_facts(program: Program, stored: Sequence[DelegateConstant]) -> list[W
     for constant in stored:
         inside.setdefault(constant.key, _inside(constant, decisions))
     readers = Counter(name for d in every for name in d.buffers)
-    delegated = Counter(constant.name for constant in stored)
+    delegated = Counter(name for constant in stored for name in (constant.name, *constant.inside))
     states = {state.buffer for state in program.interface.states}
     outside = [
         _outside(name, attribute(program.graph, name), decisions)
@@ -63,9 +63,12 @@ def expected_bytes(facts: Iterable[WeightFact], program: Program) -> int:
 
 
 def _beyond_recipe(fact: WeightFact, decision: Decision) -> int:
-    """Bytes that stored scales take beyond those of the recipe's scheme."""
-    if decision.used is None or not fact.name.endswith("_scale"):
+    """Bytes beyond the recipe's scheme: of stored scales, or of the row sums and filled-up rows of a layout."""
+    if decision.used is None:
         return 0
+    if not fact.name.endswith("_scale"):
+        rounded = fact.dtype.startswith("int") and fact.container_bits <= decision.container_bits
+        return max(0, fact.bytes - decision.bytes) if rounded else 0
     return max(0, fact.bytes - prod(fact.shape) * decision.used.scale_bits // 8)
 
 
@@ -117,7 +120,7 @@ def _inside(constant: DelegateConstant, decisions: dict[str, Decision]) -> Weigh
     return WeightFact(
         name=constant.name,
         dtype=constant.encoding,
-        shape=[constant.bytes * 8 // bits],
+        shape=[constant.values or constant.bytes * 8 // bits],
         container_bits=bits,
         information_bits=_information(constant.name, bits, decision),
         bytes=constant.bytes,
@@ -126,7 +129,7 @@ def _inside(constant: DelegateConstant, decisions: dict[str, Decision]) -> Weigh
 
 
 def _information(name: str, bits: int, decision: Decision | None) -> float:
-    return decision.information_bits if decision is not None and name.endswith("_int") else bits
+    return min(bits, decision.information_bits) if decision is not None and name.endswith("_int") else bits
 
 
 def _outside(name: str, value: Tensor, decisions: dict[str, Decision]) -> WeightFact:

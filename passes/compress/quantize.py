@@ -121,16 +121,24 @@ class Quantize:
         """How a layer's weight will be stored."""
         name, (rows, width) = parameter_name(parameter), matrix(graph, parameter).shape
         asked = self.scheme_for(name, role)
-        return decide(name, role, (rows, width), asked, self._fitted(asked, width))
+        packed_bits = 2 if asked and asked.kind == BALANCED_SET and self._reads_two_bits else 0
+        return decide(name, role, (rows, width), asked, self._fitted(asked, width), packed_bits)
+
+    @property
+    def _reads_two_bits(self) -> bool:
+        return any(grid.bits == 2 for grid in self.kernels)
 
     def _fitted(self, asked: WeightScheme | None, width: int) -> tuple[WeightScheme | None, str]:
-        """The scheme that stores the asked one, and why it differs; the balanced set needs at least 4 bits."""
+        """The scheme that stores the asked one, and why it differs; the balanced set is held in 4 bits."""
         if asked is None:
             return None, ""
         if asked.kind != BALANCED_SET:
             return fit(asked, width, self.kernels)
         used, _ = fit(CONTAINER, width, self.kernels)
-        return used, "" if used is None else f"stored as {used.bits}-bit integers -3, -1, 1 and 3"
+        return (
+            used,
+            "" if used is None or self._reads_two_bits else f"stored as {used.bits}-bit integers -3, -1, 1 and 3",
+        )
 
     def scheme_for(self, name: str, role: str) -> WeightScheme | None:
         """The scheme asked for a parameter: that of the first rule whose pattern matches, else the role's default."""

@@ -19,6 +19,7 @@ from edgec.devices.job import Job, bench_prompt, core_numbers, vocab_size
 from edgec.errors import InputError
 from edgec.runtime_py.engines import page_cache
 from edgec.runtime_py.engines.choice import choose_engine
+from edgec.runtime_py.engines.engine import linear_kernel
 from edgec.runtime_py.engines.threads import set_threads
 from edgec.runtime_py.engines.trial import try_first
 from edgec.runtime_py.generate import stream_tokens
@@ -149,7 +150,8 @@ def _speed(job: Job) -> dict[str, Any]:
     for _ in range(job.warmups + job.repetitions):
         sleep(job.cool_down_s)
         laps.append(asdict(lap(session, prompt, job.new_tokens)))
-    return {"threads": session.threads, "engine": session.engine, "laps": laps[job.warmups :]}
+    common = {"threads": session.threads, "engine": session.engine, "laps": laps[job.warmups :]}
+    return {**common, "linear_kernel": linear_kernel()} if session.engine == "edgec" else common
 
 
 def _sustained(job: Job) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def measure(
     started, before = datetime.now(UTC).isoformat(timespec="seconds"), _facts(transport, job)
     say(f"speed: {job.warmups} warm-ups and {job.repetitions} repetitions")
     speed = transport.run(job.to_json())
-    common = _common(transport, bundle, job, int(speed["threads"]), speed["engine"])
+    common = _common(transport, bundle, job, int(speed["threads"]), _runtime(bundle, speed))
     repetitions = [_repetition(common, job, i, lap) for i, lap in enumerate(speed["laps"])]
     _, *loads, memory = planned_jobs(job)
     loaded = [_load(transport, common, planned, say) for planned in loads]
@@ -85,7 +85,14 @@ def planned_jobs(job: Job) -> list[Job]:
     return [job, *loads, replace(job, kind="memory")]
 
 
-def _common(transport: Transport, bundle: Bundle, job: Job, threads: int, engine: str) -> dict[str, Any]:
+def _runtime(bundle: Bundle, speed: Mapping[str, Any]) -> str:
+    """The runtime, its engine, and the instructions of its linear kernels where the artifact has matrices for them."""
+    base = f"{bundle.manifest.runtime.name} {version('executorch')}, {ENGINES[speed['engine']]}"
+    delegation, kernel = bundle.manifest.delegation, speed.get("linear_kernel")
+    return f"{base}, {kernel}" if kernel and delegation and "edgec_linear" in delegation.backend else base
+
+
+def _common(transport: Transport, bundle: Bundle, job: Job, threads: int, runtime: str) -> dict[str, Any]:
     """The fields that every record of a run shares."""
     manifest = bundle.manifest
     revision = f"@{manifest.model.revision}" if manifest.model.revision else ""
@@ -98,7 +105,7 @@ def _common(transport: Transport, bundle: Bundle, job: Job, threads: int, engine
         new_tokens=job.new_tokens,
         threads=threads,
         cores=job.cores,
-        runtime=f"{manifest.runtime.name} {version('executorch')}, {ENGINES[engine]}",
+        runtime=runtime,
     )
     subject = Subject(
         name=manifest.name,

@@ -57,6 +57,7 @@ _FUNCTIONS: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
     ("edgec_session_close", None, (c_void_p,)),
     ("edgec_session_run", c_int, (c_void_p, POINTER(_Tensor), c_size_t, c_char_p, c_size_t)),
     ("edgec_session_output_count", c_size_t, (c_void_p,)),
+    ("edgec_linear_kernel", c_char_p, ()),
     ("edgec_session_output", c_int, (c_void_p, c_size_t, POINTER(_Tensor))),
     ("edgec_session_state", c_void_p, (c_void_p, POINTER(c_size_t))),
     ("edgec_session_profile", c_char_p, (c_void_p,)),
@@ -90,6 +91,11 @@ def library() -> ctypes.CDLL:
 def _unloadable(path: Path, why: str) -> ToolError:
     fix = "delete the folder and run 'edgec runner build', or check the installation with 'edgec doctor'"
     return ToolError("The engine cannot be loaded.", where=str(path), why=why, fix=fix, code="E301")
+
+
+def linear_kernel() -> str:
+    """The instructions that matrices of few bits are multiplied with in this process, such as ``avx512vnni``."""
+    return str(library().edgec_linear_kernel().decode())
 
 
 def set_pool_threads(threads: int | None) -> int:

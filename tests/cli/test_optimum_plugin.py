@@ -73,4 +73,4 @@ def test_the_wheel_carries_the_registration_and_no_init_file(tmp_path: Path) -> 
     names = zipfile.ZipFile(next(tmp_path.glob("edgec-*.whl"))).namelist()
     ours = [name for name in names if name.startswith("optimum/")]
     assert ours == ["optimum/commands/register/register_edgec.py"]
-    assert "edgec/exporter/optimum_plugin.py" in names
+    assert "edgec/cli/optimum_plugin.py" in names

@@ -24,7 +24,7 @@ def exported(kind: str, folder: Path, **how: Any) -> tuple[Path, Manifest]:
     ("kind", "recipe"),
     [
         ("bert", "float"),
-        ("vit", "8bit"),
+        pytest.param("vit", "8bit", marks=pytest.mark.slow),
         pytest.param("bert", "8bit", marks=pytest.mark.slow),
         pytest.param("vit", "float", marks=pytest.mark.slow),
     ],

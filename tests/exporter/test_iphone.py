@@ -16,6 +16,8 @@ from edgec.errors import BudgetError, InputError
 from edgec.exporter.parity import ladder
 from edgec.runtime_py.verify.verify import verify
 
+# Random weights are rounded worse than trained ones: quality is not judged, lowering is.
+LOOSE = {"kl_mean": 5.0, "top1_agreement": 0.0}
 FORMATS = {"mlpackage": "model.mlpackage", "pte": "model.pte", "aimodel": "model.aimodel"}
 
 
@@ -90,16 +92,29 @@ def test_other_formats_end_to_end(format: str, tiny_folder: Path, tmp_path: Path
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("format", ["mlpackage", "aimodel"])
+def test_random_weights_of_few_bits_keep_a_budget_of_their_own(format: str, tiny_folder: Path, tmp_path: Path) -> None:
+    """Random weights let the rounding of float16 grow beyond what trained ones are held to."""
+    where: dict[str, Any] = {"target": "iphone", "format": format, "recipe": "4bit", "context": 256}
+    bundle = edgec.export(tiny_folder, **where, budgets=LOOSE, out=tmp_path / "x.edgec")
+    (artifact,) = _lowered(bundle)
+    assert artifact.passed and artifact.budget == ladder.UNTRAINED_HALF_LOWERING and "untrained" in artifact.note
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["lut4", "int4-channel"])
 def test_compressed_weights_end_to_end(recipe: str, tiny_folder: Path, tmp_path: Path) -> None:
-    # Random weights are rounded worse than trained ones: quality is not judged, lowering is.
-    loose = {"kl_mean": 5.0, "top1_agreement": 0.0}
     where: dict[str, Any] = {"target": "iphone", "format": "mlpackage", "recipe": recipe, "context": 128}
-    bundle = edgec.export(tiny_folder, **where, budgets=loose, out=tmp_path / "x.edgec")
-    manifest = open_bundle(bundle).manifest
-    (artifact,) = [rung for rung in manifest.parity if (rung.stage, rung.half) == ("artifact", "lowering")]
-    assert artifact.gated and artifact.passed and artifact.budget["kl_mean"] <= 1e-4
+    bundle = edgec.export(tiny_folder, **where, budgets=LOOSE, out=tmp_path / "x.edgec")
+    (artifact,) = _lowered(bundle)
+    assert artifact.gated and artifact.passed and artifact.budget["kl_mean"] <= 1e-3
     assert verify(bundle).passed
+
+
+def _lowered(bundle: Path) -> list[Rung]:
+    """The rungs that compare the artifact with its graph."""
+    rungs = open_bundle(bundle).manifest.parity
+    return [rung for rung in rungs if (rung.stage, rung.half) == ("artifact", "lowering")]
 
 
 def test_what_static_methods_cannot_do_is_refused_at_once(tiny_folder: Path, tmp_path: Path) -> None:

@@ -4,7 +4,8 @@
 // XNNPACK learns of SME from cpuinfo while its library is being loaded, and cpuinfo from getauxval. In a program that
 // is linked with this library, this definition comes before the C library's, so the bits are off before anybody looks.
 // In a process that loads this library later (Python), the C library's comes first.
-#if defined(__linux__) && defined(__aarch64__)
+// An app for Android builds XNNPACK without SME instead.
+#if defined(__linux__) && defined(__aarch64__) && !defined(__ANDROID__)
 
 #include <elf.h>
 #include <sys/auxv.h>

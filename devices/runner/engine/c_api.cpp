@@ -11,6 +11,7 @@
 #include "border.h"
 #include "failure.h"
 #include "model.h"
+#include "linear/kernel.h"
 #include "packed_file.h"
 #include "runtime_log.h"
 #include "session.h"
@@ -71,6 +72,10 @@ EdgecTensor integers(const int64_t* values, size_t count, bool batched) {
 
 int edgec_abi_version(void) {
   return EDGEC_ABI_VERSION;
+}
+
+const char* edgec_linear_kernel(void) {
+  return edgec::linear::kernel_in_force().name;
 }
 
 int edgec_threads(int threads) {

@@ -41,4 +41,8 @@ void gather(const Table& table, const int64_t* tokens, int64_t count, float* out
   });
 }
 
+void gather(const linear::Matrix& matrix, const int64_t* tokens, int64_t count, float* out) {
+  for_rows(count, matrix.width, [&](int64_t i) { linear::read_row(matrix, tokens[i], out + i * matrix.width); });
+}
+
 }  // namespace edgec

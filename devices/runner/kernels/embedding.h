@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "linear/matrix.h"
+
 namespace edgec {
 
 // bits 32: float32 [rows, width]. bits 8: int8 [rows, width] with float32 scales [rows]. bits 4: uint8
@@ -21,5 +23,8 @@ struct Table {
 
 // out [count, width]; tokens are rows of the table.
 void gather(const Table& table, const int64_t* tokens, int64_t count, float* out);
+
+// The same from a matrix in the layout of the linear kernels.
+void gather(const linear::Matrix& matrix, const int64_t* tokens, int64_t count, float* out);
 
 }  // namespace edgec

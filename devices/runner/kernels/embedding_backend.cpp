@@ -10,6 +10,11 @@
 //     group=32                  values that share a scale; the width unless bits=4
 //     weights=KEY               named data, laid out as embedding.h says
 //     scales=KEY                empty where bits=32
+//
+// or, where the matrix lies in the layout of the linear kernels (linear/matrix.h):
+//
+//     edgec.embedding=2
+//     block_rows=16  rows=151936  width=1024  group=32  bits=4  step=1  offset=8  data=KEY     one per line
 #include <executorch/runtime/backend/interface.h>
 #include <executorch/runtime/core/exec_aten/util/tensor_util.h>
 
@@ -21,6 +26,7 @@
 #include <string_view>
 
 #include "embedding.h"
+#include "linear/matrix.h"
 
 namespace edgec {
 namespace {
@@ -34,9 +40,10 @@ using executorch::runtime::FreeableBuffer;
 using executorch::runtime::NamedDataMap;
 using executorch::runtime::Result;
 
-// A table and the memory that it points to.
+// A table in either form, and the memory that it points to.
 struct Handle {
   Table table;
+  std::optional<linear::Matrix> matrix;
   std::optional<FreeableBuffer> weights;
   std::optional<FreeableBuffer> scales;
 };
@@ -54,11 +61,11 @@ class Lines {
     return ok_ ? line.substr(name.size() + 1) : std::string_view();
   }
 
-  int64_t number(std::string_view name) {
+  int64_t number(std::string_view name, int64_t least = 1) {
     const std::string_view text = value(name);
     int64_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    ok_ = ok_ && error == std::errc() && end == text.data() + text.size() && number > 0;
+    ok_ = ok_ && error == std::errc() && end == text.data() + text.size() && number >= least;
     return number;
   }
 
@@ -86,9 +93,33 @@ Error fetch(const NamedDataMap& data, std::string_view key, int64_t bytes, std::
   return Error::Ok;
 }
 
+Error read_matrix(const NamedDataMap& data, Lines& lines, Handle& handle) {
+  linear::Matrix matrix{};
+  const auto small = [&](std::string_view name, int64_t least) {
+    return static_cast<int>(std::min<int64_t>(lines.number(name, least), INT32_MAX));
+  };
+  matrix.layout = static_cast<linear::Layout>(small("block_rows", 1));
+  matrix.rows = lines.number("rows");
+  matrix.width = lines.number("width");
+  matrix.group = lines.number("group", 0);
+  matrix.bits = small("bits", 1);
+  matrix.step = small("step", 1);
+  matrix.offset = small("offset", 0);
+  const std::string_view key = lines.value("data");
+  if (!lines.ok() || !linear::is_matrix(matrix)) return Error::DelegateInvalidCompatibility;
+  const Error error = fetch(data, key, matrix.bytes(), handle.weights);
+  if (error != Error::Ok) return error;
+  matrix.data = static_cast<const uint8_t*>(handle.weights->data());
+  handle.matrix = matrix;
+  handle.table.rows = matrix.rows;
+  handle.table.width = matrix.width;
+  return Error::Ok;
+}
+
 Error read_table(const NamedDataMap& data, std::string_view text, Handle& handle) {
   Lines lines(text);
   const int64_t format = lines.number("edgec.embedding");
+  if (format == 2) return read_matrix(data, lines, handle);
   Table& table = handle.table;
   table.bits = static_cast<int>(std::min<int64_t>(lines.number("bits"), INT32_MAX));
   table.rows = lines.number("rows");
@@ -121,7 +152,7 @@ class EmbeddingBackend final : public executorch::runtime::BackendInterface {
 
   Error execute(BackendExecutionContext&, DelegateHandle* handle,
                 executorch::runtime::Span<EValue*> args) const override {
-    const Table& table = static_cast<const Handle*>(handle)->table;
+    const auto& [table, matrix, weights, scales] = *static_cast<const Handle*>(handle);
     if (args.size() != 2 || !args[0]->isTensor() || !args[1]->isTensor()) return Error::InvalidProgram;
     const auto& tokens = args[0]->toTensor();
     auto& out = args[1]->toTensor();
@@ -129,13 +160,18 @@ class EmbeddingBackend final : public executorch::runtime::BackendInterface {
     const bool typed = tokens.scalar_type() == ScalarType::Long && out.scalar_type() == ScalarType::Float;
     if (!typed || out.dim() != 3) return Error::InvalidProgram;
     const int64_t* first = tokens.const_data_ptr<int64_t>();
-    const auto known = [&](int64_t token) { return token >= 0 && token < table.rows; };
+    const auto known = [rows = table.rows](int64_t token) { return token >= 0 && token < rows; };
     if (!std::all_of(first, first + tokens.numel(), known)) return Error::InvalidArgument;
     const executorch::aten::SizesType sizes[] = {1, static_cast<executorch::aten::SizesType>(tokens.numel()),
                                                  static_cast<executorch::aten::SizesType>(table.width)};
     const Error error = executorch::runtime::resize_tensor(out, {sizes, 3});
-    if (error == Error::Ok) gather(table, first, tokens.numel(), out.mutable_data_ptr<float>());
-    return error;
+    if (error != Error::Ok) return error;
+    if (matrix) {
+      gather(*matrix, first, tokens.numel(), out.mutable_data_ptr<float>());
+    } else {
+      gather(table, first, tokens.numel(), out.mutable_data_ptr<float>());
+    }
+    return Error::Ok;
   }
 
   void destroy(DelegateHandle* handle) const override { delete static_cast<Handle*>(handle); }

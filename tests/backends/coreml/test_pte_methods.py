@@ -15,7 +15,7 @@ from tests.passes.static_methods import PLAN, cached, methods, reference, tokens
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("pte") / "model.pte"
-    lowered = pte.lower(methods(cached("llama"), passes("caller")), path, lambda step, done, total: None)
+    lowered = pte.lower(methods(cached("short llama"), passes("caller")), path, lambda step, done, total: None)
     assert lowered.delegation.fallbacks == []
     assert lowered.delegation.delegates == 2
     return path
@@ -23,7 +23,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_decode_sees_what_prefill_wrote_because_the_caller_writes_it(program: Path) -> None:
     # float16 against float32: 7e-3 of the largest logit at most over five families.
-    assert relative(run_static(pte.execute(program), tokens(), PLAN), reference("llama")) < 3e-2
+    assert relative(run_static(pte.execute(program), tokens(), PLAN), reference("short llama")) < 3e-2
 
 
 def test_both_methods_read_one_package(program: Path) -> None:

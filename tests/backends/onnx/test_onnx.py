@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import torch
@@ -21,6 +22,7 @@ from edgec.passes.static.finite_mask import FiniteMask
 from edgec.passes.static.position_tables import PositionTables
 from edgec.passes.static.static_cache import StaticCache
 from edgec.runtime_py.verify.verify import verify
+from tests.backends.machine_paths import machine_paths
 from tests.passes.static_methods import CONTEXT, PLAN, applied, cached, methods, run, tokens
 
 pytest.importorskip("onnxruntime")
@@ -36,6 +38,9 @@ ROUNDING: Mapping[str, tuple[Pass, ...]] = {
 }
 
 
+_FOLDERS = TemporaryDirectory()
+
+
 @lru_cache(maxsize=4)
 def programs(family: str, rounding: str) -> dict[str, Program]:
     """Static methods whose caches are the caller's."""
@@ -43,11 +48,14 @@ def programs(family: str, rounding: str) -> dict[str, Program]:
     return methods(applied(cached(family), ROUNDING[rounding]), how)
 
 
-def written(family: str, rounding: str, folder: Path) -> Path:
+@lru_cache
+def written(family: str, rounding: str) -> Path:
+    """The methods' folder. Read only."""
     from edgec.backends.onnx.folder import lower
 
-    lower(programs(family, rounding), folder / "model.onnx", lambda name, done, total: None)
-    return folder / "model.onnx"
+    folder = Path(_FOLDERS.name) / f"{family}, {rounding}"
+    lower(programs(family, rounding), folder, lambda name, done, total: None)
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -59,19 +67,19 @@ def written(family: str, rounding: str, folder: Path) -> Path:
         ("gemma3_text", "float"),
     ],
 )
-def test_the_folder_says_what_the_graphs_say(family: str, rounding: str, tmp_path: Path) -> None:
+def test_the_folder_says_what_the_graphs_say(family: str, rounding: str) -> None:
     from edgec.backends.onnx.folder import execute
 
     wanted = run(programs(family, rounding))
-    logits = run_static(execute(written(family, rounding, tmp_path)), tokens(), PLAN)
+    logits = run_static(execute(written(family, rounding)), tokens(), PLAN)
     # Float32 on both sides, other kernels: sums in another order.
     assert float((logits - wanted).abs().max()) <= 1e-5 * float(wanted.abs().max())
 
 
-def test_methods_share_one_copy_of_each_constant_in_its_own_bits(tmp_path: Path) -> None:
+def test_methods_share_one_copy_of_each_constant_in_its_own_bits() -> None:
     from edgec.backends.onnx.folder import layout
 
-    folder = written("llama", "4-bit groups", tmp_path)
+    folder = written("llama", "4-bit groups")
     parts = layout(folder)
     assert parts.artifact_bytes == sum(path.stat().st_size for path in folder.iterdir())
     assert len({run.sha256 for run in parts.stored}) == len(parts.stored)
@@ -91,6 +99,10 @@ def test_an_export_ends_with_the_executed_model(bundle: Path) -> None:
     assert [method.name for method in manifest.methods] == ["prefill", "decode"]
     assert manifest.parity[-1].stage == "artifact" and manifest.parity[-1].top1_agreement == 1.0
     assert "ONNX Runtime" in manifest.parity[-1].note
+
+
+def test_the_models_say_nothing_of_the_machine_that_made_them(bundle: Path) -> None:
+    assert machine_paths(bundle / "model.onnx") == {}
 
 
 def test_the_bundle_verifies_and_generates(bundle: Path) -> None:

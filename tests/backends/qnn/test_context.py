@@ -12,6 +12,7 @@ import torch
 
 import edgec
 from edgec.backends.onnx.translate import translated
+from edgec.backends.onnx.weight_file import write_models
 from edgec.backends.onnx.work import work_of
 from edgec.backends.qnn.calibrate import FloatRun, calibrated
 from edgec.backends.qnn.context import _divided
@@ -36,6 +37,7 @@ from edgec.passes.static.parts.cut_model import cut_model, stored_sizes
 from edgec.passes.static.position_tables import PositionTables
 from edgec.passes.static.static_cache import StaticCache
 from edgec.runtime_py.verify.verify import verify
+from tests.backends.machine_paths import machine_paths
 from tests.passes.static_methods import CONTEXT, PLAN, applied, cached, methods, run, tokens
 
 FORM = (PositionTables(CONTEXT), StaticCache(1, "caller"), FiniteMask())
@@ -165,6 +167,13 @@ def test_what_the_cpu_computes_is_listed_with_its_share() -> None:
     assert inside.operations["MatMul"] == len(layers) * 2 * heads * width * (context + 1)
 
 
+def test_the_hosts_model_says_nothing_of_the_machine_that_made_it(tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    host, _ = _divided(programs("llama", CHANNEL)["decode"])
+    write_models({"host_decode": translated(host, "decode")}, tmp_path / "part_0")
+    assert machine_paths(tmp_path / "part_0") == {}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", ["8bit", "4bit"])
 def test_a_context_is_compiled_and_says_in_the_emulation_what_fixed_point_says(
@@ -187,6 +196,7 @@ def test_a_context_is_compiled_and_says_in_the_emulation_what_fixed_point_says(
     assert manifest.delegation is not None and manifest.delegation.delegated_share < 1.0
     assert {"Gather", "Cast"} <= {fallback.operator for fallback in manifest.delegation.fallbacks}
     assert sum(file.path.endswith(".bin") and "qnn" in file.path for file in manifest.files) >= 1
+    assert machine_paths(out / manifest.artifact) == {}
     # A context of shared weights cannot be loaded into the emulation: nothing failed, and the report says why.
     report = verify(out)
     assert report.passed and any(check.status == "unavailable" for check in report.checks)

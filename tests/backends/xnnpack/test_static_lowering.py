@@ -96,6 +96,7 @@ def test_an_encoder_with_padding() -> None:
 
 
 @torch.no_grad()
+@pytest.mark.slow
 def test_a_vision_transformer_in_float() -> None:
     model, inputs = vit(), {"pixel_values": _image()["image"]}
     done = _run(model, inputs)

@@ -21,7 +21,13 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     be_impatient(monkeypatch)
 
 
-@pytest.mark.parametrize("name", CASES)
+# A longer case of the one before it.
+SLOW = ("unplugged mid-push, three times",)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in CASES]
+)
 def test_a_fault_is_survived_or_said(
     name: str, plug: Plug, phone_bundle: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,6 +89,7 @@ def test_odd_phones_are_listed_by_their_faults_and_the_others_are_listed(
     assert told["product"] == "edgec [/nope][2J]0;owned" and told["temperature_c"] == 30.1
     assert "'1.2.3'" in told["problem"] and "'9'" in told["problem"]
     assert listed[f"adb:{good.serial}"]["problem"] == "" and listed[f"adb:{good.serial}"]["temperature_c"] == 31.2
+    dripping.faults.drip = None
     show_devices(as_json=False)
     said = capsys.readouterr().out
     assert "[/nope]" in said and printable(said) == said and all(f"adb:{p.serial}" in said for p in (odd, good))

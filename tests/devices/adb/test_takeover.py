@@ -45,7 +45,7 @@ def sleeper(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-@pytest.mark.parametrize("others", [(), ("edgec-kept-89abcdef",)])
+@pytest.mark.parametrize("others", [("edgec-kept-89abcdef",), pytest.param((), marks=pytest.mark.slow)])
 def test_an_orphaned_runner_is_ended(plug: Plug, phone_bundle: Path, others: tuple[str, ...]) -> None:
     phone = plug()
     for name in others:

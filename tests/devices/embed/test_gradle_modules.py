@@ -147,11 +147,11 @@ def test_what_does_not_fit_is_refused(fields: dict[str, Any], code: str, tmp_pat
     assert caught.value.code == code
 
 
-def test_own_kernels_and_modules_are_refused(tmp_path: Path) -> None:
-    runtime = Runtime(name="executorch", version="1", backends=["XnnpackBackend"], operators=["edgec::attention.out"])
+def test_own_kernels_for_another_unit_and_modules_are_refused(tmp_path: Path) -> None:
+    runtime = Runtime(name="executorch", version="1.5.1", backends=["VulkanBackend"], operators=["edgec::rope.out"])
     with pytest.raises(InputError) as caught:
-        gradle_modules(android_bundle(tmp_path, CPU, runtime=runtime))
-    assert "--kernels standard" in caught.value.fix
+        gradle_modules(android_bundle(tmp_path, GPU, runtime=runtime))
+    assert caught.value.code == "E464" and "--kernels standard" in caught.value.fix
     module = module_manifest("pte-cpu", decoder_manifest("pte-cpu").methods, target="android-cpu")
     with pytest.raises(InputError):
         gradle_modules(bundle_of(module, tmp_path / "module"))
@@ -239,4 +239,4 @@ def test_the_bench_app_reads_what_its_job_says(tmp_path: Path) -> None:
 
 def test_every_template_is_used(tmp_path: Path) -> None:
     places = {place for path in TEMPLATES.glob("*.template") for place in template_text.places(path.read_text())}
-    assert "package" in places and len(list(TEMPLATES.glob("*.kt.template"))) == 32
+    assert "package" in places and len(list(TEMPLATES.glob("*.kt.template"))) == 35

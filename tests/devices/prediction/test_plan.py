@@ -18,7 +18,9 @@ from edgec.devices.prediction.memory_fit import Verdict, judge
 from edgec.devices.prediction.parameters import Kind, Parameter, macs_per_token
 from edgec.devices.targets import Target, load_target
 from edgec.errors import InputError
-from edgec.exporter.resolve.widths import named_widths, override_widths
+from edgec.exporter.recipes.file import load_recipe
+from edgec.exporter.recipes.recipe import for_backend
+from edgec.exporter.resolve.widths import named_widths, override_widths, recipe_widths
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.parameters import decoder_shape, parameters, read_config
 from tests.example_counts import examples
@@ -107,7 +109,7 @@ def test_float_bytes_are_four_per_parameter() -> None:
     # A tied table of the same bits is looked up in the matrix; of other bits it lies beside it.
     assert forecast.footprint.size_bytes.low == 4 * (LINEAR + NORMS + VOCABULARY)
     beside = planned(TINY, "iphone-16-pro-cpu", replace(FLOATS, embedding_bits=8), prompt_tokens=16).footprint
-    assert beside.size_bytes.low == 4 * (LINEAR + NORMS + VOCABULARY) + VOCABULARY + 320 * 4
+    assert beside.size_bytes.low == 4 * (LINEAR + NORMS + VOCABULARY) + VOCABULARY + 320 * (4 + 4)
     assert forecast.parameters == LINEAR + NORMS + VOCABULARY
 
 
@@ -121,9 +123,11 @@ def test_look_up_tables_count_their_indices_and_tables(recipe: str, bits: int) -
     assert LINEAR * (32 - bits - 3) / 8 <= saved < LINEAR * (32 - bits) / 8
 
 
-def test_the_balanced_set_takes_four_bits_where_there_are_no_tables() -> None:
+def test_the_balanced_set_takes_two_bits_with_own_kernels_and_four_with_standard_ones() -> None:
     widths = named_widths("balanced2", "xnnpack")
-    assert (widths.weight_bits, widths.group_size, widths.tables) == (4, 0, None)
+    assert (widths.weight_bits, widths.group_size, widths.tables) == (2, 0, None)
+    standard = recipe_widths(for_backend(replace(load_recipe("balanced2"), kernels="standard"), "xnnpack"))
+    assert (standard.weight_bits, standard.group_size, standard.tables) == (4, 0, None)
 
 
 def test_other_bits_on_the_command_line_replace_tables() -> None:
@@ -144,19 +148,22 @@ def test_other_formats_hold_a_tied_embedding_once() -> None:
 
 def test_grouped_weights_carry_a_scale_per_group() -> None:
     matrix = Parameter("w", (96, 64), Kind.LINEAR)
-    assert weight_bytes(matrix, 4, 32, "xnnpack") == 96 * 64 // 2 + 96 * 2 * 2
-    assert weight_bytes(matrix, 8, 0, "xnnpack") == 96 * 64 + 96 * 4
+    # edgec's linear kernels keep a sum beside each row.
+    assert weight_bytes(matrix, 4, 32, "xnnpack") == 96 * 64 // 2 + 96 * 2 * 2 + 96 * 4
+    assert weight_bytes(matrix, 8, 0, "xnnpack") == 96 * 64 + 96 * 4 + 96 * 4
+    assert weight_bytes(matrix, 4, 32, "coreml") == 96 * 64 // 2 + 96 * 2 * 2
 
 
-def test_two_bits_without_a_kernel_take_four() -> None:
+@pytest.mark.parametrize("bits", [2, 3])
+def test_few_bits_take_their_own_size(bits: int) -> None:
     matrix = Parameter("w", (96, 64), Kind.LINEAR)
-    assert weight_bytes(matrix, 2, 32, "xnnpack") == weight_bytes(matrix, 4, 32, "xnnpack")
-    assert weight_bytes(matrix, 2, 32, "coreml") < weight_bytes(matrix, 4, 32, "coreml")
+    saved = 96 * 64 * (4 - bits) // 8
+    assert weight_bytes(matrix, bits, 32, "xnnpack") == weight_bytes(matrix, 4, 32, "xnnpack") - saved
 
 
 def test_an_awkward_width_gets_what_kernels_read() -> None:
-    """No group size divides 172, and 4-bit rows need a multiple of 32: eight bits per channel."""
-    assert weight_bytes(Parameter("w", (64, 172), Kind.LINEAR), 4, 32, "xnnpack") == 64 * 172 + 64 * 4
+    """No group size divides 172: eight bits per channel."""
+    assert weight_bytes(Parameter("w", (64, 172), Kind.LINEAR), 4, 32, "xnnpack") == 64 * 172 + 64 * 4 + 64 * 4
 
 
 def test_kv_bytes_by_hand() -> None:
@@ -179,11 +186,12 @@ def test_windows_and_donors_need_less_cache() -> None:
 
 
 def test_peak_counts_the_packed_copy_only_where_one_is_made() -> None:
-    packed = planned(TINY, "iphone-16-pro-cpu", Widths(kv_bits=16), prompt_tokens=16).footprint
+    packed = planned(TINY, "iphone-16-pro-cpu", replace(FLOATS, kv_bits=16), prompt_tokens=16).footprint
+    mapped = planned(TINY, "iphone-16-pro-cpu", Widths(kv_bits=16), prompt_tokens=16).footprint
     once = planned(TINY, "iphone-16-pro", Widths(kv_bits=16), prompt_tokens=16).footprint
     assert "packed copy of matrices" in {part.name for part in packed.parts}
-    assert "packed copy of matrices" not in {part.name for part in once.parts}
-    for forecast in (packed, once):
+    assert "packed copy of matrices" not in {part.name for part in (*once.parts, *mapped.parts)}
+    for forecast in (packed, mapped, once):
         assert forecast.size_bytes.low + forecast.kv_bytes < forecast.peak_bytes.low <= forecast.peak_bytes.high
         assert [part.bytes for part in forecast.parts] == sorted((part.bytes for part in forecast.parts), reverse=True)
 
@@ -191,10 +199,11 @@ def test_peak_counts_the_packed_copy_only_where_one_is_made() -> None:
 @pytest.mark.parametrize(("widths", "resident"), [(Widths(), 1_921e6), (Widths(16, 0, 16, 16, 16), 3_185e6)])
 def test_peak_holds_published_resident_memory(widths: Widths, resident: float) -> None:
     """Llama 3.2 1B, 4-bit and bf16, on a OnePlus 12 with ExecuTorch: Meta's model card."""
-    peak = planned(BILLION, "oneplus-12-cpu", widths, context=2048, prompt_tokens=64).footprint.peak_bytes
-    # ExecuTorch's own export stores the tied table once more.
+    plan = planned(BILLION, "oneplus-12-cpu", widths, context=2048, prompt_tokens=64).footprint
+    # ExecuTorch's own export stores the tied table once more, and XNNPACK packs matrices of integers, too.
     table = BILLION["vocab_size"] * BILLION["hidden_size"] * widths.embedding_bits / 8
-    assert peak.low <= resident <= peak.high + table
+    packed = plan.read_bytes if widths.weight_bits < 16 else 0
+    assert plan.peak_bytes.low <= resident <= plan.peak_bytes.high + table + packed
 
 
 @settings(max_examples=examples(40), deadline=None)

@@ -50,6 +50,7 @@ def agree(emulated: NDArray[np.float32], wanted: NDArray[np.float32]) -> None:
     assert (emulated.argmax(-1) == wanted.argmax(-1))[sure].all()
 
 
+@pytest.mark.slow
 def test_prompts_decoding_and_scoring_say_what_python_says(tiny_bundle: Path) -> None:
     tokens = [1, *range(30, 80)]
     wanted, runner = forced(tiny_bundle, tokens), EmulatedRunner(open_bundle(tiny_bundle))
@@ -87,7 +88,7 @@ def recipe(name: str, folder: Path) -> Recipe:
     """A named recipe, or 4bit with another cache or shared KV."""
     if name in ("float", "4bit"):
         return load_recipe(name)
-    text = (ROOT / "exporter" / "recipe_data" / "4bit.toml").read_text()
+    text = (ROOT / "exporter" / "recipes" / "named" / "4bit.toml").read_text()
     kind, _, what = name.partition("-")
     if what == "cache":
         text = text.replace('dtype = "float16"', f'dtype = "{kind}"')

@@ -96,6 +96,7 @@ def test_what_is_exported_is_what_was_trained(
     assert float(apart.mean()) < 0.02 * float(logits(trained.graph).std())
 
 
+@pytest.mark.slow
 def test_the_folder_is_exported_unchanged(tiny_folder: Path, story: Path, recipe: Path, tmp_path: Path) -> None:
     done = adapt(tiny_folder, recipe=recipe, text=[story], out=tmp_path / "healed", settings=SETTINGS)
     manifest = read_manifest(edgec.export(done.path, out=tmp_path / "healed.edgec"))
@@ -130,7 +131,14 @@ def test_the_stored_model_is_the_rounded_one(tiny_folder: Path, story: Path, tmp
     assert all(len(row.unique()) <= 4 for row in weight)
 
 
-@pytest.mark.parametrize("more", [{"low_rank": 4}, {"recompute": True}, {"hidden_loss": 0.5}, {"accumulation": 2}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"low_rank": 4},
+        {"accumulation": 2},
+        *(pytest.param(more, marks=pytest.mark.slow) for more in ({"recompute": True}, {"hidden_loss": 0.5})),
+    ],
+)
 def test_every_way_of_training_trains(tiny_folder: Path, story: Path, tmp_path: Path, more: dict[str, Any]) -> None:
     settings = replace(SETTINGS, **more, ema=0.5)
     done = adapt(tiny_folder, recipe="balanced2", text=[story], out=tmp_path / "way", settings=settings)

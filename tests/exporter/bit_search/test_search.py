@@ -84,7 +84,7 @@ def test_a_layers_expected_loss_is_near_the_measured_one(name: str) -> None:
 def test_what_cannot_be_reached_is_refused() -> None:
     with pytest.raises(InputError) as caught:
         search_bits(
-            every_position("llama"), for_backend(load_recipe("4bit"), "xnnpack"), tokens(512), 3.2, 64, Progress()
+            every_position("llama"), for_backend(load_recipe("4bit"), "xnnpack"), tokens(512), 1.9, 64, Progress()
         )
     assert caught.value.code == "E531" and "iphone" in caught.value.fix
     with pytest.raises(InputError) as caught:

@@ -55,7 +55,10 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.fixture(scope="module", params=FAMILIES, ids=lambda family: family.name)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(f, id=f.name, marks=[pytest.mark.slow] if f.name == "gemma3n_text" else []) for f in FAMILIES],
+)
 def captured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Captured:
     family: Family = request.param
     return _captured(family, tmp_path_factory.mktemp(family.name), torch.float32)
@@ -158,16 +161,16 @@ def test_tied_matrices_are_one_tensor(tmp_path: Path) -> None:
 _CAPTURE_28_LAYERS = """
 import resource, torch
 from transformers import AutoConfig
-from edgec.exporter.capture.decoder import capture_decoder, skeleton
+from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
+from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.ir.program import held_bytes
-from edgec.ir.spec import model_spec
 from tests.families import empty_model
 config = AutoConfig.for_model("qwen3", vocab_size=151936, hidden_size=1024, intermediate_size=3072,
     num_hidden_layers=28, num_attention_heads=16, num_key_value_heads=8, head_dim=128,
     max_position_embeddings=40960, tie_word_embeddings=True)
 empty_model(config)  # imports
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-skeleton = skeleton(empty_model(config))
+skeleton = build_skeleton(empty_model(config))
 shapes = skeleton.shapes()
 class Lazy:
     def tensor(self, name):

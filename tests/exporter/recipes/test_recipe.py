@@ -38,7 +38,7 @@ REFUSED = {
     ("sparse-lut4", "xnnpack"),
     ("sparse-lut4", "coreai"),
     ("4bit-gptq", "qnn"),
-    *product(("4bit-small", "balanced2", "lut2", "lut4", "lut6", "sparse-lut4"), ("onnx", "qnn", "vulkan")),
+    *product(("3bit", "4bit-small", "balanced2", "lut2", "lut4", "lut6", "sparse-lut4"), ("onnx", "qnn", "vulkan")),
 }
 
 
@@ -252,8 +252,32 @@ def test_a_bad_file_names_file_and_key(tmp_path: Path, text: str, named: str) ->
 )
 def test_what_xnnpack_cannot_execute_is_refused_with_the_nearest_choice(recipe: Recipe, fix: str) -> None:
     with pytest.raises(InputError) as caught:
+        check_recipe(replace(recipe, kernels="standard"), "xnnpack")
+    assert caught.value.code == "E172" and fix in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("recipe", "fix"),
+    [
+        (Recipe("r", weights=WeightScheme(3, 16)), "bits = 3 and group_size = 32"),
+        (Recipe("r", weights=WeightScheme(8, 32)), "bits = 8 and group_size = 0"),
+        (Recipe("r", lm_head=WeightScheme(6, 0)), "group_size = 0"),
+        (Recipe("r", weights=WeightScheme(2, 0, activation_bits=0)), "activation_bits = 8"),
+    ],
+)
+def test_what_edgecs_kernels_cannot_execute_is_refused_with_the_nearest_choice(recipe: Recipe, fix: str) -> None:
+    with pytest.raises(InputError) as caught:
         check_recipe(recipe, "xnnpack")
     assert caught.value.code == "E172" and fix in caught.value.fix
+
+
+@pytest.mark.parametrize("scheme", [WeightScheme(bits, group) for bits in (2, 3, 4) for group in (0, 32, 64, 128)])
+def test_edgecs_kernels_read_few_bits_that_xnnpack_does_not(scheme: WeightScheme) -> None:
+    recipe = Recipe("r", weights=scheme, lm_head=scheme)
+    check_recipe(recipe, "xnnpack")
+    if scheme.bits < 4:
+        with pytest.raises(InputError, match="E172"):
+            check_recipe(replace(recipe, kernels="standard"), "xnnpack")
 
 
 @pytest.mark.parametrize(

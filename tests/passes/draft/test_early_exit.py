@@ -60,7 +60,9 @@ def shortened(family: str, layers: int) -> torch.Tensor:
         return model(ids(), use_cache=False).logits[0, -ROWS:]
 
 
-@pytest.mark.parametrize("family", list(MODELS))
+@pytest.mark.parametrize(
+    "family", [pytest.param(name, marks=[pytest.mark.slow] if name == "gemma2" else []) for name in MODELS]
+)
 @pytest.mark.parametrize("layers", [1, 3])
 def test_the_first_layers_are_the_shorter_model(family: str, layers: int) -> None:
     program = run_pass(captured(family), EarlyExit(layers))

@@ -121,7 +121,10 @@ def test_values_stay_the_same(function: Callable[[Tensor], Tensor]) -> None:
     assert _nodes(functional(after)) == _nodes(after)
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@pytest.mark.parametrize(
+    "family",
+    [pytest.param(f, id=f.name, marks=[pytest.mark.slow] if f.name == "gemma3n_text" else []) for f in FAMILIES],
+)
 def test_decoders_become_functional(family: Family) -> None:
     before = captured(family)
     after = functional(before)

@@ -102,7 +102,9 @@ def test_caches_of_sharing_layers_vanish(prepared: bool) -> None:
     assert difference(uncached, run_program(shared, tokens(), plan), 0.0).max_relative < 1e-5
 
 
-@pytest.mark.parametrize("name", NATIVE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name == "gemma3n_text" else []) for name in NATIVE]
+)
 def test_a_model_that_shares_already_stays_as_it_is(name: str) -> None:
     program = captured(NATIVE[name])
     donors = {layer: donor for layer, donor in enumerate(NATIVE[name].donors) if donor is not None}

@@ -29,7 +29,7 @@ def relative(got: torch.Tensor, wanted: torch.Tensor) -> float:
     return float((got - wanted).abs().max() / wanted.abs().max())
 
 
-QUICK = ("llama", "qwen3", "gemma3_text", "phi3", "gemma4_text")
+QUICK = ("llama", "gemma3_text", "gemma4_text")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_all_passes_together_keep_the_numbers(name: str) -> None:
     assert relative(run(programs), reference(name)) < TOLERANCE
 
 
-@pytest.mark.parametrize("name", ["qwen3", "gemma3_text"])
+@pytest.mark.parametrize("name", [pytest.param("qwen3", marks=pytest.mark.slow), "gemma3_text"])
 def test_a_caller_that_writes_the_cache_gets_the_same(name: str) -> None:
     programs = methods(cached(name), passes("caller"))
     assert relative(run(programs), reference(name)) < TOLERANCE

@@ -13,6 +13,7 @@ from edgec.bundle.golden import Golden, chat_vector, golden_bytes, output_vector
 from edgec.bundle.manifest import Runtime
 from edgec.errors import InputError
 from edgec.runtime_py.model import load
+from edgec.runtime_py.verify import verify as module
 from edgec.runtime_py.verify.verify import BundleCheck, VerifyReport, runtime_check, verify
 
 PROMPT = [1, 40, 41, 42, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74]
@@ -29,6 +30,12 @@ def golden(tiny_bundle: Path) -> Golden:
         tokens.append(int(rows[-1].argmax()))
     vector = output_vector(PROMPT, tokens, np.stack(rows))
     return Golden(texts=text_vectors(model.tokenizer), chat=chat_vector(model.tokenizer), outputs=(vector,))
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors are replayed here: starting a process takes 1.5 s, and other tests see that it says the same."""
+    monkeypatch.setattr(module, "in_another_process", lambda *args, **options: {})
 
 
 def _with_golden(source: Path, target: Path, golden: Golden | None, **fields: Any) -> Path:
@@ -58,12 +65,14 @@ def test_an_intact_bundle_passes_every_check(tiny_bundle: Path, tmp_path: Path, 
     assert {name: _statuses(report)[name] for name in names} == dict.fromkeys(names, "passed")
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_without_golden_vectors_nothing_is_claimed(tiny_bundle: Path, tmp_path: Path) -> None:
     report = verify(_with_golden(tiny_bundle, tmp_path / "a.edgec", None), threads=1)
     assert report.passed
     assert {_statuses(report)[name] for name in ("tokenizer", "chat template", "output vectors")} == {"unavailable"}
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_another_token_is_found_unless_it_was_a_close_call(tiny_bundle: Path, tmp_path: Path, golden: Golden) -> None:
     vector = golden.outputs[0]
     last = vector.continuation_ids[-1]
@@ -76,6 +85,7 @@ def test_another_token_is_found_unless_it_was_a_close_call(tiny_bundle: Path, tm
     assert verify(_with_golden(tiny_bundle, tmp_path / "b.edgec", Golden(outputs=(close,))), threads=1).passed
 
 
+@pytest.mark.usefixtures("in_this_process")
 @pytest.mark.parametrize("which", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_logit_beyond_the_tolerance_is_found(tiny_bundle: Path, tmp_path: Path, golden: Golden, which: int) -> None:
     vector = golden.outputs[0]
@@ -90,6 +100,7 @@ def test_a_logit_beyond_the_tolerance_is_found(tiny_bundle: Path, tmp_path: Path
     assert "moved by" in _failure(report).detail and f"position {probe.position}" in _failure(report).detail
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_another_tokenisation_is_found(tiny_bundle: Path, tmp_path: Path, golden: Golden) -> None:
     text = golden.texts[0].model_copy(update={"ids": [*golden.texts[0].ids[:-1], 3]})
     changed = golden.model_copy(update={"texts": (text, *golden.texts[1:])})
@@ -97,6 +108,7 @@ def test_another_tokenisation_is_found(tiny_bundle: Path, tmp_path: Path, golden
     assert failed.name == "tokenizer" and "'english'" in failed.detail
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_another_chat_template_is_found(tiny_bundle: Path, tmp_path: Path, golden: Golden) -> None:
     assert golden.chat is not None
     changed = golden.model_copy(update={"chat": golden.chat.model_copy(update={"rendered": "other"})})

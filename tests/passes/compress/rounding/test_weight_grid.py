@@ -196,7 +196,7 @@ def test_sizes_count_packed_integers_and_scales() -> None:
 @pytest.mark.parametrize(
     "scheme",
     [
-        WeightScheme(3),
+        WeightScheme(5),
         WeightScheme(4, -1),
         WeightScheme(activation_bits=4),
         WeightScheme(scale_bits=8),

@@ -133,7 +133,7 @@ def test_swapped_blocks_of_packed_weights_are_caught_by_the_shipped_budgets(
 ) -> None:
     intact = phone_bundle("mlpackage", recipe)
     (passed,) = [r for r in open_bundle(intact).manifest.parity if (r.stage, r.half) == ("artifact", "lowering")]
-    assert passed.gated and passed.budget == lowering_budget(load_recipe(recipe), half=True)
+    assert passed.gated and passed.budget == lowering_budget(load_recipe(recipe), half=True, untrained=True)
     damaged = _sealed(intact, tmp_path / "damaged.edgec", WEIGHTS, _two_blocks_swapped(intact))
     stages = [ladder.Stage(name, _logits(bundle)) for name, bundle in (("intact", intact), ("damaged", damaged))]
     with pytest.raises(BudgetError, match="E201"):

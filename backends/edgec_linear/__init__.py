@@ -1,0 +1,1 @@
+"""Lower linear layers of few bits to edgec's own kernels."""

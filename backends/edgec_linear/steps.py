@@ -1,0 +1,260 @@
+"""A cluster of nodes as the steps that edgec's backend runs (devices/runner/kernels/region/region.h).
+
+    norm -> quantize -> linear gate, up -> silu(gate) * up -> quantize -> linear down -> + residual
+        ==>
+    norm v1 v0 | group v1: gate, up -> gate silu | group v2: down -> add v0
+
+Matrices that read the same value are one group, which quantises it once. Legality: every linear layer reads 8-bit
+tokens and a matrix as weights.py says; the rest is arithmetic on values [1, S, width], each token by itself.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from edgec.backends.edgec_linear.weights import LINEAR, StoredMatrix, quantised_source, stored_matrix
+from edgec.ir.attributes import attribute
+from edgec.ir.operators import RMS_NORM
+from edgec.ir.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE
+
+aten = torch.ops.aten
+QUANTISING = frozenset({CHOOSE, QUANTIZE, DEQUANTIZE})
+FUNCTIONS: dict[Any, str] = {
+    aten.silu.default: "silu",
+    aten.sigmoid.default: "sigmoid",
+    aten.tanh.default: "tanh",
+    aten.relu.default: "relu",
+    aten.gelu.default: "gelu",
+}
+ARITHMETIC: dict[Any, str] = {aten.add.Tensor: "add", aten.sub.Tensor: "sub", aten.mul.Tensor: "mul"}
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix, the name of its bias if it has one, and the node that it computes."""
+
+    matrix: StoredMatrix
+    bias: str | None
+    out: Node
+
+
+@dataclass(frozen=True)
+class Group:
+    """Matrices that read the same value; ``gate``: the product of the first, through a function, with the second."""
+
+    x: Node
+    products: tuple[Product, ...]
+    add: Node | None = None
+    gate: str | None = None
+
+
+@dataclass(frozen=True)
+class Norm:
+    """An RMS norm; ``weight`` names its weight [width]."""
+
+    out: Node
+    x: Node
+    eps: float
+    weight: str | None
+
+
+@dataclass(frozen=True)
+class Binary:
+    """Arithmetic on two values."""
+
+    kind: str
+    out: Node
+    x: tuple[Node, Node]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """Arithmetic on a value and a constant: float32 [width] or [1]."""
+
+    kind: str
+    out: Node
+    x: Node
+    values: Tensor
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of each number."""
+
+    kind: str
+    out: Node
+    x: Node
+
+
+Step = Group | Norm | Binary | Constant | Function
+
+
+class NotExecutable(Exception):
+    """The backend has no step for a node; the message says which."""
+
+
+def steps_of(graph: GraphModule, cluster: Sequence[Node]) -> tuple[Step, ...]:
+    """The steps of a cluster, in order.
+
+    Raises:
+        NotExecutable: a node is not one that the backend computes.
+    """
+    single = [step for node in cluster for step in _step(graph, node)]
+    return _grouped(_with_residuals(_with_gates(single)))
+
+
+def executable(graph: GraphModule, node: Node) -> bool:
+    """Whether the backend computes this node."""
+    if node.target in QUANTISING or node.target is operator.getitem:
+        return _quantises_tokens(node)
+    try:
+        return bool(_step(graph, node))
+    except NotExecutable:
+        return False
+
+
+def _quantises_tokens(node: Node) -> bool:
+    """Whether a node is part of the chain that quantises the input of linear layers."""
+    if node.target is DEQUANTIZE:
+        return quantised_source(node) is not None
+    readers = list(node.users)
+    return node.target in (*QUANTISING, operator.getitem) and bool(readers) and all(map(_quantises_tokens, readers))
+
+
+def _step(graph: GraphModule, node: Node) -> list[Step]:
+    """The step of one node; none for a node of the chain that quantises tokens."""
+    if node.target in QUANTISING or node.target is operator.getitem:
+        return []
+    if node.target is LINEAR:
+        return [_linear(graph, node)]
+    if not _is_value(node):
+        raise NotExecutable(node.name)
+    if node.target is RMS_NORM:
+        return [_norm(node)]
+    if node.target in FUNCTIONS and _is_value(node.args[0]):
+        tanh = node.kwargs.get("approximate", "none") == "tanh"
+        return [Function(FUNCTIONS[node.target] + "_tanh" * tanh, node, node.args[0])]  # type: ignore[arg-type]
+    if node.target in ARITHMETIC and node.kwargs.get("alpha", 1) == 1:
+        return [_arithmetic(graph, node)]
+    raise NotExecutable(node.name)
+
+
+def _linear(graph: GraphModule, node: Node) -> Step:
+    source, matrix = quantised_source(node.args[0]), stored_matrix(graph, node.args[1])
+    bias = node.args[2] if len(node.args) > 2 else None
+    plain = bias is None or (isinstance(bias, Node) and bias.op == "get_attr")
+    if source is None or matrix is None or not plain:
+        raise NotExecutable(node.name)
+    return Group(source, (Product(matrix, None if bias is None else str(bias.target), node),))  # type: ignore[union-attr]
+
+
+def _norm(node: Node) -> Step:
+    x, weight, eps = node.args
+    if not _is_value(x) or not (weight is None or (isinstance(weight, Node) and weight.op == "get_attr")):
+        raise NotExecutable(node.name)
+    name = None if weight is None else str(weight.target)
+    return Norm(node, x, float(eps), name)  # type: ignore[arg-type]
+
+
+def _arithmetic(graph: GraphModule, node: Node) -> Step:
+    kind, (a, b) = ARITHMETIC[node.target], node.args[:2]
+    if _is_value(a) and _is_value(b) and _shape(a) == _shape(b):
+        return Binary(kind, node, (a, b))  # type: ignore[arg-type]
+    for x, other in ((a, b), (b, a)):
+        values = _constant_values(graph, other)
+        if values is None or kind == "sub" or not _is_value(x) or _shape(x) != _shape(node):
+            continue
+        if str(values.numel()) in ("1", _shape(x)[-1]):
+            return Constant(kind, node, x, values)  # type: ignore[arg-type]
+    raise NotExecutable(node.name)
+
+
+def _constant_values(graph: GraphModule, value: Any) -> Tensor | None:
+    """A constant operand as float32 [N], N numbers along the width or 1; None for anything else."""
+    if isinstance(value, int | float):
+        return torch.tensor([float(value)])
+    if not isinstance(value, Node) or value.op != "get_attr":
+        return None
+    tensor: Tensor = attribute(graph, str(value.target))
+    along = tensor.dim() == 0 or tensor.numel() == tensor.shape[-1]
+    return tensor.detach().float().reshape(-1) if along and tensor.is_floating_point() else None
+
+
+def _is_value(node: Any) -> bool:
+    """Whether a node is float32 [1, S, width], and computed from inputs."""
+    value = node.meta.get("val") if isinstance(node, Node) else None
+    if not isinstance(value, Tensor) or value.dtype != torch.float32 or value.dim() != 3 or node.op == "get_attr":
+        return False
+    return isinstance(value.shape[2], int) and value.shape[0] == 1
+
+
+def _shape(node: Any) -> tuple[str, ...]:
+    return tuple(str(size) for size in node.meta["val"].shape)
+
+
+def _with_gates(steps: list[Step]) -> list[Step]:
+    """Join two matrices, the function of one's result, and the product of both."""
+    by_out = {step.out: step for step in steps if not isinstance(step, Group)}
+    linears = {step.products[0].out: step for step in steps if isinstance(step, Group)}
+    joined: dict[Node, Group] = {}
+    gone: set[Node] = set()
+    for step in steps:
+        if isinstance(step, Binary) and step.kind == "mul":
+            for opened, other in (step.x, step.x[::-1]):
+                function = by_out.get(opened)
+                if not isinstance(function, Function) or {opened, other, function.x} & gone:
+                    continue
+                gate, up = linears.get(function.x), linears.get(other)
+                if gate and up and gate.x is up.x and all(len(n.users) == 1 for n in (opened, other, function.x)):
+                    products = tuple(Product(p.matrix, p.bias, step.out) for p in (*gate.products, *up.products))
+                    joined[step.out] = Group(gate.x, products, gate=function.kind)
+                    gone |= {opened, other, function.x}
+                    break
+    return [joined.get(out, step) for step in steps for out in [_out(step)] if out not in gone]
+
+
+def _with_residuals(steps: list[Step]) -> list[Step]:
+    """Add a value to a matrix's result where nothing else reads the result and the value is there before."""
+    position = {_out(step): index for index, step in enumerate(steps)}
+    linears = {_out(s): s for s in steps if isinstance(s, Group) and s.gate is None}
+    joined: dict[Node, Group] = {}
+    gone: set[Node] = set()
+    for step in steps:
+        if isinstance(step, Binary) and step.kind == "add":
+            for result, other in (step.x, step.x[::-1]):
+                group = linears.get(result)
+                ready = other is not result and position.get(other, -1) < position[step.out]
+                if group and ready and len(result.users) == 1:
+                    product = group.products[0]
+                    joined[step.out] = Group(group.x, (Product(product.matrix, product.bias, step.out),), add=other)
+                    gone.add(result)
+                    break
+    return [joined.get(out, step) for step in steps for out in [_out(step)] if out not in gone]
+
+
+def _grouped(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """Put plain matrices that read the same value into one group, where the first of them stood."""
+    grouped: list[Step] = []
+    place: dict[Node, int] = {}
+    for step in steps:
+        plain = isinstance(step, Group) and step.add is None and step.gate is None
+        if isinstance(step, Group) and plain and step.x in place:
+            first = grouped[place[step.x]]
+            assert isinstance(first, Group)
+            grouped[place[step.x]] = Group(step.x, (*first.products, *step.products))
+            continue
+        if isinstance(step, Group) and plain:
+            place[step.x] = len(grouped)
+        grouped.append(step)
+    return tuple(grouped)
+
+
+def _out(step: Step) -> Node:
+    return step.products[0].out if isinstance(step, Group) else step.out

@@ -1,0 +1,113 @@
+"""The matrices of a graph that edgec's kernels read, in the fewest bits that hold their integers.
+
+    weight_int, weight_scale, weight_zero_point -> dequantize_affine -> aten.linear      ==>      PackedMatrix + bytes
+
+Legality: symmetric integers; one float32 scale per row, or scales in groups of a multiple of 32 that bfloat16 holds
+(edgec's recipes round them so); 8 bits have one scale per row; the input is quantised to 8 bits per token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from edgec.backends.edgec_linear.layout import (
+    BALANCED2,
+    SLICE,
+    SYMMETRIC,
+    TERNARY,
+    BlockRows,
+    CodeGrid,
+    PackedMatrix,
+    pack_matrix,
+)
+from edgec.ir.attributes import attribute
+from edgec.ir.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE
+
+aten = torch.ops.aten
+LINEAR = aten.linear.default
+_LARGEST_GROUP = 1024
+# Sums over a row of 8 bits must stay within 32 bits.
+_LONGEST_ROW = 1 << 15
+_INT8 = (-128, 127)
+
+
+@dataclass(frozen=True)
+class StoredMatrix:
+    """A matrix of integers in a graph.
+
+    Attributes:
+        name: the attribute that holds the integers, int8 [rows, width].
+        scale_name: the attribute that holds the scales, float32 [rows, groups].
+        group: values that share a scale; 0: the whole row.
+    """
+
+    name: str
+    scale_name: str
+    group: int
+
+
+def stored_matrix(graph: GraphModule, weight: Any) -> StoredMatrix | None:
+    """The integers behind a weight, where edgec's kernels can read them; None otherwise."""
+    if not isinstance(weight, Node) or weight.target is not DEQUANTIZE:
+        return None
+    if any(source.op != "get_attr" for source in weight.all_input_nodes):
+        return None
+    names = [str(weight.args[i].target) for i in (0, 2, 3)]  # type: ignore[union-attr]
+    integers, scale, zero = (attribute(graph, name) for name in names)
+    if integers.dim() != 2 or integers.dtype != torch.int8 or zero.any():
+        return None
+    width, block = integers.shape[1], int(weight.args[1][1])  # type: ignore[index, arg-type]
+    group = 0 if block == width else block
+    return StoredMatrix(names[0], names[1], group) if _readable(weight, width, group, scale) else None
+
+
+def _readable(weight: Node, width: int, group: int, scale: Tensor) -> bool:
+    low, high = int(weight.args[5]), int(weight.args[6])  # type: ignore[arg-type]
+    if group == 0:
+        return low >= _INT8[0] and high <= _INT8[1] and width <= _LONGEST_ROW
+    shaped = group % SLICE == 0 and group <= _LARGEST_GROUP and width % group == 0
+    return shaped and high < SYMMETRIC[4].offset and torch.equal(scale.bfloat16().float(), scale.float())
+
+
+def quantised_source(node: Any) -> Node | None:
+    """What an input was before it was quantised per token; None where it was not, or in another way."""
+    if not isinstance(node, Node) or node.target is not DEQUANTIZE:
+        return None
+    quantised = node.args[0]
+    if not isinstance(quantised, Node) or quantised.target is not QUANTIZE:
+        return None
+    source, scale = quantised.args[0], quantised.args[2]
+    chosen = scale.args[0] if isinstance(scale, Node) and scale.all_input_nodes else None
+    if not isinstance(source, Node) or not isinstance(chosen, Node) or chosen.target is not CHOOSE:
+        return None
+    value = source.meta.get("val")
+    if not isinstance(value, Tensor) or value.dtype != torch.float32 or value.dim() != 3:
+        return None
+    per_token = list(quantised.args[1]) == [1, 1, value.shape[2]]  # type: ignore[arg-type]
+    asymmetric = chosen.args[0] is source and chosen.args[1] == "ASYMMETRIC" and tuple(quantised.args[5:7]) == _INT8
+    return source if per_token and asymmetric else None
+
+
+def fewest_bits(values: Tensor) -> CodeGrid:
+    """The smallest grid that holds all values of an int8 matrix."""
+    low, high = (int(bound) for bound in values.aminmax())
+    if low >= -1 and high <= 1:
+        return TERNARY
+    if low >= -2 and high <= 1:
+        return SYMMETRIC[2]
+    if low >= -3 and high <= 3 and bool((values & 1).all()):
+        return BALANCED2
+    return next(grid for bits, grid in SYMMETRIC.items() if low >= -grid.offset and high < grid.offset)
+
+
+def packed(graph: GraphModule, matrix: StoredMatrix, block_rows: BlockRows) -> tuple[PackedMatrix, Tensor]:
+    """Lay out a matrix: its shape, and uint8 [bytes]."""
+    values, scales = attribute(graph, matrix.name), attribute(graph, matrix.scale_name)
+    rows, width = values.shape
+    shape = PackedMatrix(rows, width, matrix.group, fewest_bits(values), block_rows)
+    return shape, pack_matrix(shape, values, scales)

@@ -1,0 +1,182 @@
+// Times the kernels of linear layers on one thread: linear_kernels ROUNDS FILE, where the file has lines of "rows width
+// bits step offset group tokens". For each it prints a line of JSON per variant: every kernel of the processor,
+// quantisation included, and plain reading of the matrix. Variants take turns; time is that of the thread, so that
+// other processes cost caches and memory bandwidth, but not the time in which they hold the core.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "linear/kernel.h"
+
+namespace {
+
+using edgec::linear::Kernel;
+using edgec::linear::kSlice;
+using edgec::linear::Matrix;
+using edgec::linear::Tokens;
+
+constexpr double kLeastSeconds = 2e-3;  // of a measurement: short calls are repeated
+constexpr double kMostPlain = 4e6;      // products: the plain kernel is too slow for more
+
+double thread_seconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Random codes with scales around 0.01, on a page of their own.
+struct Weights {
+  uint8_t* data;
+
+  explicit Weights(Matrix& matrix) {
+    constexpr size_t kPage = 4096;
+    const auto bytes = static_cast<size_t>(matrix.bytes());
+    data = static_cast<uint8_t*>(std::aligned_alloc(kPage, (bytes / kPage + 2) * kPage));
+    std::mt19937_64 random(1);
+    for (size_t i = 0; i < bytes; i += 8) {
+      const uint64_t next = random();
+      std::memcpy(data + i, &next, 8);
+    }
+    matrix.data = data;
+    for (int64_t block = 0; block < matrix.blocks(); block++) write_scales(matrix, data + block * matrix.block_bytes());
+  }
+
+  static void write_scales(const Matrix& matrix, uint8_t* block) {
+    const uint16_t scale = 0x3c24;
+    const float number = 0.01f;
+    for (int64_t group = 1; matrix.group != 0 && group <= matrix.groups(); group++) {
+      uint8_t* end = block + group * matrix.group_bytes();
+      for (int64_t row = 1; row <= matrix.block_rows(); row++) std::memcpy(end - 2 * row, &scale, 2);
+    }
+    for (int64_t at = matrix.groups() * matrix.group_bytes(); at < matrix.block_bytes(); at += 4) {
+      std::memcpy(block + at, &number, 4);
+    }
+  }
+
+  ~Weights() { std::free(data); }
+};
+
+struct Layer {
+  const Matrix& matrix;
+  std::vector<float> x, out, scales, zeros;
+  std::vector<int8_t> values, pairs;
+  std::vector<int32_t> sums, group_sums;
+  Tokens tokens;
+  volatile uint64_t read = 0;
+
+  Layer(const Matrix& of, int64_t count)
+      : matrix(of), x(count * of.width), out(count * of.blocks() * of.block_rows()), scales(count), zeros(count),
+        values(count * of.slices() * kSlice), pairs((count + 1) / 2 * 2 * of.slices() * kSlice),
+        sums(count * of.slices()), group_sums(count * of.groups()),
+        tokens{count, of.slices(), values.data(), pairs.data(), sums.data(), scales.data(), zeros.data()} {
+    std::mt19937 random(2);
+    std::normal_distribution<float> normal;
+    for (float& value : x) value = normal(random);
+  }
+
+  void quantize(const Kernel& kernel) { kernel.quantize(x.data(), matrix.width, 0, tokens.count, tokens); }
+
+  void multiply(const Kernel& kernel) {
+    quantize(kernel);
+    const int64_t per_group = matrix.group_slices();
+    for (size_t group = 0; group < group_sums.size(); group++) {
+      group_sums[group] = 0;
+      for (int64_t i = 0; i < per_group; i++) group_sums[group] += sums[group * per_group + i];
+    }
+    kernel.multiply(matrix, 0, matrix.blocks(), tokens, group_sums.data(), 0, tokens.count, out.data(),
+                    matrix.blocks() * matrix.block_rows());
+  }
+};
+
+// The exclusive or of all 64-bit words, in independent vectors.
+#if defined(__x86_64__)
+__attribute__((target("avx2")))
+#endif
+uint64_t read_all(const uint8_t* data, int64_t bytes) {
+  using Words [[gnu::vector_size(32)]] = uint64_t;
+  Words sums[4] = {};
+  for (int64_t i = 0; i + 128 <= bytes; i += 128) {
+    for (int part = 0; part < 4; part++) sums[part] ^= *reinterpret_cast<const Words*>(data + i + part * 32);
+  }
+  const Words all = sums[0] ^ sums[1] ^ sums[2] ^ sums[3];
+  return all[0] ^ all[1] ^ all[2] ^ all[3];
+}
+
+struct Variant {
+  std::string name;
+  std::function<void()> call;
+  int repeats;
+  std::vector<double> seconds;
+
+  Variant(std::string its_name, std::function<void()> its_call)
+      : name(std::move(its_name)), call(std::move(its_call)), repeats(1) {}
+
+  double once() const {
+    const double began = thread_seconds();
+    for (int i = 0; i < repeats; i++) call();
+    return (thread_seconds() - began) / repeats;
+  }
+};
+
+double quantile(std::vector<double> values, double part) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(part * static_cast<double>(values.size() - 1) + 0.5)];
+}
+
+std::vector<Variant> variants_of(Layer& layer) {
+  std::vector<Variant> variants;
+  const auto available = edgec::linear::available_kernels();
+  const Matrix& matrix = layer.matrix;
+  for (int i = 0; i < available.count; i++) {
+    const Kernel& kernel = *available.kernels[i];
+    const double products = static_cast<double>(matrix.rows * matrix.width * layer.tokens.count);
+    if (std::strcmp(kernel.name, "plain") == 0 && products > kMostPlain) continue;
+    variants.emplace_back(kernel.name, [&] { layer.multiply(kernel); });
+    variants.emplace_back(std::string("quantize ") + kernel.name, [&] { layer.quantize(kernel); });
+  }
+  variants.emplace_back("read", [&] { layer.read = read_all(matrix.data, matrix.bytes()); });
+  return variants;
+}
+
+void measure(const Matrix& matrix, int64_t tokens, int rounds) {
+  Layer layer(matrix, tokens);
+  std::vector<Variant> variants = variants_of(layer);
+  for (Variant& variant : variants) variant.repeats = std::max(1, static_cast<int>(kLeastSeconds / variant.once()));
+  for (int round = 0; round < rounds; round++) {
+    for (Variant& variant : variants) variant.seconds.push_back(variant.once());
+  }
+  for (const Variant& variant : variants) {
+    std::printf("{\"rows\": %ld, \"width\": %ld, \"bits\": %d, \"group\": %ld, ", matrix.rows, matrix.width,
+                matrix.bits, matrix.group);
+    std::printf("\"tokens\": %ld, \"bytes\": %ld, ", tokens, matrix.bytes());
+    std::printf("\"variant\": \"%s\", \"median_s\": %.4g, \"p10_s\": %.4g, \"p90_s\": %.4g, \"least_s\": %.4g}\n",
+                variant.name.c_str(), quantile(variant.seconds, 0.5), quantile(variant.seconds, 0.1),
+                quantile(variant.seconds, 0.9), quantile(variant.seconds, 0));
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  std::FILE* cases = count == 3 ? std::fopen(arguments[2], "r") : nullptr;
+  if (cases == nullptr) return 2;
+  const int rounds = std::atoi(arguments[1]);
+  Matrix matrix{};
+  int64_t tokens;
+  while (std::fscanf(cases, "%ld %ld %d %d %d %ld %ld", &matrix.rows, &matrix.width, &matrix.bits, &matrix.step,
+                     &matrix.offset, &matrix.group, &tokens) == 7) {
+    matrix.layout = edgec::linear::kernel_in_force().layout;
+    if (!edgec::linear::is_matrix(matrix)) return 1;
+    const Weights weights(matrix);
+    measure(matrix, tokens, rounds);
+  }
+  std::fclose(cases);
+  return 0;
+}

@@ -1,0 +1,169 @@
+// The functions of NativeEngine.kt over the engine's C interface. A handle is the address of an Opened; Kotlin passes only
+// handles that `open` gave and `close` has not taken, one call at a time.
+#include <jni.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/c_api.h"
+
+#if !defined(EDGEC_JNI_PREFIX) || !defined(EDGEC_JNI_FAILURE)
+#error "the build states the class of the functions and of their exception"
+#endif
+#define EDGEC_JOIN(prefix, name) prefix##name
+#define EDGEC_JOINED(prefix, name) EDGEC_JOIN(prefix, name)
+#define EDGEC_JNI(type, name) extern "C" JNIEXPORT type JNICALL EDGEC_JOINED(EDGEC_JNI_PREFIX, name)
+
+extern "C" void edgec_register_standard_operators();
+
+namespace {
+
+constexpr size_t kErrorBytes = 512;
+constexpr int32_t kFloat32 = 6;
+
+struct Failed {
+  std::string why;
+};
+
+bool succeeded(int status) {
+  return status == EDGEC_OK;
+}
+bool succeeded(const void* handle) {
+  return handle != nullptr;
+}
+
+// The result of a call into the engine, which fills `error` when it fails.
+template <typename Call>
+auto checked(const Call& call) {
+  char error[kErrorBytes] = "";
+  const auto result = call(error, sizeof error);
+  if (!succeeded(result)) throw Failed{error};
+  return result;
+}
+
+struct CloseModel {
+  void operator()(EdgecModel* model) const { edgec_model_close(model); }
+};
+struct CloseSession {
+  void operator()(EdgecSession* session) const { edgec_session_close(session); }
+};
+
+// A model with its only session, which is closed first.
+struct Opened {
+  std::unique_ptr<EdgecModel, CloseModel> model;
+  std::unique_ptr<EdgecSession, CloseSession> session;
+};
+
+Opened& opened(jlong handle) {
+  if (handle == 0) throw Failed{"the model is closed"};
+  return *reinterpret_cast<Opened*>(handle);
+}
+
+// Texts of a broken artifact may hold any bytes; Java takes modified UTF-8 only.
+void raise(JNIEnv* env, std::string why) {
+  std::replace_if(why.begin(), why.end(), [](unsigned char letter) { return letter < ' ' || letter > '~'; }, '?');
+  const jclass failure = env->FindClass(EDGEC_JNI_FAILURE);
+  if (failure != nullptr) env->ThrowNew(failure, why.c_str());
+}
+
+// Run `body`; an exception becomes one of Kotlin, and the result 0.
+template <typename Body>
+auto guarded(JNIEnv* env, const Body& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const Failed& failed) {
+    raise(env, failed.why);
+  } catch (const std::exception& error) {
+    raise(env, error.what());
+  }
+  return decltype(body())();
+}
+
+// Bytes of UTF-8 from Kotlin; JNI's own strings are not UTF-8.
+std::string text(JNIEnv* env, jbyteArray bytes) {
+  if (bytes == nullptr) throw Failed{"a name is null"};
+  std::string copy(static_cast<size_t>(env->GetArrayLength(bytes)), '\0');
+  env->GetByteArrayRegion(bytes, 0, static_cast<jsize>(copy.size()), reinterpret_cast<jbyte*>(copy.data()));
+  return copy;
+}
+
+std::vector<int64_t> numbers(JNIEnv* env, jlongArray array) {
+  if (array == nullptr) throw Failed{"the tokens are null"};
+  std::vector<jlong> copy(static_cast<size_t>(env->GetArrayLength(array)));
+  env->GetLongArrayRegion(array, 0, static_cast<jsize>(copy.size()), copy.data());
+  return {copy.begin(), copy.end()};
+}
+
+// The logits of the last token.
+jfloatArray logits(JNIEnv* env, EdgecSession* session) {
+  EdgecTensor output{};
+  if (edgec_session_output(session, 0, &output) != EDGEC_OK) throw Failed{"the method has no output"};
+  if (output.dtype != kFloat32 || output.rank < 1) throw Failed{"the method's output is not float32"};
+  int64_t count = 1;
+  for (int32_t dim = 0; dim < output.rank; ++dim) count *= output.sizes[dim];
+  const auto length = static_cast<jsize>(count);
+  const jfloatArray array = env->NewFloatArray(length);
+  if (array != nullptr) env->SetFloatArrayRegion(array, 0, length, static_cast<const jfloat*>(output.data));
+  return array;
+}
+
+}  // namespace
+
+// Opens an artifact and a session of its method.
+EDGEC_JNI(jlong, open)(JNIEnv* env, jobject, jbyteArray artifact, jbyteArray method) {
+  return guarded(env, [&]() -> jlong {
+    const std::string path = text(env, artifact), name = text(env, method);
+    edgec_register_standard_operators();
+    auto made = std::make_unique<Opened>();
+    made->model.reset(checked([&](char* error, size_t capacity) {
+      return edgec_model_open(path.c_str(), name.c_str(), nullptr, error, capacity);
+    }));
+    made->session.reset(checked([&](char* error, size_t capacity) {
+      return edgec_session_open(made->model.get(), 0, error, capacity);
+    }));
+    return reinterpret_cast<jlong>(made.release());
+  });
+}
+
+// Feeds tokens at the positions from `start` on; returns the logits of the last one.
+EDGEC_JNI(jfloatArray, forward)(JNIEnv* env, jobject, jlong handle, jlongArray tokens, jlong start) {
+  return guarded(env, [&]() -> jfloatArray {
+    EdgecSession* session = opened(handle).session.get();
+    if (start < 0 || start > INT32_MAX) throw Failed{"the position lies outside the context"};
+    const std::vector<int64_t> ids = numbers(env, tokens);
+    std::vector<int64_t> positions(ids.size());
+    for (size_t index = 0; index < ids.size(); ++index) positions[index] = start + static_cast<int64_t>(index);
+    const auto last = static_cast<int64_t>(ids.size()) - 1;
+    checked([&](char* error, size_t capacity) {
+      return edgec_session_forward(session, ids.data(), positions.data(), ids.size(), &last, 1, error, capacity);
+    });
+    return logits(env, session);
+  });
+}
+
+// The session's state (KV cache) as a buffer over its memory, until the model is closed; null where it has none.
+EDGEC_JNI(jobject, state)(JNIEnv* env, jobject, jlong handle) {
+  return guarded(env, [&]() -> jobject {
+    size_t bytes = 0;
+    void* state = edgec_session_state(opened(handle).session.get(), &bytes);
+    return state == nullptr ? nullptr : env->NewDirectByteBuffer(state, static_cast<jlong>(bytes));
+  });
+}
+
+// Empties the session's state.
+EDGEC_JNI(void, reset)(JNIEnv* env, jobject, jlong handle) {
+  guarded(env, [&] {
+    size_t bytes = 0;
+    void* state = edgec_session_state(opened(handle).session.get(), &bytes);
+    if (state != nullptr) std::memset(state, 0, bytes);
+  });
+}
+
+EDGEC_JNI(void, close)(JNIEnv*, jobject, jlong handle) {
+  delete reinterpret_cast<Opened*>(handle);
+}

@@ -1,0 +1,56 @@
+// The kernel for AVX-VNNI: AVX2's tiles, with products of bytes added up in 32 bits by one instruction.
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include <cstring>
+
+#include "isa.h"
+#include "kernel.h"
+
+// AVX-512 has the same instruction: tests use it where a processor lacks AVX-VNNI.
+#if defined(EDGEC_AVX_VNNI_BY_AVX512)
+#define EDGEC_DOT_PRODUCT _mm256_dpbusd_epi32
+EDGEC_BEGIN_ISA("avx2,fma,avx512f,avx512vl,avx512vnni")
+#else
+#define EDGEC_DOT_PRODUCT _mm256_dpbusd_avx_epi32
+EDGEC_BEGIN_ISA("avx2,fma,avxvnni")
+#endif
+
+#include "x86_vectors256.h"
+// After the vectors.
+#include "x86_codes.h"
+#include "x86_quantize.h"
+
+namespace edgec::linear {
+namespace {
+
+constexpr int kVnniTokens = 6;
+
+inline Ints add_products(Ints sum, Ints codes, Ints four) {
+  return EDGEC_DOT_PRODUCT(sum, codes, four);
+}
+
+inline Ints shifted_up(Ints x, Ints count) {
+  return _mm256_sllv_epi32(x, count);
+}
+
+}  // namespace
+}  // namespace edgec::linear
+
+#include "x86_vnni.h"
+// After the products.
+#include "x86_tile.h"
+// After the tile.
+#include "x86_multiply.h"
+
+EDGEC_END_ISA
+
+namespace edgec::linear {
+
+extern const Kernel kAvxVnni;
+const Kernel kAvxVnni = {"avxvnni", Layout::kRows16, false, quantize, multiply};
+
+}  // namespace edgec::linear
+
+#endif

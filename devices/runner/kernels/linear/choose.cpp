@@ -1,0 +1,103 @@
+// Which kernels this processor can execute, and which of them is in force.
+#include <array>
+#include <cstdlib>
+#include <cstring>
+
+#include "kernel.h"
+#include "plain.h"
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
+#endif
+
+namespace edgec::linear {
+
+#if defined(__x86_64__)
+extern const Kernel kAvx2, kAvxVnni, kAvx512Vnni;
+constexpr Layout kOwnLayout = Layout::kRows16;
+#elif defined(__aarch64__)
+extern const Kernel kDotprod, kI8mm;
+constexpr Layout kOwnLayout = Layout::kRows8;
+#else
+constexpr Layout kOwnLayout = Layout::kRows16;
+#endif
+
+namespace {
+
+constexpr Kernel kPlain = {"plain", kOwnLayout, false, quantize_plainly, multiply_plainly};
+
+#if defined(__aarch64__)
+struct Features {
+  bool dotprod;
+  bool i8mm;
+};
+
+#if defined(__APPLE__)
+bool has(const char* name) {
+  int value = 0;
+  size_t size = sizeof(value);
+  return sysctlbyname(name, &value, &size, nullptr, 0) == 0 && value != 0;
+}
+Features features() { return {has("hw.optional.arm.FEAT_DotProd"), has("hw.optional.arm.FEAT_I8MM")}; }
+#else
+// Bits of AT_HWCAP and AT_HWCAP2 (Linux, arch/arm64/include/uapi/asm/hwcap.h).
+Features features() { return {(getauxval(AT_HWCAP) >> 20 & 1) != 0, (getauxval(AT_HWCAP2) >> 13 & 1) != 0}; }
+#endif
+#endif
+
+struct Choice {
+  std::array<const Kernel*, 4> kernels{};
+  int count = 0;
+
+  void add(bool can, const Kernel& kernel) {
+    if (can) kernels[count++] = &kernel;
+  }
+};
+
+Choice choose() {
+  Choice choice;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool avx512 = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+  choice.add(avx2 && avx512 && __builtin_cpu_supports("avx512vnni"), kAvx512Vnni);
+#if defined(EDGEC_AVX_VNNI_BY_AVX512)
+  choice.add(avx2 && avx512 && __builtin_cpu_supports("avx512vnni"), kAvxVnni);
+#else
+  choice.add(avx2 && __builtin_cpu_supports("avxvnni"), kAvxVnni);
+#endif
+  choice.add(avx2, kAvx2);
+#elif defined(__aarch64__)
+  const Features has = features();
+  choice.add(has.dotprod && has.i8mm, kI8mm);
+  choice.add(has.dotprod, kDotprod);
+#endif
+  choice.add(true, kPlain);
+  return choice;
+}
+
+const Choice& choice() {
+  static const Choice chosen = choose();
+  return chosen;
+}
+
+}  // namespace
+
+Kernels available_kernels() {
+  return {choice().kernels.data(), choice().count};
+}
+
+const Kernel& kernel_in_force() {
+  static const Kernel& kernel = [&]() -> const Kernel& {
+    const char* asked = std::getenv("EDGEC_ISA");
+    for (int i = 0; asked != nullptr && i < choice().count; i++) {
+      if (std::strcmp(choice().kernels[i]->name, asked) == 0) return *choice().kernels[i];
+    }
+    return *choice().kernels[0];
+  }();
+  return kernel;
+}
+
+}  // namespace edgec::linear

@@ -1,0 +1,171 @@
+// The kernel for i8mm: pairs of tokens by pairs of rows with smmla, one token with sdot.
+#if defined(__aarch64__)
+
+#define EDGEC_WITH_I8MM
+#include <cstring>
+
+#include "arm64.h"
+#include "neon.h"
+#include "plain.h"
+
+EDGEC_BEGIN_ISA(EDGEC_FEATURES)
+
+#include "neon_codes.h"
+#include "neon_dot.h"
+#include "neon_ends.h"
+#include "neon_panel.h"
+#include "neon_quantize.h"
+
+namespace edgec::linear {
+namespace {
+
+// 12 vectors of whole sums, 12 of float sums, 4 of codes and one of tokens stay in 32 registers.
+constexpr int kMostPairs = 3;
+// From so many tokens on it pays to unpack a block only once: 4 bits are unpacked faster than the others.
+template <class Codes>
+constexpr int64_t kPanelTokens = Codes::kBelow == 4 ? 17 : 13;
+
+// Sums of a pair of tokens: lanes of vector p are rows 2p and 2p + 1 of the first token, then of the second.
+template <bool kCentred>
+EDGEC_PART int32x4_t pair_start(const Rows& rows, const int32_t* sum, int64_t second) {
+  if constexpr (kCentred) return vdupq_n_s32(0);
+  return vmulq_n_s32(vcombine_s32(vld1_dup_s32(sum), vld1_dup_s32(sum + second)), rows.start);
+}
+
+template <class Codes, int kPairs>
+EDGEC_PART void pair_slice(const uint8_t* slice, const int8_t* values, int64_t stride, int32x4_t (&sums)[kPairs][4]) {
+#pragma GCC unroll 4
+  for (int part = 0; part < 4; part++) {
+    int8x16_t v[4];
+    Codes::unpack(slice, part, v);
+#pragma GCC unroll 4
+    for (int pair = 0; pair < kPairs; pair++) {
+      const int8x16_t q = vld1q_s8(values + pair * stride + part * 16);
+#pragma GCC unroll 4
+      for (int p = 0; p < 4; p++) sums[pair][p] = vmmlaq_s32(sums[pair][p], q, v[p]);
+    }
+  }
+}
+
+template <int kLane>
+EDGEC_PART float32x4_t twice(float32x4_t scales) {
+  return vreinterpretq_f32_f64(vdupq_laneq_f64(vreinterpretq_f64_f32(scales), kLane));
+}
+
+template <class Codes, int kPairs>
+EDGEC_PART void pair_group_end(const uint8_t* at, const int32x4_t (&sums)[kPairs][4], float32x4_t (&floats)[kPairs][4]) {
+  const Eight eight = group_scales(at);
+  const float32x4_t scales[4] = {twice<0>(eight.low), twice<1>(eight.low), twice<0>(eight.high), twice<1>(eight.high)};
+#pragma GCC unroll 4
+  for (int pair = 0; pair < kPairs; pair++) {
+#pragma GCC unroll 4
+    for (int p = 0; p < 4; p++) {
+      floats[pair][p] = vfmaq_f32(floats[pair][p], whole_floats<Codes::kBelow>(sums[pair][p]), scales[p]);
+    }
+  }
+}
+
+EDGEC_PART float32x4_t token_of_pair(float32x4_t even, float32x4_t odd, int token) {
+  const float64x2_t a = vreinterpretq_f64_f32(even), b = vreinterpretq_f64_f32(odd);
+  return vreinterpretq_f32_f64(token == 0 ? vtrn1q_f64(a, b) : vtrn2q_f64(a, b));
+}
+
+template <int kPairs>
+EDGEC_PART void store_pairs(const Rows& rows, const TokenTile& tokens, const float32x4_t (&floats)[kPairs][4]) {
+  const RowEnds ends = row_ends(rows);
+#pragma GCC unroll 8
+  for (int t = 0; t < 2 * kPairs; t++) {
+    const float32x4_t(&f)[4] = floats[t / 2];
+    if (t + 1 < 2 * kPairs || t < tokens.count) {
+      store_token(ends, tokens, t, {token_of_pair(f[0], f[1], t % 2), token_of_pair(f[2], f[3], t % 2)});
+    }
+  }
+}
+
+template <class Codes, int kPairs, bool kCentred, bool kOneSlice>
+EDGEC_TILE void pair_tile(const Rows& rows, const TokenTile& tokens) {
+  float32x4_t floats[kPairs][4];
+#pragma GCC unroll 4
+  for (int pair = 0; pair < kPairs; pair++) {
+#pragma GCC unroll 4
+    for (int p = 0; p < 4; p++) floats[pair][p] = vdupq_n_f32(0);
+  }
+  const uint8_t *codes = rows.codes, *scales = rows.scales;
+  const int8_t* values = tokens.values;
+  const int32_t* starts = tokens.sums;
+  for (int64_t groups = rows.groups; groups != 0; groups--, starts++) {
+    int32x4_t sums[kPairs][4];
+#pragma GCC unroll 4
+    for (int pair = 0; pair < kPairs; pair++) {
+      const int64_t second = 2 * pair + 1 < tokens.count ? rows.groups : 0;
+      const int32x4_t start = pair_start<kCentred>(rows, starts + 2 * pair * rows.groups, second);
+#pragma GCC unroll 4
+      for (int p = 0; p < 4; p++) sums[pair][p] = start;
+    }
+    int64_t left = kOneSlice ? 1 : rows.slices;
+    do {
+      pair_slice<Codes, kPairs>(codes, values, tokens.stride, sums);
+      codes += Codes::kSliceBytes;
+      values += 2 * kSlice;
+    } while (--left != 0);
+    pair_group_end<Codes, kPairs>(kOneSlice ? codes : scales, sums, floats);
+    codes += kScaleBytes;
+    scales += rows.group_bytes;
+  }
+  store_pairs<kPairs>(rows, tokens, floats);
+}
+
+template <class Codes, bool kCentred, bool kOneSlice>
+EDGEC_PART void one_tile(const Rows& rows, const TokenTile& tokens, int64_t pairs) {
+  if (pairs == 1) return pair_tile<Codes, 1, kCentred, kOneSlice>(rows, tokens);
+  if (pairs == 2) return pair_tile<Codes, 2, kCentred, kOneSlice>(rows, tokens);
+  pair_tile<Codes, 3, kCentred, kOneSlice>(rows, tokens);
+}
+
+template <class Codes, bool kCentred, bool kOneSlice>
+void multiply_pairs(const Rows& rows, const TokenTile& tokens) {
+  const int64_t pairs = (tokens.count + 1) / 2;
+  if (pairs <= kMostPairs) return one_tile<Codes, kCentred, kOneSlice>(rows, tokens, pairs);
+  int64_t tiles = (pairs + kMostPairs - 1) / kMostPairs;
+  for (int64_t done = 0; done < pairs; tiles--) {
+    const int64_t size = (pairs - done + tiles - 1) / tiles;
+    one_tile<Codes, kCentred, kOneSlice>(rows, rest_of(tokens, rows.groups, 2 * done, done * tokens.stride), size);
+    done += size;
+  }
+}
+
+template <class Codes, bool kCentred, bool kOneSlice>
+void multiply_block(const Rows& rows, const TokenTile& tokens, uint8_t* panel) {
+  if (tokens.count == 1) return dot_tile<Codes, 1, kCentred, kOneSlice>(rows, tokens);
+  if (panel == nullptr) return multiply_pairs<Codes, kCentred, kOneSlice>(rows, tokens);
+  fill_panel<Codes>(rows, panel);
+  multiply_pairs<Panel<Codes>, kCentred, kOneSlice>(rows_of_panel(rows, panel), tokens);
+}
+
+template <class Codes, bool kCentred, bool kOneSlice>
+void multiply_blocks(const Request& request) {
+  const int64_t block_bytes = request.matrix.block_bytes();
+  const bool unpack = request.matrix.bits < 8 && request.token_count >= kPanelTokens<Codes>;
+  uint8_t* panel = unpack ? panel_memory(request.matrix) : nullptr;
+  TokenTile tokens = request.token_count == 1 ? all_tokens(request) : all_pairs(request);
+  Rows rows = first_rows(request.matrix, request.first_block);
+  for (int64_t i = 0; i < request.blocks; i++, to_next_block(rows, block_bytes), tokens.out += 8) {
+    multiply_block<Codes, kCentred, kOneSlice>(rows, tokens, panel);
+  }
+}
+
+}  // namespace
+}  // namespace edgec::linear
+
+#include "neon_multiply.h"
+
+EDGEC_END_ISA
+
+namespace edgec::linear {
+
+extern const Kernel kI8mm;
+const Kernel kI8mm = {"i8mm", Layout::kRows8, true, quantize_tokens<true>, multiply_tiles};
+
+}  // namespace edgec::linear
+
+#endif

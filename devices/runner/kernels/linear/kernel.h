@@ -1,0 +1,55 @@
+// A kernel: tokens x a matrix of few bits, on one instruction set. All kernels compute the same bits:
+//
+//     token    scale and zero point from its least and greatest value, as torchao's choose_qparams_affine and
+//              quantize_affine do (int8, asymmetric): q = clamp(round(x / scale) + zero, -128, 127)
+//     group    whole = step * sum(code * q) - offset * sum(q)                                 exact, int32
+//     row      sum = fma(float(whole), scale of the group, sum), group after group, from 0; where the whole row is one
+//              group: sum = float(whole) * scale
+//     result   fma(-zero, row sum, sum) * scale of the token
+//
+// So a token's result depends neither on the tokens beside it nor on the number of threads nor on the processor.
+#pragma once
+
+#include "matrix.h"
+
+namespace edgec::linear {
+
+// Tokens as 8-bit integers.
+struct Tokens {
+  int64_t count;
+  int64_t slices;
+  int8_t* values;  // [count][slices * kSlice], 0 beyond the width
+  int8_t* pairs;   // [(count + 1) / 2][slices * 4][2][8]: pairs of tokens, 8 values of each; null unless the kernel asks
+  int32_t* sums;   // [count][slices]: sums of the values of each slice
+  float* scales;   // [count]
+  float* zeros;    // [count], whole numbers
+};
+
+struct Kernel {
+  const char* name;
+  Layout layout;
+  bool pairs;  // whether it reads Tokens::pairs
+
+  // Quantise tokens first..first + count - 1 of x, float32 [tokens][width]. `first` is even, and `count` is unless the
+  // tokens end there.
+  void (*quantize)(const float* x, int64_t width, int64_t first, int64_t count, const Tokens& tokens);
+
+  // Multiply tokens first_token.. by rows of the blocks first_block..: out[token][row] with `stride` floats between two
+  // tokens, block_rows() columns for each block. `sums` [tokens.count][matrix.groups()] are the sums of a group's values.
+  // `first_token` is even.
+  void (*multiply)(const Matrix& matrix, int64_t first_block, int64_t blocks, const Tokens& tokens, const int32_t* sums,
+                   int64_t first_token, int64_t token_count, float* out, int64_t stride);
+};
+
+// The kernels that this processor has instructions for, best first; the last one is plain C++ and always there.
+// A kernel's name is what EDGEC_ISA says: avx512vnni, avxvnni, avx2, i8mm, dotprod, plain.
+struct Kernels {
+  const Kernel* const* kernels;
+  int count;
+};
+Kernels available_kernels();
+
+// The kernel in force: the best one, or the one that EDGEC_ISA names where the processor has it.
+const Kernel& kernel_in_force();
+
+}  // namespace edgec::linear

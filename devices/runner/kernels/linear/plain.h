@@ -1,0 +1,13 @@
+// The kernel in plain C++, in either layout; its quantisation serves others, too.
+#pragma once
+
+#include "kernel.h"
+
+namespace edgec::linear {
+
+void quantize_plainly(const float* x, int64_t width, int64_t first, int64_t count, const Tokens& tokens);
+
+void multiply_plainly(const Matrix& matrix, int64_t first_block, int64_t blocks, const Tokens& tokens,
+                      const int32_t* sums, int64_t first_token, int64_t token_count, float* out, int64_t stride);
+
+}  // namespace edgec::linear

@@ -1,0 +1,33 @@
+// How codes of 2, 3, 4 and 8 bits become bytes. Include after EDGEC_BEGIN_ISA and a header of vectors.
+#pragma once
+
+#include "matrix.h"
+
+namespace edgec::linear {
+namespace {
+
+constexpr int kLine = 64;  // bytes: 4 values of 16 rows, as many bits of each as make a byte together
+constexpr int kSliceVectors = 8;
+constexpr int kBlockRows = 16;
+
+// The codes of 4 values of a vector's rows, as bytes: vector n of the slice whose first line is at `slice`.
+template <int kBits>
+inline Ints codes_at(const uint8_t* slice, int n) {
+  static_assert(kBits == 2 || kBits == 4);
+  constexpr int kInLine = 8 / kBits;
+  return and_all(shifted(load(slice + n / kInLine * kLine), n % kInLine * kBits), (1 << kBits) - 1);
+}
+
+template <>
+inline Ints codes_at<3>(const uint8_t* slice, int n) {
+  const Ints highest = and_all(shifted(load(slice + 2 * kLine), n - 2), 4);
+  return either(codes_at<2>(slice, n), highest);
+}
+
+template <>
+inline Ints codes_at<8>(const uint8_t* slice, int n) {
+  return load(slice + n * kLine);
+}
+
+}  // namespace
+}  // namespace edgec::linear

@@ -1,0 +1,187 @@
+#include "region/group.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "linear/kernel.h"
+#include "parallel.h"
+#include "scratch.h"
+
+namespace edgec {
+namespace {
+
+using linear::Kernel;
+using linear::kSlice;
+using linear::Matrix;
+using linear::Tokens;
+
+// Rows of a matrix that are multiplied, finished and stored before the next ones: their results stay in the L1 cache.
+constexpr int64_t kRowsAtOnce = 64;
+// Tokens that read a matrix's rows while these lie in a cache. Even, since some kernels take tokens in pairs.
+constexpr int64_t kTokensAtOnce = 96;
+constexpr int64_t kTokensQuantisedAtOnce = 8;
+// Multiply-adds that one thread does in about the time of waking another.
+constexpr int64_t kWorthWaking = 1 << 18;
+
+// Memory of quantised tokens; it grows to the largest call seen and stays.
+struct Quantised {
+  std::vector<int8_t> values, pairs;
+  std::vector<int32_t> sums;
+  std::vector<float> scales, zeros;
+  std::vector<std::vector<int32_t>> group_sums;  // of each product
+  Tokens tokens;
+
+  void resize(int64_t count, int64_t slices, bool paired) {
+    const auto bytes = static_cast<size_t>(count * slices * kSlice);
+    grow(values, bytes);
+    if (paired) grow(pairs, bytes + static_cast<size_t>(slices * kSlice));
+    grow(sums, static_cast<size_t>(count * slices));
+    grow(scales, static_cast<size_t>(count));
+    grow(zeros, static_cast<size_t>(count));
+    tokens = {count, slices, values.data(), paired ? pairs.data() : nullptr, sums.data(), scales.data(), zeros.data()};
+  }
+
+  template <typename T>
+  static void grow(std::vector<T>& memory, size_t count) {
+    if (memory.size() < count) memory.resize(count);
+  }
+};
+
+// The sums of a matrix's groups, from those of slices.
+const int32_t* sum_groups(const Matrix& matrix, const Tokens& tokens, std::vector<int32_t>& sums) {
+  const int64_t per_group = matrix.group_slices();
+  if (per_group == 1) return tokens.sums;
+  Quantised::grow(sums, static_cast<size_t>(tokens.count * matrix.groups()));
+  for (int64_t i = 0; i < tokens.count * matrix.groups(); i++) {
+    const int32_t* slices = tokens.sums + i * per_group;
+    int32_t sum = 0;
+    for (int64_t slice = 0; slice < per_group; slice++) sum += slices[slice];
+    sums[static_cast<size_t>(i)] = sum;
+  }
+  return sums.data();
+}
+
+int64_t work(const Group& group, int64_t tokens) {
+  int64_t products = 0;
+  for (const Product& product : group.products) products += product.matrix.rows * product.matrix.width;
+  return products * tokens;
+}
+
+void quantise(const Kernel& kernel, const float* x, int64_t width, const Tokens& tokens) {
+  const int64_t units = (tokens.count + kTokensQuantisedAtOnce - 1) / kTokensQuantisedAtOnce;
+  for_units(units, tokens.count * width >= kFloatsWorthWaking, [&](int64_t unit) {
+    const int64_t first = unit * kTokensQuantisedAtOnce;
+    kernel.quantize(x, width, first, std::min(kTokensQuantisedAtOnce, tokens.count - first), tokens);
+  });
+}
+
+// Some rows for some tokens.
+struct Part {
+  int64_t first_row;
+  int64_t rows;
+  int64_t first_token;
+  int64_t tokens;
+};
+
+// One group and the tokens that it is applied to.
+class Run {
+ public:
+  Run(const Group& group, const std::vector<int64_t>& widths, const std::vector<float*>& values, Quantised& quantised,
+      const Kernel& kernel)
+      : group_(group), widths_(widths), values_(values), tokens_(quantised.tokens), kernel_(kernel) {
+    quantised.group_sums.resize(std::max(quantised.group_sums.size(), group.products.size()));
+    for (size_t i = 0; i < group.products.size(); i++) {
+      sums_.push_back(sum_groups(group.products[i].matrix, tokens_, quantised.group_sums[i]));
+    }
+  }
+
+  void all() const {
+    const int64_t token_parts = (tokens_.count + kTokensAtOnce - 1) / kTokensAtOnce;
+    const int64_t row_parts = total_row_parts();
+    for_units(row_parts * token_parts, work(group_, tokens_.count) >= kWorthWaking, [&](int64_t unit) {
+      const int64_t first = unit % token_parts * kTokensAtOnce;
+      run_rows(unit / token_parts, first, std::min(kTokensAtOnce, tokens_.count - first));
+    });
+  }
+
+ private:
+  // A gate's two matrices are multiplied by the same units; other matrices have units each.
+  size_t walked() const { return group_.epilogue == Epilogue::kGate ? 1 : group_.products.size(); }
+
+  static int64_t row_parts(const Product& product) { return (product.matrix.rows + kRowsAtOnce - 1) / kRowsAtOnce; }
+
+  int64_t total_row_parts() const {
+    int64_t parts = 0;
+    for (size_t i = 0; i < walked(); i++) parts += row_parts(group_.products[i]);
+    return parts;
+  }
+
+  void run_rows(int64_t row_part, int64_t first_token, int64_t tokens) const {
+    size_t index = 0;
+    for (; row_part >= row_parts(group_.products[index]); index++) row_part -= row_parts(group_.products[index]);
+    const int64_t first = row_part * kRowsAtOnce;
+    const Part part{first, std::min(kRowsAtOnce, group_.products[index].matrix.rows - first), first_token, tokens};
+    auto [results, gates] = scratch<Run, 2>({kTokensAtOnce * kRowsAtOnce, kTokensAtOnce * kRowsAtOnce});
+    multiply(index, part, results);
+    if (group_.epilogue == Epilogue::kGate) {
+      multiply(1, part, gates);
+      for (int64_t token = 0; token < tokens; token++) open_gates(part.rows, gates, token, results);
+    }
+    keep(group_.products[index].out, part, results);
+  }
+
+  // results [tokens][kRowsAtOnce], with the bias.
+  void multiply(size_t index, const Part& part, float* results) const {
+    const Product& product = group_.products[index];
+    const int64_t block_rows = product.matrix.block_rows();
+    const int64_t first = part.first_row / block_rows, blocks = (part.rows + block_rows - 1) / block_rows;
+    kernel_.multiply(product.matrix, first, blocks, tokens_, sums_[index], part.first_token, part.tokens, results,
+                     kRowsAtOnce);
+    for (int64_t token = 0; product.bias != nullptr && token < part.tokens; token++) {
+      float* to = results + token * kRowsAtOnce;
+      for (int64_t i = 0; i < part.rows; i++) to[i] += product.bias[part.first_row + i];
+    }
+  }
+
+  void open_gates(int64_t rows, const float* gates, int64_t token, float* results) const {
+    float* to = results + token * kRowsAtOnce;
+    activate(group_.activation, to, rows);
+    for (int64_t i = 0; i < rows; i++) to[i] *= gates[token * kRowsAtOnce + i];
+  }
+
+  void keep(ValueIndex out, const Part& part, const float* results) const {
+    const int64_t width = widths_[out];
+    for (int64_t token = 0; token < part.tokens; token++) {
+      const float* from = results + token * kRowsAtOnce;
+      const int64_t at = (part.first_token + token) * width + part.first_row;
+      float* to = values_[out] + at;
+      if (group_.epilogue == Epilogue::kAdd) {
+        const float* other = values_[group_.other] + at;
+        for (int64_t i = 0; i < part.rows; i++) to[i] = from[i] + other[i];
+      } else {
+        std::memcpy(to, from, static_cast<size_t>(part.rows) * sizeof(float));
+      }
+    }
+  }
+
+  const Group& group_;
+  const std::vector<int64_t>& widths_;
+  const std::vector<float*>& values_;
+  const Tokens& tokens_;
+  const Kernel& kernel_;
+  std::vector<const int32_t*> sums_;
+};
+
+}  // namespace
+
+void run_group(const Group& group, const std::vector<int64_t>& widths, const std::vector<float*>& values,
+               int64_t tokens) {
+  static thread_local Quantised quantised;
+  const Kernel& kernel = linear::kernel_in_force();
+  const Matrix& matrix = group.products[0].matrix;
+  quantised.resize(tokens, matrix.slices(), kernel.pairs);
+  quantise(kernel, values[group.x], matrix.width, quantised.tokens);
+  Run(group, widths, values, quantised, kernel).all();
+}
+
+}  // namespace edgec

@@ -1,0 +1,39 @@
+"""Tiny decoders with linear layers of few bits, ready to be lowered."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from edgec.ir.program import Program
+from edgec.ir.weight_scheme import LINEAR_KERNELS, SchemeRule, WeightScheme, balanced
+from edgec.passes.cleanup.fold_constants import FoldConstants
+from edgec.passes.compress.quantize import Quantize
+from edgec.passes.compress.quantize_embedding import QuantizeEmbedding
+from edgec.passes.contract import Pass, run_passes
+from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
+from edgec.passes.fuse.fuse_rope import FuseRope
+from edgec.passes.kv.kv_cache import KvCache
+from tests.passes.decoders import CONTEXT, captured
+
+FOUR, EIGHT = WeightScheme(4, 32, scale_bits=16), WeightScheme(8, 0)
+# Every form that the kernels read, in one model.
+MIXED: tuple[SchemeRule, ...] = (
+    ("*q_proj*", WeightScheme(2, 32, scale_bits=16)),
+    ("*k_proj*", WeightScheme(3, 32, scale_bits=16)),
+    ("*v_proj*", EIGHT),
+    ("*o_proj*", balanced(1)),
+    ("*up_proj*", WeightScheme(4, 0)),
+    ("*down_proj*", WeightScheme(4, 64, scale_bits=16)),
+)
+
+
+@lru_cache(maxsize=8)
+def quantised(
+    family: str = "llama", rules: tuple[SchemeRule, ...] = (), lm_head: WeightScheme | None = EIGHT
+) -> Program:
+    """A decoder with edgec's operators and matrices of 4 bits, unless a rule says otherwise."""
+    passes: list[Pass] = [
+        *(FuseRmsNorm(heads=True), FuseRope(), KvCache(CONTEXT, 12, "float32", 0, "edgec")),
+        *(Quantize(rules, FOUR, lm_head, kernels=LINEAR_KERNELS), QuantizeEmbedding(8, min_rows=1), FoldConstants()),
+    ]
+    return run_passes(captured(family), passes)

@@ -1,0 +1,97 @@
+"""Regions of linear layers: which nodes they hold, and that the artifact computes what the graph says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch.fx import GraphModule
+
+from edgec.backends.edgec_linear.delegate import LinearRegion, linear_regions
+from edgec.backends.edgec_linear.layout import BlockRows
+from edgec.backends.edgec_linear.steps import Binary, Group, Norm
+from edgec.backends.xnnpack.clusters import LINEAR
+from edgec.backends.xnnpack.lower import lower
+from edgec.bundle.pte_layout import read_calls
+from edgec.exporter.parity.execution import run_artifact, run_program
+from edgec.ir.call_plan import call_plan
+from edgec.ir.program import Program
+from edgec.ir.reexport import reexport
+from edgec.passes.contract import nodes_of
+from tests.backends.edgec_linear.programs import MIXED, quantised
+from tests.passes.decoders import ROWS, tokens
+
+PLAN = call_plan(24, 12, ROWS)
+# Both sides quantise the same tokens with the same grid and sum whole numbers exactly; floats in another order.
+TOLERANCE = 1e-5
+# A number in the middle between two integers may become the other one, and later tokens attend to its token: of random
+# weights with 2 bits, one such step moved logits by 2 %.
+STEP = 0.05
+
+
+def traced(program: Program) -> GraphModule:
+    graph = reexport(program.graph, program.interface).module(check_guards=False)
+    assert isinstance(graph, GraphModule)
+    return graph
+
+
+def groups(regions: list[LinearRegion]) -> list[Group]:
+    return [step for region in regions for step in region.steps if isinstance(step, Group)]
+
+
+def test_the_regions_of_a_llama_hold_every_linear_layer_and_norm() -> None:
+    graph = traced(quantised())
+    regions = linear_regions(graph)
+    inside = {node for region in regions for node in region.nodes}
+    assert set(nodes_of(graph, LINEAR)) <= inside
+    # before the first attention, between the two, after the last, and the lm_head behind the choice of rows
+    assert len(regions) == 4
+    norms = [step for region in regions for step in region.steps if isinstance(step, Norm)]
+    assert len(norms) == 5 and not any(isinstance(s, Binary) for region in regions for s in region.steps)
+    kinds = [(len(group.products), group.gate, group.add is not None) for group in groups(regions)]
+    layer = [(1, None, True), (2, "silu", False), (1, None, True)]
+    assert kinds == [(3, None, False), *layer, (3, None, False), *layer, (1, None, False)]
+
+
+def test_biases_post_norms_and_other_gates_are_steps_too() -> None:
+    with_bias = groups(linear_regions(traced(quantised("qwen2"))))
+    assert [all(p.bias for p in g.products) for g in with_bias if len(g.products) == 3] == [True, True]
+    gemma = linear_regions(traced(quantised("gemma3_text")))
+    assert {group.gate for group in groups(gemma)} == {None, "gelu_tanh"}
+    # a norm stands between the last matrix and the residual
+    assert any(isinstance(step, Binary) for region in gemma for step in region.steps)
+
+
+def test_float_layers_are_left_to_xnnpack() -> None:
+    program = quantised(lm_head=None)
+    lowered = lower(program, block_rows=BlockRows.X86)
+    assert lowered.delegation.backend == "edgec_linear, xnnpack"
+    assert lowered.delegation.delegates == 4
+
+
+@pytest.mark.parametrize("family", ["llama", "gemma3_text"])
+def test_an_artifact_computes_what_its_graph_says_in_either_layout(family: str, tmp_path: Path) -> None:
+    program = quantised(family, MIXED)
+    wanted, results = run_program(program, tokens(24), PLAN), []
+    for rows in BlockRows:
+        lowered = lower(program, block_rows=rows)
+        artifact = tmp_path / f"{rows.name}.pte"
+        artifact.write_bytes(lowered.artifact)
+        results.append(run_artifact(artifact, tokens(24), PLAN).clone())
+        encodings = {constant.encoding for constant in lowered.stored}
+        assert encodings == {"int2", "int3", "int4", "int8", "float32"} and lowered.delegation.delegates == 4
+    errors = (results[0] - wanted).abs().amax(-1) / wanted.abs().max()
+    assert float(errors.quantile(0.25)) <= TOLERANCE and float(errors.max()) <= STEP
+    assert torch.equal(results[0], results[1]), "a layout changes the numbers"
+
+
+def test_a_tied_table_lies_in_the_file_once(tmp_path: Path) -> None:
+    lowered = lower(quantised("gemma3_text"), block_rows=BlockRows.X86)
+    named = [constant.key for constant in lowered.stored if constant.encoding == "int8"]
+    assert len(named) == 2 and len(set(named)) == 1
+    artifact = tmp_path / "model.pte"
+    artifact.write_bytes(lowered.artifact)
+    delegates = [call for call in read_calls(artifact).values() if call.name == "EdgecLinear"]
+    shapes = [constant.shape for call in delegates for constant in call.constants or ()]
+    assert len(delegates) == 4 and (96, 32) in shapes and len(shapes) == 15

@@ -1,0 +1,53 @@
+"""The generated Kotlin over the real engine in a Java machine: the app's CMake project compiled for this processor."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import edgec
+from edgec.bundle.folder import open_bundle
+from edgec.bundle.golden import read_golden
+from edgec.devices.embed.embed import embed
+from tests.devices.embed.android_engine import build, lacking
+from tests.devices.embed.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-llama"
+pytestmark = [
+    pytest.mark.slow,
+    WITH_KOTLIN,
+    pytest.mark.skipif(lacking(arm=False) is not None, reason=str(lacking(arm=False))),
+]
+
+
+def test_an_app_loads_generates_saves_and_refuses(tmp_path: Path) -> None:
+    bundle = edgec.export(EXAMPLE, target="android-cpu", out=tmp_path / "tiny.edgec")
+    package = embed(bundle, "android", tmp_path / "kit").package
+    engine = build(tmp_path / "kit", f"edgec_{package.module.rpartition('.')[2]}", arm=False)
+    main = tmp_path / "Main.kt"
+    main.write_text((STAND_INS / "EngineMain.kt.txt").read_text().replace("PACKAGE", package.module))
+    others = ("ExecuTorch.kt", "OnnxRuntime.kt")
+    stand_ins = [path for path in sorted(STAND_INS.glob("*.kt")) if path.name not in others]
+    classes = compiled([*stand_ins, *sorted((tmp_path / "kit/model").rglob("*.kt")), main], tmp_path / "classes")
+    opened = open_bundle(bundle)
+    assert opened.golden_path is not None
+    golden = read_golden(opened.golden_path).outputs[0]
+    line = ["java", "-Xcheck:jni", f"-Djava.library.path={engine.folder}", "-cp", classes, f"{package.module}.MainKt"]
+    words = [str(bundle), str(tmp_path / "own"), *map(str, golden.prompt_ids)]
+    (tmp_path / "own").mkdir()
+    done = subprocess.run([*line, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    assert "WARNING in native method" not in done.stdout + done.stderr
+    assert_facts(dict(row.split("=", 1) for row in done.stdout.splitlines()), golden.continuation_ids[:8])
+
+
+def assert_facts(said: dict[str, str], continuation: list[int]) -> None:
+    """Assert what the program printed: this machine's own golden tokens, states, and failures as exceptions."""
+    assert said["generated"] == said["again"] == str(continuation)
+    assert said["saved"] == said["emptied"] == said["restored"] == "true"
+    assert said["longer file"].startswith("RuntimeDiffers: ")
+    assert said["closed"] == "EngineFailed: edgec's engine failed: the model is closed."
+    assert said["token"].startswith("EngineFailed: ") and "tokens lie outside" in said["token"]
+    assert said["absent"].startswith("EngineFailed: ") and "absent.pte" in said["absent"]

@@ -1,0 +1,206 @@
+"""The linear kernels against float64, and bit for bit against each other, over shapes, schemes and instruction sets."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+import torchao.quantization.quant_primitives  # noqa: F401  (registers torch.ops.torchao)
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from edgec.backends.edgec_linear.layout import (
+    BALANCED2,
+    SYMMETRIC,
+    TERNARY,
+    BlockRows,
+    CodeGrid,
+    PackedMatrix,
+    pack_matrix,
+)
+from tests.devices.runner.linear_kernels import EmulatedKernels, NativeKernels, emulated_kernels, native_kernels
+from tests.example_counts import examples
+
+CAN_EMULATE = bool(shutil.which("aarch64-linux-gnu-g++") and shutil.which("qemu-aarch64"))
+# The last two have 0 elsewhere than the schemes of models have.
+GRIDS = (*SYMMETRIC.values(), BALANCED2, TERNARY, CodeGrid(4, 1, 5), CodeGrid(3, 2, 7))
+# A float32 sum of up to 20 groups and the row sum's product are rounded to 24 bits of their largest intermediate value,
+# which is at most the row's absolute values times the token's range.
+TOLERANCE = 20 * 2.0**-24
+PROPERTY = settings(
+    max_examples=examples(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A matrix of random values and some tokens."""
+
+    grid: CodeGrid
+    rows: int
+    group: int
+    groups: int
+    tokens: int
+    part: int
+    seed: int
+
+    def shape(self, block_rows: BlockRows) -> PackedMatrix:
+        if not self.group:
+            return PackedMatrix(self.rows, self.groups * 12, 0, self.grid, block_rows)
+        return PackedMatrix(self.rows, self.group * self.groups, self.group, self.grid, block_rows)
+
+
+CASES = st.builds(
+    Case,
+    grid=st.sampled_from(GRIDS),
+    rows=st.sampled_from([1, 7, 8, 16, 17, 40, 64]),
+    group=st.sampled_from([0, 32, 64, 96, 128]),
+    groups=st.integers(1, 20),
+    tokens=st.integers(1, 19),
+    part=st.sampled_from([2, 4, 6, 8, 100]),
+    seed=st.integers(0, 1000),
+).map(lambda case: replace(case, group=0) if case.grid.bits == 8 else case)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A case's numbers: whole numbers of the grid, their scales, and tokens with an outlier."""
+
+    values: Tensor
+    scales: Tensor
+    x: Tensor
+
+
+def drawn(case: Case, shape: PackedMatrix) -> Drawn:
+    generator = torch.Generator().manual_seed(case.seed)
+    codes = torch.randint(0, 1 << case.grid.bits, (shape.rows, shape.width), generator=generator, dtype=torch.uint8)
+    values = case.grid.values(codes if case.grid != TERNARY else codes % 3)
+    scales = (torch.rand(shape.rows, shape.groups, generator=generator) + 0.1).bfloat16().float()
+    x = torch.randn(case.tokens, shape.width, generator=generator) + case.seed % 3
+    x[0, 0] = 30.0
+    return Drawn(values.to(torch.int8), scales, x)
+
+
+def quantized(x: Tensor) -> Tensor:
+    """Tokens as ``choose_qparams_affine`` and ``quantize_affine`` of torchao round them, less their zero points."""
+    operators, block = torch.ops.torchao, [1, x.shape[1]]
+    bounds = (torch.int8, -128, 127)
+    scale, zero = operators.choose_qparams_affine(x, "ASYMMETRIC", block, *bounds, None, None, torch.int8)
+    whole = operators.quantize_affine(x, block, scale, zero, *bounds)
+    return (whole.double() - zero.double()[:, None]) * scale.double()[:, None]
+
+
+def weights(shape: PackedMatrix, numbers: Drawn) -> Tensor:
+    groups = numbers.values.reshape(shape.rows, shape.groups, -1).double() * numbers.scales[:, :, None].double()
+    return groups.reshape(shape.rows, shape.width)
+
+
+def check(kernels: NativeKernels | EmulatedKernels, isa: str, block_rows: BlockRows, case: Case) -> Tensor:
+    shape = case.shape(block_rows)
+    numbers = drawn(case, shape)
+    packed = pack_matrix(shape, numbers.values, numbers.scales)
+    part = case.part if case.part < case.tokens else case.tokens
+    result = kernels.multiply(isa, shape, packed, numbers.x, part)
+    matrix = weights(shape, numbers)
+    span = numbers.x.clamp(min=0).amax(1) - numbers.x.clamp(max=0).amin(1)
+    bound = TOLERANCE * span.double()[:, None] * matrix.abs().sum(1)
+    assert ((result - quantized(numbers.x) @ matrix.T).abs() <= bound).all()
+    alone = torch.cat([kernels.multiply(isa, shape, packed, token[None], 1) for token in numbers.x])
+    assert torch.equal(result.view(torch.int32), alone.view(torch.int32)), "bits depend on the tokens beside"
+    return result
+
+
+@pytest.fixture(scope="module")
+def native() -> NativeKernels:
+    return native_kernels()
+
+
+@pytest.fixture(scope="module", params=["max", "cortex-a76", "cortex-a53"])
+def emulated(request: pytest.FixtureRequest) -> Iterator[EmulatedKernels]:
+    if not CAN_EMULATE:
+        pytest.skip("no cross compiler or qemu")
+    kernels = emulated_kernels(request.param)
+    yield kernels
+    kernels.close()
+
+
+WIDE = Case(SYMMETRIC[4], 64, 32, 20, 13, 100, 0)
+# Sums of codes and of tokens differ so much that sums in 32 bits have little room.
+FAR = Case(CodeGrid(2, 1, 128), 16, 0, 300, 3, 100, 0)
+MANY_TOKENS = Case(SYMMETRIC[4], 40, 32, 3, 202, 200, 1)
+WIDE_GROUPS = Case(SYMMETRIC[3], 17, 1024, 2, 17, 100, 2)
+ODD_GROUPS = Case(BALANCED2, 17, 160, 2, 3, 100, 3)
+
+
+@PROPERTY
+@given(case=CASES)
+@example(WIDE)
+@example(FAR)
+@example(MANY_TOKENS)
+@example(WIDE_GROUPS)
+@example(ODD_GROUPS)
+def test_every_kernel_here_has_the_same_bits(native: NativeKernels, case: Case) -> None:
+    results = [check(native, isa, BlockRows.X86, case) for isa in native.names]
+    assert all(torch.equal(results[0].view(torch.int32), other.view(torch.int32)) for other in results[1:])
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+@pytest.mark.parametrize("group", [0, 32, 64, 128, 1024])
+def test_sums_hold_the_largest_products(native: NativeKernels, grid: CodeGrid, group: int) -> None:
+    if grid.bits == 8 and group:
+        pytest.skip("8 bits have a scale per row")
+    shape = PackedMatrix(16, 1024, group, grid, BlockRows.X86)
+    largest = 2 if grid == TERNARY else (1 << grid.bits) - 1
+    codes = torch.full((16, 1024), largest, dtype=torch.uint8)
+    codes[8:, ::4] = 0
+    numbers = grid.values(codes).to(torch.int8), torch.full((16, shape.groups), 0.5)
+    packed = pack_matrix(shape, *numbers)
+    # Quantised to 127, to -128 and to both: the scale is a power of 2, so that nothing is rounded.
+    x = torch.tensor([255.0, -255.0, 127.0])[:, None].repeat(1, 1024)
+    x[2, ::2] = -128.0
+    exact = (x.double() @ numbers[0].double().T * 0.5).float()
+    for isa in native.names:
+        assert torch.equal(native.multiply(isa, shape, packed, x, 3), exact), isa
+
+
+@PROPERTY
+@given(case=CASES)
+@example(WIDE)
+@example(FAR)
+def test_every_kernel_of_arm64_has_the_bits_of_this_machine(
+    native: NativeKernels, emulated: EmulatedKernels, case: Case
+) -> None:
+    here = check(native, native.names[0], BlockRows.X86, case)
+    for isa in emulated.names:
+        there = check(emulated, isa, BlockRows.ARM64, case)
+        assert torch.equal(here.view(torch.int32), there.view(torch.int32))
+
+
+def test_the_processors_differ_in_their_kernels() -> None:
+    if not CAN_EMULATE:
+        pytest.skip("no cross compiler or qemu")
+    names = {}
+    for cpu in ("max", "cortex-a76", "cortex-a53"):
+        kernels = emulated_kernels(cpu)
+        names[cpu] = kernels.names
+        kernels.close()
+    assert names == {"max": ("i8mm", "dotprod", "plain"), "cortex-a76": ("dotprod", "plain"), "cortex-a53": ("plain",)}
+
+
+@PROPERTY
+@given(case=CASES)
+def test_a_layout_is_told_from_another_and_back(native: NativeKernels, case: Case) -> None:
+    x86, arm64 = (case.shape(rows) for rows in (BlockRows.X86, BlockRows.ARM64))
+    numbers = drawn(case, x86)
+    here, there = (pack_matrix(shape, numbers.values, numbers.scales) for shape in (x86, arm64))
+    assert (native.bytes(x86), native.bytes(arm64)) == (x86.bytes, arm64.bytes) == (here.numel(), there.numel())
+    for shape, data in ((x86, here), (arm64, there)):
+        row = native.read_row(shape, data, case.rows - 1)
+        values = numbers.values[-1].reshape(shape.groups, -1).float() * numbers.scales[-1][:, None]
+        assert torch.equal(row, values.reshape(-1))
+    assert torch.equal(native.relay(x86, here, BlockRows.ARM64, arm64.bytes), there)
+    assert torch.equal(native.relay(arm64, there, BlockRows.X86, x86.bytes), here)
