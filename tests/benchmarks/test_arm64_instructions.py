@@ -14,6 +14,7 @@ TOKENS = (1, 2, 4, 20)
 FLOORS = {"i8mm": (4.0, 7.6, 9.8, 10.2), "dotprod": (4.0, 5.1, 6.3, 7.0)}
 
 
+@pytest.mark.slow
 def test_few_instructions_multiply_four_bits() -> None:
     try:
         counts = arm64_instructions.count(arm64_instructions.SCHEMES[:1], TOKENS)

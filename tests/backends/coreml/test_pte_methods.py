@@ -21,6 +21,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_decode_sees_what_prefill_wrote_because_the_caller_writes_it(program: Path) -> None:
     # float16 against float32: 7e-3 of the largest logit at most over five families.
     assert relative(run_static(pte.execute(program), tokens(), PLAN), reference("short llama")) < 3e-2

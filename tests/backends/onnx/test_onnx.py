@@ -64,7 +64,7 @@ def written(family: str, rounding: str) -> Path:
         pytest.param("llama", "float", marks=pytest.mark.slow),
         ("llama", "4-bit groups"),
         pytest.param("llama", "4-bit channels", marks=pytest.mark.slow),
-        ("gemma3_text", "float"),
+        pytest.param("gemma3_text", "float", marks=pytest.mark.slow),
     ],
 )
 def test_the_folder_says_what_the_graphs_say(family: str, rounding: str) -> None:

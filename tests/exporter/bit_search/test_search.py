@@ -51,6 +51,7 @@ def test_the_search_keeps_its_budget_and_its_result_can_be_repeated() -> None:
     assert again.rules == recipe.rules
 
 
+@pytest.mark.slow
 def test_the_same_text_gives_the_same_bits() -> None:
     again = search_bits(every_position("llama"), RULED, tokens(512), 4.5, 64, Progress())
     assert again == searched_one_layer()

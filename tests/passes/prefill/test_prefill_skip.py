@@ -177,6 +177,7 @@ def test_without_a_selection_it_is_refused() -> None:
     assert refused.value.code == "E189"
 
 
+@pytest.mark.slow
 def test_the_artifact_computes_what_the_graph_says(tmp_path: Path) -> None:
     from edgec.backends.xnnpack.lower import lower
     from edgec.exporter.parity.execution import run_artifact
