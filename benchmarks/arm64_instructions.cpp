@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstring>
 #include <vector>
 
 #include "linear/kernel.h"
@@ -14,14 +13,6 @@ namespace {
 using edgec::linear::Kernel;
 using edgec::linear::Matrix;
 using edgec::linear::Tokens;
-
-const Kernel* named(const char* name) {
-  const auto available = edgec::linear::available_kernels();
-  for (int i = 0; i < available.count; i++) {
-    if (std::strcmp(available.kernels[i]->name, name) == 0) return available.kernels[i];
-  }
-  return nullptr;
-}
 
 void run(const Kernel& kernel, const Matrix& matrix, int64_t count) {
   const int64_t slices = matrix.slices(), stride = matrix.blocks() * matrix.block_rows();
@@ -52,7 +43,7 @@ int main() {
     matrix.group = group;
     matrix.rows = rows;
     matrix.width = width;
-    const Kernel* kernel = named(name);
+    const Kernel* kernel = edgec::linear::kernel_named(name);
     if (kernel == nullptr || !edgec::linear::is_matrix(matrix)) return 1;
     const std::vector<uint8_t> data(matrix.bytes(), 0x5a);
     matrix.data = data.data();

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
@@ -13,8 +12,8 @@ from torch.fx import GraphModule, Node
 
 from edgec.backends.edgec_linear.layout import BlockRows
 from edgec.backends.edgec_linear.steps import Binary, Constant, Function, Group, Norm, Product, Step
-from edgec.backends.edgec_linear.weights import packed
-from edgec.backends.xnnpack.delegate import ALIGNMENT, DelegateConstant, raw_bytes
+from edgec.backends.edgec_linear.weights import keep_matrix
+from edgec.backends.xnnpack.delegate import DelegateConstant, keep, raw_bytes
 from edgec.ir.attributes import attribute
 
 _FORMAT = 1
@@ -57,7 +56,7 @@ class DelegateText:
 
     @lines.register
     def _(self, step: Norm) -> list[str]:
-        weight = _NONE if step.weight is None else self._float(step.weight)
+        weight = _NONE if step.weight is None else self._parameter(step.weight)
         return [f"norm {self.values[step.out]} {self.values[step.x]} {step.eps!r} {weight}"]
 
     @lines.register
@@ -74,7 +73,7 @@ class DelegateText:
 
     @lines.register
     def _(self, step: Constant) -> list[str]:
-        key = self._keep(step.out.name, "float32", raw_bytes(step.values), step.values.numel())
+        key = self._float(step.out.name, step.values)
         return [f"constant {step.kind} {self.values[step.out]} {self.values[step.x]} {step.values.numel()} {key}"]
 
     @lines.register
@@ -82,20 +81,16 @@ class DelegateText:
         return [f"function {step.kind} {self.values[step.out]} {self.values[step.x]}"]
 
     def _matrix(self, product: Product) -> str:
-        shape, data = packed(self.graph, product.matrix, self.block_rows)
+        shape, constant = keep_matrix(self.graph, product.matrix, self.block_rows, self.store)
+        self.stored.append(constant)
         grid = shape.grid
-        count, scales = shape.rows * shape.width, product.matrix.scale_name
-        key = self._keep(product.matrix.name, f"int{grid.bits}", raw_bytes(data), count, (scales,))
-        bias = _NONE if product.bias is None else self._float(product.bias)
+        bias = _NONE if product.bias is None else self._parameter(product.bias)
         numbers = (self.values[product.out], shape.rows, shape.group, grid.bits, grid.step, grid.offset)
-        return f"matrix {' '.join(map(str, numbers))} {key} {bias}"
+        return f"matrix {' '.join(map(str, numbers))} {constant.key} {bias}"
 
-    def _float(self, name: str) -> str:
-        value: Tensor = attribute(self.graph, name).detach().float()
-        return self._keep(name, "float32", raw_bytes(value), value.numel())
+    def _parameter(self, name: str) -> str:
+        return self._float(name, attribute(self.graph, name).detach().float())
 
-    def _keep(self, name: str, encoding: str, data: bytes, values: int, inside: tuple[str, ...] = ()) -> str:
-        key = hashlib.sha256(data).hexdigest()
-        self.store.add_named_data(key, data, alignment=ALIGNMENT)
-        self.stored.append(DelegateConstant(name, encoding, len(data), key, values, inside))
-        return key
+    def _float(self, name: str, value: Tensor) -> str:
+        self.stored.append(keep(self.store, name, "float32", raw_bytes(value), value.numel()))
+        return self.stored[-1].key

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from executorch.exir._serialize._named_data_store import NamedDataStore
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
@@ -25,6 +26,7 @@ from edgec.backends.edgec_linear.layout import (
     PackedMatrix,
     pack_matrix,
 )
+from edgec.backends.xnnpack.delegate import DelegateConstant, keep, raw_bytes
 from edgec.ir.attributes import attribute
 from edgec.ir.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE
 
@@ -105,9 +107,12 @@ def fewest_bits(values: Tensor) -> CodeGrid:
     return next(grid for bits, grid in SYMMETRIC.items() if low >= -grid.offset and high < grid.offset)
 
 
-def packed(graph: GraphModule, matrix: StoredMatrix, block_rows: BlockRows) -> tuple[PackedMatrix, Tensor]:
-    """Lay out a matrix: its shape, and uint8 [bytes]."""
+def keep_matrix(
+    graph: GraphModule, matrix: StoredMatrix, block_rows: BlockRows, store: NamedDataStore
+) -> tuple[PackedMatrix, DelegateConstant]:
+    """Lay out a matrix and put it among a delegate's named data: its shape, and what is stored."""
     values, scales = attribute(graph, matrix.name), attribute(graph, matrix.scale_name)
     rows, width = values.shape
     shape = PackedMatrix(rows, width, matrix.group, fewest_bits(values), block_rows)
-    return shape, pack_matrix(shape, values, scales)
+    data = raw_bytes(pack_matrix(shape, values, scales))
+    return shape, keep(store, matrix.name, f"int{shape.grid.bits}", data, rows * width, (matrix.scale_name,))

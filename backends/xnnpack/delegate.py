@@ -129,6 +129,15 @@ def instantiate(
     return LoweredBackendModule(outlined, XnnpackBackend.__name__, blob, [], output), tuple(stored)
 
 
+def keep(
+    store: NamedDataStore, name: str, encoding: str, data: bytes, values: int, inside: tuple[str, ...] = ()
+) -> DelegateConstant:
+    """Put a constant among a delegate's named data under the hash of its bytes; the rest is as in its record."""
+    key = _digest(data)
+    store.add_named_data(key, data, alignment=ALIGNMENT)
+    return DelegateConstant(name, encoding, len(data), key, values, inside)
+
+
 def raw_bytes(value: Tensor) -> bytes:
     """A tensor's contents as they lie in memory."""
     flat = value.detach().contiguous().reshape(-1).view(torch.uint8)

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
 from edgec.backends.edgec_linear.layout import BlockRows
-from edgec.backends.edgec_linear.weights import StoredMatrix, packed, stored_matrix
+from edgec.backends.edgec_linear.weights import StoredMatrix, keep_matrix, stored_matrix
 from edgec.backends.xnnpack.delegate import ALIGNMENT, ENCODINGS, DelegateConstant, raw_bytes
 from edgec.backends.xnnpack.outline import LoweredBackendModule, Outline, OutlinedOutput
 from edgec.ir.attributes import attribute
@@ -107,15 +107,12 @@ def _packed_delegate(
     graph: GraphModule, node: Node, matrix: StoredMatrix, block_rows: BlockRows
 ) -> tuple[LoweredBackendModule, list[DelegateConstant]]:
     """A table in the layout of the linear kernels: that of a tied lm_head has the same bytes and is stored once."""
-    shape, packed_bytes = packed(graph, matrix, block_rows)
-    data, grid = raw_bytes(packed_bytes), shape.grid
-    store, key = NamedDataStore(), hashlib.sha256(data).hexdigest()
-    store.add_named_data(key, data, alignment=ALIGNMENT)
+    store = NamedDataStore()
+    shape, kept = keep_matrix(graph, matrix, block_rows, store)
+    grid = shape.grid
     fields = {"edgec.embedding": 2, "block_rows": int(block_rows), "rows": shape.rows, "width": shape.width}
-    coded = {"group": shape.group, "bits": grid.bits, "step": grid.step, "offset": grid.offset, "data": key}
+    coded = {"group": shape.group, "bits": grid.bits, "step": grid.step, "offset": grid.offset, "data": kept.key}
     blob = "".join(f"{name}={value}\n" for name, value in {**fields, **coded}.items()).encode()
-    count = shape.rows * shape.width
-    kept = DelegateConstant(matrix.name, f"int{grid.bits}", len(data), key, count, (matrix.scale_name,))
     return LoweredBackendModule(_outline(node), BACKEND, blob, [], store.get_named_data_store_output()), [kept]
 
 

@@ -7,7 +7,6 @@ captured graph -> regions of edgec's linear kernels -> delegates in their place 
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
@@ -28,14 +27,14 @@ from edgec.backends.xnnpack.delegate import DelegateConstant, Template, instanti
 from edgec.backends.xnnpack.delegation import Work, delegation, works_of
 from edgec.backends.xnnpack.embedding import replace_embeddings
 from edgec.backends.xnnpack.norms import write_out_norms
-from edgec.backends.xnnpack.order import sort_stably
 from edgec.backends.xnnpack.region import DelegateRegion, extract
+from edgec.backends.xnnpack.replace import replace_clusters
 from edgec.bundle.manifest import Delegation
 from edgec.free_memory import return_free_memory
 from edgec.ir.operators import CACHED_ATTENTION
 from edgec.ir.program import Dynamic, Interface, Program
 from edgec.ir.reexport import reexport
-from edgec.passes.contract import clean, nodes_of
+from edgec.passes.contract import nodes_of
 
 METHOD = "forward"
 _STATE_ARENA = 2
@@ -105,7 +104,8 @@ def lower(
     regions = [extract(graph, cluster) for cluster in grouped]
     report = _report(graph, linear, grouped, slots)
     templates = _templates(regions, sizes, progress)
-    stored = (*tables, *linear.stored, *_replace(graph, regions, templates))
+    delegated = replace_clusters(graph, regions, "delegate", lambda r: instantiate(templates[r.signature], r))
+    stored = (*tables, *linear.stored, *delegated)
     progress("emit", 0, 1)
     made = _emit(graph, program.interface)
     emitted = made.exported_program()
@@ -150,38 +150,6 @@ def _templates(
         templates[signature] = lower_template(region, {symbol: sizes[symbol] for symbol in sizes if symbol in used})
         return_free_memory()
     return templates
-
-
-def _replace(
-    graph: GraphModule, regions: list[DelegateRegion], templates: dict[str, Template]
-) -> tuple[DelegateConstant, ...]:
-    """Replace the clusters with delegates, and return what these store."""
-    stored: list[DelegateConstant] = []
-    moved: dict[Node, Node] = {}
-    for index, region in enumerate(regions):
-        module, constants = instantiate(templates[region.signature], region)
-        stored.extend(constants)
-        name = f"delegate_{index}"
-        graph.add_module(name, module)
-        moved |= _call(graph, region, name, moved)
-    sort_stably(graph.graph)
-    clean(graph)
-    return tuple(stored)
-
-
-def _call(graph: GraphModule, region: DelegateRegion, name: str, moved: dict[Node, Node]) -> dict[Node, Node]:
-    """Insert the delegate's call; ``moved`` maps nodes of earlier clusters to the results that replace them."""
-    inputs = tuple(moved.get(node, node) for node in region.inputs)
-    with graph.graph.inserting_after(region.outputs[-1]):
-        call = graph.graph.call_module(name, inputs)
-    anchor, outputs = call, {}
-    for index, output in enumerate(region.outputs):
-        with graph.graph.inserting_after(anchor):
-            anchor = graph.graph.call_function(operator.getitem, (call, index))
-        anchor.meta = dict(output.meta)
-        output.replace_all_uses_with(anchor)
-        outputs[output] = anchor
-    return outputs
 
 
 def _emit(graph: GraphModule, interface: Interface) -> ExecutorchProgramManager:

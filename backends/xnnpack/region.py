@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -32,13 +33,18 @@ class DelegateRegion:
     signature: str
 
 
+def border(cluster: Sequence[Node]) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """The nodes that feed a cluster, constants apart, and its nodes that others read; each in order."""
+    inside = set(cluster)
+    sources = (s for n in cluster for s in n.all_input_nodes if s not in inside and not is_constant(s))
+    outputs = tuple(n for n in cluster if any(user not in inside for user in n.users))
+    return tuple(dict.fromkeys(sources)), outputs
+
+
 def extract(owner: GraphModule, cluster: list[Node]) -> DelegateRegion:
     """Copy a cluster, and the constants that it reads, into a region."""
-    inside = set(cluster)
     body = [*_constants_of(cluster), *cluster]
-    sources = (s for n in cluster for s in n.all_input_nodes if s not in inside and not is_constant(s))
-    inputs = tuple(dict.fromkeys(sources))
-    outputs = tuple(n for n in cluster if any(user not in inside for user in n.users))
+    inputs, outputs = border(cluster)
     graph, root = Graph(), torch.nn.Module()
     names: list[str] = []
     mapping: dict[Node, Node] = {}

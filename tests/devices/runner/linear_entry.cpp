@@ -13,14 +13,6 @@ using edgec::linear::Layout;
 using edgec::linear::Matrix;
 using edgec::linear::Tokens;
 
-const Kernel* named(const char* name) {
-  const auto available = edgec::linear::available_kernels();
-  for (int i = 0; i < available.count; i++) {
-    if (std::strcmp(available.kernels[i]->name, name) == 0) return available.kernels[i];
-  }
-  return nullptr;
-}
-
 struct Memory {
   std::vector<int8_t> values, pairs;
   std::vector<int32_t> sums, group_sums;
@@ -69,7 +61,7 @@ EXPORTED int64_t test_bytes(const TestMatrix* shape) {
 // out [tokens][rows rounded up to blocks]. Tokens go in as parts of `part`, which is even unless there is one.
 EXPORTED int test_multiply(const char* isa, const TestMatrix* shape, const uint8_t* data, const float* x,
                            int64_t tokens, int64_t part, float* out) {
-  const Kernel* kernel = named(isa);
+  const Kernel* kernel = edgec::linear::kernel_named(isa);
   const Matrix matrix = shape->matrix(data);
   if (kernel == nullptr || !edgec::linear::is_matrix(matrix)) return 1;
   Memory memory(tokens, matrix.slices());

@@ -7,6 +7,7 @@
 
 #include "isa.h"
 #include "kernel.h"
+#include "plain.h"
 
 EDGEC_BEGIN_ISA("avx2,fma")
 

@@ -16,6 +16,7 @@
 
 #include "isa.h"
 #include "kernel.h"
+#include "plain.h"
 
 EDGEC_BEGIN_ISA("avx2,fma,avx512f,avx512bw,avx512vl,avx512vnni")
 

@@ -7,6 +7,7 @@
 
 #include "isa.h"
 #include "kernel.h"
+#include "plain.h"
 
 // AVX-512 has the same instruction: tests use it where a processor lacks AVX-VNNI.
 #if defined(EDGEC_AVX_VNNI_BY_AVX512)

@@ -89,13 +89,18 @@ Kernels available_kernels() {
   return {choice().kernels.data(), choice().count};
 }
 
+const Kernel* kernel_named(const char* name) {
+  for (int i = 0; i < choice().count; i++) {
+    if (std::strcmp(choice().kernels[i]->name, name) == 0) return choice().kernels[i];
+  }
+  return nullptr;
+}
+
 const Kernel& kernel_in_force() {
-  static const Kernel& kernel = [&]() -> const Kernel& {
+  static const Kernel& kernel = []() -> const Kernel& {
     const char* asked = std::getenv("EDGEC_ISA");
-    for (int i = 0; asked != nullptr && i < choice().count; i++) {
-      if (std::strcmp(choice().kernels[i]->name, asked) == 0) return *choice().kernels[i];
-    }
-    return *choice().kernels[0];
+    const Kernel* wanted = asked == nullptr ? nullptr : kernel_named(asked);
+    return wanted == nullptr ? *choice().kernels[0] : *wanted;
   }();
   return kernel;
 }

@@ -49,6 +49,9 @@ struct Kernels {
 };
 Kernels available_kernels();
 
+// The available kernel of this name, or null.
+const Kernel* kernel_named(const char* name);
+
 // The kernel in force: the best one, or the one that EDGEC_ISA names where the processor has it.
 const Kernel& kernel_in_force();
 

@@ -6,15 +6,10 @@
 
 #include "kernel.h"
 #include "neon.h"
+#include "plain.h"
 
 namespace edgec::linear {
 namespace {
-
-struct Grid {
-  float scale;
-  float inverse;
-  float zero;
-};
 
 // The values of a slice: where they are, or a copy with zeros beyond the width.
 EDGEC_PART const float* slice_of(const float* x, int64_t left, float (&copy)[kSlice]) {
@@ -22,10 +17,6 @@ EDGEC_PART const float* slice_of(const float* x, int64_t left, float (&copy)[kSl
   std::memset(copy, 0, sizeof(copy));
   std::memcpy(copy, x, left * sizeof(float));
   return copy;
-}
-
-float clamped_to_int8(float x) {
-  return x < -128.0f ? -128.0f : x > 127.0f ? 127.0f : x;
 }
 
 Grid grid_of(const float* x, int64_t width) {
@@ -47,10 +38,7 @@ Grid grid_of(const float* x, int64_t width) {
     low[0] = vminq_f32(low[0], low[i]);
     high[0] = vmaxq_f32(high[0], high[i]);
   }
-  const float least = vminvq_f32(low[0]), greatest = vmaxvq_f32(high[0]);
-  const float scale = (greatest - least) / 255.0f, smallest = 1.17549435e-38f;
-  const float used = scale < smallest ? smallest : scale;
-  return {used, 1.0f / used, clamped_to_int8(-128.0f - vrndns_f32(least / used))};
+  return grid_between(vminvq_f32(low[0]), vmaxvq_f32(high[0]));
 }
 
 EDGEC_PART int8x16_t quantized(const float* x, float inverse, int16x8_t zero) {

@@ -20,21 +20,13 @@ float clamped(float x) {
   return x < -128.0f ? -128.0f : x > 127.0f ? 127.0f : x;
 }
 
-struct Grid {
-  float scale;
-  float inverse;
-  float zero;
-};
-
 Grid grid_of(const float* x, int64_t width) {
   float low = 0.0f, high = 0.0f;
   for (int64_t i = 0; i < width; i++) {
     low = x[i] < low ? x[i] : low;
     high = x[i] > high ? x[i] : high;
   }
-  const float scale = (high - low) / 255.0f, least = 1.17549435e-38f;
-  const float used = scale < least ? least : scale;
-  return {used, 1.0f / used, clamped(-128.0f - rounded(low / used))};
+  return grid_between(low, high);
 }
 
 void quantize_token(const float* x, int64_t width, int64_t token, const Tokens& tokens) {
@@ -78,6 +70,12 @@ void multiply_token(const Matrix& matrix, const uint8_t* block, const uint8_t* c
 }
 
 }  // namespace
+
+Grid grid_between(float low, float high) {
+  const float scale = (high - low) / 255.0f, least = 1.17549435e-38f;
+  const float used = scale < least ? least : scale;
+  return {used, 1.0f / used, clamped(-128.0f - rounded(low / used))};
+}
 
 void quantize_plainly(const float* x, int64_t width, int64_t first, int64_t count, const Tokens& tokens) {
   for (int64_t token = first; token < first + count; token++) quantize_token(x + token * width, width, token, tokens);

@@ -1,9 +1,19 @@
-// The kernel in plain C++, in either layout; its quantisation serves others, too.
+// The kernel in plain C++, in either layout; its quantisation and its grids serve others, too.
 #pragma once
 
 #include "kernel.h"
 
 namespace edgec::linear {
+
+// The grid of a token: q = clamp(round(x * inverse) + zero).
+struct Grid {
+  float scale;
+  float inverse;
+  float zero;
+};
+
+// The grid for values from `low`, at most 0, to `high`, at least 0: one function, so that all kernels have its bits.
+Grid grid_between(float low, float high);
 
 void quantize_plainly(const float* x, int64_t width, int64_t first, int64_t count, const Tokens& tokens);
 

@@ -6,15 +6,10 @@
 #include <cstring>
 
 #include "kernel.h"
+#include "plain.h"
 
 namespace edgec::linear {
 namespace {
-
-struct Grid {
-  float scale;
-  float inverse;
-  float zero;
-};
 
 struct Range {
   __m256 low;
@@ -31,15 +26,6 @@ inline float least_of(__m256 x) {
   __m128 least = _mm_min_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
   least = _mm_min_ps(least, _mm_movehl_ps(least, least));
   return _mm_cvtss_f32(_mm_min_ss(least, _mm_movehdup_ps(least)));
-}
-
-inline Grid grid_between(float low, float high) {
-  constexpr float kMagic = 12582912.0f, kLeast = 1.17549435e-38f;
-  const float scale = (high - low) / 255.0f;
-  const float used = scale < kLeast ? kLeast : scale;
-  const float rounded = (low / used + kMagic) - kMagic;
-  const float zero = -128.0f - rounded;
-  return {used, 1.0f / used, zero < -128.0f ? -128.0f : zero > 127.0f ? 127.0f : zero};
 }
 
 inline Grid grid_of(const float* x, int64_t width) {

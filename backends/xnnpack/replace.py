@@ -1,0 +1,70 @@
+"""Put delegates in place of the clusters that they compute."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeVar
+
+from torch.fx import GraphModule, Node
+
+from edgec.backends.xnnpack.delegate import DelegateConstant
+from edgec.backends.xnnpack.order import sort_stably
+from edgec.backends.xnnpack.outline import LoweredBackendModule
+from edgec.passes.contract import clean
+
+
+class Bordered(Protocol):
+    """A cluster with the nodes that feed it, and its own nodes that others read."""
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """The nodes that feed it, in order."""
+
+    @property
+    def outputs(self) -> tuple[Node, ...]:
+        """Its nodes that others read, in order."""
+
+
+Region = TypeVar("Region", bound=Bordered)
+
+
+def replace_clusters(
+    graph: GraphModule,
+    regions: Iterable[Region],
+    name: str,
+    delegate: Callable[[Region], tuple[LoweredBackendModule, tuple[DelegateConstant, ...]]],
+) -> tuple[DelegateConstant, ...]:
+    """Replace clusters with delegates, and return what these store.
+
+    Args:
+        graph: the owner of the clusters.
+        regions: in graph order.
+        name: of the delegates' modules, which a number follows.
+        delegate: makes the delegate of a region, and lists what it stores.
+    """
+    stored: list[DelegateConstant] = []
+    moved: dict[Node, Node] = {}
+    for index, region in enumerate(regions):
+        module, constants = delegate(region)
+        stored.extend(constants)
+        graph.add_module(f"{name}_{index}", module)
+        moved |= _call(graph, region, f"{name}_{index}", moved)
+    sort_stably(graph.graph)
+    clean(graph)
+    return tuple(stored)
+
+
+def _call(graph: GraphModule, region: Bordered, name: str, moved: dict[Node, Node]) -> dict[Node, Node]:
+    """Insert the delegate's call; ``moved`` maps nodes of earlier clusters to the results that replace them."""
+    inputs = tuple(moved.get(node, node) for node in region.inputs)
+    with graph.graph.inserting_after(region.outputs[-1]):
+        call = graph.graph.call_module(name, inputs)
+    anchor, outputs = call, {}
+    for index, output in enumerate(region.outputs):
+        with graph.graph.inserting_after(anchor):
+            anchor = graph.graph.call_function(operator.getitem, (call, index))
+        anchor.meta = dict(output.meta)
+        output.replace_all_uses_with(anchor)
+        outputs[output] = anchor
+    return outputs
