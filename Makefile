@@ -10,6 +10,9 @@ DEMO := build/demo
 BUNDLE := $(DEMO)/$(notdir $(MODEL))-host.edgec
 PROMPT ?= Prince Andrew looked at
 
+# Tests start hundreds of Python processes: where a shell forbids bytecode, each would compile torch and edgec anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-all check docs-check bench bench-all clean
 
 # An existing .venv is kept; Debian and Ubuntu have venv in a package of its own.
