@@ -11,9 +11,9 @@ from edgec.bundle.generation_config import GenerationConfig, read_generation_con
 from edgec.bundle.golden import read_golden
 from edgec.bundle.limited_json import JsonKind, read_object
 from edgec.bundle.manifest import FileInfo, Manifest
+from edgec.bundle.named_delegates import OWN_DELEGATES, XNNPACK, named_delegates
 from edgec.bundle.prefix import prefix_text
 from edgec.bundle.tokenizer_json import read_tokenizer_json
-from edgec.devices.embed.delegates import OWN_DELEGATES, XNNPACK, named_delegates
 from edgec.devices.targets import Target, all_targets, load_target
 from edgec.errors import InputError
 

@@ -8,10 +8,10 @@ from importlib.resources import files
 from pathlib import Path
 
 from edgec.bundle.manifest import Manifest
+from edgec.bundle.named_delegates import XNNPACK
 from edgec.bundle.prefix import Files
 from edgec.devices import runner
 from edgec.devices.embed.app_facts import AppFacts
-from edgec.devices.embed.delegates import XNNPACK
 from edgec.devices.embed.kotlin_text import package_name
 from edgec.devices.embed.page_sizes import LibraryPages
 from edgec.devices.embed.template_text import fill, load

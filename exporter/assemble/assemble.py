@@ -28,6 +28,7 @@ from edgec.bundle.golden import (
     text_vectors,
 )
 from edgec.bundle.manifest import Build, DeviceCheck, Ledger, Limits, Manifest, ModelInfo, Runtime
+from edgec.bundle.named_delegates import named_delegates
 from edgec.bundle.prefix import Files
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
 from edgec.exporter.pipeline import Compiled
@@ -38,7 +39,6 @@ from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.resolve import ModelSource
 from edgec.exporter.stage_cache import StageCache
 from edgec.exporter.stages.artifact import artifact_layout, function_of, step_of
-from edgec.exporter.stages.compiled import Facts
 from edgec.exporter.stages.device_checks import artifact_checks
 from edgec.exporter.stages.prefix import with_prefix
 from edgec.runtime_py.engines.choice import choose_engine
@@ -122,7 +122,7 @@ def _manifest(
         delegation=facts.delegation,
         ledger=ledger,
         artifact=request.form.artifact,
-        runtime=_runtime(facts, request.form),
+        runtime=_runtime(compiled, request.form),
         tools=tool_versions(request.form.tools),
         files=[],
         build=_build(seconds),
@@ -159,9 +159,11 @@ def _parameters(source: ModelSource) -> int:
     return sum(parameter.numel() for parameter in source.factory()[0].parameters())
 
 
-def _runtime(facts: Facts, form: Form) -> Runtime:
+def _runtime(compiled: Compiled, form: Form) -> Runtime:
     version = tool_versions(form.tools)[form.runtime]
-    return Runtime(name=form.runtime, version=version, backends=list(form.backends), operators=facts.operators)
+    named = named_delegates(compiled.artifact) if form.laid_out else ()
+    backends = sorted(named) or list(form.backends)
+    return Runtime(name=form.runtime, version=version, backends=backends, operators=compiled.facts.operators)
 
 
 def _build(seconds: Mapping[str, float]) -> Build:

@@ -23,6 +23,7 @@ from edgec.bundle.golden import (
     read_golden,
 )
 from edgec.bundle.manifest import Runtime
+from edgec.bundle.named_delegates import ON_CPUS
 from edgec.devices.simulators import simulator_of
 from edgec.devices.transport import parse_address
 from edgec.errors import EdgecError, InputError, ToolError
@@ -165,8 +166,8 @@ def _replay_emulated(bundle: Bundle, golden: Golden, threads: int | None) -> lis
     from edgec.runtime_py.verify.emulated import EmulatedRunner
 
     runtime = bundle.manifest.runtime.backends
-    if bundle.manifest.limits is None or any(name != "XnnpackBackend" for name in runtime):
-        why = f"the arm64 runner executes decoders on XNNPACK; this is made for {', '.join(runtime) or 'no backend'}"
+    if bundle.manifest.limits is None or not ON_CPUS.issuperset(runtime):
+        why = f"the arm64 runner executes decoders for CPUs; this is made for {', '.join(runtime) or 'no backend'}"
         return [BundleCheck("artifact", "unavailable", why)]
     runner = EmulatedRunner(bundle, threads)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import edgec
+from edgec.bundle.folder import read_manifest
 from tests.exporter.tiny_sources import write_config
 
 pytestmark = pytest.mark.slow
@@ -41,6 +42,8 @@ def test_sixty_four_letters_are_exported(tmp_path: Path, target: str, form: str 
     if form == "onnx":
         pytest.importorskip("onnxruntime")
     rows = _exported(tmp_path, {"vocab_size": 64}, target, form, recipe)
+    named = read_manifest(tmp_path / "small.edgec").runtime.backends
+    assert (named == ["EdgecEmbedding", "EdgecLinear"]) == (target == "host" and form is None), named
     assert form == "aimodel" or {"lm_head.weight", "lm_head.weight_int"} <= rows.keys()
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from edgec.bundle.manifest import Manifest, Runtime
 from edgec.devices.embed import app_facts, engine_project
-from edgec.devices.embed.delegates import named_delegates
 from edgec.devices.embed.gradle_modules import gradle_modules
 from edgec.devices.embed.written_package import AppPackage, write_package
 from edgec.devices.runner.build import SOURCES
@@ -149,25 +148,6 @@ def test_a_bundles_name_becomes_plain_letters(tmp_path: Path) -> None:
     project = text(gradle_modules(odd), f"{CPP}/CMakeLists.txt")
     assert re.search(r"^project\(edgec_[a-z0-9]+ LANGUAGES C CXX\)$", project, re.MULTILINE)
     assert "touch" not in project.replace("touchxypackage", "")
-
-
-@pytest.mark.parametrize(
-    ("program", "found"),
-    [
-        (b"", set()),
-        (b"\0" * 40, set()),
-        (b"....EdgecLinear....XnnpackBackend", {"EdgecLinear", "XnnpackBackend"}),
-        (
-            b"12345678eh00\x20\0\0\0" + (40).to_bytes(8, "little") + b"EdgecEmbedding.." + b"XnnpackBackend",
-            {"EdgecEmbedding"},
-        ),
-        (b"12345678eh00\x20\0\0\0" + b"\xff" * 8 + b"EdgecLinear", {"EdgecLinear"}),
-    ],
-)
-def test_delegates_are_found_in_the_program_only(program: bytes, found: set[str], tmp_path: Path) -> None:
-    (tmp_path / "model.pte").write_bytes(program)
-    assert named_delegates(tmp_path / "model.pte") == found
-    assert named_delegates(tmp_path / "absent.pte") == frozenset()
 
 
 def with_artifact(folder: Path, manifest: Manifest, artifact: bytes) -> AppPackage:

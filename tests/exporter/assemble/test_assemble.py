@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import nn
 
+from edgec.bundle.folder import read_manifest
 from edgec.exporter.assemble.assemble import _parameters
 from edgec.exporter.sources.resolve import ModelSource
 
@@ -14,3 +17,8 @@ def test_a_factorys_parameters_are_those_of_its_module_not_of_the_artifact() -> 
     module = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 8))
     source = ModelSource("mlp", "module", "mine:mlp", factory=lambda: (module, (torch.zeros(1, 32),)))
     assert _parameters(source) == 2632
+
+
+def test_the_backends_of_an_artifact_are_those_that_it_names(tiny_bundle: Path) -> None:
+    """The table is edgec's, float matrices are XNNPACK's; test_small_vocabularies.py looks at edgec's own."""
+    assert read_manifest(tiny_bundle).runtime.backends == ["EdgecEmbedding", "XnnpackBackend"]
