@@ -8,25 +8,35 @@ from dataclasses import dataclass
 from edgec.devices.prediction.estimate import Range
 from edgec.devices.prediction.parameters import Kind, Parameter
 from edgec.ir.spec import LayerSpec, ModelSpec
-from edgec.ir.weight_scheme import LINEAR_KERNELS, WeightScheme, fit, fit_tables, stored_bytes
+from edgec.ir.weight_scheme import (
+    DYNAMIC_INT8_KERNELS,
+    LINEAR_KERNELS,
+    WeightScheme,
+    fit,
+    fit_tables,
+    stored_bytes,
+)
 
 SIZE_TOLERANCE = 1.05
 """Bounds the artifact from above: an export that exceeds the sum of its bits by more is refused."""
 
+OWN_KERNELS = "edgec_linear"
+"""What multiplies integers on CPUs unless a recipe asks for standard kernels; elsewhere a backend's name says it."""
+
 _COPIES_EMBEDDING = (("pte", "vulkan"),)
-"""Formats and backends that store a tied embedding twice: as a lookup table, and as a matrix packed for the kernels."""
+"""Formats and kernels that store a tied embedding twice: as a lookup table, and as a matrix packed for the kernels."""
 
-_SHARES_EQUAL_BITS = (("pte", "xnnpack"),)
-"""Formats and backends that store a tied embedding once where it has the bits of the lm_head, and twice elsewhere."""
+_SHARES_EQUAL_BITS = (("pte", "xnnpack"), ("pte", OWN_KERNELS))
+"""Formats and kernels that store a tied embedding once where it has the bits of the lm_head, and twice elsewhere."""
 
-_PACKS_FLOATS = ("xnnpack",)
-"""Backends that repack float matrices at load and keep the packed copy in memory beside the file."""
+_PACKS = {"xnnpack": 1, OWN_KERNELS: 16}
+"""The fewest bits of the matrices that kernels repack at load and keep in memory beside the file."""
 
-_KERNELS = {"xnnpack": LINEAR_KERNELS}
-"""The weight forms that a backend's kernels read; backends without an entry store what is asked for."""
+_GRIDS = {"xnnpack": DYNAMIC_INT8_KERNELS, OWN_KERNELS: LINEAR_KERNELS}
+"""The weight forms that kernels read; kernels without an entry store what is asked for."""
 
-_ROW_SUM_BYTES = {"xnnpack": 4}
-"""Bytes that a backend stores for each row of a matrix of integers beside its scales (edgec_linear/layout.py)."""
+_ROW_SUM_BYTES = {OWN_KERNELS: 4}
+"""Bytes stored for each row of a matrix of integers beside its scales (edgec_linear/layout.py)."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +51,7 @@ class Widths:
         kv_bits: of cached keys and values: 4, 8, 16 or 32.
         kv_boundary: how many of the first layers have their own keys and values, a count or a share; None: all.
         tables: the form of linear layers that are look-up tables of ``weight_bits``; None for integers.
+        standard_kernels: on CPUs the kernels of every ExecuTorch app instead of edgec's own.
     """
 
     weight_bits: int = 4
@@ -50,6 +61,7 @@ class Widths:
     kv_bits: int = 32
     kv_boundary: float | int | str | None = None
     tables: WeightScheme | None = None
+    standard_kernels: bool = False
 
     def __str__(self) -> str:
         share = f" group {self.group_size}" if self.group_size else " per channel"
@@ -87,7 +99,7 @@ class Footprint:
         read_bytes: weights that one decoded token reads.
         size_bytes: of the artifact; bounds, not quantiles.
         kv_bytes: of the KV cache at full context.
-        peak_bytes: low counts everything once; high adds the packed copy of float matrices and whole attention scores.
+        peak_bytes: low counts everything once; high adds packed copies of matrices and whole attention scores.
     """
 
     parts: tuple[MemoryPart, ...]
@@ -111,13 +123,13 @@ def footprint(
 
     The cache holds ``context`` tokens, and one prefill call takes ``prefill_chunk`` of them.
     """
-    listed = tuple(listed)
-    weights = _weight_parts(listed, widths, format, backend)
+    listed, kernels = tuple(listed), kernels_of(backend, widths)
+    weights = _weight_parts(listed, widths, format, kernels)
     size = sum(part.bytes for part in weights)
     cache = kv_bytes(spec, widths.kv_bits, context, prefill_chunk)
     activations = _activation_bytes(listed, prefill_chunk)
     scores = max(layer.heads for layer in spec.layers) * prefill_chunk * context * 4
-    packed = sum(p.bytes for p in weights if _is_packed(str(p.name), widths)) * (backend in _PACKS_FLOATS)
+    packed = sum(p.bytes for p in weights if _is_packed(str(p.name), widths, kernels))
     low, high = size + cache + activations, size + packed + cache + activations + scores
     parts = (
         *weights,
@@ -127,16 +139,21 @@ def footprint(
     )
     return Footprint(
         parts=tuple(sorted((part for part in parts if part.bytes), key=lambda part: -part.bytes)),
-        read_bytes=read_bytes(listed, widths, backend),
+        read_bytes=read_bytes(listed, widths, kernels),
         size_bytes=Range(size, size, size * SIZE_TOLERANCE, None),
         kv_bytes=cache,
         peak_bytes=Range(low, (low + high) / 2, high, None),
     )
 
 
-def _is_packed(kind: str, widths: Widths) -> bool:
-    """Whether the matrices of a kind are floats."""
-    return kind in (Kind.LINEAR, Kind.LM_HEAD) and widths.bits_of(Kind(kind)) >= 16
+def kernels_of(backend: str, widths: Widths) -> str:
+    """What reads matrices of integers on a backend: edgec's own kernels or XNNPACK on CPUs, elsewhere the backend."""
+    return OWN_KERNELS if backend == "xnnpack" and not widths.standard_kernels else backend
+
+
+def _is_packed(kind: str, widths: Widths, kernels: str) -> bool:
+    """Whether the kernels repack the matrices of a kind."""
+    return kind in (Kind.LINEAR, Kind.LM_HEAD) and widths.bits_of(Kind(kind)) >= _PACKS.get(kernels, 64)
 
 
 def kv_bytes(spec: ModelSpec, bits: int, tokens: int, prefill_chunk: int = 1) -> int:
@@ -155,40 +172,40 @@ def _layer_kv_bytes(layer: LayerSpec, bits: int, tokens: int, prefill_chunk: int
     return 2 * slots * layer.kv_heads * per_head
 
 
-def read_bytes(listed: Iterable[Parameter], widths: Widths, backend: str) -> int:
+def read_bytes(listed: Iterable[Parameter], widths: Widths, kernels: str) -> int:
     """Bytes of weights that one decoded token reads: one row of embeddings, and only the chosen experts."""
-    return round(sum(parameter_bytes(p, widths, backend) * p.active for p in listed))
+    return round(sum(parameter_bytes(p, widths, kernels) * p.active for p in listed))
 
 
-def parameter_bytes(parameter: Parameter, widths: Widths, backend: str) -> int:
+def parameter_bytes(parameter: Parameter, widths: Widths, kernels: str) -> int:
     """Bytes of one stored tensor: tables and indices, integers and scales, or floats."""
     tables = widths.tables_of(parameter.kind)
     if tables is not None and len(parameter.shape) == 2:
         rows, width = parameter.shape
         return stored_bytes((rows, width), fit_tables(tables, rows)[0])
-    return weight_bytes(parameter, widths.bits_of(parameter.kind), widths.group_size, backend)
+    return weight_bytes(parameter, widths.bits_of(parameter.kind), widths.group_size, kernels)
 
 
-def weight_bytes(parameter: Parameter, bits: int, group_size: int, backend: str) -> int:
+def weight_bytes(parameter: Parameter, bits: int, group_size: int, kernels: str) -> int:
     """Bytes of one stored tensor of integers and scales, or of floats."""
     if bits >= 16 or len(parameter.shape) < 2:
         return parameter.count * bits // 8
     grouped = group_size if parameter.kind is Kind.LINEAR else 0
     asked = WeightScheme(bits, grouped, scale_bits=16 if grouped else 32)
     width = parameter.shape[-1]
-    kernels = None if parameter.kind is Kind.EMBEDDING else _KERNELS.get(backend)
-    used = fit(asked, width, kernels)[0] if kernels else asked
+    grids = None if parameter.kind is Kind.EMBEDDING else _GRIDS.get(kernels)
+    used = fit(asked, width, grids)[0] if grids else asked
     rows = parameter.count // width
-    return stored_bytes((rows, width), used) + rows * _ROW_SUM_BYTES.get(backend, 0) if used else parameter.count * 4
+    return stored_bytes((rows, width), used) + rows * _ROW_SUM_BYTES.get(kernels, 0) if used else parameter.count * 4
 
 
-def _weight_parts(listed: tuple[Parameter, ...], widths: Widths, format: str, backend: str) -> list[MemoryPart]:
+def _weight_parts(listed: tuple[Parameter, ...], widths: Widths, format: str, kernels: str) -> list[MemoryPart]:
     sizes = dict.fromkeys(Kind, 0)
     for parameter in listed:
-        sizes[parameter.kind] += parameter_bytes(parameter, widths, backend)
-        if parameter.tied and _copied(widths, (format, backend)):
+        sizes[parameter.kind] += parameter_bytes(parameter, widths, kernels)
+        if parameter.tied and _copied(widths, (format, kernels)):
             table = Parameter(parameter.name, parameter.shape, Kind.EMBEDDING)
-            sizes[Kind.EMBEDDING] += weight_bytes(table, widths.embedding_bits, 0, backend)
+            sizes[Kind.EMBEDDING] += weight_bytes(table, widths.embedding_bits, 0, kernels)
     return [MemoryPart(str(kind), size) for kind, size in sizes.items()]
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from edgec.devices.prediction.footprint import Footprint, Widths, footprint
+from edgec.devices.prediction.footprint import Footprint, Widths, footprint, kernels_of
 from edgec.devices.prediction.memory_fit import WORTH_SHRINKING, Proposal, Verdict, judge, smaller
 from edgec.devices.prediction.parameters import DecoderShape, Parameter, macs_per_token
 from edgec.devices.prediction.shared_layers import without_shared
@@ -95,7 +95,8 @@ def plan(
     limits = (target.app_limit_bytes, target.app_limit_entitled_bytes)
     verdict, entitled = (judge(size.peak_bytes, limit, target.memory_bytes) for limit in limits)
     at_once = min(PREFILL_CHUNK, prompt_tokens)
-    task = Task(spec, listed, size.read_bytes, widths.kv_bits, prompt_tokens, at_once, context)
+    kernels = kernels_of(target.backend, widths) if widths.weight_bits < 16 else target.backend
+    task = Task(spec, listed, size.read_bytes, kernels, widths.kv_bits, prompt_tokens, at_once, context)
     return Plan(
         target=target,
         widths=widths,

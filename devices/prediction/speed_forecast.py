@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from edgec.devices.prediction.calibration import USUAL_ATTENTION_COST
 from edgec.devices.prediction.estimate import Range
-from edgec.devices.prediction.footprint import kv_bytes
+from edgec.devices.prediction.footprint import OWN_KERNELS, kv_bytes
 from edgec.devices.prediction.parameters import Kind, Parameter
 from edgec.devices.prediction.shared_layers import prompt_layers, prompt_share
 from edgec.devices.prediction.speed import (
@@ -21,13 +21,14 @@ from edgec.devices.targets import Target
 from edgec.ir.spec import LayerSpec, ModelSpec
 
 _SOFTWARE = {
+    OWN_KERNELS: ("edgec", OWN_KERNELS),
     "xnnpack": ("executorch", "xnnpack"),
     "vulkan": ("executorch", "vulkan"),
     "coreml": ("coreml", "coreml"),
     "coreai": ("coreml", "coreml"),
     "qnn": ("qnn", "qnn"),
 }
-"""Backend -> runtime and kernels, as the calibration names them."""
+"""Kernels -> runtime and kernels, as the calibration names them."""
 
 _STATIC = ("coreml", "coreai", "qnn", "qnn_delegate")
 """Backends whose artifacts have static shapes: every call attends to the whole cache."""
@@ -63,6 +64,7 @@ class Task:
         spec: the decoder's layers.
         listed: its parameters.
         read_bytes: weights that one decoded token reads.
+        kernels: what multiplies the matrices: edgec's own kernels, or the target's backend.
         kv_bits: of cached keys and values.
         prompt_tokens: length of the prompt.
         call_tokens: tokens of the prompt that one call takes.
@@ -72,6 +74,7 @@ class Task:
     spec: ModelSpec
     listed: Sequence[Parameter]
     read_bytes: int
+    kernels: str
     kv_bits: int
     prompt_tokens: int
     call_tokens: int
@@ -89,7 +92,7 @@ def forecast(task: Task, target: Target) -> Speeds:
         prefill_tokens_per_s=prefill,
         ttft_ms=prefill.inverted(1000 * task.prompt_tokens) if prefill else None,
         decode_tokens_per_s=None if beyond["decode"] else decode_tokens_per_s(work),
-        notes=(*filter(None, beyond.values()), *_assumptions(target), *_limits(work, target)),
+        notes=(*filter(None, beyond.values()), *_assumptions(work, target), *_limits(work, target)),
     )
 
 
@@ -110,7 +113,7 @@ def _beyond(quantity: str, work: Workload) -> str:
 
 
 def _workload(task: Task, target: Target) -> Workload | None:
-    bandwidth, software = target.bandwidth_bytes_per_s, _SOFTWARE.get(target.backend)
+    bandwidth, software = target.bandwidth_bytes_per_s, _SOFTWARE.get(task.kernels)
     if bandwidth is None or target.chip is None or software is None:
         return None
     matrices = sum(p.count * p.active for p in task.listed if p.kind is Kind.LINEAR)
@@ -168,7 +171,9 @@ def _limits(work: Workload, target: Target) -> Iterator[str]:
         )
 
 
-def _assumptions(target: Target) -> Iterator[str]:
+def _assumptions(work: Workload, target: Target) -> Iterator[str]:
+    if work.kernels == OWN_KERNELS:
+        yield "edgec's own kernels were measured on no phone yet: other software on this chip, in a wider range"
     if target.unit == "cpu" and target.core_clocks_hz is None:
         yield "core clocks unknown: those of a typical phone of 2024 assumed"
     if target.unit == "cpu" and target.instruction_set is None:

@@ -37,6 +37,7 @@ def recipe_widths(recipe: Recipe) -> Widths:
         kv_bits=_KV_BITS[recipe.kv_dtype],
         kv_boundary=_boundary(recipe),
         tables=scheme if scheme and scheme.is_table else None,
+        standard_kernels=recipe.kernels == "standard",
     )
 
 

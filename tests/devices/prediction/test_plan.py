@@ -128,6 +128,7 @@ def test_the_balanced_set_takes_two_bits_with_own_kernels_and_four_with_standard
     assert (widths.weight_bits, widths.group_size, widths.tables) == (2, 0, None)
     standard = recipe_widths(for_backend(replace(load_recipe("balanced2"), kernels="standard"), "xnnpack"))
     assert (standard.weight_bits, standard.group_size, standard.tables) == (4, 0, None)
+    assert standard.standard_kernels and not widths.standard_kernels
 
 
 def test_other_bits_on_the_command_line_replace_tables() -> None:
@@ -149,8 +150,9 @@ def test_other_formats_hold_a_tied_embedding_once() -> None:
 def test_grouped_weights_carry_a_scale_per_group() -> None:
     matrix = Parameter("w", (96, 64), Kind.LINEAR)
     # edgec's linear kernels keep a sum beside each row.
-    assert weight_bytes(matrix, 4, 32, "xnnpack") == 96 * 64 // 2 + 96 * 2 * 2 + 96 * 4
-    assert weight_bytes(matrix, 8, 0, "xnnpack") == 96 * 64 + 96 * 4 + 96 * 4
+    assert weight_bytes(matrix, 4, 32, "edgec_linear") == 96 * 64 // 2 + 96 * 2 * 2 + 96 * 4
+    assert weight_bytes(matrix, 8, 0, "edgec_linear") == 96 * 64 + 96 * 4 + 96 * 4
+    assert weight_bytes(matrix, 4, 32, "xnnpack") == weight_bytes(matrix, 4, 32, "coreml")
     assert weight_bytes(matrix, 4, 32, "coreml") == 96 * 64 // 2 + 96 * 2 * 2
 
 
@@ -158,12 +160,19 @@ def test_grouped_weights_carry_a_scale_per_group() -> None:
 def test_few_bits_take_their_own_size(bits: int) -> None:
     matrix = Parameter("w", (96, 64), Kind.LINEAR)
     saved = 96 * 64 * (4 - bits) // 8
-    assert weight_bytes(matrix, bits, 32, "xnnpack") == weight_bytes(matrix, 4, 32, "xnnpack") - saved
+    assert weight_bytes(matrix, bits, 32, "edgec_linear") == weight_bytes(matrix, 4, 32, "edgec_linear") - saved
+
+
+def test_three_bits_lie_between_two_and_four() -> None:
+    plans = [
+        planned(BILLION, "oneplus-12-cpu", named_widths(name, "xnnpack")) for name in ("balanced2", "3bit", "4bit")
+    ]
+    assert [p.footprint.read_bytes for p in plans] == sorted(p.footprint.read_bytes for p in plans)
 
 
 def test_an_awkward_width_gets_what_kernels_read() -> None:
     """No group size divides 172: eight bits per channel."""
-    assert weight_bytes(Parameter("w", (64, 172), Kind.LINEAR), 4, 32, "xnnpack") == 64 * 172 + 64 * 4 + 64 * 4
+    assert weight_bytes(Parameter("w", (64, 172), Kind.LINEAR), 4, 32, "edgec_linear") == 64 * 172 + 64 * 4 + 64 * 4
 
 
 def test_kv_bytes_by_hand() -> None:
@@ -189,21 +198,24 @@ def test_peak_counts_the_packed_copy_only_where_one_is_made() -> None:
     packed = planned(TINY, "iphone-16-pro-cpu", replace(FLOATS, kv_bits=16), prompt_tokens=16).footprint
     mapped = planned(TINY, "iphone-16-pro-cpu", Widths(kv_bits=16), prompt_tokens=16).footprint
     once = planned(TINY, "iphone-16-pro", Widths(kv_bits=16), prompt_tokens=16).footprint
-    assert "packed copy of matrices" in {part.name for part in packed.parts}
+    standard = planned(TINY, "iphone-16-pro-cpu", Widths(standard_kernels=True), prompt_tokens=16).footprint
+    for repacked in (packed, standard):
+        assert "packed copy of matrices" in {part.name for part in repacked.parts}
     assert "packed copy of matrices" not in {part.name for part in (*once.parts, *mapped.parts)}
     for forecast in (packed, mapped, once):
         assert forecast.size_bytes.low + forecast.kv_bytes < forecast.peak_bytes.low <= forecast.peak_bytes.high
         assert [part.bytes for part in forecast.parts] == sorted((part.bytes for part in forecast.parts), reverse=True)
 
 
-@pytest.mark.parametrize(("widths", "resident"), [(Widths(), 1_921e6), (Widths(16, 0, 16, 16, 16), 3_185e6)])
+@pytest.mark.parametrize(
+    ("widths", "resident"), [(Widths(standard_kernels=True), 1_921e6), (Widths(16, 0, 16, 16, 16), 3_185e6)]
+)
 def test_peak_holds_published_resident_memory(widths: Widths, resident: float) -> None:
     """Llama 3.2 1B, 4-bit and bf16, on a OnePlus 12 with ExecuTorch: Meta's model card."""
     plan = planned(BILLION, "oneplus-12-cpu", widths, context=2048, prompt_tokens=64).footprint
-    # ExecuTorch's own export stores the tied table once more, and XNNPACK packs matrices of integers, too.
+    # ExecuTorch's own export stores the tied table once more.
     table = BILLION["vocab_size"] * BILLION["hidden_size"] * widths.embedding_bits / 8
-    packed = plan.read_bytes if widths.weight_bits < 16 else 0
-    assert plan.peak_bytes.low <= resident <= plan.peak_bytes.high + table + packed
+    assert plan.peak_bytes.low <= resident <= plan.peak_bytes.high + table
 
 
 @settings(max_examples=examples(40), deadline=None)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from edgec.devices.prediction.footprint import Widths
 from edgec.devices.prediction.forecast import Plan, plan
 from edgec.devices.targets import Target, load_target
 from edgec.exporter.sources.parameters import decoder_shape
@@ -85,3 +86,20 @@ def test_unknown_clocks_and_instructions_are_said() -> None:
     notes = " ".join(planned(BILLION, blank).notes)
     assert "core clocks unknown" in notes
     assert "instruction set unknown" in notes
+
+
+@pytest.mark.parametrize("quantity", ["prefill_tokens_per_s", "decode_tokens_per_s"])
+def test_own_kernels_are_a_runtime_of_their_own_with_a_wider_range(quantity: str) -> None:
+    """No phone was measured with them: what is known of XNNPACK there no longer narrows the range."""
+    plans = [planned(BILLION, "oneplus-12-cpu", widths=Widths(standard_kernels=s)) for s in (False, True)]
+    own, standard = (getattr(p.speeds, quantity) for p in plans)
+    assert own.high / own.low > standard.high / standard.low
+    assert any("on no phone yet" in note for note in plans[0].notes)
+    assert not any("on no phone yet" in note for note in plans[1].notes)
+
+
+def test_fewer_bits_are_decoded_faster() -> None:
+    """Of a model whose linear layers are most of its bytes, half of them are left out from 4 to 2 bits."""
+    four, two = (planned(BILLION, "oneplus-12-cpu", widths=Widths(bits, 64)).speeds for bits in (4, 2))
+    assert four.decode_tokens_per_s and two.decode_tokens_per_s
+    assert two.decode_tokens_per_s.mid > 1.2 * four.decode_tokens_per_s.mid
