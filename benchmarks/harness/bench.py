@@ -14,7 +14,7 @@ from benchmarks.harness.cases import CASES, Case
 from benchmarks.harness.results import Failure
 from benchmarks.harness.rounds import Rounds
 from benchmarks.harness.store import Store
-from benchmarks.harness.subjects import LONG_CONTEXT, MORE, QUICK_CONTEXT, SPEED, Subject
+from benchmarks.harness.subjects import FEW_BITS, LARGE, LONG_CONTEXT, MORE, QUICK_CONTEXT, SPEED, USUAL, Subject
 
 Fields = dict[str, list[Any]]
 
@@ -42,8 +42,8 @@ class Settings:
         """The subjects by model."""
         if self.quick:
             return {"tiny": SPEED["tiny"]}
-        extra = MORE if self.more else {}
-        return {name: (*SPEED[name], *extra.get(name, ())) for name in ("q8L", "smol", "qwen3")}
+        extra, names = (MORE, (*USUAL, *FEW_BITS)) if self.more else ({}, USUAL)
+        return {name: (*SPEED[name], *extra.get(name, ())) for name in names}
 
     @property
     def long_context(self) -> tuple[Subject, ...]:
@@ -57,7 +57,7 @@ class Settings:
 
     def cases(self, model: str) -> tuple[Case, ...]:
         """The cases that are measured of a model."""
-        return CASES["quick" if self.quick else {"qwen3": "short"}.get(model, "full")]
+        return CASES["quick" if self.quick else "short" if model in LARGE else "full"]
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,8 @@ def _layer_values(config: Mapping[str, Any]) -> int:
 Q8L = Model("q8L", "qwen3-0.6b", "Qwen3-0.6B cut to 8 layers", layers=8)
 SMOL = Model("smol", "smollm2-135m", "SmolLM2-135M, 30 layers")
 QWEN3 = Model("qwen3", "qwen3-0.6b", "Qwen3-0.6B, 28 layers")
+Q17L = Model("q17L", "qwen3-1.7b", "Qwen3-1.7B cut to 8 layers", layers=8)
+Q4L = Model("q4L", "qwen3-4b", "Qwen3-4B cut to 8 layers", layers=8)
 LONG = Model("long", "long-context", "2 layers of Qwen3-0.6B, vocabulary 8192")
 WINDOW = Model("window", "long-context-window", "the same width as a Mistral, window of 1024 tokens")
 TINY = Model("tiny", "tiny-qwen3", "a Qwen3 of two layers, hidden 64: checks the harness, measures nothing")

@@ -17,7 +17,7 @@ from benchmarks.harness.processes import ProcessFailed, run_worker
 from benchmarks.harness.results import Agreement, Artifact, Export, ModelFacts
 from benchmarks.harness.rounds import FIRST_LOAD, curves, speeds
 from benchmarks.harness.scripts import SCRIPTS, run_script
-from benchmarks.harness.subjects import LLAMA, OWN, Subject
+from benchmarks.harness.subjects import LARGE, LLAMA, OWN, Subject
 
 _BF16_BYTES = 2
 _DECODED = 8
@@ -96,7 +96,7 @@ def _facts(model: Model) -> ModelFacts:
 
 def _agreement(bench: Bench) -> Fields:
     """Compare llama.cpp's float16 form with transformers; the largest model differs from the first only in depth."""
-    models = [subjects[0].model for name, subjects in bench.settings.models.items() if name != "qwen3"]
+    models = [subjects[0].model for name, subjects in bench.settings.models.items() if name not in LARGE]
     return {"agreements": [bench.once({"model": m.name}, partial(_agree, bench, m)) for m in models]}
 
 
@@ -159,8 +159,8 @@ def _speed_part(model: str, budget_s: float) -> PartOfRun:
     return PartOfRun(f"speed of {model}", budget_s, partial(_speed, model, budget_s))
 
 
-def parts(quick: bool) -> tuple[PartOfRun, ...]:
-    """All parts, in order; only the scripts do not depend on other parts."""
+def parts(quick: bool, more: bool = False) -> tuple[PartOfRun, ...]:
+    """All parts, in order; only the scripts do not depend on other parts. ``more``: also what takes longest."""
     if quick:
         return (
             PartOfRun("limits", 3, _limits),
@@ -180,6 +180,7 @@ def parts(quick: bool) -> tuple[PartOfRun, ...]:
         _speed_part("q8L", 350),
         _speed_part("smol", 210),
         _speed_part("qwen3", 280),
+        *((_speed_part("q17L", 150), _speed_part("q4L", 220)) if more else ()),
         PartOfRun("memory", 60, _memory),
         PartOfRun("profile", 25, _profile),
         PartOfRun("long context", 380, partial(_contexts, 400)),

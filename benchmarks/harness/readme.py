@@ -8,10 +8,11 @@ from benchmarks.harness import goals
 from benchmarks.harness.grid import Grid, megabytes, number
 from benchmarks.harness.results import TIME, Results
 from benchmarks.harness.speed_tables import speed_grid
+from benchmarks.harness.subjects import FEW_BITS, USUAL
 
 BEGIN, END = "<!-- speed: begin; made by python -m benchmarks.harness.publish -->", "<!-- speed: end -->"
 NOTHING = "No results are committed for this version: run `make bench`."
-_LAYERS_SHOWN = ("q8L", "smol", "qwen3")
+_SHOWN = (*USUAL, *FEW_BITS)
 
 
 def section(results: Results | None, plot: str | None) -> str:
@@ -24,7 +25,7 @@ def section(results: Results | None, plot: str | None) -> str:
     if results is None:
         return NOTHING
     picture = [f"![Time to first token and decoding against context]({plot})", ""] if plot else []
-    tables = [_headed(speed_grid(results, model.name)) for model in results.models if model.name in _LAYERS_SHOWN]
+    tables = [_headed(speed_grid(results, model.name)) for model in results.models if model.name in _SHOWN]
     return "\n".join([_conditions(results), "", *tables, _headed(_costs(results)), *picture, _closing(results)])
 
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.models import LONG, Q8L, QWEN3, SMOL, TINY, WINDOW, Model
+from benchmarks.harness.models import LONG, Q4L, Q8L, Q17L, QWEN3, SMOL, TINY, WINDOW, Model
 
-EQUAL = str(Path(__file__).resolve().parents[1] / "recipes" / "equal.toml")
+_RECIPES = Path(__file__).resolve().parents[1] / "recipes"
+EQUAL = str(_RECIPES / "equal.toml")
 EDGEC, LLAMA, STOCK = "benchmarks.harness.edgec_engine", "benchmarks.peers.llama_cpp", "benchmarks.peers.executorch"
 OWN = "edgec"
 ONE_ROW = "gives one row of logits only, also where k are asked for"
@@ -75,13 +76,31 @@ def _side_by_side(model: Model) -> tuple[Subject, ...]:
     )
 
 
+def _few_bits(model: Model) -> tuple[Subject, ...]:
+    """Two bits in groups of 64 throughout, also in the lm_head, beside four and llama.cpp's two (2.6 with scales)."""
+    two, four = (str(_RECIPES / f"groups-of-64-{bits}-bits.toml") for bits in (2, 4))
+    return (
+        edgec(model, OWN, recipe=two),
+        edgec(model, "edgec, 4 bits", recipe=four),
+        llama(model, "llama.cpp, all Q2_K", "two bits"),
+    )
+
+
 SHARED = {"shared_kv": "reuse"}
 SPEED = {
     "q8L": (edgec(Q8L, "edgec, shared KV", SHARED), *_side_by_side(Q8L), stock(Q8L)),
     "smol": _side_by_side(SMOL),
     "qwen3": _side_by_side(QWEN3),
+    "q17L": _few_bits(Q17L),
+    "q4L": _few_bits(Q4L),
     "tiny": (edgec(TINY, OWN, context=64),),
 }
+USUAL = ("q8L", "smol", "qwen3")
+"""Models that ``make bench`` compares."""
+FEW_BITS = ("q17L", "q4L")
+"""Models of which the first subject has two bits, compared by ``make bench-all``."""
+LARGE = ("qwen3", *FEW_BITS)
+"""Models whose prefill takes seconds; llama.cpp's conversion is the same as of smaller ones."""
 # ``make bench-all``: the default recipe, and the stock export of SmolLM2.
 MORE = {"q8L": (edgec(Q8L, "edgec, recipe 4bit", recipe="4bit"),), "smol": (stock(SMOL),)}
 

@@ -42,7 +42,7 @@ def measure(options: Options) -> Results:
     options.build.mkdir(parents=True, exist_ok=True)
     bench = _bench(options)
     began, load_before = datetime.now(UTC).isoformat(timespec="seconds"), host_facts().load_average
-    wanted = [part for part in parts(options.quick) if not options.only or part.name in options.only]
+    wanted = [part for part in parts(options.quick, options.more) if not options.only or part.name in options.only]
     fields, seconds = dict[str, Any](), dict[str, float]()
     for index, part in enumerate(wanted):
         bench.enter(part, sum(later.expected_s for later in wanted[index + 1 :]))

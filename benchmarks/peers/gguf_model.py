@@ -24,8 +24,12 @@ _ARCHITECTURES = {
     "mistral": (gguf.MODEL_ARCH.LLAMA, True),
     "qwen3": (gguf.MODEL_ARCH.QWEN3, False),
 }
-# ``equal``: the lm_head gets the bits of the other matrices; llama.cpp's own preset gives it more.
-PRESETS = {"preset": False, "equal": True}
+# llama.cpp's type, and whether the lm_head gets the bits of the other matrices; its own presets give it more.
+PRESETS = {
+    "preset": (lib.LLAMA_FTYPE_MOSTLY_Q4_0, False),
+    "equal": (lib.LLAMA_FTYPE_MOSTLY_Q4_0, True),
+    "two bits": (lib.LLAMA_FTYPE_MOSTLY_Q2_K, True),
+}
 
 
 def write_float16(config: Mapping[str, Any], weights: Path, out: Path) -> None:
@@ -80,13 +84,13 @@ def _halves_to_neighbours(matrix: NDArray[Any], heads: int) -> NDArray[Any]:
 
 
 def quantize(source: Path, out: Path, preset: str) -> None:
-    """Make llama.cpp's Q4_0 of a float16 GGUF.
+    """Make one of llama.cpp's quantised forms of a float16 GGUF.
 
     Raises:
         RuntimeError: llama.cpp refused.
     """
     chosen = lib.llama_model_quantize_default_params()
-    chosen.ftype, chosen.pure = lib.LLAMA_FTYPE_MOSTLY_Q4_0, PRESETS[preset]
+    chosen.ftype, chosen.pure = PRESETS[preset]
     status = lib.llama_model_quantize(str(source).encode(), str(out).encode(), chosen)
     if status != 0:
         raise RuntimeError(f"llama_model_quantize returned {status} for {source}")
