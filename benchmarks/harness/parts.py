@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -15,9 +16,10 @@ from benchmarks.harness.memory import measure_memory
 from benchmarks.harness.models import Model, weights
 from benchmarks.harness.processes import ProcessFailed, run_worker
 from benchmarks.harness.results import Agreement, Artifact, Export, ModelFacts
-from benchmarks.harness.rounds import FIRST_LOAD, curves, speeds
+from benchmarks.harness.rounds import FIRST_LOAD, curves, missed, speeds
 from benchmarks.harness.scripts import SCRIPTS, run_script
 from benchmarks.harness.subjects import LLAMA, OWN, Subject
+from benchmarks.peers.environment import ENVIRONMENTS
 
 _BF16_BYTES = 2
 _DECODED = 8
@@ -41,9 +43,18 @@ def _engine(bench: Bench) -> Fields:
 
 
 def _peers(bench: Bench) -> Fields:
-    """Make the peers' environment, and record which instructions llama.cpp was compiled for."""
+    """Make the peers' environments, and record their versions and which instructions llama.cpp was compiled for.
+
+    An optional peer's environment that cannot be made is reported with its artifact.
+    """
     bench.say("llama.cpp's environment (compiled from source on first use)")
     versions = run_worker(GGUF, {"kind": "versions"}, python=bench.shop.peers)
+    optional = {subject.maker for subject in bench.all_subjects() if subject.optional}
+    for maker in sorted(optional):
+        bench.say(f"the environment of {maker} (installed on first use)")
+        with suppress(ProcessFailed):
+            bench.shop.python(maker)
+            versions |= ENVIRONMENTS[maker].versions()
     return {"versions": list(versions.items())}
 
 
@@ -57,7 +68,7 @@ def _artifacts(bench: Bench) -> Fields:
         try:
             made = bench.shop.made(subject)
         except ProcessFailed as failed:
-            bench.fail(f"{subject.model.name}: {subject.name}", str(failed))
+            bench.failures.append(missed(subject, failed))
             continue
         if done < len(compared):
             fields["artifacts"].append(_artifact(subject, made))
