@@ -27,8 +27,9 @@ _EXPORTS = {
     "executorch": "benchmarks.peers.executorch_export",
     "openvino": "benchmarks.peers.openvino_export",
     "onnxruntime": "benchmarks.peers.onnxruntime_export",
+    "mnn": "benchmarks.peers.mnn_export",
 }
-_FILES = {"executorch": "model.pte", "openvino": "model.xml", "onnxruntime": "model.onnx"}
+_FILES = {"executorch": "model.pte", "openvino": "model.xml", "onnxruntime": "model.onnx", "mnn": "config.json"}
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
 
 
@@ -170,4 +171,5 @@ MAKERS: dict[str, Callable[[Workshop, Subject, Path], dict[str, Any]]] = {
     "gguf": _make_gguf,
     "openvino": _make_by_peer,
     "onnxruntime": _make_by_peer,
+    "mnn": _make_by_peer,
 }

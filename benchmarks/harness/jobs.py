@@ -205,9 +205,14 @@ def _decoded(feeder: Feeder, start: int, steps: int) -> Sample:
 
 
 def read_logits(job: Mapping[str, Any], open_engine: OpenEngine) -> dict[str, Any]:
-    """The logits after given tokens, all fed at once; one row for each of the last ``rows``."""
-    engine = open_engine(job)
-    engine.feed(job["tokens"], 0, job["rows"])
+    """The logits after given tokens, all fed at once; one row for each of the last ``rows``.
+
+    From position ``again`` on, where it is given, they are fed a second time.
+    """
+    engine, tokens = open_engine(job), job["tokens"]
+    engine.feed(tokens, 0, job["rows"])
+    if again := job.get("again"):
+        engine.feed(tokens[again:], again, job["rows"])
     return {"logits": engine.logits()}
 
 

@@ -15,8 +15,10 @@ from benchmarks.harness.models import LONG, Q8L, QWEN3, SMOL, TINY, WINDOW, Mode
 EQUAL = str(Path(__file__).resolve().parents[1] / "recipes" / "equal.toml")
 EDGEC, LLAMA, STOCK = "benchmarks.harness.edgec_engine", "benchmarks.peers.llama_cpp", "benchmarks.peers.executorch"
 OPENVINO, ONNXRUNTIME = "benchmarks.peers.openvino", "benchmarks.peers.onnxruntime"
+MNN = "benchmarks.peers.mnn"
 OWN = "edgec"
 COPIED_STATE = "positions are dropped by copying the KV states, before the clock runs"
+FLOAT_SCALES = "float32 scales (5 bits per weight); the KV cache has the type that MNN chooses"
 FLOAT_CACHE = "float32 scales (5 bits per weight) and a float32 KV cache, which its CPU kernels ask for"
 ONE_ROW = "gives one row of logits only, also where k are asked for"
 
@@ -82,6 +84,11 @@ def onnxruntime(model: Model) -> Subject:
     return _of_pypi("ONNX Runtime GenAI 4 bit", model, ONNXRUNTIME, "onnxruntime", 5.0, FLOAT_CACHE)
 
 
+def mnn(model: Model) -> Subject:
+    """MNN with llmexport's symmetric 4 bits in blocks of 32 with a float32 scale, in embedding and lm_head too."""
+    return _of_pypi("MNN 4 bit", model, MNN, "mnn", 5.0, FLOAT_SCALES)
+
+
 def _of_pypi(name: str, model: Model, worker: str, maker: str, bits: float, note: str) -> Subject:
     job = {"vocab_size": model.config["vocab_size"], "head_dim": head_dim(model.config)}
     return Subject(name, model, worker, maker, {}, job, 1024, bits, note, optional=True)
@@ -94,9 +101,15 @@ def _side_by_side(model: Model) -> tuple[Subject, ...]:
         llama(model, "llama.cpp, all Q4_0", "equal"),
         openvino(model),
         onnxruntime(model),
+        mnn(model),
     )
 
 
+# Peers that nothing here drives, and why; the tables say so.
+NOT_RUN = {
+    "LiteRT-LM": "a session (litert-lm-api 0.18.1) takes strings and gives no logits, and its own Benchmark reports "
+    "tokens per second by its own clock, so that no case here is a call of it"
+}
 SHARED = {"shared_kv": "reuse"}
 SPEED = {
     "q8L": (edgec(Q8L, "edgec, shared KV", SHARED), *_side_by_side(Q8L), stock(Q8L)),

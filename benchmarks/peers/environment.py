@@ -86,8 +86,20 @@ ONNXRUNTIME = Environment(
         *_TORCH,
     ),
 )
+MNN = Environment(
+    "mnn",
+    (
+        "MNN==3.6.1",
+        "llmexport==0.0.5",
+        "transformers==5.23.0",
+        "onnx==1.23.2",
+        "onnxruntime==1.32.0",
+        "onnxslim==0.1.98",
+        *_TORCH,
+    ),
+)
 # By maker; other makers run in edgec's own environment.
-ENVIRONMENTS = {"gguf": LLAMA, "openvino": OPENVINO, "onnxruntime": ONNXRUNTIME}
+ENVIRONMENTS = {"gguf": LLAMA, "openvino": OPENVINO, "onnxruntime": ONNXRUNTIME, "mnn": MNN}
 
 
 def peers_python(build: Path) -> Path:
