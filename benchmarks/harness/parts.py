@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -15,10 +15,10 @@ from benchmarks.harness.limits import measure_limits
 from benchmarks.harness.memory import measure_memory
 from benchmarks.harness.models import Model, weights
 from benchmarks.harness.processes import ProcessFailed, run_worker
-from benchmarks.harness.results import Agreement, Artifact, Export, ModelFacts
+from benchmarks.harness.results import Agreement, Artifact, Export, Failure, ModelFacts
 from benchmarks.harness.rounds import FIRST_LOAD, curves, missed, speeds
 from benchmarks.harness.scripts import SCRIPTS, run_script
-from benchmarks.harness.subjects import LLAMA, OWN, Subject
+from benchmarks.harness.subjects import LLAMA, NOT_RUN, OWN, Subject
 from benchmarks.peers.environment import ENVIRONMENTS
 
 _BF16_BYTES = 2
@@ -73,8 +73,19 @@ def _artifacts(bench: Bench) -> Fields:
         if done < len(compared):
             fields["artifacts"].append(_artifact(subject, made))
             fields["exports"] += [_export(subject, made.cost)] if made.cost else []
+    bench.failures += [failure for model, made in bench.settings.models.items() for failure in _not_run(model, made)]
     fields["models"] = [_facts(subjects[0].model) for subjects in bench.settings.models.values()]
     return fields
+
+
+def _not_run(model: str, subjects: Sequence[Subject]) -> list[Failure]:
+    """The peers that nothing here drives, for the tables of a model that has peers at all."""
+    compared = any(subject.peer for subject in subjects)
+    return [
+        Failure(part=f"{model}: {name}", what=f"not run: {why}", optional=True)
+        for name, why in NOT_RUN.items()
+        if compared
+    ]
 
 
 def _artifact(subject: Subject, made: Made) -> Artifact:
@@ -187,11 +198,11 @@ def parts(quick: bool) -> tuple[PartOfRun, ...]:
         PartOfRun("engine", 40, _engine),
         PartOfRun("peers", 30, _peers),
         PartOfRun("agreement", 40, _agreement),
-        PartOfRun("artifacts", 800, _artifacts),
-        _speed_part("q8L", 350),
-        _speed_part("smol", 210),
-        _speed_part("qwen3", 280),
-        PartOfRun("memory", 60, _memory),
+        PartOfRun("artifacts", 1000, _artifacts),
+        _speed_part("q8L", 500),
+        _speed_part("smol", 310),
+        _speed_part("qwen3", 460),
+        PartOfRun("memory", 105, _memory),
         PartOfRun("profile", 25, _profile),
         PartOfRun("long context", 380, partial(_contexts, 400)),
         *(PartOfRun(script.name, script.expected_s, partial(run_script, script)) for script in SCRIPTS),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from benchmarks.harness import goals
 from benchmarks.harness.grid import Grid, number, pair
 from benchmarks.harness.results import Results, Speed
-from benchmarks.harness.subjects import NOT_RUN, OWN
+from benchmarks.harness.subjects import OWN
 
 _RATIO = "edgec against the best peer"
 
@@ -101,7 +101,6 @@ def speed_grid(results: Results, model: str) -> Grid:
     notes = [f"Cells: {threads} threads. A ratio above 1: edgec is faster. {goals.REMARK}."]
     notes += [f"{a.subject}: {a.note}." for a in results.artifacts if a.model == model and a.note]
     notes += _absent(results, model)
-    notes += [f"{name}: not run: {why}" for name, why in NOT_RUN.items() if compared]
     return Grid(f"{model}: {about}", heads, (*rows, *_roofs(table)), tuple(notes))
 
 

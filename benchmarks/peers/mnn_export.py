@@ -7,6 +7,7 @@ MNN opens). Run it alone: its process's CPU time and peak memory are figures of 
 from __future__ import annotations
 
 import json
+import os
 import runpy
 import sys
 from importlib.util import find_spec
@@ -33,6 +34,8 @@ def export(folder: Path, out: Path) -> None:
     words = ["--path", str(source), "--export", "mnn", "--dst_path", str(out.parent), "--sym", *options]
     # The converter overwrites the arguments, so that runpy cannot put them back.
     sys.argv = ["llmexport", *words]
+    # It writes a log where it runs.
+    os.chdir(out.parent)
     try:
         runpy.run_path(str(scripts / "llmexport.py"), run_name="__main__")
     except IndexError:
