@@ -17,12 +17,20 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness.models import Model, weights, write_config
-from benchmarks.harness.processes import QUIET, Done, run, run_worker
+from benchmarks.harness.processes import QUIET, Done, ProcessFailed, run, run_worker
 from benchmarks.harness.subjects import Subject
-from benchmarks.peers.environment import REQUIREMENTS, peers_python
+from benchmarks.peers.environment import ENVIRONMENTS
 
 GGUF = "benchmarks.peers.gguf_model"
-_EXPORTS = {"edgec": "benchmarks.harness.edgec_export", "executorch": "benchmarks.peers.executorch_export"}
+_EXPORTS = {
+    "edgec": "benchmarks.harness.edgec_export",
+    "executorch": "benchmarks.peers.executorch_export",
+    "openvino": "benchmarks.peers.openvino_export",
+    "onnxruntime": "benchmarks.peers.onnxruntime_export",
+    "mnn": "benchmarks.peers.mnn_export",
+}
+_FILES = {"executorch": "model.pte", "openvino": "model.xml", "onnxruntime": "model.onnx", "mnn": "config.json"}
+_OFFLINE = {"HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1"}
 
 
 @dataclass(frozen=True)
@@ -50,11 +58,13 @@ class Workshop:
         build: build/bench.
         identity: digest of edgec's sources; an edgec artifact is valid for one.
         failed: artifacts that could not be made in this run, by folder.
+        broken: environments that could not be made in this run, by maker, and why.
     """
 
     build: Path
     identity: str
     failed: set[str] = field(default_factory=set)
+    broken: dict[str, str] = field(default_factory=dict)
 
     @property
     def cache(self) -> Path:
@@ -63,12 +73,26 @@ class Workshop:
 
     @cached_property
     def peers(self) -> Path:
-        """The Python interpreter of the peers' environment."""
-        return peers_python(self.build)
+        """The Python interpreter of llama.cpp's environment."""
+        return self.python("gguf")
 
     def interpreter(self, subject: Subject) -> Path:
-        """The Python that runs a subject's worker."""
-        return self.peers if subject.maker == "gguf" else Path(sys.executable)
+        """The Python that runs a subject's worker, and its export unless that is edgec's."""
+        return self.python(subject.maker) if subject.maker in ENVIRONMENTS else Path(sys.executable)
+
+    def python(self, maker: str) -> Path:
+        """The interpreter of a maker's environment, which is made on first use, and tried once.
+
+        Raises:
+            ProcessFailed: it cannot be made.
+        """
+        if maker in self.broken:
+            raise ProcessFailed(self.broken[maker])
+        try:
+            return ENVIRONMENTS[maker].python(self.build)
+        except ProcessFailed as failed:
+            self.broken[maker] = str(failed)
+            raise
 
     def model_folder(self, model: Model) -> Path:
         """The folder of config.json and, once they are needed, weights."""
@@ -96,7 +120,8 @@ class Workshop:
         return self._name(subject) not in self.failed
 
     def _name(self, subject: Subject) -> str:
-        what = {"edgec": self.identity, "gguf": REQUIREMENTS, "executorch": version("executorch")}[subject.maker]
+        own = {"edgec": self.identity, "executorch": version("executorch")}
+        what = own.get(subject.maker) or ENVIRONMENTS[subject.maker].requirements
         key = [what, subject.model.config, dict(subject.options), subject.context if subject.maker == "edgec" else 0]
         digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:12]
         return f"{subject.model.name}-{subject.maker}-{digest}"
@@ -108,16 +133,17 @@ def _make_edgec(shop: Workshop, subject: Subject, folder: Path) -> dict[str, Any
     for kept in ("stages", "packed"):
         shutil.rmtree(shop.cache / kept, ignore_errors=True)
     job = {"config": str(config), "context": subject.context, "out": str(folder / "model.edgec"), **subject.options}
-    return {"file": "model.edgec", **_exported(subject, job)}
+    return {"file": "model.edgec", **_exported(Path(sys.executable), subject, job)}
 
 
-def _make_executorch(shop: Workshop, subject: Subject, folder: Path) -> dict[str, Any]:
-    source = weights(subject.model, shop.model_folder(subject.model)).parent
-    return {"file": "model.pte", **_exported(subject, {"folder": str(source), "out": str(folder / "model.pte")})}
+def _make_by_peer(shop: Workshop, subject: Subject, folder: Path) -> dict[str, Any]:
+    source, file = weights(subject.model, shop.model_folder(subject.model)).parent, _FILES[subject.maker]
+    job = {"folder": str(source), "out": str(folder / file)}
+    return {"file": file, **_exported(shop.interpreter(subject), subject, job)}
 
 
-def _exported(subject: Subject, job: Mapping[str, Any]) -> dict[str, Any]:
-    done: Done = run([sys.executable, "-m", _EXPORTS[subject.maker]], stdin=job, environment=QUIET)
+def _exported(python: Path, subject: Subject, job: Mapping[str, Any]) -> dict[str, Any]:
+    done: Done = run([python, "-m", _EXPORTS[subject.maker]], stdin=job, environment={**QUIET, **_OFFLINE})
     facts = done.json()
     return {"cost": {**asdict(done.cost), "peak_bytes": facts.pop("peak_bytes")}, **facts}
 
@@ -141,6 +167,9 @@ def float16_gguf(shop: Workshop, model: Model) -> Path:
 
 MAKERS: dict[str, Callable[[Workshop, Subject, Path], dict[str, Any]]] = {
     "edgec": _make_edgec,
-    "executorch": _make_executorch,
+    "executorch": _make_by_peer,
     "gguf": _make_gguf,
+    "openvino": _make_by_peer,
+    "onnxruntime": _make_by_peer,
+    "mnn": _make_by_peer,
 }

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter, process_time
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from benchmarks.harness.cases import Case
 
@@ -36,6 +36,14 @@ class Engine(Protocol):
 
     def logits(self) -> list[list[float]]:
         """The logits of the last call, [rows][vocabulary]."""
+
+
+@runtime_checkable
+class Rewinding(Protocol):
+    """An engine that has to copy what stays of its cache when later positions are dropped."""
+
+    def rewind(self, positions: int) -> None:
+        """Keep only the first ``positions`` positions, before the clock runs: generating text never needs this."""
 
 
 OpenEngine = Callable[[Mapping[str, Any]], Engine]
@@ -113,6 +121,8 @@ class Feeder:
 
     def _sample(self, case: Case) -> Sample:
         calls = [(self.draw(case.tokens), case.context + i * case.tokens) for i in range(case.steps)]
+        if isinstance(self.engine, Rewinding):
+            self.engine.rewind(case.context)
 
         def work() -> None:
             for tokens, start in calls:
@@ -195,9 +205,14 @@ def _decoded(feeder: Feeder, start: int, steps: int) -> Sample:
 
 
 def read_logits(job: Mapping[str, Any], open_engine: OpenEngine) -> dict[str, Any]:
-    """The logits after given tokens, all fed at once; one row for each of the last ``rows``."""
-    engine = open_engine(job)
-    engine.feed(job["tokens"], 0, job["rows"])
+    """The logits after given tokens, all fed at once; one row for each of the last ``rows``.
+
+    From position ``again`` on, where it is given, they are fed a second time.
+    """
+    engine, tokens = open_engine(job), job["tokens"]
+    engine.feed(tokens, 0, job["rows"])
+    if again := job.get("again"):
+        engine.feed(tokens[again:], again, job["rows"])
     return {"logits": engine.logits()}
 
 

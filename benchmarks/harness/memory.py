@@ -10,6 +10,7 @@ from typing import Any
 from benchmarks.harness.bench import Bench
 from benchmarks.harness.processes import Done, ProcessFailed, run, run_worker
 from benchmarks.harness.results import Memory
+from benchmarks.harness.rounds import missed
 from benchmarks.harness.subjects import Subject
 
 _PROMPT, _NEW, _QUICK_PROMPT = 512, 8, 32
@@ -24,7 +25,7 @@ def measure_memory(bench: Bench) -> list[Memory]:
         try:
             figures += list(_figures(bench, subject))
         except ProcessFailed as failed:
-            bench.fail(f"memory of {subject.model.name}: {subject.name}", str(failed))
+            bench.failures.append(missed(subject, failed, "memory of "))
     return figures
 
 

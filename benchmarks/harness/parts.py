@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -14,10 +15,11 @@ from benchmarks.harness.limits import measure_limits
 from benchmarks.harness.memory import measure_memory
 from benchmarks.harness.models import Model, weights
 from benchmarks.harness.processes import ProcessFailed, run_worker
-from benchmarks.harness.results import Agreement, Artifact, Export, ModelFacts
-from benchmarks.harness.rounds import FIRST_LOAD, curves, speeds
+from benchmarks.harness.results import Agreement, Artifact, Export, Failure, ModelFacts
+from benchmarks.harness.rounds import FIRST_LOAD, curves, missed, speeds
 from benchmarks.harness.scripts import SCRIPTS, run_script
-from benchmarks.harness.subjects import LARGE, LLAMA, OWN, Subject
+from benchmarks.harness.subjects import LARGE, LLAMA, NOT_RUN, OWN, Subject
+from benchmarks.peers.environment import ENVIRONMENTS
 
 _BF16_BYTES = 2
 _DECODED = 8
@@ -41,9 +43,18 @@ def _engine(bench: Bench) -> Fields:
 
 
 def _peers(bench: Bench) -> Fields:
-    """Make the peers' environment, and record which instructions llama.cpp was compiled for."""
+    """Make the peers' environments, and record their versions and which instructions llama.cpp was compiled for.
+
+    An optional peer's environment that cannot be made is reported with its artifact.
+    """
     bench.say("llama.cpp's environment (compiled from source on first use)")
     versions = run_worker(GGUF, {"kind": "versions"}, python=bench.shop.peers)
+    optional = {subject.maker for subject in bench.all_subjects() if subject.optional}
+    for maker in sorted(optional):
+        bench.say(f"the environment of {maker} (installed on first use)")
+        with suppress(ProcessFailed):
+            bench.shop.python(maker)
+            versions |= ENVIRONMENTS[maker].versions()
     return {"versions": list(versions.items())}
 
 
@@ -57,13 +68,24 @@ def _artifacts(bench: Bench) -> Fields:
         try:
             made = bench.shop.made(subject)
         except ProcessFailed as failed:
-            bench.fail(f"{subject.model.name}: {subject.name}", str(failed))
+            bench.failures.append(missed(subject, failed))
             continue
         if done < len(compared):
             fields["artifacts"].append(_artifact(subject, made))
             fields["exports"] += [_export(subject, made.cost)] if made.cost else []
+    bench.failures += [failure for model, made in bench.settings.models.items() for failure in _not_run(model, made)]
     fields["models"] = [_facts(subjects[0].model) for subjects in bench.settings.models.values()]
     return fields
+
+
+def _not_run(model: str, subjects: Sequence[Subject]) -> list[Failure]:
+    """The peers that nothing here drives, for the tables of a model that has peers at all."""
+    compared = any(subject.peer for subject in subjects)
+    return [
+        Failure(part=f"{model}: {name}", what=f"not run: {why}", optional=True)
+        for name, why in NOT_RUN.items()
+        if compared
+    ]
 
 
 def _artifact(subject: Subject, made: Made) -> Artifact:
@@ -176,12 +198,12 @@ def parts(quick: bool, more: bool = False) -> tuple[PartOfRun, ...]:
         PartOfRun("engine", 40, _engine),
         PartOfRun("peers", 30, _peers),
         PartOfRun("agreement", 40, _agreement),
-        PartOfRun("artifacts", 800, _artifacts),
-        _speed_part("q8L", 350),
-        _speed_part("smol", 210),
-        _speed_part("qwen3", 280),
+        PartOfRun("artifacts", 1000, _artifacts),
+        _speed_part("q8L", 500),
+        _speed_part("smol", 310),
+        _speed_part("qwen3", 460),
         *((_speed_part("q17L", 150), _speed_part("q4L", 220)) if more else ()),
-        PartOfRun("memory", 60, _memory),
+        PartOfRun("memory", 105, _memory),
         PartOfRun("profile", 25, _profile),
         PartOfRun("long context", 380, partial(_contexts, 400)),
         *(PartOfRun(script.name, script.expected_s, partial(run_script, script)) for script in SCRIPTS),

@@ -176,10 +176,15 @@ TIME = "time"
 
 
 class Failure(Part):
-    """Something that could not be measured, and why; with part ``TIME``, measured in fewer rounds than wanted."""
+    """Something that could not be measured, and why; with part ``TIME``, measured in fewer rounds than wanted.
+
+    Attributes:
+        optional: of a peer that is compared only where it can be installed and run.
+    """
 
     part: str
     what: str
+    optional: bool = False
 
 
 class Results(Part):

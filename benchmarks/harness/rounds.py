@@ -18,6 +18,7 @@ from benchmarks.harness.store import Store
 from benchmarks.harness.subjects import Subject
 
 _TIMEOUT_S = 900.0
+_REASON = 300
 _LOADING = {"load", "first token"}
 LOAD, FIRST_LOAD = "load to first token", "first load to first token"
 
@@ -71,7 +72,7 @@ class Rounds:
             try:
                 outcomes.append(Outcome(turn, self._result(turn, job)))
             except ProcessFailed as failed:
-                failures.append(Failure(part=_label(turn.subject), what=str(failed)))
+                failures.append(missed(turn.subject, failed))
         return outcomes, failures
 
     def _result(self, turn: Turn, job: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,6 +85,19 @@ class Rounds:
             return run_worker(subject.worker, whole, python=python, timeout_s=_TIMEOUT_S)
 
         return self.store.once({"worker": subject.worker, "job": whole, "round": turn.round}, work)
+
+
+def missed(subject: Subject, failed: ProcessFailed, of: str = "") -> Failure:
+    """The failure of a subject; of an optional one only the reason stands in the tables, the last line of what it said.
+
+    Args:
+        subject: the subject that could not be made or measured.
+        failed: its process.
+        of: words before the subject's name.
+    """
+    lines = str(failed).strip().splitlines()
+    what = f"not run: {lines[-1][-_REASON:]}" if subject.optional else str(failed)
+    return Failure(part=of + _label(subject), what=what, optional=subject.optional)
 
 
 def _label(subject: Subject) -> str:

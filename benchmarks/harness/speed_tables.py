@@ -100,7 +100,14 @@ def speed_grid(results: Results, model: str) -> Grid:
     threads = " / ".join(map(str, table.threads))
     notes = [f"Cells: {threads} threads. A ratio above 1: edgec is faster. {goals.REMARK}."]
     notes += [f"{a.subject}: {a.note}." for a in results.artifacts if a.model == model and a.note]
+    notes += _absent(results, model)
     return Grid(f"{model}: {about}", heads, (*rows, *_roofs(table)), tuple(notes))
+
+
+def _absent(results: Results, model: str) -> list[str]:
+    """Notes on the optional peers that could not be run, which have no column."""
+    missed = [f for f in results.failures if f.optional and f.part.startswith(f"{model}: ")]
+    return list(dict.fromkeys(f"{f.part.removeprefix(f'{model}: ')}: {f.what}" for f in missed))
 
 
 def _cells(table: Table, row: Row, compared: bool) -> tuple[str, ...]:

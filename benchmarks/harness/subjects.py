@@ -1,4 +1,4 @@
-"""The subjects of the comparison, as data: edgec's recipes, llama.cpp's formats, ExecuTorch's own export.
+"""The subjects of the comparison, as data: edgec's recipes, and the forms of its peers.
 
 A subject is a model in one runtime's form. ``worker`` is the module that measures it, ``maker`` makes its artifact.
 """
@@ -10,12 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.models import LONG, Q4L, Q8L, Q17L, QWEN3, SMOL, TINY, WINDOW, Model
+from benchmarks.harness.models import LONG, Q4L, Q8L, Q17L, QWEN3, SMOL, TINY, WINDOW, Model, head_dim
 
 _RECIPES = Path(__file__).resolve().parents[1] / "recipes"
 EQUAL = str(_RECIPES / "equal.toml")
 EDGEC, LLAMA, STOCK = "benchmarks.harness.edgec_engine", "benchmarks.peers.llama_cpp", "benchmarks.peers.executorch"
+OPENVINO, ONNXRUNTIME = "benchmarks.peers.openvino", "benchmarks.peers.onnxruntime"
+MNN = "benchmarks.peers.mnn"
 OWN = "edgec"
+COPIED_STATE = "positions are dropped by copying the KV states, before the clock runs"
+FLOAT_SCALES = "float32 scales (5 bits per weight); the KV cache has the type that MNN chooses"
+FLOAT_CACHE = "float32 scales (5 bits per weight) and a float32 KV cache, which its CPU kernels ask for"
 ONE_ROW = "gives one row of logits only, also where k are asked for"
 
 
@@ -25,12 +30,13 @@ class Subject:
 
     Attributes:
         name: the name in the tables.
-        maker: ``edgec``, ``gguf`` or ``executorch``; a key of ``artifacts.MAKERS``.
+        maker: ``edgec``, ``gguf``, ``executorch`` and so on; a key of ``artifacts.MAKERS``.
         options: the maker's options: ``recipe`` and ``context``, or ``preset``.
         job: extra fields of its measuring jobs, e.g. ``kv``.
         context: positions that it must serve.
         matrix_bits: bits per weight with scales, also in the lm_head; None where the maker counts the bytes.
         note: how it differs from an exact counterpart of the others.
+        optional: compared where it can be installed and run; elsewhere the tables say why not, and nothing has failed.
     """
 
     name: str
@@ -42,6 +48,7 @@ class Subject:
     context: int = 1024
     matrix_bits: float | None = None
     note: str = ""
+    optional: bool = False
 
     @property
     def peer(self) -> bool:
@@ -68,11 +75,34 @@ def stock(model: Model) -> Subject:
     return Subject("ExecuTorch 8da4w", model, STOCK, "executorch", {}, job, 1024, 4.5, ONE_ROW)
 
 
+def openvino(model: Model) -> Subject:
+    """OpenVINO with NNCF's symmetric 4 bits in groups of 32 with a float16 scale, in embedding and lm_head too."""
+    return _of_pypi("OpenVINO 4 bit", model, OPENVINO, "openvino", 4.5, COPIED_STATE)
+
+
+def onnxruntime(model: Model) -> Subject:
+    """ONNX Runtime with GenAI's symmetric 4 bits in blocks of 32 with a float32 scale, in embedding and lm_head too."""
+    return _of_pypi("ONNX Runtime GenAI 4 bit", model, ONNXRUNTIME, "onnxruntime", 5.0, FLOAT_CACHE)
+
+
+def mnn(model: Model) -> Subject:
+    """MNN with llmexport's symmetric 4 bits in blocks of 32 with a float32 scale, in embedding and lm_head too."""
+    return _of_pypi("MNN 4 bit", model, MNN, "mnn", 5.0, FLOAT_SCALES)
+
+
+def _of_pypi(name: str, model: Model, worker: str, maker: str, bits: float, note: str) -> Subject:
+    job = {"vocab_size": model.config["vocab_size"], "head_dim": head_dim(model.config)}
+    return Subject(name, model, worker, maker, {}, job, 1024, bits, note, optional=True)
+
+
 def _side_by_side(model: Model) -> tuple[Subject, ...]:
     return (
         edgec(model, OWN),
         llama(model, "llama.cpp Q4_0", "preset"),
         llama(model, "llama.cpp, all Q4_0", "equal"),
+        openvino(model),
+        onnxruntime(model),
+        mnn(model),
     )
 
 
@@ -86,6 +116,11 @@ def _few_bits(model: Model) -> tuple[Subject, ...]:
     )
 
 
+# Peers that nothing here drives, and why; the tables say so.
+NOT_RUN = {
+    "LiteRT-LM": "a session (litert-lm-api 0.18.1) takes strings and gives no logits, and its own Benchmark reports "
+    "tokens per second by its own clock, so that no case here is a call of it"
+}
 SHARED = {"shared_kv": "reuse"}
 SPEED = {
     "q8L": (edgec(Q8L, "edgec, shared KV", SHARED), *_side_by_side(Q8L), stock(Q8L)),

@@ -61,6 +61,22 @@ def test_decoding_goes_on_behind_itself() -> None:
     assert all(s.wall_s > 0 and s.cpu_s >= 0 for s in samples)
 
 
+def test_a_cache_that_is_copied_is_cut_before_the_clock_runs() -> None:
+    class Copying(Notes):
+        def __init__(self) -> None:
+            super().__init__()
+            self.kept: list[int] = []
+
+        def rewind(self, positions: int) -> None:
+            assert len(self.calls) % 3 == 0, "between two calls of one repetition"
+            self.kept.append(positions)
+
+    engine = Copying()
+    feeder = Feeder(engine)
+    list(feeder.samples(Case("decode", 0, 1, steps=3, warmups=1, repeats=2)))
+    assert engine.kept == [0, 0, 0]
+
+
 def test_contexts_are_reached_without_rewinding() -> None:
     engine = Notes()
     result = measure_contexts({"contexts": [16, 32, 64], "steps": 4}, lambda _: engine)
@@ -90,3 +106,5 @@ def test_logits_are_those_of_one_call() -> None:
     engine = Notes()
     assert read_logits({"tokens": [1, 2, 3], "rows": 2}, lambda _: engine) == {"logits": [[3.0]]}
     assert engine.calls == [(0, 3, 2)]
+    read_logits({"tokens": [1, 2, 3], "rows": 1, "again": 2}, lambda _: engine)
+    assert engine.calls[1:] == [(0, 3, 1), (2, 1, 1)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -85,6 +86,22 @@ def test_a_failing_subject_is_left_out_and_reported(tmp_path: Path, monkeypatch:
     assert [(f.part, f.what) for f in failures] == [("tiny: peer", "out of memory")]
     assert {o.turn.subject.name for o in outcomes} == {"edgec"}
     assert broken.started.count(("slow", 1)) == 1
+
+
+def test_an_optional_peer_that_fails_is_named_with_its_last_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Crashing(Workers):
+        def __call__(self, module: str, job: Mapping[str, Any], **_: Any) -> dict[str, Any]:
+            if module == "slow":
+                raise ProcessFailed("python -m slow ended with status 1: Traceback\n  line 3\nImportError: no AVX")
+            return super().__call__(module, job)
+
+    monkeypatch.setattr(rounds, "run_worker", Crashing())
+    subjects = (SUBJECTS[0], replace(SUBJECTS[1], optional=True))
+    outcomes, failures = turns(tmp_path, count=1).take(subjects, JOB)
+    assert {o.turn.subject.name for o in outcomes} == {"edgec"}
+    assert [(f.part, f.what, f.optional) for f in failures] == [("tiny: peer", "not run: ImportError: no AVX", True)]
 
 
 def test_rounds_end_with_the_time_and_say_so(tmp_path: Path, workers: Workers) -> None:

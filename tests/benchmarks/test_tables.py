@@ -12,7 +12,7 @@ from benchmarks.harness.grid import Grid
 from benchmarks.harness.publish import SPEED_PAGE, newest_section, publish
 from benchmarks.harness.readme import BEGIN, END, inserted, section
 from benchmarks.harness.report import grids, markdown, print_report, save_report
-from benchmarks.harness.results import read_results
+from benchmarks.harness.results import Failure, read_results
 from benchmarks.harness.speed_tables import speed_grid
 from tests.benchmarks.made_up import RESULTS
 
@@ -28,6 +28,16 @@ def test_speeds_stand_beside_each_other_with_the_ratio_to_the_best_peer() -> Non
     assert row(grid, "decode at position 960")[1:] == ("25 / 50", "50 / -", "40 / 71", "0.50x / -")
     assert any("peer: a remark" in note for note in grid.notes)
     assert any("ratios to the peers decide" in note for note in grid.notes)
+
+
+def test_peers_that_were_not_run_stand_below_the_table_with_the_reason() -> None:
+    missed = Failure(part="q8L: third", what="not run: no wheel", optional=True)
+    other = Failure(part="memory of q8L: third", what="not run: no wheel", optional=True)
+    failed = Failure(part="q8L: fourth", what="out of memory")
+    results = RESULTS.model_copy(update={"failures": [missed, missed, other, failed]})
+    notes = speed_grid(results, "q8L").notes
+    assert [note for note in notes if "third" in note] == ["third: not run: no wheel"]
+    assert not any("fourth" in note for note in notes)
 
 
 def test_shares_of_the_machine_are_computed() -> None:

@@ -6,14 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.harness import umbrella
 from benchmarks.harness.bench import Bench, PartOfRun, Settings
-from benchmarks.harness.parts import parts
+from benchmarks.harness.parts import _not_run, parts
 from benchmarks.harness.processes import ROOT, ProcessFailed
-from benchmarks.harness.results import read_results
+from benchmarks.harness.results import Failure, read_results
 from benchmarks.harness.scripts import SCRIPTS
+from benchmarks.harness.subjects import NOT_RUN, SPEED
 from benchmarks.harness.umbrella import main
+from tests.benchmarks.made_up import RESULTS
 
-LIMIT_S = 45 * 60
+LIMIT_S = 60 * 60
 
 
 @pytest.mark.slow
@@ -46,6 +49,24 @@ def test_a_full_run_is_expected_to_end_in_time() -> None:
     assert sum(part.expected_s for part in parts(quick=False)) <= LIMIT_S
     names = [part.name for part in parts(quick=False)]
     assert len(set(names)) == len(names)
+
+
+def test_peers_that_nothing_drives_are_named_where_peers_are() -> None:
+    named = _not_run("q8L", SPEED["q8L"])
+    assert [failure.part for failure in named] == [f"q8L: {name}" for name in NOT_RUN]
+    assert all(failure.optional and failure.what.startswith("not run: ") for failure in named)
+    assert _not_run("tiny", SPEED["tiny"]) == []
+
+
+@pytest.mark.parametrize(("optional", "status"), [(True, 0), (False, 1)])
+def test_the_exit_code_is_not_of_optional_peers(
+    optional: bool, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failure = Failure(part="q8L: peer", what="not run: no wheel", optional=optional)
+    results = RESULTS.model_copy(update={"failures": [failure]})
+    monkeypatch.setattr(umbrella, "measure", lambda options: results)
+    assert main(["--build", str(tmp_path)]) == status
+    assert "no wheel" in (tmp_path / "results.md").read_text()
 
 
 def test_what_a_part_cannot_do_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
