@@ -70,6 +70,8 @@ def _versions(target_sdk: int, minimum_sdk: int) -> dict[str, str]:
         "android_plugin": versions["android_plugin"],
         "kotlin_plugin": versions["kotlin"],
         "coroutines": versions["coroutines"],
+        "compose": versions["compose"],
+        "activity": versions["activity"],
         "compile_sdk": str(versions["compile_sdk"]),
         "minimum_sdk": str(max(minimum_sdk, versions["minimum_sdk"])),
         "target_sdk": str(target_sdk),

@@ -40,7 +40,7 @@ def test_the_build_scripts_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     sources = _sources(gradle_modules(android_bundle(tmp_path / "hexagon", HEXAGON)), tmp_path, "hexagon")
     monkeypatch.setattr(app_facts, "ASSET_PACK_BYTES", 100)
     sources += _sources(gradle_modules(android_bundle(tmp_path / "packed", CPU)), tmp_path, "packed")
-    assert len(sources) == 5 + 6
+    assert len(sources) == 6 + 7
     for name, text in {
         "Artifacts": _ARTIFACTS,
         "Check": _CHECK,

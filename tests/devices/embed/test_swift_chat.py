@@ -96,7 +96,7 @@ def test_answers_are_the_models_with_their_timings(seen: dict[str, Any]) -> None
 @pytest.mark.slow
 def test_little_memory_ends_the_answer_and_unloads_but_keeps_the_conversation(seen: dict[str, Any]) -> None:
     assert seen["memory"]["stage"] == "unloaded" and "short of memory" in seen["memory"]["notice"]
-    assert len(seen["memory"]["lines"]) == 6 and seen["memory"]["lines"][5][2] == "stopped"
+    assert [line[2] for line in seen["memory"]["lines"]] == [None, "stopped"]
     assert seen["unloaded while loading"]["stage"] == seen["unloaded"]["stage"] == "unloaded"
 
 
@@ -113,12 +113,12 @@ def test_background_and_heat_end_the_answer_and_keep_the_model(seen: dict[str, A
 @pytest.mark.slow
 def test_a_hot_device_gets_no_new_work(seen: dict[str, Any]) -> None:
     assert seen["too hot"]["lines"] == seen["hot"]["lines"] and "too hot" in seen["too hot"]["notice"]
-    assert "slower" in seen["warm"]["notice"] and seen["cleared"]["notice"] is None
+    assert "slower" in seen["warm"]["notice"] and "notice" not in seen["cleared"]
     assert seen["cleared"]["lines"] == [] and len(seen["cool"]["lines"]) == 2
 
 
 @pytest.mark.slow
 def test_nothing_is_said_before_the_model_is_there_and_failures_say_what_to_do(seen: dict[str, Any]) -> None:
     assert (seen["before"]["stage"], seen["before"]["lines"]) == ("unloaded", [])
-    assert (seen["loaded"]["stage"], seen["loaded"]["notice"]) == ("ready", None)
+    assert seen["loaded"]["stage"] == "ready" and "notice" not in seen["loaded"]
     assert re.match(r'failed\("The model\'s files are missing: .* Run `edgec embed` again', seen["failed"]["stage"])

@@ -53,6 +53,8 @@ final class Steps: @unchecked Sendable {
     static func converse(_ chat: ChatModel, _ seen: inout [String: Seen]) async {
         seen["answered"] = await say("Hi", chat)
         seen["second"] = await say("So", chat)
+        // The context is short.
+        chat.clear()
         seen["memory"] = await say("More", chat) { chat.memoryIsLow() }
         let loading = Task { await chat.load() }
         while chat.stage == .unloaded { await Task.yield() }
@@ -60,7 +62,9 @@ final class Steps: @unchecked Sendable {
         await loading.value
         seen["unloaded while loading"] = look(chat)
         await chat.load()
+        chat.clear()
         seen["background"] = await say("Away", chat) { chat.enteredBackground() }
+        chat.clear()
         seen["hot"] = await say("Sun", chat) { chat.thermalStateIs(.critical) }
         chat.send("again")
         seen["too hot"] = look(chat)
@@ -79,7 +83,7 @@ final class Steps: @unchecked Sendable {
         scripted.secondsPerCall = event == nil ? 0 : 0.02
         chat.send(text)
         if let event {
-            while chat.lines.last?.text.isEmpty != false { await Task.yield() }
+            while chat.stage == .answering, chat.lines.last?.text.isEmpty == true { await Task.yield() }
             event()
         }
         while chat.stage == .answering { await Task.yield() }
