@@ -1,4 +1,4 @@
-"""The sources of edgec's engine and kernels that an app compiles, and what of ExecuTorch an artifact needs beside them."""
+"""The sources of edgec's engine and kernels that an app compiles, and what an artifact needs of ExecuTorch beside."""
 
 from __future__ import annotations
 

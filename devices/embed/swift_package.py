@@ -21,16 +21,25 @@ from edgec.devices.embed.swift_engine import engine_target
 from edgec.devices.embed.swift_values import bundle_folder, swift_values
 from edgec.devices.embed.template_text import fill, load
 from edgec.devices.embed.written_package import AppPackage
-from edgec.devices.embed.xcode_project import xcode_project
+from edgec.devices.embed.xcode_project import BENCH, xcode_project
 from edgec.installation import __version__
 
 _TEMPLATES = "edgec.devices.embed.swift"
 _SHARED = ("Errors", "ModelFacts", "BundleCheck", "FirstStart", "LoadStep", "MemoryCheck", "CallGate", "Runtime")
-_DECODER = ("DecoderFacts", "Session", "Sampling", "TextStream", "Timings", "Tokenization", "GoldenReplay", "EdgecModel")
+_DECODER = (
+    "DecoderFacts",
+    "Session",
+    "Sampling",
+    "TextStream",
+    "Timings",
+    "Tokenization",
+    "GoldenReplay",
+    "EdgecModel",
+)
 _MODULE = ("EdgecModule", "GoldenFunctions")
 # Apps beside the package: folder -> the app's name and its sources.
 _APPS = {
-    "Bench": ("EdgecBench", ("BenchApp", "BenchJob", "BenchRun", "BenchRecords", "BenchDevice")),
+    "Bench": (BENCH, ("BenchApp", "BenchJob", "BenchRun", "BenchRecords", "BenchDevice")),
     "Sample": ("EdgecChat", ("ChatApp", "ChatEvents", "ChatModel", "ChatScreen")),
 }
 _JOB = {

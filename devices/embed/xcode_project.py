@@ -1,4 +1,4 @@
-"""The Xcode project of an app beside the package, as an XML property list, which Xcode reads and in which names are always escaped."""
+"""The Xcode project of an app beside the package: an XML property list, which Xcode reads, with names escaped."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import plistlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+BENCH = "EdgecBench"
+"""The name of the app that measures."""
 _SETTINGS = {
     "CODE_SIGN_STYLE": "Automatic",
     "CURRENT_PROJECT_VERSION": "1",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
 from edgec.bundle.folder import open_bundle
 from edgec.bundle.manifest import Manifest
 from edgec.devices.embed import kotlin_text

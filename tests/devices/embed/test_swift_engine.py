@@ -18,7 +18,7 @@ from edgec.bundle.manifest import Manifest, Runtime
 from edgec.devices.embed.embed import embed
 from edgec.devices.embed.engine_sources import RUNNER, engine_functions, engine_sources
 from edgec.devices.embed.swift_package import swift_package
-from edgec.devices.embed.written_package import AppPackage, write_package
+from edgec.devices.embed.written_package import AppPackage
 from edgec.errors import InputError
 from tests.devices.embed.ios_bundles import MODULE, bundle_of, decoder_manifest, module_manifest
 from tests.devices.embed.swift_builds import Built, build
