@@ -68,16 +68,16 @@ def bench_app(package: AppPackage, sdk: str, folder: Path, where: str) -> BenchA
 
 def _built(package: AppPackage, sdk: str, folder: Path, where: str) -> Path:
     from edgec.devices.embed.written_package import write_package
-    from edgec.devices.embed.xcode_project import APP
+    from edgec.devices.embed.xcode_project import BENCH
 
     write_package(package, folder / "package")
     platform = {"iphoneos": "generic/platform=iOS", "iphonesimulator": "generic/platform=iOS Simulator"}[sdk]
-    words = ["xcodebuild", "-project", str(folder / "package" / "Bench" / f"{APP}.xcodeproj"), "-scheme", APP]
+    words = ["xcodebuild", "-project", str(folder / "package" / "Bench" / f"{BENCH}.xcodeproj"), "-scheme", BENCH]
     words += ["-configuration", "Release", "-destination", platform, "-derivedDataPath", str(folder / "build")]
     team = os.environ.get(TEAM)
     words += ["-allowProvisioningUpdates", "build", *([f"DEVELOPMENT_TEAM={team}"] if team else [])]
     done = call(words, where, BUILD_S)
-    app = folder / "build" / "Build" / "Products" / f"Release-{sdk}" / f"{APP}.app"
+    app = folder / "build" / "Build" / "Products" / f"Release-{sdk}" / f"{BENCH}.app"
     if done.returncode != 0 or not app.exists():
         errors = [line for line in done.stdout.splitlines() + done.stderr.splitlines() if "error:" in line]
         raise ToolError(

@@ -29,6 +29,9 @@ artifact uses. CMake fetches ExecuTorch from GitHub at the tag of the bundle's v
 submodules, in a folder named `executorch`: `-PexecutorchRoot=FOLDER`. ExecuTorch's build needs a Python with torch:
 activate edgec's environment, or give `-Ppython=FILE`.
 
+`edgec runner build --aar FOLDER` compiles the engine once, with the NDK in `ANDROID_NDK_HOME`;
+`-PengineArchive=FILE.aar` then takes it from there.
+
 edgec's tests compile this project for 64-bit Arm Linux, against ExecuTorch's published libraries, and run it in
 emulation. No NDK has compiled it.
 """

@@ -1,14 +1,17 @@
-"""The output of ``edgec embed``: a summary of the package, or JSON."""
+"""The output of ``edgec embed`` and ``edgec runner build --aar``: a summary, or JSON."""
 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from edgec.devices.embed.embed import Embedded
+from edgec.devices.embed.engine_archive import build_archive
 
 _CHECKED = {
-    "ios": "edgec's tests parse such sources; no Mac has compiled them",
+    "ios": "edgec's tests compile such sources on Linux over stand-ins; no Mac has compiled them",
     "android": "the Kotlin and C++ of such modules were compiled without Android; no Gradle build was run",
 }
 
@@ -32,3 +35,19 @@ def _lines(embedded: Embedded) -> Iterator[str]:
     if package.entitled:
         yield f"rights   Config/{package.module}.entitlements"
     yield f"checked  {_CHECKED[package.platform]}"
+
+
+def build_aar(package: Path, out: Path | None, executorch: Path | None, as_json: bool) -> None:
+    """Compile the engine of an Android package into an archive, and print where it is.
+
+    Raises:
+        InputError: E577, E461, E121 or E122.
+        ToolError: E576 or E578.
+    """
+    made = build_archive(package, out, executorch, lambda text: print(text, file=sys.stderr))
+    if as_json:
+        print(json.dumps({"aar": str(made.path), "library": made.library, "library_bytes": made.library_bytes}))
+        return
+    print(f"aar      {made.path}")
+    print(f"library  {made.library}, {made.library_bytes:,} bytes")
+    print(f"use      ./gradlew -PengineArchive={made.path.resolve()} :bench:assembleRelease")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from edgec.bundle.manifest import Manifest, MethodInfo
+from edgec.bundle.named_delegates import XNNPACK
 from edgec.devices.embed.app_facts import AppFacts
+from edgec.devices.embed.engine_sources import executorch_operators, takes_quantized
 from edgec.devices.prediction.oldest_fit import minimum_os
 from edgec.errors import InputError
 
@@ -32,6 +35,7 @@ class Glue:
         decoder: name of the template that feeds tokens to it.
         methods_share_state: prefill and decode write one cache.
         products: of ExecuTorch's Swift package; empty where the system includes the runtime.
+        engine: the package compiles edgec's engine and kernels.
     """
 
     minimum_os: tuple[int, int]
@@ -39,6 +43,7 @@ class Glue:
     decoder: str
     methods_share_state: bool
     products: tuple[str, ...]
+    engine: bool = False
 
     @property
     def static(self) -> bool:
@@ -53,9 +58,7 @@ def glue_for(facts: AppFacts) -> Glue:
         InputError: E464, there is no glue for its format, its operators or its methods.
     """
     manifest, backend = facts.manifest, facts.target.backend
-    row = _table().get(str(manifest.format), {}).get(backend)
-    if row is None:
-        raise _unfit(manifest, f"there is no Swift glue for {manifest.format} made by {backend}")
+    row = _row(facts)
     _check_whole(facts)
     major, minor = map(int, minimum_os(str(manifest.format), backend).split("."))
     glue = Glue(
@@ -63,11 +66,26 @@ def glue_for(facts: AppFacts) -> Glue:
         runtime=row["runtime"],
         decoder=row["decoder"],
         methods_share_state=row["methods_share_state"] or caller_states(manifest) == {s.name for s in manifest.states},
-        products=_products(facts) if row["runtime"] == "RuntimeExecuTorch" else (),
+        products=_PRODUCTS[row["runtime"]](facts) if row["runtime"] in _PRODUCTS else (),
+        engine=row["runtime"] == _ENGINE,
     )
     if glue.static and manifest.limits is not None:
         _check_static(manifest)
     return glue
+
+
+def _row(facts: AppFacts) -> Mapping[str, Any]:
+    """The row of ``runtimes.toml``: edgec's engine where the artifact needs its kernels."""
+    manifest, backend = facts.manifest, facts.target.backend
+    rows = _table().get(str(manifest.format), {})
+    if backend not in rows:
+        raise _unfit(manifest, f"there is no Swift glue for {manifest.format} made by {backend}")
+    if not facts.own_kernels:
+        return dict(rows[backend])
+    if backend != "xnnpack" or "engine" not in rows:
+        why = f"it needs {facts.own_kernels[0]} of edgec's kernels, which an app has for the CPU only"
+        raise _unfit(manifest, why, "export it with --kernels standard")
+    return dict(rows["engine"])
 
 
 def _check_whole(facts: AppFacts) -> None:
@@ -94,17 +112,26 @@ def executorch_branch(version: str) -> str:
 
 def _products(facts: AppFacts) -> tuple[str, ...]:
     manifest, operators = facts.manifest, facts.manifest.runtime.operators
-    if facts.own_kernels:
-        raise _unfit(
-            manifest,
-            f"it needs {facts.own_kernels[0]} of edgec's kernels, which ExecuTorch's Swift package does not have",
-            "export it with --kernels standard",
-        )
     backends = [_BACKEND_PRODUCTS[name] for name in manifest.runtime.backends if name in _BACKEND_PRODUCTS]
     kernels = [
         product for prefix, product in _KERNEL_PRODUCTS.items() if any(name.startswith(prefix) for name in operators)
     ]
     return ("executorch", *backends, "kernels_optimized", *kernels)
+
+
+def _engine_products(facts: AppFacts) -> tuple[str, ...]:
+    """What edgec's engine links: the thread pool comes with the kernels, ``llama::`` operators are edgec's own."""
+    executorch_operators(facts.manifest)
+    backends = ["backend_xnnpack"] if XNNPACK in facts.delegates else []
+    quantized = ["kernels_quantized"] if takes_quantized(facts.manifest) else []
+    return ("executorch", *backends, "kernels_optimized", *quantized)
+
+
+_ENGINE = "RuntimeEngine"
+_PRODUCTS: Mapping[str, Callable[[AppFacts], tuple[str, ...]]] = {
+    "RuntimeExecuTorch": _products,
+    _ENGINE: _engine_products,
+}
 
 
 def _check_static(manifest: Manifest) -> None:

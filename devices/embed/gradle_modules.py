@@ -30,11 +30,13 @@ _MODEL = (
     "EdgecException",
     "EdgecModel",
     "GoldenReplay",
+    "LoadStep",
     "MemoryCheck",
     "ModelFacts",
     "Sampling",
     "Session",
     "TextStream",
+    "Timings",
     "Tokenization",
 )
 TOKENIZER = (
@@ -48,7 +50,8 @@ TOKENIZER = (
     "TokenizerFile",
     "TokenizerSteps",
 )
-_BENCH = ("BenchActivity", "BenchRecords")
+# Apps beside the model: module -> its sources.
+_APPS = {"bench": ("BenchActivity", "BenchRecords"), "sample": ("ChatActivity", "ChatModel", "ChatScreen")}
 _JOB = {
     "device": "adb:SERIAL",
     "prompt_tokens": 128,
@@ -136,10 +139,17 @@ def _places(facts: AppFacts, tokenizer: TokenizerPlan) -> dict[str, str]:
         "model/build.gradle.kts": "model.gradle.kts",
         "model/consumer-rules.pro": "consumer-rules.pro",
         "model/src/main/AndroidManifest.xml": "model.AndroidManifest.xml",
-        "bench/build.gradle.kts": "bench.gradle.kts",
-        "bench/src/main/AndroidManifest.xml": "bench.AndroidManifest.xml",
         **{f"{model}/{name}.kt": f"{name}.kt" for name in (*_MODEL, *TOKENIZER, tokenizer.model)},
         **{f"{model}/{name}.kt": f"{source}.kt" for name, source in runtime_of(facts).templates.items()},
-        **{f"bench/src/main/kotlin/{folder}/bench/{name}.kt": f"{name}.kt" for name in _BENCH},
+        **{path: name for app in _APPS for path, name in _app(app, folder).items()},
     }
     return {**places, "model_pack/build.gradle.kts": "pack.gradle.kts"} if facts.in_asset_pack else places
+
+
+def _app(app: str, folder: str) -> dict[str, str]:
+    """The places of an app's module."""
+    return {
+        f"{app}/build.gradle.kts": f"{app}.gradle.kts",
+        f"{app}/src/main/AndroidManifest.xml": f"{app}.AndroidManifest.xml",
+        **{f"{app}/src/main/kotlin/{folder}/{app}/{name}.kt": f"{name}.kt" for name in _APPS[app]},
+    }

@@ -16,6 +16,9 @@ _LIBRARY = """
     <application>
         <uses-native-library android:name="libcdsprpc.so" android:required="false" />
     </application>"""
+_ARCHIVE = """
+    // What `edgec runner build --aar` wrote, instead of compiling the engine with the app.
+    findProperty("engineArchive")?.let { implementation(files(it)) }"""
 _UNPACKED = "\n\n    packaging { jniLibs { useLegacyPackaging = true } }"
 
 
@@ -38,6 +41,7 @@ def gradle_values(facts: AppFacts, target_sdk: int) -> Mapping[str, str]:
         "engine_library": engine_library(facts),
         "engine_build": _native_build(facts) if runtime.compiled else "",
         "engine_arguments": _native_arguments(facts) if runtime.compiled else "",
+        "engine_archive": _ARCHIVE if runtime.compiled else "",
         "built_as": "edgec's engine" if runtime.compiled else "Android archive",
         "accelerated": boolean(runtime.accelerated),
         "native_library": _LIBRARY if runtime.accelerated else "",
@@ -55,7 +59,13 @@ def gradle_values(facts: AppFacts, target_sdk: int) -> Mapping[str, str]:
 def _native_build(facts: AppFacts) -> str:
     versions = android_project()["versions"]
     path = f'path = file("src/main/cpp/CMakeLists.txt"); version = "{versions["cmake"]}"'
-    return f'\n    ndkVersion = "{versions["ndk"]}"\n    externalNativeBuild {{ cmake {{ {path} }} }}\n'
+    lines = (f'ndkVersion = "{versions["ndk"]}"', f"externalNativeBuild {{ cmake {{ {path} }} }}")
+    # With -PengineArchive=FILE the app has the engine from there.
+    return (
+        '\n    if (findProperty("engineArchive") == null) {\n'
+        + "".join(f"        {line}\n" for line in lines)
+        + "    }\n"
+    )
 
 
 def _native_arguments(facts: AppFacts) -> str:
@@ -70,6 +80,8 @@ def _versions(target_sdk: int, minimum_sdk: int) -> dict[str, str]:
         "android_plugin": versions["android_plugin"],
         "kotlin_plugin": versions["kotlin"],
         "coroutines": versions["coroutines"],
+        "compose": versions["compose"],
+        "activity": versions["activity"],
         "compile_sdk": str(versions["compile_sdk"]),
         "minimum_sdk": str(max(minimum_sdk, versions["minimum_sdk"])),
         "target_sdk": str(target_sdk),

@@ -11,6 +11,23 @@ from edgec.devices.embed.template_text import fill, load
 from edgec.installation import __version__
 
 _BENCH_FOLDER = " The bundle is a folder of this app: nothing is downloaded to measure."
+_ENGINE = """
+## Engine
+
+The artifact needs edgec's kernels: `Sources/@@module@@Engine` holds them and edgec's engine as C++, over the runtime
+of ExecuTorch's package (branch `@@branch@@`). Xcode compiles them with the package, which must be a local one (`-O3`
+is an unsafe flag to SwiftPM). Should the compiler not find `executorch/runtime/...` (on a disk that tells capital
+letters apart it may not), put a checkout of ExecuTorch at the same version at
+`Sources/@@module@@Engine/headers/executorch`. edgec's tests compile such sources for arm64 Apple and run the package
+on Linux; no one has linked them with ExecuTorch's frameworks yet.
+"""
+_SAMPLE = """## Sample
+
+`Sample/EdgecChat.xcodeproj` is a conversation on one screen: progress of the first start, timings with each answer,
+unloading, memory warnings, heat, background. `ChatModel.swift` is the part to copy; its logic was run on Linux over a
+scripted model, the screen was only compiled over stand-ins.
+
+"""
 
 
 def readme(facts: AppFacts, glue: Glue) -> str:
@@ -28,12 +45,18 @@ def readme(facts: AppFacts, glue: Glue) -> str:
         "digest_text": plain(manifest.digest),
         "needed_mb": f"{facts.needed_bytes / 1e6:,.1f}",
         "golden": _golden(facts),
+        "engine": fill(_ENGINE, {"module": module_name(facts), "branch": _branch(facts)}) if glue.engine else "",
+        "sample": _SAMPLE if facts.texts is not None else "",
         "limits": _limits(facts),
         "delivery": _delivery(facts),
         "bench": _bench(facts),
         "open": "\n".join(f"- {line}" for line in _open(facts, glue)),
     }
     return fill(load("edgec.devices.embed.swift", "README.md"), values)
+
+
+def _branch(facts: AppFacts) -> str:
+    return plain(executorch_branch(facts.manifest.runtime.version))
 
 
 def plain(text: str) -> str:
@@ -123,7 +146,7 @@ def _open(facts: AppFacts, glue: Glue) -> list[str]:
     if facts.target.unit == "npu":
         lines.append("that the Neural Engine executes the operators that edgec made for it")
     if glue.products:
-        lines.append(f"that ExecuTorch's branch `{plain(executorch_branch(facts.manifest.runtime.version))}` resolves")
+        lines.append(f"that ExecuTorch's branch `{_branch(facts)}` resolves")
     if facts.texts is not None:
         lines.append(f"that swift-transformers ({TOKENIZERS_VERSION} or a later 1.x) gives every golden text its ids")
     if glue.static and not glue.methods_share_state and facts.texts is not None:

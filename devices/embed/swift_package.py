@@ -17,17 +17,31 @@ from edgec.devices.embed.app_settings import (
 from edgec.devices.embed.glue import Glue, glue_for
 from edgec.devices.embed.manifest_values import module_name
 from edgec.devices.embed.readme import readme
+from edgec.devices.embed.swift_engine import engine_target
 from edgec.devices.embed.swift_values import bundle_folder, swift_values
 from edgec.devices.embed.template_text import fill, load
 from edgec.devices.embed.written_package import AppPackage
-from edgec.devices.embed.xcode_project import APP, xcode_project
+from edgec.devices.embed.xcode_project import BENCH, xcode_project
 from edgec.installation import __version__
 
 _TEMPLATES = "edgec.devices.embed.swift"
-_SHARED = ("Errors", "ModelFacts", "BundleCheck", "FirstStart", "MemoryCheck", "CallGate", "Runtime")
-_DECODER = ("DecoderFacts", "Session", "Sampling", "TextStream", "Tokenization", "GoldenReplay", "EdgecModel")
+_SHARED = ("Errors", "ModelFacts", "BundleCheck", "FirstStart", "LoadStep", "MemoryCheck", "CallGate", "Runtime")
+_DECODER = (
+    "DecoderFacts",
+    "Session",
+    "Sampling",
+    "TextStream",
+    "Timings",
+    "Tokenization",
+    "GoldenReplay",
+    "EdgecModel",
+)
 _MODULE = ("EdgecModule", "GoldenFunctions")
-_BENCH = ("BenchApp", "BenchJob", "BenchRun", "BenchRecords", "BenchDevice")
+# Apps beside the package: folder -> the app's name and its sources.
+_APPS = {
+    "Bench": (BENCH, ("BenchApp", "BenchJob", "BenchRun", "BenchRecords", "BenchDevice")),
+    "Sample": ("EdgecChat", ("ChatApp", "ChatEvents", "ChatModel", "ChatScreen")),
+}
 _JOB = {
     "device": "ios:UDID",
     "prompt_tokens": 128,
@@ -54,7 +68,8 @@ def swift_package(bundle: Bundle) -> AppPackage:
         "README.md": readme(facts, glue).encode(),
         **{f"Sources/{module}/{name}.swift": _source(f"{name}.swift", facts, glue) for name in _sources(facts, glue)},
         **_settings(facts, glue),
-        **(_bench(facts, glue) if facts.texts is not None else {}),
+        **(engine_target(facts) if glue.engine else {}),
+        **(_apps(facts, glue) if facts.texts is not None else {}),
     }
     names = (MANIFEST, *(file.path for file in facts.files))
     shipped = {f"{_resource_folder(facts)}/{name}": bundle.path / name for name in names}
@@ -96,21 +111,27 @@ def _settings(facts: AppFacts, glue: Glue) -> Files:
     return files
 
 
-def _bench(facts: AppFacts, glue: Glue) -> Files:
-    module, rights = module_name(facts), bench_entitlements(facts)
-    sources = [f"{name}.swift" for name in _BENCH]
+def _apps(facts: AppFacts, glue: Glue) -> Files:
+    job = json.dumps({**_JOB, "edgec_version": __version__}, indent=2) + "\n"
+    apps = [_app(folder, facts, glue) for folder in _APPS]
+    return {"Bench/job.json": job.encode(), **{path: content for app in apps for path, content in app.items()}}
+
+
+def _app(folder: str, facts: AppFacts, glue: Glue) -> Files:
+    """An app in a folder of the package: sources, project, entitlements where needed."""
+    module, rights, (app, names) = module_name(facts), bench_entitlements(facts), _APPS[folder]
+    sources = [f"{name}.swift" for name in names]
     project = xcode_project(
+        app,
         module,
         sources,
         f"../Config/{module}.xcconfig",
         glue.minimum_os,
-        entitlements=f"{APP}.entitlements" if rights is not None else None,
+        entitlements=f"{app}.entitlements" if rights is not None else None,
         folder=f"../{_resource_folder(facts)}" if facts.in_asset_pack else None,
     )
-    job = json.dumps({**_JOB, "edgec_version": __version__}, indent=2) + "\n"
     return {
-        f"Bench/{APP}.xcodeproj/project.pbxproj": project,
-        "Bench/job.json": job.encode(),
-        **({f"Bench/{APP}.entitlements": rights} if rights is not None else {}),
-        **{f"Bench/{APP}/{name}": _source(name, facts, glue) for name in sources},
+        f"{folder}/{app}.xcodeproj/project.pbxproj": project,
+        **({f"{folder}/{app}.entitlements": rights} if rights is not None else {}),
+        **{f"{folder}/{app}/{name}": _source(name, facts, glue) for name in sources},
     }

@@ -9,6 +9,7 @@ from edgec.devices.embed.app_facts import AppFacts, TextFacts
 from edgec.devices.embed.glue import Glue, caller_states, executorch_branch
 from edgec.devices.embed.manifest_values import manifest_values, module_name
 from edgec.devices.embed.number_text import integer, integers, single
+from edgec.devices.embed.swift_engine import engine_module, engine_package_values, executorch_product
 from edgec.devices.embed.swift_text import boolean, optional, string
 from edgec.devices.embed.typed_predictions import predictions
 from edgec.installation import __version__
@@ -32,6 +33,7 @@ def swift_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
         **_decoder_values(facts, glue),
         **_state_values(facts),
         **_package_values(facts, glue),
+        **engine_package_values(facts, glue),
         "predictions": predictions(facts.manifest.methods) if facts.texts is None else "",
     }
 
@@ -128,11 +130,16 @@ def _state_values(facts: AppFacts) -> Mapping[str, str]:
 
 def _package_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
     major, minor = glue.minimum_os
-    packages, products = [], []
+    packages: list[str] = []
+    products: list[str] = []
     if glue.products:
         branch = string(executorch_branch(facts.manifest.runtime.version))
         packages.append(f'        .package(url: "{_EXECUTORCH}", branch: {branch}),')
-        products += [f'                .product(name: "{name}", package: "executorch"),' for name in glue.products]
+        products += (
+            [f'                .target(name: "{engine_module(facts)}"),']
+            if glue.engine
+            else map(executorch_product, glue.products)
+        )
     if facts.texts is not None:
         packages.append(f'        .package(url: "{_TOKENIZERS}", from: "{TOKENIZERS_VERSION}"),')
         products.append('                .product(name: "Transformers", package: "swift-transformers"),')
@@ -142,4 +149,5 @@ def _package_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
         "dependencies": "\n".join(packages),
         "products": "\n".join(products),
         "resources": "" if facts.in_asset_pack else resources,
+        "cxx_standard": ",\n    cxxLanguageStandard: .cxx17" if glue.engine else "",
     }

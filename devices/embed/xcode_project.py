@@ -1,4 +1,4 @@
-"""The bench app's Xcode project as an XML property list, which Xcode reads and in which names are always escaped."""
+"""The Xcode project of an app beside the package: an XML property list, which Xcode reads, with names escaped."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import plistlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-APP = "EdgecBench"
+BENCH = "EdgecBench"
+"""The name of the app that measures."""
 _SETTINGS = {
     "CODE_SIGN_STYLE": "Automatic",
     "CURRENT_PROJECT_VERSION": "1",
@@ -17,7 +18,6 @@ _SETTINGS = {
     "INFOPLIST_KEY_UIFileSharingEnabled": "YES",
     "INFOPLIST_KEY_UILaunchScreen_Generation": "YES",
     "MARKETING_VERSION": "1.0",
-    "PRODUCT_NAME": APP,
     "SDKROOT": "iphoneos",
     "SUPPORTED_PLATFORMS": "iphoneos iphonesimulator",
     "SWIFT_VERSION": "6.0",
@@ -26,6 +26,7 @@ _SETTINGS = {
 
 
 def xcode_project(
+    app: str,
     module: str,
     sources: Sequence[str],
     xcconfig: str,
@@ -36,8 +37,9 @@ def xcode_project(
     """The content of ``project.pbxproj`` for an app that links the package beside it.
 
     Args:
+        app: the app's name, and that of the folder with its Swift files.
         module: the package's library product.
-        sources: names of the app's Swift files, in the folder ``EdgecBench``.
+        sources: names of the Swift files.
         xcconfig: path of the settings from the project's folder.
         minimum_os: deployment target.
         entitlements: path of the entitlements from the project's folder, or None.
@@ -46,13 +48,14 @@ def xcode_project(
     settings = {
         **_SETTINGS,
         "IPHONEOS_DEPLOYMENT_TARGET": ".".join(map(str, minimum_os)),
-        "PRODUCT_BUNDLE_IDENTIFIER": f"org.example.{module}.bench",
+        "PRODUCT_NAME": app,
+        "PRODUCT_BUNDLE_IDENTIFIER": f"org.example.{module}.{app.removeprefix('Edgec').lower()}",
         **({"CODE_SIGN_ENTITLEMENTS": entitlements} if entitlements else {}),
     }
     objects = {
-        **_files(module, sources),
-        **_groups(sources, xcconfig, folder),
-        **_target(module, sources, folder),
+        **_files(app, module, sources),
+        **_groups(app, sources, xcconfig, folder),
+        **_target(app, sources, folder),
         **_configurations(settings),
         **_root(),
     }
@@ -79,14 +82,14 @@ def _file(path: str, kind: str) -> dict[str, Any]:
     return _object("PBXFileReference", lastKnownFileType=kind, path=path, sourceTree="<group>")
 
 
-def _files(module: str, sources: Sequence[str]) -> Mapping[str, Any]:
+def _files(app: str, module: str, sources: Sequence[str]) -> Mapping[str, Any]:
     references = {_id(f"file {name}"): _file(name, "sourcecode.swift") for name in sources}
     builds = {_id(f"build {name}"): _object("PBXBuildFile", fileRef=_id(f"file {name}")) for name in sources}
     product = _object(
         "PBXFileReference",
         explicitFileType="wrapper.application",
         includeInIndex="0",
-        path=f"{APP}.app",
+        path=f"{app}.app",
         sourceTree="BUILT_PRODUCTS_DIR",
     )
     return {
@@ -99,14 +102,14 @@ def _files(module: str, sources: Sequence[str]) -> Mapping[str, Any]:
     }
 
 
-def _groups(sources: Sequence[str], xcconfig: str, folder: str | None) -> Mapping[str, Any]:
+def _groups(app: str, sources: Sequence[str], xcconfig: str, folder: str | None) -> Mapping[str, Any]:
     carried = {_id("folder"): _file(folder, "folder")} if folder is not None else {}
     top = [_id("source group"), _id("settings"), *carried, _id("products")]
     return {
         **carried,
         _id("settings"): _file(xcconfig, "text.xcconfig"),
         _id("source group"): _object(
-            "PBXGroup", children=[_id(f"file {name}") for name in sources], path=APP, sourceTree="<group>"
+            "PBXGroup", children=[_id(f"file {name}") for name in sources], path=app, sourceTree="<group>"
         ),
         _id("products"): _object("PBXGroup", children=[_id("app")], name="Products", sourceTree="<group>"),
         _id("main group"): _object("PBXGroup", children=top, sourceTree="<group>"),
@@ -117,7 +120,7 @@ def _phase(kind: str, files: Sequence[str]) -> dict[str, Any]:
     return _object(kind, buildActionMask="2147483647", files=list(files), runOnlyForDeploymentPostprocessing="0")
 
 
-def _target(module: str, sources: Sequence[str], folder: str | None) -> Mapping[str, Any]:
+def _target(app: str, sources: Sequence[str], folder: str | None) -> Mapping[str, Any]:
     carried = {_id("carry"): _object("PBXBuildFile", fileRef=_id("folder"))} if folder is not None else {}
     phases = {
         _id("sources"): _phase("PBXSourcesBuildPhase", [_id(f"build {name}") for name in sources]),
@@ -130,9 +133,9 @@ def _target(module: str, sources: Sequence[str], folder: str | None) -> Mapping[
         buildPhases=list(phases),
         buildRules=[],
         dependencies=[],
-        name=APP,
+        name=app,
         packageProductDependencies=[_id("library")],
-        productName=APP,
+        productName=app,
         productReference=_id("app"),
         productType="com.apple.product-type.application",
     )

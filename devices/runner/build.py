@@ -40,7 +40,7 @@ FLAGS = (
     "-ffp-contract=off",
     *("-fvisibility=hidden", "-fvisibility-inlines-hidden"),
     # The definitions that ExecuTorch's own CMake package asks its users for.
-    *("-DC10_USING_CUSTOM_GENERATED_MACROS", "-DET_EVENT_TRACER_ENABLED", "-DET_USE_THREADPOOL"),
+    *("-DC10_USING_CUSTOM_GENERATED_MACROS", "-DET_EVENT_TRACER_ENABLED"),
 )
 LINKED = ("", "_backend_xnnpack", "_kernels_optimized", "_kernels_quantized", "_threadpool")
 JOBS = 2
@@ -103,7 +103,7 @@ class Toolchain:
         include = self.executorch / "include"
         portable = include / "executorch" / "runtime" / "core" / "portable_type" / "c10"
         includes = (f"-I{SOURCES}", f"-I{SOURCES / 'kernels'}", f"-I{include}", f"-I{portable}")
-        return (*FLAGS, *includes, f'-DEDGEC_EXECUTORCH_VERSION="{self.version}"')
+        return (*FLAGS, *includes, f"-DEDGEC_EXECUTORCH_VERSION={self.version}")
 
     def processor_flags(self, source: Path) -> tuple[str, ...]:
         """The flags that name the processor: none for kernels that state their instructions themselves (isa.h)."""

@@ -25,6 +25,9 @@
 #ifndef EDGEC_EXECUTORCH_VERSION
 #error "the build states ExecuTorch's version: packed weights of another version are not read"
 #endif
+// Given without quotes, which build systems escape each in their own way.
+#define EDGEC_TEXT(token) #token
+#define EDGEC_TEXT_OF(macro) EDGEC_TEXT(macro)
 
 namespace edgec::engine {
 namespace {
@@ -88,7 +91,7 @@ bool complete(const std::string& path) {
 
 std::string packed_path(const std::string& folder, const std::string& digest) {
   char key[17];
-  const uint64_t hash = fnv(cpu_description() + "|" EDGEC_EXECUTORCH_VERSION);
+  const uint64_t hash = fnv(cpu_description() + "|" EDGEC_TEXT_OF(EDGEC_EXECUTORCH_VERSION));
   std::snprintf(key, sizeof key, "%016llx", static_cast<unsigned long long>(hash));
   return folder + "/" + digest.substr(0, kDigestLetters) + "-" + key + ".packed";
 }

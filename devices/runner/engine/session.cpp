@@ -1,6 +1,5 @@
 #include "session.h"
 
-#include <executorch/extension/memory_allocator/malloc_memory_allocator.h>
 #include <executorch/runtime/backend/backend_options_map.h>
 #include <executorch/runtime/core/hierarchical_allocator.h>
 #include <executorch/runtime/executor/method.h>
@@ -12,6 +11,7 @@
 
 #include "border.h"
 #include "failure.h"
+#include "heap_allocator.h"
 #include "model.h"
 #include "runtime_log.h"
 #include "threads.h"
@@ -58,8 +58,8 @@ struct Session::Instance {
   }
 
   executorch::runtime::HierarchicalAllocator hierarchy;
-  executorch::extension::MallocMemoryAllocator method_memory;
-  executorch::extension::MallocMemoryAllocator temporary_memory;
+  HeapAllocator method_memory;
+  HeapAllocator temporary_memory;
   executorch::runtime::MemoryManager memory;
   PoolIdentity pool;
   Method method;

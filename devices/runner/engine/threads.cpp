@@ -4,16 +4,11 @@
 #include <cstddef>
 #include <mutex>
 
+#include "kernels/parallel.h"
+
 struct pthreadpool;
 
-// ExecuTorch's package ships the library of this class but not its header (extension/threadpool/threadpool.h).
 namespace executorch::extension::threadpool {
-class ThreadPool {
- public:
-  size_t get_thread_count() const;
-  bool _unsafe_reset_threadpool(uint32_t num_threads);
-};
-ThreadPool* get_threadpool();
 pthreadpool* get_pthreadpool();
 }  // namespace executorch::extension::threadpool
 

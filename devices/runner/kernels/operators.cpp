@@ -104,10 +104,10 @@ constexpr const char kCacheWrite[] = "edgec::cache_write.out";
 constexpr const char kCachedAttention[] = "edgec::cached_attention.out";
 
 [[maybe_unused]] const bool registered[] = {
-    register_absent(kRmsNorm, EXECUTORCH_FN(rms_norm_out, kRmsNorm)),
-    register_absent(kRope, EXECUTORCH_FN(rope_out, kRope)),
-    register_absent(kCacheWrite, EXECUTORCH_FN(cache_write_out, kCacheWrite)),
-    register_absent(kCachedAttention, EXECUTORCH_FN(cached_attention_out, kCachedAttention)),
+    register_absent<rms_norm_out, kRmsNorm>(),
+    register_absent<rope_out, kRope>(),
+    register_absent<cache_write_out, kCacheWrite>(),
+    register_absent<cached_attention_out, kCachedAttention>(),
 };
 
 }  // namespace

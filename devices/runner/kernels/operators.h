@@ -1,13 +1,15 @@
 // Turns ExecuTorch's tensors into the kernels' plain memory, and registers kernels with ExecuTorch.
 #pragma once
 
-#include <executorch/extension/kernel_util/make_boxed_from_unboxed_functor.h>
-#include <executorch/runtime/kernel/kernel_includes.h>
+#include <executorch/runtime/core/exec_aten/exec_aten.h>
+#include <executorch/runtime/core/exec_aten/util/tensor_util.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 
+#include "boxed.h"
 #include "stored.h"
 
 namespace edgec {
@@ -27,11 +29,11 @@ inline bool is_registered(const char* name) {
 }
 
 // Registers a kernel unless the process has one with that name: ExecuTorch panics on a second one.
-template <typename Function>
-bool register_absent(const char* name, Function function) {
+template <auto kernel, const char* name>
+bool register_absent() {
   if (is_registered(name)) return false;
-  const auto kernel = executorch::extension::make_boxed_kernel(name, function);
-  return executorch::runtime::register_kernel(kernel) == executorch::runtime::Error::Ok;
+  const executorch::runtime::Kernel boxed(name, Boxed<kernel, name>::call);
+  return executorch::runtime::register_kernel(boxed) == executorch::runtime::Error::Ok;
 }
 
 // The cache in a tensor [1, slots, heads, width]; none where the kernels cannot read its dtype, shape or grid.

@@ -1,14 +1,30 @@
 // Sharing work among ExecuTorch's threads, which XNNPACK uses, too.
 #pragma once
 
-#include <executorch/runtime/kernel/thread_parallel_interface.h>
+#include <executorch/runtime/core/function_ref.h>
 
+#include <cstddef>
 #include <cstdint>
+
+// ExecuTorch's packages ship the library of these functions; neither ships extension/threadpool/threadpool.h, that for
+// Apple's systems not even runtime/kernel/thread_parallel_interface.h.
+namespace executorch::extension {
+bool parallel_for(int64_t begin, int64_t end, int64_t grain, runtime::FunctionRef<void(int64_t, int64_t)> work);
+namespace threadpool {
+class ThreadPool {
+ public:
+  size_t get_thread_count() const;
+  bool _unsafe_reset_threadpool(uint32_t threads);
+};
+ThreadPool* get_threadpool();
+}  // namespace threadpool
+}  // namespace executorch::extension
 
 namespace edgec {
 
 inline int64_t threads() {
-  return executorch::extension::get_thread_count();
+  const auto* pool = executorch::extension::threadpool::get_threadpool();
+  return pool == nullptr ? 1 : static_cast<int64_t>(pool->get_thread_count());
 }
 
 // Calls unit(i) for i in 0..units-1, on all threads where the work is worth waking them.

@@ -108,7 +108,7 @@ constexpr const char kCustomSdpa[] = "llama::custom_sdpa.out";
 // Registers the operators that the process lacks.
 extern "C" __attribute__((visibility("default"))) void edgec_register_standard_operators() {
   using namespace edgec;
-  register_absent(kUpdateCache, EXECUTORCH_FN(update_cache_out, kUpdateCache));
-  register_absent(kUpdateCacheWithIndices, EXECUTORCH_FN(update_cache_with_indices_out, kUpdateCacheWithIndices));
-  register_absent(kCustomSdpa, EXECUTORCH_FN(custom_sdpa_out, kCustomSdpa));
+  register_absent<update_cache_out, kUpdateCache>();
+  register_absent<update_cache_with_indices_out, kUpdateCacheWithIndices>();
+  register_absent<custom_sdpa_out, kCustomSdpa>();
 }

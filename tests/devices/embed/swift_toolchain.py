@@ -39,6 +39,7 @@ _MODULES = (
     "os",
     "BackgroundAssets",
     "SwiftUI",
+    "UIKit",
 )
 # /proc is where the compiler finds itself; the caller's folder becomes /work.
 _ENTER = """
@@ -57,9 +58,16 @@ class Swift:
         """Run a command over ``work``; paths are relative to it."""
         return _inside(self.work, line)
 
-    def compile(self, module: str, sources: Sequence[Path]) -> str:
-        """The compiler's messages about sources in language mode 6; empty where all is well."""
+    def compile(self, module: str, sources: Sequence[Path], headers: Sequence[Path] = ()) -> str:
+        """The compiler's messages about sources in language mode 6; empty where all is well.
+
+        Args:
+            module: the name of what is compiled.
+            sources: inside ``work``.
+            headers: folders with modules in C.
+        """
         line = [*_compiler(module, "6"), "-Xfrontend", "-import-module", "-Xfrontend", "Darwin"]
+        line += [word for folder in headers for word in ("-I", str(folder.relative_to(self.work)))]
         done = self.run([*line, *(str(path.relative_to(self.work)) for path in sources)])
         return done.stdout + done.stderr or ("" if done.returncode == 0 else f"exit code {done.returncode}")
 

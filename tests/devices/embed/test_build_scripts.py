@@ -11,6 +11,7 @@ from edgec.devices.embed.gradle_modules import gradle_modules
 from edgec.devices.embed.written_package import AppPackage
 from tests.devices.embed.android_bundles import CPU, HEXAGON, android_bundle
 from tests.devices.embed.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled
+from tests.devices.embed.test_engine_project import OWN
 
 _ARTIFACTS = "package com.android.build.api.artifact\nenum class SingleArtifact { APK }\n"
 _CHECK = "package dev.edgec\nobject PageSizeCheck { fun problems(apk: java.io.File): List<String> = listOf() }\n"
@@ -38,9 +39,10 @@ def _sources(package: AppPackage, folder: Path, prefix: str) -> list[Path]:
 @WITH_KOTLIN
 def test_the_build_scripts_compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources = _sources(gradle_modules(android_bundle(tmp_path / "hexagon", HEXAGON)), tmp_path, "hexagon")
+    sources += _sources(gradle_modules(android_bundle(tmp_path / "own", OWN)), tmp_path, "own")
     monkeypatch.setattr(app_facts, "ASSET_PACK_BYTES", 100)
     sources += _sources(gradle_modules(android_bundle(tmp_path / "packed", CPU)), tmp_path, "packed")
-    assert len(sources) == 5 + 6
+    assert len(sources) == 6 + 6 + 7
     for name, text in {
         "Artifacts": _ARTIFACTS,
         "Check": _CHECK,

@@ -14,7 +14,6 @@ from edgec.devices.embed.written_package import AppPackage, write_package
 from edgec.devices.runner.build import SOURCES
 from edgec.errors import InputError
 from tests.devices.embed.android_bundles import CPU, GPU, ONNX, android_bundle
-from tests.devices.embed.ios_bundles import bundle_of
 
 CPP = "model/src/main/cpp"
 KOTLIN = Path(app_facts.__file__).parent / "kotlin"
@@ -166,15 +165,3 @@ def test_delegates_alone_ask_for_the_engine_and_xnnpack_is_linked_where_it_is_na
     assert "set(EDGEC_XNNPACK ON)" in text(both, f"{CPP}/CMakeLists.txt")
     # XNNPACK packs a second copy of the weights; edgec's kernels read them where they lie.
     assert linear.needed_bytes < both.needed_bytes
-
-
-def test_ios_refuses_delegates_of_edgec(tmp_path: Path) -> None:
-    from edgec.devices.embed.swift_package import swift_package
-    from tests.devices.embed.ios_bundles import decoder_manifest
-
-    bundle = bundle_of(decoder_manifest("pte-cpu"), tmp_path)
-    (bundle.path / bundle.manifest.artifact).write_bytes(b"EdgecLinear")
-    with pytest.raises(InputError) as caught:
-        swift_package(bundle)
-    assert caught.value.code == "E464" and "EdgecLinear" in str(caught.value.why)
-    assert "--kernels standard" in caught.value.fix

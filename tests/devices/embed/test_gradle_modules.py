@@ -40,7 +40,7 @@ def _text(package: AppPackage, end: str) -> str:
 def test_the_modules_hold_wrapper_bundle_and_bench_app(tmp_path: Path) -> None:
     package = gradle_modules(android_bundle(tmp_path, CPU))
     assert package.module == "dev.edgec.stories260khost" and not package.asset_pack
-    assert 'include(":model", ":bench")' in _text(package, "settings.gradle.kts")
+    assert 'include(":model", ":bench", ":sample")' in _text(package, "settings.gradle.kts")
     model = _text(package, "model/build.gradle.kts")
     assert 'noCompress += listOf("pte", "safetensors")' in model and 'abiFilters += "arm64-v8a"' in model
     assert "org.pytorch:executorch-android:1.5.1" in model
@@ -132,7 +132,7 @@ def test_a_large_bundle_is_an_ai_pack(tmp_path: Path, monkeypatch: pytest.Monkey
     package = gradle_modules(android_bundle(tmp_path, CPU))
     assert package.asset_pack and "model_pack/src/main/assets/model.edgec/model.pte" in package.files
     assert 'id("com.android.ai-pack")' in _text(package, "model_pack/build.gradle.kts")
-    assert 'include(":model", ":bench", ":model_pack")' in _text(package, "settings.gradle.kts")
+    assert 'include(":model", ":bench", ":sample", ":model_pack")' in _text(package, "settings.gradle.kts")
     assert 'assetPacks += listOf(":model_pack")' in _text(package, "bench/build.gradle.kts")
     assert "Play AI pack" in _text(package, "README.md")
 
@@ -239,4 +239,4 @@ def test_the_bench_app_reads_what_its_job_says(tmp_path: Path) -> None:
 
 def test_every_template_is_used(tmp_path: Path) -> None:
     places = {place for path in TEMPLATES.glob("*.template") for place in template_text.places(path.read_text())}
-    assert "package" in places and len(list(TEMPLATES.glob("*.kt.template"))) == 35
+    assert "package" in places and len(list(TEMPLATES.glob("*.kt.template"))) == 40

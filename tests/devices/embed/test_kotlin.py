@@ -8,10 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, processors
 
-from edgec.bundle.folder import open_bundle, write_bundle
-from edgec.bundle.golden import ChatVector, Golden, OutputVector, TextVector, golden_bytes
+from edgec.bundle.folder import open_bundle
 from edgec.bundle.manifest import Manifest
 from edgec.devices.embed import kotlin_text
 from edgec.devices.embed.gradle_modules import gradle_modules
@@ -19,19 +17,18 @@ from edgec.devices.embed.written_package import write_package
 from edgec.runtime_py.stopping import StopText
 from tests.devices.embed.android_bundles import (
     CPU,
-    EXAMPLE,
     GPU,
     HEXAGON,
     ONNX,
     android_bundle,
-    artifact_files,
 )
+from tests.devices.embed.kotlin_bundles import golden_vectors, real_bundle, rule
 from tests.devices.embed.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled
 
 
 def _stand_ins(real: str | None = None) -> list[Path]:
     left_out = ("ExecuTorch.kt", "OnnxRuntime.kt") if real else ()
-    return [path for path in sorted(STAND_INS.glob("*.kt")) if path.name not in left_out]
+    return [path for path in sorted(STAND_INS.rglob("*.kt")) if path.name not in left_out]
 
 
 @pytest.mark.slow
@@ -52,45 +49,6 @@ def test_the_kotlin_compiles(manifest: Manifest, name: str, tmp_path: Path) -> N
     compiled([*_stand_ins(real), *sorted((tmp_path / "out").rglob("*.kt"))], tmp_path / "classes", real)
 
 
-def _rule(tokens: list[int], new: int) -> list[int]:
-    """The stand-in's model, in Python."""
-    extended = list(tokens)
-    for _ in range(new):
-        last = len(extended) - 1
-        extended.append((31 * extended[last] + 7 * last + (extended[last - 1] if last else 0)) % 96 + 32)
-    return extended[len(tokens) :]
-
-
-def _byte_tokenizer() -> Tokenizer:
-    """A tokenizer whose ids are bytes, with 1 before every text, so that the stand-ins' model can be followed."""
-    vocabulary = {"<s>" if byte == 1 else f"<0x{byte:02X}>": byte for byte in range(256)}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], byte_fallback=True))
-    tokenizer.add_special_tokens(["<s>"])
-    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
-    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
-    return tokenizer
-
-
-def _real_bundle(folder: Path, manifest: Manifest, golden: Golden) -> Path:
-    config = EXAMPLE / "tokenizer_config.json"
-    files: dict[str, bytes | Path] = {"tokenizer/tokenizer_config.json": config}
-    files["tokenizer/tokenizer.json"] = _byte_tokenizer().to_str().encode()
-    write_bundle(folder, manifest, {**artifact_files(manifest), "golden.json": golden_bytes(golden), **files})
-    return folder
-
-
-def _golden() -> Golden:
-    output = OutputVector(
-        prompt_ids=[9, 8], continuation_ids=_rule([9, 8], 3), margins=[5.0] * 3, probes=[], tolerance=0.1
-    )
-    text = TextVector(label="text", text="é", ids=[1, *"é".encode()], round_trip=True)
-    rendered = "<s>CITIZEN:\nHi\n\nMENENIUS:\n"
-    chat = ChatVector(
-        messages=[{"role": "user", "content": "Hi"}], rendered=rendered, ids=[1, *rendered.removeprefix("<s>").encode()]
-    )
-    return Golden(texts=(text,), chat=chat, outputs=(output,))
-
-
 # A chunk of the static methods is padded. The sample's cache for the CPU has a ring and cannot rewind, so the same
 # prompt is fed again; the other one computes the last token, and 40 after 400, where no whole chunk fits anymore.
 CALLS = {
@@ -108,11 +66,11 @@ CALLS = {
 )
 def test_the_wrapper_does_what_the_runtime_in_python_does(kind: str, manifest: Manifest, tmp_path: Path) -> None:
     """Generated sources, compiled and run over stand-ins: chunks, cache, sampling, stops, checks."""
-    good = _golden()
+    good = golden_vectors()
     wrong = good.model_copy(update={"outputs": (good.outputs[0].model_copy(update={"continuation_ids": [1, 1, 1]}),)})
-    bundle = _real_bundle(tmp_path / "tiny.edgec", manifest, good)
+    bundle = real_bundle(tmp_path / "tiny.edgec", manifest, good)
     write_package(gradle_modules(open_bundle(bundle)), tmp_path / "out")
-    other = _real_bundle(tmp_path / "wrong.edgec", manifest, wrong)
+    other = real_bundle(tmp_path / "wrong.edgec", manifest, wrong)
     package = kotlin_text.package_name("stories260K-host")
     main = tmp_path / "Main.kt"
     main.write_text((STAND_INS / "Main.kt.txt").read_text().replace("PACKAGE", package))
@@ -128,17 +86,17 @@ def test_the_wrapper_does_what_the_runtime_in_python_does(kind: str, manifest: M
 def _assert_facts(said: dict[str, str]) -> None:
     long = [40 + i % 50 for i in range(300)]
     second = [*(40 + i % 50 for i in range(400)), *(33 + i % 7 for i in range(40))]
-    once = bytes(_rule([1, *b"Once"], 12)).decode()
+    once = bytes(rule([1, *b"Once"], 12)).decode()
     stops = StopText(("ND", "END", "DO"))
     filtered = [*map(stops.feed, ("abE", "N", "x", "yEND")), stops.hit]
     assert said["poor"] == "NotEnoughMemory"
     # Its files are other files than the app was made for, so it fails before its golden vectors are looked at.
     assert said["refused"] == "BundleAltered"
-    assert said["long"] == str(_rule(long, 3)) and said["again"] == str(_rule(long, 1))
-    assert said["second"] == str(_rule(second, 2))
+    assert said["long"] == str(rule(long, 3)) and said["again"] == str(rule(long, 1))
+    assert said["second"] == str(rule(second, 2))
     assert said["text"] == once and said["finish"] == "LENGTH"
     assert said["stopped"] == once[: once.index(once[4:7])] and said["finish stopped"] == "STOP_TEXT"
-    assert said["drawn"] == str(sorted([*_rule([65], 1), 0, 1])) and said["option"] == "OptionOutOfRange"
+    assert said["drawn"] == str(sorted([*rule([65], 1), 0, 1])) and said["option"] == "OptionOutOfRange"
     assert said["too long"] == "PromptTooLong" and said["altered"] == "BundleAltered"
     assert said["unknown"] == "[TokenUnknown, TokenUnknown]"
     # Neither a failure nor a reader that leaves has the reason of the answer before it.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,17 +16,12 @@ from edgec.devices.embed.swift_package import swift_package
 from edgec.devices.embed.written_package import write_package
 from tests.devices.embed import swift_cases as python
 from tests.devices.embed.ios_bundles import CONTEXT, target
-from tests.devices.embed.swift_bundles import KINDS, LIMITS, run_manifest, write_broken, write_good
+from tests.devices.embed.swift_bundles import KINDS, LIMITS, for_linux, run_manifest, write_broken, write_good
 from tests.devices.embed.swift_toolchain import Swift
 
 pytestmark = pytest.mark.slow
 
 DRIVER = Path(__file__).parent / "swift_behaviour"
-# Linux's version is below any iOS, and outside iOS the kit asks nobody for memory.
-FOR_LINUX = {
-    "ModelFacts.swift": (r"majorVersion: \d+", "majorVersion: 0"),
-    "MemoryCheck.swift": (r"#if os\(iOS\) && !targetEnvironment\(simulator\)", "#if true"),
-}
 LOADS: list[dict[str, Any]] = [
     {"name": "first start", "bundle": "bundle", "fresh": True},
     {"name": "flipped later", "bundle": "flipped"},
@@ -107,10 +101,7 @@ def said(swift: Swift, request: pytest.FixtureRequest) -> dict[str, Any]:
     write_package(package, work / "kit")
     write_broken(bundle)
     sources = work / "kit" / "Sources" / package.module
-    for name, (there, here) in FOR_LINUX.items():
-        text, count = re.subn(there, here, (sources / name).read_text())
-        assert count == 1
-        (sources / name).write_text(text)
+    for_linux(sources)
     shutil.copytree(DRIVER, work / "driver")
     told = swift.compile(package.module, [*sources.glob("*.swift"), *(work / "driver").glob("*.swift")])
     assert told == ""

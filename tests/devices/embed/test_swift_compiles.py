@@ -37,18 +37,30 @@ KITS = {
 }
 
 
-def _said(manifest: Manifest, swift: Swift, folder: Path) -> str:
-    """The compiler's messages about a package and its bench app."""
-    package = swift_package(bundle_of(manifest, folder / "bundle"))
+def _said(manifest: Manifest, swift: Swift, folder: Path, own: bool = False) -> str:
+    """The compiler's messages about a package, its bench app and its sample; ``own``: with edgec's engine."""
+    bundle = bundle_of(manifest, folder / "bundle")
+    if own:
+        (bundle.path / manifest.artifact).write_bytes(b"EdgecLinear")
+    package = swift_package(bundle)
     write_package(package, folder / "kit")
-    kit = swift.compile(package.module, sorted((folder / "kit" / "Sources" / package.module).glob("*.swift")))
-    bench = sorted((folder / "kit" / "Bench").rglob("*.swift"))
-    return kit or (swift.compile("EdgecBench", bench) if bench else "")
+    module, headers = package.module, [folder / "kit" / "Sources" / f"{package.module}Engine" / "include"] * own
+    said = swift.compile(module, sorted((folder / "kit" / "Sources" / module).glob("*.swift")), headers)
+    for name, where in (("EdgecBench", "Bench"), ("EdgecChat", "Sample")):
+        app = sorted((folder / "kit" / where).rglob("*.swift"))
+        said += swift.compile(name, app, headers) if app else ""
+    return said
 
 
 @pytest.mark.parametrize("kit", KITS)
 def test_a_kit_compiles_without_a_word(kit: str, swift: Swift, swift_folder: Path) -> None:
     assert _said(KITS[kit], swift, swift_folder) == ""
+
+
+@pytest.mark.parametrize("kit", ["pte-cpu decoder", "pte-cpu module", "odd names"])
+def test_a_kit_with_the_engine_compiles_without_a_word(kit: str, swift: Swift, swift_folder: Path) -> None:
+    manifest = decoder_manifest("pte-cpu", name=ODD, recipe={"name": ODD}) if kit == "odd names" else KITS[kit]
+    assert _said(manifest, swift, swift_folder, own=True) == ""
 
 
 def test_a_kit_with_an_asset_pack_compiles(swift: Swift, swift_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,9 @@ def test_every_template_is_used_and_every_value_has_a_place(tmp_path: Path) -> N
     for kind in FORMATS:
         for manifest in (decoder_manifest(kind), module_manifest(kind, MODULE)):
             used |= {Path(name).name for name in swift_package(bundle_of(manifest, tmp_path)).files}
+    own = bundle_of(decoder_manifest("pte-cpu"), tmp_path)
+    (own.path / own.manifest.artifact).write_bytes(b"EdgecLinear")
+    used |= {Path(name).name for name in swift_package(own).files}
     templates = {path.name.removesuffix(".template") for path in TEMPLATES.glob("*.template")}
     renamed = {"AssetPack.swift", "Package.swift", "README.md", "DecoderStatic.swift", "DecoderDynamic.swift"}
     assert templates - used <= renamed - {"Package.swift", "README.md", "DecoderStatic.swift", "DecoderDynamic.swift"}

@@ -32,12 +32,12 @@ def test_what_does_not_fit_is_refused(fields: dict[str, Any], code: str, tmp_pat
     assert caught.value.code == code
 
 
-def test_own_kernels_are_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_own_kernels_are_refused_for_another_unit_with_the_way_out(tmp_path: Path) -> None:
     runtime = Runtime(
         name="executorch", version="1.5.1", backends=["XnnpackBackend"], operators=["edgec::attention.out"]
     )
     with pytest.raises(InputError) as caught:
-        swift_package(bundle_of(decoder_manifest("pte-cpu", runtime=runtime), tmp_path))
+        swift_package(bundle_of(decoder_manifest("pte", runtime=runtime), tmp_path))
     assert caught.value.code == "E464" and "--kernels standard" in caught.value.fix
 
 

@@ -139,11 +139,10 @@ def _fuzzer(folder: Path) -> Path:
     include = Path(next(iter(executorch.__path__))) / "include"
     portable = include / "executorch" / "runtime" / "core" / "portable_type" / "c10"
     sources = [path for path in (KERNELS / "region").glob("*.cpp") if path.stem != "region_backend"]
-    sources += [*(KERNELS / "linear").glob("*.cpp"), KERNELS / "elementwise.cpp", FUZZ / "regions.cpp"]
-    # One thread, without ExecuTorch's libraries, which no sanitizer looks into.
-    flags = [flag for flag in FLAGS if flag != "-DET_USE_THREADPOOL"]
+    sources += [*(KERNELS / "linear").glob("*.cpp"), KERNELS / "elementwise.cpp"]
+    sources += [FUZZ / "regions.cpp", FUZZ / "one_thread.cpp"]
     includes = [f"-I{path}" for path in (KERNELS, include, portable)]
     program = folder / "regions"
-    line = [find_compiler(NATIVE), *flags, "-O1", "-g", *MEMORY, *includes, *sources, "-o", program]
+    line = [find_compiler(NATIVE), *FLAGS, "-O1", "-g", *MEMORY, *includes, *sources, "-o", program]
     subprocess.run([str(word) for word in line], check=True)
     return program

@@ -11,5 +11,7 @@ abstract class Activity : android.content.Context() {
     override fun getExternalFilesDir(type: String?): java.io.File? = null
     protected open fun onCreate(savedInstanceState: android.os.Bundle?) {}
     protected open fun onDestroy() {}
+    protected open fun onStop() {}
+    open fun onTrimMemory(level: Int) {}
     open fun setContentView(view: android.widget.TextView?) {}
 }

@@ -9,5 +9,7 @@ abstract class Context {
     open val applicationInfo = ApplicationInfo()
     abstract fun getSystemService(name: String): Any?
     abstract fun getExternalFilesDir(type: String?): File?
-    companion object { const val ACTIVITY_SERVICE = "activity" }
+    open val applicationContext: Context get() = this
+    open val mainExecutor: java.util.concurrent.Executor get() = TODO()
+    companion object { const val ACTIVITY_SERVICE = "activity"; const val POWER_SERVICE = "power" }
 }

@@ -31,8 +31,10 @@ open class Tensor(val integers: LongArray, private val floats: FloatArray, val h
 open class Module {
     private val cache = HashMap<Long, Long>()
 
-    open fun execute(methodName: String, vararg inputs: EValue): Array<EValue> =
-        if (methodName == "forward") dynamic(inputs.map { it.tensor.integers }) else static(inputs.map { it.tensor })
+    open fun execute(methodName: String, vararg inputs: EValue): Array<EValue> {
+        Thread.sleep(pauseMs)
+        return if (methodName == "forward") dynamic(inputs.map { it.tensor.integers }) else static(inputs.map { it.tensor })
+    }
 
     private fun dynamic(inputs: List<LongArray>): Array<EValue> {
         val (tokens, positions, rows) = inputs
@@ -80,6 +82,9 @@ open class Module {
         const val HEADS = 2
         const val WIDTH = 4
         val calls = mutableListOf<Int>()
+
+        /** How long a call takes. */
+        @Volatile var pauseMs = 0L
 
         @JvmStatic fun load(modelPath: String, loadMode: Int): Module = Module()
     }

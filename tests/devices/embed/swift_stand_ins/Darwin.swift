@@ -48,6 +48,7 @@ extension URL {
 extension ProcessInfo {
     public enum ThermalState: Int { case nominal, fair, serious, critical }
     public var thermalState: ThermalState { .nominal }
+    public static let thermalStateDidChangeNotification = Notification.Name("thermalStateDidChange")
 }
 
 /// SwiftPM writes this accessor for a target with resources.

@@ -1,0 +1,71 @@
+"""The sources of edgec's engine and kernels that an app compiles, and what an artifact needs of ExecuTorch beside."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from edgec.bundle.manifest import Manifest
+from edgec.devices import runner
+from edgec.errors import InputError
+
+RUNNER = Path(runner.__file__).parent
+REGISTER = "edgec_register_standard_operators"
+"""The C function beside those of ``engine/c_api.h``: registers ``llama::`` operators that the process lacks."""
+_ENDINGS = (".cpp", ".h")
+# By namespace: where the operators' kernels come from. ExecuTorch's runtime itself has the primitive ones.
+_SELECTED, _QUANTIZED = frozenset({"aten", "dim_order_ops"}), "quantized_decomposed"
+_BUILT_IN = frozenset({"edgec", "llama", "executorch_prim"})
+_PRIMITIVE = re.compile(r"aten::(sym_\w+\.\w+|_local_scalar_dense)")
+_OPERATOR = re.compile(r"(\w+)::\w+(\.\w+)?", re.ASCII)
+
+
+def engine_sources() -> tuple[str, ...]:
+    """The engine's and kernels' sources, as paths under ``devices/runner``."""
+    found = (path for name in ("engine", "kernels") for path in (RUNNER / name).rglob("*") if path.suffix in _ENDINGS)
+    return tuple(sorted(path.relative_to(RUNNER).as_posix() for path in found))
+
+
+def engine_functions() -> tuple[str, ...]:
+    """The names of the engine's C functions, from its header."""
+    header = (RUNNER / "engine" / "c_api.h").read_text(encoding="utf-8")
+    return (*re.findall(r"^EDGEC_API [^(]*?(edgec_\w+)\(", header, re.MULTILINE), REGISTER)
+
+
+def executorch_operators(manifest: Manifest) -> tuple[str, ...]:
+    """The operators whose kernels the app selects from ExecuTorch's, checked, since they become a build's text.
+
+    Raises:
+        InputError: E464, an operator that neither edgec nor ExecuTorch has.
+    """
+    selected = []
+    for name in manifest.runtime.operators:
+        match = _OPERATOR.fullmatch(name)
+        space = match[1] if match is not None else ""
+        if space in _SELECTED and not _PRIMITIVE.fullmatch(name):
+            selected.append(name)
+        elif space not in _BUILT_IN | _SELECTED | {_QUANTIZED}:
+            raise _unfit(manifest, f"it calls the operator {name!r}, which neither edgec nor ExecuTorch has")
+    return tuple(selected)
+
+
+def takes_quantized(manifest: Manifest) -> bool:
+    """Whether the artifact calls ExecuTorch's kernels for quantised tensors."""
+    return any(name.startswith(f"{_QUANTIZED}::") for name in manifest.runtime.operators)
+
+
+def executorch_version(manifest: Manifest) -> str:
+    """The version of ExecuTorch that the app fetches.
+
+    Raises:
+        InputError: E464, the manifest names none.
+    """
+    version = manifest.runtime.version
+    if re.fullmatch(r"\d+(\.\d+)+[a-z0-9.]*", version, re.ASCII) is None:
+        raise _unfit(manifest, f"it names no version of ExecuTorch that an app could fetch: {version!r}")
+    return version
+
+
+def _unfit(manifest: Manifest, why: str) -> InputError:
+    fix = "export it again with this version of edgec"
+    return InputError("no app glue fits this bundle", manifest.name, why, fix, "E464")

@@ -1,0 +1,3 @@
+package androidx.compose.ui.text
+
+class TextStyle

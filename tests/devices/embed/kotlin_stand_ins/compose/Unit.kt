@@ -1,0 +1,5 @@
+package androidx.compose.ui.unit
+
+class Dp
+
+val Int.dp: Dp get() = Dp()

@@ -1,0 +1,96 @@
+"""Generated Swift packages built by SwiftPM on Linux, with local packages in the place of those that it would fetch."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from tests.devices.embed.swift_toolchain import Swift
+
+BUILD = "/usr/libexec/swift/bin/swift-build"
+_FETCHED = re.compile(r'\.package\(url: "[^"]*/([\w-]+)\.git", \w+: "[^"]*"\)')
+_PRODUCTS = {
+    "executorch": ("executorch", "backend_xnnpack", "kernels_optimized", "kernels_quantized"),
+    "swift-transformers": ("Transformers",),
+}
+_LIBRARIES = ("", "_backend_xnnpack", "_kernels_optimized", "_kernels_quantized", "_threadpool")
+_STAND_INS = ("ExecuTorch", "CryptoKit", "os", "Tokenizers", "Hub", "Darwin")
+# Every file of a package for Apple's systems sees Darwin, which is a stand-in here.
+_FLAGS = ("-I", "/work/modules", "-Xfrontend", "-import-module", "-Xfrontend", "Darwin")
+
+
+@dataclass(frozen=True)
+class Built:
+    """A program that SwiftPM built, with the object files of the package's engine."""
+
+    swift: Swift
+    folder: Path
+
+    @property
+    def program(self) -> str:
+        """The program's path as the compiler's folder has it."""
+        return f"/work/{self.folder.name}/driver/.build/debug/Driver"
+
+    def objects(self, target: str) -> list[Path]:
+        """A target's object files."""
+        return sorted((self.folder / "driver" / ".build" / "debug").resolve().glob(f"{target}.build/**/*.o"))
+
+
+def build(swift: Swift, folder: Path, module: str, main: str) -> Built:
+    """Build the package in ``folder/kit``, whose engine compiles against the installed ExecuTorch, with a program.
+
+    Args:
+        swift: the compiler, with the stand-ins' modules.
+        folder: inside what the compiler sees.
+        module: the package's module.
+        main: source of the program.
+    """
+    spec = find_spec("executorch")
+    assert spec is not None and spec.submodule_search_locations
+    installed = Path(next(iter(spec.submodule_search_locations)))
+    kit = folder / "kit"
+    # The place that the package's README names for headers.
+    shutil.copytree(installed / "include", kit / "Sources" / f"{module}Engine" / "headers")
+    shutil.copytree(installed / "lib", folder / "lib")
+    manifest = kit / "Package.swift"
+    text, count = _FETCHED.subn(r'.package(path: "../\1")', manifest.read_text())
+    assert count == len(_PRODUCTS)
+    manifest.write_text(text)
+    for name, products in _PRODUCTS.items():
+        _package(folder / name, name, products)
+    _driver(folder / "driver", module, main, f"/work/{folder.name}/lib")
+    where = ["--disable-sandbox", "--package-path", f"{folder.name}/driver", "-j", "2"]
+    done = swift.run([BUILD, *where, *(word for flag in _FLAGS for word in ("-Xswiftc", flag))])
+    said = done.stdout + done.stderr
+    assert done.returncode == 0 and "warning:" not in said, said[-4000:]
+    return Built(swift, folder)
+
+
+def _package(folder: Path, name: str, products: Sequence[str]) -> None:
+    target = f"{name.replace('-', '_')}_stand_in"
+    (folder / "Sources" / target).mkdir(parents=True)
+    (folder / "Sources" / target / "Empty.swift").write_text("")
+    listed = ", ".join(f'.library(name: "{product}", targets: ["{target}"])' for product in products)
+    _manifest(folder, f'name: "{name}", products: [{listed}], targets: [.target(name: "{target}")]')
+
+
+def _driver(folder: Path, module: str, main: str, libraries: str) -> None:
+    (folder / "Sources" / "Driver").mkdir(parents=True)
+    (folder / "Sources" / "Driver" / "main.swift").write_text(main)
+    flags = [f"-L{libraries}", "-Xlinker", "-rpath", "-Xlinker", libraries, "-Xlinker", "--no-as-needed"]
+    flags += [f"-lexecutorch{name}" for name in _LIBRARIES] + [f"/work/modules/{name}.o" for name in _STAND_INS]
+    listed = ", ".join(f'"{flag}"' for flag in flags)
+    target = (
+        f'.executableTarget(name: "Driver", dependencies: [.product(name: "{module}", package: "kit")], '
+        f"linkerSettings: [.unsafeFlags([{listed}])])"
+    )
+    _manifest(folder, f'name: "driver", dependencies: [.package(path: "../kit")], targets: [{target}]')
+
+
+def _manifest(folder: Path, fields: str) -> None:
+    text = f"// swift-tools-version: 6.0\nimport PackageDescription\n\nlet package = Package({fields})\n"
+    (folder / "Package.swift").write_text(text)
