@@ -22,7 +22,7 @@ from edgec.exporter.request import ExportRequest, request_inputs
 from edgec.exporter.stage_cache import StageCache, stage_key
 from edgec.exporter.stages.compiled import Facts, load_facts, load_rewrite
 from edgec.exporter.stages.protocol import LOWERING, stage_module, stages_of
-from edgec.free_memory import return_free_memory
+from edgec.free_memory import few_collections, return_free_memory
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Compiled:
     rungs: tuple[Rung, ...]
 
 
+@few_collections()
 def compile_model(request: ExportRequest, cache: StageCache, progress: Progress) -> Compiled:
     """Run every stage between resolve and bundle, or take its result from the cache.
 

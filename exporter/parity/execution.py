@@ -14,6 +14,7 @@ from torch.fx import GraphModule
 from edgec.exporter.parity.float32_mode import InFloat32
 from edgec.ir.call_plan import Call, DecoderStep, Tokens, call_inputs, compared_positions, feed, last_rows
 from edgec.ir.graph_run import first_output, run_calls
+from edgec.ir.linear_memo import LinearMemo
 from edgec.ir.program import Program
 from edgec.passes.contract import run_pass
 from edgec.passes.prefill.last_logits import LastLogits, lm_head_linear
@@ -22,14 +23,14 @@ from edgec.passes.prefill.last_logits import LastLogits, lm_head_linear
 _MOST_LOGITS = 1 << 28
 
 
-def run_program(program: Program, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
-    """Run a decoder's Program: logits float32 [P, V] at the plan's compared positions."""
+def run_program(program: Program, tokens: Tokens, plan: Sequence[Call], memo: LinearMemo | None = None) -> Tensor:
+    """Run a decoder's Program: logits float32 [P, V] at the plan's compared positions; ``memo`` as in ``run_calls``."""
     wanted = compared_positions(plan)
     program = _bound_logits(program, len(tokens), len(wanted))
     whole = (0, len(tokens), torch.tensor(wanted))
     parts = [(call.start, call.size, last_rows(call)) for call in plan] if program.interface.states else [whole]
     with torch.no_grad():
-        outputs = run_calls(program, [call_inputs(program.interface, tokens, *part) for part in parts])
+        outputs = run_calls(program, [call_inputs(program.interface, tokens, *part) for part in parts], memo)
     has_index = any(tensor.name == "logit_index" for tensor in program.interface.inputs)
     logits = [
         first_output(output)[0] if has_index else first_output(output)[0, rows]

@@ -35,6 +35,7 @@ from edgec.exporter.stages.compiled import (
 from edgec.exporter.stages.pass_orders import decoder_passes
 from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_passes, rewrite
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
+from edgec.ir.linear_memo import LinearMemo
 from edgec.ir.program import Effect, Program
 from edgec.passes.contract import Pass, run_passes
 
@@ -131,8 +132,9 @@ def rewrite_decoder(request: ExportRequest, passes: list[Pass], progress: Progre
 def decoder_measure(probe: Probe, recipe: Recipe, trained: bool) -> Measure:
     """How to measure a decoder: logits at the probe's compared positions; rounding is gated for trained models."""
     note = "" if trained else "random weights: reported, not gated"
+    memo = LinearMemo()
     return Measure(
-        run=lambda program: run_program(program, probe.tokens, probe.plan),
+        run=lambda program: run_program(program, probe.tokens, probe.plan, memo),
         lowering=lowering_rung,
         quality=partial(quality_rung, budget=quality_budget(recipe), gated=trained, note=note),
         layers=lambda program: program_layers(program, probe.tokens, probe.plan),
