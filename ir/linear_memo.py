@@ -39,10 +39,15 @@ class _Known:
         return alive and self.digest == digest and self.result._version == self.version
 
 
-@dataclass(frozen=True)
+@dataclass
 class LinearMemo:
-    """The last result of each linear layer: 4 bytes for each token and output channel."""
+    """The last result of each linear layer: 4 bytes for each token and output channel.
 
+    Attributes:
+        keeps: whether results are kept for another run; what is there already serves once more and is let go.
+    """
+
+    keeps: bool = True
     _known: dict[tuple[Any, ...], _Known] = field(default_factory=dict, repr=False, compare=False)
 
     def result(self, graph: GraphModule, layer: Node, inputs: Tensor, compute: Callable[[], Tensor]) -> Tensor:
@@ -61,7 +66,8 @@ class LinearMemo:
             known = None  # frees the old result before the new one is computed
             value = compute()
             known = _Known(tuple(map(ref, read)), digest, value, value._version)
-        self._known[key] = known
+        if self.keeps:
+            self._known[key] = known
         return known.result
 
 

@@ -138,6 +138,7 @@ def decoder_measure(probe: Probe, recipe: Recipe, trained: bool) -> Measure:
         lowering=lowering_rung,
         quality=partial(quality_rung, budget=quality_budget(recipe), gated=trained, note=note),
         layers=lambda program: program_layers(program, probe.tokens, probe.plan),
+        memo=memo,
     )
 
 

@@ -15,12 +15,13 @@ from typing import Any
 
 # Objects that are made between two automatic collections; Python's own default is 700.
 _SELDOM = 200_000
+_M_MMAP_THRESHOLD = -3
 
 
 def return_free_memory() -> None:
     """Collect cycles, then return free pages; where the C library has no way to, it keeps them."""
     gc.collect()
-    trim = _malloc_trim()
+    trim = _of_c_library("malloc_trim")
     if trim is not None:
         trim(0)
 
@@ -45,10 +46,20 @@ def few_collections() -> Iterator[None]:
             gc.unfreeze()
 
 
+def map_large_blocks() -> None:
+    """Let the C library map each block of 4 MB or more by itself, so that its pages go back when it is freed.
+
+    Glibc raises that limit to the largest block that was freed so far, 32 MB at most. Matrices and the working copies
+    of their parts then lie between each other, and gaps of the copies' size stay.
+    """
+    if (change := _of_c_library("mallopt")) is not None:
+        change(_M_MMAP_THRESHOLD, 4 << 20)
+
+
 @cache
-def _malloc_trim() -> Any:
-    """Glibc's ``malloc_trim``; None on other systems."""
+def _of_c_library(name: str) -> Any:
+    """A function of glibc; None on other systems."""
     try:
-        return ctypes.CDLL(None).malloc_trim
+        return getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):
         return None

@@ -80,3 +80,13 @@ def test_a_result_that_somebody_wrote_to_is_computed_again() -> None:
         first = memo.result(graph, layer, x, lambda: torch.ones(2, 3))
         first.view(-1).add_(1)
         assert torch.equal(memo.result(graph, layer, x, lambda: torch.ones(2, 3)), torch.ones(2, 3))
+
+
+def test_results_that_are_not_kept_serve_once(program: Program, products: list[int]) -> None:
+    memo = LinearMemo()
+    run_program(program, tokens(), PLAN, memo)
+    once, memo.keeps = len(products), False
+    run_program(program, tokens(), PLAN, memo)
+    assert len(products) == once and not memo._known
+    run_program(program, tokens(), PLAN, memo)
+    assert len(products) == 2 * once and not memo._known
