@@ -86,5 +86,5 @@ def _weights_of(graph: GraphModule, layer: Node) -> tuple[str, tuple[Tensor, ...
 
 def _digest(value: Tensor) -> bytes:
     hashed = hashlib.sha256(str(tuple(value.shape)).encode())
-    hashed.update(value.contiguous().view(torch.uint8).numpy())
+    hashed.update(value.contiguous().view(torch.uint8).numpy().data)
     return hashed.digest()
