@@ -8,6 +8,7 @@ whole: a linear layer takes it in blocks of rows, a look-up takes the rows it ne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -19,7 +20,7 @@ from torch.fx.node import map_arg
 from torch.nn.functional import linear
 
 from edgec.ir.attributes import attribute
-from edgec.ir.linear_memo import LinearMemo
+from edgec.ir.linear_memo import LinearMemo, LinearWeights
 from edgec.ir.lut_form import is_lut, lut_rows
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import DEQUANTIZE
@@ -43,7 +44,8 @@ def run_calls(program: Program, calls: Sequence[Inputs], memo: LinearMemo | None
     order = _order(program)
     if not order.may_overlap:
         return [output for call in calls for output in _walk(program.graph, order, [call])]
-    return _walk(program.graph, order, calls, memo=memo)
+    with memo.run() if memo is not None else nullcontext():
+        return _walk(program.graph, order, calls, memo=memo)
 
 
 def first_output(output: Any) -> Tensor:
@@ -209,7 +211,7 @@ def _linear(graph: GraphModule, node: Node, runs: Sequence[_Run], visit: Visit |
     if memo is None:
         results = _product(graph, node, together, runs[0])
     else:
-        results = memo.result(graph, node, together, lambda: _product(graph, node, together, runs[0]))
+        results = memo.result(_weights_of(graph, node), together, lambda: _product(graph, node, together, runs[0]))
     split = torch.split(results, [value.numel() // value.shape[-1] for value in inputs])
     for run, value, result in zip(runs, inputs, split, strict=True):
         run.values[node] = result.view(*value.shape[:-1], result.shape[-1])
@@ -226,6 +228,21 @@ def _product(graph: GraphModule, layer: Node, together: Tensor, run: _Run) -> Te
     for block in blocks:
         results[:, block] = linear(together, _rows(graph, matrix, block), None if bias is None else bias[block])
     return results
+
+
+def _weights_of(graph: GraphModule, layer: Node) -> LinearWeights:
+    """How a layer's weight and bias are computed, and from which tensors of the graph."""
+    read: list[Tensor] = []
+
+    def form(node: Node) -> str:
+        if node.op == "get_attr":
+            read.append(attribute(graph, str(node.target)))
+            return f"#{len(read)}"
+        if node.target is aten.to.dtype and node.args[1:] == (torch.float32,):
+            return form(node.all_input_nodes[0])
+        return f"{node.target}{map_arg((node.args, node.kwargs), form)}"
+
+    return LinearWeights(tuple([form(node) for node in layer.all_input_nodes[1:]]), tuple(read))
 
 
 def _blocks(graph: GraphModule, matrix: Any) -> Iterator[slice]:

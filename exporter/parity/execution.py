@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -67,11 +68,11 @@ def artifact_step(artifact: Path) -> DecoderStep:
     return step
 
 
-def run_eager(model: torch.nn.Module, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
+def run_eager(model: torch.nn.Module, tokens: Tokens, plan: Sequence[Call], memo: LinearMemo | None = None) -> Tensor:
     """Run transformers' own model in float32, without a cache: logits float32 [P, V] as ``run_program``."""
     rows = torch.tensor(compared_positions(plan))
     chooses = "logits_to_keep" in signature(model.forward).parameters
-    with torch.no_grad(), InFloat32():
+    with torch.no_grad(), InFloat32(memo), memo.run() if memo is not None else nullcontext():
         chosen = {"logits_to_keep": rows} if chooses else {}
         logits: Tensor = model(input_ids=torch.tensor([list(tokens)]), use_cache=False, **chosen).logits
     return (logits[0] if chooses else logits[0, rows]).float()

@@ -118,14 +118,14 @@ def rewrite_decoder(request: ExportRequest, passes: list[Pass], progress: Progre
     """
     weights = hold_weights(request.source)
     progress.enter("reference")
-    eager = eager_stage(request.source, weights, request.probe)
+    measure = decoder_measure(request.probe, request.recipe, request.source.trained)
+    eager = eager_stage(request.source, weights, request.probe, measure.memo)
 
     def capture() -> Program:
         program = capture_request(request, weights, progress)
         refuse_mixed_positions(program)
         return program
 
-    measure = decoder_measure(request.probe, request.recipe, request.source.trained)
     return rewrite(capture, eager, group_exact_passes(passes), measure, progress)
 
 

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import deepcopy
 
 import pytest
 import torch
 from torch import Tensor
 
-from edgec.exporter.parity.execution import run_program
+from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
+from edgec.exporter.parity.execution import run_eager, run_program
+from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.ir import graph_run
 from edgec.ir.attributes import attribute
 from edgec.ir.call_plan import call_plan
 from edgec.ir.graph_run import LINEAR
-from edgec.ir.linear_memo import LinearMemo
+from edgec.ir.linear_memo import LinearMemo, LinearWeights
 from edgec.ir.program import Program
 from edgec.ir.weight_scheme import WeightScheme
 from edgec.passes.cleanup.fold_constants import FoldConstants
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.contract import nodes_of, run_pass
 from edgec.passes.kv.kv_cache import KvCache
-from tests.passes.decoders import CONTEXT, ROWS, captured, tokens
+from tests.passes.decoders import CONTEXT, ROWS, StateDict, captured, tiny_model, tokens
 
+CAST = torch.ops.aten.to.dtype
 PLAN = call_plan(40, 12, ROWS)
 
 
@@ -73,13 +77,56 @@ def test_another_tensor_in_the_place_of_a_weight_is_read(program: Program) -> No
 
 
 def test_a_result_that_somebody_wrote_to_is_computed_again() -> None:
-    graph = torch.fx.symbolic_trace(torch.nn.Linear(4, 3, bias=False))
-    layer = next(node for node in graph.graph.nodes if node.op == "call_function")
-    memo, x = LinearMemo(), torch.ones(2, 4)
+    memo, x, weights = LinearMemo(), torch.ones(2, 4), LinearWeights.plain(torch.ones(3, 4))
     with torch.no_grad():
-        first = memo.result(graph, layer, x, lambda: torch.ones(2, 3))
-        first.view(-1).add_(1)
-        assert torch.equal(memo.result(graph, layer, x, lambda: torch.ones(2, 3)), torch.ones(2, 3))
+        with memo.run():
+            memo.result(weights, x, lambda: torch.ones(2, 3)).view(-1).add_(1)
+        with memo.run():
+            assert torch.equal(memo.result(weights, x, lambda: torch.ones(2, 3)), torch.ones(2, 3))
+
+
+def test_what_a_run_does_not_read_is_let_go() -> None:
+    memo, weight = LinearMemo(), torch.ones(3, 4)
+    with memo.run():
+        memo.result(LinearWeights.plain(weight), torch.ones(2, 4), lambda: torch.ones(2, 3))
+    assert memo._last
+    with memo.run():
+        pass
+    assert not memo._last
+
+
+def test_a_run_that_fails_leaves_nothing() -> None:
+    memo = LinearMemo()
+    with pytest.raises(KeyError), memo.run():
+        memo.result(LinearWeights.plain(torch.ones(3, 4)), torch.ones(2, 4), lambda: torch.ones(2, 3))
+        raise KeyError
+    assert not memo._last and not memo._present
+
+
+def test_the_captured_graph_takes_the_products_of_the_model_itself(products: list[int]) -> None:
+    model = deepcopy(tiny_model())
+    for parameter in (each for each in model.parameters() if each.dim() > 1):
+        parameter.data = parameter.data.bfloat16()
+    skeleton = build_skeleton(lambda: type(model)._from_config(model.config, attn_implementation="edgec"))
+    program = capture_decoder(skeleton, model_spec(model.config.to_dict()), StateDict(model), CONTEXT)
+    memo = LinearMemo()
+    run_eager(model, tokens(), PLAN, memo)
+    wanted = run_program(program, tokens(), PLAN)
+    alone = len(products)
+    assert torch.equal(run_program(program, tokens(), PLAN, memo), wanted)
+    # Only the lm_head is computed again: the graph computes it for all positions, the model for those compared.
+    assert len(products) - alone == 1
+
+
+def test_a_stored_matrix_and_its_cast_in_a_graph_are_the_same() -> None:
+    layer = torch.nn.Linear(4, 3).to(torch.bfloat16).requires_grad_(False)
+    graph = torch.fx.Graph()
+    cast = [graph.call_function(CAST, (graph.get_attr(name), torch.float32)) for name in ("weight", "bias")]
+    linear = graph.call_function(LINEAR, (graph.placeholder("x"), *cast))
+    graph.output(linear)
+    found = graph_run._weights_of(torch.fx.GraphModule(layer, graph), linear)
+    assert found.key == LinearWeights.plain(layer.weight, layer.bias).key
+    assert found.key != LinearWeights.plain(layer.weight).key
 
 
 def test_results_that_are_not_kept_serve_once(program: Program, products: list[int]) -> None:
@@ -87,6 +134,6 @@ def test_results_that_are_not_kept_serve_once(program: Program, products: list[i
     run_program(program, tokens(), PLAN, memo)
     once, memo.keeps = len(products), False
     run_program(program, tokens(), PLAN, memo)
-    assert len(products) == once and not memo._known
+    assert len(products) == once and not memo._last
     run_program(program, tokens(), PLAN, memo)
-    assert len(products) == 2 * once and not memo._known
+    assert len(products) == 2 * once and not memo._last
