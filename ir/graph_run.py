@@ -233,16 +233,21 @@ def _product(graph: GraphModule, layer: Node, together: Tensor, run: _Run) -> Te
 def _weights_of(graph: GraphModule, layer: Node) -> LinearWeights:
     """How a layer's weight and bias are computed, and from which tensors of the graph."""
     read: list[Tensor] = []
+    forms = [_form(graph, node, read) for node in layer.all_input_nodes[1:]]
+    return LinearWeights(tuple(forms), tuple(read))
 
-    def form(node: Node) -> str:
-        if node.op == "get_attr":
-            read.append(attribute(graph, str(node.target)))
-            return f"#{len(read)}"
-        if node.target is aten.to.dtype and node.args[1:] == (torch.float32,):
-            return form(node.all_input_nodes[0])
-        return f"{node.target}{map_arg((node.args, node.kwargs), form)}"
 
-    return LinearWeights(tuple([form(node) for node in layer.all_input_nodes[1:]]), tuple(read))
+def _form(graph: GraphModule, node: Node, read: list[Tensor]) -> str:
+    """How a value is computed; ``read`` takes the tensors that it is computed from.
+
+    Not a function inside another that calls itself: such a cycle would hold the tensors until it is collected.
+    """
+    if node.op == "get_attr":
+        read.append(attribute(graph, str(node.target)))
+        return f"#{len(read)}"
+    if node.target is aten.to.dtype and node.args[1:] == (torch.float32,):
+        return _form(graph, node.all_input_nodes[0], read)
+    return f"{node.target}{map_arg((node.args, node.kwargs), lambda source: _form(graph, source, read))}"
 
 
 def _blocks(graph: GraphModule, matrix: Any) -> Iterator[slice]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from copy import deepcopy
+from weakref import ref
 
 import pytest
 import torch
@@ -137,3 +139,20 @@ def test_results_that_are_not_kept_serve_once(program: Program, products: list[i
     assert len(products) == once and not memo._last
     run_program(program, tokens(), PLAN, memo)
     assert len(products) == 2 * once and not memo._last
+
+
+def test_a_weight_is_freed_with_its_last_reader_although_nothing_is_collected(program: Program) -> None:
+    memo = LinearMemo()
+    run_program(program, tokens(), PLAN, memo)
+    memo.keeps = False
+    gc.disable()
+    try:
+        run_program(program, tokens(), PLAN, memo)
+        name = next(name for name, _ in program.graph.named_buffers() if name.endswith("_int"))
+        owner, _, leaf = name.rpartition(".")
+        watched = ref(attribute(program.graph, name))
+        assert watched() is not None
+        delattr(program.graph.get_submodule(owner), leaf)
+        assert watched() is None
+    finally:
+        gc.enable()
