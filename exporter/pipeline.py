@@ -22,7 +22,7 @@ from edgec.exporter.request import ExportRequest, request_inputs
 from edgec.exporter.stage_cache import StageCache, stage_key
 from edgec.exporter.stages.compiled import Facts, load_facts, load_rewrite
 from edgec.exporter.stages.protocol import LOWERING, stage_module, stages_of
-from edgec.free_memory import return_free_memory
+from edgec.free_memory import few_collections, map_large_blocks, return_free_memory
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Compiled:
     rungs: tuple[Rung, ...]
 
 
+@few_collections()
 def compile_model(request: ExportRequest, cache: StageCache, progress: Progress) -> Compiled:
     """Run every stage between resolve and bundle, or take its result from the cache.
 
@@ -41,6 +42,7 @@ def compile_model(request: ExportRequest, cache: StageCache, progress: Progress)
         BudgetError: E201 the ladder, E220 too much of the arithmetic outside the accelerator.
         InputError: the model cannot be captured, or a pass is not legal on it.
     """
+    map_large_blocks()
     stages = stages_of(request)
     inputs = request_inputs(request, cache)
     rewritten = _stage("rewrite", stages.rewrite, request, inputs, cache, progress)

@@ -8,6 +8,7 @@ whole: a linear layer takes it in blocks of rows, a look-up takes the rows it ne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -19,6 +20,7 @@ from torch.fx.node import map_arg
 from torch.nn.functional import linear
 
 from edgec.ir.attributes import attribute
+from edgec.ir.linear_memo import LinearMemo, LinearWeights
 from edgec.ir.lut_form import is_lut, lut_rows
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import DEQUANTIZE
@@ -31,16 +33,19 @@ GraphStep = tuple[Sequence[Node], Node | None]
 Visit = Callable[[Node, Tensor], None]
 
 
-def run_calls(program: Program, calls: Sequence[Inputs]) -> list[Any]:
+def run_calls(program: Program, calls: Sequence[Inputs], memo: LinearMemo | None = None) -> list[Any]:
     """What ``program.graph(*inputs)`` returns for each call, one after the other on the same states.
 
     Args:
         program: a graph of ATen operators.
         calls: the inputs of each call, in the interface's order.
+        memo: what linear layers computed in the last run; None: every layer is computed.
     """
     order = _order(program)
-    groups = [calls] if order.may_overlap else [[call] for call in calls]
-    return [output for group in groups for output in _walk(program.graph, order, group)]
+    if not order.may_overlap:
+        return [output for call in calls for output in _walk(program.graph, order, [call])]
+    with memo.run() if memo is not None else nullcontext():
+        return _walk(program.graph, order, calls, memo=memo)
 
 
 def first_output(output: Any) -> Tensor:
@@ -141,14 +146,20 @@ def _stay_inside(steps: Sequence[GraphStep], rings: set[str]) -> bool:
     return all(len(steps_with_ring) == 1 for steps_with_ring in places.values())
 
 
-def _walk(graph: GraphModule, order: _Order, calls: Sequence[Inputs], visit: Visit | None = None) -> list[Any]:
+def _walk(
+    graph: GraphModule,
+    order: _Order,
+    calls: Sequence[Inputs],
+    visit: Visit | None = None,
+    memo: LinearMemo | None = None,
+) -> list[Any]:
     runs = [_Run(graph, order, iter(call)) for call in calls]
     for step, layer in order.steps:
         for run in runs:
             for node in step:
                 run.execute(node)
         if layer is not None:
-            _linear(graph, layer, runs, visit)
+            _linear(graph, layer, runs, visit, memo)
     return [run.output for run in runs]
 
 
@@ -191,23 +202,52 @@ class _Run:
         return rows.view(*ids.shape, rows.shape[-1])
 
 
-def _linear(graph: GraphModule, node: Node, runs: Sequence[_Run], visit: Visit | None) -> None:
-    """Run a linear layer for all calls, its matrix in blocks of rows."""
+def _linear(graph: GraphModule, node: Node, runs: Sequence[_Run], visit: Visit | None, memo: LinearMemo | None) -> None:
+    """Run a linear layer for all calls."""
     inputs: list[Tensor] = [run.value(node.args[0]) for run in runs]
     together = torch.cat([value.reshape(-1, value.shape[-1]) for value in inputs])
     if visit is not None:
         visit(node, together)
-    _, matrix, *rest = node.args
-    bias = runs[0].value(rest[0]) if rest and rest[0] is not None else None
+    if memo is None:
+        results = _product(graph, node, together, runs[0])
+    else:
+        results = memo.result(_weights_of(graph, node), together, lambda: _product(graph, node, together, runs[0]))
+    split = torch.split(results, [value.numel() // value.shape[-1] for value in inputs])
+    for run, value, result in zip(runs, inputs, split, strict=True):
+        run.values[node] = result.view(*value.shape[:-1], result.shape[-1])
+        run.forget(node)
+
+
+def _product(graph: GraphModule, layer: Node, together: Tensor, run: _Run) -> Tensor:
+    """What a linear layer makes of its inputs [P, K], its matrix in blocks of rows: [P, N]."""
+    _, matrix, *rest = layer.args
+    bias = run.value(rest[0]) if rest and rest[0] is not None else None
     blocks = list(_blocks(graph, matrix))
     # Written in place: results kept between the blocks' working copies would fragment the heap.
     results = together.new_empty(len(together), blocks[-1].stop)
     for block in blocks:
         results[:, block] = linear(together, _rows(graph, matrix, block), None if bias is None else bias[block])
-    split = torch.split(results, [value.numel() // value.shape[-1] for value in inputs])
-    for run, value, result in zip(runs, inputs, split, strict=True):
-        run.values[node] = result.view(*value.shape[:-1], result.shape[-1])
-        run.forget(node)
+    return results
+
+
+def _weights_of(graph: GraphModule, layer: Node) -> LinearWeights:
+    """How a layer's weight and bias are computed, and from which tensors of the graph."""
+    read: list[Tensor] = []
+    forms = [_form(graph, node, read) for node in layer.all_input_nodes[1:]]
+    return LinearWeights(tuple(forms), tuple(read))
+
+
+def _form(graph: GraphModule, node: Node, read: list[Tensor]) -> str:
+    """How a value is computed; ``read`` takes the tensors that it is computed from.
+
+    Not a function inside another that calls itself: such a cycle would hold the tensors until it is collected.
+    """
+    if node.op == "get_attr":
+        read.append(attribute(graph, str(node.target)))
+        return f"#{len(read)}"
+    if node.target is aten.to.dtype and node.args[1:] == (torch.float32,):
+        return _form(graph, node.all_input_nodes[0], read)
+    return f"{node.target}{map_arg((node.args, node.kwargs), lambda source: _form(graph, source, read))}"
 
 
 def _blocks(graph: GraphModule, matrix: Any) -> Iterator[slice]:
@@ -224,8 +264,19 @@ def _rows(graph: GraphModule, matrix: Any, rows: slice | Tensor) -> Tensor:
         return held[rows]
     if is_lut(matrix):
         return _table_rows(graph, matrix, rows)
+    if matrix.target is DEQUANTIZE:
+        return _dequantized_rows(graph, matrix, rows)
     dense: Tensor = matrix.target(*map_arg(matrix.args, lambda source: _rows(graph, source, rows)), **matrix.kwargs)
     return dense
+
+
+def _dequantized_rows(graph: GraphModule, matrix: Node, rows: slice | Tensor) -> Tensor:
+    """Rows of integers as ``dequantize_affine`` reads them, without its copies: (integer - zero point) * scale."""
+    integers, scale, zero = (attribute(graph, str(matrix.args[i].target))[rows] for i in (0, 2, 3))  # type: ignore[union-attr]
+    groups = integers.float().view(*scale.shape, -1)
+    if zero.any():
+        groups.sub_(zero.unsqueeze(-1))
+    return groups.mul_(scale.unsqueeze(-1)).view(integers.shape)
 
 
 def _table_rows(graph: GraphModule, matrix: Node, rows: slice | Tensor) -> Tensor:

@@ -35,6 +35,9 @@ def dynamic_shapes(interface: Interface) -> dict[str, dict[int, Any]]:
 def reexport(graph: GraphModule, interface: Interface) -> ExportedProgram:
     """``torch.export.export`` of a program's graph; buffers appear as mutated, every node gets its shape."""
     shapes = dynamic_shapes(interface)
+    for node in graph.graph.nodes:
+        # Where a node came from, through every trace so far: the tracer copies the whole chain with each node.
+        node.meta.pop("from_node", None)
     with torch.no_grad():
         return torch.export.export(
             graph, example_inputs(interface), dynamic_shapes=tuple(shapes.values()), strict=False

@@ -132,6 +132,21 @@ def clean(graph: GraphModule) -> None:
             remove(graph, name)
 
 
+def erase_unread(node: Node) -> None:
+    """Erase a node that nobody reads, and then whatever only it read; inputs and nodes with an effect stay.
+
+    Dead code elimination of the whole graph gives the same, at a cost that grows with the graph.
+    """
+    pending = [node]
+    while pending:
+        last = pending.pop()
+        if last.users or last.is_impure():
+            continue
+        sources = last.all_input_nodes
+        last.graph.erase_node(last)
+        pending.extend(source for source in sources if not source.users)
+
+
 def nodes_of(graph: GraphModule, *targets: Any) -> list[Node]:
     """The call nodes of some operators, in order."""
     return [node for node in graph.graph.nodes if node.op == "call_function" and node.target in targets]

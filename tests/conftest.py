@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,11 +67,21 @@ def one_thread(one_pool_thread: list[bool]) -> None:
         torch.set_num_threads(1)
 
 
+_WITHOUT_COLLECTION = SimpleNamespace(
+    collect=lambda: 0,
+    freeze=lambda: None,
+    unfreeze=lambda: None,
+    get_freeze_count=lambda: 0,
+    get_threshold=gc.get_threshold,
+    set_threshold=gc.set_threshold,
+)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_collection() -> Iterator[None]:
     """An export collects cycles a dozen times; in a process that holds every test's modules that takes half of it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(free_memory, "gc", SimpleNamespace(collect=lambda: 0))
+        patch.setattr(free_memory, "gc", _WITHOUT_COLLECTION)
         yield
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from torch.fx import GraphModule
 from edgec.exporter.parity.float32_mode import InFloat32
 from edgec.ir.call_plan import Call, DecoderStep, Tokens, call_inputs, compared_positions, feed, last_rows
 from edgec.ir.graph_run import first_output, run_calls
+from edgec.ir.linear_memo import LinearMemo
 from edgec.ir.program import Program
 from edgec.passes.contract import run_pass
 from edgec.passes.prefill.last_logits import LastLogits, lm_head_linear
@@ -22,14 +24,14 @@ from edgec.passes.prefill.last_logits import LastLogits, lm_head_linear
 _MOST_LOGITS = 1 << 28
 
 
-def run_program(program: Program, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
-    """Run a decoder's Program: logits float32 [P, V] at the plan's compared positions."""
+def run_program(program: Program, tokens: Tokens, plan: Sequence[Call], memo: LinearMemo | None = None) -> Tensor:
+    """Run a decoder's Program: logits float32 [P, V] at the plan's compared positions; ``memo`` as in ``run_calls``."""
     wanted = compared_positions(plan)
     program = _bound_logits(program, len(tokens), len(wanted))
     whole = (0, len(tokens), torch.tensor(wanted))
     parts = [(call.start, call.size, last_rows(call)) for call in plan] if program.interface.states else [whole]
     with torch.no_grad():
-        outputs = run_calls(program, [call_inputs(program.interface, tokens, *part) for part in parts])
+        outputs = run_calls(program, [call_inputs(program.interface, tokens, *part) for part in parts], memo)
     has_index = any(tensor.name == "logit_index" for tensor in program.interface.inputs)
     logits = [
         first_output(output)[0] if has_index else first_output(output)[0, rows]
@@ -66,11 +68,11 @@ def artifact_step(artifact: Path) -> DecoderStep:
     return step
 
 
-def run_eager(model: torch.nn.Module, tokens: Tokens, plan: Sequence[Call]) -> Tensor:
+def run_eager(model: torch.nn.Module, tokens: Tokens, plan: Sequence[Call], memo: LinearMemo | None = None) -> Tensor:
     """Run transformers' own model in float32, without a cache: logits float32 [P, V] as ``run_program``."""
     rows = torch.tensor(compared_positions(plan))
     chooses = "logits_to_keep" in signature(model.forward).parameters
-    with torch.no_grad(), InFloat32():
+    with torch.no_grad(), InFloat32(memo), memo.run() if memo is not None else nullcontext():
         chosen = {"logits_to_keep": rows} if chooses else {}
         logits: Tensor = model(input_ids=torch.tensor([list(tokens)]), use_cache=False, **chosen).logits
     return (logits[0] if chooses else logits[0, rows]).float()

@@ -15,6 +15,8 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map_only
 
+from edgec.ir.linear_memo import LinearMemo, LinearWeights
+
 _BLOCK_VALUES = 1 << 22
 _STORED = (torch.bfloat16, torch.float16)
 _DTYPE = Tensor.dtype.__get__  # type: ignore[attr-defined]
@@ -30,7 +32,15 @@ _VIEWS = frozenset(
 
 
 class InFloat32(TorchFunctionMode):
-    """While active, tensors stored in 16 bits act as float32."""
+    """While active, tensors stored in 16 bits act as float32.
+
+    Args:
+        memo: is given the products of linear layers, for a next run of the same model in another form.
+    """
+
+    def __init__(self, memo: LinearMemo | None = None) -> None:
+        super().__init__()
+        self.memo = memo
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -39,7 +49,7 @@ class InFloat32(TorchFunctionMode):
         if func in _VIEWS or getattr(func, "__name__", "") == "__get__":
             return func(*args, **kwargs)
         if func is functional.linear and _any_stored(args[1:2]):
-            return _linear(*args, **kwargs)
+            return _linear(self.memo, *args, **kwargs)
         if func is functional.embedding:
             return _widen(func(*args, **kwargs))
         return func(*tree_map_only(Tensor, _widen, args), **tree_map_only(Tensor, _widen, kwargs))
@@ -53,12 +63,22 @@ def _widen(value: Tensor) -> Tensor:
     return value.float() if _DTYPE(value) in _STORED else value
 
 
-def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def _linear(memo: LinearMemo | None, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    rows = _widen(x).reshape(-1, x.shape[-1])
+    if memo is None:
+        result = _product(rows, weight, bias)
+    else:
+        result = memo.result(LinearWeights.plain(weight, bias), rows, lambda: _product(rows, weight, bias))
+    return result.view(*x.shape[:-1], len(weight))
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """A linear layer in float32, its stored weight in blocks of rows."""
     rows, width = weight.shape
-    x, step = _widen(x), max(1, _BLOCK_VALUES // width)
+    step = max(1, _BLOCK_VALUES // width)
     # Written in place at once: parts kept between the blocks' working copies would fragment the heap.
-    result = x.new_empty(*x.shape[:-1], rows)
+    result = x.new_empty(len(x), rows)
     for block in (slice(start, start + step) for start in range(0, rows, step)):
         part = None if bias is None else bias[block].float()
-        result[..., block] = functional.linear(x, weight[block].float(), part)
+        result[:, block] = functional.linear(x, weight[block].float(), part)
     return result

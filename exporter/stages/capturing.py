@@ -13,6 +13,7 @@ from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.resolve import ModelSource
 from edgec.exporter.sources.weights import HeldWeights, Weights
+from edgec.ir.linear_memo import LinearMemo
 from edgec.ir.program import Program
 from edgec.ir.spec import ModelSpec
 from edgec.passes.compress.rounding.learned_grids import record_grids
@@ -24,11 +25,14 @@ def hold_weights(source: ModelSource) -> HeldWeights:
     return HeldWeights(source.weights)
 
 
-def eager_stage(source: ModelSource, weights: Weights, probe: Probe) -> Stage:
-    """Run transformers' own model on the probe, in float32 over the weights as they are stored."""
+def eager_stage(source: ModelSource, weights: Weights, probe: Probe, memo: LinearMemo | None = None) -> Stage:
+    """Run transformers' own model on the probe, in float32 over the weights as they are stored.
+
+    ``memo``: keeps the products of linear layers for the captured program.
+    """
     model = source.build_on("cpu", attn_implementation="eager")
     put_weights(model, weights, as_stored=True)
-    return Stage("transformers float32", run_eager(model, probe.tokens, probe.plan))
+    return Stage("transformers float32", run_eager(model, probe.tokens, probe.plan, memo))
 
 
 def capture(source: ModelSource, weights: Weights, spec: ModelSpec, limits: Limits) -> Program:

@@ -35,6 +35,7 @@ from edgec.exporter.stages.compiled import (
 from edgec.exporter.stages.pass_orders import decoder_passes
 from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_passes, rewrite
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
+from edgec.ir.linear_memo import LinearMemo
 from edgec.ir.program import Effect, Program
 from edgec.passes.contract import Pass, run_passes
 
@@ -117,25 +118,27 @@ def rewrite_decoder(request: ExportRequest, passes: list[Pass], progress: Progre
     """
     weights = hold_weights(request.source)
     progress.enter("reference")
-    eager = eager_stage(request.source, weights, request.probe)
+    measure = decoder_measure(request.probe, request.recipe, request.source.trained)
+    eager = eager_stage(request.source, weights, request.probe, measure.memo)
 
     def capture() -> Program:
         program = capture_request(request, weights, progress)
         refuse_mixed_positions(program)
         return program
 
-    measure = decoder_measure(request.probe, request.recipe, request.source.trained)
     return rewrite(capture, eager, group_exact_passes(passes), measure, progress)
 
 
 def decoder_measure(probe: Probe, recipe: Recipe, trained: bool) -> Measure:
     """How to measure a decoder: logits at the probe's compared positions; rounding is gated for trained models."""
     note = "" if trained else "random weights: reported, not gated"
+    memo = LinearMemo()
     return Measure(
-        run=lambda program: run_program(program, probe.tokens, probe.plan),
+        run=lambda program: run_program(program, probe.tokens, probe.plan, memo),
         lowering=lowering_rung,
         quality=partial(quality_rung, budget=quality_budget(recipe), gated=trained, note=note),
         layers=lambda program: program_layers(program, probe.tokens, probe.plan),
+        memo=memo,
     )
 
 

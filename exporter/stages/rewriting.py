@@ -11,7 +11,7 @@ pass made of it. A failed rung is located: which pass of its group, and the firs
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from torch import Tensor
@@ -24,6 +24,7 @@ from edgec.exporter.progress import Progress
 from edgec.exporter.stages.compiled import Rewrite, save_rewrite
 from edgec.exporter.stages.weight_facts import require_rounded
 from edgec.free_memory import return_free_memory
+from edgec.ir.linear_memo import LinearMemo
 from edgec.ir.program import Effect, Program
 from edgec.passes.contract import Pass, effect_on, run_pass, run_passes
 from edgec.passes.kv.kv_cache import KvCache
@@ -40,12 +41,19 @@ class Measure:
         lowering: compares two executions of the same arithmetic.
         quality: compares a rounded model with the float one.
         layers: a program's attention outputs on the probe, by layer.
+        memo: what ``run`` may take from its last run, if it has one.
     """
 
     run: Callable[[Program], Tensor]
     lowering: Callable[[Stage, Stage], Rung]
     quality: Callable[[Stage, Stage], Rung]
     layers: Callable[[Program], Layers]
+    memo: LinearMemo = field(default_factory=LinearMemo)
+
+    def run_before(self, following: Sequence[Sequence[Pass]], program: Program) -> Tensor:
+        """The outputs, kept for the run after the next group where that leaves most of them as they are."""
+        self.memo.keeps = bool(following) and following[0][-1].effect is Effect.EXACT
+        return self.run(program)
 
 
 @dataclass(frozen=True)
@@ -92,7 +100,7 @@ def rewrite(
     """
     program = capture()
     progress.enter("rewrite")
-    reference = before = Stage("captured", measure.run(program))
+    reference = before = Stage("captured", measure.run_before(groups, program))
     rungs = [measure.lowering(eager, before)]
     ladder.gate(rungs)
     for index, group in enumerate(groups):
@@ -101,7 +109,7 @@ def rewrite(
         effect, unrounded = effect_on(group[-1], program), _run_unrounded(program, group[-1], measure)
         program = run_passes(program, group, in_place=True)
         return_free_memory()
-        after = Stage(name, measure.run(program), effect)
+        after = Stage(name, measure.run_before(groups[index + 1 :], program), effect)
         semantic = _semantic_reference(group[-1], after, unrounded)
         for rung in _compare(before, reference, after, measure, semantic):
             if rung.gated and not rung.passed:

@@ -19,6 +19,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.ir.operators import RMS_NORM
 from edgec.ir.program import Effect, Interface, Program
+from edgec.passes.contract import erase_unread
 from edgec.passes.graph.emit import Emitter
 
 aten = torch.ops.aten
@@ -115,4 +116,4 @@ def _fuse(graph: GraphModule, norm: _Norm) -> None:
         else:
             result = emit(RMS_NORM, norm.x, norm.weight, norm.eps)
     norm.result.replace_all_uses_with(result)
-    graph.graph.eliminate_dead_code()
+    erase_unread(norm.result)

@@ -18,7 +18,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.ir.operators import ROPE
 from edgec.ir.program import Effect, Interface, Program
-from edgec.passes.contract import nodes_of
+from edgec.passes.contract import erase_unread, nodes_of
 from edgec.passes.graph.emit import Emitter
 
 aten = torch.ops.aten
@@ -133,7 +133,7 @@ def _fuse(graph: GraphModule, rope: _Rope) -> None:
         rows = swapped(emit, rope.x)
         result = emit(aten.transpose.int, emit(ROPE, rows, rope.cos, rope.sin), 1, 2)
     rope.result.replace_all_uses_with(result)
-    graph.graph.eliminate_dead_code()
+    erase_unread(rope.result)
 
 
 def swapped(emit: Emitter, x: Node) -> Node:

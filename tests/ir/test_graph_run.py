@@ -10,13 +10,15 @@ import torch
 from edgec.exporter.capture.decoder import bind
 from edgec.exporter.parity.execution import run_program
 from edgec.ir import graph_run
+from edgec.ir.attributes import attribute
 from edgec.ir.call_plan import call_inputs, call_plan, last_rows
 from edgec.ir.program import Program
+from edgec.ir.quantized_form import DEQUANTIZE
 from edgec.ir.weight_scheme import WeightScheme
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.compress.quantize_embedding import QuantizeEmbedding
-from edgec.passes.contract import run_pass
+from edgec.passes.contract import nodes_of, run_pass
 from edgec.passes.kv.kv_cache import KvCache
 from edgec.passes.kv.shared_kv import SharedKv
 from tests.passes.decoders import CONTEXT, ROWS, captured, tokens
@@ -99,3 +101,13 @@ def test_layers_that_share_a_ring_are_walked_call_by_call() -> None:
     assert not graph_run._order(program).may_overlap
     wanted = one_by_one(program)
     assert torch.allclose(run_program(program, tokens(), PLAN), wanted, atol=1e-4 * float(wanted.abs().max()))
+
+
+def test_rows_of_integers_with_zero_points_are_dequantised_as_a_whole_matrix_is() -> None:
+    program = quantized(run_pass(captured(), KvCache(CONTEXT, 12)))
+    node = next(node for node in nodes_of(program.graph, DEQUANTIZE) if node.args[0].op == "get_attr")  # type: ignore[union-attr]
+    zero = attribute(program.graph, str(node.args[3].target))  # type: ignore[union-attr]
+    for value in (0, 3):
+        zero.fill_(value)
+        operands = torch.fx.map_arg(node.args, lambda source: attribute(program.graph, str(source.target)))
+        assert torch.equal(graph_run._rows(program.graph, node, slice(2, 9)), DEQUANTIZE(*operands)[2:9])
