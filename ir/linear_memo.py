@@ -44,7 +44,7 @@ class LinearWeights:
 
 @dataclass(frozen=True)
 class _Known:
-    """A layer's result [P, N], its version when it was new, the digest of its inputs, and the tensors that it read.
+    """A layer's result [P, N], the digest of its inputs, the tensors that it read, and the versions of all of these.
 
     As long as these are held, no other tensor can lie where they do.
     """
@@ -52,11 +52,11 @@ class _Known:
     read: Sequence[Tensor]
     digest: bytes
     result: Tensor
-    version: int
+    versions: tuple[int, ...]
 
     def serves(self, digest: bytes) -> bool:
-        """Whether the result is of these inputs, and no operator that works in place has written to it."""
-        return self.digest == digest and self.result._version == self.version
+        """Whether the result is of these inputs, and no operator that works in place has written to it or to weights."""
+        return self.digest == digest and _versions(self.result, *self.read) == self.versions
 
 
 @dataclass
@@ -94,10 +94,15 @@ class LinearMemo:
         if known is None or not known.serves(digest):
             known = None  # frees the old result before the new one is computed
             value = compute()
-            known = _Known([tensor.detach() for tensor in weights.read], digest, value, value._version)
+            read = [tensor.detach() for tensor in weights.read]
+            known = _Known(read, digest, value, _versions(value, *read))
         if self.keeps:
             self._present[key] = known
         return known.result
+
+
+def _versions(*tensors: Tensor) -> tuple[int, ...]:
+    return tuple(tensor._version for tensor in tensors)
 
 
 def _digest(value: Tensor) -> bytes:

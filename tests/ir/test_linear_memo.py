@@ -87,6 +87,18 @@ def test_a_result_that_somebody_wrote_to_is_computed_again() -> None:
             assert torch.equal(memo.result(weights, x, lambda: torch.ones(2, 3)), torch.ones(2, 3))
 
 
+def test_a_weight_that_somebody_wrote_to_is_read_again() -> None:
+    memo, inputs, weight = LinearMemo(), torch.ones(1, 2), torch.ones(2, 2)
+
+    def product() -> Tensor:
+        with memo.run():
+            return memo.result(LinearWeights.plain(weight), inputs, lambda: inputs @ weight.T)
+
+    assert product().tolist() == [[2.0, 2.0]]
+    weight.mul_(3)
+    assert product().tolist() == [[6.0, 6.0]]
+
+
 def test_what_a_run_does_not_read_is_let_go() -> None:
     memo, weight = LinearMemo(), torch.ones(3, 4)
     with memo.run():
