@@ -48,7 +48,7 @@ class State:
         buffer: its name in the GraphModule.
         layer: the attention layer that writes it.
         role: ``key``, ``value``, or what their integers need: ``key_grid``; ``key_scale``, ``key_zero_point``. Of a
-            recurrence ``conv`` or ``recurrent``, and ``..._seen``: how many tokens it has taken in.
+            recurrence ``conv_state`` or ``recurrent_state``, and ``..._seen``: how many tokens it has taken in.
         layout: ``full`` (slot = position), ``ring``, or ``recurrent`` (one slot for all earlier tokens).
         slots: tokens it holds.
         window: the attention window a ring serves, or None.

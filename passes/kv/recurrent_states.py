@@ -45,7 +45,7 @@ class _Form:
 
     Attributes:
         operator: the one with a state.
-        role: the state's.
+        role: the state's, ``conv`` or ``recurrent``.
         positions: index of the argument after which state and count come.
         turned: index of a matrix [channels, values] whose transpose the operator reads, or None.
         shape: the state's, from the arguments' shapes.
@@ -105,7 +105,7 @@ def _cached(emit: Emitter, node: Node, states: States, layer: int) -> Node:
     form, arguments = _FORMS[node.target], list[Any](node.args)
     shape = form.shape([_shape(argument) for argument in arguments])
     like = arguments[form.positions]
-    state = states.recurrent(layer, form.role, shape, torch.float32, like)
+    state = states.recurrent(layer, f"{form.role}_state", shape, torch.float32, like)
     seen = states.recurrent(layer, f"{form.role}_seen", (), torch.int64, like)
     if form.turned is not None:
         turned = emit(aten.transpose.int, arguments[form.turned], 0, 1)

@@ -21,7 +21,7 @@ class States:
 
     def recurrent(self, layer: int, role: str, shape: tuple[int, ...], dtype: torch.dtype, like: Node) -> Node:
         """Add what a recurrence remembers, [1, 1, ...]; returns the node that reads it."""
-        state = State(self._name(f"{role}_state_{layer}"), layer, role, dtype, (1, 1, *shape), "recurrent", 1)
+        state = State(self._name(f"{role}_{layer}"), layer, role, dtype, (1, 1, *shape), "recurrent", 1)
         return self._registered(state, like)
 
     def add(self, call: AttentionCall, role: str, where: CacheLayout, width: int, dtype: torch.dtype) -> Node:
