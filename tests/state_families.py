@@ -20,7 +20,6 @@ STATE_FAMILIES = (
         "qwen3_next",
         {**_DELTA, "layer_types": [LINEAR, FULL, LINEAR], "num_experts": 0, "mlp_only_layers": [0, 1, 2]},
     ),
-    Family("olmo_hybrid", {**_DELTA, "layer_types": [LINEAR, FULL, LINEAR], "linear_num_value_heads": 2}),
     Family("mamba2", {"num_heads": 8, "head_dim": 16, "expand": 2, "n_groups": 2, "state_size": 12, "chunk_size": 16}),
     Family("granitemoehybrid", {**_MAMBA2, "layer_types": ["mamba", "attention", "mamba"], "num_local_experts": 0}),
     Family("falcon_h1", {**_MAMBA2, "mamba_d_ssm": 128}),
@@ -29,3 +28,5 @@ STATE_FAMILIES = (
     Family("falcon_mamba", {"state_size": 8, "time_step_rank": 6, "intermediate_size": 96}),
     Family("recurrent_gemma", {"lru_width": 64, "attention_window_size": 8}),
 )
+# One for each operator.
+QUICK = ("lfm2", "qwen3_5_text", "mamba2", "mamba", "recurrent_gemma")

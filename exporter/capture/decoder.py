@@ -19,7 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from edgec.errors import InputError
 from edgec.exporter.capture import attention
-from edgec.exporter.capture.recurrences import captured_recurrences
+from edgec.exporter.capture.recurrences import captured_recurrences, recognise_convolutions
 from edgec.ir.attributes import attribute, remove, set_parameter
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
 from edgec.ir.spec import ModelSpec
@@ -121,6 +121,7 @@ def capture_decoder(
     )
     graph = _trace(skeleton.model, max_tokens, max_batch)
     bind(graph, skeleton.aliases, weights)
+    recognise_convolutions(graph)
     return Program(graph=graph, interface=interface, spec=spec)
 
 

@@ -14,10 +14,16 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.nn.functional import silu, softplus
 
 from edgec.exporter.capture.attention import positions_of
 from edgec.ir.recurrence import CAUSAL_CONV, DELTA_RULE, LINEAR_RECURRENCE, SELECTIVE_SCAN, SSD
+from edgec.passes.contract import nodes_of, placeholder
+from edgec.passes.graph.emit import Emitter
+
+aten = torch.ops.aten
 
 
 @contextmanager
@@ -33,6 +39,42 @@ def captured_recurrences(model: nn.Module) -> Iterator[None]:
             for each in (each for each in types if name in vars(each)):
                 stack.enter_context(patch.object(each, name, method))
         yield
+
+
+def recognise_convolutions(graph: GraphModule) -> None:
+    """Replace depthwise convolutions over the sequence, padded in front and cut behind, by edgec's operator.
+
+    conv1d(x, w, b, padding=K - 1, groups=C) -> slice(2, 0, S)      ==>      causal_conv
+    """
+    for node in nodes_of(graph, aten.conv1d.default):
+        cut = next(iter(node.users)) if len(node.users) == 1 else None
+        if cut is not None and _is_causal(node) and _keeps_length(cut, node):
+            with graph.graph.inserting_before(cut):
+                cut.replace_all_uses_with(_as_causal(Emitter(graph.graph), node, placeholder(graph, "positions")))
+            graph.graph.eliminate_dead_code()
+
+
+def _is_causal(conv: Node) -> bool:
+    _, weight, _, stride, padding, dilation, groups = (*conv.args, *(None, [1], [0], [1], 1)[len(conv.args) - 2 :])  # type: ignore[misc]
+    channels, each, taps = weight.meta["val"].shape  # type: ignore[union-attr]
+    return (list(stride), list(padding), list(dilation)) == ([1], [taps - 1], [1]) and (each, groups) == (1, channels)  # type: ignore[arg-type]
+
+
+def _keeps_length(cut: Node, conv: Node) -> bool:
+    """Whether a node cuts a convolution's result to the length of its input."""
+    source: Any = conv.args[0]
+    if cut.target is not aten.slice.Tensor or cut.args[1] not in (2, -1) or cut.args[2] not in (0, None):
+        return False
+    return bool(statically_known_true(cut.meta["val"].shape[2] == source.meta["val"].shape[2]))
+
+
+def _as_causal(emit: Emitter, conv: Node, positions: Node) -> Node:
+    x, weight, *rest = conv.args
+    filters = emit(aten.squeeze.dim, weight, 1)
+    rows = emit(aten.transpose.int, x, 1, 2)
+    out = emit(CAUSAL_CONV, rows, filters, rest[0] if rest else None, positions, False)
+    out.meta["nn_module_stack"] = conv.meta.get("nn_module_stack")
+    return emit(aten.transpose.int, out, 1, 2)
 
 
 def _conv(

@@ -1,4 +1,5 @@
 // Turns ExecuTorch's tensors into the memory that recurrences continue, and registers them (ir/state_operators.py).
+// A state is written through a constant reference: ExecuTorch takes a changing tensor before `out` for another output.
 #include "operators.h"
 #include "states.h"
 
@@ -18,7 +19,7 @@ bool continues(const Tensor& positions, const Tensor& seen, int64_t tokens) {
 }
 
 // The state to continue from, emptied where a sequence begins; counts the call's tokens.
-float* begun(const Tensor& positions, Tensor& state, Tensor& seen) {
+float* begun(const Tensor& positions, const Tensor& state, const Tensor& seen) {
   const int64_t start = positions.const_data_ptr<int64_t>()[0];
   if (start == 0) std::memset(state.mutable_data_ptr(), 0, state.nbytes());
   *seen.mutable_data_ptr<int64_t>() = start + positions.numel();
@@ -43,7 +44,7 @@ bool like(Tensor& out, const Tensor& x) {
 }
 
 Tensor& cached_conv_out(Context& context, const Tensor& x, const Tensor& weight, const Optional& bias,
-                        const Tensor& positions, Tensor& state, Tensor& seen, bool silu, Tensor& out) {
+                        const Tensor& positions, const Tensor& state, const Tensor& seen, bool silu, Tensor& out) {
   EDGEC_CHECK(context, is_float(x, 3) && x.size(0) == 1 && is_float(weight, 2) && weight.size(0) > 0, out);
   const int64_t tokens = x.size(1), channels = x.size(2), taps = weight.size(0);
   EDGEC_CHECK(context, weight.size(1) == channels && is_sized(bias, {channels}), out);
@@ -56,7 +57,7 @@ Tensor& cached_conv_out(Context& context, const Tensor& x, const Tensor& weight,
 }
 
 Tensor& cached_delta_rule_out(Context& context, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g,
-                              const Tensor& beta, const Tensor& positions, Tensor& state, Tensor& seen, bool normalize,
+                              const Tensor& beta, const Tensor& positions, const Tensor& state, const Tensor& seen, bool normalize,
                               double scale, Tensor& out) {
   EDGEC_CHECK(context, is_float(k, 4) && is_float(v, 4) && v.size(0) == 1, out);
   const int64_t tokens = v.size(1), groups = k.size(2), heads = v.size(2), keys = k.size(3), values = v.size(3);
@@ -74,7 +75,7 @@ Tensor& cached_delta_rule_out(Context& context, const Tensor& q, const Tensor& k
 }
 
 Tensor& cached_ssd_out(Context& context, const Tensor& x, const Tensor& dt, const Tensor& a, const Tensor& b,
-                       const Tensor& c, const Optional& d, const Tensor& positions, Tensor& state, Tensor& seen,
+                       const Tensor& c, const Optional& d, const Tensor& positions, const Tensor& state, const Tensor& seen,
                        Tensor& out) {
   EDGEC_CHECK(context, is_float(x, 4) && x.size(0) == 1 && is_float(b, 4), out);
   const int64_t tokens = x.size(1), groups = b.size(2), heads = x.size(2), keys = b.size(3), values = x.size(3);
@@ -90,7 +91,7 @@ Tensor& cached_ssd_out(Context& context, const Tensor& x, const Tensor& dt, cons
 }
 
 Tensor& cached_scan_out(Context& context, const Tensor& x, const Tensor& dt, const Tensor& a, const Tensor& b,
-                        const Tensor& c, const Optional& d, const Tensor& positions, Tensor& state, Tensor& seen,
+                        const Tensor& c, const Optional& d, const Tensor& positions, const Tensor& state, const Tensor& seen,
                         Tensor& out) {
   EDGEC_CHECK(context, is_float(x, 3) && x.size(0) == 1 && is_float(a, 2), out);
   const int64_t tokens = x.size(1), channels = x.size(2), keys = a.size(0);
@@ -106,7 +107,7 @@ Tensor& cached_scan_out(Context& context, const Tensor& x, const Tensor& dt, con
 }
 
 Tensor& cached_recurrence_out(Context& context, const Tensor& x, const Tensor& decay, const Tensor& positions,
-                              Tensor& state, Tensor& seen, Tensor& out) {
+                              const Tensor& state, const Tensor& seen, Tensor& out) {
   EDGEC_CHECK(context, is_float(x, 3) && x.size(0) == 1, out);
   const int64_t tokens = x.size(1), channels = x.size(2);
   EDGEC_CHECK(context, is_sized(decay, {1, tokens, channels}) && is_sized(state, {1, 1, channels}), out);
