@@ -61,7 +61,7 @@ def delta_steps(
     q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, normalize: bool, scale: float, state: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """Run ``delta_rule`` from a state [B, H, N, P]; returns outputs and the last state."""
-    q, k = ((_unit(q), _unit(k)) if normalize else (q, k))
+    q, k = (_unit(q), _unit(k)) if normalize else (q, k)
     q, k = (_each_head(part, v.shape[2]) for part in (q * scale, k))
     held = k.new_zeros(k.shape[0], k.shape[2], k.shape[3], v.shape[3]) if state is None else state
     decay = g.exp() if g.dim() == 4 else g.exp().unsqueeze(-1)
@@ -75,7 +75,7 @@ def delta_steps(
     return torch.stack(rows, 1), held
 
 
-def ssd(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None, positions: Tensor) -> Tensor:  # noqa: N803
+def ssd(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None, positions: Tensor) -> Tensor:
     """Run one scalar decay per head over matrices of state."""
     return ssd_steps(x, dt, A, B, C, D, None)[0]
 
@@ -96,7 +96,13 @@ def ssd_steps(
 
 
 def selective_scan(
-    x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None, positions: Tensor  # noqa: N803
+    x: Tensor,
+    dt: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None,
+    positions: Tensor,
 ) -> Tensor:
     """Run a decay per channel and state value, which the token chooses."""
     return scan_steps(x, dt, A, B, C, D, None)[0]

@@ -55,10 +55,10 @@ def cached_delta_rule(
 def cached_ssd(
     x: Tensor,
     dt: Tensor,
-    A: Tensor,  # noqa: N803
-    B: Tensor,  # noqa: N803
-    C: Tensor,  # noqa: N803
-    D: Tensor | None,  # noqa: N803
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None,
     positions: Tensor,
     state: Tensor,
     seen: Tensor,
@@ -70,10 +70,10 @@ def cached_ssd(
 def cached_scan(
     x: Tensor,
     dt: Tensor,
-    A: Tensor,  # noqa: N803
-    B: Tensor,  # noqa: N803
-    C: Tensor,  # noqa: N803
-    D: Tensor | None,  # noqa: N803
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None,
     positions: Tensor,
     state: Tensor,
     seen: Tensor,

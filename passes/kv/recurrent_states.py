@@ -79,14 +79,21 @@ def refuse_unheld_states(program: Program, kernels: str, varying: bool) -> None:
         InputError: E527.
     """
     nodes = nodes_of(program.graph, *RECURRENCES)
-    if not nodes or (varying and kernels == "edgec"):
-        return
-    why = "the target's calls have a fixed number of tokens" if not varying else "the recipe asks for standard kernels"
-    raise InputError(
-        what=f"the model keeps a state that this target cannot hold: {nodes[0].target}",
-        where=f"{program.spec.family if program.spec else 'the model'}, layer {_layer(nodes[0], 0)}",
-        why=f"{why}; what a recurrence remembers needs edgec's own kernels and calls without padding",
-        fix="export for android-cpu or host" + ("" if varying else "; there it runs on the CPU"),
+    if nodes and not (varying and kernels == "edgec"):
+        family = program.spec.family if program.spec else "the model"
+        raise unheld_state(f"{family}, layer {_layer(nodes[0], 0)}", varying)
+
+
+def unheld_state(where: str, varying: bool) -> InputError:
+    """The error for a recurrence whose state cannot be held; ``varying``: calls bring no padding, but other kernels."""
+    padded = "the target's calls have a fixed number of tokens, and padding would be taken into the state"
+    return InputError(
+        what="the model remembers earlier tokens in a state that this target cannot hold",
+        where=where,
+        why="the export uses ExecuTorch's standard kernels, which have no recurrences" if varying else padded,
+        fix="leave out --kernels standard, and install a C++ compiler where there is none"
+        if varying
+        else "export for a CPU (--target android-cpu, iphone-16-pro-cpu or host)",
         code="E527",
     )
 

@@ -127,7 +127,7 @@ def find_region(graph: GraphModule, starts: Collection[Node], shapes: RowShapes)
 
 
 def _picks_from_outside(node: Node, inside: set[Node]) -> bool:
-    """Whether a node takes one of several values that are computed outside: rows are selected from it, not from them."""
+    """Whether a node takes one of several values that are computed outside: rows are selected after it."""
     return node.target is operator.getitem and node.args[0] not in inside
 
 

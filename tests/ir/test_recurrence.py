@@ -77,7 +77,9 @@ CONTINUED = {
 
 def call(operator: Any, start: int, stop: int, state: Tensor, seen: Tensor) -> Tensor:
     cached, at, turned, _ = CONTINUED[operator]
-    given = [v[:, start:stop] if isinstance(v, Tensor) and v.shape[:2] == (1, TOKENS) else v for v in operands(operator)]
+    given = [
+        v[:, start:stop] if isinstance(v, Tensor) and v.shape[:2] == (1, TOKENS) else v for v in operands(operator)
+    ]
     if turned is not None:
         given[turned] = given[turned].t().contiguous()
     result: Tensor = cached(*given[:at], torch.arange(start, stop), state, seen, *given[at + 1 :])

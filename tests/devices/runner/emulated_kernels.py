@@ -66,7 +66,13 @@ class EmulatedKernels:
         return _like(x, self._call(b"r", (*x.shape[1:], cos.shape[-1]), x, cos, sin))
 
     def state(
-        self, which: int, sizes: Sequence[int], scale: float, operands: Sequence[Tensor | None], state: Tensor, out: Tensor
+        self,
+        which: int,
+        sizes: Sequence[int],
+        scale: float,
+        operands: Sequence[Tensor | None],
+        state: Tensor,
+        out: Tensor,
     ) -> None:
         numbers = (which, *sizes, *[0] * (7 - len(sizes)), float(scale), out.numel())
         blobs = (*operands, *[None] * (6 - len(operands)), state)

@@ -113,7 +113,13 @@ class Kernels:
         return out
 
     def state(
-        self, which: int, sizes: Sequence[int], scale: float, operands: Sequence[Tensor | None], state: Tensor, out: Tensor
+        self,
+        which: int,
+        sizes: Sequence[int],
+        scale: float,
+        operands: Sequence[Tensor | None],
+        state: Tensor,
+        out: Tensor,
     ) -> None:
         """One of the kernels over states, by ``test_state``'s numbers; writes ``state`` and ``out``."""
         numbers = (c_int64 * len(sizes))(*sizes)

@@ -1,4 +1,4 @@
-"""The kernels over recurrent states against the operators' meaning in torch, over shapes, calls and instruction sets."""
+"""The kernels over recurrent states against the operators' meaning, over shapes, calls and instruction sets."""
 
 from __future__ import annotations
 
