@@ -66,7 +66,8 @@ def _by_position(graph: GraphModule) -> GraphModule:
     """A copy in which attention, and every recurrence that edgec knows, returns the value of its own position."""
     copied = clone(graph)
     for node in nodes_of(copied, *RECURRENCES):
-        node.replace_all_uses_with(node.args[VALUE_OF[node.target]])
+        value: Any = node.args[VALUE_OF[node.target]]
+        node.replace_all_uses_with(value)
         copied.graph.erase_node(node)
     for node in nodes_of(copied, OPERATOR):
         call = AttentionCall.of(node)

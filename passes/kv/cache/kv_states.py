@@ -9,7 +9,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.ir.attention import AttentionCall
 from edgec.ir.kv_layout import CacheLayout
-from edgec.ir.program import State
+from edgec.ir.program import Layout, State
 
 
 @dataclass
@@ -28,8 +28,9 @@ class States:
         """Add a state for one attention node, of which a layer may have several; returns the node that reads it."""
         shape = (1, where.slots, int(call.k.meta["val"].shape[1]), width)
         name = self._name(f"{role}_cache_{call.layer}")
-        geometry = (where.kind, where.slots, where.window, where.sink)
-        return self._registered(State(name, call.layer, role, dtype, shape, *geometry), call.k)
+        kind: Layout = "ring" if where.kind == "ring" else "full"
+        state = State(name, call.layer, role, dtype, shape, kind, where.slots, where.window, where.sink)
+        return self._registered(state, call.k)
 
     def _name(self, first: str) -> str:
         """The name of the next state of a layer and role: the first one's, then with a number."""
