@@ -1,4 +1,4 @@
-"""Models with recurrences through the whole of ``edgec.export``: their words, their sessions, and where they cannot go."""
+"""Models with recurrences through the whole of ``edgec.export``: words, sessions, and where they cannot go."""
 
 from __future__ import annotations
 
