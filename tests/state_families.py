@@ -20,6 +20,8 @@ STATE_FAMILIES = (
         "qwen3_next",
         {**_DELTA, "layer_types": [LINEAR, FULL, LINEAR], "num_experts": 0, "mlp_only_layers": [0, 1, 2]},
     ),
+    Family("olmo_hybrid", {**_DELTA, "layer_types": [LINEAR, FULL, LINEAR], "linear_num_value_heads": 2}),
+    Family("lfm3", {"layer_types": ["conv", FULL, "conv"]}),
     Family("mamba2", {"num_heads": 8, "head_dim": 16, "expand": 2, "n_groups": 2, "state_size": 12, "chunk_size": 16}),
     Family("granitemoehybrid", {**_MAMBA2, "layer_types": ["mamba", "attention", "mamba"], "num_local_experts": 0}),
     Family("falcon_h1", {**_MAMBA2, "mamba_d_ssm": 128}),

@@ -60,6 +60,13 @@ def test_a_sequence_continues_at_its_end_or_anew_and_never_goes_back(exported: t
     assert (session.prefill(tokens, 0) == wanted).all()
 
 
+def test_sessions_beside_each_other_keep_their_own_states(exported: tuple[Path, Path]) -> None:
+    first, second, tokens = Session(exported[1]), Session(exported[1]), prompt_of(24)
+    wanted = first.prefill(tokens, 0), first.forward([5], 24, (0,))
+    got = first.prefill(tokens, 0), second.prefill(prompt_of(30), 0), first.forward([5], 24, (0,))
+    assert (got[0] == wanted[0]).all() and (got[2] == wanted[1]).all()
+
+
 def test_a_saved_session_continues_with_the_same_bits(exported: tuple[Path, Path], tmp_path: Path) -> None:
     bundle, tokens = open_bundle(exported[1]), prompt_of(24)
     first, place = Session(bundle), place_of(bundle.manifest)

@@ -120,6 +120,8 @@ def _like(x: Tensor, content: bytes) -> Tensor:
 
 
 def _fill(tensor: Tensor, content: bytes) -> None:
+    if tensor.numel() == 0:
+        return
     tensor.copy_(torch.frombuffer(bytearray(content), dtype=tensor.dtype).reshape(tensor.shape))
 
 

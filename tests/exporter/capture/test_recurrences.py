@@ -19,12 +19,27 @@ from edgec.ir.recurrence import RECURRENCES
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.contract import nodes_of, run_pass
 from edgec.passes.kv.kv_cache import KvCache
-from tests.families import Family, empty_model, save, stored
+from tests.families import Family, build, empty_model
 from tests.state_families import QUICK, STATE_FAMILIES
 
 # Transformers computes chunks of 64 in parallel form, edgec token by token: float32 sums in another order.
 TOLERANCE = 5e-5
 TOKENS, CONTEXT, CHUNK = 40, 64, 17
+
+
+@dataclass(frozen=True)
+class Own:
+    """A model's own tensors: checkpoints of some families have other names."""
+
+    tensors: dict[str, Tensor]
+
+    @classmethod
+    def of(cls, model: Any) -> Own:
+        named = (*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False))
+        return cls({name: value.detach() for name, value in named})
+
+    def tensor(self, name: str) -> Tensor:
+        return self.tensors[name]
 
 
 @dataclass(frozen=True)
@@ -44,17 +59,15 @@ def _tokens() -> Tensor:
     params=[f if f.name in QUICK else pytest.param(f, marks=pytest.mark.slow) for f in STATE_FAMILIES],
     ids=lambda family: family.name,
 )
-def captured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Captured:
-    from transformers import AutoConfig, AutoModelForCausalLM
-
+def captured(request: pytest.FixtureRequest) -> Captured:
     family: Family = request.param
-    folder = save(family, tmp_path_factory.mktemp(family.name))
-    config = AutoConfig.from_pretrained(folder)
-    model: Any = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32).eval()
+    model: Any = build(family, "eager")
     with torch.no_grad():
         wanted = model(_tokens(), use_cache=False).logits[0]
-    skeleton = build_skeleton(empty_model(config))
-    program = capture_decoder(skeleton, model_spec(plain_config(config)), stored(folder), CONTEXT)
+    config = family.config()
+    program = capture_decoder(
+        build_skeleton(empty_model(config)), model_spec(plain_config(config)), Own.of(model), CONTEXT
+    )
     return Captured(family, config, run_pass(program, RemoveNoops()), wanted)
 
 
