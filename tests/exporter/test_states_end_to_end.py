@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -13,6 +14,8 @@ from edgec.errors import InputError
 from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
 from edgec.runtime_py.sessions.session import Session
 from edgec.runtime_py.speculation.choice import speculator_for
+from edgec.runtime_py.verify.emulated import EmulatedRunner
+from tests.devices.runner.test_kernels import CAN_EMULATE
 from tests.exporter.test_families_end_to_end import greedy, greedy_in_bundle
 from tests.families import Family, save
 from tests.state_families import STATE_FAMILIES
@@ -90,6 +93,21 @@ def test_guesses_that_cannot_be_taken_back_are_refused(exported: tuple[Path, Pat
 def test_memory_of_states_does_not_grow_with_the_context(exported: tuple[Path, Path]) -> None:
     states = [state for state in open_bundle(exported[1]).manifest.states if state.layout == "recurrent"]
     assert states and all(state.slots == 1 and 256 not in state.shape for state in states)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CAN_EMULATE, reason="no cross compiler or qemu")
+@pytest.mark.parametrize("name", ["lfm2", "qwen3_5_text", "mamba2", "mamba", "recurrent_gemma"])
+def test_the_phones_runner_computes_what_this_machine_does(name: str, tmp_path: Path) -> None:
+    folder = save(next(f for f in STATE_FAMILIES if f.name == name), tmp_path / name)
+    # Random weights: 4 bits flip most tokens. The lowering is gated all the same.
+    budgets = {"kl_mean": 50.0, "top1_agreement": 0.0}
+    bundle = edgec.export(folder, target="android-cpu", out=tmp_path / "x.edgec", context=256, budgets=budgets)
+    tokens, session = prompt_of(20), Session(bundle)
+    wanted = [session.prefill(tokens[:16], 0), *(session.prefill(tokens[i : i + 1], i) for i in range(16, 20))]
+    got = EmulatedRunner(open_bundle(bundle)).replay(tokens, 16)
+    # Both round the same tokens to 8 bits; one that lies between two integers may become the other one.
+    assert abs(got - np.stack(wanted)).max() < 0.05 * abs(np.stack(wanted)).max()
 
 
 @pytest.mark.parametrize(
