@@ -62,7 +62,7 @@ def check_states(config: Mapping[str, Any], family: str, recipe: Recipe, *, stat
     """Refuse a model whose config names recurrent layers, where nothing can hold their states.
 
     Raises:
-        InputError: E527.
+        InputError: E528.
     """
     kinds = sorted(_RECURRENT.intersection(text_config(config).get("layer_types") or ()))
     if kinds and (static or recipe.kernels != "edgec"):

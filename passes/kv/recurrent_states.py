@@ -76,7 +76,7 @@ def refuse_unheld_states(program: Program, kernels: str, varying: bool) -> None:
         varying: the target's calls bring as many tokens as there are, without padding.
 
     Raises:
-        InputError: E527.
+        InputError: E528.
     """
     nodes = nodes_of(program.graph, *RECURRENCES)
     if nodes and not (varying and kernels == "edgec"):
@@ -94,7 +94,7 @@ def unheld_state(where: str, varying: bool) -> InputError:
         fix="leave out --kernels standard, and install a C++ compiler where there is none"
         if varying
         else "export for a CPU (--target android-cpu, iphone-16-pro-cpu or host)",
-        code="E527",
+        code="E528",
     )
 
 

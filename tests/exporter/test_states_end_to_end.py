@@ -120,11 +120,11 @@ def test_targets_without_a_place_for_states_are_refused_before_any_work(
     folder = save(next(f for f in STATE_FAMILIES if f.name == QUICK), tmp_path / QUICK)
     with pytest.raises(InputError) as refused:
         edgec.export(folder, target=target, format=format, out=tmp_path / "x.edgec")
-    assert refused.value.code == "E527" and "conv" in refused.value.where
+    assert refused.value.code == "E528" and "conv" in refused.value.where
 
 
 def test_standard_kernels_are_refused(tmp_path: Path) -> None:
     folder = save(next(f for f in STATE_FAMILIES if f.name == QUICK), tmp_path / QUICK)
     with pytest.raises(InputError) as refused:
         edgec.export(folder, recipe="float", kernels="standard", out=tmp_path / "x.edgec")
-    assert refused.value.code == "E527" and "standard kernels" in refused.value.why
+    assert refused.value.code == "E528" and "standard kernels" in refused.value.why

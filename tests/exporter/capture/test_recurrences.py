@@ -103,4 +103,4 @@ def test_with_states_it_continues_call_by_call(captured: Captured) -> None:
 def test_where_nothing_can_hold_a_state_it_is_refused(captured: Captured, kernels: str, rings: bool) -> None:
     with pytest.raises(InputError) as refused:
         run_pass(captured.program, KvCache(CONTEXT, CHUNK, kernels=kernels, rings=rings))
-    assert refused.value.code == "E527" and captured.family.name in refused.value.where
+    assert refused.value.code == "E528" and captured.family.name in refused.value.where
