@@ -57,8 +57,8 @@ Tensor& cached_conv_out(Context& context, const Tensor& x, const Tensor& weight,
 }
 
 Tensor& cached_delta_rule_out(Context& context, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g,
-                              const Tensor& beta, const Tensor& positions, const Tensor& state, const Tensor& seen, bool normalize,
-                              double scale, Tensor& out) {
+                              const Tensor& beta, const Tensor& positions, const Tensor& state, const Tensor& seen,
+                              bool normalize, double scale, Tensor& out) {
   EDGEC_CHECK(context, is_float(k, 4) && is_float(v, 4) && v.size(0) == 1, out);
   const int64_t tokens = v.size(1), groups = k.size(2), heads = v.size(2), keys = k.size(3), values = v.size(3);
   EDGEC_CHECK(context, groups > 0 && heads % groups == 0, out);
@@ -75,8 +75,8 @@ Tensor& cached_delta_rule_out(Context& context, const Tensor& q, const Tensor& k
 }
 
 Tensor& cached_ssd_out(Context& context, const Tensor& x, const Tensor& dt, const Tensor& a, const Tensor& b,
-                       const Tensor& c, const Optional& d, const Tensor& positions, const Tensor& state, const Tensor& seen,
-                       Tensor& out) {
+                       const Tensor& c, const Optional& d, const Tensor& positions, const Tensor& state,
+                       const Tensor& seen, Tensor& out) {
   EDGEC_CHECK(context, is_float(x, 4) && x.size(0) == 1 && is_float(b, 4), out);
   const int64_t tokens = x.size(1), groups = b.size(2), heads = x.size(2), keys = b.size(3), values = x.size(3);
   EDGEC_CHECK(context, groups > 0 && heads % groups == 0 && is_sized(a, {heads}) && is_sized(d, {heads}), out);
@@ -91,8 +91,8 @@ Tensor& cached_ssd_out(Context& context, const Tensor& x, const Tensor& dt, cons
 }
 
 Tensor& cached_scan_out(Context& context, const Tensor& x, const Tensor& dt, const Tensor& a, const Tensor& b,
-                        const Tensor& c, const Optional& d, const Tensor& positions, const Tensor& state, const Tensor& seen,
-                        Tensor& out) {
+                        const Tensor& c, const Optional& d, const Tensor& positions, const Tensor& state,
+                        const Tensor& seen, Tensor& out) {
   EDGEC_CHECK(context, is_float(x, 3) && x.size(0) == 1 && is_float(a, 2), out);
   const int64_t tokens = x.size(1), channels = x.size(2), keys = a.size(0);
   EDGEC_CHECK(context, a.size(1) == channels && is_sized(d, {channels}) && is_sized(dt, {1, tokens, channels}), out);
