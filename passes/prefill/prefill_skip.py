@@ -119,16 +119,11 @@ def find_region(graph: GraphModule, starts: Collection[Node], shapes: RowShapes)
             twice.add(node)
         inside.add(node)
         wanted.update(reads)
-    inside -= {node for node in inside if _picks_from_outside(node, inside)}
-    reached = (source for node in (*inside, *starts) for source in node.all_input_nodes if source not in inside)
-    wanted = {node for node in reached if node in wanted}
-    border = {node: shapes[node].dim for node in graph.graph.nodes if node in wanted}
+    # Parts of a split are selected one by one: a list of them cannot be.
+    inside -= {node for node in inside if node.target is operator.getitem and node.args[0] not in inside}
+    wanted = {n for n in wanted if n in inside or any(u in inside or u in starts for u in n.users)}
+    border = {node: shapes[node].dim for node in graph.graph.nodes if node in wanted and node not in inside}
     return SkippedRegion(inside, border, {node for node, rows in shapes.items() if rows.count})
-
-
-def _picks_from_outside(node: Node, inside: set[Node]) -> bool:
-    """Whether a node takes one of several values that are computed outside: rows are selected after it."""
-    return node.target is operator.getitem and node.args[0] not in inside
 
 
 def _reads_whole(user: Node, node: Node, starts: Collection[Node], inside: set[Node], twice: set[Node]) -> bool:
