@@ -58,7 +58,7 @@ class StateInfo(JsonPart):
     role: str
     dtype: Dtype
     shape: list[JsonSize]
-    layout: Literal["full", "ring"]
+    layout: Literal["full", "ring", "recurrent"]
     slots: JsonSize
     window: JsonSize | None = None
     sink_tokens: JsonCount = 0

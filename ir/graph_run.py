@@ -93,7 +93,7 @@ def _order(program: Program) -> _Order:
     nodes = list(program.graph.graph.nodes)
     stored = frozenset(node for node in nodes if _is_stored(node) and all(_reads_rows(u, node) for u in node.users))
     steps = list(_split([node for node in nodes if node not in stored and node.op != "get_attr"], stored))
-    rings = {state.buffer for state in program.interface.states if state.layout == "ring"}
+    rings = {state.buffer for state in program.interface.states if state.layout != "full"}
     return _Order(steps, stored, _last_reads(nodes), _stay_inside(steps, rings))
 
 
@@ -134,7 +134,7 @@ def _last_reads(nodes: Sequence[Node]) -> Mapping[Node, Sequence[Node]]:
 
 
 def _stay_inside(steps: Sequence[GraphStep], rings: set[str]) -> bool:
-    """Whether each ring lives within one step: a later call turns it on, and takes tokens from an earlier one.
+    """Whether each ring or recurrent state lives within one step: a later call takes tokens from it, or adds its own.
 
     Full caches need no such care: a query sees no position after its own.
     """

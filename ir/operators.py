@@ -26,7 +26,7 @@ instruction for it (``slice_update``); torch's own ways to say it reach Core ML 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -35,6 +35,7 @@ from torch import Tensor
 from edgec.ir.kv_layout import CacheLayout, slot_positions, write_slots
 
 NAMESPACE = "edgec"
+Definition = tuple[str, Callable[..., Tensor], Callable[..., Tensor]]
 # Lowest and highest integer that a cache of this dtype holds.
 _INTEGERS = {torch.int8: (-128, 127), torch.uint8: (0, 15)}
 _INT4_GROUP = 32
@@ -184,7 +185,7 @@ _ATTENDED = (
     "float scale, int window, int ring, int sink, float softcap, Tensor? sink_logits"
 )
 _UPDATED = "Tensor cache, Tensor value, Tensor start"
-_OPERATORS: dict[str, tuple[str, Callable[..., Tensor], Callable[..., Tensor]]] = {
+_OPERATORS: dict[str, Definition] = {
     "rms_norm": ("Tensor x, Tensor? weight, float eps", rms_norm, _same),
     "rope": ("Tensor x, Tensor cos, Tensor sin", rope, _same),
     "cache_write": (_WRITTEN, cache_write, _one),
@@ -202,14 +203,19 @@ def _into(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return variant
 
 
-def _define(library: torch.library.Library) -> None:
-    for name, (arguments, meaning, fake) in _OPERATORS.items():
+def define_with_out(library: torch.library.Library, operators: Mapping[str, Definition]) -> None:
+    """Define operators and their ``.out`` variants: name -> arguments of the schema, meaning, meaning for shapes."""
+    for name, (arguments, meaning, fake) in operators.items():
         library.define(f"{name}({arguments}) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
         library.define(f"{name}.out({arguments}, *, Tensor(z!) out) -> Tensor(z!)")
         library.impl(name, meaning, "CPU")
         library.impl(f"{name}.out", _into(meaning), "CPU")
         library.impl(f"{name}.out", _into(fake), "Meta")
         torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)
+
+
+def _define(library: torch.library.Library) -> None:
+    define_with_out(library, _OPERATORS)
     library.define(f"update_slots({_UPDATED}) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
     library.impl("update_slots", update_slots, "CPU")
     torch.library.register_fake(f"{NAMESPACE}::update_slots", _same, lib=library)

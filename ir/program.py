@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.fx import GraphModule
 
 from edgec.ir.spec import ModelSpec
+
+Layout = Literal["full", "ring", "recurrent"]
 
 
 class Effect(StrEnum):
@@ -45,8 +47,9 @@ class State:
     Attributes:
         buffer: its name in the GraphModule.
         layer: the attention layer that writes it.
-        role: ``key``, ``value``, or what their integers need: ``key_grid``; ``key_scale``, ``key_zero_point``.
-        layout: ``full`` (slot = position) or ``ring``.
+        role: ``key``, ``value``, or what their integers need: ``key_grid``; ``key_scale``, ``key_zero_point``. Of a
+            recurrence ``conv_state`` or ``recurrent_state``, and ``..._seen``: how many tokens it has taken in.
+        layout: ``full`` (slot = position), ``ring``, or ``recurrent`` (one slot for all earlier tokens).
         slots: tokens it holds.
         window: the attention window a ring serves, or None.
         sink_tokens: leading tokens a ring keeps forever.
@@ -57,7 +60,7 @@ class State:
     role: str
     dtype: torch.dtype
     shape: tuple[int, ...]
-    layout: str
+    layout: Layout
     slots: int
     window: int | None = None
     sink_tokens: int = 0

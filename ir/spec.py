@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LayerSpec:
-    """The shape of one attention layer.
+    """The shape of one layer; without attention it has no heads.
 
     Attributes:
         index: position in the model.

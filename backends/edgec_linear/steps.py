@@ -124,8 +124,9 @@ def _quantises_tokens(node: Node) -> bool:
     """Whether a node is part of the chain that quantises the input of linear layers."""
     if node.target is DEQUANTIZE:
         return quantised_source(node) is not None
-    readers = list(node.users)
-    return node.target in (*QUANTISING, operator.getitem) and bool(readers) and all(map(_quantises_tokens, readers))
+    source: Any = node.args[0]
+    chain = node.target in QUANTISING or (node.target is operator.getitem and source.target is CHOOSE)
+    return chain and bool(node.users) and all(map(_quantises_tokens, node.users))
 
 
 def _step(graph: GraphModule, node: Node) -> list[Step]:

@@ -15,6 +15,7 @@ from torch.fx import Node
 
 from edgec.backends.xnnpack.clusters import LINEAR
 from edgec.bundle.manifest import Delegation, Fallback
+from edgec.ir.state_operators import CACHED_STATES
 
 _ATTENTION = ("custom_sdpa", "custom_quantized_sdpa", "attention", "cached_attention")
 _NO_WORK = frozenset(
@@ -34,10 +35,16 @@ _NO_WORK = frozenset(
         "alias",
     ]
 )
+# Each value of a state is multiplied as it decays, as a token is written and as it is read.
+_STATE_PRODUCTS = 3
 _OWN = "edgec's own kernel: "
 _REASONS = {
     "cached_attention": _OWN + "attention reads state in place; XNNPACK has no operator over mutable state",
     "cache_write": _OWN + "writes state in place; XNNPACK has no mutable tensors",
+    **dict.fromkeys(
+        ("cached_conv", "cached_delta_rule", "cached_ssd", "cached_scan", "cached_recurrence"),
+        _OWN + "continues a state in place; XNNPACK has no operator over mutable state",
+    ),
     "rms_norm": _OWN + "a norm over heads, between a delegate and attention",
     "rope": _OWN + "rotates heads, between a delegate and attention",
     "custom_sdpa": "attention reads state in place; XNNPACK has no operator over mutable state",
@@ -118,7 +125,16 @@ def _operations(node: Node, name: str, context: int) -> int:
         return elements * int(source.meta["val"].shape[-1])
     if name in _ATTENTION:
         return elements * context
+    if node.target in CACHED_STATES:
+        return _STATE_PRODUCTS * _state_elements(node)
     return elements
+
+
+def _state_elements(node: Node) -> int:
+    """The elements of the state that a recurrence continues."""
+    names = [argument.name for argument in node.target._schema.arguments]  # type: ignore[union-attr]
+    state = node.args[names.index("state")]
+    return _one_token(state.meta["val"]) if isinstance(state, Node) else 0
 
 
 def _one_token(value: object) -> int:

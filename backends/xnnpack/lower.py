@@ -34,6 +34,7 @@ from edgec.free_memory import return_free_memory
 from edgec.ir.operators import CACHED_ATTENTION
 from edgec.ir.program import Dynamic, Interface, Program
 from edgec.ir.reexport import reexport
+from edgec.ir.state_operators import CACHED_STATES
 from edgec.passes.contract import nodes_of
 
 METHOD = "forward"
@@ -94,8 +95,8 @@ def lower(
     graph = exported.module(check_guards=False)
     graph.graph.set_codegen(torch.fx.graph.CodeGen())
     sizes = _symbol_sizes(graph, program.interface)
-    # Programs with edgec's attention need edgec's library anyway.
-    own = bool(nodes_of(graph, CACHED_ATTENTION))
+    # Programs with edgec's attention or recurrences need edgec's library anyway.
+    own = bool(nodes_of(graph, CACHED_ATTENTION, *CACHED_STATES))
     tables = replace_embeddings(graph, block_rows) if own else ()
     slots = max((state.slots for state in program.interface.states), default=0)
     linear = _replace_linear(graph, block_rows, slots) if own and block_rows else Linear()

@@ -26,6 +26,12 @@ def query_positions(positions: Tensor) -> Iterator[None]:
         _POSITIONS.reset(token)
 
 
+def positions_of(tokens: int) -> Tensor:
+    """The positions of a model's tokens: those that were made known, else 0, 1, 2, ..."""
+    positions = _POSITIONS.get()
+    return torch.arange(tokens) if positions is None else positions
+
+
 def register() -> None:
     """Offer the operator to transformers as ``attn_implementation="edgec"``; masks are left to positions."""
     from transformers import AttentionInterface
@@ -51,12 +57,11 @@ def _from_transformers(
     s_aux: Tensor | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    positions = _POSITIONS.get()
     out = OPERATOR(
         query,
         key,
         value,
-        torch.arange(query.shape[2]) if positions is None else positions,
+        positions_of(query.shape[2]),
         attention_mask,
         int(getattr(module, "layer_idx", 0)),
         float(query.shape[-1] ** -0.5 if scaling is None else scaling),

@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from edgec.errors import InputError
 from edgec.exporter.capture import attention
+from edgec.exporter.capture.recurrences import captured_recurrences, recognise_convolutions
 from edgec.ir.attributes import attribute, remove, set_parameter
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
 from edgec.ir.spec import ModelSpec
@@ -120,6 +121,7 @@ def capture_decoder(
     )
     graph = _trace(skeleton.model, max_tokens, max_batch)
     bind(graph, skeleton.aliases, weights)
+    recognise_convolutions(graph)
     return Program(graph=graph, interface=interface, spec=spec)
 
 
@@ -134,7 +136,7 @@ def _trace(model: nn.Module, max_tokens: int, max_batch: int) -> GraphModule:
     batch = {0: torch.export.Dim("B", min=2, max=max_batch)} if max_batch > 1 else {}
     shapes = {"tokens": {**batch, 1: size}, "positions": {0: size}}
     try:
-        with fake, torch.no_grad():
+        with fake, torch.no_grad(), captured_recurrences(model):
             inputs = (torch.zeros(min(2, max_batch), example, dtype=torch.long), torch.arange(example))
             exported = torch.export.export(_Decoder(model), inputs, dynamic_shapes=shapes, strict=False)
     except Exception as error:

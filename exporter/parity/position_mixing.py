@@ -1,10 +1,10 @@
-"""Refuse decoders in which an operator other than attention carries one token's values to another.
+"""Refuse decoders in which an operator without a state carries one token's values to another.
 
     tokens a b c d -> ... edgec::attention becomes the value of the same position ... -> logits
     tokens a x c d -> ... the same graph ...                                          -> only the second row differs
 
-Attention reaches over positions, and ``kv_cache`` gives it a state. With attention restricted to its own position, a
-graph works row by row: another token at one position changes the logits of that position only. A convolution, scan,
+Attention and recurrences reach over positions, and passes give them a state. Restricted to its own position, a graph
+works row by row: another token at one position changes the logits of that position only. A convolution, scan,
 cumulative sum or shift over the sequence breaks that, whatever it is called; a later call of the artifact would not see
 the tokens of an earlier one. Only numbers are compared, so operators over positions alone (a mask, a rotary table) are
 allowed. Costs one forward pass of 46 tokens.
@@ -26,6 +26,7 @@ from edgec.ir.attention import OPERATOR, AttentionCall
 from edgec.ir.call_plan import call_inputs
 from edgec.ir.graph_run import first_output, run_calls
 from edgec.ir.program import Dynamic, Program
+from edgec.ir.recurrence import RECURRENCES, VALUE_OF
 from edgec.passes.contract import clone, nodes_of
 
 # Prime, so that no other dimension of a model is as long.
@@ -36,7 +37,7 @@ _KNOWN = frozenset({"aten", "prims", "edgec"})
 
 
 def refuse_mixed_positions(program: Program) -> None:
-    """Refuse a captured decoder in which something besides attention reaches over positions.
+    """Refuse a captured decoder in which an operator reaches over positions that no pass gives a state.
 
     Args:
         program: as captured, without states; its weights are bound.
@@ -62,8 +63,12 @@ def _is_unknown(node: Node) -> bool:
 
 
 def _by_position(graph: GraphModule) -> GraphModule:
-    """A copy in which attention returns the value of its own position."""
+    """A copy in which attention, and every recurrence that edgec knows, returns the value of its own position."""
     copied = clone(graph)
+    for node in nodes_of(copied, *RECURRENCES):
+        value: Any = node.args[VALUE_OF[node.target]]
+        node.replace_all_uses_with(value)
+        copied.graph.erase_node(node)
     for node in nodes_of(copied, OPERATOR):
         call = AttentionCall.of(node)
         with copied.graph.inserting_before(node):

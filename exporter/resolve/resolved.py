@@ -21,7 +21,7 @@ from edgec.exporter.recipes.passes import check_preparation
 from edgec.exporter.recipes.recipe import Recipe, for_backend
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.calibration_text import calibration_tokens
-from edgec.exporter.resolve.limits import check_static
+from edgec.exporter.resolve.limits import check_states, check_static
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
 from edgec.exporter.resolve.target_choice import choose_target, in_format
 from edgec.exporter.sources.decoder_spec import model_spec
@@ -61,7 +61,9 @@ def resolve_options(options: ExportOptions) -> Resolved:
     recipe = _check_legal(_load_recipe(options, asked), asked, options)
     source = _find_source(options)
     recipe = as_recorded(recipe, source.config)
-    if source.kind != "decoder":
+    if source.kind == "decoder":
+        check_states(source.config, source.name, recipe, static=form_of(asked).static)
+    else:
         recipe = _without_own_kernels(recipe, asked)
     check_preparation(recipe, source.kind)
     target, choice = choose_target(asked, source, recipe, options.context)

@@ -11,6 +11,8 @@ from edgec.bundle.limited_json import first_fault
 from edgec.errors import InputError
 from edgec.ir.spec import LayerSpec, ModelSpec
 
+# Kinds of layers without keys and values.
+_WITHOUT_KEYS = frozenset({"linear_attention", "conv", "moe", "mlp"})
 _CONTEXT = 2048
 """Positions of a model whose config does not state them."""
 
@@ -25,7 +27,7 @@ class _Layers(BaseModel):
     """The fields of a text decoder's config that single layers may override."""
 
     hidden_size: PositiveInt
-    num_attention_heads: PositiveInt
+    num_attention_heads: PositiveInt | None = None
     num_key_value_heads: NonNegativeInt | None = None
     head_dim: NonNegativeInt | None = None
     sliding_window: int | None = None
@@ -55,6 +57,7 @@ def model_spec(config: Mapping[str, Any]) -> ModelSpec:
     plain = text_config(config)
     try:
         text = _Decoder.model_validate(plain)
+        _require_heads(config, text)
         layers = tuple(_layer(plain, text, index) for index in range(text.num_hidden_layers))
     except ValidationError as error:
         raise _not_a_decoder(config, error) from error
@@ -70,10 +73,18 @@ def model_spec(config: Mapping[str, Any]) -> ModelSpec:
     )
 
 
+def _require_heads(config: Mapping[str, Any], text: _Decoder) -> None:
+    """Refuse a config without attention heads, unless all its layers are known to need none."""
+    if text.num_attention_heads is None and not _WITHOUT_KEYS.issuperset(text.layer_types or [""]):
+        raise _lacks(config, ["num_attention_heads"])
+
+
 def _not_a_decoder(config: Mapping[str, Any], error: ValidationError) -> InputError:
     absent = [".".join(map(str, fault["loc"])) for fault in error.errors() if fault["type"] == "missing"]
-    if not absent:
-        return _senseless(first_fault(error))
+    return _lacks(config, absent) if absent else _senseless(first_fault(error))
+
+
+def _lacks(config: Mapping[str, Any], absent: Sequence[str]) -> InputError:
     return InputError(
         what=f"The architecture {config.get('model_type', 'unknown')!r} is not a decoder of attention layers.",
         where="config.json",
@@ -96,6 +107,8 @@ def _senseless(why: str) -> InputError:
 def _layer(plain: Mapping[str, Any], text: _Decoder, index: int) -> LayerSpec:
     count, heads = text.num_hidden_layers, text.num_attention_heads
     kinds = text.layer_types or [""] * count
+    if heads is None or kinds[index] in _WITHOUT_KEYS:
+        return LayerSpec(index=index, heads=0, kv_heads=0, head_dim=0)
     own = _Layers.model_validate({**plain, **_overrides(text, index, kinds[index])})
     return LayerSpec(
         index=index,

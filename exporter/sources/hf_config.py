@@ -66,7 +66,8 @@ def load_config(folder: Path, raw: Mapping[str, Any], *, trust_remote_code: bool
 def plain_config(config: Any) -> dict[str, Any]:
     """A config as plain data, with each value under its common name too.
 
-    Families use other names (``n_layer``), which ``attribute_map`` translates; infinity is a tagged object.
+    Families use other names (``n_layer``), which ``attribute_map`` translates; infinity is a tagged object. Kinds of
+    layers are included where a family derives them.
 
     Raises:
         InputError: E111, it holds something other than plain data.
@@ -76,7 +77,9 @@ def plain_config(config: Any) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError) as error:
         raise bad_config(Path(config.name_or_path or "config.json"), error) from error
     names = getattr(config, "attribute_map", None) or {}
-    return {**{common: plain[own] for common, own in names.items() if own in plain}, **plain}
+    kinds = getattr(config, "layer_types", None)
+    derived = {"layer_types": [str(kind) for kind in kinds]} if isinstance(kinds, list | tuple) else {}
+    return {**derived, **{common: plain[own] for common, own in names.items() if own in plain}, **plain}
 
 
 def kind_of(config: Any, task: str | None) -> str:

@@ -112,7 +112,7 @@ def state_info(state: State, offset: int | None = None) -> StateInfo:
         role=state.role,
         dtype=dtype_name(state.dtype),
         shape=list(state.shape),
-        layout="ring" if state.layout == "ring" else "full",
+        layout=state.layout,
         slots=state.slots,
         window=state.window,
         sink_tokens=state.sink_tokens,

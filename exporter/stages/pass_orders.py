@@ -14,6 +14,7 @@ from edgec.passes.cleanup.fake_values import FakeValues
 from edgec.passes.cleanup.fold_constants import FoldConstants
 from edgec.passes.cleanup.narrow_inputs import NarrowInputs
 from edgec.passes.cleanup.remove_noops import RemoveNoops
+from edgec.passes.cleanup.sink_transposes import SinkTransposes
 from edgec.passes.contract import Pass
 from edgec.passes.draft.draft_heads import DraftHeads
 from edgec.passes.draft.early_exit import EarlyExit
@@ -46,6 +47,7 @@ def decoder_passes(
     known = Calibration(calibration, context=limits.context)
     return [
         RemoveNoops(),
+        SinkTransposes(),
         LastLogits(rows=limits.logit_rows),
         *([EarlyExit(recipe.early_exit)] if recipe.early_exit else []),
         *([DraftHeads(draft_heads)] if draft_heads else []),

@@ -24,6 +24,7 @@ from torch.fx import GraphModule, Node
 from edgec.errors import InputError
 from edgec.ir.attention import OPERATOR, AttentionCall
 from edgec.ir.program import Effect, Interface, Program
+from edgec.ir.recurrence import RECURRENCES
 from edgec.ir.spec import ModelSpec
 from edgec.passes.contract import nodes_of, placeholder
 
@@ -54,7 +55,7 @@ class EarlyExit:
             raise InputError(
                 what=f"the model cannot end after {self.layers} layers",
                 where=self.name,
-                why=f"it has {len(hidden) - 1} layers whose ends can be found",
+                why=f"it has {max(0, len(hidden) - 1)} layers whose ends can be found",
                 fix=f"keep 1 to {len(hidden) - 1}" if len(hidden) > 1 else "draft with another model or with heads",
                 code="E196",
             )
@@ -73,6 +74,8 @@ class EarlyExit:
 
 def hidden_states(graph: GraphModule) -> list[Node]:
     """The values before the first layer, between the layers, and after the last; empty where they cannot be found."""
+    if nodes_of(graph, *RECURRENCES):
+        return []  # layers are found by their attention, and some have none
     cuts = list(_cuts(graph))
     places = {node: index for index, node in enumerate(graph.graph.nodes)}
     order = [places[node] for node in cuts]

@@ -1,4 +1,4 @@
-"""Let attention read a KV cache that lives in the artifact and is written in place.
+"""Let attention read a KV cache, and recurrences a state, that live in the artifact and are written in place.
 
     k, v -> edgec::attention(q, k, v, positions, ...)                               recomputes every earlier token
     ==>
@@ -27,15 +27,17 @@ from edgec.errors import InputError
 from edgec.ir.attention import OPERATOR, AttentionCall
 from edgec.ir.kv_layout import layout
 from edgec.ir.program import Dynamic, Effect, Interface, Program, TensorType
+from edgec.ir.recurrence import RECURRENCES
 from edgec.passes.contract import nodes_of
 from edgec.passes.kv.cache.kv_operators import OwnCache
 from edgec.passes.kv.cache.kv_standard import StandardCache
 from edgec.passes.kv.cache.kv_states import States
+from edgec.passes.kv.recurrent_states import give_states, refuse_unheld_states
 
 
 @dataclass(frozen=True)
 class KvCache:
-    """Give every attention node in-place states for keys and values.
+    """Give every attention node in-place states for keys and values, and every recurrence what it remembers.
 
     Attributes:
         context: positions the artifact serves.
@@ -67,7 +69,8 @@ class KvCache:
         return replace(self, dtype="float32")
 
     def requires(self, program: Program) -> None:
-        """A cached kernel can express every attention node."""
+        """A cached kernel can express every attention node and recurrence."""
+        refuse_unheld_states(program, self.kernels, self.rings)
         for node in nodes_of(program.graph, OPERATOR):
             problem = _problem(AttentionCall.of(node), self.kernels, self.dtype)
             if problem:
@@ -82,6 +85,7 @@ class KvCache:
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Replace attention nodes; each distinct (k, v) pair gets one cache."""
         states = States(graph)
+        give_states(graph, states)
         rewriter = {"edgec": OwnCache, "standard": StandardCache}[self.kernels](graph, states, self.dtype)
         for node in nodes_of(graph, OPERATOR):
             window = AttentionCall.of(node).window or None
@@ -93,8 +97,8 @@ class KvCache:
         )
 
     def ensures(self, program: Program) -> None:
-        """No uncached attention is left."""
-        assert not nodes_of(program.graph, OPERATOR)
+        """No uncached attention or recurrence is left."""
+        assert not nodes_of(program.graph, OPERATOR, *RECURRENCES)
 
 
 def _problem(call: AttentionCall, kernels: str, dtype: str) -> str:

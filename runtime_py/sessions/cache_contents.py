@@ -2,7 +2,7 @@
 
 A full-length cache keeps every position, so any earlier position may be written again. A ring of S slots that serves
 a window of W tokens keeps the last S: going back by r tokens needs the W - 1 positions before the new end, so
-r <= S - W is safe.
+r <= S - W is safe. What a recurrence remembers cannot go back at all: the sequence continues at its end or anew.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class CacheState(Protocol):
 
     @property
     def layout(self) -> str:
-        """The cache's kind, ``full`` or ``ring``."""
+        """The cache's kind, ``full``, ``ring`` or ``recurrent``."""
 
     @property
     def slots(self) -> int:
@@ -42,14 +42,16 @@ class Ring:
 
 
 def tightest_ring(states: Sequence[CacheState]) -> Ring | None:
-    """The ring that limits rewinding most, or None when all caches keep every position."""
-    rings = [_ring(state) for state in states if state.layout == "ring"]
+    """The ring that limits rewinding most, or None when all caches keep every position; a recurrence allows none."""
+    rings = [_ring(state) for state in states if state.layout != "full"]
     if not rings:
         return None
     return Ring(slots=min(r.slots for r in rings), slack=min(r.slack for r in rings))
 
 
 def _ring(state: CacheState) -> Ring:
+    if state.layout == "recurrent":
+        return Ring(slots=0, slack=0)
     rotating = state.slots - state.sink_tokens
     return Ring(slots=rotating, slack=max(0, rotating - (state.window or rotating)))
 

@@ -18,8 +18,8 @@ def reachable(states: Sequence[StateInfo]) -> bool:
 
 
 def used_slots(state: StateInfo, length: int, high_water: int) -> int:
-    """The slots that ``length`` tokens need; a ring has been written up to ``high_water``, the highest end so far."""
-    return min(high_water if state.layout == "ring" else length, state.slots)
+    """The slots that ``length`` tokens need; all but full caches were written up to ``high_water``, the highest end."""
+    return min(length if state.layout == "full" else high_water, state.slots)
 
 
 def used_bytes(arena: Arena, state: StateInfo, slots: int) -> Arena:

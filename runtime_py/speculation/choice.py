@@ -34,6 +34,8 @@ HEADS_OUTPUT: Final = "draft_logits"
 def speculator_for(session: Session, choice: str | Path | Bundle) -> Speculator | None:
     """Make the speculator of a choice for a loaded model, or return None for ``off``.
 
+    ``auto`` is ``off`` for a model whose state cannot take a wrong guess back.
+
     Args:
         session: the model that verifies.
         choice: ``off``; ``ngram``, prompt look-up; ``heads``, those inside the artifact; ``auto``, all that need
@@ -41,10 +43,12 @@ def speculator_for(session: Session, choice: str | Path | Bundle) -> Speculator 
 
     Raises:
         InputError: E194 the draft model has another vocabulary, E195 the artifact has no heads, E198 there is no such
-            choice, and no such bundle; E13x, E155, E157 as for any bundle.
+            choice, and no such bundle, E199 the model or the draft model cannot take tokens back; E13x, E155, E157 as
+            for any bundle.
     """
-    if choice == OFF:
+    if choice == OFF or (choice == "auto" and not _can_rewind(session.bundle)):
         return None
+    _require_rewinding(session.bundle)
     limits = DraftLimits.of(session.limits, session.bundle.manifest.states)
     return Speculator(_drafters(session, choice), limits)
 
@@ -82,8 +86,24 @@ def _draft_model(session: Session, choice: str | Path | Bundle) -> DraftModel:
         raise _no_such(str(choice))
     bundle = opened(choice)
     check_same_vocabulary(session.bundle, bundle)
+    _require_rewinding(bundle)
     draft = Session(bundle, engine=session.engine)
     return DraftModel(draft, DraftLimits.of(draft.limits, bundle.manifest.states))
+
+
+def _can_rewind(bundle: Bundle) -> bool:
+    return all(state.layout != "recurrent" for state in bundle.manifest.states)
+
+
+def _require_rewinding(bundle: Bundle) -> None:
+    if not _can_rewind(bundle):
+        raise InputError(
+            "This model cannot take a wrong guess back.",
+            where=str(bundle.path),
+            why="it remembers earlier tokens in a state that cannot go back",
+            fix="generate with --speculate off or auto",
+            code="E199",
+        )
 
 
 def _no_such(choice: str) -> InputError:

@@ -9,7 +9,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.ir.attention import AttentionCall
 from edgec.ir.kv_layout import CacheLayout
-from edgec.ir.program import State
+from edgec.ir.program import Layout, State
 
 
 @dataclass
@@ -19,15 +19,28 @@ class States:
     graph: GraphModule
     described: list[State] = field(default_factory=list)
 
+    def recurrent(self, layer: int, role: str, shape: tuple[int, ...], dtype: torch.dtype, like: Node) -> Node:
+        """Add what a recurrence remembers, [1, 1, ...]; returns the node that reads it."""
+        state = State(self._name(f"{role}_{layer}"), layer, role, dtype, (1, 1, *shape), "recurrent", 1)
+        return self._registered(state, like)
+
     def add(self, call: AttentionCall, role: str, where: CacheLayout, width: int, dtype: torch.dtype) -> Node:
         """Add a state for one attention node, of which a layer may have several; returns the node that reads it."""
         shape = (1, where.slots, int(call.k.meta["val"].shape[1]), width)
-        before = sum((state.layer, state.role) == (call.layer, role) for state in self.described)
-        name = f"{role}_cache_{call.layer}" + (f"_{before}" if before else "")
-        value = torch.zeros(shape, dtype=dtype)
-        self.graph.register_buffer(name, value)
-        geometry = (where.kind, where.slots, where.window, where.sink)
-        self.described.append(State(name, call.layer, role, dtype, shape, *geometry))
-        node = self.graph.graph.get_attr(name)
-        node.meta["val"] = call.k.meta["val"].fake_mode.from_tensor(value)
+        name = self._name(f"{role}_cache_{call.layer}")
+        kind: Layout = "ring" if where.kind == "ring" else "full"
+        state = State(name, call.layer, role, dtype, shape, kind, where.slots, where.window, where.sink)
+        return self._registered(state, call.k)
+
+    def _name(self, first: str) -> str:
+        """The name of the next state of a layer and role: the first one's, then with a number."""
+        before = sum(state.buffer == first or state.buffer.startswith(f"{first}_") for state in self.described)
+        return first + (f"_{before}" if before else "")
+
+    def _registered(self, state: State, like: Node) -> Node:
+        value = torch.zeros(state.shape, dtype=state.dtype)
+        self.graph.register_buffer(state.buffer, value)
+        self.described.append(state)
+        node = self.graph.graph.get_attr(state.buffer)
+        node.meta["val"] = like.meta["val"].fake_mode.from_tensor(value)
         return node

@@ -18,9 +18,14 @@ from edgec.exporter.parity.execution import run_artifact, run_program
 from edgec.ir.call_plan import call_plan
 from edgec.ir.program import Program
 from edgec.ir.reexport import reexport
-from edgec.passes.contract import nodes_of
-from tests.backends.edgec_linear.programs import MIXED, quantised
-from tests.passes.decoders import ROWS, tokens
+from edgec.ir.weight_scheme import LINEAR_KERNELS
+from edgec.passes.cleanup.fold_constants import FoldConstants
+from edgec.passes.cleanup.sink_transposes import SinkTransposes
+from edgec.passes.compress.quantize import Quantize
+from edgec.passes.contract import nodes_of, run_passes
+from edgec.passes.kv.kv_cache import KvCache
+from tests.backends.edgec_linear.programs import EIGHT, FOUR, MIXED, quantised
+from tests.passes.decoders import CONTEXT, ROWS, captured, tokens
 
 PLAN = call_plan(24, 12, ROWS)
 # Both sides quantise the same tokens with the same grid and sum whole numbers exactly; floats in another order.
@@ -52,6 +57,20 @@ def test_the_regions_of_a_llama_hold_every_linear_layer_and_norm() -> None:
     kinds = [(len(group.products), group.gate, group.add is not None) for group in groups(regions)]
     layer = [(1, None, True), (2, "silu", False), (1, None, True)]
     assert kinds == [(3, None, False), *layer, (3, None, False), *layer, (1, None, False)]
+
+
+def test_a_part_of_a_value_is_an_input_and_not_a_quantised_token() -> None:
+    """Mamba splits what a matrix computes, and another matrix reads a part of it."""
+    rules, passes = (("*dt_proj*", EIGHT),), (SinkTransposes(), KvCache(CONTEXT, 12, "float32", 0, "edgec"))
+    rounding = Quantize(rules, FOUR, EIGHT, kernels=LINEAR_KERNELS)
+    graph = traced(run_passes(captured("mamba"), [*passes, rounding, FoldConstants()]))
+    regions = linear_regions(graph)
+    assert set(nodes_of(graph, LINEAR)) <= {node for region in regions for node in region.nodes}
+    for region in regions:
+        known = set(region.inputs)
+        for step in region.steps:
+            assert not isinstance(step, Group) or step.x in known
+            known |= {p.out for p in step.products} if isinstance(step, Group) else {step.out}
 
 
 def test_biases_post_norms_and_other_gates_are_steps_too() -> None:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import struct
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -64,6 +65,21 @@ class EmulatedKernels:
     def rope(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         return _like(x, self._call(b"r", (*x.shape[1:], cos.shape[-1]), x, cos, sin))
 
+    def state(
+        self,
+        which: int,
+        sizes: Sequence[int],
+        scale: float,
+        operands: Sequence[Tensor | None],
+        state: Tensor,
+        out: Tensor,
+    ) -> None:
+        numbers = (which, *sizes, *[0] * (7 - len(sizes)), float(scale), out.numel())
+        blobs = (*operands, *[None] * (6 - len(operands)), state)
+        answer = self._call(b"s", numbers, *blobs)
+        _fill(out, answer[: out.nbytes])
+        _fill(state, answer[out.nbytes :])
+
     def _call(self, verb: bytes, numbers: tuple[float, ...], *blobs: Tensor | None) -> bytes:
         pipe, results = self.server.stdin, self.server.stdout
         assert pipe is not None and results is not None
@@ -79,6 +95,9 @@ class EmulatedKernels:
 def _answer_bytes(verb: bytes, numbers: tuple[float, ...], blobs: tuple[Tensor | None, ...]) -> int:
     if verb == b"a":
         return int(numbers[0] * numbers[1] * numbers[8]) * 4
+    if verb == b"s":
+        assert blobs[6] is not None
+        return int(numbers[9]) * 4 + blobs[6].nbytes
     written = blobs[2:] if verb == b"w" else blobs[:1]
     return sum(blob.nbytes for blob in written if blob is not None)
 
@@ -101,6 +120,8 @@ def _like(x: Tensor, content: bytes) -> Tensor:
 
 
 def _fill(tensor: Tensor, content: bytes) -> None:
+    if tensor.numel() == 0:
+        return
     tensor.copy_(torch.frombuffer(bytearray(content), dtype=tensor.dtype).reshape(tensor.shape))
 
 

@@ -2,6 +2,7 @@
 #include "attention.h"
 #include "cache_write.h"
 #include "elementwise.h"
+#include "states.h"
 
 namespace {
 
@@ -47,4 +48,22 @@ extern "C" __attribute__((visibility("default"))) void test_rope(const float* x,
                                                                  int64_t tokens, int64_t heads, int64_t width,
                                                                  int64_t rotated, float* out) {
   edgec::rope({x, cos, sin, tokens, heads, width, rotated, out});
+}
+
+// Which of states.h's kernels, its sizes and operands in the order of its struct.
+extern "C" __attribute__((visibility("default"))) void test_state(int64_t which, const int64_t* n, float scale,
+                                                                  const float* const* x, float* state, float* out) {
+  switch (which) {
+    case 0:
+      return edgec::causal_conv({x[0], x[1], x[2], n[0], n[1], n[2], n[3] != 0, state, out});
+    case 1:
+      return edgec::delta_rule({x[0], x[1], x[2], x[3], x[4], n[0], n[1], n[2], n[3], n[4], n[5] != 0, n[6] != 0,
+                                scale, state, out});
+    case 2:
+      return edgec::ssd({x[0], x[1], x[2], x[3], x[4], x[5], n[0], n[1], n[2], n[3], n[4], state, out});
+    case 3:
+      return edgec::selective_scan({x[0], x[1], x[2], x[3], x[4], x[5], n[0], n[1], n[2], state, out});
+    default:
+      return edgec::linear_recurrence({x[0], x[1], n[0], n[1], state, out});
+  }
 }

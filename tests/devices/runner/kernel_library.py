@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import os
 import subprocess
+from collections.abc import Sequence
 from ctypes import c_float, c_int64, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,10 @@ from edgec.devices.runner.abi import find_compiler
 from edgec.devices.runner.build import FLAGS, SOURCES
 from tests.conftest import COMPILED
 
-KERNELS = ("attention", "tiled_attention", "row_attention", "cache_write", "elementwise")
+KERNELS = (
+    *("attention", "tiled_attention", "row_attention", "cache_write", "elementwise"),
+    *("matrix_state", "channel_states"),
+)
 KINDS = {torch.float32: 0, torch.float16: 1, torch.int8: 2, torch.uint8: 3}
 
 
@@ -107,6 +111,20 @@ class Kernels:
         sizes = (c_int64(size) for size in (*x.shape[1:], cos.shape[-1]))
         self.library.test_rope(_pointer(x), _pointer(cos), _pointer(sin), *sizes, _pointer(out))
         return out
+
+    def state(
+        self,
+        which: int,
+        sizes: Sequence[int],
+        scale: float,
+        operands: Sequence[Tensor | None],
+        state: Tensor,
+        out: Tensor,
+    ) -> None:
+        """One of the kernels over states, by ``test_state``'s numbers; writes ``state`` and ``out``."""
+        numbers = (c_int64 * len(sizes))(*sizes)
+        given = (c_void_p * len(operands))(*map(_address, operands))
+        self.library.test_state(c_int64(which), numbers, c_float(scale), given, _pointer(state), _pointer(out))
 
 
 def kernels(architecture: str = "native") -> Kernels:

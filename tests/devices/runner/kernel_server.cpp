@@ -26,6 +26,7 @@ void test_attend(
 void test_write(const float*, const int64_t*, int64_t, const PlainStored*, const PlainGeometry*);
 void test_rms_norm(const float*, const float*, float, int64_t, int64_t, float*);
 void test_rope(const float*, const float*, const float*, int64_t, int64_t, int64_t, int64_t, float*);
+void test_state(int64_t, const int64_t*, float, const float* const*, float*, float*);
 }
 
 namespace {
@@ -108,10 +109,21 @@ void rope() {
   answer(out.data(), x.bytes);
 }
 
+void state() {
+  const auto n = numbers(10);  // which, its sizes, the scale, floats of the result
+  const Blob blobs[7];
+  const float* operands[6];
+  for (int i = 0; i < 6; i++) operands[i] = blobs[i].as<float>();
+  std::vector<float> out(static_cast<size_t>(n[9]));
+  test_state(n[0], &n[1], real(n[8]), operands, blobs[6].as<float>(), out.data());
+  answer(out.data(), n[9] * static_cast<int64_t>(sizeof(float)));
+  answer(blobs[6].as<void>(), blobs[6].bytes);
+}
+
 }  // namespace
 
 int main() {
   for (int verb; (verb = std::getchar()) != EOF; std::fflush(stdout)) {
-    verb == 'a' ? attend() : verb == 'w' ? write() : verb == 'n' ? norm() : rope();
+    verb == 'a' ? attend() : verb == 'w' ? write() : verb == 'n' ? norm() : verb == 's' ? state() : rope();
   }
 }

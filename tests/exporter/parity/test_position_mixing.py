@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from torch.fx import Node
 
 import edgec
 from edgec.errors import InputError
+from edgec.exporter.capture import decoder
 from edgec.exporter.parity.position_mixing import refuse_mixed_positions
 from edgec.ir.program import Program
 from edgec.passes.contract import clone
@@ -79,8 +81,10 @@ def test_operators_within_a_position_are_allowed() -> None:
 CONVOLUTIONS = Family("lfm2", {"layer_types": ["conv", "full_attention", "conv"]})
 
 
-def test_a_convolution_without_a_state_is_not_exported(tmp_path: Path) -> None:
-    """The context is one prefill chunk, whose first call would be right: only decoding tells."""
+def test_a_convolution_that_nothing_recognised_is_not_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where transformers calls it by another name; within one prefill chunk only decoding would tell."""
+    monkeypatch.setattr(decoder, "captured_recurrences", lambda model: nullcontext())
+    monkeypatch.setattr(decoder, "recognise_convolutions", lambda graph: None)
     folder = save(CONVOLUTIONS, tmp_path / "lfm2")
     with pytest.raises(InputError) as refused:
         edgec.export(folder, recipe="float", out=tmp_path / "x.edgec", context=64)

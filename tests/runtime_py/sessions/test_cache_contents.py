@@ -68,3 +68,22 @@ def test_what_is_allowed_is_right_in_a_simulated_ring(window: int, slack: int, m
             for position in range(start, start + count):
                 assert ring.write(position)
             cache.write(start, [0] * count)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 3), st.booleans()), max_size=20))
+def test_a_recurrence_continues_at_its_end_or_anew_whatever_was_interrupted(moves: list[tuple[int, int, bool]]) -> None:
+    """As its kernel decides, which counts the tokens that a state has taken in."""
+    ring = ring_state(slots=14, window=8)
+    recurrent = ring.model_copy(update={"layout": "recurrent", "slots": 1, "window": None})
+    cache = CacheContents([ring, recurrent])
+    seen = 0
+    for start, count, interrupted in moves:
+        if cache.continues_at(start):
+            assert start in (0, seen), "the kernel would refuse this call"
+            seen = start + count
+            cache.begin(start, count)
+            if not interrupted:
+                cache.write(start, [0] * count)
+                assert cache.continues_at(seen), "a sequence can always be continued"
+        else:
+            assert start != 0

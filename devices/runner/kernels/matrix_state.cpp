@@ -1,0 +1,187 @@
+// The recurrences whose heads hold a matrix [keys, values]: the delta rule and Mamba 2. Chunks in parallel form would
+// save little: with the matrix in the first-level cache, 128 x 128 take 1,000 loads and 2,000 products of vectors.
+#include <cmath>
+#include <cstring>
+
+#include "parallel.h"
+#include "partial_vector.h"
+#include "scratch.h"
+#include "states.h"
+
+namespace edgec {
+namespace {
+
+// Columns of a matrix that one thread walks over all tokens: with 128 keys they fill half a first-level cache.
+constexpr int kVectors = 2, kBlock = kVectors * kWidth;
+
+// M = decay M; M += k (beta (v - k M)) or, without delta, k (beta v); y = scale q M + skip v.
+struct Matrices {
+  const float *q, *k;   // [tokens, groups, keys]
+  const float* v;       // [tokens, heads, values]
+  const float* decay;   // [tokens, heads, decays]
+  const float* beta;    // [tokens, heads]
+  const float* skip;    // [heads] or null
+  int64_t tokens, groups, heads, keys, values, decays;
+  bool delta;
+  float scale;
+  float* state;
+  float* out;
+};
+
+// Some columns of one head's matrix; `rows` are `stride` apart.
+struct Columns {
+  const Matrices& call;
+  int64_t head, first, count;
+  float* rows;
+  int64_t stride;
+};
+
+struct Block {
+  Vec vectors[kVectors];
+};
+
+Block load_block(const Columns& at, const float* from) {
+  Block block;
+  for (int i = 0; i < kVectors; i++) {
+    const int64_t left = at.count - i * kWidth;
+    block.vectors[i] = left > 0 ? load_some(from + i * kWidth, left) : Vec{};
+  }
+  return block;
+}
+
+void store_block(const Columns& at, const Block& block, float* to) {
+  for (int i = 0; i < kVectors && i * kWidth < at.count; i++) {
+    store_some(to + i * kWidth, block.vectors[i], at.count - i * kWidth);
+  }
+}
+
+// What the key retrieves from the matrix once it has decayed.
+template <bool kEachKey>
+Block retrieved(const Columns& at, const float* key, const float* decay) {
+  Block even{}, odd{};
+  const auto add = [&](int64_t n, Block& sums) {
+    const Vec factor = broadcast(kEachKey ? key[n] * decay[n] : key[n]);
+    for (int i = 0; i < kVectors; i++) {
+      sums.vectors[i] = fma(factor, load(at.rows + n * at.stride + i * kWidth), sums.vectors[i]);
+    }
+  };
+  for (int64_t n = 0; n + 1 < at.call.keys; n += 2) {
+    add(n, even);
+    add(n + 1, odd);
+  }
+  if (at.call.keys % 2) add(at.call.keys - 1, even);
+  for (int i = 0; i < kVectors; i++) {
+    even.vectors[i] += odd.vectors[i];
+    if (!kEachKey) even.vectors[i] *= broadcast(decay[0]);
+  }
+  return even;
+}
+
+// Writes a token into the matrix and reads it with the query.
+template <bool kEachKey>
+Block written(const Columns& at, const float* query, const float* key, const float* decay, const Block& value) {
+  Block even{}, odd{};
+  const auto add = [&](int64_t n, Block& sums) {
+    const Vec kept = broadcast(kEachKey ? decay[n] : decay[0]), k = broadcast(key[n]), q = broadcast(query[n]);
+    for (int i = 0; i < kVectors; i++) {
+      float* row = at.rows + n * at.stride + i * kWidth;
+      const Vec now = fma(k, value.vectors[i], kept * load(row));
+      store(row, now);
+      sums.vectors[i] = fma(q, now, sums.vectors[i]);
+    }
+  };
+  for (int64_t n = 0; n + 1 < at.call.keys; n += 2) {
+    add(n, even);
+    add(n + 1, odd);
+  }
+  if (at.call.keys % 2) add(at.call.keys - 1, even);
+  for (int i = 0; i < kVectors; i++) even.vectors[i] += odd.vectors[i];
+  return even;
+}
+
+template <bool kEachKey>
+void take_token(const Columns& at, int64_t token) {
+  const Matrices& call = at.call;
+  const int64_t group = at.head / (call.heads / call.groups), row = token * call.heads + at.head;
+  const float *key = call.k + (token * call.groups + group) * call.keys, *decay = call.decay + row * call.decays;
+  const float* query = call.q + (token * call.groups + group) * call.keys;
+  const Block value = load_block(at, call.v + row * call.values + at.first);
+  Block change = value;
+  if (call.delta) {
+    const Block known = retrieved<kEachKey>(at, key, decay);
+    for (int i = 0; i < kVectors; i++) change.vectors[i] -= known.vectors[i];
+  }
+  for (Vec& vector : change.vectors) vector *= broadcast(call.beta[row]);
+  Block result = written<kEachKey>(at, query, key, decay, change);
+  for (int i = 0; i < kVectors; i++) {
+    result.vectors[i] *= broadcast(call.scale);
+    if (call.skip) result.vectors[i] = fma(broadcast(call.skip[at.head]), value.vectors[i], result.vectors[i]);
+  }
+  store_block(at, result, call.out + row * call.values + at.first);
+}
+
+void take_tokens(const Columns& at) {
+  for (int64_t token = 0; token < at.call.tokens; token++) {
+    at.call.decays == 1 ? take_token<false>(at, token) : take_token<true>(at, token);
+  }
+}
+
+struct ColumnScratch {};
+
+// The last columns of a width that is no multiple of a block are copied to where whole vectors may be written.
+void walk_columns(const Matrices& call, int64_t head, int64_t first) {
+  const int64_t count = std::min<int64_t>(kBlock, call.values - first);
+  float* state = call.state + head * call.keys * call.values + first;
+  if (count == kBlock) return take_tokens({call, head, first, count, state, call.values});
+  const auto [padded] = scratch<ColumnScratch>({call.keys * kBlock});
+  const auto bytes = static_cast<size_t>(count) * sizeof(float);
+  std::memset(padded, 0, static_cast<size_t>(call.keys * kBlock) * sizeof(float));
+  for (int64_t n = 0; n < call.keys; n++) std::memcpy(padded + n * kBlock, state + n * call.values, bytes);
+  take_tokens({call, head, first, count, padded, kBlock});
+  for (int64_t n = 0; n < call.keys; n++) std::memcpy(state + n * call.values, padded + n * kBlock, bytes);
+}
+
+void run(const Matrices& call) {
+  const int64_t blocks = (call.values + kBlock - 1) / kBlock;
+  const bool worth_waking = call.tokens * call.heads * call.keys * call.values >= kFloatsWorthWaking;
+  for_units(call.heads * blocks, worth_waking,
+            [&](int64_t unit) { walk_columns(call, unit / blocks, unit % blocks * kBlock); });
+}
+
+void to_unit_length(const float* x, int64_t width, float* out) {
+  constexpr float kLengthEps = 1e-6f;  // LENGTH_EPS of ir/recurrence.py
+  float squares = 0.0f;
+  for (int64_t i = 0; i < width; i++) squares += x[i] * x[i];
+  const float factor = 1.0f / std::sqrt(squares + kLengthEps);
+  for (int64_t i = 0; i < width; i++) out[i] = x[i] * factor;
+}
+
+struct OperandScratch {};
+
+}  // namespace
+
+void delta_rule(const DeltaRule& call) {
+  const int64_t rows = call.tokens * call.groups, decays = call.tokens * call.heads * (call.each_key ? call.keys : 1);
+  const int64_t unit = call.normalize ? rows * call.keys : 0;
+  const auto [q, k, decay] = scratch<OperandScratch>({unit, unit, decays});
+  float *queries = q, *keys = k, *factors = decay;
+  if (call.normalize) {
+    for_rows(rows, 2 * call.keys, [&](int64_t row) {
+      to_unit_length(call.q + row * call.keys, call.keys, queries + row * call.keys);
+      to_unit_length(call.k + row * call.keys, call.keys, keys + row * call.keys);
+    });
+  }
+  for (int64_t i = 0; i < decays; i++) factors[i] = std::exp(call.g[i]);
+  run({call.normalize ? q : call.q, call.normalize ? k : call.k, call.v, decay, call.beta, nullptr, call.tokens,
+       call.groups, call.heads, call.keys, call.values, call.each_key ? call.keys : 1, true, call.scale, call.state,
+       call.out});
+}
+
+void ssd(const Ssd& call) {
+  const auto [decay] = scratch<OperandScratch>({call.tokens * call.heads});
+  for (int64_t i = 0; i < call.tokens * call.heads; i++) decay[i] = std::exp(call.dt[i] * call.a[i % call.heads]);
+  run({call.c, call.b, call.x, decay, call.dt, call.d, call.tokens, call.groups, call.heads, call.keys, call.values, 1,
+       false, 1.0f, call.state, call.out});
+}
+
+}  // namespace edgec

@@ -1,0 +1,136 @@
+// Turns ExecuTorch's tensors into the memory that recurrences continue, and registers them (ir/state_operators.py).
+// A state is written through a constant reference: ExecuTorch takes a changing tensor before `out` for another output.
+#include "operators.h"
+#include "states.h"
+
+namespace edgec {
+namespace {
+
+// Whether the tokens begin a sequence or continue the one that the state has taken in.
+bool continues(const Tensor& positions, const Tensor& seen, int64_t tokens) {
+  if (!is_index(positions) || positions.numel() != tokens || tokens < 1) return false;
+  if (seen.scalar_type() != executorch::aten::ScalarType::Long || seen.numel() != 1) return false;
+  const int64_t* at = positions.const_data_ptr<int64_t>();
+  if (at[0] != 0 && at[0] != *seen.const_data_ptr<int64_t>()) return false;
+  for (int64_t i = 1; i < tokens; i++) {
+    if (at[i] != at[0] + i) return false;
+  }
+  return true;
+}
+
+// The state to continue from, emptied where a sequence begins; counts the call's tokens.
+float* begun(const Tensor& positions, const Tensor& state, const Tensor& seen) {
+  const int64_t start = positions.const_data_ptr<int64_t>()[0];
+  if (start == 0) std::memset(state.mutable_data_ptr(), 0, state.nbytes());
+  *seen.mutable_data_ptr<int64_t>() = start + positions.numel();
+  return state.mutable_data_ptr<float>();
+}
+
+bool is_sized(const Tensor& tensor, std::initializer_list<int64_t> sizes) {
+  if (!is_float(tensor, static_cast<ssize_t>(sizes.size()))) return false;
+  return std::equal(sizes.begin(), sizes.end(), tensor.sizes().begin());
+}
+
+bool is_sized(const Optional& tensor, std::initializer_list<int64_t> sizes) {
+  return !tensor || is_sized(*tensor, sizes);
+}
+
+const float* data_of(const Optional& tensor) {
+  return tensor ? tensor->const_data_ptr<float>() : nullptr;
+}
+
+bool like(Tensor& out, const Tensor& x) {
+  return executorch::runtime::resize_tensor(out, x.sizes()) == executorch::runtime::Error::Ok && is_float(out, x.dim());
+}
+
+Tensor& cached_conv_out(Context& context, const Tensor& x, const Tensor& weight, const Optional& bias,
+                        const Tensor& positions, const Tensor& state, const Tensor& seen, bool silu, Tensor& out) {
+  EDGEC_CHECK(context, is_float(x, 3) && x.size(0) == 1 && is_float(weight, 2) && weight.size(0) > 0, out);
+  const int64_t tokens = x.size(1), channels = x.size(2), taps = weight.size(0);
+  EDGEC_CHECK(context, weight.size(1) == channels && is_sized(bias, {channels}), out);
+  EDGEC_CHECK(context, is_sized(state, {1, 1, taps - 1, channels}) && continues(positions, seen, tokens), out);
+  EDGEC_CHECK(context, like(out, x), out);
+  float* held = begun(positions, state, seen);
+  causal_conv({x.const_data_ptr<float>(), weight.const_data_ptr<float>(), data_of(bias), tokens, channels, taps, silu,
+               held, out.mutable_data_ptr<float>()});
+  return out;
+}
+
+Tensor& cached_delta_rule_out(Context& context, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g,
+                              const Tensor& beta, const Tensor& positions, const Tensor& state, const Tensor& seen,
+                              bool normalize, double scale, Tensor& out) {
+  EDGEC_CHECK(context, is_float(k, 4) && is_float(v, 4) && v.size(0) == 1, out);
+  const int64_t tokens = v.size(1), groups = k.size(2), heads = v.size(2), keys = k.size(3), values = v.size(3);
+  EDGEC_CHECK(context, groups > 0 && heads % groups == 0, out);
+  EDGEC_CHECK(context, is_sized(q, {1, tokens, groups, keys}) && is_sized(k, {1, tokens, groups, keys}), out);
+  const bool each_key = g.dim() == 4;
+  EDGEC_CHECK(context, each_key ? is_sized(g, {1, tokens, heads, keys}) : is_sized(g, {1, tokens, heads}), out);
+  EDGEC_CHECK(context, is_sized(beta, {1, tokens, heads}) && is_sized(state, {1, 1, heads, keys, values}), out);
+  EDGEC_CHECK(context, continues(positions, seen, tokens) && like(out, v), out);
+  float* held = begun(positions, state, seen);
+  delta_rule({q.const_data_ptr<float>(), k.const_data_ptr<float>(), v.const_data_ptr<float>(),
+              g.const_data_ptr<float>(), beta.const_data_ptr<float>(), tokens, groups, heads, keys, values, each_key,
+              normalize, static_cast<float>(scale), held, out.mutable_data_ptr<float>()});
+  return out;
+}
+
+Tensor& cached_ssd_out(Context& context, const Tensor& x, const Tensor& dt, const Tensor& a, const Tensor& b,
+                       const Tensor& c, const Optional& d, const Tensor& positions, const Tensor& state,
+                       const Tensor& seen, Tensor& out) {
+  EDGEC_CHECK(context, is_float(x, 4) && x.size(0) == 1 && is_float(b, 4), out);
+  const int64_t tokens = x.size(1), groups = b.size(2), heads = x.size(2), keys = b.size(3), values = x.size(3);
+  EDGEC_CHECK(context, groups > 0 && heads % groups == 0 && is_sized(a, {heads}) && is_sized(d, {heads}), out);
+  EDGEC_CHECK(context, is_sized(b, {1, tokens, groups, keys}) && is_sized(c, {1, tokens, groups, keys}), out);
+  EDGEC_CHECK(context, is_sized(dt, {1, tokens, heads}) && is_sized(state, {1, 1, heads, keys, values}), out);
+  EDGEC_CHECK(context, continues(positions, seen, tokens) && like(out, x), out);
+  float* held = begun(positions, state, seen);
+  ssd({x.const_data_ptr<float>(), dt.const_data_ptr<float>(), a.const_data_ptr<float>(), b.const_data_ptr<float>(),
+       c.const_data_ptr<float>(), data_of(d), tokens, groups, heads, keys, values, held,
+       out.mutable_data_ptr<float>()});
+  return out;
+}
+
+Tensor& cached_scan_out(Context& context, const Tensor& x, const Tensor& dt, const Tensor& a, const Tensor& b,
+                        const Tensor& c, const Optional& d, const Tensor& positions, const Tensor& state,
+                        const Tensor& seen, Tensor& out) {
+  EDGEC_CHECK(context, is_float(x, 3) && x.size(0) == 1 && is_float(a, 2), out);
+  const int64_t tokens = x.size(1), channels = x.size(2), keys = a.size(0);
+  EDGEC_CHECK(context, a.size(1) == channels && is_sized(d, {channels}) && is_sized(dt, {1, tokens, channels}), out);
+  EDGEC_CHECK(context, is_sized(b, {1, tokens, keys}) && is_sized(c, {1, tokens, keys}), out);
+  EDGEC_CHECK(context, is_sized(state, {1, 1, keys, channels}), out);
+  EDGEC_CHECK(context, continues(positions, seen, tokens) && like(out, x), out);
+  float* held = begun(positions, state, seen);
+  selective_scan({x.const_data_ptr<float>(), dt.const_data_ptr<float>(), a.const_data_ptr<float>(),
+                  b.const_data_ptr<float>(), c.const_data_ptr<float>(), data_of(d), tokens, channels, keys, held,
+                  out.mutable_data_ptr<float>()});
+  return out;
+}
+
+Tensor& cached_recurrence_out(Context& context, const Tensor& x, const Tensor& decay, const Tensor& positions,
+                              const Tensor& state, const Tensor& seen, Tensor& out) {
+  EDGEC_CHECK(context, is_float(x, 3) && x.size(0) == 1, out);
+  const int64_t tokens = x.size(1), channels = x.size(2);
+  EDGEC_CHECK(context, is_sized(decay, {1, tokens, channels}) && is_sized(state, {1, 1, channels}), out);
+  EDGEC_CHECK(context, continues(positions, seen, tokens) && like(out, x), out);
+  float* held = begun(positions, state, seen);
+  linear_recurrence({x.const_data_ptr<float>(), decay.const_data_ptr<float>(), tokens, channels, held,
+                     out.mutable_data_ptr<float>()});
+  return out;
+}
+
+constexpr const char kConv[] = "edgec::cached_conv.out";
+constexpr const char kDeltaRule[] = "edgec::cached_delta_rule.out";
+constexpr const char kSsd[] = "edgec::cached_ssd.out";
+constexpr const char kScan[] = "edgec::cached_scan.out";
+constexpr const char kRecurrence[] = "edgec::cached_recurrence.out";
+
+[[maybe_unused]] const bool registered[] = {
+    register_absent(kConv, EXECUTORCH_FN(cached_conv_out, kConv)),
+    register_absent(kDeltaRule, EXECUTORCH_FN(cached_delta_rule_out, kDeltaRule)),
+    register_absent(kSsd, EXECUTORCH_FN(cached_ssd_out, kSsd)),
+    register_absent(kScan, EXECUTORCH_FN(cached_scan_out, kScan)),
+    register_absent(kRecurrence, EXECUTORCH_FN(cached_recurrence_out, kRecurrence)),
+};
+
+}  // namespace
+}  // namespace edgec

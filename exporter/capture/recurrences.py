@@ -1,0 +1,180 @@
+"""Capture transformers' recurrences and short convolutions as edgec's operators, whatever the family.
+
+Model files call them by name: ``causal_conv1d_fn``, ``torch_chunk_gated_delta_rule``, ``mamba2_chunk_scan`` and others
+are functions of each file, some are methods. While a model is traced these names stand for edgec's operators.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import Tensor, nn
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+from torch.nn.functional import silu, softplus
+
+from edgec.exporter.capture.attention import positions_of
+from edgec.ir.recurrence import CAUSAL_CONV, DELTA_RULE, LINEAR_RECURRENCE, SELECTIVE_SCAN, SSD
+from edgec.passes.contract import nodes_of, placeholder
+from edgec.passes.graph.emit import Emitter
+
+aten = torch.ops.aten
+
+
+@contextmanager
+def captured_recurrences(model: nn.Module) -> Iterator[None]:
+    """Let the code of a model's classes call edgec's operators inside the block."""
+    types = {type(module) for module in model.modules()}
+    files = {sys.modules[each.__module__] for each in types}
+    with ExitStack() as stack:
+        for name, function in _FUNCTIONS.items():
+            for file in (file for file in files if hasattr(file, name)):
+                stack.enter_context(patch.object(file, name, function))
+        for name, method in _METHODS.items():
+            for each in (each for each in types if name in vars(each)):
+                stack.enter_context(patch.object(each, name, method))
+        yield
+
+
+def recognise_convolutions(graph: GraphModule) -> None:
+    """Replace depthwise convolutions over the sequence, padded in front and cut behind, by edgec's operator.
+
+    conv1d(x, w, b, padding=K - 1, groups=C) -> slice(2, 0, S)      ==>      causal_conv
+    """
+    for node in nodes_of(graph, aten.conv1d.default):
+        cut = next(iter(node.users)) if len(node.users) == 1 else None
+        if cut is not None and _is_causal(node) and _keeps_length(cut, node):
+            with graph.graph.inserting_before(cut):
+                cut.replace_all_uses_with(_as_causal(Emitter(graph.graph), node, placeholder(graph, "positions")))
+            graph.graph.eliminate_dead_code()
+
+
+def _is_causal(conv: Node) -> bool:
+    _, weight, _, stride, padding, dilation, groups = (*conv.args, *(None, [1], [0], [1], 1)[len(conv.args) - 2 :])  # type: ignore[misc]
+    channels, each, taps = weight.meta["val"].shape  # type: ignore[union-attr]
+    return (list(stride), list(padding), list(dilation)) == ([1], [taps - 1], [1]) and (each, groups) == (1, channels)  # type: ignore[arg-type]
+
+
+def _keeps_length(cut: Node, conv: Node) -> bool:
+    """Whether a node cuts a convolution's result to the length of its input."""
+    source: Any = conv.args[0]
+    if cut.target is not aten.slice.Tensor or cut.args[1] not in (2, -1) or cut.args[2] not in (0, None):
+        return False
+    return bool(statically_known_true(cut.meta["val"].shape[2] == source.meta["val"].shape[2]))
+
+
+def _as_causal(emit: Emitter, conv: Node, positions: Node) -> Node:
+    x, weight, *rest = conv.args
+    filters = emit(aten.squeeze.dim, weight, 1)
+    rows = emit(aten.transpose.int, x, 1, 2)
+    out = emit(CAUSAL_CONV, rows, filters, rest[0] if rest else None, positions, False)
+    out.meta["nn_module_stack"] = conv.meta.get("nn_module_stack")
+    return emit(aten.transpose.int, out, 1, 2)
+
+
+def _conv(
+    hidden_states: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str | None = None, **_: Any
+) -> Tensor:
+    from transformers.activations import ACT2FN
+
+    x, fused = hidden_states.transpose(1, 2), activation in ("silu", "swish")
+    out = CAUSAL_CONV(x.float(), weight.float(), bias, positions_of(x.shape[1]), fused).transpose(1, 2)
+    return out if activation is None or fused else ACT2FN[activation](out)
+
+
+def _delta_rule(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    g: Tensor,
+    beta: Tensor,
+    initial_state: Tensor | None = None,
+    use_qk_l2norm_in_kernel: bool = False,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    _require_fresh(initial_state)
+    operands = [part.float() for part in (query, key, value, g, beta)]
+    scale = float(query.shape[-1]) ** -0.5
+    return DELTA_RULE(*operands, positions_of(value.shape[1]), use_qk_l2norm_in_kernel, scale), None
+
+
+def _ssd(
+    hidden_states: Tensor,
+    dt: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    chunk_size: int | None = None,
+    D: Tensor | None = None,
+    dt_bias: Tensor | None = None,
+    initial_states: Tensor | None = None,
+    dt_softplus: bool = False,
+    dt_limit: tuple[float, float] = (0.0, float("inf")),
+    return_final_states: bool = False,
+    **_: Any,
+) -> Tensor | tuple[Tensor, None]:
+    _require_fresh(initial_states)
+    step = _positive_step(dt, dt_bias, dt_softplus)
+    low, high = (float(bound) for bound in dt_limit)
+    if low > 0.0 or high != float("inf"):
+        step = step.clamp(low, high)
+    operands = (hidden_states.float(), step.float(), A.float(), B.float(), C.float())
+    out = SSD(*operands, None if D is None else D.float(), positions_of(dt.shape[1]))
+    return (out, None) if return_final_states else out
+
+
+def _positive_step(dt: Tensor, bias: Tensor | None, softened: bool) -> Tensor:
+    step = dt if bias is None else dt + bias.to(dt.dtype)
+    return softplus(step) if softened else step
+
+
+def _selective_scan(
+    hidden_states: Tensor,
+    dt: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor | None = None,
+    z: Tensor | None = None,
+    delta_bias: Tensor | None = None,
+    delta_softplus: bool = False,
+    return_last_state: bool = False,
+    **_: Any,
+) -> Tensor | tuple[Tensor, None]:
+    x, steps, b, c = (part.transpose(1, 2).float() for part in (hidden_states, dt, B, C))
+    step = _positive_step(steps, delta_bias, delta_softplus)
+    out = SELECTIVE_SCAN(x, step, A, b, c, None if D is None else D.float(), positions_of(x.shape[1]))
+    out = (out if z is None else out * silu(z.transpose(1, 2))).transpose(1, 2)
+    return (out, None) if return_last_state else out
+
+
+def _rnn_scan(
+    module: nn.Module,
+    hidden_states: Tensor,
+    recurrent_gate: Tensor,
+    reset: Tensor,
+    recurrent_states: Tensor | None = None,
+    acc_dtype: torch.dtype = torch.float32,
+) -> tuple[Tensor, None]:
+    decay = (recurrent_gate * ~reset).float()
+    return LINEAR_RECURRENCE(hidden_states.float(), decay, positions_of(decay.shape[1])), None
+
+
+def _require_fresh(state: Tensor | None) -> None:
+    if state is not None:
+        raise ValueError("the model starts a recurrence from a state of its own, which edgec cannot export")
+
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "causal_conv1d_fn": _conv,
+    "torch_chunk_gated_delta_rule": _delta_rule,
+    "chunk_kimi_delta_attention": _delta_rule,
+    "mamba2_chunk_scan": _ssd,
+    "mamba_selective_scan": _selective_scan,
+}
+_METHODS: Mapping[str, Callable[..., Any]] = {"_rnn_scan": _rnn_scan}

@@ -1,0 +1,34 @@
+"""Tiny random models with recurrences and short convolutions, one for every operator and kind of hybrid."""
+
+from __future__ import annotations
+
+from tests.families import Family
+
+LINEAR, FULL = "linear_attention", "full_attention"
+_MAMBA2 = {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_d_state": 12, "mamba_chunk_size": 16, "mamba_n_groups": 2}
+_DELTA = {
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 16,
+    "linear_value_head_dim": 24,
+}
+
+STATE_FAMILIES = (
+    Family("lfm2", {"full_attn_idxs": [1], "block_ff_dim": 96}),
+    Family("qwen3_5_text", {**_DELTA, "layer_types": [LINEAR, FULL, LINEAR]}),
+    Family(
+        "qwen3_next",
+        {**_DELTA, "layer_types": [LINEAR, FULL, LINEAR], "num_experts": 0, "mlp_only_layers": [0, 1, 2]},
+    ),
+    Family("olmo_hybrid", {**_DELTA, "layer_types": [LINEAR, FULL, LINEAR], "linear_num_value_heads": 2}),
+    Family("lfm3", {"layer_types": ["conv", FULL, "conv"]}),
+    Family("mamba2", {"num_heads": 8, "head_dim": 16, "expand": 2, "n_groups": 2, "state_size": 12, "chunk_size": 16}),
+    Family("granitemoehybrid", {**_MAMBA2, "layer_types": ["mamba", "attention", "mamba"], "num_local_experts": 0}),
+    Family("falcon_h1", {**_MAMBA2, "mamba_d_ssm": 128}),
+    Family("bamba", {**_MAMBA2, "attn_layer_indices": [1]}),
+    Family("mamba", {"state_size": 8, "time_step_rank": 6, "intermediate_size": 96}),
+    Family("falcon_mamba", {"state_size": 8, "time_step_rank": 6, "intermediate_size": 96}),
+    Family("recurrent_gemma", {"lru_width": 64, "attention_window_size": 8}),
+)
+# One for each operator.
+QUICK = ("lfm2", "qwen3_5_text", "mamba2", "mamba", "recurrent_gemma")
