@@ -153,7 +153,7 @@ def roofline(result: dict[str, Any]) -> str:
 
     The lm_head is read from memory; a smaller matrix lies in a cache, and may be above that roof.
     """
-    from edgec.runtime_py.svg import Series, log_chart
+    from edgec.runtime_py.svg import Series, log_chart, stack
 
     rows = [Row(**fields) for fields in result["rows"]]
     best = next(row.variant for row in rows if row.variant != READ)
@@ -161,25 +161,26 @@ def roofline(result: dict[str, Any]) -> str:
     for scheme in SCHEMES:
         for shape in (SHAPES[1], SHAPES[-1]):
             chosen = [r for r in rows if _case(r) == (scheme.bits, scheme.group, shape.rows, shape.width)]
-            series.append(_points(scheme.name, shape, [row for row in chosen if row.variant == best]))
+            series.append(_points(scheme, shape, [row for row in chosen if row.variant == best]))
     reads = [row.bytes / row.median_s / 1e9 for row in rows if row.variant == READ and row.rows == SHAPES[-1].rows]
     bandwidth = sorted(reads)[len(reads) // 2]
-    widest = max(x for each in series for x in each.x)
-    roof = Series(f"memory, {bandwidth:.0f} GB/s", (1.0, widest), (bandwidth, bandwidth * widest))
+    highest = max(y for each in series for y in each.y)
+    roof = Series(f"roof, {bandwidth:.0f} GB/s", (1.0, highest / bandwidth), (bandwidth, highest), dashed=True)
     title = f"Linear layers, {best}, one thread ({result['cpu']}, measured)"
-    return log_chart(title, "multiply-adds per byte of weights", "GMAC/s", [roof, *series])
+    return stack([log_chart(title, "multiply-adds per byte of weights", "GMAC/s", [roof, *series])])
 
 
 def _case(row: Row) -> tuple[int, int, int, int]:
     return row.bits, row.group, row.rows, row.width
 
 
-def _points(name: str, shape: Shape, rows: Sequence[Row]) -> Series:
+def _points(scheme: Scheme, shape: Shape, rows: Sequence[Row]) -> Series:
     from edgec.runtime_py.svg import Series
 
     per_byte = tuple(row.tokens * row.rows * row.width / row.bytes for row in rows)
-    place = "memory" if shape is SHAPES[-1] else "a cache"
-    return Series(f"{name}, from {place}", per_byte, tuple(row.gmacs(row.median_s) for row in rows))
+    name = f"{scheme.bits} bits" if scheme.group else f"{scheme.bits} a row"
+    place = "memory" if shape is SHAPES[-1] else "cache"
+    return Series(f"{name}, {place}", per_byte, tuple(row.gmacs(row.median_s) for row in rows))
 
 
 def _scheme_table(name: str, rows: Sequence[Row]) -> Iterator[str]:
