@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from edgec.exporter.capture import experts
 from edgec.ir.attention import OPERATOR
 
 _POSITIONS: ContextVar[Tensor | None] = ContextVar("edgec_positions", default=None)
@@ -27,12 +28,16 @@ def query_positions(positions: Tensor) -> Iterator[None]:
 
 
 def register() -> None:
-    """Offer the operator to transformers as ``attn_implementation="edgec"``; masks are left to positions."""
+    """Offer the operator to transformers as ``attn_implementation="edgec"``; masks are left to positions.
+
+    Experts are offered under the same name.
+    """
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface
 
     AttentionInterface.register(NAME, _from_transformers)
     AttentionMaskInterface.register(NAME, _no_mask)
+    experts.register()
 
 
 def _no_mask(*args: Any, **kwargs: Any) -> None:

@@ -63,9 +63,12 @@ def build(
 
     # Auto classes dispatch to the model class; only that takes the options.
     make = getattr(maker, "from_config", None) or maker._from_config
-    extra = {"trust_remote_code": True} if trust_remote_code else {}
+    extra: dict[str, Any] = {"trust_remote_code": True} if trust_remote_code else {}
     try:
         with torch.device(device) if device else nullcontext(), no_init_weights():
+            # Experts follow the name of the attention; classes without experts ignore it.
+            if attn_implementation == "edgec":
+                extra["experts_implementation"] = "edgec"
             return make(config, attn_implementation=attn_implementation, dtype=dtype, **extra).eval()
     except EdgecError:
         raise

@@ -119,6 +119,9 @@ def find_region(graph: GraphModule, starts: Collection[Node], shapes: RowShapes)
             twice.add(node)
         inside.add(node)
         wanted.update(reads)
+    # Parts of a split are selected one by one: a list of them cannot be.
+    inside -= {node for node in inside if node.target is operator.getitem and node.args[0] not in inside}
+    wanted = {n for n in wanted if n in inside or any(u in inside or u in starts for u in n.users)}
     border = {node: shapes[node].dim for node in graph.graph.nodes if node in wanted and node not in inside}
     return SkippedRegion(inside, border, {node for node, rows in shapes.items() if rows.count})
 
