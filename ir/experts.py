@@ -3,8 +3,8 @@
     edgec::experts(x, index, weight, bias?) -> out
 
 ``x`` [T, 1 or K, I], float: a row for each choice of a token, or one for all its choices; ``index`` int64 [T, K], the
-chosen experts; ``weight`` [E, O, I]; ``bias`` [E, O]. The result is [T, K, O]: row (t, k) is ``weight[index[t, k]] @ x``
-plus the bias. Only chosen experts are read. A choice outside 0..E-1 gives a row of zeros.
+chosen experts; ``weight`` [E, O, I]; ``bias`` [E, O]. The result is [T, K, O]: row (t, k) is that of ``x`` times
+``weight[index[t, k]]``, plus the bias. Only chosen experts are read. A choice outside 0..E-1 gives a row of zeros.
 
 A layer calls it twice: up to the hidden width, down again. What lies between (SwiGLU, clamps, norms) and after (the sum
 weighted by the router) is ordinary arithmetic of the graph, so every family of experts is captured by this operator.

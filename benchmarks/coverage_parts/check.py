@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import traceback
 from collections.abc import Callable
 from importlib import import_module
@@ -75,7 +76,9 @@ def check(kind: str, recipe: str, seed: int = 0) -> Outcome:
         return outcome("equal")
     first = next(i for i in range(NEW_TOKENS) if said[i] != wanted[i])
     if margin[first] < _TIE:
-        return outcome("equal", f"up to token {first}, a tie of the two best (margin {margin[first]:.0e} of the largest)")
+        return outcome(
+            "equal", f"up to token {first}, a tie of the two best (margin {margin[first]:.0e} of the largest)"
+        )
     return outcome("different", f"from token {first} on, where the two best are {margin[first]:.0e} apart")
 
 
@@ -119,6 +122,9 @@ def import_heavy_modules() -> None:
     """Import what every check needs, once, before processes are forked: it takes longer than a check."""
     for name in _HEAVY:
         import_module(name)
+    # Warm, and left out of every later collection of garbage.
+    import_module("executorch.backends.xnnpack.partition.graphs.bilinear_2d").get_graphs()
+    gc.freeze()
 
 
 def in_process(work: Callable[[], Outcome], limit_s: float) -> Outcome | None:

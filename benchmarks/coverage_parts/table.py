@@ -20,7 +20,9 @@ _TITLES = {
 
 def page(kinds: Sequence[str], outcomes: Mapping[tuple[str, str], Outcome]) -> str:
     """docs/models.md: counts first, then every type with its result."""
-    rows = [outcomes.get((kind, "float"), Outcome(kind=kind, recipe="float", result="not run")) for kind in sorted(kinds)]
+    rows = [
+        outcomes.get((kind, "float"), Outcome(kind=kind, recipe="float", result="not run")) for kind in sorted(kinds)
+    ]
     counts = Counter(row.result for row in rows)
     summary = [f"| {_TITLES[result].lower()} | {counts[result]} |" for result in _TITLES if counts[result]]
     parts = [_HEAD, "| result | types |", "|---|---|", *summary, ""]
@@ -46,8 +48,8 @@ def _plain(reason: str) -> str:
 
 _HEAD = f"""# Models
 
-Every model type for which transformers has a class that generates text, tried as a tiny model with random weights: exported
-for `host` without rounding at a context of {CONTEXT}, then {NEW_TOKENS} greedy tokens compared with transformers' own
-`generate` (eager attention, float32). "Equal" means every token. A refusal has a code of [errors.md](errors.md). Written by
-`python -m benchmarks.coverage --table` from `benchmarks/results/coverage.jsonl`; do not edit.
+Every model type for which transformers has a class that generates text, tried as a tiny model with random weights:
+exported for `host` without rounding at a context of {CONTEXT}, then {NEW_TOKENS} greedy tokens compared with
+transformers' own `generate` (eager attention, float32). "Equal" means every token. A refusal has a code of
+[errors.md](errors.md). Written by `python -m benchmarks.coverage --table` from `benchmarks/results/coverage.jsonl`.
 """

@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 
 from edgec.errors import InputError
 from edgec.exporter.capture import attention
+from edgec.exporter.capture.own_attention import plain_flags, use_operator
 from edgec.exporter.capture.positions import first_place, follow_positions
 from edgec.exporter.sources.model_build import tied_parameters
 from edgec.ir.attributes import attribute, remove, set_parameter
@@ -135,6 +136,7 @@ def capture_decoder(
     )
     graph = _trace(skeleton.model, max_tokens, max_batch)
     follow_positions(graph)
+    use_operator(graph)
     bind(graph, skeleton.aliases, weights)
     return Program(graph=graph, interface=interface, spec=spec)
 
@@ -150,7 +152,7 @@ def _trace(model: nn.Module, max_tokens: int, max_batch: int) -> GraphModule:
     batch = {0: torch.export.Dim("B", min=2, max=max_batch)} if max_batch > 1 else {}
     shapes = {"tokens": {**batch, 1: size}, "positions": {0: size}}
     try:
-        with fake, torch.no_grad():
+        with fake, torch.no_grad(), attention.masks_left_out(), plain_flags():
             inputs = (torch.zeros(min(2, max_batch), example, dtype=torch.long), torch.arange(example))
             exported = torch.export.export(_Decoder(model), inputs, dynamic_shapes=shapes, strict=False)
     except Exception as error:

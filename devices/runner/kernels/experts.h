@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "linear/matrix.h"
+
 namespace edgec {
 
 struct Experts {
@@ -35,5 +37,8 @@ Routed route(const Experts& call);
 
 // weight [experts, rows, width]
 void multiply_experts(const Experts& call, const float* weight);
+
+// The same from integers, with x quantised to 8 bits a row: each expert is a run of whole blocks of the matrix.
+void multiply_experts(const Experts& call, const linear::Matrix& matrix);
 
 }  // namespace edgec

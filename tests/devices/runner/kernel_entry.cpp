@@ -2,6 +2,7 @@
 #include "attention.h"
 #include "cache_write.h"
 #include "elementwise.h"
+#include "experts.h"
 
 namespace {
 
@@ -47,4 +48,10 @@ extern "C" __attribute__((visibility("default"))) void test_rope(const float* x,
                                                                  int64_t tokens, int64_t heads, int64_t width,
                                                                  int64_t rotated, float* out) {
   edgec::rope({x, cos, sin, tokens, heads, width, rotated, out});
+}
+
+extern "C" __attribute__((visibility("default"))) void test_experts(const float* x, const int64_t* index,
+                                                                    const float* weight, const float* bias,
+                                                                    const int64_t* sizes, float* out) {
+  edgec::multiply_experts({x, index, sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], bias, out}, weight);
 }

@@ -18,7 +18,7 @@ from edgec.devices.runner.abi import find_compiler
 from edgec.devices.runner.build import FLAGS, SOURCES
 from tests.conftest import COMPILED
 
-KERNELS = ("attention", "tiled_attention", "row_attention", "cache_write", "elementwise")
+KERNELS = ("attention", "tiled_attention", "row_attention", "cache_write", "elementwise", "experts")
 KINDS = {torch.float32: 0, torch.float16: 1, torch.int8: 2, torch.uint8: 3}
 
 
@@ -106,6 +106,12 @@ class Kernels:
         out = torch.empty_like(x)
         sizes = (c_int64(size) for size in (*x.shape[1:], cos.shape[-1]))
         self.library.test_rope(_pointer(x), _pointer(cos), _pointer(sin), *sizes, _pointer(out))
+        return out
+
+    def experts(self, x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        out = x.new_full((*index.shape, weight.shape[1]), float("nan"))
+        sizes = torch.tensor([*index.shape, x.shape[1], *weight.shape])
+        self.library.test_experts(*map(_pointer, (x, index, weight, bias, sizes, out)))
         return out
 
 
