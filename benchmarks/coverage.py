@@ -13,20 +13,22 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from benchmarks.coverage_parts.check import Outcome, check, import_heavy_modules, in_process
 from benchmarks.coverage_parts.table import page
 from benchmarks.coverage_parts.tiny import causal_types
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "coverage.jsonl"
+RESULTS = ROOT / "benchmarks" / "coverage_parts" / "outcomes.json"
 PAGE = ROOT / "docs" / "models.md"
 _LIMIT_S = 600.0
+_OUTCOMES = TypeAdapter(list[Outcome])
 
 
 def read_outcomes(path: Path) -> dict[tuple[str, str], Outcome]:
     """The last outcome of each type and recipe."""
-    lines = path.read_text().splitlines() if path.is_file() else []
-    outcomes = (Outcome.model_validate_json(line) for line in lines)
+    outcomes = _OUTCOMES.validate_json(path.read_bytes()) if path.is_file() else []
     return {(outcome.kind, outcome.recipe): outcome for outcome in outcomes}
 
 
@@ -49,7 +51,8 @@ def _silent(kind: str, recipe: str, seconds: float) -> Outcome:
 
 def _write(outcomes: dict[tuple[str, str], Outcome], path: Path) -> None:
     partial_file = path.with_suffix(".partial")
-    partial_file.write_text("".join(outcomes[key].model_dump_json() + "\n" for key in sorted(outcomes)))
+    lines = ",\n".join(outcomes[key].model_dump_json() for key in sorted(outcomes))
+    partial_file.write_text(f"[\n{lines}\n]\n")
     partial_file.rename(path)
 
 

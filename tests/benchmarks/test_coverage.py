@@ -30,7 +30,7 @@ def test_outcomes_are_kept_one_by_one_and_the_last_counts(tmp_path: Path, monkey
     results = iter(["failed", "equal", "refused"])
     monkeypatch.setattr("benchmarks.coverage.check", lambda kind, recipe: outcome(kind, next(results)))
     monkeypatch.setattr("benchmarks.coverage.in_process", lambda work, limit_s: work())
-    kept = tmp_path / "coverage.jsonl"
+    kept = tmp_path / "outcomes.json"
     run(["a"], "float", kept)
     run(["a", "b"], "float", kept)
     assert {key: o.result for key, o in read_outcomes(kept).items()} == {
