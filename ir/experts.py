@@ -48,7 +48,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
     """Compute gradients by running the reference again."""
-    saved = [t if t is None else t.detach().requires_grad_(t.is_floating_point()) for t in ctx.saved_tensors]
+    saved: Any = [t if t is None else t.detach().requires_grad_(t.is_floating_point()) for t in ctx.saved_tensors]
     x, index, weight, bias = saved
     with torch.enable_grad():
         out = reference_experts(x, index, weight, bias)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from executorch.exir._serialize._named_data_store import NamedDataStore
@@ -57,8 +58,8 @@ def _region(graph: GraphModule, node: Node) -> ExpertsRegion | None:
     if view.target is not aten.view.default or source is None:
         return None
     matrix = stored_matrix(graph, view.args[0])
-    experts, rows, _ = view.args[1]  # type: ignore[misc]
-    return None if matrix is None else ExpertsRegion(node, source, matrix, int(experts), int(rows))  # type: ignore[call-overload]
+    shape: Any = view.args[1]
+    return None if matrix is None else ExpertsRegion(node, source, matrix, int(shape[0]), int(shape[1]))
 
 
 def replace_experts(graph: GraphModule, block_rows: BlockRows) -> tuple[DelegateConstant, ...]:

@@ -95,9 +95,9 @@ def _spread(model: nn.Module, drawn: torch.Generator) -> None:
         for name, tensor in model.named_parameters():
             _draw(name, tensor, drawn)
         stored = model.state_dict()
-        for name, tensor in model.named_buffers():
-            if name in stored and name.endswith("bias") and tensor.is_floating_point():
-                tensor.copy_(0.1 * torch.randn(tensor.shape, generator=drawn))
+        for name, buffer in model.named_buffers():
+            if name in stored and name.endswith("bias") and buffer.is_floating_point():
+                buffer.copy_(0.1 * torch.randn(buffer.shape, generator=drawn))
 
 
 def _draw(name: str, tensor: Tensor, drawn: torch.Generator) -> None:

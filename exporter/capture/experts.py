@@ -33,4 +33,5 @@ def _from_transformers(
 def _multiply(module: nn.Module, name: str, x: Tensor, index: Tensor) -> Tensor:
     weight: Tensor = getattr(module, name)
     bias: Tensor | None = getattr(module, f"{name}_bias") if module.has_bias else None
-    return EXPERTS(x, index, weight.transpose(1, 2) if module.is_transposed else weight, bias)  # type: ignore[no-any-return]
+    out: Tensor = EXPERTS(x, index, weight.transpose(1, 2) if module.is_transposed else weight, bias)
+    return out

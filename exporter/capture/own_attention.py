@@ -46,10 +46,12 @@ def plain_flags() -> Iterator[None]:
     """Decide ``is_causal`` where model code computes it from the number of tokens, which is at least 2 in capture."""
     usual = torch.nn.functional.scaled_dot_product_attention
 
-    def decided(*args: Any, is_causal: Any = False, **kwargs: Any) -> Tensor:
-        return usual(*args, is_causal=bool(is_causal), **kwargs)
+    def decided(*args: Any, **kwargs: Any) -> Tensor:
+        if "is_causal" in kwargs:
+            kwargs["is_causal"] = bool(kwargs["is_causal"])
+        return usual(*args, **kwargs)
 
-    torch.nn.functional.scaled_dot_product_attention = decided  # type: ignore[assignment]
+    torch.nn.functional.scaled_dot_product_attention = decided
     try:
         yield
     finally:
@@ -86,10 +88,8 @@ def _replace(graph: GraphModule, scores: _Scores, v: Node, old: Node, layer: int
 def _sdpa(node: Node) -> tuple[_Scores, Node, Node] | None:
     if node.target is not aten.scaled_dot_product_attention.default:
         return None
-    given = {
-        **dict(zip(("q", "k", "v", "attn_mask", "dropout_p", "is_causal"), node.args, strict=False)),
-        **node.kwargs,
-    }
+    names = ("q", "k", "v", "attn_mask", "dropout_p", "is_causal")
+    given: dict[str, Any] = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
     q, k, v = (given[name] for name in "qkv")
     if given.get("attn_mask") is not None or not given.get("is_causal") or not _four(q, k, v):
         return None

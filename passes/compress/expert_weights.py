@@ -33,3 +33,20 @@ def flatten_experts(graph: GraphModule) -> dict[Node, Node]:
         views[node].meta = dict(weight.meta)
         node.update_arg(2, views[node])
     return views
+
+
+def routers(graph: GraphModule) -> set[Node]:
+    """The linear layers that choose experts: those that an index of experts is computed from."""
+    found: set[Node] = set()
+    seen: set[Node] = set()
+    pending = [ExpertsCall.of(node).index for node in nodes_of(graph, EXPERTS)]
+    while pending:
+        node = pending.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.target is aten.linear.default:
+            found.add(node)
+        else:
+            pending.extend(node.all_input_nodes)
+    return found

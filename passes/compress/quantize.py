@@ -4,7 +4,8 @@
     ==>
     x -> choose_qparams/quantize/dequantize (int8, per token) -> linear(dequantize_affine(W_int, scale, 0))
 
-The matrices of experts are quantised as one, [experts x rows, width]: ``view(dequantize_affine(W_int, ...))``.
+The matrices of experts are quantised as one, [experts x rows, width]: ``view(dequantize_affine(W_int, ...))``. Routers
+stay in float: they are small, and rounding would send tokens to other experts.
 
 Legality: W is a parameter. One activation chain serves every linear layer that reads the same x. Where no kernel reads
 the asked scheme at a layer's width, the nearest one that kernels do read is used and the reason recorded.
@@ -45,7 +46,7 @@ from edgec.ir.weight_scheme import (
     fit,
     require_supported,
 )
-from edgec.passes.compress.expert_weights import flatten_experts
+from edgec.passes.compress.expert_weights import flatten_experts, routers
 from edgec.passes.compress.rounding.gptq import Curvature
 from edgec.passes.compress.rounding.placement import place_integers
 from edgec.passes.compress.rounding.weight_grid import GPTQ, require_algorithm, without_inputs
@@ -92,7 +93,8 @@ class Quantize:
         """Quantise one matrix after the other; each float tensor is let go before the next is read."""
         lm_head = lm_head_linear(graph) if program.spec else None
         experts = flatten_experts(graph)
-        linears = [node for node in nodes_of(graph, aten.linear.default) if parameter_of(node.args[1]) is not None]
+        every, routing = nodes_of(graph, aten.linear.default), routers(graph)
+        linears = [node for node in every if node not in routing and parameter_of(node.args[1]) is not None]
         decisions: dict[Node, Decision] = {}
 
         def visit(linear: Node, curvature: Curvature | None) -> None:

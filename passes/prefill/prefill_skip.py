@@ -106,7 +106,7 @@ def find_region(graph: GraphModule, starts: Collection[Node], shapes: RowShapes)
         starts: ``index_select`` nodes by ``logit_index``.
         shapes: the rows of every value.
     """
-    wanted = {start.args[0] for start in starts}
+    wanted: set[Any] = {start.args[0] for start in starts}
     inside: set[Node] = set()
     twice: set[Node] = set()
     for node in reversed(graph.graph.nodes):
@@ -120,7 +120,8 @@ def find_region(graph: GraphModule, starts: Collection[Node], shapes: RowShapes)
         inside.add(node)
         wanted.update(reads)
     # Parts of a split are selected one by one: a list of them cannot be.
-    inside -= {node for node in inside if node.target is operator.getitem and node.args[0] not in inside}
+    parts = {node for node in inside if node.target is operator.getitem}
+    inside -= {node for node in parts if not inside.issuperset(node.all_input_nodes)}
     wanted = {n for n in wanted if n in inside or any(u in inside or u in starts for u in n.users)}
     border = {node: shapes[node].dim for node in graph.graph.nodes if node in wanted and node not in inside}
     return SkippedRegion(inside, border, {node for node, rows in shapes.items() if rows.count})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from edgec.exporter.parity.execution import run_artifact, run_program
 from edgec.exporter.parity.metrics import difference
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.hf_config import plain_config
+from edgec.exporter.sources.model_build import build
 from edgec.ir.call_plan import call_plan
 from edgec.ir.experts import EXPERTS, ExpertsCall
 from edgec.ir.program import Program
@@ -27,7 +29,7 @@ from edgec.ir.weight_scheme import LINEAR_KERNELS, WeightScheme
 from edgec.passes.cleanup.fold_constants import FoldConstants
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.compress.quantize import Quantize
-from edgec.passes.contract import nodes_of, run_passes
+from edgec.passes.contract import Pass, nodes_of, run_passes
 from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
 from edgec.passes.fuse.fuse_rope import FuseRope
 from edgec.passes.kv.kv_cache import KvCache
@@ -54,11 +56,12 @@ def quantised(kind: str, default: WeightScheme | None = FOUR) -> Program:
     from transformers import AutoModelForCausalLM
 
     config = tiny_config(kind)
-    options = {"attn_implementation": "edgec", "experts_implementation": "edgec", "dtype": torch.float32}
-    skeleton = build_skeleton(lambda: AutoModelForCausalLM.from_config(config, **options))
+    # Building sets the config's attention, which tracing reads.
+    own = deepcopy(config)
+    skeleton = build_skeleton(lambda: build(AutoModelForCausalLM, own, device=None, attn_implementation="edgec"))
     program = capture_decoder(skeleton, model_spec(plain_config(config)), Stored(tiny_model(config)), CONTEXT)
-    norms = [RemoveNoops(), LastLogits(ROWS), FuseRmsNorm(heads=True), FuseRope()]
-    rounding = [Quantize((), default, default, kernels=LINEAR_KERNELS), FoldConstants()]
+    norms: list[Pass] = [RemoveNoops(), LastLogits(ROWS), FuseRmsNorm(heads=True), FuseRope()]
+    rounding: list[Pass] = [Quantize((), default, default, kernels=LINEAR_KERNELS), FoldConstants()]
     return run_passes(program, [*norms, KvCache(CONTEXT, CHUNK), PrefillSkip(), *rounding], in_place=True)
 
 

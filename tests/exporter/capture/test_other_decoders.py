@@ -17,7 +17,7 @@ from edgec.exporter.sources.model_build import build, tied_parameters
 from edgec.ir.call_plan import call_plan
 from edgec.ir.program import Program
 from edgec.passes.cleanup.remove_noops import RemoveNoops
-from edgec.passes.contract import run_passes
+from edgec.passes.contract import Pass, run_passes
 from edgec.passes.kv.kv_cache import KvCache
 from edgec.passes.prefill.last_logits import LastLogits
 from edgec.passes.prefill.prefill_skip import PrefillSkip
@@ -55,7 +55,7 @@ def prepared(kind: str) -> tuple[torch.nn.Module, Program]:
     own = deepcopy(config)
     skeleton = build_skeleton(lambda: build(AutoModelForCausalLM, own, device=None, attn_implementation="edgec"))
     program = capture_decoder(skeleton, model_spec(plain_config(config)), Stored(model), CONTEXT)
-    passes = [RemoveNoops(), LastLogits(ROWS), KvCache(CONTEXT, CHUNK, "float32"), PrefillSkip()]
+    passes: list[Pass] = [RemoveNoops(), LastLogits(ROWS), KvCache(CONTEXT, CHUNK, "float32"), PrefillSkip()]
     return model, run_passes(program, passes, in_place=True)
 
 
