@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 from pathlib import Path
 
-OWN_DELEGATES = frozenset({"EdgecLinear", "EdgecEmbedding"})
+OWN_DELEGATES = frozenset({"EdgecLinear", "EdgecEmbedding", "EdgecExperts"})
 XNNPACK = "XnnpackBackend"
 ON_CPUS = OWN_DELEGATES | {XNNPACK}
 """The backends of artifacts for CPUs."""

@@ -17,7 +17,7 @@ from edgec.errors import InputError
 if TYPE_CHECKING:
     from executorch.exir.schema import BackendDelegate, Program
 
-_TABLE_TEXT, _TABLE_TEXT_BYTES = b"edgec.embedding=", 512
+_TABLE_TEXT, _TABLE_TEXT_BYTES = (b"edgec.embedding=", b"edgec.experts="), 512
 CONSTANTS, NAMED, DELEGATE = "program constants", "named data", "delegate blob"
 _SCALARS: Mapping[int, tuple[str, int]] = {
     0: ("uint8", 1),
@@ -141,7 +141,7 @@ def _graph_bytes(delegate: BackendDelegate, blob: bytes) -> int:
         return read_xnnpack_blob(blob).graph_bytes
     if delegate.id == "EdgecLinear" and is_linear_text(blob):
         return len(blob)
-    # A few lines of text name a table: anything longer, or not text, is something else.
+    # A few lines of text name a table or experts: anything longer, or not text, is something else.
     described = blob.startswith(_TABLE_TEXT) and len(blob) < _TABLE_TEXT_BYTES and blob.isascii()
     return len(blob) if described else 0
 

@@ -55,7 +55,7 @@ class _Known:
     versions: tuple[int, ...]
 
     def serves(self, digest: bytes) -> bool:
-        """Whether the result is of these inputs, and no operator that works in place has written to it or to weights."""
+        """Whether the result is of these inputs, and nothing was written in place to it or to weights."""
         return self.digest == digest and _versions(self.result, *self.read) == self.versions
 
 

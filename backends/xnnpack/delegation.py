@@ -15,6 +15,7 @@ from torch.fx import Node
 
 from edgec.backends.xnnpack.clusters import LINEAR
 from edgec.bundle.manifest import Delegation, Fallback
+from edgec.ir.experts import EXPERTS
 from edgec.ir.state_operators import CACHED_STATES
 
 _ATTENTION = ("custom_sdpa", "custom_quantized_sdpa", "attention", "cached_attention")
@@ -46,6 +47,7 @@ _REASONS = {
         _OWN + "continues a state in place; XNNPACK has no operator over mutable state",
     ),
     "rms_norm": _OWN + "a norm over heads, between a delegate and attention",
+    "experts": _OWN + "reads the matrices that a token chose; XNNPACK multiplies all tokens by one matrix",
     "rope": _OWN + "rotates heads, between a delegate and attention",
     "custom_sdpa": "attention reads state in place; XNNPACK has no operator over mutable state",
     "custom_quantized_sdpa": "attention reads int8 state in place; XNNPACK has no operator over mutable state",
@@ -119,7 +121,7 @@ def _operations(node: Node, name: str, context: int) -> int:
     if isinstance(value, (tuple, list)):
         value = value[0]
     elements = _one_token(value)
-    if node.target is LINEAR:
+    if node.target in (LINEAR, EXPERTS):
         source = node.args[0]
         assert isinstance(source, Node)
         return elements * int(source.meta["val"].shape[-1])

@@ -20,6 +20,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from edgec.backends.edgec_linear.delegate import linear_regions, replace_regions
+from edgec.backends.edgec_linear.experts import experts_regions, replace_experts
 from edgec.backends.edgec_linear.layout import BlockRows
 from edgec.backends.static_artifact import LoweringProgress
 from edgec.backends.xnnpack.clusters import clusters, is_constant
@@ -115,10 +116,13 @@ def lower(
 
 
 def _replace_linear(graph: GraphModule, block_rows: BlockRows, slots: int) -> Linear:
-    regions = linear_regions(graph)
+    experts = [region.node for region in experts_regions(graph)]
     # Replaced nodes forget their arguments.
-    work = works_of((node for region in regions for node in region.nodes), slots)
-    return Linear(len(regions), tuple(work), replace_regions(graph, regions, block_rows))
+    work = works_of(experts, slots)
+    stored = replace_experts(graph, block_rows)
+    regions = linear_regions(graph)
+    work += works_of((node for region in regions for node in region.nodes), slots)
+    return Linear(len(regions) + len(experts), tuple(work), (*stored, *replace_regions(graph, regions, block_rows)))
 
 
 def _report(graph: GraphModule, linear: Linear, grouped: list[list[Node]], slots: int) -> Delegation:

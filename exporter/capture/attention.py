@@ -10,10 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from edgec.exporter.capture import experts
 from edgec.ir.attention import OPERATOR
 
 _POSITIONS: ContextVar[Tensor | None] = ContextVar("edgec_positions", default=None)
 NAME = "edgec"
+OWN_CODE = ("sdpa", "eager")
+"""What families are built with that choose among attention classes of their own."""
 
 
 @contextmanager
@@ -33,12 +36,31 @@ def positions_of(tokens: int) -> Tensor:
 
 
 def register() -> None:
-    """Offer the operator to transformers as ``attn_implementation="edgec"``; masks are left to positions."""
+    """Offer the operator to transformers as ``attn_implementation="edgec"``; masks are left to positions.
+
+    Experts are offered under the same name.
+    """
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface
 
     AttentionInterface.register(NAME, _from_transformers)
     AttentionMaskInterface.register(NAME, _no_mask)
+    experts.register()
+
+
+@contextmanager
+def masks_left_out() -> Iterator[None]:
+    """Give families with attention code of their own no mask, as those get none that call the operator."""
+    from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
+
+    usual = {name: ALL_MASK_ATTENTION_FUNCTIONS[name] for name in OWN_CODE}
+    for name in OWN_CODE:
+        AttentionMaskInterface.register(name, _no_mask)
+    try:
+        yield
+    finally:
+        for name, mask in usual.items():
+            AttentionMaskInterface.register(name, mask)
 
 
 def _no_mask(*args: Any, **kwargs: Any) -> None:

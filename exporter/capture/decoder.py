@@ -19,10 +19,15 @@ from torch.overrides import TorchFunctionMode
 
 from edgec.errors import InputError
 from edgec.exporter.capture import attention
+from edgec.exporter.capture.own_attention import plain_flags, use_operator
+from edgec.exporter.capture.positions import first_place, follow_positions
 from edgec.exporter.capture.recurrences import captured_recurrences, recognise_convolutions
+from edgec.exporter.sources.model_build import tied_parameters
 from edgec.ir.attributes import attribute, remove, set_parameter
+from edgec.ir.experts import EXPERTS, ExpertsCall
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
 from edgec.ir.spec import ModelSpec
+from edgec.passes.contract import nodes_of
 
 _SMALL = 1 << 16
 _WRAPPED = "decoder."
@@ -55,17 +60,24 @@ class _Decoder(nn.Module):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.decoder = model
+        self.first = first_place(model)
 
     def forward(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        places = positions + self.first if self.first else positions
         with attention.query_positions(positions):
-            output = self.decoder(input_ids=tokens, position_ids=positions.unsqueeze(0), use_cache=False)
+            output = self.decoder(input_ids=tokens, position_ids=places.unsqueeze(0), use_cache=False)
         logits: Tensor = output.logits
         return logits
 
 
 @dataclass(frozen=True)
 class Skeleton:
-    """A model without weights; ``aliases`` maps every parameter name to the first name of the same tensor."""
+    """A model without weights.
+
+    Attributes:
+        model: as transformers builds it.
+        aliases: every parameter's and stored float buffer's name -> the name under which a checkpoint holds the tensor.
+    """
 
     model: nn.Module
     aliases: Mapping[str, str]
@@ -92,7 +104,11 @@ def build_skeleton(build: Callable[[], nn.Module]) -> Skeleton:
     first: dict[int, str] = {}
     named = model.named_parameters(remove_duplicate=False)
     aliases = {name: first.setdefault(id(parameter), name) for name, parameter in named}
-    return Skeleton(model, aliases)
+    # A checkpoint holds a tied weight under its owner's name, which need not be the first.
+    owners = tied_parameters(model)
+    aliases = {name: owners.get(one, one) for name, one in aliases.items()}
+    floats = (name for name, buffer in persistent_buffers(model).items() if buffer.is_floating_point())
+    return Skeleton(model, {**{name: name for name in floats}, **aliases})
 
 
 def capture_decoder(
@@ -120,6 +136,8 @@ def capture_decoder(
         outputs=(TensorType("logits", torch.float32, (batch, size, spec.vocab_size)),),
     )
     graph = _trace(skeleton.model, max_tokens, max_batch)
+    follow_positions(graph)
+    use_operator(graph)
     bind(graph, skeleton.aliases, weights)
     recognise_convolutions(graph)
     return Program(graph=graph, interface=interface, spec=spec)
@@ -136,7 +154,7 @@ def _trace(model: nn.Module, max_tokens: int, max_batch: int) -> GraphModule:
     batch = {0: torch.export.Dim("B", min=2, max=max_batch)} if max_batch > 1 else {}
     shapes = {"tokens": {**batch, 1: size}, "positions": {0: size}}
     try:
-        with fake, torch.no_grad(), captured_recurrences(model):
+        with fake, torch.no_grad(), attention.masks_left_out(), plain_flags(), captured_recurrences(model):
             inputs = (torch.zeros(min(2, max_batch), example, dtype=torch.long), torch.arange(example))
             exported = torch.export.export(_Decoder(model), inputs, dynamic_shapes=shapes, strict=False)
     except Exception as error:
@@ -172,18 +190,46 @@ def bind(graph: GraphModule, aliases: Mapping[str, str], weights: TensorSource) 
         name = target.removeprefix(_WRAPPED)
         if name in aliases or name in _persistent_names(graph, target):
             canonical = aliases.get(name, name)
-            held.setdefault(canonical, weights.tensor(canonical))
-            set_parameter(graph, target, nn.Parameter(held[canonical], requires_grad=False))
+            value = held.setdefault(canonical, _stored(weights, canonical, attribute(graph, target)))
+            set_parameter(graph, target, nn.Parameter(value, requires_grad=False))
+    _transpose_experts(graph)
     _drop_unused(graph)
     _insert_casts(graph)
     graph.recompile()
 
 
+def _stored(weights: TensorSource, name: str, built: Any) -> Tensor:
+    """A tensor of the checkpoint; random weights leave buffers as the model was built with them."""
+    try:
+        return weights.tensor(name)
+    except KeyError:
+        if isinstance(built, nn.Parameter) or not isinstance(built, Tensor) or _is_fake(built):
+            raise
+        return built
+
+
+def _transpose_experts(graph: GraphModule) -> None:
+    """Let experts that are stored transposed be read as a view, so that no graph transposes them and none is copied."""
+    for node in nodes_of(graph, EXPERTS):
+        turned = ExpertsCall.of(node).weight
+        if turned.target is torch.ops.aten.transpose.int and len(turned.all_input_nodes[0].users) == 1:
+            stored = turned.all_input_nodes[0]
+            value = attribute(graph, str(stored.target)).transpose(1, 2)
+            set_parameter(graph, str(stored.target), nn.Parameter(value, requires_grad=False))
+            stored.meta = dict(turned.meta)
+            turned.replace_all_uses_with(stored)
+            graph.graph.erase_node(turned)
+
+
 def _persistent_names(graph: GraphModule, target: str) -> set[str]:
     """The attribute's name if it is a fake buffer, which only a checkpoint can fill; else nothing."""
+    return {target.removeprefix(_WRAPPED)} if _is_fake(attribute(graph, target)) else set()
+
+
+def _is_fake(value: object) -> bool:
     from torch._subclasses.fake_tensor import FakeTensor
 
-    return {target.removeprefix(_WRAPPED)} if isinstance(attribute(graph, target), FakeTensor) else set()
+    return isinstance(value, FakeTensor)
 
 
 def _drop_unused(graph: GraphModule) -> None:

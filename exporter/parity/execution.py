@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
+from edgec.exporter.capture.positions import first_place
 from edgec.exporter.parity.float32_mode import InFloat32
 from edgec.ir.call_plan import Call, DecoderStep, Tokens, call_inputs, compared_positions, feed, last_rows
 from edgec.ir.graph_run import first_output, run_calls
@@ -74,6 +75,9 @@ def run_eager(model: torch.nn.Module, tokens: Tokens, plan: Sequence[Call], memo
     chooses = "logits_to_keep" in signature(model.forward).parameters
     with torch.no_grad(), InFloat32(memo), memo.run() if memo is not None else nullcontext():
         chosen = {"logits_to_keep": rows} if chooses else {}
+        if first := first_place(model):
+            # A padding token in the text would shift the places of all others; the artifact knows no padding.
+            chosen["position_ids"] = torch.arange(first, first + len(tokens)).unsqueeze(0)
         logits: Tensor = model(input_ids=torch.tensor([list(tokens)]), use_cache=False, **chosen).logits
     return (logits[0] if chooses else logits[0, rows]).float()
 

@@ -94,7 +94,7 @@ def kind_of(config: Any, task: str | None) -> str:
     name = next(iter(config.architectures or ()), None)
     if name is None:
         return DECODER if _is_causal_type(config.model_type) else MODULE
-    if name.endswith(_DECODER_SUFFIXES):
+    if name.endswith(_DECODER_SUFFIXES) or _is_causal_class(name):
         return DECODER
     multimodal = name.endswith("ForConditionalGeneration") and getattr(config, "text_config", None) is not None
     return DECODER if multimodal else MODULE
@@ -158,6 +158,13 @@ def _is_causal_type(model_type: str) -> bool:
     )
 
     return model_type in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and model_type not in MODEL_FOR_MASKED_LM_MAPPING_NAMES
+
+
+def _is_causal_class(name: str) -> bool:
+    """Whether transformers generates text with this class alone, whatever its name ends with."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    return name in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values() and not name.endswith("ForConditionalGeneration")
 
 
 def _check_stated(folder: Path, raw: Mapping[str, Any]) -> None:

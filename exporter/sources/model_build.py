@@ -15,6 +15,9 @@ from edgec.exporter.sources.hf_config import bad_config
 from edgec.exporter.sources.weight_names import NamedShapes
 from edgec.exporter.sources.weights import Weights
 
+# Families that choose among attention classes of their own; capture recognises what these write out.
+_INSTEAD = {"edgec": "sdpa", "sdpa": "eager"}
+
 
 class PositionalModel(nn.Module):
     """A transformers model that takes tensors in a fixed order and returns only tensors.
@@ -63,9 +66,12 @@ def build(
 
     # Auto classes dispatch to the model class; only that takes the options.
     make = getattr(maker, "from_config", None) or maker._from_config
-    extra = {"trust_remote_code": True} if trust_remote_code else {}
+    extra: dict[str, Any] = {"trust_remote_code": True} if trust_remote_code else {}
     try:
         with torch.device(device) if device else nullcontext(), no_init_weights():
+            # Experts follow the name of the attention; classes without experts ignore it.
+            if attn_implementation == "edgec":
+                extra["experts_implementation"] = "edgec"
             return make(config, attn_implementation=attn_implementation, dtype=dtype, **extra).eval()
     except EdgecError:
         raise
@@ -73,6 +79,9 @@ def build(
         where = Path(config.name_or_path or "config.json")
         # What cannot be built at all was refused with "eager", when the model was resolved.
         foreign = attn_implementation not in (None, "eager") and isinstance(error, KeyError | ValueError | TypeError)
+        if foreign and attn_implementation in _INSTEAD:
+            options = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
+            return build(maker, config, attn_implementation=_INSTEAD[attn_implementation], **options)  # type: ignore[arg-type]
         raise (_own_attention(where, config.model_type) if foreign else bad_config(where, error)) from error
 
 

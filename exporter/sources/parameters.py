@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from torch import nn
 
 
+# The experts of a layer and those that a token uses, under the names that families give them.
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_moe_experts")
+_CHOSEN = ("num_experts_per_tok", "top_k_experts", "moe_k", "moe_topk", "moe_top_k")
+
+
 def read_config(model: str | Path) -> dict[str, Any]:
     """The config of a model: from a folder with a ``config.json``, the file itself, or a hub id.
 
@@ -112,7 +117,6 @@ def _roles(model: Any, twins: Mapping[str, str], expert_fraction: float) -> _Rol
 
 
 def _expert_fraction(config: Mapping[str, Any]) -> float:
-    counts = (config.get(key) for key in ("num_experts", "num_local_experts", "n_routed_experts"))
-    experts = next((count for count in counts if count), None)
-    chosen = config.get("num_experts_per_tok") or config.get("top_k_experts")
+    experts = next((config[key] for key in _EXPERTS if config.get(key)), None)
+    chosen = next((config[key] for key in _CHOSEN if config.get(key)), None)
     return chosen / experts if experts and chosen else 1.0

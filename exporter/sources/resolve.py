@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from edgec.exporter.capture.positions import first_place
 from edgec.exporter.sources.factory import call_factory, import_factory, is_factory, state_digest
 from edgec.exporter.sources.hf_config import (
     DECODER,
@@ -213,12 +214,18 @@ def _as_decoder(source: ModelSource, described: ModelFolder, config: Any, option
     kept: dict[str, Any] = {key: described.config[key] for key in _KEPT if key in described.config}
     return replace(
         source,
-        config={**plain_config(text), **kept},
+        config={**_with_positions(plain_config(text), shell), **kept},
         hf_config=text,
         weights=weights,
         files=(*source.files, *files),
         task="text-generation",
     )
+
+
+def _with_positions(config: dict[str, Any], shell: nn.Module) -> dict[str, Any]:
+    """The config with the positions that a text can use: those before a table's first place are none."""
+    first, stated = first_place(shell), config.get("max_position_embeddings")
+    return {**config, "max_position_embeddings": stated - first} if first and isinstance(stated, int) else config
 
 
 def _as_module(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:

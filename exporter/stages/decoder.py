@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from edgec.bundle.manifest import Limits, Rung
+from edgec.errors import InputError
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import artifact_layers, expose_layers, first_diverging_layer, program_layers
 from edgec.exporter.parity.execution import run_artifact, run_program
@@ -35,9 +36,10 @@ from edgec.exporter.stages.compiled import (
 from edgec.exporter.stages.pass_orders import decoder_passes
 from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_passes, rewrite
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
+from edgec.ir.experts import EXPERTS
 from edgec.ir.linear_memo import LinearMemo
 from edgec.ir.program import Effect, Program
-from edgec.passes.contract import Pass, run_passes
+from edgec.passes.contract import Pass, nodes_of, run_passes
 
 if TYPE_CHECKING:
     from edgec.backends.edgec_linear.layout import BlockRows
@@ -59,7 +61,8 @@ class DecoderStages:
 
     def rewrite(self, folder: Path, progress: Progress) -> None:
         """Run the reference, capture the model and apply its passes; leave rungs and logits in ``folder``."""
-        done = rewrite_decoder(self.request, self.passes(), progress)
+        own = self.request.recipe.kernels == "edgec"
+        done = rewrite_decoder(self.request, self.passes(), progress, check=None if own else refuse_experts)
         self.program = done.program
         done.save(folder)
 
@@ -109,12 +112,39 @@ def block_rows(request: ExportRequest) -> BlockRows | None:
     return BlockRows.of(request.target.processor) if request.recipe.kernels == "edgec" else None
 
 
-def rewrite_decoder(request: ExportRequest, passes: list[Pass], progress: Progress) -> Rewritten:
+def refuse_experts(program: Program) -> None:
+    """Refuse a mixture of experts where no kernel reads the chosen ones alone.
+
+    Raises:
+        InputError: E527.
+    """
+    if nodes_of(program.graph, EXPERTS):
+        raise InputError(
+            what="this target cannot hold a mixture of experts",
+            where=program.spec.family if program.spec else "the model",
+            why="its runtime has no operator that reads the matrices of the chosen experts only",
+            fix="export for a CPU with edgec's kernels (--target android-cpu, host, or a phone's -cpu target)",
+            code="E527",
+        )
+
+
+def rewrite_decoder(
+    request: ExportRequest,
+    passes: list[Pass],
+    progress: Progress,
+    check: Callable[[Program], None] | None = None,
+) -> Rewritten:
     """Capture a decoder and apply its passes, with every claim measured.
+
+    Args:
+        request: what to export.
+        passes: in order.
+        progress: told of every stage.
+        check: refuses a captured program that the target cannot hold.
 
     Raises:
         BudgetError: E201, E210 as ``rewrite``.
-        InputError: E526, something besides attention mixes positions.
+        InputError: E526, something besides attention mixes positions; what ``check`` raises.
     """
     weights = hold_weights(request.source)
     progress.enter("reference")
@@ -123,6 +153,8 @@ def rewrite_decoder(request: ExportRequest, passes: list[Pass], progress: Progre
 
     def capture() -> Program:
         program = capture_request(request, weights, progress)
+        if check is not None:
+            check(program)
         refuse_mixed_positions(program)
         return program
 

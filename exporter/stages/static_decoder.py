@@ -25,7 +25,7 @@ from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.stages.capturing import capture_request, hold_weights
 from edgec.exporter.stages.compiled import Rewrite
-from edgec.exporter.stages.decoder import quality_budget, rewrite_decoder
+from edgec.exporter.stages.decoder import quality_budget, refuse_experts, rewrite_decoder
 from edgec.exporter.stages.pass_orders import method_passes, static_decoder_passes
 from edgec.exporter.stages.rewriting import Rewritten, locate_layer
 from edgec.exporter.stages.static_lowering import lower_methods
@@ -55,7 +55,7 @@ class StaticDecoderStages:
 
     def rewrite(self, folder: Path, progress: Progress) -> None:
         """Run the reference, capture the model, apply shared passes and each method's; leave rungs and logits."""
-        done = rewrite_decoder(self.request, self.passes(), progress)
+        done = rewrite_decoder(self.request, self.passes(), progress, check=refuse_experts)
         self.methods = static_methods(done.program, self.request.limits, self.request.form)
         after = Stage(STAGE, self._run(GraphMethods(hold_matrices(self.methods))))
         rung = lowering_rung(done.final, after)

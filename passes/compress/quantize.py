@@ -4,6 +4,9 @@
     ==>
     x -> choose_qparams/quantize/dequantize (int8, per token) -> linear(dequantize_affine(W_int, scale, 0))
 
+The matrices of experts are quantised as one, [experts x rows, width]: ``view(dequantize_affine(W_int, ...))``. Routers
+stay in float: they are small, and rounding would send tokens to other experts.
+
 Legality: W is a parameter. One activation chain serves every linear layer that reads the same x. Where no kernel reads
 the asked scheme at a layer's width, the nearest one that kernels do read is used and the reason recorded.
 Measured on stories260K, 4 bits in groups of 32: perplexity +9.9 % with ``mse``, +13.8 % with ``rtn``.
@@ -18,6 +21,7 @@ from fnmatch import fnmatchcase
 import torch
 from torch.fx import GraphModule, Node
 
+from edgec.ir.experts import EXPERTS
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import (
     DEQUANTIZE,
@@ -42,6 +46,7 @@ from edgec.ir.weight_scheme import (
     fit,
     require_supported,
 )
+from edgec.passes.compress.expert_weights import flatten_experts, routers
 from edgec.passes.compress.rounding.gptq import Curvature
 from edgec.passes.compress.rounding.placement import place_integers
 from edgec.passes.compress.rounding.weight_grid import GPTQ, require_algorithm, without_inputs
@@ -87,33 +92,40 @@ class Quantize:
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Quantise one matrix after the other; each float tensor is let go before the next is read."""
         lm_head = lm_head_linear(graph) if program.spec else None
-        linears = [node for node in nodes_of(graph, aten.linear.default) if parameter_of(node.args[1]) is not None]
+        experts = flatten_experts(graph)
+        every, routing = nodes_of(graph, aten.linear.default), routers(graph)
+        linears = [node for node in every if node not in routing and parameter_of(node.args[1]) is not None]
         decisions: dict[Node, Decision] = {}
 
         def visit(linear: Node, curvature: Curvature | None) -> None:
             role = "vocabulary" if linear is lm_head else "linear"
-            decisions[linear] = self._quantize(graph, linear, role, curvature)
+            decisions[linear] = self._quantize(graph, Weight(linear, 1), role, curvature)
 
         if self.algorithm == GPTQ:
             walk_layers(replace(program, graph=graph), self.calibration, linears, visit, self.name)
         else:
             for linear in linears:
                 visit(linear, None)
-        record(graph, [decisions[linear] for linear in linears])
-        _quantize_inputs(graph, {linear: decisions[linear] for linear in linears})
+        # No inputs are seen for experts: which of them a token reaches depends on the text.
+        for node, view in experts.items():
+            decisions[node] = self._quantize(graph, Weight(view, 0), "linear", None)
+        layers = [*linears, *experts]
+        record(graph, [decisions[layer] for layer in layers])
+        _quantize_inputs(graph, {layer: decisions[layer] for layer in layers})
         return program.interface
 
-    def _quantize(self, graph: GraphModule, linear: Node, role: str, curvature: Curvature | None) -> Decision:
+    def _quantize(self, graph: GraphModule, weight: Weight, role: str, curvature: Curvature | None) -> Decision:
         """Let a layer read integers; its input stays as it is."""
-        parameter, old = parameter_of(linear.args[1]), linear.args[1]
+        reader, old = weight.reader, weight.reader.args[weight.place]
+        parameter = parameter_of(old)
         assert parameter is not None
         decision = self.decision_for(graph, parameter, role)
         if decision.used is None:
             return decision
         algorithm = _algorithm(decision.requested, self.algorithm, curvature)
         decision = place_integers(graph, parameter, decision, algorithm, curvature)
-        with graph.graph.inserting_before(linear):
-            linear.update_arg(1, dequantized(graph, decision))
+        with graph.graph.inserting_before(reader):
+            reader.update_arg(weight.place, dequantized(graph, decision))
         drop_if_unused(graph, old if isinstance(old, Node) else None, parameter)
         return decision
 
@@ -151,9 +163,18 @@ class Quantize:
         """Every layer that was to be quantised reads integers."""
         decisions = decisions_of(program.graph)
         recorded = sum(d.used is not None and not d.used.is_table and d.role != "embedding" for d in decisions)
-        linears = nodes_of(program.graph, aten.linear.default)
-        quantized = sum(isinstance(n.args[1], Node) and n.args[1].target is DEQUANTIZE for n in linears)
-        assert quantized >= recorded
+        weights = [n.args[1] for n in nodes_of(program.graph, aten.linear.default)]
+        views = [n.args[2] for n in nodes_of(program.graph, EXPERTS)]
+        weights += [view.args[0] for view in views if isinstance(view, Node) and view.target is aten.view.default]
+        assert sum(isinstance(w, Node) and w.target is DEQUANTIZE for w in weights) >= recorded
+
+
+@dataclass(frozen=True)
+class Weight:
+    """Where a matrix is read: the argument of a node."""
+
+    reader: Node
+    place: int
 
 
 def _algorithm(asked: WeightScheme | None, algorithm: str, curvature: Curvature | None) -> str:

@@ -19,12 +19,11 @@
 #include <executorch/runtime/core/exec_aten/util/tensor_util.h>
 
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <optional>
-#include <string>
 #include <string_view>
 
+#include "delegate_text.h"
 #include "embedding.h"
 #include "linear/matrix.h"
 
@@ -48,34 +47,6 @@ struct Handle {
   std::optional<FreeableBuffer> scales;
 };
 
-// Reads a text line by line.
-class Lines {
- public:
-  explicit Lines(std::string_view text) : rest_(text) {}
-
-  // The value of the next line, which must have this name; ok() turns false otherwise.
-  std::string_view value(std::string_view name) {
-    const std::string_view line = rest_.substr(0, rest_.find('\n'));
-    rest_.remove_prefix(std::min(rest_.size(), line.size() + 1));
-    ok_ = ok_ && line.size() > name.size() && line.substr(0, name.size()) == name && line[name.size()] == '=';
-    return ok_ ? line.substr(name.size() + 1) : std::string_view();
-  }
-
-  int64_t number(std::string_view name, int64_t least = 1) {
-    const std::string_view text = value(name);
-    int64_t number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    ok_ = ok_ && error == std::errc() && end == text.data() + text.size() && number >= least;
-    return number;
-  }
-
-  bool ok() const { return ok_; }
-
- private:
-  std::string_view rest_;
-  bool ok_ = true;
-};
-
 // Products of two such sizes and of a value's bytes stay within 64 bits.
 constexpr int64_t kMostRows = int64_t{1} << 30;
 
@@ -85,31 +56,10 @@ bool is_table(const Table& table) {
   return known && bounded && (table.bits == 4 ? table.width % table.group == 0 : table.group == table.width);
 }
 
-Error fetch(const NamedDataMap& data, std::string_view key, int64_t bytes, std::optional<FreeableBuffer>& into) {
-  Result<FreeableBuffer> buffer = data.get_data(key);
-  if (!buffer.ok()) return buffer.error();
-  if (static_cast<int64_t>(buffer->size()) < bytes) return Error::InvalidProgram;
-  into.emplace(std::move(*buffer));
-  return Error::Ok;
-}
-
 Error read_matrix(const NamedDataMap& data, Lines& lines, Handle& handle) {
   linear::Matrix matrix{};
-  const auto small = [&](std::string_view name, int64_t least) {
-    return static_cast<int>(std::min<int64_t>(lines.number(name, least), INT32_MAX));
-  };
-  matrix.layout = static_cast<linear::Layout>(small("block_rows", 1));
-  matrix.rows = lines.number("rows");
-  matrix.width = lines.number("width");
-  matrix.group = lines.number("group", 0);
-  matrix.bits = small("bits", 1);
-  matrix.step = small("step", 1);
-  matrix.offset = small("offset", 0);
-  const std::string_view key = lines.value("data");
-  if (!lines.ok() || !linear::is_matrix(matrix)) return Error::DelegateInvalidCompatibility;
-  const Error error = fetch(data, key, matrix.bytes(), handle.weights);
+  const Error error = read_matrix(data, lines, matrix, handle.weights);
   if (error != Error::Ok) return error;
-  matrix.data = static_cast<const uint8_t*>(handle.weights->data());
   handle.matrix = matrix;
   handle.table.rows = matrix.rows;
   handle.table.width = matrix.width;

@@ -4,6 +4,7 @@
 #include "attention.h"
 #include "cache_write.h"
 #include "elementwise.h"
+#include "experts.h"
 
 namespace edgec {
 
@@ -98,16 +99,33 @@ Tensor& cached_attention_out(Context& context, const Tensor& q, const Tensor& po
   return out;
 }
 
+Tensor& experts_out(Context& context, const Tensor& x, const Tensor& index, const Tensor& weight, const Optional& bias,
+                    Tensor& out) {
+  EDGEC_CHECK(context, is_float(x, 3) && is_float(weight, 3) && is_float(out, 3) && weight.numel() > 0, out);
+  EDGEC_CHECK(context, index.scalar_type() == ScalarType::Long && index.dim() == 2 && index.numel() > 0, out);
+  const Experts call{x.const_data_ptr<float>(), index.const_data_ptr<int64_t>(), index.size(0), index.size(1),
+                     x.size(1), weight.size(0), weight.size(1), weight.size(2),
+                     bias ? bias->const_data_ptr<float>() : nullptr, out.mutable_data_ptr<float>()};
+  EDGEC_CHECK(context, x.size(0) == call.tokens && x.size(2) == call.width, out);
+  EDGEC_CHECK(context, call.x_rows == 1 || call.x_rows == call.choices, out);
+  EDGEC_CHECK(context, !bias || (is_float(*bias, 2) && bias->numel() == call.experts * call.rows), out);
+  EDGEC_CHECK(context, resized(out, {call.tokens, call.choices, call.rows}), out);
+  multiply_experts(call, weight.const_data_ptr<float>());
+  return out;
+}
+
 constexpr const char kRmsNorm[] = "edgec::rms_norm.out";
 constexpr const char kRope[] = "edgec::rope.out";
 constexpr const char kCacheWrite[] = "edgec::cache_write.out";
 constexpr const char kCachedAttention[] = "edgec::cached_attention.out";
+constexpr const char kExperts[] = "edgec::experts.out";
 
 [[maybe_unused]] const bool registered[] = {
     register_absent<rms_norm_out, kRmsNorm>(),
     register_absent<rope_out, kRope>(),
     register_absent<cache_write_out, kCacheWrite>(),
     register_absent<cached_attention_out, kCachedAttention>(),
+    register_absent<experts_out, kExperts>(),
 };
 
 }  // namespace

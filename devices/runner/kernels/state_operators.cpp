@@ -125,11 +125,11 @@ constexpr const char kScan[] = "edgec::cached_scan.out";
 constexpr const char kRecurrence[] = "edgec::cached_recurrence.out";
 
 [[maybe_unused]] const bool registered[] = {
-    register_absent(kConv, EXECUTORCH_FN(cached_conv_out, kConv)),
-    register_absent(kDeltaRule, EXECUTORCH_FN(cached_delta_rule_out, kDeltaRule)),
-    register_absent(kSsd, EXECUTORCH_FN(cached_ssd_out, kSsd)),
-    register_absent(kScan, EXECUTORCH_FN(cached_scan_out, kScan)),
-    register_absent(kRecurrence, EXECUTORCH_FN(cached_recurrence_out, kRecurrence)),
+    register_absent<cached_conv_out, kConv>(),
+    register_absent<cached_delta_rule_out, kDeltaRule>(),
+    register_absent<cached_ssd_out, kSsd>(),
+    register_absent<cached_scan_out, kScan>(),
+    register_absent<cached_recurrence_out, kRecurrence>(),
 };
 
 }  // namespace

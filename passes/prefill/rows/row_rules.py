@@ -17,6 +17,7 @@ import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
+from edgec.ir.experts import EXPERTS
 from edgec.ir.operators import CACHED_ATTENTION, RMS_NORM, ROPE
 from edgec.ir.quantized_form import CHOOSE, DEQUANTIZE, QUANTIZE
 from edgec.passes.prefill.rows.row_shapes import Rows
@@ -226,6 +227,10 @@ def _rotated(call: OperatorCall) -> Reads | None:
     return _same(call) if call.dim == 1 else None
 
 
+def _routed(call: OperatorCall) -> Reads | None:
+    return {call.arguments["x"]: 0, call.arguments["index"]: 0} if call.dim == 0 else None
+
+
 RULES: Mapping[object, RowRule] = {
     **dict.fromkeys(_POINTWISE, _pointwise),
     **dict.fromkeys((operator.getitem, aten.to.dtype, aten.to.device, aten.to.dtype_layout), _same),
@@ -253,4 +258,5 @@ RULES: Mapping[object, RowRule] = {
     RMS_NORM: _last("x"),
     ROPE: _rotated,
     CACHED_ATTENTION: _attended,
+    EXPERTS: _routed,
 }

@@ -2,6 +2,7 @@
 #include "attention.h"
 #include "cache_write.h"
 #include "elementwise.h"
+#include "experts.h"
 #include "states.h"
 
 namespace {
@@ -66,4 +67,10 @@ extern "C" __attribute__((visibility("default"))) void test_state(int64_t which,
     default:
       return edgec::linear_recurrence({x[0], x[1], n[0], n[1], state, out});
   }
+}
+
+extern "C" __attribute__((visibility("default"))) void test_experts(const float* x, const int64_t* index,
+                                                                    const float* weight, const float* bias,
+                                                                    const int64_t* sizes, float* out) {
+  edgec::multiply_experts({x, index, sizes[0], sizes[1], sizes[2], sizes[3], sizes[4], sizes[5], bias, out}, weight);
 }

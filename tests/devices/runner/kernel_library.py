@@ -21,7 +21,7 @@ from tests.conftest import COMPILED
 
 KERNELS = (
     *("attention", "tiled_attention", "row_attention", "cache_write", "elementwise"),
-    *("matrix_state", "channel_states"),
+    *("matrix_state", "channel_states", "experts"),
 )
 KINDS = {torch.float32: 0, torch.float16: 1, torch.int8: 2, torch.uint8: 3}
 
@@ -125,6 +125,12 @@ class Kernels:
         numbers = (c_int64 * len(sizes))(*sizes)
         given = (c_void_p * len(operands))(*map(_address, operands))
         self.library.test_state(c_int64(which), numbers, c_float(scale), given, _pointer(state), _pointer(out))
+
+    def experts(self, x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        out = x.new_full((*index.shape, weight.shape[1]), float("nan"))
+        sizes = torch.tensor([*index.shape, x.shape[1], *weight.shape])
+        self.library.test_experts(*map(_pointer, (x, index, weight, bias, sizes, out)))
+        return out
 
 
 def kernels(architecture: str = "native") -> Kernels:

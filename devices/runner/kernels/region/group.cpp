@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "linear/kernel.h"
+#include "linear/quantised.h"
 #include "parallel.h"
 #include "scratch.h"
 
@@ -11,7 +12,7 @@ namespace edgec {
 namespace {
 
 using linear::Kernel;
-using linear::kSlice;
+using linear::Quantised;
 using linear::Matrix;
 using linear::Tokens;
 
@@ -19,60 +20,13 @@ using linear::Tokens;
 constexpr int64_t kRowsAtOnce = 64;
 // Tokens that read a matrix's rows while these lie in a cache. Even, since some kernels take tokens in pairs.
 constexpr int64_t kTokensAtOnce = 96;
-constexpr int64_t kTokensQuantisedAtOnce = 8;
 // Multiply-adds that one thread does in about the time of waking another.
 constexpr int64_t kWorthWaking = 1 << 18;
-
-// Memory of quantised tokens; it grows to the largest call seen and stays.
-struct Quantised {
-  std::vector<int8_t> values, pairs;
-  std::vector<int32_t> sums;
-  std::vector<float> scales, zeros;
-  std::vector<std::vector<int32_t>> group_sums;  // of each product
-  Tokens tokens;
-
-  void resize(int64_t count, int64_t slices, bool paired) {
-    const auto bytes = static_cast<size_t>(count * slices * kSlice);
-    grow(values, bytes);
-    if (paired) grow(pairs, bytes + static_cast<size_t>(slices * kSlice));
-    grow(sums, static_cast<size_t>(count * slices));
-    grow(scales, static_cast<size_t>(count));
-    grow(zeros, static_cast<size_t>(count));
-    tokens = {count, slices, values.data(), paired ? pairs.data() : nullptr, sums.data(), scales.data(), zeros.data()};
-  }
-
-  template <typename T>
-  static void grow(std::vector<T>& memory, size_t count) {
-    if (memory.size() < count) memory.resize(count);
-  }
-};
-
-// The sums of a matrix's groups, from those of slices.
-const int32_t* sum_groups(const Matrix& matrix, const Tokens& tokens, std::vector<int32_t>& sums) {
-  const int64_t per_group = matrix.group_slices();
-  if (per_group == 1) return tokens.sums;
-  Quantised::grow(sums, static_cast<size_t>(tokens.count * matrix.groups()));
-  for (int64_t i = 0; i < tokens.count * matrix.groups(); i++) {
-    const int32_t* slices = tokens.sums + i * per_group;
-    int32_t sum = 0;
-    for (int64_t slice = 0; slice < per_group; slice++) sum += slices[slice];
-    sums[static_cast<size_t>(i)] = sum;
-  }
-  return sums.data();
-}
 
 int64_t work(const Group& group, int64_t tokens) {
   int64_t products = 0;
   for (const Product& product : group.products) products += product.matrix.rows * product.matrix.width;
   return products * tokens;
-}
-
-void quantise(const Kernel& kernel, const float* x, int64_t width, const Tokens& tokens) {
-  const int64_t units = (tokens.count + kTokensQuantisedAtOnce - 1) / kTokensQuantisedAtOnce;
-  for_units(units, tokens.count * width >= kFloatsWorthWaking, [&](int64_t unit) {
-    const int64_t first = unit * kTokensQuantisedAtOnce;
-    kernel.quantize(x, width, first, std::min(kTokensQuantisedAtOnce, tokens.count - first), tokens);
-  });
 }
 
 // Some rows for some tokens.
@@ -91,7 +45,7 @@ class Run {
       : group_(group), widths_(widths), values_(values), tokens_(quantised.tokens), kernel_(kernel) {
     quantised.group_sums.resize(std::max(quantised.group_sums.size(), group.products.size()));
     for (size_t i = 0; i < group.products.size(); i++) {
-      sums_.push_back(sum_groups(group.products[i].matrix, tokens_, quantised.group_sums[i]));
+      sums_.push_back(linear::sum_groups(group.products[i].matrix, tokens_, quantised.group_sums[i]));
     }
   }
 
@@ -180,7 +134,7 @@ void run_group(const Group& group, const std::vector<int64_t>& widths, const std
   const Kernel& kernel = linear::kernel_in_force();
   const Matrix& matrix = group.products[0].matrix;
   quantised.resize(tokens, matrix.slices(), kernel.pairs);
-  quantise(kernel, values[group.x], matrix.width, quantised.tokens);
+  linear::quantise(kernel, values[group.x], matrix.width, quantised.tokens);
   Run(group, widths, values, quantised, kernel).all();
 }
 

@@ -1,0 +1,116 @@
+"""Experts of few bits as delegates of edgec's own backend, which reads the chosen matrices as they lie.
+
+    x, index -> experts(view(dequantize_affine(W_int, scale)))      ==>      x, index -> EdgecExperts(key of a matrix)
+
+Legality: as for a linear layer (weights.py); the rows of each expert are filled up to whole blocks, so that an expert
+is a run of blocks.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from executorch.exir._serialize._named_data_store import NamedDataStore
+from torch import Tensor
+from torch.fx import Graph, GraphModule, Node
+
+from edgec.backends.edgec_linear.layout import BlockRows, PackedMatrix, pack_matrix
+from edgec.backends.edgec_linear.weights import StoredMatrix, fewest_bits, quantised_source, stored_matrix
+from edgec.backends.xnnpack.delegate import DelegateConstant, keep, raw_bytes
+from edgec.backends.xnnpack.outline import LoweredBackendModule, Outline, OutlinedOutput
+from edgec.ir.attributes import attribute
+from edgec.ir.experts import EXPERTS, ExpertsCall
+from edgec.passes.contract import nodes_of
+
+aten = torch.ops.aten
+BACKEND = "EdgecExperts"
+
+
+@dataclass(frozen=True)
+class ExpertsRegion:
+    """One experts node that the backend runs.
+
+    Attributes:
+        node: the node.
+        x: its input before it was quantised per token.
+        matrix: its integers, [experts * rows, width].
+        experts, rows: of its weight.
+    """
+
+    node: Node
+    x: Node
+    matrix: StoredMatrix
+    experts: int
+    rows: int
+
+
+def experts_regions(graph: GraphModule) -> list[ExpertsRegion]:
+    """The experts of a graph that the backend runs, in graph order."""
+    return [region for node in nodes_of(graph, EXPERTS) if (region := _region(graph, node)) is not None]
+
+
+def _region(graph: GraphModule, node: Node) -> ExpertsRegion | None:
+    call = ExpertsCall.of(node)
+    view, source = call.weight, quantised_source(call.x)
+    if view.target is not aten.view.default or source is None:
+        return None
+    matrix = stored_matrix(graph, view.args[0])
+    shape: Any = view.args[1]
+    return None if matrix is None else ExpertsRegion(node, source, matrix, int(shape[0]), int(shape[1]))
+
+
+def replace_experts(graph: GraphModule, block_rows: BlockRows) -> tuple[DelegateConstant, ...]:
+    """Put delegates in place of the experts, and return what these store."""
+    stored = []
+    for index, region in enumerate(experts_regions(graph)):
+        module, kept = _delegate(graph, region, block_rows)
+        name = f"experts_{index}"
+        graph.add_module(name, module)
+        call = ExpertsCall.of(region.node)
+        inputs = (region.x, call.index, *([call.bias] if call.bias else []))
+        with graph.graph.inserting_before(region.node):
+            made = graph.graph.call_module(name, inputs)
+            result = graph.graph.call_function(operator.getitem, (made, 0))
+        result.meta = dict(region.node.meta)
+        region.node.replace_all_uses_with(result)
+        graph.graph.erase_node(region.node)
+        stored.append(kept)
+    graph.graph.eliminate_dead_code()
+    return tuple(stored)
+
+
+def _delegate(
+    graph: GraphModule, region: ExpertsRegion, block_rows: BlockRows
+) -> tuple[LoweredBackendModule, DelegateConstant]:
+    values, scales = attribute(graph, region.matrix.name), attribute(graph, region.matrix.scale_name)
+    filled, count = _filled(values, region, block_rows), values.numel()
+    grid = fewest_bits(values)
+    shape = PackedMatrix(filled.shape[0], filled.shape[1], region.matrix.group, grid, block_rows)
+    packed = pack_matrix(shape, filled, _filled(scales, region, block_rows))
+    store, inside = NamedDataStore(), (region.matrix.scale_name,)
+    kept = keep(store, region.matrix.name, f"int{grid.bits}", raw_bytes(packed), count, inside)
+    fields = {"edgec.experts": 1, "experts": region.experts, "expert_rows": region.rows, "block_rows": int(block_rows)}
+    sizes = {"rows": shape.rows, "width": shape.width, "group": shape.group}
+    coded = {"bits": grid.bits, "step": grid.step, "offset": grid.offset, "data": kept.key}
+    blob = "".join(f"{name}={value}\n" for name, value in {**fields, **sizes, **coded}.items()).encode()
+    output = store.get_named_data_store_output()
+    return LoweredBackendModule(_outline(region), BACKEND, blob, [], output), kept
+
+
+def _filled(table: Tensor, region: ExpertsRegion, block_rows: BlockRows) -> Tensor:
+    """A table with a row for each row of each expert, the rows of every expert filled up with zeros to whole blocks."""
+    missing = -region.rows % block_rows
+    by_expert = table.reshape(region.experts, region.rows, -1)
+    return torch.nn.functional.pad(by_expert, (0, 0, 0, missing)).flatten(0, 1)
+
+
+def _outline(region: ExpertsRegion) -> Outline:
+    graph = Graph()
+    call = ExpertsCall.of(region.node)
+    inputs = [graph.placeholder(f"x{i}") for i in range(3 if call.bias else 2)]
+    graph.output((graph.call_function(EXPERTS, (*inputs[:2], inputs[0], inputs[2] if call.bias else None)),))
+    choices = int(call.index.meta["val"].shape[1])
+    return Outline(graph, (OutlinedOutput(torch.float32, ((0, 0), choices, region.rows)),))

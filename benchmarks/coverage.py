@@ -1,0 +1,83 @@
+"""Every model type that transformers generates text with, from a config to text: ``python -m benchmarks.coverage``.
+
+A tiny random model of each type is exported for ``host``, and its greedy tokens are compared with transformers' own.
+Results are kept one by one, so an interrupted run goes on where it stopped; ``--table`` writes docs/models.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from benchmarks.coverage_parts.check import Outcome, check, import_heavy_modules, in_process
+from benchmarks.coverage_parts.table import page
+from benchmarks.coverage_parts.tiny import causal_types
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "coverage_parts" / "outcomes.json"
+PAGE = ROOT / "docs" / "models.md"
+_LIMIT_S = 600.0
+_OUTCOMES = TypeAdapter(list[Outcome])
+
+
+def read_outcomes(path: Path) -> dict[tuple[str, str], Outcome]:
+    """The last outcome of each type and recipe."""
+    outcomes = _OUTCOMES.validate_json(path.read_bytes()) if path.is_file() else []
+    return {(outcome.kind, outcome.recipe): outcome for outcome in outcomes}
+
+
+def run(kinds: Sequence[str], recipe: str, path: Path, limit_s: float = _LIMIT_S) -> None:
+    """Check types one after another; each outcome is kept as soon as it is known."""
+    known = read_outcomes(path)
+    for index, kind in enumerate(kinds):
+        start = time.monotonic()
+        outcome = in_process(partial(check, kind, recipe), limit_s) or _silent(kind, recipe, time.monotonic() - start)
+        known[kind, recipe] = outcome.model_copy(update={"seconds": round(time.monotonic() - start, 1)})
+        _write(known, path)
+        print(f"{index + 1}/{len(kinds)} {known[kind, recipe].model_dump_json()}", flush=True)
+
+
+def _silent(kind: str, recipe: str, seconds: float) -> Outcome:
+    timeout = seconds >= _LIMIT_S
+    reason = f"not finished in {_LIMIT_S:.0f} s" if timeout else "the process ended by a signal"
+    return Outcome(kind=kind, recipe=recipe, result="timeout" if timeout else "failed", reason=reason)
+
+
+def _write(outcomes: dict[tuple[str, str], Outcome], path: Path) -> None:
+    partial_file = path.with_suffix(".partial")
+    lines = ",\n".join(outcomes[key].model_dump_json() for key in sorted(outcomes))
+    partial_file.write_text(f"[\n{lines}\n]\n")
+    partial_file.rename(path)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check the types that have no outcome yet, or those named."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
+    parser.add_argument("kinds", nargs="*", help="model types; all without an outcome by default")
+    parser.add_argument("--recipe", default="float")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--again", nargs="*", metavar="RESULT", help="repeat types with these results")
+    parser.add_argument("--table", action="store_true", help="only write docs/models.md")
+    options = parser.parse_args(arguments)
+    known = read_outcomes(options.results)
+    if not options.table:
+        import_heavy_modules()
+        again = {
+            kind
+            for (kind, recipe), o in known.items()
+            if recipe == options.recipe and o.result in (options.again or ())
+        }
+        missing = [kind for kind in causal_types() if (kind, options.recipe) not in known or kind in again]
+        run(options.kinds or missing, options.recipe, options.results)
+    PAGE.write_text(page(causal_types(), read_outcomes(options.results)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""The page of supported models, written from the outcomes of the coverage benchmark."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from benchmarks.coverage_parts.check import CONTEXT, NEW_TOKENS, Outcome
+
+_TITLES = {
+    "equal": "Equal",
+    "refused": "Refused",
+    "different": "Other tokens",
+    "failed": "Failed",
+    "timeout": "Not finished in time",
+    "no config": "Without a tiny configuration",
+    "not run": "Not run",
+}
+
+
+def page(kinds: Sequence[str], outcomes: Mapping[tuple[str, str], Outcome]) -> str:
+    """docs/models.md: counts first, then every type with its result."""
+    rows = [
+        outcomes.get((kind, "float"), Outcome(kind=kind, recipe="float", result="not run")) for kind in sorted(kinds)
+    ]
+    counts = Counter(row.result for row in rows)
+    summary = [f"| {_TITLES[result].lower()} | {counts[result]} |" for result in _TITLES if counts[result]]
+    parts = [_HEAD, "| result | types |", "|---|---|", *summary, ""]
+    for result, title in _TITLES.items():
+        parts += _section(title, [row for row in rows if row.result == result])
+    return "\n".join(parts)
+
+
+def _section(title: str, rows: Sequence[Outcome]) -> list[str]:
+    if not rows:
+        return []
+    if not any(row.reason for row in rows):
+        return [f"## {title}", "", ", ".join(f"`{row.kind}`" for row in rows), ""]
+    lines = [f"| `{row.kind}` | {row.code} | {_plain(row.reason)} |" for row in rows]
+    return [f"## {title}", "", "| type | code | reason |", "|---|---|---|", *lines, ""]
+
+
+def _plain(reason: str) -> str:
+    """A reason as a cell of a table: no columns, no markup, no names of files on the machine that ran it."""
+    words = [word if "/tmp/" not in word else "the model" for word in reason.split()]
+    return " ".join(words).replace("|", "/").replace("<", "&lt;").replace("`", "'").replace("[", "(").replace("]", ")")
+
+
+_HEAD = f"""# Models
+
+Every model type for which transformers has a class that generates text, tried as a tiny model with random weights:
+exported for `host` without rounding at a context of {CONTEXT}, then {NEW_TOKENS} greedy tokens compared with
+transformers' own `generate` (eager attention, float32). "Equal" means every token, of `generate` or, where that numbers
+positions otherwise, of the model's own forward. A refusal has a code of [errors.md](errors.md). Written by
+`python -m benchmarks.coverage --table` from `benchmarks/coverage_parts/outcomes.json`.
+"""

@@ -1,0 +1,62 @@
+// Tokens of one call as 8-bit integers, with the memory that holds them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "../parallel.h"
+#include "kernel.h"
+
+namespace edgec::linear {
+
+inline constexpr int64_t kTokensQuantisedAtOnce = 8;
+
+// Memory of quantised tokens; it grows to the largest call seen and stays.
+struct Quantised {
+  std::vector<int8_t> values, pairs;
+  std::vector<int32_t> sums;
+  std::vector<float> scales, zeros;
+  std::vector<std::vector<int32_t>> group_sums;  // of each product
+  Tokens tokens;
+
+  void resize(int64_t count, int64_t slices, bool paired) {
+    const auto bytes = static_cast<size_t>(count * slices * kSlice);
+    grow(values, bytes);
+    if (paired) grow(pairs, bytes + static_cast<size_t>(slices * kSlice));
+    grow(sums, static_cast<size_t>(count * slices));
+    grow(scales, static_cast<size_t>(count));
+    grow(zeros, static_cast<size_t>(count));
+    tokens = {count, slices, values.data(), paired ? pairs.data() : nullptr, sums.data(), scales.data(), zeros.data()};
+  }
+
+  template <typename T>
+  static void grow(std::vector<T>& memory, size_t count) {
+    if (memory.size() < count) memory.resize(count);
+  }
+};
+
+// The sums of a matrix's groups, from those of slices.
+inline const int32_t* sum_groups(const Matrix& matrix, const Tokens& tokens, std::vector<int32_t>& sums) {
+  const int64_t per_group = matrix.group_slices();
+  if (per_group == 1) return tokens.sums;
+  Quantised::grow(sums, static_cast<size_t>(tokens.count * matrix.groups()));
+  for (int64_t i = 0; i < tokens.count * matrix.groups(); i++) {
+    const int32_t* slices = tokens.sums + i * per_group;
+    int32_t sum = 0;
+    for (int64_t slice = 0; slice < per_group; slice++) sum += slices[slice];
+    sums[static_cast<size_t>(i)] = sum;
+  }
+  return sums.data();
+}
+
+inline void quantise(const Kernel& kernel, const float* x, int64_t width, const Tokens& tokens) {
+  const int64_t units = (tokens.count + kTokensQuantisedAtOnce - 1) / kTokensQuantisedAtOnce;
+  for_units(units, tokens.count * width >= kFloatsWorthWaking, [&](int64_t unit) {
+    const int64_t first = unit * kTokensQuantisedAtOnce;
+    kernel.quantize(x, width, first, std::min(kTokensQuantisedAtOnce, tokens.count - first), tokens);
+  });
+}
+
+}  // namespace edgec::linear

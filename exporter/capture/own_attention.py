@@ -1,0 +1,182 @@
+"""Attention that a family writes out itself, as ``edgec::attention``.
+
+    softmax(where(M, q @ k^T * scale, -inf)) @ v        or        scaled_dot_product_attention(q, k, v, is_causal=True)
+        ==>
+    edgec::attention(q, k, v, positions, causal, window)
+
+Model code gets no mask during capture, where a mask would only say that attention is causal (``attention.register``):
+scores without one are causal by positions, and M is a stored triangle, perhaps with a window. Whether that is what the
+family means is measured: the parity ladder compares the captured graph with transformers' own model. Scores with
+anything else added (ALiBi, relative positions) are left as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import GraphModule, Node
+
+from edgec.ir.attention import OPERATOR, visible
+from edgec.ir.attributes import attribute
+from edgec.passes.contract import nodes_of, placeholder
+
+aten = torch.ops.aten
+_SAME = (aten.to.dtype, aten.to.dtype_layout, aten.dropout.default, aten.alias.default, aten.contiguous.default)
+_SCALED = {aten.mul.Tensor: 1, aten.mul.Scalar: 1, aten.mul_.Tensor: 1, aten.div.Tensor: -1, aten.div_.Tensor: -1}
+_CUT = (aten.slice.Tensor, aten.to.dtype, aten.to.device, aten.alias.default, aten.expand.default)
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """What a softmax is taken of: ``q @ k^T * scale``, of keys that a window leaves."""
+
+    q: Node
+    k: Node
+    scale: float = 1.0
+    window: int = 0
+
+
+@contextmanager
+def plain_flags() -> Iterator[None]:
+    """Decide ``is_causal`` where model code computes it from the number of tokens, which is at least 2 in capture."""
+    usual = torch.nn.functional.scaled_dot_product_attention
+
+    def decided(*args: Any, **kwargs: Any) -> Tensor:
+        if "is_causal" in kwargs:
+            kwargs["is_causal"] = bool(kwargs["is_causal"])
+        return usual(*args, **kwargs)
+
+    torch.nn.functional.scaled_dot_product_attention = decided
+    try:
+        yield
+    finally:
+        torch.nn.functional.scaled_dot_product_attention = usual
+
+
+def use_operator(graph: GraphModule) -> None:
+    """Replace written-out attention by the operator, in a graph where no layer calls the operator itself."""
+    if nodes_of(graph, OPERATOR):
+        return
+    layer = 0
+    for node in list(graph.graph.nodes):
+        found = _sdpa(node) or _softmax(graph, node)
+        if found is not None:
+            _replace(graph, *found, layer)
+            layer += 1
+    if layer:
+        graph.graph.eliminate_dead_code()
+        graph.recompile()
+
+
+def _replace(graph: GraphModule, scores: _Scores, v: Node, old: Node, layer: int) -> None:
+    positions, value = placeholder(graph, "positions"), old.meta["val"]
+    constants = (None, layer, scores.scale, True, scores.window, 0.0, None)
+    with graph.graph.inserting_before(old):
+        made = graph.graph.call_function(OPERATOR, (scores.q, scores.k, v, positions, *constants))
+        turned = graph.graph.call_function(aten.transpose.int, (made, 1, 2))
+    made.meta = {**old.meta, "val": value.transpose(1, 2)}
+    turned.meta = dict(old.meta)
+    old.replace_all_uses_with(turned)
+    graph.graph.erase_node(old)
+
+
+def _sdpa(node: Node) -> tuple[_Scores, Node, Node] | None:
+    if node.target is not aten.scaled_dot_product_attention.default:
+        return None
+    names = ("q", "k", "v", "attn_mask", "dropout_p", "is_causal")
+    given: dict[str, Any] = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+    q, k, v = (given[name] for name in "qkv")
+    if given.get("attn_mask") is not None or not given.get("is_causal") or not _four(q, k, v):
+        return None
+    scale = given.get("scale")
+    width = int(q.meta["val"].shape[-1])
+    return _Scores(q, k, width**-0.5 if scale is None else float(scale)), v, node
+
+
+def _softmax(graph: GraphModule, node: Node) -> tuple[_Scores, Node, Node] | None:
+    if node.target is not aten.softmax.int or node.args[1] not in (-1, 3):
+        return None
+    product = _only_reader(node)
+    if product is None or product.target is not aten.matmul.default or not _comes_from(product.args[0], node):
+        return None
+    scores, v = _scores(graph, node.args[0]), product.args[1]
+    if scores is None or not _four(scores.q, scores.k, v):
+        return None
+    return scores, v, product  # type: ignore[return-value]
+
+
+def _four(*nodes: Any) -> bool:
+    return all(isinstance(node, Node) and node.meta["val"].dim() == 4 for node in nodes)
+
+
+def _only_reader(node: Node) -> Node | None:
+    """The one node that reads a value, behind casts and dropouts."""
+    readers = [user for user in node.users if user.users]
+    if len(readers) != 1:
+        return None
+    return _only_reader(readers[0]) if readers[0].target in _SAME else readers[0]
+
+
+def _comes_from(value: Any, source: Node) -> bool:
+    while isinstance(value, Node) and value is not source and value.target in _SAME:
+        value = value.args[0]
+    return value is source
+
+
+def _scores(graph: GraphModule, node: Any) -> _Scores | None:
+    """Read scores from the softmax back to the product of queries and keys."""
+    scale, window = 1.0, 0
+    while isinstance(node, Node) and node.target is not aten.matmul.default:
+        if node.target in _SCALED and (factor := _number(graph, node.args[1])) is not None:
+            scale *= factor ** _SCALED[node.target]
+        elif node.target is aten.where.self and (found := _window(graph, node.args[0])) is not None:
+            window = found
+        elif node.target not in _SAME:
+            return None
+        node = node.args[1 if node.target is aten.where.self else 0]
+    if not isinstance(node, Node):
+        return None
+    q, turned = node.args
+    swapped = isinstance(turned, Node) and turned.target is aten.transpose.int
+    if not swapped or {int(d) % 4 for d in turned.args[1:]} != {2, 3}:  # type: ignore[union-attr, arg-type]
+        return None
+    return _Scores(q, turned.args[0], scale, window)  # type: ignore[union-attr, arg-type]
+
+
+def _number(graph: GraphModule, value: Any) -> float | None:
+    if isinstance(value, int | float):
+        return float(value)
+    if isinstance(value, Node) and value.op == "get_attr":
+        held = attribute(graph, str(value.target))
+        return float(held) if isinstance(held, Tensor) and held.numel() == 1 else None
+    if isinstance(value, Node) and value.target in _SAME:
+        return _number(graph, value.args[0])
+    return None
+
+
+def _window(graph: GraphModule, mask: Any) -> int | None:
+    """The window of a stored triangle, 0 where it has none; None for any other mask."""
+    for node in _back(mask):
+        mask = node
+    if not isinstance(mask, Node) or mask.op != "get_attr":
+        return None
+    table = attribute(graph, str(mask.target))
+    table = table.reshape(table.shape[-2:]).bool()
+    places, width = torch.arange(table.shape[0]), int(table[-1].sum())
+    window = 0 if width == table.shape[0] else width
+    return (
+        window
+        if table.shape[0] == table.shape[1] and torch.equal(table, visible(places, places, True, window))
+        else None
+    )
+
+
+def _back(node: Any) -> Iterator[Any]:
+    while isinstance(node, Node) and node.target in _CUT:
+        node = node.args[0]
+        yield node

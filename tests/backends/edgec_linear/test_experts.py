@@ -1,0 +1,88 @@
+"""Experts of few bits say what their graph says, from one matrix of which an expert is a run of blocks."""
+
+from __future__ import annotations
+
+import platform
+from copy import deepcopy
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from benchmarks.coverage_parts.tiny import tiny_config, tiny_model
+from edgec.backends.edgec_linear.experts import BACKEND
+from edgec.backends.edgec_linear.layout import BlockRows
+from edgec.backends.xnnpack.lower import lower
+from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
+from edgec.exporter.parity.execution import run_artifact, run_program
+from edgec.exporter.parity.metrics import difference
+from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.hf_config import plain_config
+from edgec.exporter.sources.model_build import build
+from edgec.ir.call_plan import call_plan
+from edgec.ir.experts import EXPERTS, ExpertsCall
+from edgec.ir.program import Program
+from edgec.ir.quantized_form import decisions_of
+from edgec.ir.weight_scheme import LINEAR_KERNELS, WeightScheme
+from edgec.passes.cleanup.fold_constants import FoldConstants
+from edgec.passes.cleanup.remove_noops import RemoveNoops
+from edgec.passes.compress.quantize import Quantize
+from edgec.passes.contract import Pass, nodes_of, run_passes
+from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
+from edgec.passes.fuse.fuse_rope import FuseRope
+from edgec.passes.kv.kv_cache import KvCache
+from edgec.passes.prefill.last_logits import LastLogits
+from edgec.passes.prefill.prefill_skip import PrefillSkip
+
+CONTEXT, CHUNK, ROWS = 64, 16, 4
+PLAN = call_plan(40, CHUNK, ROWS)
+FOUR = WeightScheme(4, 32, scale_bits=16)
+# Whole numbers are summed exactly; only float32 sums over groups and norms run in another order.
+TOLERANCE = 1e-4
+
+
+class Stored:
+    def __init__(self, model: nn.Module) -> None:
+        self.state = model.state_dict()
+
+    def tensor(self, name: str) -> torch.Tensor:
+        return self.state[name]
+
+
+@lru_cache(maxsize=2)
+def quantised(kind: str, default: WeightScheme | None = FOUR) -> Program:
+    from transformers import AutoModelForCausalLM
+
+    config = tiny_config(kind)
+    # Building sets the config's attention, which tracing reads.
+    own = deepcopy(config)
+    skeleton = build_skeleton(lambda: build(AutoModelForCausalLM, own, device=None, attn_implementation="edgec"))
+    program = capture_decoder(skeleton, model_spec(plain_config(config)), Stored(tiny_model(config)), CONTEXT)
+    norms: list[Pass] = [RemoveNoops(), LastLogits(ROWS), FuseRmsNorm(heads=True), FuseRope()]
+    rounding: list[Pass] = [Quantize((), default, default, kernels=LINEAR_KERNELS), FoldConstants()]
+    return run_passes(program, [*norms, KvCache(CONTEXT, CHUNK), PrefillSkip(), *rounding], in_place=True)
+
+
+def test_every_expert_is_rounded_in_groups_of_its_own_row() -> None:
+    program = quantised("olmoe")
+    experts = [d for d in decisions_of(program.graph) if "experts" in d.name]
+    assert len(experts) == 4 and all(d.used is not None and d.used.bits == 4 for d in experts)
+    # 8 experts: gate and up are 256 rows on a width of 64, down is 64 rows on a width of 128.
+    assert sorted({d.shape for d in experts}) == [(512, 128), (2048, 64)]
+    weights = [ExpertsCall.of(node).weight for node in nodes_of(program.graph, EXPERTS)]
+    assert all(weight.target is torch.ops.aten.view.default for weight in weights)
+
+
+@pytest.mark.parametrize("kind", ["olmoe", "gpt_oss"])
+@pytest.mark.parametrize("default", [FOUR, None], ids=["4bit", "float"])
+def test_the_artifact_says_what_its_graph_says(kind: str, default: WeightScheme | None, tmp_path: Path) -> None:
+    program = quantised(kind, default)
+    tokens = torch.randint(5, 200, (40,), generator=torch.Generator().manual_seed(1)).tolist()
+    wanted = run_program(program, tokens, PLAN)
+    lowered = lower(program, block_rows=BlockRows.of(platform.machine()))
+    artifact = tmp_path / "experts.pte"
+    artifact.write_bytes(lowered.artifact)
+    assert (BACKEND.encode() in artifact.read_bytes()) == (default is not None)
+    assert difference(wanted, run_artifact(artifact, tokens, PLAN), 0.0).max_relative < TOLERANCE

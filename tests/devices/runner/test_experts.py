@@ -1,0 +1,45 @@
+"""The kernel of ``edgec::experts`` against its meaning in torch, over shapes, choices and biases."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from edgec.ir.experts import reference_experts
+from tests.devices.runner.kernel_library import kernels
+from tests.example_counts import examples
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    tokens=st.sampled_from([1, 2, 5, 40]),
+    choices=st.integers(1, 4),
+    shared=st.booleans(),
+    experts=st.sampled_from([1, 3, 8]),
+    rows=st.sampled_from([1, 5, 32, 70]),
+    width=st.sampled_from([1, 8, 31, 64]),
+    biased=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_the_kernel_computes_what_the_operator_means(
+    tokens: int, choices: int, shared: bool, experts: int, rows: int, width: int, biased: bool, seed: int
+) -> None:
+    drawn = torch.Generator().manual_seed(seed)
+    x = torch.randn(tokens, 1 if shared else choices, width, generator=drawn)
+    weight = torch.randn(experts, rows, width, generator=drawn)
+    bias = torch.randn(experts, rows, generator=drawn) if biased else None
+    # One number below and one above are no experts.
+    index = torch.randint(-1, experts + 1, (tokens, choices), generator=drawn)
+    got = kernels().experts(x, index, weight, bias)
+    # Up to 64 products are summed in another order.
+    assert torch.allclose(got, reference_experts(x, index, weight, bias), rtol=1e-5, atol=2e-5)
+
+
+def test_a_token_does_not_depend_on_those_beside_it() -> None:
+    drawn = torch.Generator().manual_seed(0)
+    x, weight = torch.randn(9, 1, 40, generator=drawn), torch.randn(4, 37, 40, generator=drawn)
+    index = torch.randint(0, 4, (9, 2), generator=drawn)
+    together = kernels().experts(x, index, weight, None)
+    alone = [kernels().experts(x[i : i + 1], index[i : i + 1], weight, None) for i in range(9)]
+    assert torch.equal(together, torch.cat(alone))

@@ -1,0 +1,68 @@
+"""Decoders that take their positions, tie their weights or split their heads in unusual ways, fed as on a phone."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+import pytest
+import torch
+
+from benchmarks.coverage_parts.tiny import tiny_config, tiny_model
+from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
+from edgec.exporter.parity.execution import run_eager, run_program
+from edgec.exporter.parity.metrics import difference
+from edgec.exporter.sources.decoder_spec import model_spec
+from edgec.exporter.sources.hf_config import plain_config
+from edgec.exporter.sources.model_build import build, tied_parameters
+from edgec.ir.call_plan import call_plan
+from edgec.ir.program import Program
+from edgec.passes.cleanup.remove_noops import RemoveNoops
+from edgec.passes.contract import Pass, run_passes
+from edgec.passes.kv.kv_cache import KvCache
+from edgec.passes.prefill.last_logits import LastLogits
+from edgec.passes.prefill.prefill_skip import PrefillSkip
+
+CONTEXT, CHUNK, ROWS = 64, 16, 4
+PLAN = call_plan(40, CHUNK, ROWS)
+# The same float32 arithmetic in another order.
+TOLERANCE = 1e-5
+
+
+# Families that begin behind a padding index, or count the tokens of a call.
+PLACES = ["roberta", "camembert", "bart"]
+# A router with a stored bias; clamped and biased experts, stored transposed.
+EXPERTS = ["olmoe", "gpt_oss", "deepseek_v3"]
+# Families that write their attention out instead of calling the interface; gpt_neo has a window in every other layer.
+WRITTEN_OUT = ["gptj", "gpt_neo", "falcon", "codegen"]
+
+
+class Stored:
+    """A model's weights as a checkpoint holds them: a tied weight under its owner's name only."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self.state = {name: v for name, v in model.state_dict().items() if name not in tied_parameters(model)}
+
+    def tensor(self, name: str) -> torch.Tensor:
+        return self.state[name]
+
+
+def prepared(kind: str) -> tuple[torch.nn.Module, Program]:
+    from transformers import AutoModelForCausalLM
+
+    config = tiny_config(kind)
+    model = tiny_model(config)
+    # Building sets the config's attention, which the reference model reads when it runs.
+    own = deepcopy(config)
+    skeleton = build_skeleton(lambda: build(AutoModelForCausalLM, own, device=None, attn_implementation="edgec"))
+    program = capture_decoder(skeleton, model_spec(plain_config(config)), Stored(model), CONTEXT)
+    passes: list[Pass] = [RemoveNoops(), LastLogits(ROWS), KvCache(CONTEXT, CHUNK, "float32"), PrefillSkip()]
+    return model, run_passes(program, passes, in_place=True)
+
+
+@pytest.mark.parametrize("kind", [*PLACES, "gpt_neox", *EXPERTS, *WRITTEN_OUT])
+def test_chunks_and_single_tokens_give_eager_logits(kind: str) -> None:
+    model, program = prepared(kind)
+    tokens = torch.randint(5, 200, (40,), generator=torch.Generator().manual_seed(1)).tolist()
+    wanted = run_eager(model, tokens, PLAN)
+    assert wanted.std() > 0.1, "a model whose logits are all alike proves nothing"
+    assert difference(wanted, run_program(program, tokens, PLAN), 0.0).max_relative < TOLERANCE
