@@ -77,22 +77,11 @@ def build(
         raise
     except Exception as error:  # Model code of any family fails in its own way on a senseless config.
         where = Path(config.name_or_path or "config.json")
-        # What cannot be built at all was refused with "eager", when the model was resolved.
-        foreign = attn_implementation not in (None, "eager") and isinstance(error, KeyError | ValueError | TypeError)
+        foreign = isinstance(error, KeyError | ValueError | TypeError)
         if foreign and attn_implementation in _INSTEAD:
             options = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
             return build(maker, config, attn_implementation=_INSTEAD[attn_implementation], **options)  # type: ignore[arg-type]
-        raise (_own_attention(where, config.model_type) if foreign else bad_config(where, error)) from error
-
-
-def _own_attention(where: Path, model_type: str) -> InputError:
-    return InputError(
-        what=f"The architecture {model_type!r} has its own attention code.",
-        where=str(where),
-        why="its class in transformers does not call attention through AttentionInterface, which edgec replaces",
-        fix="Write a factory for fixed shapes: MODEL = package.module:factory; or use a model of another architecture.",
-        code="E109",
-    )
+        raise bad_config(where, error) from error
 
 
 def expected_shapes(model: Any) -> NamedShapes:
