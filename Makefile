@@ -1,4 +1,4 @@
-# make demo: set-up, export, text, speed, report. make test: the tests. make check: style and types.
+# make demo: set-up, then float and few bits side by side, three phones, report. make test: the tests. make check: style and types.
 # make test-all: slow tests too, and properties on four times the examples. make docs-check: links, paths and names in the documents.
 # make bench: edgec and its peers side by side (docs/benchmarking.md). make bench-all: with what takes longest.
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || echo python3)
@@ -7,7 +7,6 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 MODEL ?= examples/tiny-llama
 DEMO := build/demo
-BUNDLE := $(DEMO)/$(notdir $(MODEL))-host.edgec
 PROMPT ?= Prince Andrew looked at
 
 # Tests start hundreds of Python processes: where a shell forbids bytecode, each would compile torch and edgec anew.
@@ -29,11 +28,7 @@ $(STAMP): pyproject.toml | $(BIN)/python
 	@touch $(STAMP)
 
 demo: $(STAMP)
-	@mkdir -p $(DEMO)
-	$(BIN)/edgec export $(MODEL) --target host --recipe 4bit --out $(BUNDLE) --force
-	$(BIN)/edgec run $(BUNDLE) -p "$(PROMPT)" --raw --max-new-tokens 80 --temperature 0.7 --seed 1
-	$(BIN)/edgec bench $(BUNDLE) --device host --out $(DEMO)/bench.jsonl
-	@echo "The report is $(BUNDLE)/report.html"
+	$(BIN)/python examples/demo.py --model $(MODEL) --out $(DEMO) --prompt "$(PROMPT)"
 
 # A process for each core, each with one thread: torch's own threads gain little on models this small.
 # Where a process that they start has more threads, these sleep while they wait instead of spinning on a busy core.

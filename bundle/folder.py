@@ -33,13 +33,16 @@ _EXPORT_AGAIN = "copy the bundle again from where it was intact, or export the m
 _CODES = {"path": "E137", "missing": "E134", "irregular": "E134", "content": "E135", "unlisted": "E136"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Bundle:
     """A bundle on disk whose manifest was checked; ``files_checked``: every file's sha256 was checked too."""
 
     path: Path
     manifest: Manifest
     files_checked: bool
+
+    def __repr__(self) -> str:
+        return f"<edgec Bundle {str(self.path)!r}: {self.manifest.recipe_name}, {self.manifest.target}>"
 
     @property
     def artifact_path(self) -> Path:

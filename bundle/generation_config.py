@@ -1,4 +1,7 @@
-"""generation_config.json: the ids that end a text, and the model's own repetition penalty. Nothing else is used."""
+"""generation_config.json: the ids that end a text, the model's own repetition penalty, and how encoder-decoders begin.
+
+Nothing else is used.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,29 @@ KIND = JsonKind(
 )
 
 
+_MOST_IDS = 1 << 16
+TokenIds = Annotated[list[TokenId], Field(max_length=_MOST_IDS)]
+
+
 class GenerationConfig(BaseModel):
     """The fields that edgec reads of generation_config.json; a list of ids where several end a text."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
+    decoder_start_token_id: TokenId | None = None
+    bos_token_id: TokenId | None = None
+    forced_bos_token_id: TokenId | None = None
+    forced_eos_token_id: TokenId | None = None
+    suppress_tokens: TokenIds | None = None
+    begin_suppress_tokens: TokenIds | None = None
+    bad_words_ids: Annotated[list[TokenIds], Field(max_length=_MOST_IDS)] | None = None
+    no_repeat_ngram_size: Annotated[int, Field(ge=0, le=1024)] | None = None
+    min_length: Annotated[int, Field(ge=0, le=1 << 24)] | None = None
+    is_multilingual: bool | None = None
+    lang_to_id: Annotated[dict[str, TokenId], Field(max_length=_MOST_IDS)] | None = None
+    task_to_id: Annotated[dict[str, TokenId], Field(max_length=_MOST_IDS)] | None = None
+    no_timestamps_token_id: TokenId | None = None
+    max_initial_timestamp_index: Annotated[int, Field(ge=0, le=1 << 20)] | None = None
     eos_token_id: TokenId | Annotated[list[TokenId], Field(max_length=1024)] | None = None
     repetition_penalty: Annotated[float, Field(gt=0, le=1e6)] | None = None
 

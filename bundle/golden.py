@@ -24,6 +24,8 @@ from edgec.bundle.limited_json import JsonKind, read_model
 from edgec.bundle.part import JsonCount, JsonPart, JsonSize, TokenId
 
 GOLDEN_VERSION = 1
+GOLDEN_SOURCE_TOKENS = 16
+"""Tokens that the encoder of an encoder-decoder reads before an output vector: `probe_values` of the vocabulary."""
 TOP = 8
 # Shares of the largest value. 1 % covers another order of summation, and 8-bit activations that round the other way on
 # another instruction set; 3 % is what the ladder allows float16, whose sums a Neural Engine rounds in its own way.

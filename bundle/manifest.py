@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from edgec.bundle.part import Dtype, JsonCount, JsonPart, JsonSize, Sha256
 
 SCHEMA_VERSION = 3
+ENCODER_DECODER_METHODS = ("encode", "cross", "forward")
 
 
 class ModelInfo(JsonPart):
@@ -101,6 +102,37 @@ class Limits(JsonPart):
     logit_rows: JsonSize
 
 
+class SoundInfo(JsonPart):
+    """How an encoder's log-mel features are made of sound, as Whisper's: see docs/encoder-decoders.md.
+
+    ``mels`` by ``frames`` features of ``frames * hop`` samples at ``sampling_rate`` Hz; windows of ``fft`` samples.
+    """
+
+    sampling_rate: JsonSize
+    mels: JsonSize
+    frames: JsonSize
+    fft: JsonSize
+    hop: JsonSize
+
+
+class EncoderDecoderInfo(JsonPart):
+    """An artifact with the methods encode, cross and forward.
+
+    ``limits``: of forward, whose context is the decoder's; ``source_tokens``: the most that encode reads, None where
+    it reads sound.
+    """
+
+    limits: Limits
+    source_tokens: JsonSize | None = None
+    sound: SoundInfo | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.source_tokens is None) == (self.sound is None):
+            raise ValueError("an encoder reads either tokens or sound")
+        return self
+
+
 class Rung(JsonPart):
     """One step of the parity ladder: ``stage`` compared with ``reference`` over ``positions`` positions.
 
@@ -186,7 +218,7 @@ class LedgerRow(JsonPart):
     """The storage of one tensor of the artifact.
 
     ``bits``: container bits per value; ``information_bits``: bits that carry meaning; ``bytes``: of all copies, scales
-    included; ``reason``: why there is more than one copy.
+    included; ``reason``: why there is more than one copy; ``active``: the share (0..1) that one token reads.
     """
 
     name: str
@@ -197,16 +229,21 @@ class LedgerRow(JsonPart):
     copies: int
     bytes: int
     reason: str = ""
+    active: float = 1.0
 
 
 class Ledger(JsonPart):
-    """What the artifact's size is made of; ``overhead_reasons`` explains bytes beyond 5 % over ``weight_bytes``."""
+    """What the artifact's size is made of; ``overhead_reasons`` explains bytes beyond 5 % over ``weight_bytes``.
+
+    ``active_bytes``: of the tensors that one token reads: chosen experts, one row of a table; None in older bundles.
+    """
 
     artifact_bytes: int
     weight_bytes: int
     program_bytes: int
     rows: list[LedgerRow]
     overhead_reasons: list[str] = Field(default=[])
+    active_bytes: int | None = None
 
 
 class Runtime(JsonPart):
@@ -263,6 +300,7 @@ class Build(JsonPart):
 class Manifest(JsonPart):
     """A bundle's description; ``digest`` is the sha256 of its canonical JSON with an empty ``digest``.
 
+    ``limits``: of a decoder; an encoder-decoder has its own in ``encoder_decoder``, other models have none.
     ``target_choice``: why this target was chosen, where the user named a family of phones.
     """
 
@@ -277,6 +315,7 @@ class Manifest(JsonPart):
     methods: list[MethodInfo]
     states: list[StateInfo] = Field(default=[])
     limits: Limits | None = None
+    encoder_decoder: EncoderDecoderInfo | None = None
     prefix: PrefixInfo | None = None
     parity: list[Rung]
     delegation: Delegation | None = None
@@ -292,8 +331,23 @@ class Manifest(JsonPart):
     excluded_from_identity: list[str] = Field(default=["build", "digest", "files[report.html]"])
     digest: str = ""
 
+    @property
+    def recipe_name(self) -> str:
+        """The recipe's name, or ``unnamed``."""
+        return str(self.recipe.get("name", "unnamed"))
+
+    def __repr__(self) -> str:
+        return f"<edgec Manifest {self.name}: {self.recipe_name}, {self.target}, {self.format}>"
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.prefix is not None and self.limits is None:
             raise ValueError("only a decoder, which has limits, has a prefix")
+        if self.encoder_decoder is not None and [method.name for method in self.methods] != [*ENCODER_DECODER_METHODS]:
+            raise ValueError(f"an encoder-decoder has the methods {', '.join(ENCODER_DECODER_METHODS)}")
         return self
+
+    @property
+    def writing_limits(self) -> Limits | None:
+        """The limits of the method that writes text: a decoder's, or an encoder-decoder's ``forward``."""
+        return self.limits if self.encoder_decoder is None else self.encoder_decoder.limits

@@ -12,27 +12,36 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 COMMANDS = {
+    "init": "Write an edgec.toml for this folder.",
     "export": "Export a model to a verified bundle.",
     "adapt": "Train a model for few bits or shared keys and values.",
     "run": "Generate text from a bundle.",
     "bench": "Measure a bundle on a device.",
     "devices": "List connected devices and any problems.",
-    "compare": "Compare two measurements.",
+    "compare": "Compare two measurements, or bundles side by side.",
     "eval": "Measure perplexity and agreement with the float model.",
     "sweep": "Export and measure a grid of models, recipes, targets and devices.",
     "plan": "Predict size, memory and speed on a phone.",
     "targets": "List phones, chips and machines.",
     "embed": "Write a bundle as source code for an app.",
+    "ls": "List the bundles in a folder.",
     "inspect": "Show the contents of a bundle.",
     "verify": "Check a bundle and replay its golden vectors.",
     "doctor": "Check this installation.",
     "runner": "Compile the engine for this machine.",
+    "cache": "Show or clean what edgec keeps between calls.",
+    "help": "Show a page of the guide, or a command's help.",
 }
+HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 EXIT_BUG, EXIT_INTERRUPTED = 70, 130
 
 
 class LazyGroup(TyperGroup):
     """A group of commands that help lists without importing them."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        _set_examples_apart(self)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all commands, in the order of use."""
@@ -42,20 +51,57 @@ class LazyGroup(TyperGroup):
         """Import one command's module."""
         return command_of(cmd_name) if cmd_name in COMMANDS else None
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that the first word names.
+
+        Raises:
+            InputError: E100, there is none; a similar name is suggested.
+        """
+        if args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise _no_command(args[0])
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """List the commands without importing any of them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
 
+def _no_command(name: str) -> Exception:
+    from difflib import get_close_matches
+
+    from edgec.errors import InputError
+
+    near = get_close_matches(name, COMMANDS, n=1)
+    fix = f"did you mean edgec {near[0]}?" if near else "see edgec --help"
+    return InputError(f"There is no command {name!r}.", where="edgec", fix=fix, code="E100")
+
+
 def command_of(name: str) -> Any:
     """Import one command's module and make the command."""
     module = import_module(f"edgec.cli.{name}")
-    single = typer.Typer(add_completion=False)
-    single.command(name)(getattr(module, name))
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(name, context_settings=HELP_NAMES)(getattr(module, name))
     command = typer.main.get_command(single)
     command.name = name
+    _set_examples_apart(command)
     return command
+
+
+def help_of(name: str) -> str:
+    """The text that ``edgec NAME --help`` prints."""
+    command = command_of(name)
+    context = command.make_context(f"edgec {name}", [], resilient_parsing=True)
+    return str(command.get_help(context))
+
+
+def _set_examples_apart(command: Any) -> None:
+    """Move the examples of a docstring after the options, a line each and never wrapped: they are to be copied."""
+    text, _, examples = (command.help or "").partition("Examples:\n")
+    lines = [line.strip() for line in examples.splitlines() if line.strip()]
+    if lines:
+        # The backspace keeps the formatter from filling these lines.
+        command.help, command.epilog = text.rstrip(), "\n  ".join(["\b\nExamples:", *lines])
 
 
 def _print_version(wanted: bool) -> None:
@@ -66,17 +112,25 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-app = typer.Typer(cls=LazyGroup, add_completion=False, rich_markup_mode=None)
+app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, context_settings=HELP_NAMES)
 
 
 @app.callback()
 def main(
     debug: bool = typer.Option(False, "--debug", help="Show tracebacks and everything that libraries print."),
     version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        False, "--version", "-V", callback=_print_version, is_eager=True, help="Print the version and exit."
     ),
 ) -> None:
-    """edgec: a trained PyTorch model in, a verified bundle for phones out."""
+    """edgec: a trained PyTorch model in, a verified bundle for phones out.
+
+    Examples:
+    edgec export examples/tiny-llama --target host
+
+    edgec run tiny-llama-host.edgec -p "Once upon a time"
+
+    edgec help recipes
+    """
 
 
 def run_cli(arguments: list[str] | None = None) -> int:
@@ -90,7 +144,7 @@ def run_cli(arguments: list[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # a path need not be UTF-8, nor a terminal
     try:
         with nullcontext() if "--debug" in given else quiet():
-            result: Any = app(given or ["--help"], standalone_mode=False)
+            result: Any = app(given or ["--help"], standalone_mode=False, prog_name="edgec")
         return result if isinstance(result, int) else 0
     except (typer.Abort, KeyboardInterrupt):
         typer.echo("interrupted; nothing was left behind", err=True)

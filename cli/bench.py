@@ -34,8 +34,7 @@ def bench(
     Every job runs in a fresh process; the rest of the device should be idle. A phone's shell runs bundles for the CPU;
     a bundle for its GPU or NPU is measured by the app that 'edgec embed' writes. Pushed files are removed.
 
-    For example:
-
+    Examples:
     edgec bench tiny-llama-host.edgec --device host --out host.jsonl
 
     edgec bench tiny-llama-android.edgec --device adb:8A3X1 --device adb:9B7Q2 --cool-down 5 --cores 4-7

@@ -1,4 +1,4 @@
-"""``edgec compare`` shows two benchmark runs side by side."""
+"""``edgec compare`` shows measurements or bundles side by side."""
 
 from __future__ import annotations
 
@@ -9,23 +9,28 @@ import typer
 
 
 def compare(
-    a: Annotated[Path, typer.Argument(help="Records of the run to compare with (.jsonl).")],
-    b: Annotated[Path, typer.Argument(help="Records of the run compared (.jsonl).")],
+    subjects: Annotated[list[Path], typer.Argument(help="Two records of edgec bench (.jsonl), or bundles.")],
     *,
-    allow: Annotated[list[str] | None, typer.Option(help="A field in which the runs may differ; repeatable.")] = None,
+    allow: Annotated[list[str] | None, typer.Option(help="A field in which runs may differ; repeatable.")] = None,
+    text: Annotated[Path | None, typer.Option(help="Of bundles: a UTF-8 text to measure their quality on.")] = None,
+    reference: Annotated[str | None, typer.Option(help="Of bundles: the float model; default: their source.")] = None,
+    tokens: Annotated[int, typer.Option(help="Of bundles: the most tokens of the text to use.")] = 2048,
+    threads: Annotated[int | None, typer.Option(help="Of bundles: CPU threads.")] = None,
+    chart: Annotated[Path | None, typer.Option(help="Of bundles: write quality against size here (SVG).")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Compare two runs of edgec bench: ratios of medians with their spread.
+    """Compare two runs of edgec bench, or measure any number of bundles: size, quality and speed in one table.
 
-    Runs that differ in device, machine, model, tokens, threads or runtime are refused; recipes may differ.
+    Of runs: ratios of medians with their spread. Runs that differ in device, machine, model, tokens, threads or runtime
+    are refused; recipes may differ.
 
-    For example:
-
+    Examples:
     edgec compare float.jsonl int4.jsonl
 
     edgec compare one-thread.jsonl two-threads.jsonl --allow threads
-    """
-    from edgec.runtime_py.bench.compare import compare as compare_runs
-    from edgec.runtime_py.bench.compare import report
 
-    report(compare_runs(a, b, allow or ()), json)
+    edgec compare float.edgec 4bit.edgec 2bit.edgec --text held-out.txt --chart quality.svg
+    """
+    from edgec.runtime_py.comparison import compare_runs_or_bundles
+
+    compare_runs_or_bundles(subjects, allow or (), text, reference, tokens, threads, chart, json)

@@ -12,8 +12,7 @@ def devices(json: Annotated[bool, typer.Option("--json", help="One JSON object."
 
     Android phones need USB debugging and adb, iPhones a Mac with Xcode (or pymobiledevice3).
 
-    For example:
-
+    Examples:
     edgec devices
 
     edgec devices --json

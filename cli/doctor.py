@@ -14,8 +14,7 @@ def doctor(
 
     Exit status 3 when something required is missing; 'absent' tools are optional.
 
-    For example:
-
+    Examples:
     edgec doctor
 
     edgec doctor --json

@@ -23,8 +23,7 @@ def eval(  # the command's name
 ) -> None:
     """Measure perplexity, KL divergence and top-1 agreement on a text, or run tasks of lm-eval.
 
-    For example:
-
+    Examples:
     edgec eval tiny-llama-host.edgec --text held-out.txt --tokens 2000
 
     edgec eval tiny-llama-host.edgec --tasks lambada_openai --limit 100

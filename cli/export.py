@@ -46,8 +46,8 @@ def export(
 
     edgec export examples/tiny-llama --target iphone --recipe lut4 --calibrate text.txt --target-bits 3.2
     """
-    from edgec.exporter.command import budgets, run_export
-    from edgec.exporter.options import ExportOptions
+    from edgec.exporter.command import run_export
+    from edgec.exporter.options import ExportOptions, parse_budgets
 
     options = ExportOptions(
         model or "",
@@ -67,7 +67,7 @@ def export(
         kernels=kernels,
         draft_heads=draft_heads,
         max_fallback=max_fallback,
-        budgets=budgets(budget or ()),
+        budgets=parse_budgets(budget or ()),
         allow_pickle=allow_pickle,
         trust_remote_code=trust_remote_code,
         seed=seed,

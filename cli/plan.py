@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from edgec.devices.prediction.estimate import Range
     from edgec.devices.prediction.forecast import Plan
     from edgec.devices.prediction.unit_choice import PhaseUnit
+    from edgec.terminal import WordTable
 
 _UNAVAILABLE = "unavailable"
 
@@ -70,13 +69,13 @@ def show(forecast: Plan, as_json: bool, choice: str, phases: Sequence[PhaseUnit]
         choice: why this phone was chosen, where a family was named.
         phases: the units proposed for prefill and decode.
     """
-    from rich.console import Console
+    from edgec.terminal import make_console
 
     if as_json:
         units = [asdict(phase) for phase in phases]
         typer.echo(dumps({**forecast.to_json(), "target_choice": choice, "phase_units": units}, indent=2))
         return
-    console, target = Console(highlight=False), forecast.target
+    console, target = make_console(), forecast.target
     console.print(
         *([choice] if choice else []),
         f"{forecast.parameters / 1e6:,.1f} M parameters on {target.phone_name}, {target.unit}, {target.format}",
@@ -89,11 +88,11 @@ def show(forecast: Plan, as_json: bool, choice: str, phases: Sequence[PhaseUnit]
     console.print(*closing_lines(forecast), sep="\n")
 
 
-def summary_table(forecast: Plan) -> Table:
+def summary_table(forecast: Plan) -> WordTable:
     """The estimates with their ranges and how far each can be trusted."""
-    from rich.table import Table
+    from edgec.terminal import WordTable
 
-    table = Table("", "low", "estimate", "high", "how")
+    table = WordTable("", "low", "estimate", "high", "how")
     for name, estimate, unit, divisor in _estimates(forecast):
         table.add_row(f"{name}, {unit}", *_cells(estimate, divisor))
     return table
@@ -124,11 +123,11 @@ def _phase_line(phase: PhaseUnit) -> str:
     return f"{phase.phase} on: {told}; {phase.reason}"
 
 
-def parts_table(forecast: Plan) -> Table:
+def parts_table(forecast: Plan) -> WordTable:
     """The parts of the memory, the largest first."""
-    from rich.table import Table
+    from edgec.terminal import WordTable
 
-    table = Table("takes memory", "MB")
+    table = WordTable("takes memory", "MB")
     for part in forecast.footprint.parts:
         table.add_row(part.name, f"{part.bytes / 1e6:,.1f}")
     return table

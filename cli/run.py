@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,12 +12,17 @@ import typer
 def run(
     bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec.")],
     *,
-    prompt: Annotated[str | None, typer.Option("--prompt", "-p", help="Text to continue or to answer.")] = None,
+    prompt: Annotated[
+        str | None, typer.Option("--prompt", "-p", help="Text to continue or answer; - reads stdin.")
+    ] = None,
+    audio: Annotated[Path | None, typer.Option(help="A WAV file whose speech is written down.")] = None,
+    language: Annotated[str | None, typer.Option(help="To translate into, or that is spoken; default: heard.")] = None,
+    task: Annotated[str, typer.Option(help="For speech: transcribe, or translate into English.")] = "transcribe",
     chat: Annotated[bool, typer.Option("--chat", help="A conversation; one message per line of input.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Continue the text as it is, without the chat template.")] = False,
     system: Annotated[str | None, typer.Option(help="System message of the conversation.")] = None,
     session: Annotated[Path | None, typer.Option(help="Continue from this file if it exists, and save there.")] = None,
-    max_new_tokens: Annotated[int, typer.Option(help="The most tokens to generate.")] = 256,
+    max_new_tokens: Annotated[int | None, typer.Option(help="The most new tokens; default 256, of speech all.")] = None,
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
     top_k: Annotated[int, typer.Option(help="Keep the k likeliest tokens; 0 keeps all.")] = 0,
     top_p: Annotated[float, typer.Option(help="Keep the likeliest tokens up to this probability.")] = 1.0,
@@ -30,18 +36,25 @@ def run(
 ) -> None:
     """Generate text from a bundle: greedy unless a temperature is given.
 
-    The tokenizer's chat template is used when there is one (--raw continues plain text). A summary of the measured
-    timings goes to stderr. Drafting ahead changes the speed, never the text (docs/speculation.md).
+    The chat template is used when there is one (--raw continues plain text). Text that is piped in is the prompt unless
+    there is -p. A summary of the measured timings goes to stderr. Drafting ahead changes the speed, never the text
+    (docs/speculation.md).
 
-    For example:
-
+    Examples:
     edgec run tiny-llama-host.edgec -p "Once upon a time" --max-new-tokens 80
 
     edgec run tiny-llama-host.edgec --chat --temperature 0.7 --seed 1
+
+    cat story.txt | edgec run tiny-llama-host.edgec --raw --session story.session
+
+    edgec run whisper-tiny-host.edgec --audio speech.wav
     """
     from edgec.runtime_py.console import RunOptions, run_bundle
 
     names = ("max_new_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
     values = (max_new_tokens, temperature, top_k, top_p, min_p, repetition_penalty, seed)
     generation = dict(zip(names, values, strict=True)) | {"stop": tuple(stop or ())}
-    run_bundle(RunOptions(bundle, prompt, chat, raw, system, threads, json, generation, session, speculate))
+    if max_new_tokens is None:
+        del generation["max_new_tokens"]
+    options = RunOptions(bundle, prompt, chat, raw, system, threads, json, generation, session, speculate)
+    run_bundle(replace(options, audio=audio, language=language, task=task))

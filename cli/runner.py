@@ -33,8 +33,7 @@ def runner(
     Other commands do that on first use. Needs a C++ compiler: CXX, or c++, g++, clang++; for phones CXX_ARM64, or
     aarch64-linux-gnu-g++. An AAR needs Android's NDK: ANDROID_NDK_HOME, or that of the SDK in ANDROID_HOME.
 
-    For example:
-
+    Examples:
     edgec runner build
 
     edgec runner build --abi arm64

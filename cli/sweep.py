@@ -21,8 +21,7 @@ def sweep(
     Steps that succeeded are not run again. Writes results.jsonl (and results.parquet with pyarrow) and pareto.svg.
     Exit code 1 when a row failed; the table says why.
 
-    For example:
-
+    Examples:
     edgec sweep grid.toml --out sweep
 
     edgec sweep grid.toml --out /shared/sweep --engine ray --workers 8

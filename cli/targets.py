@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from edgec.devices.targets import Target
+    from edgec.terminal import WordTable
 
 _UNKNOWN = "unknown"
 
@@ -31,15 +30,14 @@ def targets(
 
     edgec targets iphone-16-pro
     """
-    from rich.console import Console
-
     from edgec.devices.targets import all_targets, load_target
+    from edgec.terminal import make_console
 
     chosen = all_targets() if name is None else (load_target(name),)
     if json:
         typer.echo(dumps([_record(target) for target in chosen], indent=2))
         return
-    Console(highlight=False).print(details(chosen[0]) if name else overview(chosen))
+    make_console().print(details(chosen[0]) if name else overview(chosen))
 
 
 def _record(target: Target) -> dict[str, Any]:
@@ -49,16 +47,16 @@ def _record(target: Target) -> dict[str, Any]:
     return {**asdict(target), "sources": dict(target.sources), "stands_for": meaning}
 
 
-def overview(chosen: tuple[Target, ...]) -> Table:
+def overview(chosen: tuple[Target, ...]) -> WordTable:
     """The table of targets, one row per phone."""
-    from rich.table import Table
-
     from edgec.devices.prediction.oldest_fit import stands_for
     from edgec.devices.targets import aliases
+    from edgec.terminal import WordTable
 
     short = ", ".join(f"{alias} = {stands_for(alias)}" for alias in aliases())
     caption = f"Units: the first is the default, * = `edgec export` makes it today. Limits: of one app. {short}"
-    table = Table(caption=caption, caption_justify="left", box=None)
+    table = WordTable(caption=caption, caption_justify="left", box=None)
+    table.optional = ("bandwidth", "entitled", "app limit")
     table.add_column("phone", no_wrap=True)
     for head in ("chip", "memory", "app limit", "entitled", "bandwidth", "units"):
         table.add_column(head)
@@ -81,12 +79,12 @@ def _row(same: list[Target]) -> tuple[str, ...]:
     )
 
 
-def details(target: Target) -> Table:
+def details(target: Target) -> WordTable:
     """The table of one target: every figure with its source."""
-    from rich.table import Table
+    from edgec.terminal import WordTable
 
     title = f"{target.name}: {target.phone_name}, {target.unit}, {target.format} through {target.backend}"
-    table = Table(
+    table = WordTable(
         "", "value", "source", title=title, title_justify="left", caption=_note(target), caption_justify="left"
     )
     for field, value in _figures(target):

@@ -6,11 +6,10 @@ import json
 from collections.abc import Sequence
 
 from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from edgec.devices.connected import Connected, connected_devices
+from edgec.terminal import WordTable, make_console
 
 
 def show_devices(as_json: bool) -> None:
@@ -20,7 +19,7 @@ def show_devices(as_json: bool) -> None:
         fields = {"devices": [device.to_json() for device in devices], "tools": [fault.to_json() for fault in faults]}
         print(json.dumps(fields))
         return
-    console = Console()
+    console = make_console()
     console.print(device_table(devices))
     for device in devices:
         if device.problem:
@@ -30,9 +29,9 @@ def show_devices(as_json: bool) -> None:
         console.print(f"{fault.what} {fault.why}\n  fix: {fault.fix}", soft_wrap=True, markup=False, emoji=False)
 
 
-def device_table(devices: Sequence[Connected]) -> Table:
+def device_table(devices: Sequence[Connected]) -> WordTable:
     """A table with one row per device; addresses are never wrapped, so that they can be pasted."""
-    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
+    table = WordTable(box=SIMPLE, padding=(0, 1, 0, 0))
     for column in ("device", "model", "chip", "system", "state", "condition"):
         table.add_column(column, overflow="fold", no_wrap=column in ("device", "condition"))
     for device in devices:

@@ -37,7 +37,7 @@ def export_bundle(options: ExportOptions) -> Path:
 
     progress = Progress(options.progress)
     progress.enter("resolve", str(options.model))
-    resolved = resolve_options(options)
+    resolved = resolve_options(options, progress)
     with StageCache() as cache:
         request = with_bits(with_boundary(resolved.request, progress), options.target_bits, cache, progress)
         with naming_recipes(request.recipe, request.target):

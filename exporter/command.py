@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
-from edgec.errors import InputError
+from edgec.durations import time_left
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.progress import Event, Listener, ProgressLines
 from edgec.exporter.resolve.project_file import complete_options, find_project
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 
 def run_export(options: ExportOptions, as_json: bool) -> None:
@@ -24,34 +25,13 @@ def run_export(options: ExportOptions, as_json: bool) -> None:
     Raises:
         EdgecError: see ``edgec.export``.
     """
+    completed = complete_options(options, find_project())  # Refuses a missing MODEL before torch is imported.
     from edgec.exporter.api import export_bundle
 
-    for each in complete_options(options, find_project()):
+    for each in completed:
         with _listener(as_json) as listener:
             path = export_bundle(replace(each, progress=listener))
         _print_summary(path, as_json)
-
-
-def budgets(texts: Sequence[str]) -> dict[str, float]:
-    """Parse budgets of the form ``NAME=LIMIT``.
-
-    Raises:
-        InputError: E115.
-    """
-    return dict(map(_budget, texts))
-
-
-def _budget(text: str) -> tuple[str, float]:
-    name, _, limit = text.partition("=")
-    try:
-        return name, float(limit)
-    except ValueError as error:
-        raise InputError(
-            what=f"{text!r} is not a budget",
-            where="--budget",
-            fix="write NAME=LIMIT, for example kl_mean=0.1",
-            code="E115",
-        ) from error
 
 
 @contextmanager
@@ -60,7 +40,11 @@ def _listener(as_json: bool) -> Iterator[Listener]:
     if as_json:
         yield _json_event
         return
-    console = Console(stderr=True)
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from edgec.terminal import make_console
+
+    console = make_console(stderr=True)
     if not console.is_terminal:
         lines = ProgressLines(lambda line: print(line, file=sys.stderr, flush=True))
         yield lambda event: lines.tell(event.stage, _status(event))
@@ -72,7 +56,7 @@ def _listener(as_json: bool) -> Iterator[Listener]:
 
 
 def _show(bar: Progress, task: TaskID, event: Event) -> None:
-    eta = f"about {event.eta_s:.0f} s to go" if event.eta_s is not None and event.stage != "done" else ""
+    eta = f"about {time_left(event.eta_s)} to go" if event.eta_s is not None and event.stage != "done" else ""
     detail = "from the cache" if event.cached else event.detail
     bar.update(task, completed=event.overall, description=event.stage, eta=f"{eta}  {detail}")
 
@@ -81,7 +65,7 @@ def _status(event: Event) -> str:
     """How far an export is, for a line of a log."""
     if event.stage == "done":
         return ""
-    eta = f"about {event.eta_s:.0f} s to go (estimated)" if event.eta_s is not None else ""
+    eta = f"about {time_left(event.eta_s)} to go (estimated)" if event.eta_s is not None else ""
     detail = "from the cache" if event.cached else event.detail
     return "  ".join(filter(None, [f"{event.overall:4.0%}", eta, detail]))
 

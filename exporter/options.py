@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,3 +97,25 @@ def _check_budget(name: str, limit: float) -> None:
         raise InputError(f"{name!r} is not a budget", "--budget", fix=f"use one of {', '.join(BUDGETS)}", code="E115")
     if not is_number(limit):
         raise InputError(f"{limit!r} is not a limit for {name}", "--budget", fix="give a finite number", code="E115")
+
+
+def parse_budgets(texts: Sequence[str]) -> dict[str, float]:
+    """Parse budgets of the form ``NAME=LIMIT``.
+
+    Raises:
+        InputError: E115.
+    """
+    return dict(map(_parsed_budget, texts))
+
+
+def _parsed_budget(text: str) -> tuple[str, float]:
+    name, _, limit = text.partition("=")
+    try:
+        return name, float(limit)
+    except ValueError as error:
+        raise InputError(
+            what=f"{text!r} is not a budget",
+            where="--budget",
+            fix="write NAME=LIMIT, for example kl_mean=0.1",
+            code="E115",
+        ) from error

@@ -13,25 +13,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from edgec.bundle.manifest import Rung
 from edgec.errors import BudgetError
 from edgec.exporter.parity import ladder
 from edgec.exporter.progress import Progress
 from edgec.exporter.provenance import EXECUTION, source_digest
+from edgec.exporter.report.reading import NextTokens, next_tokens
 from edgec.exporter.request import ExportRequest, request_inputs
 from edgec.exporter.stage_cache import StageCache, stage_key
 from edgec.exporter.stages.compiled import Facts, load_facts, load_rewrite
 from edgec.exporter.stages.protocol import LOWERING, stage_module, stages_of
 from edgec.free_memory import few_collections, map_large_blocks, return_free_memory
+from edgec.ir.call_plan import compared_positions
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A verified artifact, ready to be bundled."""
+    """A verified artifact, ready to be bundled; ``said``: what it and the float model say next, for the report."""
 
     artifact: Path
     facts: Facts
     rungs: tuple[Rung, ...]
+    said: NextTokens | None = None
 
 
 @few_collections()
@@ -54,7 +59,14 @@ def compile_model(request: ExportRequest, cache: StageCache, progress: Progress)
     rungs = (*rewrite.rungs, *stages.verify(artifact, rewrite, logits))
     return_free_memory()
     ladder.gate(rungs)
-    return Compiled(artifact, facts, rungs)
+    return Compiled(artifact, facts, rungs, _said(request, facts, logits))
+
+
+def _said(request: ExportRequest, facts: Facts, logits: Mapping[str, Tensor]) -> NextTokens | None:
+    """What both forms of a decoder say next along the probe, where that is a text."""
+    if facts.limits is None or request.tokenizer is None:
+        return None
+    return next_tokens(request.probe.tokens, compared_positions(request.probe.plan), logits)
 
 
 def _stage(

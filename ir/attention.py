@@ -4,9 +4,9 @@
 
 ``q`` [B, H, S, D], ``k`` [B, G, T, D], ``v`` [B, G, T, Dv] with H a multiple of G (grouped-query attention), float;
 ``positions`` int64 [S] of the query tokens; ``mask`` float, broadcastable to [B, H, S, T], added to the scores;
-``window`` 0 for full attention, else a token sees itself and the ``window - 1`` tokens before it; ``softcap`` 0 for
-none; ``sink_logits`` [H] takes part in the softmax and contributes no value. The result is [B, S, H, Dv], the layout
-that the output projection reads.
+``window`` 0 for full attention, else a token sees itself and the ``window - 1`` tokens before it; below 0, those before
+it in its own chunk of ``-window`` positions (Llama 4); where not ``causal``, as many after it and all of its chunk;
+``softcap`` 0 for none; ``sink_logits`` [H] takes part in the softmax and contributes no value. The result is [B, S, H, Dv], the layout that the output projection reads.
 """
 
 from __future__ import annotations
@@ -55,10 +55,15 @@ def reference_attention(
 
 
 def visible(queries: Tensor, keys: Tensor, causal: bool, window: int) -> Tensor:
-    """Which key positions [T] each query position [S] may see: bool [S, T]."""
-    distance = queries[:, None] - keys[None, :]
-    seen = distance >= 0 if causal else distance > -window
-    return seen & (distance < window) if window else seen
+    """Which key positions [T] each query position [S] may see: bool [S, T]; ``causal``, or ``window`` is not 0."""
+    rows, columns = queries[:, None], keys[None, :]
+    seen = rows >= columns if causal else within(columns, rows, window)
+    return seen & within(rows, columns, window) if window else seen
+
+
+def within(queries: Tensor, keys: Tensor, window: int) -> Tensor:
+    """Which keys lie in a query's window, or in its chunk where ``window`` is below 0; bool, of the broadcast shape."""
+    return keys > queries - window if window > 0 else keys >= queries - queries % -window
 
 
 def _softmax(scores: Tensor, sink_logits: Tensor | None) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 
@@ -63,9 +63,15 @@ def last_rows(call: Call) -> Tensor:
     return torch.arange(call.size - call.rows, call.size)
 
 
-def call_inputs(interface: Interface, tokens: Tokens, start: int, size: int, rows: Tensor) -> list[Tensor]:
-    """A graph's inputs for the tokens ``start .. start + size - 1``, in the interface's order."""
+def call_inputs(
+    interface: Interface, tokens: Tokens, start: int, size: int, rows: Tensor, given: Mapping[str, Tensor] | None = None
+) -> list[Tensor]:
+    """A graph's inputs for the tokens ``start .. start + size - 1``, in the interface's order.
+
+    ``given``: inputs that are the same in every call, by name.
+    """
     values = {
+        **(given or {}),
         "tokens": torch.tensor([list(tokens[start : start + size])], dtype=torch.int64),
         "positions": torch.arange(start, start + size),
         "logit_index": rows,

@@ -13,18 +13,21 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
 
+from edgec.ir.attention import within
+
 # Finite, so that a block of wholly masked keys cannot turn an online softmax into NaN.
 MASKED = {torch.float32: -1e9, torch.float16: -40000.0}
 
 
 @dataclass(frozen=True)
 class CacheLayout:
-    """A cache's geometry; ``window`` None means all earlier tokens."""
+    """A cache's geometry; ``window`` None means all earlier tokens, ``chunked`` those of a chunk so long."""
 
     kind: str
     slots: int
     window: int | None = None
     sink: int = 0
+    chunked: bool = False
 
     @property
     def ring(self) -> int:
@@ -41,13 +44,14 @@ def layout(window: int | None, context: int, chunk: int, sink: int, rings: bool 
     """The smallest exact cache: a window of w and chunks of c tokens need a ring of w - 1 + c slots.
 
     The first query of a chunk still needs the w - 1 tokens before it after the chunk's last token was written; the
-    same slack allows undoing c - 1 tokens.
+    same slack allows undoing c - 1 tokens. A ``window`` below 0 is a chunk of attention, as in ``ir/attention.py``.
     """
-    if window is None or window >= context:
+    if window is None or abs(window) >= context:
         return CacheLayout("full", context)
-    slots = window - 1 + chunk + sink
+    width, chunked = abs(window), window < 0
+    slots = width - 1 + chunk + sink
     turns = rings and slots < context
-    return CacheLayout("ring", slots, window, sink) if turns else CacheLayout("full", context, window, sink)
+    return CacheLayout("ring" if turns else "full", slots if turns else context, width, sink, chunked)
 
 
 def write_slots(where: CacheLayout, positions: Tensor) -> Tensor:
@@ -76,7 +80,7 @@ def additive_mask(where: CacheLayout, positions: Tensor, dtype: torch.dtype) -> 
     distance = positions[:, None] - held[None, :]
     seen = (distance >= 0) & (held >= 0)
     if where.window is not None:
-        near = distance < where.window
+        near = within(positions[:, None], held[None, :], -where.window if where.chunked else where.window)
         seen = seen & ((near | (held < where.sink)) if where.sink else near)
     zero = torch.zeros((), dtype=dtype)
     return torch.where(seen, zero, torch.full((), MASKED[dtype], dtype=dtype))

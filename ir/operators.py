@@ -32,6 +32,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from edgec.ir.attention import within
 from edgec.ir.kv_layout import CacheLayout, slot_positions, write_slots
 
 NAMESPACE = "edgec"
@@ -90,8 +91,9 @@ def cached_attention(
     """Softmax attention of the query rows at ``positions`` over what the cache holds once ``written`` lies in it.
 
     A key at position p is visible to a query at position P when p <= P and (window == 0 or P - p < window or
-    p < sink). ``softcap`` c turns a scaled score s into c * tanh(s / c); 0 leaves it. ``sink_logits`` [H] take part in
-    each softmax and contribute no value. A row that sees nothing is zero.
+    p < sink); a window below 0 is a chunk, as in ``attention.py``. ``softcap`` c turns a scaled score s into
+    c * tanh(s / c); 0 leaves it. ``sink_logits`` [H] take part in each softmax and contribute no value. A row that sees
+    nothing is zero.
     """
     held = slot_positions(_layout(keys, window, ring, sink), written[-1])
     # Nothing after the last query is visible: most of a full cache is empty most of the time.
@@ -141,13 +143,15 @@ def dequantize(cache: Tensor, grid: Tensor | None) -> Tensor:
 
 
 def _layout(cache: Tensor, window: int, ring: int, sink: int) -> CacheLayout:
-    return CacheLayout("ring" if ring else "full", cache.shape[1], window or None, sink)
+    return CacheLayout("ring" if ring else "full", cache.shape[1], abs(window) or None, sink, window < 0)
 
 
 def _visible(positions: Tensor, held: Tensor, window: int, sink: int) -> Tensor:
     """Which slots each query sees, bool [S, slots]."""
     distance = positions[:, None] - held[None, :]
-    near = (distance < window) | (held < sink) if window else torch.ones_like(distance, dtype=torch.bool)
+    near = torch.ones_like(distance, dtype=torch.bool)
+    if window:
+        near = within(positions[:, None], held[None, :], window) | (held < sink)
     return (distance >= 0) & (held >= 0) & near
 
 

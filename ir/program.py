@@ -48,8 +48,9 @@ class State:
         buffer: its name in the GraphModule.
         layer: the attention layer that writes it.
         role: ``key``, ``value``, or what their integers need: ``key_grid``; ``key_scale``, ``key_zero_point``. Of a
-            recurrence ``conv_state`` or ``recurrent_state``, and ``..._seen``: how many tokens it has taken in.
-        layout: ``full`` (slot = position), ``ring``, or ``recurrent`` (one slot for all earlier tokens).
+            recurrence ``conv_state`` or ``recurrent_state``, ``..._log`` of the last tokens, and ``..._seen``, counts.
+        layout: ``full`` (slot = position), ``ring``, or ``recurrent`` (one slot for all earlier tokens; a log has
+            one for each that may be dropped again).
         slots: tokens it holds.
         window: the attention window a ring serves, or None.
         sink_tokens: leading tokens a ring keeps forever.

@@ -5,6 +5,7 @@
     edgec::ssd(x, dt, A, B, C, D?, positions) -> y
     edgec::selective_scan(x, dt, A, B, C, D?, positions) -> y
     edgec::linear_recurrence(x, decay, positions) -> y
+    edgec::wkv(k, v, decay, first, positions) -> y
 
 Each means the whole sequence from its first token on, without a state, as ``edgec::attention`` does; the pass
 ``recurrent_states`` gives each a state. Time is the second dimension of every operand, float32; ``positions`` int64
@@ -24,6 +25,11 @@ H, P] with H a multiple of G, log decay g [B, S, H] or [B, S, H, N], beta [B, S,
 N values: ``h = exp(dt A) h + dt x B;  y = C h + D x``.
 
 ``linear_recurrence`` (RG-LRU, arXiv 2402.19427): x, decay [B, S, W]: ``h = decay h + x;  y = h``.
+
+``wkv`` (RWKV 4, arXiv 2305.13048): k, v [B, S, W], log decay and the present token's bonus ``first`` [W]; a channel is
+the mean of all values so far, weighted by exp(k): ``y = (n + exp(first + k) v) / (d + exp(first + k));
+n = exp(decay) n + exp(k) v;  d = exp(decay) d + exp(k)``. The state holds n and d relative to the exponential of a
+third value, their greatest exponent so far, so that none overflows.
 """
 
 from __future__ import annotations
@@ -37,6 +43,8 @@ from torch.nn.functional import conv1d, pad, silu
 
 # As the reference kernels of Gated DeltaNet add to a squared length.
 LENGTH_EPS = 1e-6
+# The greatest exponent of no token at all.
+NO_EXPONENT = -1e30
 
 
 def causal_conv(x: Tensor, weight: Tensor, bias: Tensor | None, positions: Tensor, silu: bool) -> Tensor:
@@ -60,31 +68,29 @@ def delta_rule(
 def delta_steps(
     q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, normalize: bool, scale: float, state: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Run ``delta_rule`` from a state [B, H, N, P]; returns outputs and the last state."""
-    q, k = (_unit(q), _unit(k)) if normalize else (q, k)
-    q, k = (_each_head(part, v.shape[2]) for part in (q * scale, k))
+    """Run ``delta_rule`` from a state [B, H, N, P]; returns outputs, and what each token wrote beside its key."""
+    q, k = (unit(q), unit(k)) if normalize else (q, k)
+    q, k = (each_head(part, v.shape[2]) for part in (q * scale, k))
     held = k.new_zeros(k.shape[0], k.shape[2], k.shape[3], v.shape[3]) if state is None else state
     decay = g.exp() if g.dim() == 4 else g.exp().unsqueeze(-1)
-    rows = []
+    rows, writes = [], []
     for t in range(v.shape[1]):
         held = held * decay[:, t, :, :, None]
         retrieved = (k[:, t, :, None] @ held).squeeze(2)
-        written = (v[:, t] - retrieved) * beta[:, t, :, None]
-        held = held + k[:, t, :, :, None] * written[:, :, None]
+        writes.append((v[:, t] - retrieved) * beta[:, t, :, None])
+        held = held + k[:, t, :, :, None] * writes[-1][:, :, None]
         rows.append((q[:, t, :, None] @ held).squeeze(2))
-    return torch.stack(rows, 1), held
+    return torch.stack(rows, 1), torch.stack(writes, 1)
 
 
 def ssd(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor | None, positions: Tensor) -> Tensor:
     """Run one scalar decay per head over matrices of state."""
-    return ssd_steps(x, dt, A, B, C, D, None)[0]
+    return ssd_steps(x, dt, A, B, C, D, None)
 
 
-def ssd_steps(
-    x: Tensor, dt: Tensor, a: Tensor, b: Tensor, c: Tensor, d: Tensor | None, state: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """Run ``ssd`` from a state [B, H, N, P]; returns outputs and the last state."""
-    b, c = (_each_head(part, x.shape[2]) for part in (b, c))
+def ssd_steps(x: Tensor, dt: Tensor, a: Tensor, b: Tensor, c: Tensor, d: Tensor | None, state: Tensor | None) -> Tensor:
+    """Run ``ssd`` from a state [B, H, N, P]."""
+    b, c = (each_head(part, x.shape[2]) for part in (b, c))
     held = x.new_zeros(x.shape[0], x.shape[2], b.shape[3], x.shape[3]) if state is None else state
     decay = (dt * a).exp()
     rows = []
@@ -92,7 +98,7 @@ def ssd_steps(
         held = held * decay[:, t, :, None, None] + b[:, t, :, :, None] * (dt[:, t, :, None] * x[:, t])[:, :, None]
         rows.append((c[:, t, :, None] @ held).squeeze(2))
     out = torch.stack(rows, 1)
-    return (out if d is None else out + d[:, None] * x), held
+    return out if d is None else out + d[:, None] * x
 
 
 def selective_scan(
@@ -105,13 +111,13 @@ def selective_scan(
     positions: Tensor,
 ) -> Tensor:
     """Run a decay per channel and state value, which the token chooses."""
-    return scan_steps(x, dt, A, B, C, D, None)[0]
+    return scan_steps(x, dt, A, B, C, D, None)
 
 
 def scan_steps(
     x: Tensor, dt: Tensor, a: Tensor, b: Tensor, c: Tensor, d: Tensor | None, state: Tensor | None
-) -> tuple[Tensor, Tensor]:
-    """Run ``selective_scan`` from a state [B, N, W]; returns outputs and the last state."""
+) -> Tensor:
+    """Run ``selective_scan`` from a state [B, N, W]."""
     held = x.new_zeros(x.shape[0], a.shape[1], x.shape[2]) if state is None else state
     rows = []
     for t in range(x.shape[1]):
@@ -119,29 +125,66 @@ def scan_steps(
         held = decay * held + b[:, t, :, None] * (dt[:, t] * x[:, t])[:, None]
         rows.append((c[:, t, None] @ held).squeeze(1))
     out = torch.stack(rows, 1)
-    return (out if d is None else out + d * x), held
+    return out if d is None else out + d * x
 
 
 def linear_recurrence(x: Tensor, decay: Tensor, positions: Tensor) -> Tensor:
     """Add each token's values to what decays of the earlier ones."""
-    return recurrence_steps(x, decay, None)[0]
+    return recurrence_steps(x, decay, None)
 
 
-def recurrence_steps(x: Tensor, decay: Tensor, state: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Run ``linear_recurrence`` from a state [B, W]; returns outputs and the last state."""
+def recurrence_steps(x: Tensor, decay: Tensor, state: Tensor | None) -> Tensor:
+    """Run ``linear_recurrence`` from a state [B, W]."""
     held = torch.zeros_like(x[:, 0]) if state is None else state
     rows = []
     for t in range(x.shape[1]):
         held = decay[:, t] * held + x[:, t]
         rows.append(held)
-    return torch.stack(rows, 1), held
+    return torch.stack(rows, 1)
 
 
-def _unit(x: Tensor) -> Tensor:
+def wkv(k: Tensor, v: Tensor, decay: Tensor, first: Tensor, positions: Tensor) -> Tensor:
+    """Average each channel's values so far, weighted by the exponentials of their keys."""
+    return wkv_steps(k, v, decay, first, None)
+
+
+def wkv_steps(k: Tensor, v: Tensor, decay: Tensor, first: Tensor, state: Tensor | None) -> Tensor:
+    """Run ``wkv`` from a state [B, 3, W], zeros when empty."""
+    held = k.new_zeros(k.shape[0], 3, k.shape[2]) if state is None else state
+    rows = []
+    for t in range(k.shape[1]):
+        numerator, denominator, highest = _weighed(held)
+        (past, now), _ = _shares(highest, k[:, t] + first)
+        rows.append((past * numerator + now * v[:, t]) / (past * denominator + now))
+        held = wkv_after(held, k[:, t], v[:, t], decay)
+    return torch.stack(rows, 1)
+
+
+def wkv_after(state: Tensor, k: Tensor, v: Tensor, decay: Tensor) -> Tensor:
+    """The state [B, 3, W] of ``wkv`` after one more token, k and v [B, W]."""
+    numerator, denominator, highest = _weighed(state)
+    (past, now), highest = _shares(highest + decay, k)
+    return torch.stack([past * numerator + now * v, past * denominator + now, highest], 1)
+
+
+def _weighed(state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Numerator, denominator and greatest exponent [B, W] of a state; an empty one has no exponent."""
+    numerator, denominator, highest = state.unbind(1)
+    return numerator, denominator, highest.masked_fill(denominator == 0, NO_EXPONENT)
+
+
+def _shares(first: Tensor, second: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
+    """The exponentials of two exponents relative to the greater one, and that."""
+    highest = torch.maximum(first, second)
+    return ((first - highest).exp(), (second - highest).exp()), highest
+
+
+def unit(x: Tensor) -> Tensor:
+    """Vectors divided by their lengths."""
     return x * torch.rsqrt((x * x).sum(-1, keepdim=True) + LENGTH_EPS)
 
 
-def _each_head(x: Tensor, heads: int) -> Tensor:
+def each_head(x: Tensor, heads: int) -> Tensor:
     """[B, S, G, N] as [B, S, H, N]: neighbouring heads share."""
     return x.repeat_interleave(heads // x.shape[2], 2)
 
@@ -186,6 +229,7 @@ DELTA_RULE = _registered(delta_rule, _like_third)
 SSD = _registered(ssd, _like_first)
 SELECTIVE_SCAN = _registered(selective_scan, _like_first)
 LINEAR_RECURRENCE = _registered(linear_recurrence, _like_first)
+WKV = _registered(wkv, _like_first)
 # Each with the index of the argument whose value has the operator's shape, token by token.
-VALUE_OF = {CAUSAL_CONV: 0, DELTA_RULE: 2, SSD: 0, SELECTIVE_SCAN: 0, LINEAR_RECURRENCE: 0}
+VALUE_OF = {CAUSAL_CONV: 0, DELTA_RULE: 2, SSD: 0, SELECTIVE_SCAN: 0, LINEAR_RECURRENCE: 0, WKV: 1}
 RECURRENCES = tuple(VALUE_OF)

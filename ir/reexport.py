@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
 from edgec.ir.program import Dynamic, Interface
 
+UNPROVED = "Constraints violated"
+"""Begins torch.export's message about sizes that it assumes something of."""
 _EXAMPLES = {"S": 8, "K": 3}
 
 
@@ -39,9 +41,34 @@ def reexport(graph: GraphModule, interface: Interface) -> ExportedProgram:
         # Where a node came from, through every trace so far: the tracer copies the whole chain with each node.
         node.meta.pop("from_node", None)
     with torch.no_grad():
-        return torch.export.export(
-            graph, example_inputs(interface), dynamic_shapes=tuple(shapes.values()), strict=False
-        )
+        return export_any_size(graph, example_inputs(interface), tuple(shapes.values()))
+
+
+def export_proved(module: nn.Module, inputs: tuple[Tensor, ...], shapes: Any) -> ExportedProgram:
+    """Export a module whose sizes torch.export can prove to fit for all inputs.
+
+    Raises:
+        Exception: whatever torch.export raises.
+    """
+    return torch.export.export(module, inputs, dynamic_shapes=shapes, strict=False)
+
+
+def export_any_size(module: nn.Module, inputs: tuple[Tensor, ...], shapes: Any) -> ExportedProgram:
+    """Export a module; what torch.export assumes about sizes and cannot prove becomes assertions in the graph.
+
+    It gives up where its algebra is too weak: ``S * min(64, 64 * S) == 64 * S`` holds for every S from 1 on.
+
+    Raises:
+        Exception: whatever torch.export raises.
+    """
+    try:
+        return export_proved(module, inputs, shapes)
+    except Exception as error:
+        if UNPROVED not in str(error):
+            raise
+    return torch.export.export(
+        module, inputs, dynamic_shapes=shapes, strict=False, prefer_deferred_runtime_asserts_over_guards=True
+    )
 
 
 def _size(dimension: int | Dynamic) -> int:

@@ -10,7 +10,7 @@ from edgec.bundle.chat_template import Message, rendered
 from edgec.bundle.encoding import check_unicode, token_ids
 from edgec.errors import InputError
 from edgec.quiet import quiet
-from edgec.runtime_py.generate import Decode, Generation, GenerationRequest, Recall, generate
+from edgec.runtime_py.generate import Decode, Generation, GenerationRequest, Memory, generate
 from edgec.runtime_py.speculation.speculator import Speculator
 from edgec.runtime_py.stepper import Stepper
 
@@ -42,7 +42,7 @@ class Conversation:
         decode: Decode,
         eos: frozenset[int],
         system: str | None = None,
-        recall: Recall | None = None,
+        memory: Memory | None = None,
         speculate: Speculator | None = None,
     ) -> None:
         """Begin with an optional system message.
@@ -53,8 +53,7 @@ class Conversation:
             decode: token ids to text.
             eos: token ids that end an answer.
             system: the system message; None or empty for none.
-            recall: makes the KV cache hold as many leading tokens as it can without computing, and returns how many;
-                by default those it holds already.
+            memory: what a turn may reuse; by default what the KV cache holds already.
             speculate: drafts tokens ahead; answers are the same as without.
 
         Raises:
@@ -71,7 +70,7 @@ class Conversation:
         check_unicode(system or "")
         self.messages: list[Message] = [{"role": "system", "content": system}] if system else []
         self._stepper, self._tokenizer, self._decode, self._eos = stepper, tokenizer, decode, eos
-        self._recall, self._speculate = recall or stepper.reusable, speculate
+        self._memory, self._speculate = memory or Memory(stepper.reusable), speculate
 
     def say(self, text: str, request: GenerationRequest, show: Callable[[str], None] | None = None) -> Reply:
         """Add a user's message and generate the answer.
@@ -88,7 +87,7 @@ class Conversation:
         tokens, dropped = self._fitting(messages, request)
         request = replace(request, eos=request.eos | self._eos)
         generation = generate(
-            self._stepper, tokens, request, self._decode, show=show, recall=self._recall, speculate=self._speculate
+            self._stepper, tokens, request, self._decode, show=show, memory=self._memory, speculate=self._speculate
         )
         self.messages = [*messages, {"role": "assistant", "content": generation.text}]
         return Reply(generation, dropped)

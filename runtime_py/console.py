@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,15 @@ from edgec.bundle.chat_template import Message
 from edgec.devices.simulators import simulator_of
 from edgec.errors import InputError
 from edgec.runtime_py.chat import Conversation
+from edgec.runtime_py.encoder_decoder.console import SourceOptions, run_source
 from edgec.runtime_py.generate import Generation
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.sessions.session import decoder_limits
 from edgec.runtime_py.speculation.choice import OFF
 from edgec.runtime_py.speculation.speculator import SpeculationCounts
+
+# The role of the one message that a session without a conversation saves.
+_TEXT = "text"
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,9 @@ class RunOptions:
     generation: Mapping[str, Any]
     session: Path | None = None
     speculate: str = OFF
+    audio: Path | None = None
+    language: str | None = None
+    task: str = "transcribe"
 
 
 def run_bundle(options: RunOptions) -> None:
@@ -43,8 +50,13 @@ def run_bundle(options: RunOptions) -> None:
     Raises:
         InputError: E156 for options that contradict each other; else as ``load`` and ``Model.generate``.
     """
+    options = _with_prompt(options)
     _check(options)
     model = load(options.bundle, options.threads)
+    if model.bundle.manifest.encoder_decoder is not None:
+        _write(model, options)
+        return
+    _refuse_sources(options)
     decoder_limits(model.bundle)  # Refuses a non-decoder as such, before its missing tokenizer is noticed.
     if options.chat:
         _converse(model, options)
@@ -52,23 +64,56 @@ def run_bundle(options: RunOptions) -> None:
         _answer(model, options)
 
 
+def _with_prompt(options: RunOptions) -> RunOptions:
+    """The options with the prompt from stdin, where it is ``-``, or where there is none and stdin is no terminal.
+
+    Raises:
+        InputError: E156, stdin is not valid UTF-8.
+    """
+    piped = options.prompt == "-" or (options.prompt is None and not options.chat and not sys.stdin.isatty())
+    if not piped or options.chat:
+        return replace(options, prompt=None) if options.prompt == "-" else options
+    try:
+        return replace(options, prompt=sys.stdin.read().removesuffix("\n") or None)
+    except UnicodeDecodeError as error:
+        raise InputError("The prompt on stdin is not UTF-8.", "stdin", str(error), "convert it", "E156") from error
+
+
+def _write(model: Model, options: RunOptions) -> None:
+    """Write what follows a source, which an encoder reads."""
+    if options.chat or options.system is not None or options.session is not None:
+        what = "An encoder-decoder holds no conversation."
+        raise InputError(what, where="edgec run", fix="give -p TEXT or --audio FILE.wav", code="E156")
+    source = SourceOptions(
+        options.prompt, options.audio, options.language, options.task, options.json, options.generation
+    )
+    run_source(model, source, lambda result: _finish(result, model, options, False))
+
+
+def _refuse_sources(options: RunOptions) -> None:
+    if options.audio is not None or options.language is not None:
+        what, fix = "This model continues text and has no encoder.", "give -p TEXT, without --audio and --language"
+        raise InputError(what, where="edgec run", fix=fix, code="E156")
+
+
 def _check(options: RunOptions) -> None:
     conflicts = {
         "--chat and --raw exclude each other.": options.chat and options.raw,
-        "There is no prompt.": options.prompt is None and not options.chat,
+        "There is no prompt.": options.prompt is None and options.audio is None and not options.chat,
         "--system needs a conversation or a chat template.": options.system is not None and options.raw,
-        "--session keeps a conversation; --raw holds none.": options.session is not None and options.raw,
     }
     for what, wrong in conflicts.items():
         if wrong:
-            raise InputError(what, where="edgec run", fix="give -p TEXT, or --chat", code="E156")
+            raise InputError(what, where="edgec run", fix="give -p TEXT, pipe the text in, or --chat", code="E156")
 
 
 def _answer(model: Model, options: RunOptions) -> None:
     assert options.prompt is not None
     wanted = options.system is not None or options.session is not None
-    templated = wanted or (model.has_template and not options.raw)
-    if templated:
+    templated = not options.raw and (wanted or model.has_template)
+    if options.raw and options.session is not None:
+        result = _continue_text(model, options, options.session)
+    elif templated:
         with _conversation(model, options) as chat:
             result = chat.say(options.prompt, model.request(**options.generation), _show(options)).generation
     else:
@@ -76,6 +121,25 @@ def _answer(model: Model, options: RunOptions) -> None:
             options.prompt, stream=_show(options), speculate=options.speculate, **options.generation
         )
     _finish(result, model, options, templated)
+
+
+def _continue_text(model: Model, options: RunOptions, file: Path) -> Generation:
+    """Continue the text of a session's file, if there is one, and save the longer text there."""
+    assert options.prompt is not None
+    text = _saved_text(model, file) + options.prompt
+    result = model.generate(text, stream=_show(options), speculate=options.speculate, resume=True, **options.generation)
+    model.save_session(file, [{"role": _TEXT, "content": text + result.text}])
+    return result
+
+
+def _saved_text(model: Model, file: Path) -> str:
+    if not file.exists():
+        return ""
+    messages = model.load_session(file)
+    if [message["role"] for message in messages] == [_TEXT]:
+        return str(messages[0]["content"])
+    what, fix = "The saved session is a conversation, not a text.", "leave out --raw, or name another --session"
+    raise InputError(what, where=str(file), fix=fix, code="E156")
 
 
 def _converse(model: Model, options: RunOptions) -> None:
@@ -94,6 +158,7 @@ def _conversation(model: Model, options: RunOptions) -> Iterator[Conversation]:
     chat = model.chat(options.system, options.speculate)
     if options.session is not None and options.session.exists():
         messages = model.load_session(options.session)
+        _check_conversation(messages, options.session)
         _check_system(options.system, messages, options.session)
         chat.messages = messages
     try:
@@ -101,6 +166,12 @@ def _conversation(model: Model, options: RunOptions) -> Iterator[Conversation]:
     finally:
         if options.session is not None:
             model.save_session(options.session, chat.messages)
+
+
+def _check_conversation(messages: Sequence[Message], file: Path) -> None:
+    if any(message["role"] == _TEXT for message in messages):
+        what, fix = "The saved session is a text, not a conversation.", "add --raw, or name another --session"
+        raise InputError(what, where=str(file), fix=fix, code="E156")
 
 
 def _check_system(system: str | None, messages: Sequence[Message], file: Path) -> None:

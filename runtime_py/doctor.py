@@ -12,8 +12,6 @@ from importlib.metadata import PackageNotFoundError, metadata, requires, version
 
 import psutil
 from packaging.requirements import Requirement
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from edgec.devices.runner.abi import find_compiler
@@ -21,6 +19,7 @@ from edgec.devices.runner.build import find_build
 from edgec.errors import ToolError
 from edgec.installation import cache_root
 from edgec.runtime_py.engines.executorch_binding import runtime
+from edgec.terminal import WordTable, make_console
 
 KERNELS = (
     "llama::custom_sdpa.out",
@@ -167,12 +166,12 @@ def examine(as_json: bool) -> int:
 
 
 def _print(checks: Sequence[DoctorCheck], missing: Sequence[str]) -> None:
-    table = Table()
+    table = WordTable()
     for column in ("", "status", "found", "what to do"):
         table.add_column(column, overflow="fold")
     for check in checks:
         colour = COLOURS[check.status]
         table.add_row(check.name, Text(check.status, colour), Text(check.found), Text(check.fix))
-    console = Console()
+    console = make_console()
     console.print(table)
     console.print(f"missing: {', '.join(missing)}" if missing else "Everything that is required is present.")

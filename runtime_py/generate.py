@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from numbers import Integral
@@ -17,7 +17,23 @@ from edgec.runtime_py.text_stream import TextStream
 
 Decode = Callable[[list[int]], str]
 Show = Callable[[str], None]
-Recall = Callable[[Sequence[int]], int]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a text may reuse of those before it, and leaves for the next.
+
+    Attributes:
+        recall: makes the KV cache hold as many leading tokens of a prompt as it can without computing, and returns how
+            many; fewer than all of them.
+        keep: called when the prompt is computed, before the first new token is fed.
+    """
+
+    recall: Callable[[Sequence[int]], int] = lambda _: 0
+    keep: Callable[[], None] = lambda: None
+
+
+NO_MEMORY = Memory()
 
 
 @dataclass(frozen=True)
@@ -47,7 +63,7 @@ class GenerationRequest:
             raise InputError(what, where="max_new_tokens", fix=fix, code="E156")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Generation:
     """A generated text. All times are wall times measured in this process; None means unavailable.
 
@@ -72,6 +88,11 @@ class Generation:
     load_ms: float | None = None
     speculation: SpeculationCounts | None = None
 
+    def __repr__(self) -> str:
+        speed = self.decode_tokens_per_s
+        said = [repr(shorten(self.text)), f"{len(self.tokens)} tokens", f"finish_reason={self.finish_reason!r}"]
+        return f"Generation({', '.join(said + ([f'{speed:,.0f} tokens/s'] if speed else []))})"
+
     @property
     def prefill_tokens_per_s(self) -> float:
         """Tokens of the prompt that were computed, per second until the first new token."""
@@ -81,6 +102,11 @@ class Generation:
     def decode_tokens_per_s(self) -> float | None:
         """New tokens after the first, per second."""
         return len(self.token_ms) / sum(self.token_ms) * 1e3 if self.token_ms else None
+
+
+def shorten(text: str, most: int = 60) -> str:
+    """A text of at most so many characters, with an ellipsis where it was cut."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def stream_tokens(stepper: Stepper, prompt: Sequence[int], choose: Sampler, cached: int = 0) -> Iterator[int]:
@@ -114,40 +140,75 @@ def generate(
     decode: Decode,
     *,
     show: Show | None = None,
-    recall: Recall | None = None,
+    memory: Memory = NO_MEMORY,
     speculate: Speculator | None = None,
 ) -> Generation:
-    """Generate text after ``prompt``.
+    """Generate text after ``prompt``, calling ``show`` with each piece of it; for the rest see `pieces`."""
+    steps = pieces(stepper, prompt, request, decode, memory=memory, speculate=speculate)
+    while True:
+        try:
+            piece = next(steps)
+        except StopIteration as end:
+            result: Generation = end.value
+            return result
+        if show is not None:
+            show(piece)
+
+
+def pieces(
+    stepper: Stepper,
+    prompt: Sequence[int],
+    request: GenerationRequest,
+    decode: Decode,
+    *,
+    memory: Memory = NO_MEMORY,
+    speculate: Speculator | None = None,
+) -> Generator[str, None, Generation]:
+    """Generate text after ``prompt`` piece by piece; a piece is computed when it is asked for.
 
     Args:
         stepper: the model.
         prompt: token ids, at least one.
         request: how long, how chosen, where to stop.
         decode: token ids to text.
-        show: called with each piece of text as it becomes certain.
-        recall: makes the KV cache hold as many leading tokens of the prompt as it can without computing, and returns
-            how many; its time is part of the time to the first token. None: nothing is reused.
+        memory: what may be reused; recalling is part of the time to the first token. By default nothing is.
         speculate: drafts tokens ahead; the text is the same as without.
+
+    Yields:
+        Text as it becomes certain, never empty.
+
+    Returns:
+        The whole text with its timings.
 
     Raises:
         InputError: E150 when the prompt does not fit, E151 when it is empty; nothing has changed then.
     """
     check_context(len(prompt), stepper.limits.context)
-    text = _Text(TextStream(decode, prompt), StopText(request.stop), show or (lambda _: None))
+    fresh: list[str] = []
+    text = _Text(TextStream(decode, prompt), StopText(request.stop), fresh.append)
     tokens: list[int] = []
     times = [perf_counter()]
-    cached = recall(prompt) if recall is not None else 0
+    cached = memory.recall(prompt)
+    reason = "context"
     for token in _chosen(stepper, prompt, request, cached, speculate):
         times.append(perf_counter())
+        if not tokens:
+            memory.keep()
         tokens.append(token)
-        if reason := _finished(token, len(tokens), request, text):
+        if finished := _finished(token, len(tokens), request, text):
+            reason = finished
             break
-    else:
-        reason = "context"
+        yield from _drained(fresh)
     text.close()
+    yield from _drained(fresh)
     gaps = tuple((b - a) * 1e3 for a, b in pairwise(times))
     counts = speculate.counts if speculate else None
     return Generation(text.shown, tuple(tokens), len(prompt), cached, reason, gaps[0], gaps[1:], speculation=counts)
+
+
+def _drained(fresh: list[str]) -> Iterator[str]:
+    while fresh:
+        yield fresh.pop(0)
 
 
 def _chosen(

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from threading import RLock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from edgec.bundle.chat_template import Message
-from edgec.bundle.encoding import check_unicode, decoded, token_ids
-from edgec.bundle.generation_config import GenerationConfig, read_generation_config
-from edgec.bundle.tokenizer_folder import open_tokenizer, unusable_tokenizer
+from edgec.bundle.encoding import check_unicode, token_ids
 from edgec.errors import InputError
 from edgec.quiet import quiet
-from edgec.runtime_py.arguments import checked_ids, stop_strings
+from edgec.runtime_py.arguments import checked_ids
 from edgec.runtime_py.chat import Conversation, chat_tokens
+from edgec.runtime_py.encoder_decoder.model import Reading
+from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession
 from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.executor import Array
 from edgec.runtime_py.engines.trial import try_first
 from edgec.runtime_py.function import Function
-from edgec.runtime_py.generate import Generation, GenerationRequest, generate, stream_tokens
+from edgec.runtime_py.generate import Generation, Memory, pieces, stream_tokens
 from edgec.runtime_py.prefix import open_prefix, recalled, restored
-from edgec.runtime_py.sampling import Sampler, Sampling
+from edgec.runtime_py.sampling import Sampler
 from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
 from edgec.runtime_py.sessions.session import Session, decoder_limits, opened
+from edgec.runtime_py.sessions.snapshots import Snapshots
 from edgec.runtime_py.speculation.choice import OFF, speculator_for
 from edgec.runtime_py.speculation.speculator import Speculator
+from edgec.runtime_py.stepper import check_context
+from edgec.runtime_py.streams import Stream, Streaming
+from edgec.runtime_py.turn import Turn
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
@@ -50,7 +53,14 @@ def load(bundle: Path | str | Bundle, threads: int | None = None) -> Model:
     return Model(opened(bundle), threads)
 
 
-class Model:
+def _loader(bundle: Bundle) -> Callable[[Bundle, int | None], Session | EncoderDecoderSession | Function]:
+    """What loads a bundle of this kind."""
+    if bundle.manifest.encoder_decoder is not None:
+        return EncoderDecoderSession
+    return Session if bundle.manifest.limits else Function
+
+
+class Model(Reading, Streaming):
     """A loaded bundle, ready to generate or to run.
 
     Attributes:
@@ -63,11 +73,17 @@ class Model:
         self.bundle = bundle
         try_first(bundle, engine_for(bundle))
         before = perf_counter()
-        self._loaded = Session(bundle, threads) if bundle.manifest.limits else Function(bundle, threads)
+        self._loaded = _loader(bundle)(bundle, threads)
         self.load_ms = (perf_counter() - before) * 1e3
         self.prefix = open_prefix(bundle)
         self._speculators: dict[str, Speculator | None] = {}
-        self._turn = RLock()
+        self._turn = Turn()
+
+    def __repr__(self) -> str:
+        manifest = self.bundle.manifest
+        limits = f", context {manifest.limits.context}" if manifest.limits else ""
+        size = f"{manifest.model.parameters / 1e6:,.1f} M parameters"
+        return f"<edgec Model {manifest.name}: {size}, {manifest.recipe_name}, {manifest.target}{limits}>"
 
     def new_session(self) -> Model:
         """The same model with a second KV cache: another sequence over the same weights and tokenizer.
@@ -80,7 +96,7 @@ class Model:
         """
         other, before = copy(self), perf_counter()
         other._loaded, other._speculators = Session(self.bundle, engine=self.session.engine), {}
-        other._turn = RLock()
+        other._turn = Turn()
         other.load_ms = (perf_counter() - before) * 1e3
         return other
 
@@ -105,40 +121,6 @@ class Model:
             return self._loaded.run(**inputs)
         raise InputError("This model is a decoder.", str(self.bundle.path), fix="call .generate(...)", code="E155")
 
-    @cached_property
-    @quiet()
-    def tokenizer(self) -> Any:
-        """The bundle's tokenizer (transformers).
-
-        Raises:
-            InputError: E158, the bundle has none or it cannot be read.
-        """
-        if self.bundle.tokenizer_dir is None:
-            raise unusable_tokenizer(self.bundle.path, "the model was exported without one")
-        return open_tokenizer(self.bundle.tokenizer_dir)
-
-    @cached_property
-    def generation_config(self) -> GenerationConfig:
-        """The bundle's generation_config.json, as far as it is used; an empty one where there is none.
-
-        Raises:
-            InputError: E141, it cannot be used.
-        """
-        return read_generation_config(self.bundle.generation_config_path)
-
-    @property
-    def has_template(self) -> bool:
-        """Whether the tokenizer has a chat template."""
-        return bool(getattr(self.tokenizer, "chat_template", None))
-
-    @property
-    def eos(self) -> frozenset[int]:
-        """Token ids that end a text: from the generation config, else the tokenizer's, else none."""
-        if self.generation_config.eos_token_id is not None or self.bundle.tokenizer_dir is None:
-            return frozenset(self.generation_config.stop_tokens)
-        own = self.tokenizer.eos_token_id
-        return frozenset([own] if isinstance(own, int) else ())
-
     @quiet()
     def encode(self, prompt: str, template: bool = False) -> list[int]:
         """Text to token ids, with the tokenizer's own leading tokens; as a user's first message when ``template``.
@@ -154,30 +136,6 @@ class Model:
         check_unicode(prompt)
         return chat_tokens(self.tokenizer, [*self.chat().messages, {"role": "user", "content": prompt}], enough)
 
-    def decode(self, tokens: Sequence[int]) -> str:
-        """Token ids to text without special tokens; empty when the bundle has no tokenizer."""
-        if self.bundle.tokenizer_dir is None:
-            return ""
-        return decoded(self.tokenizer, tokens)
-
-    def request(
-        self,
-        *,
-        max_new_tokens: int | None = 256,
-        temperature: float = 0.0,
-        top_k: int = 0,
-        top_p: float = 1.0,
-        min_p: float = 0.0,
-        seed: int | None = None,
-        stop: str | Sequence[str] | None = (),
-        repetition_penalty: float | None = None,
-    ) -> GenerationRequest:
-        """Make a request of options; the repetition penalty defaults to the generation config's, as in transformers."""
-        own = self.generation_config.repetition_penalty or 1.0
-        penalty = own if repetition_penalty is None else repetition_penalty
-        sampling = Sampling(temperature, top_k, top_p, min_p, penalty, seed)
-        return GenerationRequest(max_new_tokens, sampling, stop_strings(stop), self.eos)
-
     @quiet()
     def generate(
         self,
@@ -186,9 +144,13 @@ class Model:
         template: bool = False,
         stream: Callable[[str], None] | None = None,
         speculate: str | Path | Bundle = OFF,
+        resume: bool = False,
+        language: str | None = None,
         **options: Any,
     ) -> Generation:
-        """Continue a text. Where it begins like the bundle's prefix, that part is restored, not computed.
+        """Continue a text, or write what follows it where the model reads it with an encoder (T5, BART, Marian, ...).
+
+        Where a decoder's prompt begins like the bundle's prefix, that part is restored, not computed.
 
         Threads that call this on one session take turns, an answer each; `new_session` gives each its own session.
 
@@ -197,6 +159,8 @@ class Model:
             template: wrap the text as a user's message in the chat template.
             stream: called with each piece of new text.
             speculate: how to draft ahead, as for ``speculator``; the text is the same as without.
+            resume: what the KV cache holds already, as after ``load_session``, is not computed again either.
+            language: the token with which an encoder-decoder begins its text, such as ``fra_Latn`` of NLLB.
             options: those of ``request``: max_new_tokens (256; None: to the end of the context), temperature (0:
                 greedy), top_k, top_p, min_p, seed, stop, repetition_penalty.
 
@@ -204,13 +168,42 @@ class Model:
             InputError: E150 prompt too long, E151 empty, E152 foreign token ids or broken text, E154 no template,
                 E155 not a decoder, E156 an option outside its range, E194-E198 nothing to draft with.
         """
+        if self.bundle.manifest.encoder_decoder is not None:
+            return self._write(prompt, self.request(**options), stream, language)
+        with Stream(self._pieces(prompt, template, speculate, resume, options)) as made:
+            for piece in made:
+                if stream is not None:
+                    stream(piece)
+        assert made.result is not None
+        return made.result
+
+    def _pieces(
+        self,
+        prompt: str | Sequence[int],
+        template: bool,
+        speculate: str | Path | Bundle,
+        resume: bool,
+        options: Mapping[str, Any],
+    ) -> Generator[str, None, Generation]:
         session, request = self.session, self.request(**options)
         tokens = self._ids(prompt, template)
-        recall = partial(restored, session, self.prefix)
-        with self._turn:
-            ahead = self.speculator(speculate)
-            result = generate(session, tokens, request, self.decode, show=stream, recall=recall, speculate=ahead)
-        return replace(result, load_ms=self.load_ms)
+        check_context(len(tokens), session.limits.context)
+        memory = self._memory(resume)
+
+        def written() -> Generator[str, None, Generation]:
+            with self._turn:
+                ahead = self.speculator(speculate)
+                made = yield from pieces(session, tokens, request, self.decode, memory=memory, speculate=ahead)
+            return replace(made, load_ms=self.load_ms)
+
+        return written()
+
+    def _memory(self, resume: bool) -> Memory:
+        """The shipped prefix, and where a text is resumed all that the KV cache holds and snapshots of its states."""
+        if not resume:
+            return Memory(partial(restored, self.session, self.prefix))
+        snapshots = Snapshots(self.session, self.bundle.manifest.states)
+        return Memory(partial(recalled, self.session, self.prefix, snapshots), snapshots.keep)
 
     def tokens(self, prompt: str | Sequence[int], *, template: bool = False, **options: Any) -> Iterator[int]:
         """The tokens of ``generate`` one by one, each computed on request, so that several sessions can take turns.
@@ -288,6 +281,6 @@ class Model:
             InputError: E154, the tokenizer has no chat template.
         """
         session, own = self.session, self.system_prompt if system is None else system
-        recall = partial(recalled, session, self.prefix)
+        memory = self._memory(resume=True)
         ahead = self.speculator(speculate)
-        return Conversation(session, self.tokenizer, self.decode, self.eos, own, recall, ahead)
+        return Conversation(session, self.tokenizer, self.decode, self.eos, own, memory, ahead)

@@ -11,6 +11,7 @@ from edgec.errors import InputError
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.sessions.saved_session import Restorable, place_of, restore
 from edgec.runtime_py.sessions.session_file import SessionFile, open_session_file
+from edgec.runtime_py.sessions.snapshots import Snapshots
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
@@ -65,9 +66,9 @@ def restored(session: Restorable, prefix: Prefix | None, tokens: Sequence[int]) 
     return count
 
 
-def recalled(session: Restorable, prefix: Prefix | None, tokens: Sequence[int]) -> int:
-    """How many leading ``tokens`` the KV cache holds, after restoring the prefix where that gives more."""
-    held = session.cache.reusable(tokens)
+def recalled(session: Restorable, prefix: Prefix | None, snapshots: Snapshots, tokens: Sequence[int]) -> int:
+    """How many leading ``tokens`` the KV cache holds, after going back to a snapshot or the prefix if that is more."""
+    held = snapshots.recall(tokens)
     if prefix is None or prefix.reusable(tokens) <= held:
         return held
     return max(restored(session, prefix, tokens), held)

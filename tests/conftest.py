@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,20 +23,22 @@ if str(ROOT) not in sys.path:
 
 
 def with_engine(cache: Path) -> Path:
-    """An empty cache folder that has the compiled engine already."""
+    """A cache folder that has the compiled engine already."""
     COMPILED.mkdir(parents=True, exist_ok=True)
     cache.mkdir(exist_ok=True)
-    (cache / "runner").symlink_to(COMPILED)
+    with suppress(FileExistsError):
+        (cache / "runner").symlink_to(COMPILED)
     return cache
 
 
 @pytest.fixture(scope="session", autouse=True)
 def stage_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A stage cache for this run of the tests; the user's own is never touched.
+    """A stage cache for this run of the tests, which its processes share; the user's own is never touched.
 
     The compiled engine alone is kept from run to run, in ``build/``: it depends on nothing but its sources.
     """
-    folder = with_engine(tmp_path_factory.mktemp("stage-cache"))
+    base = tmp_path_factory.getbasetemp()
+    folder = with_engine((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "stage-cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EDGEC_CACHE_DIR", str(folder))
         yield folder

@@ -36,6 +36,7 @@ class Family:
         windows: per layer, the sliding window in tokens or None.
         donors: per layer, the layer whose keys and values it reads or None.
         kv_heads, head_dims: per layer.
+        absent: those of COMMON's names that its config does not have.
     """
 
     name: str
@@ -44,12 +45,14 @@ class Family:
     donors: tuple[int | None, ...] = (None, None, None)
     kv_heads: tuple[int, ...] = (2, 2, 2)
     head_dims: tuple[int, ...] = (16, 16, 16)
+    absent: tuple[str, ...] = ()
 
     def config(self) -> Any:
         """The transformers config."""
         from transformers import AutoConfig
 
-        return AutoConfig.for_model(self.name, **{**COMMON, **self.options})
+        common = {name: value for name, value in COMMON.items() if name not in self.absent}
+        return AutoConfig.for_model(self.name, **{**common, **self.options})
 
 
 def _layered(*kinds: str, **options: Any) -> dict[str, Any]:

@@ -29,6 +29,7 @@ STATE_FAMILIES = (
     Family("mamba", {"state_size": 8, "time_step_rank": 6, "intermediate_size": 96}),
     Family("falcon_mamba", {"state_size": 8, "time_step_rank": 6, "intermediate_size": 96}),
     Family("recurrent_gemma", {"lru_width": 64, "attention_window_size": 8}),
+    Family("rwkv", absent=("num_attention_heads", "num_key_value_heads", "head_dim")),
 )
 # One for each operator.
-QUICK = ("lfm2", "qwen3_5_text", "mamba2", "mamba", "recurrent_gemma")
+QUICK = ("lfm2", "qwen3_5_text", "mamba2", "mamba", "recurrent_gemma", "rwkv")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 import tarfile
 import tomllib
 import zipfile
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,9 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "edgec"
 FOLDERS = ("backends", "bundle", "cli", "devices", "exporter", "ir", "passes", "runtime_py")
 DATA = (".toml", ".csv", ".txt", ".json", ".cpp", ".h", ".template")
-LEFT_OUT = (".*", "build", "dist", "*.egg-info", "__pycache__", "*.edgec", "examples", "tests")
+# Links that hold no code: the guide, and the example model.
+GUIDE, EXAMPLE = ("docs", "../../docs"), ("example", "../../examples/tiny-llama")
+LEFT_OUT = (".*", "build", "dist", "*.egg-info", "__pycache__", "*.edgec", "tests")
 HEAVY = ("torch", "transformers", "executorch", "torchao", "scipy", "plotly", "numpy")
 
 
@@ -37,12 +41,19 @@ def build(kind: str, tree: Path, out: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """A wheel made from an sdist made from a copy of the tree."""
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tarfile.TarFile]:
+    """An sdist made from a copy of the tree."""
     base = tmp_path_factory.mktemp("packaging")
     shutil.copytree(ROOT, base / "tree", symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT))
     with tarfile.open(build("sdist", base / "tree", base)) as archive:
-        archive.extractall(base / "unpacked", filter="data")
+        yield archive
+
+
+@pytest.fixture(scope="module")
+def wheel(sdist: tarfile.TarFile, tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """A wheel made from that sdist."""
+    base = tmp_path_factory.mktemp("wheel")
+    sdist.extractall(base / "unpacked", filter="data")
     return zipfile.ZipFile(build("wheel", next((base / "unpacked").iterdir()), base))
 
 
@@ -52,13 +63,56 @@ def in_tree() -> set[str]:
     for folder in FOLDERS:
         files = (path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", *DATA))
         named |= {f"edgec/{path.relative_to(ROOT)}" for path in files}
-    return named
+    named |= {f"edgec/docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    return named | {f"edgec/example/{path.name}" for path in (ROOT / "examples" / "tiny-llama").iterdir()}
 
 
 def test_the_wheel_holds_the_tree(wheel: zipfile.ZipFile) -> None:
     packed = {name for name in wheel.namelist() if name.startswith("edgec/")}
     assert packed == in_tree()
     assert any(name.endswith("probe_text.txt") for name in packed)
+
+
+def test_the_sdist_carries_what_builds_and_shows_it(sdist: tarfile.TarFile) -> None:
+    names = {name.partition("/")[2] for name in sdist.getnames()}
+    assert {
+        "Makefile",
+        "docs/images/report.png",
+        "examples/train_stories.py",
+        "examples/tiny-llama/config.json",
+    } <= names
+    assert not [name for name in names if name.endswith((".pyc", ".pt", ".part"))]
+
+
+@pytest.mark.slow
+def test_an_installed_wheel_does_what_the_tree_does(wheel: zipfile.ZipFile, tmp_path: Path) -> None:
+    """A new environment with the wheel and the libraries of this one: help, guide, example, engine, export, run."""
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    subprocess.run(
+        [python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", str(wheel.filename)], check=True
+    )
+    own = next((tmp_path / "venv").glob("lib/*/site-packages"))
+    # A path in a .pth file is searched last, and the editable install's own .pth files there are not read.
+    (own / "libraries.pth").write_text(f"{Path(pytest.__file__).parents[1]}\n")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+    def called(*words: str) -> str:
+        line = [str(python.with_name("edgec")), *words]
+        done = subprocess.run(line, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    where = [str(python), "-c", "import edgec; print(edgec.__file__)"]
+    installed = subprocess.run(where, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
+    assert Path(installed.strip()).parent == own / "edgec"
+    assert called("help", "recipes") == (ROOT / "docs" / "recipes.md").read_text()
+    assert "iphone-16-pro" in called("targets")
+    # The same sources have the same key: the engine that the tests compiled is found and not compiled again.
+    assert "compiled before" in called("runner", "build")
+    called("export", str(own / "edgec" / "example"), "--recipe", "4bit", "--out", "example.edgec")
+    assert called("run", "example.edgec", "--raw", "-p", "Once", "--max-new-tokens", "5").strip()
+    assert "example.edgec" in called("ls")
 
 
 def test_the_wheel_carries_the_licence_and_the_command(wheel: zipfile.ZipFile) -> None:
@@ -71,10 +125,9 @@ def test_the_wheel_carries_the_licence_and_the_command(wheel: zipfile.ZipFile) -
 
 def test_links_are_relative_and_lead_to_the_folders() -> None:
     links = {path.name: path for path in PACKAGE.iterdir() if path.is_symlink()}
-    assert set(links) == set(FOLDERS)
-    for name, link in links.items():
-        assert str(link.readlink()) == f"../../{name}"
-        assert link.resolve() == ROOT / name
+    leading = {**{name: f"../../{name}" for name in FOLDERS}, **dict((GUIDE, EXAMPLE))}
+    assert {name: str(link.readlink()) for name, link in links.items()} == leading
+    assert all(links[name].resolve() == ROOT / name for name in (*FOLDERS, GUIDE[0]))
 
 
 def test_nothing_in_the_tree_dangles() -> None:

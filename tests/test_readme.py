@@ -29,7 +29,7 @@ def make():
 """
 # A random model is rounded worse than the trained one of the pages.
 RANDOM = ["--budget", "kl_mean=5", "--budget", "top1_agreement=0"]
-QUICK = ("run", "eval", "inspect", "verify", "targets", "plan", "doctor")
+QUICK = ("run", "eval", "inspect", "verify", "targets", "plan", "doctor", "ls", "init", "cache", "help")
 
 
 def blocks(language: str, text: str = PAGES) -> list[str]:
@@ -170,3 +170,10 @@ def test_the_python_runs(workplace: Path, tiny_bundle: Path, capsys: pytest.Capt
     assert '"4bit"' in code
     exec(compile(code.replace('"4bit"', '"float"'), "README.md", "exec"), {})
     assert len(capsys.readouterr().out) > 20
+
+
+def test_the_streaming_python_runs(workplace: Path, tiny_bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(tiny_bundle, workplace / "tiny-llama-host.edgec")
+    (code,) = (block for block in blocks("python") if "model.stream" in block)
+    exec(compile(code, "docs/export.md", "exec"), {})
+    assert "finish_reason=" in capsys.readouterr().out

@@ -8,7 +8,7 @@ is a run of blocks.
 
 from __future__ import annotations
 
-import operator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from edgec.backends.edgec_linear.layout import BlockRows, PackedMatrix, pack_mat
 from edgec.backends.edgec_linear.weights import StoredMatrix, fewest_bits, quantised_source, stored_matrix
 from edgec.backends.xnnpack.delegate import DelegateConstant, keep, raw_bytes
 from edgec.backends.xnnpack.outline import LoweredBackendModule, Outline, OutlinedOutput
+from edgec.backends.xnnpack.replace import replace_clusters
 from edgec.ir.attributes import attribute
 from edgec.ir.experts import EXPERTS, ExpertsCall
 from edgec.passes.contract import nodes_of
@@ -46,6 +47,17 @@ class ExpertsRegion:
     experts: int
     rows: int
 
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        """What its delegate reads: x, the chosen experts, and the bias where there is one."""
+        call = ExpertsCall.of(self.node)
+        return (self.x, call.index, *([call.bias] if call.bias else []))
+
+    @property
+    def outputs(self) -> tuple[Node, ...]:
+        """The node alone."""
+        return (self.node,)
+
 
 def experts_regions(graph: GraphModule) -> list[ExpertsRegion]:
     """The experts of a graph that the backend runs, in graph order."""
@@ -62,29 +74,16 @@ def _region(graph: GraphModule, node: Node) -> ExpertsRegion | None:
     return None if matrix is None else ExpertsRegion(node, source, matrix, int(shape[0]), int(shape[1]))
 
 
-def replace_experts(graph: GraphModule, block_rows: BlockRows) -> tuple[DelegateConstant, ...]:
+def replace_experts(
+    graph: GraphModule, regions: Iterable[ExpertsRegion], block_rows: BlockRows
+) -> tuple[DelegateConstant, ...]:
     """Put delegates in place of the experts, and return what these store."""
-    stored = []
-    for index, region in enumerate(experts_regions(graph)):
-        module, kept = _delegate(graph, region, block_rows)
-        name = f"experts_{index}"
-        graph.add_module(name, module)
-        call = ExpertsCall.of(region.node)
-        inputs = (region.x, call.index, *([call.bias] if call.bias else []))
-        with graph.graph.inserting_before(region.node):
-            made = graph.graph.call_module(name, inputs)
-            result = graph.graph.call_function(operator.getitem, (made, 0))
-        result.meta = dict(region.node.meta)
-        region.node.replace_all_uses_with(result)
-        graph.graph.erase_node(region.node)
-        stored.append(kept)
-    graph.graph.eliminate_dead_code()
-    return tuple(stored)
+    return replace_clusters(graph, regions, "experts", lambda region: _delegate(graph, region, block_rows))
 
 
 def _delegate(
     graph: GraphModule, region: ExpertsRegion, block_rows: BlockRows
-) -> tuple[LoweredBackendModule, DelegateConstant]:
+) -> tuple[LoweredBackendModule, tuple[DelegateConstant, ...]]:
     values, scales = attribute(graph, region.matrix.name), attribute(graph, region.matrix.scale_name)
     filled, count = _filled(values, region, block_rows), values.numel()
     grid = fewest_bits(values)
@@ -97,7 +96,7 @@ def _delegate(
     coded = {"bits": grid.bits, "step": grid.step, "offset": grid.offset, "data": kept.key}
     blob = "".join(f"{name}={value}\n" for name, value in {**fields, **sizes, **coded}.items()).encode()
     output = store.get_named_data_store_output()
-    return LoweredBackendModule(_outline(region), BACKEND, blob, [], output), kept
+    return LoweredBackendModule(_outline(region), BACKEND, blob, [], output), (kept,)
 
 
 def _filled(table: Tensor, region: ExpertsRegion, block_rows: BlockRows) -> Tensor:

@@ -43,7 +43,7 @@ _REASONS = {
     "cached_attention": _OWN + "attention reads state in place; XNNPACK has no operator over mutable state",
     "cache_write": _OWN + "writes state in place; XNNPACK has no mutable tensors",
     **dict.fromkeys(
-        ("cached_conv", "cached_delta_rule", "cached_ssd", "cached_scan", "cached_recurrence"),
+        ("cached_conv", "cached_delta_rule", "cached_ssd", "cached_scan", "cached_recurrence", "cached_wkv"),
         _OWN + "continues a state in place; XNNPACK has no operator over mutable state",
     ),
     "rms_norm": _OWN + "a norm over heads, between a delegate and attention",

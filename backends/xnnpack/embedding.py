@@ -52,7 +52,7 @@ def replace_embeddings(graph: GraphModule, block_rows: BlockRows | None = None) 
         block_rows: store integers in this layout of edgec's linear kernels; None: as XNNPACK packs its weights from.
     """
     stored: list[DelegateConstant] = []
-    for index, node in enumerate(nodes_of(graph, aten.embedding.default)):
+    for index, node in enumerate(filter(_looks_up_row, nodes_of(graph, aten.embedding.default))):
         matrix = stored_matrix(graph, node.args[0]) if block_rows else None
         table = _table(graph, node.args[0]) if matrix is None else None
         if matrix is not None and block_rows is not None:
@@ -64,13 +64,30 @@ def replace_embeddings(graph: GraphModule, block_rows: BlockRows | None = None) 
         name = f"embedding_{index}"
         graph.add_module(name, module)
         with graph.graph.inserting_before(node):
-            call = graph.graph.call_module(name, (node.args[1],))
-            result = graph.graph.call_function(operator.getitem, (call, 0))
+            result = _call(graph, name, node)
         result.meta = dict(node.meta)
         node.replace_all_uses_with(result)
         graph.graph.erase_node(node)
         stored.extend(kept)
     return tuple(stored)
+
+
+def _call(graph: GraphModule, name: str, node: Node) -> Node:
+    """Call a delegate, which reads indices [1, S]; those of positions may be [S]."""
+    indices: Any = node.args[1]
+    flat = indices.meta["val"].dim() == 1
+    rows = graph.graph.call_function(aten.unsqueeze.default, (indices, 0)) if flat else indices
+    if flat:
+        rows.meta = {**indices.meta, "val": indices.meta["val"].unsqueeze(0)}
+    result = graph.graph.call_function(operator.getitem, (graph.graph.call_module(name, (rows,)), 0))
+    return graph.graph.call_function(aten.squeeze.dim, (result, 0)) if flat else result
+
+
+def _looks_up_row(node: Node) -> bool:
+    """Whether the indices are [1, S], or [S] of positions; a table of biases is looked up by pairs of positions."""
+    indices: Any = node.args[1]
+    shape = indices.meta["val"].shape
+    return len(shape) in (1, 2) and all(isinstance(size, int) and size == 1 for size in shape[:-1])
 
 
 def _table(graph: GraphModule, source: Any) -> EmbeddingTable | None:

@@ -7,7 +7,7 @@ captured graph -> regions of edgec's linear kernels -> delegates in their place 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from typing import BinaryIO
@@ -32,6 +32,7 @@ from edgec.backends.xnnpack.region import DelegateRegion, extract
 from edgec.backends.xnnpack.replace import replace_clusters
 from edgec.bundle.manifest import Delegation
 from edgec.free_memory import return_free_memory
+from edgec.ir.encoder_operators import BIASED_ATTENTION, ENCODER_ATTENTION
 from edgec.ir.operators import CACHED_ATTENTION
 from edgec.ir.program import Dynamic, Interface, Program
 from edgec.ir.reexport import reexport
@@ -40,6 +41,7 @@ from edgec.passes.contract import nodes_of
 
 METHOD = "forward"
 _STATE_ARENA = 2
+_OWN = (CACHED_ATTENTION, BIASED_ATTENTION, ENCODER_ATTENTION, *CACHED_STATES)
 
 
 @dataclass(frozen=True)
@@ -50,15 +52,20 @@ class Lowered:
         write: writes the .pte file to a binary stream piece by piece, so that it is never in memory as a whole.
         delegation: where the arithmetic runs.
         operators: kernels that the runtime must have, by name.
-        stored: constants inside delegates.
+        stored_by_method: constants inside each method's delegates.
         state_offsets: where each state lies in the arena of states, bytes, by name.
     """
 
     write: Callable[[BinaryIO], None]
     delegation: Delegation
     operators: tuple[str, ...]
-    stored: tuple[DelegateConstant, ...]
+    stored_by_method: Mapping[str, tuple[DelegateConstant, ...]]
     state_offsets: dict[str, int]
+
+    @property
+    def stored(self) -> tuple[DelegateConstant, ...]:
+        """Constants inside the delegates of all methods."""
+        return tuple(constant for stored in self.stored_by_method.values() for constant in stored)
 
     @property
     def artifact(self) -> bytes:
@@ -89,48 +96,99 @@ def lower(
         progress: told how far lowering is.
         block_rows: lower matrices of integers to edgec's linear kernels, laid out so; None: XNNPACK multiplies them.
     """
+    return lower_methods({METHOD: program}, progress, block_rows)
+
+
+def lower_methods(
+    programs: Mapping[str, Program],
+    progress: LoweringProgress = lambda stage, done, total: None,
+    block_rows: BlockRows | None = None,
+) -> Lowered:
+    """Lower several programs to the methods of one artifact, which share equal constants.
+
+    Args:
+        programs: by the methods' names; one of them at most has states.
+        progress: told how far lowering is.
+        block_rows: as in `lower`.
+    """
     # Registers the out variants of the quantised operators.
     import executorch.kernels.quantized  # noqa: F401
 
+    # Programs with edgec's attention or recurrences need edgec's library anyway.
+    own = any(nodes_of(program.graph, *_OWN) for program in programs.values())
+    parts = {name: _with_delegates(program, own, progress, block_rows) for name, program in programs.items()}
+    progress("emit", 0, 1)
+    made = _emit({name: (part.graph, programs[name].interface) for name, part in parts.items()})
+    emitted = {name: made.exported_program(name) for name in parts}
+    operators = sorted({operator for one in emitted.values() for operator in _operators(one.graph_module)})
+    offsets = {name: offset for one in emitted.values() for name, offset in _state_offsets(one).items()}
+    stored = {name: part.stored for name, part in parts.items()}
+    return Lowered(made.write_to_file, _report(list(parts.values())), tuple(operators), stored, offsets)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A method's graph with delegates in it.
+
+    Attributes:
+        graph: the graph.
+        stored: constants inside its delegates.
+        inside: the work of its delegates.
+        outside: the work of all other nodes.
+        own: how many delegates are edgec's.
+        foreign: how many are XNNPACK's.
+    """
+
+    graph: GraphModule
+    stored: tuple[DelegateConstant, ...]
+    inside: tuple[Work, ...]
+    outside: tuple[Work, ...]
+    own: int
+    foreign: int
+
+
+def _with_delegates(program: Program, own: bool, progress: LoweringProgress, block_rows: BlockRows | None) -> _Part:
     exported = reexport(program.graph, program.interface)
     graph = exported.module(check_guards=False)
     graph.graph.set_codegen(torch.fx.graph.CodeGen())
     sizes = _symbol_sizes(graph, program.interface)
-    # Programs with edgec's attention or recurrences need edgec's library anyway.
-    own = bool(nodes_of(graph, CACHED_ATTENTION, *CACHED_STATES))
     tables = replace_embeddings(graph, block_rows) if own else ()
     slots = max((state.slots for state in program.interface.states), default=0)
     linear = _replace_linear(graph, block_rows, slots) if own and block_rows else Linear()
     write_out_norms(graph)
     grouped = clusters(graph.graph)
     regions = [extract(graph, cluster) for cluster in grouped]
-    report = _report(graph, linear, grouped, slots)
+    inside, outside = _works(graph, linear, grouped, slots)
     templates = _templates(regions, sizes, progress)
     delegated = replace_clusters(graph, regions, "delegate", lambda r: instantiate(templates[r.signature], r))
     stored = (*tables, *linear.stored, *delegated)
-    progress("emit", 0, 1)
-    made = _emit(graph, program.interface)
-    emitted = made.exported_program()
-    operators, offsets = _operators(emitted.graph_module), _state_offsets(emitted)
-    return Lowered(made.write_to_file, report, operators, stored, offsets)
+    return _Part(graph, stored, inside, outside, linear.delegates, len(grouped))
 
 
 def _replace_linear(graph: GraphModule, block_rows: BlockRows, slots: int) -> Linear:
-    experts = [region.node for region in experts_regions(graph)]
+    experts = experts_regions(graph)
     # Replaced nodes forget their arguments.
-    work = works_of(experts, slots)
-    stored = replace_experts(graph, block_rows)
+    work = works_of((region.node for region in experts), slots)
+    stored = replace_experts(graph, experts, block_rows)
     regions = linear_regions(graph)
     work += works_of((node for region in regions for node in region.nodes), slots)
     return Linear(len(regions) + len(experts), tuple(work), (*stored, *replace_regions(graph, regions, block_rows)))
 
 
-def _report(graph: GraphModule, linear: Linear, grouped: list[list[Node]], slots: int) -> Delegation:
+def _works(
+    graph: GraphModule, linear: Linear, grouped: list[list[Node]], slots: int
+) -> tuple[tuple[Work, ...], tuple[Work, ...]]:
+    """The work inside delegates and outside."""
     taken = {node for cluster in grouped for node in cluster}
     outside = [n for n in graph.graph.nodes if n not in taken and n.op == "call_function" and not is_constant(n)]
-    inside = (*linear.work, *works_of(taken, slots))
-    backend = "xnnpack" if not linear.delegates else "edgec_linear" if not grouped else "edgec_linear, xnnpack"
-    return delegation(inside, works_of(outside, slots), backend, linear.delegates + len(grouped))
+    return (*linear.work, *works_of(taken, slots)), tuple(works_of(outside, slots))
+
+
+def _report(parts: Sequence[_Part]) -> Delegation:
+    own, foreign = sum(part.own for part in parts), sum(part.foreign for part in parts)
+    backend = "xnnpack" if not own else "edgec_linear" if not foreign else "edgec_linear, xnnpack"
+    inside, outside = [w for part in parts for w in part.inside], [w for part in parts for w in part.outside]
+    return delegation(inside, outside, backend, own + foreign)
 
 
 def _symbol_sizes(graph: GraphModule, interface: Interface) -> dict[str, tuple[int, int]]:
@@ -157,9 +215,9 @@ def _templates(
     return templates
 
 
-def _emit(graph: GraphModule, interface: Interface) -> ExecutorchProgramManager:
+def _emit(methods: Mapping[str, tuple[GraphModule, Interface]]) -> ExecutorchProgramManager:
     """Emit the program with states in a separate memory arena, which a runtime can save and restore as one block."""
-    exported = reexport(graph, interface)
+    exported = {name: reexport(graph, interface) for name, (graph, interface) in methods.items()}
     config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True)
     edge = to_edge(exported, compile_config=config)
     return edge.to_executorch(

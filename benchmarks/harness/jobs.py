@@ -235,3 +235,17 @@ def serve(open_engine: OpenEngine, prepare: Callable[[Mapping[str, Any]], object
     prepare(job)
     result = watched(lambda: KINDS[job["kind"]](job, open_engine))
     print("\n" + json.dumps(result), flush=True)
+
+
+def serve_export(export: Callable[[Path, Path], None], *beside: str) -> None:
+    """Run the export job on stdin (``folder``, ``out``); the result has the artifact's size and this process's peak.
+
+    Args:
+        export: turns the model in a folder into the artifact at a path.
+        beside: names of further files of the artifact, in the folder of ``out``.
+    """
+    job = json.load(sys.stdin)
+    out = Path(job["out"])
+    export(Path(job["folder"]), out)
+    size = sum(path.stat().st_size for path in (out, *map(out.with_name, beside)))
+    print("\n" + json.dumps({"file_bytes": size, "peak_bytes": status_bytes("VmHWM")}))

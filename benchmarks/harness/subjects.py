@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.models import LONG, Q4L, Q8L, Q17L, QWEN3, SMOL, TINY, WINDOW, Model, head_dim
+from benchmarks.harness.models import LONG, Q4L, Q8L, Q17L, Q35L, QWEN3, SMOL, TINY, WINDOW, Model, head_dim
 
 _RECIPES = Path(__file__).resolve().parents[1] / "recipes"
 EQUAL = str(_RECIPES / "equal.toml")
@@ -155,4 +155,12 @@ LONG_CONTEXT = (
     llama(LONG, "llama.cpp, float16 KV", "equal", _LONG_CONTEXT),
     llama(LONG, "llama.cpp, q8_0 KV", "equal", _LONG_CONTEXT, kv="q8_0"),
 )
+# Beyond the last measured position lie the tokens that are decoded there.
+_HYBRID_CONTEXT = _LONG_CONTEXT + 128
+HYBRID = (
+    edgec(Q35L, OWN, context=_HYBRID_CONTEXT),
+    llama(Q35L, "llama.cpp Q4_0", "preset", _HYBRID_CONTEXT),
+    llama(Q35L, "llama.cpp, all Q4_0", "equal", _HYBRID_CONTEXT),
+)
+"""Compared by ``python -m benchmarks.hybrids``."""
 QUICK_CONTEXT = tuple(_kv(TINY, kv, 64) for kv in ("float16", "int8"))

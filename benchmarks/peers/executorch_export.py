@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.jobs import status_bytes
+from benchmarks.harness.jobs import serve_export
 
 GROUP, EMBEDDING = 32, "8,0"
 CONTEXT = 1024
@@ -80,7 +79,4 @@ def _settings(config: Mapping[str, Any], checkpoint: Path, parameters: Path, out
 
 
 if __name__ == "__main__":
-    given = json.load(sys.stdin)
-    export(Path(given["folder"]), Path(given["out"]))
-    facts = {"file_bytes": Path(given["out"]).stat().st_size, "peak_bytes": status_bytes("VmHWM")}
-    print("\n" + json.dumps(facts))
+    serve_export(export)

@@ -23,6 +23,7 @@ _ARCHITECTURES = {
     "llama": (gguf.MODEL_ARCH.LLAMA, True),
     "mistral": (gguf.MODEL_ARCH.LLAMA, True),
     "qwen3": (gguf.MODEL_ARCH.QWEN3, False),
+    "qwen3_5_text": (gguf.MODEL_ARCH.QWEN35, False),
 }
 # llama.cpp's type, and whether the lm_head gets the bits of the other matrices; its own presets give it more.
 PRESETS = {
@@ -55,13 +56,28 @@ def _write_shape(writer: gguf.GGUFWriter, config: Mapping[str, Any]) -> None:
     writer.add_head_count(config["num_attention_heads"])
     writer.add_head_count_kv(config["num_key_value_heads"])
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    writer.add_rope_freq_base(config["rope_theta"])
-    writer.add_rope_dimension_count(head)
+    rope = config.get("rope_parameters") or config
+    writer.add_rope_freq_base(rope["rope_theta"])
+    writer.add_rope_dimension_count(int(head * rope.get("partial_rotary_factor", 1.0)))
+    if "linear_num_value_heads" in config:
+        _write_recurrences(writer, config)
     writer.add_key_length(head)
     writer.add_value_length(head)
     writer.add_vocab_size(config["vocab_size"])
     writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
     writer.add_tokenizer_model("no_vocab")
+
+
+def _write_recurrences(writer: gguf.GGUFWriter, config: Mapping[str, Any]) -> None:
+    """The shape of Gated DeltaNet layers, under the names of state-space models."""
+    writer.add_ssm_conv_kernel(config["linear_conv_kernel_dim"])
+    writer.add_ssm_state_size(config["linear_key_head_dim"])
+    writer.add_ssm_group_count(config["linear_num_key_heads"])
+    writer.add_ssm_time_step_rank(config["linear_num_value_heads"])
+    writer.add_ssm_inner_size(config["linear_value_head_dim"] * config["linear_num_value_heads"])
+    writer.add_full_attention_interval(config["full_attention_interval"])
+    # Positions of text are the same in all sections, which only images tell apart.
+    writer.add_rope_dimension_sections([11, 11, 10, 0])
 
 
 def _tensors(config: Mapping[str, Any], weights: Path) -> Iterator[tuple[str, NDArray[Any]]]:
@@ -73,8 +89,23 @@ def _tensors(config: Mapping[str, Any], weights: Path) -> Iterator[tuple[str, ND
             tensor, projection = file.get_tensor(key), key.split(".")[-2]
             if neighbours and projection in heads:
                 tensor = _halves_to_neighbours(tensor, heads[projection])
-            kept = tensor.astype(np.float32 if tensor.ndim == 1 else np.float16)
-            yield names.get_name(key, try_suffixes=(".weight",)), kept
+            recurrent = "linear_num_value_heads" in config
+            named, tensor = _as_recurrent(key, tensor) if recurrent else (key, tensor)
+            small = tensor.ndim == 1 or "conv1d" in key
+            kept = tensor.astype(np.float32 if small else np.float16)
+            yield names.get_name(named, try_suffixes=(".weight", ".bias")), kept
+
+
+def _as_recurrent(key: str, tensor: NDArray[Any]) -> tuple[str, NDArray[Any]]:
+    """A tensor of Gated DeltaNet and its model's norms, which scale by 1 + w, in llama.cpp's form."""
+    if key.endswith(".A_log"):
+        return key, -np.exp(tensor.astype(np.float32))
+    if key.endswith(".dt_bias"):
+        return key.removesuffix(".dt_bias") + ".dt_proj.bias", tensor
+    if key.endswith("conv1d.weight"):
+        return key, tensor.squeeze(1)
+    plain = not key.endswith("norm.weight") or key.endswith("linear_attn.norm.weight")
+    return key, tensor if plain else tensor.astype(np.float32) + 1.0
 
 
 def _halves_to_neighbours(matrix: NDArray[Any], heads: int) -> NDArray[Any]:

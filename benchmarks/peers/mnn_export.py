@@ -6,18 +6,17 @@ MNN opens). Run it alone: its process's CPU time and peak memory are figures of 
 
 from __future__ import annotations
 
-import json
 import os
 import runpy
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from benchmarks.harness.jobs import status_bytes
+from benchmarks.harness.jobs import serve_export
 from benchmarks.peers.tokenizer import folder_with_tokenizer
 
 _BITS = {"quant_bit": 4, "quant_block": 32, "lm_quant_bit": 4, "lm_quant_block": 32}
-_ARTIFACT = ("llm.mnn", "llm.mnn.weight", "llm_config.json", "config.json")
+_BESIDE = ("llm.mnn", "llm.mnn.weight", "llm_config.json")
 
 
 def export(folder: Path, out: Path) -> None:
@@ -44,8 +43,4 @@ def export(folder: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    given = json.load(sys.stdin)
-    artifact = Path(given["out"])
-    export(Path(given["folder"]), artifact)
-    size = sum((artifact.parent / name).stat().st_size for name in _ARTIFACT)
-    print("\n" + json.dumps({"file_bytes": size, "peak_bytes": status_bytes("VmHWM")}))
+    serve_export(export, *_BESIDE)

@@ -6,12 +6,11 @@ alone: its process's CPU time and peak memory are figures of the benchmark.
 
 from __future__ import annotations
 
-import json
 import runpy
 import sys
 from pathlib import Path
 
-from benchmarks.harness.jobs import status_bytes
+from benchmarks.harness.jobs import serve_export
 from benchmarks.peers.tokenizer import folder_with_tokenizer
 
 # accuracy_level 4: activations in 8 bits. The builder quantises embedding and lm_head, which tied models share, alike.
@@ -50,8 +49,4 @@ def slice_rows(built: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    given = json.load(sys.stdin)
-    artifact = Path(given["out"])
-    export(Path(given["folder"]), artifact)
-    size = artifact.stat().st_size + artifact.with_name("model.onnx.data").stat().st_size
-    print("\n" + json.dumps({"file_bytes": size, "peak_bytes": status_bytes("VmHWM")}))
+    serve_export(export, "model.onnx.data")

@@ -6,12 +6,10 @@ alone: its process's CPU time and peak memory are figures of the benchmark.
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.jobs import status_bytes
+from benchmarks.harness.jobs import serve_export
 
 # A float16 scale for each group.
 BITS, GROUP = 4, 32
@@ -55,8 +53,4 @@ def slice_rows(model: Any) -> None:
 
 
 if __name__ == "__main__":
-    given = json.load(sys.stdin)
-    artifact = Path(given["out"])
-    export(Path(given["folder"]), artifact)
-    size = artifact.stat().st_size + artifact.with_suffix(".bin").stat().st_size
-    print("\n" + json.dumps({"file_bytes": size, "peak_bytes": status_bytes("VmHWM")}))
+    serve_export(export, "model.bin")

@@ -37,7 +37,7 @@ def android_readme(facts: AppFacts, has_chat: bool, libraries: Sequence[LibraryP
         "module": module_name(facts),
         "package": package_name(manifest.name),
         "title": plain(manifest.name),
-        "recipe_text": plain(str(manifest.recipe.get("name", "unnamed"))),
+        "recipe_text": plain(manifest.recipe_name),
         "edgec_version": __version__,
         "pack_copy": " and `model_pack/`" if pack else "",
         "pack_use": ', and `assetPacks += listOf(":model_pack")` in its `android` block' if pack else "",

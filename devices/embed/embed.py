@@ -53,10 +53,22 @@ def embed(
         fix = f"use one of {', '.join(_PLATFORMS)}"
         raise InputError(f"unknown platform {platform!r}", "--platform", fix=fix, code="E466")
     opened = open_bundle(Path(bundle))
+    _refuse_encoder_decoder(opened)
     path = Path(out) if out is not None else Path(f"{opened.path.name.removesuffix('.edgec')}-{platform}")
     package = _package(opened, platform, target_sdk)
     write_package(package, path)
     return Embedded(path, package)
+
+
+def _refuse_encoder_decoder(bundle: Bundle) -> None:
+    if bundle.manifest.encoder_decoder is not None:
+        raise InputError(
+            "Apps cannot hold an encoder-decoder yet.",
+            where=str(bundle.path),
+            why="the generated code calls one method, and this bundle has encode, cross and forward",
+            fix="use it on this machine: edgec run, or edgec.load(bundle)",
+            code="E535",
+        )
 
 
 def _package(bundle: Bundle, platform: str, target_sdk: int | None) -> AppPackage:

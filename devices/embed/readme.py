@@ -37,7 +37,7 @@ def readme(facts: AppFacts, glue: Glue) -> str:
         "module": module_name(facts),
         "title": plain(manifest.name),
         "format_text": plain(str(manifest.format)),
-        "recipe_text": plain(str(manifest.recipe.get("name", "unnamed"))),
+        "recipe_text": plain(manifest.recipe_name),
         "edgec_version": __version__,
         "steps": "\n".join(f"{number}. {step}" for number, step in enumerate(_steps(facts, glue), 3)),
         "example": _example(facts),

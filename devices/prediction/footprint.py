@@ -99,6 +99,7 @@ class Footprint:
         read_bytes: weights that one decoded token reads.
         size_bytes: of the artifact; bounds, not quantiles.
         kv_bytes: of the KV cache at full context.
+        state_bytes: of what recurrences remember, at any length of the text.
         peak_bytes: low counts everything once; high adds packed copies of matrices and whole attention scores.
     """
 
@@ -106,6 +107,7 @@ class Footprint:
     read_bytes: int
     size_bytes: Range
     kv_bytes: int
+    state_bytes: int
     peak_bytes: Range
 
 
@@ -118,10 +120,11 @@ def footprint(
     backend: str,
     context: int,
     prefill_chunk: int,
+    state_bytes: int = 0,
 ) -> Footprint:
     """Compute the bytes of a decoder with these parameters and layers; ``format`` and ``backend`` are the target's.
 
-    The cache holds ``context`` tokens, and one prefill call takes ``prefill_chunk`` of them.
+    The cache holds ``context`` tokens, recurrences ``state_bytes``, and a prefill call takes ``prefill_chunk`` tokens.
     """
     listed, kernels = tuple(listed), kernels_of(backend, widths)
     weights = _weight_parts(listed, widths, format, kernels)
@@ -130,10 +133,12 @@ def footprint(
     activations = _activation_bytes(listed, prefill_chunk)
     scores = max(layer.heads for layer in spec.layers) * prefill_chunk * context * 4
     packed = sum(p.bytes for p in weights if _is_packed(str(p.name), widths, kernels))
-    low, high = size + cache + activations, size + packed + cache + activations + scores
+    held = cache + state_bytes
+    low, high = size + held + activations, size + packed + held + activations + scores
     parts = (
         *weights,
         MemoryPart("KV cache", cache),
+        MemoryPart("states of recurrences", state_bytes),
         MemoryPart("activations", activations),
         MemoryPart("packed copy of matrices", packed),
     )
@@ -142,6 +147,7 @@ def footprint(
         read_bytes=read_bytes(listed, widths, kernels),
         size_bytes=Range(size, size, size * SIZE_TOLERANCE, None),
         kv_bytes=cache,
+        state_bytes=state_bytes,
         peak_bytes=Range(low, (low + high) / 2, high, None),
     )
 

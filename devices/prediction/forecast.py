@@ -24,6 +24,7 @@ PREFILL_CHUNK = 128
 _DEFAULT_CONTEXT = 4096
 _PROMPT_TOKENS = 512
 _NOT_INCLUDED = "memory of the app itself and of the runtime's code is not included"
+_STATES_UNKNOWN = "what the layers without keys and values remember is unknown, and not included"
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Plan:
         verdict: whether it fits the app limit without an entitlement; ``verdict_entitled``: with it.
         speeds: prefill, decode and TTFT, each None where unavailable.
         smaller: a recipe that fits, or fits better, where this one does not fit; else None.
+        states_known: whether what recurrences remember is part of the memory.
     """
 
     target: Target
@@ -52,11 +54,13 @@ class Plan:
     verdict_entitled: Verdict
     speeds: Speeds
     smaller: Proposal | None
+    states_known: bool = True
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes on what the estimates assume, and on why one is unavailable."""
-        return (_NOT_INCLUDED, *self.speeds.notes)
+        unknown = () if self.states_known else (_STATES_UNKNOWN,)
+        return (_NOT_INCLUDED, *unknown, *self.speeds.notes)
 
     def to_json(self) -> dict[str, Any]:
         """The plan as plain data; unknown figures are null."""
@@ -90,13 +94,14 @@ def plan(
         min(_PROMPT_TOKENS, spec.context if context is None else context) if prompt_tokens is None else prompt_tokens
     )
     context = _legal_context(spec, context, prompt_tokens)
-    needs = partial(_footprint, listed, spec, target)
+    states = sum(state.bytes() for state in decoder.states or ())
+    needs = partial(_footprint, listed, spec, target, states)
     size = needs(widths, context)
     limits = (target.app_limit_bytes, target.app_limit_entitled_bytes)
     verdict, entitled = (judge(size.peak_bytes, limit, target.memory_bytes) for limit in limits)
     at_once = min(PREFILL_CHUNK, prompt_tokens)
     kernels = kernels_of(target.backend, widths) if widths.weight_bits < 16 else target.backend
-    task = Task(spec, listed, size.read_bytes, kernels, widths.kv_bits, prompt_tokens, at_once, context)
+    task = Task(spec, listed, size.read_bytes, kernels, widths.kv_bits, prompt_tokens, at_once, context, states)
     return Plan(
         target=target,
         widths=widths,
@@ -109,6 +114,7 @@ def plan(
         verdict_entitled=entitled,
         speeds=forecast(task, target),
         smaller=smaller(widths, target, context, needs) if verdict in WORTH_SHRINKING else None,
+        states_known=decoder.states is not None,
     )
 
 
@@ -155,9 +161,15 @@ def _legal_context(spec: ModelSpec, asked: int | None, prompt_tokens: int) -> in
 
 
 def _footprint(
-    listed: tuple[Parameter, ...], spec: ModelSpec, target: Target, widths: Widths, context: int
+    listed: tuple[Parameter, ...], spec: ModelSpec, target: Target, state_bytes: int, widths: Widths, context: int
 ) -> Footprint:
-    chunk = min(PREFILL_CHUNK, context)
     return footprint(
-        listed, spec, widths, format=target.format, backend=target.backend, context=context, prefill_chunk=chunk
+        listed,
+        spec,
+        widths,
+        format=target.format,
+        backend=target.backend,
+        context=context,
+        prefill_chunk=min(PREFILL_CHUNK, context),
+        state_bytes=state_bytes,
     )

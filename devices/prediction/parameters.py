@@ -8,6 +8,9 @@ from enum import StrEnum
 
 from edgec.ir.spec import ModelSpec
 
+REVOCABLE = 15
+"""The tokens of a log in artifacts of the default recipe: one less than the rows of logits that a call gives."""
+
 
 class Kind(StrEnum):
     """What a parameter is used for; each kind has its own bits in a recipe."""
@@ -41,11 +44,33 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class HeldState:
+    """What one recurrence remembers: values in float32, whatever the length of the text.
+
+    Attributes:
+        values: of the state.
+        logged: values that each token leaves in the log, from which it may be dropped again.
+    """
+
+    values: int
+    logged: int
+
+    def bytes(self, revocable: int = REVOCABLE) -> int:
+        """Bytes of the state, of a log of ``revocable`` tokens, and of their two counts."""
+        return 4 * (self.values + revocable * self.logged) + 16
+
+
+@dataclass(frozen=True)
 class DecoderShape:
-    """The shape of a decoder: its layers, and every parameter once."""
+    """The shape of a decoder: its layers, every parameter once, and what its recurrences remember.
+
+    Attributes:
+        states: of all recurrences; None where they could not be found out.
+    """
 
     spec: ModelSpec
     parameters: tuple[Parameter, ...]
+    states: tuple[HeldState, ...] | None = ()
 
 
 def macs_per_token(listed: tuple[Parameter, ...]) -> int:

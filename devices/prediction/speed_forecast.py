@@ -69,6 +69,7 @@ class Task:
         prompt_tokens: length of the prompt.
         call_tokens: tokens of the prompt that one call takes.
         context: tokens that the cache has room for.
+        state_bytes: of what recurrences remember, which each decoded token reads and writes.
     """
 
     spec: ModelSpec
@@ -79,6 +80,7 @@ class Task:
     prompt_tokens: int
     call_tokens: int
     context: int
+    state_bytes: int = 0
 
 
 def forecast(task: Task, target: Target) -> Speeds:
@@ -135,7 +137,8 @@ def _workload(task: Task, target: Target) -> Workload | None:
         parameters=sum(p.count * p.active for p in task.listed if p.kind is not Kind.EMBEDDING),
         prompt_parameters=matrices * prompt_share(task.listed, task.spec),
         weight_bytes=task.read_bytes,
-        cache_bytes=kv_bytes(task.spec, task.kv_bits, task.context if static else task.prompt_tokens),
+        cache_bytes=kv_bytes(task.spec, task.kv_bits, task.context if static else task.prompt_tokens)
+        + 2 * task.state_bytes,
         attention_operations=_attention_operations(task, target.backend),
         tokens_at_once=task.call_tokens,
         bandwidth_bytes_per_s=bandwidth,

@@ -129,6 +129,7 @@ def build_runner(
     announce: Callable[[str], None] = lambda text: None,
     abi: Abi = NATIVE,
     wheel: Path | None = None,
+    compiled: Callable[[int, int], None] = lambda done, files: None,
 ) -> RunnerBuild:
     """Return the build of these sources, compiling it on first use; two processes never compile at the same time.
 
@@ -137,6 +138,7 @@ def build_runner(
         announce: called once, before a compilation begins.
         abi: the ABI that it runs on.
         wheel: ExecuTorch's wheel for ``abi``; None: downloaded once. Not for this machine's own build.
+        compiled: called before the first and after each source file, with how many are compiled and how many there are.
 
     Raises:
         ToolError: E311 no compiler, E312 the compiler failed, E301 ExecuTorch is not installed, E571 no wheel.
@@ -153,7 +155,7 @@ def build_runner(
         start = time.monotonic()
         package = unpacked_wheel(abi, version, _folder(root), wheel) if abi.wheel_platform else installed
         with suppress(NameTaken), new_folder(target) as folder:
-            _compile_all(Toolchain(abi, compiler, package, version), folder)
+            _compile_all(Toolchain(abi, compiler, package, version), folder, compiled)
         return RunnerBuild(target, time.monotonic() - start, abi)
 
 
@@ -206,13 +208,18 @@ def _compiler_key(compiler: Path) -> str:
     return hashlib.sha256(f"{compiler.resolve()}\n{said}".encode()).hexdigest()[:_KEY_LETTERS]
 
 
-def _compile_all(tools: Toolchain, folder: Path) -> None:
+def _compile_all(tools: Toolchain, folder: Path, compiled: Callable[[int, int], None]) -> None:
     library = sorted(path for name in ("kernels", "engine") for path in (SOURCES / name).rglob("*.cpp"))
     program = sorted(SOURCES.glob("*.cpp"))
     objects = folder / "objects"
     objects.mkdir()
+    sources = (*library, *program)
+    compiled(0, len(sources))
     with ThreadPoolExecutor(JOBS) as pool:
-        made = list(pool.map(lambda source: _compile(tools, source, objects), (*library, *program)))
+        made = []
+        for one in pool.map(lambda source: _compile(tools, source, objects), sources):
+            made.append(one)
+            compiled(len(made), len(sources))
     _link(tools, folder / LIBRARY, made[: len(library)], ("-shared",))
     own = ("-L" + str(folder), "-ledgec", "-Wl,-rpath,$ORIGIN", f"-Wl,-rpath-link,{tools.executorch / 'lib'}")
     flags = ("-pthread", *tools.abi.link_flags)

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import typer
 
-from edgec.devices.runner.abi import abi_named
+from edgec.devices.runner.abi import NATIVE, abi_named
 from edgec.devices.runner.build import build_runner
+from edgec.terminal import counted_bar
 
 
 def build(abi: str, wheel: Path | None, as_json: bool) -> None:
@@ -18,7 +19,9 @@ def build(abi: str, wheel: Path | None, as_json: bool) -> None:
         ToolError: E311, E312, E301 or E571.
         InputError: E121, E122 or E570.
     """
-    made = build_runner(announce=lambda text: typer.echo(text, err=True), abi=abi_named(abi), wheel=wheel)
+    chosen = abi_named(abi)
+    with counted_bar(f"compiling the engine for {'this CPU' if chosen is NATIVE else chosen.name} (once)") as show:
+        made = build_runner(abi=chosen, wheel=wheel, compiled=show)
     fields = {"library": str(made.library), "runner": str(made.runner), "compile_s": round(made.seconds, 1)}
     travelling = made.files if made.abi.travels else ()
     if travelling:

@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from edgec.durations import time_left
 from edgec.exporter.adapt.adapt import Adapted, adapt
 from edgec.exporter.adapt.settings import settings_from
 from edgec.exporter.progress import ProgressLines
+from edgec.terminal import make_console
 
 if TYPE_CHECKING:
     from edgec.exporter.adapt.loop import TrainingEvent, TrainingListener
@@ -105,7 +106,7 @@ def _listener(as_json: bool) -> Iterator[TrainingListener]:
     if as_json:
         yield lambda event: print(json.dumps({"progress": vars(event)}), file=sys.stderr, flush=True)
         return
-    console = Console(stderr=True)
+    console = make_console(stderr=True)
     if not console.is_terminal:
         lines = ProgressLines(lambda line: print(line, file=sys.stderr, flush=True))
         lines.tell("adapt", "preparing")
@@ -118,8 +119,7 @@ def _listener(as_json: bool) -> Iterator[TrainingListener]:
 
 
 def _line(event: TrainingEvent) -> str:
-    minutes, seconds = divmod(round(event.eta_s), 60)
     return (
         f"step {event.step}/{event.steps}  loss {event.loss:.4f}  held-out {event.held_out:.4f} nats  "
-        f"{event.tokens_per_s:,.0f} tokens/s  about {minutes}:{seconds:02d} to go"
+        f"{event.tokens_per_s:,.0f} tokens/s  about {time_left(event.eta_s)} to go"
     )

@@ -14,7 +14,9 @@ import numpy as np
 import torch
 
 from edgec.backends.forms import Form
+from edgec.bundle.encoding import decoded
 from edgec.bundle.golden import (
+    GOLDEN_SOURCE_TOKENS,
     HALF_TOLERANCE,
     SIMULATED_SHARE,
     FunctionVector,
@@ -27,7 +29,7 @@ from edgec.bundle.golden import (
     probe_values,
     text_vectors,
 )
-from edgec.bundle.manifest import Build, DeviceCheck, Ledger, Limits, Manifest, ModelInfo, Runtime
+from edgec.bundle.manifest import Build, DeviceCheck, EncoderDecoderInfo, Ledger, Limits, Manifest, ModelInfo, Runtime
 from edgec.bundle.named_delegates import named_delegates
 from edgec.bundle.prefix import Files
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
@@ -41,6 +43,7 @@ from edgec.exporter.stage_cache import StageCache
 from edgec.exporter.stages.artifact import artifact_layout, function_of, step_of
 from edgec.exporter.stages.device_checks import artifact_checks
 from edgec.exporter.stages.prefix import with_prefix
+from edgec.ir.program import Dynamic
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.trial import note_executed
 
@@ -76,7 +79,10 @@ def bundle_contents(
         **_searched_recipe(request),
     }
     manifest, files = with_prefix(manifest, files, request, cache)
-    return manifest, {**files, "report.html": render_report(manifest).encode()}
+    tokenizer = request.tokenizer
+    decode = None if tokenizer is None else lambda ids: decoded(tokenizer, ids)
+    report = render_report(manifest, said=compiled.said, decode=decode)
+    return manifest, {**files, "report.html": report.encode(errors="replace")}
 
 
 def artifact_files(artifact: Path) -> Files:
@@ -95,7 +101,13 @@ def size_ledger(compiled: Compiled, form: Form) -> Ledger:
     """
     records = [
         WeightRecord(
-            w.name.removeprefix("decoder."), w.dtype, tuple(w.shape), w.container_bits, w.information_bits, w.bytes
+            w.name.removeprefix("decoder."),
+            w.dtype,
+            tuple(w.shape),
+            w.container_bits,
+            w.information_bits,
+            w.bytes,
+            active=w.active,
         )
         for w in compiled.facts.weights
     ]
@@ -118,6 +130,7 @@ def _manifest(
         states=facts.states,
         lint=facts.lint,
         limits=facts.limits,
+        encoder_decoder=_encoder_decoder(request),
         parity=list(compiled.rungs),
         delegation=facts.delegation,
         ledger=ledger,
@@ -130,8 +143,16 @@ def _manifest(
     return manifest.model_copy(update={"format": request.target.format})
 
 
+def _encoder_decoder(request: ExportRequest) -> EncoderDecoderInfo | None:
+    reads = request.source.reads
+    if reads is None:
+        return None
+    longest = next((size.high for size in reads.shape if isinstance(size, Dynamic)), None)
+    return EncoderDecoderInfo(limits=request.limits, source_tokens=longest, sound=reads.sound)
+
+
 def _model(request: ExportRequest) -> ModelInfo:
-    source, decoder = request.source, request.source.kind == "decoder"
+    source, decoder = request.source, request.source.kind != "module"
     return ModelInfo(
         name=_utf8(source.name),
         source=_utf8(source.source),
@@ -197,6 +218,8 @@ def _golden(request: ExportRequest, compiled: Compiled) -> Golden:
     chat = chat_vector(tokenizer) if tokenizer is not None else None
     if not request.form.executed:
         return Golden(texts=texts, chat=chat)
+    if request.source.reads is not None:
+        return Golden(texts=texts, chat=chat, outputs=(_written_vector(request, compiled.artifact),))
     if compiled.facts.limits is None:
         return Golden(texts=texts, chat=chat, functions=(_function_vector(compiled, request.form),))
     return Golden(texts=texts, chat=chat, outputs=(_greedy_vector(request, compiled.artifact, compiled.facts.limits),))
@@ -214,6 +237,23 @@ def _greedy_vector(request: ExportRequest, artifact: Path, limits: Limits) -> Ou
         rows.append(logits.numpy().copy())
         tokens.append(int(logits.argmax()))
     return output_vector(prompt, tokens[len(prompt) :], np.stack(rows), **_tolerances(request.form))
+
+
+def _written_vector(request: ExportRequest, artifact: Path) -> OutputVector:
+    """The artifact's greedy text after a source that is easy to generate again in any language."""
+    from edgec.exporter.parity.encoder_decoder import ExecutedMethods
+
+    reads, methods = request.source.reads, ExecutedMethods(artifact)
+    assert reads is not None
+    sizes, dtype = reads.sizes(GOLDEN_SOURCE_TOKENS), "int64" if reads.is_text else "float32"
+    memory = methods.memory(torch.from_numpy(probe_values(sizes, dtype, request.spec.vocab_size)))
+    prompt = [int(request.source.generation_config.get("decoder_start_token_id") or 0)]
+    rows, tokens = [], list(prompt)
+    for index in range(min(_GOLDEN_TOKENS, request.limits.context)):
+        logits = methods.logits(tokens[index:], index, memory, torch.tensor([0]))[0]
+        rows.append(logits.numpy().copy())
+        tokens.append(int(logits.argmax()))
+    return output_vector(prompt, tokens[1:], np.stack(rows), **_tolerances(request.form))
 
 
 def _function_vector(compiled: Compiled, form: Form) -> FunctionVector:

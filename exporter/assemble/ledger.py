@@ -27,6 +27,7 @@ class WeightRecord:
         information_bits: bits per value that carry meaning (2 for two-bit values held as int4).
         bytes: what it should take, with its scales and zero points unless these have their own records.
         copies_reason: why it is rightly stored more than once in one place, if it is.
+        active: the share (0..1) that one token reads.
     """
 
     name: str
@@ -36,6 +37,7 @@ class WeightRecord:
     information_bits: float
     bytes: int
     copies_reason: str = ""
+    active: float = 1.0
 
     @property
     def values(self) -> int:
@@ -87,6 +89,7 @@ def ledger_of(layout: ArtifactLayout, records: Sequence[WeightRecord]) -> Ledger
         artifact_bytes=layout.artifact_bytes,
         weight_bytes=expected,
         program_bytes=program,
+        active_bytes=round(sum(row.bytes * row.active for row in rows)),
         rows=sorted(rows, key=lambda row: (-row.bytes, row.name)),
     )
     over = layout.artifact_bytes - expected > TOLERANCE * expected
@@ -139,6 +142,7 @@ def _row(record: WeightRecord, runs: Sequence[StoredBytes]) -> LedgerRow:
         copies=len(bodies),
         bytes=sum(run.bytes for run in runs),
         reason=_copies_reason(record, bodies),
+        active=record.active,
     )
 
 

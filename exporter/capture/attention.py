@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from edgec.exporter.capture import experts
 from edgec.ir.attention import OPERATOR
 
 _POSITIONS: ContextVar[Tensor | None] = ContextVar("edgec_positions", default=None)
+# What masks a model asked for while it is traced: the window of each, 0 for plain causal, None where it is not causal.
+_ASKED: ContextVar[set[int | None]] = ContextVar("edgec_masks")
 NAME = "edgec"
-OWN_CODE = ("sdpa", "eager")
-"""What families are built with that choose among attention classes of their own."""
 
 
 @contextmanager
@@ -48,23 +51,51 @@ def register() -> None:
     experts.register()
 
 
+@dataclass(frozen=True)
+class Chunks:
+    """Stands for the mask of attention within chunks of ``size`` tokens, from where it is made to where it is used."""
+
+    size: int
+
+
 @contextmanager
-def masks_left_out() -> Iterator[None]:
-    """Give families with attention code of their own no mask, as those get none that call the operator."""
+def masks_left_out(model: nn.Module) -> Iterator[None]:
+    """Give a model whose attention is its own code no mask, or one that hides nothing, while it is traced."""
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
 
-    usual = {name: ALL_MASK_ATTENTION_FUNCTIONS[name] for name in OWN_CODE}
-    for name in OWN_CODE:
-        AttentionMaskInterface.register(name, _no_mask)
+    token = _ASKED.set(set())
+
+    calls_operator = any(
+        hasattr(sys.modules[type(each).__module__], "ALL_ATTENTION_FUNCTIONS") for each in model.modules()
+    )
+    masks = {NAME: _no_mask if calls_operator else _zero_mask, "sdpa": _no_mask, "eager": _zero_mask}
+    usual = {name: ALL_MASK_ATTENTION_FUNCTIONS[name] for name in masks}
+    for name, mask in masks.items():
+        AttentionMaskInterface.register(name, mask)
     try:
         yield
     finally:
+        _ASKED.reset(token)
         for name, mask in usual.items():
             AttentionMaskInterface.register(name, mask)
 
 
-def _no_mask(*args: Any, **kwargs: Any) -> None:
-    return None
+def _no_mask(
+    *args: Any, allow_is_bidirectional_skip: bool | None = None, local_size: int | None = None, **_: Any
+) -> None:
+    """Leave a mask out, and remember what it would have said: only masks that are not causal may be skipped as such."""
+    _ASKED.get(set()).add((local_size or 0) if allow_is_bidirectional_skip is None else None)
+
+
+def _zero_mask(*args: Any, **kwargs: Any) -> Tensor:
+    """A mask that hides nothing, for code that adds one or changes it without asking whether there is one."""
+    _no_mask(*args, **kwargs)
+    return torch.zeros(1, 1, 1, 1)
+
+
+def chunks(config: Any, *args: Any, **kwargs: Any) -> Chunks:
+    """What model files get during capture where they would make a mask of chunks."""
+    return Chunks(int(config.attention_chunk_size))
 
 
 def _from_transformers(
@@ -72,24 +103,43 @@ def _from_transformers(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: Tensor | None,
+    attention_mask: Tensor | Chunks | None,
     scaling: float | None = None,
     sliding_window: int | None = None,
     softcap: float | None = None,
     s_aux: Tensor | None = None,
+    position_bias: Tensor | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
+    chunks, mask = (attention_mask, None) if isinstance(attention_mask, Chunks) else (None, attention_mask)
+    own = statically_known_true(query.shape[2] == key.shape[2])
     out = OPERATOR(
         query,
         key,
         value,
         positions_of(query.shape[2]),
-        attention_mask,
-        int(getattr(module, "layer_idx", 0)),
+        _added(mask, position_bias),
+        int(getattr(module, "layer_idx", None) or 0),
         float(query.shape[-1] ** -0.5 if scaling is None else scaling),
-        bool(getattr(module, "is_causal", True)),
-        int(sliding_window or 0),
+        bool(getattr(module, "is_causal", True)) or (own and _asked_causal()),
+        -chunks.size if chunks else int(sliding_window or (own and _asked_window())),
         float(softcap or 0.0),
         s_aux,
     )
     return out, None
+
+
+def _added(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
+    """All that is added to the scores."""
+    return bias if mask is None else mask if bias is None else mask + bias
+
+
+def _asked_causal() -> bool:
+    """Whether the model asked for a causal mask; some classes whose tokens attend to each other rely on it alone."""
+    return any(each is not None for each in _ASKED.get(set()))
+
+
+def _asked_window() -> int:
+    """The window of the only mask that the model asked for: its layers need not say it again."""
+    asked = _ASKED.get(set()) - {None}
+    return next(iter(asked)) or 0 if len(asked) == 1 else 0

@@ -14,23 +14,33 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.export import ExportedProgram
 from torch.fx import GraphModule
 from torch.overrides import TorchFunctionMode
 
-from edgec.errors import InputError
 from edgec.exporter.capture import attention
+from edgec.exporter.capture.complex_pairs import complex_as_pairs
 from edgec.exporter.capture.own_attention import plain_flags, use_operator
 from edgec.exporter.capture.positions import first_place, follow_positions
 from edgec.exporter.capture.recurrences import captured_recurrences, recognise_convolutions
+from edgec.exporter.capture.untraceable import (
+    refuse_indexers,
+    refuse_special_sizes,
+    refuse_unknown_sizes,
+    untraceable,
+)
 from edgec.exporter.sources.model_build import tied_parameters
 from edgec.ir.attributes import attribute, remove, set_parameter
 from edgec.ir.experts import EXPERTS, ExpertsCall
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
+from edgec.ir.reexport import export_any_size, export_proved
 from edgec.ir.spec import ModelSpec
 from edgec.passes.contract import nodes_of
 
 _SMALL = 1 << 16
 _WRAPPED = "decoder."
+# A module, its inputs, and torch.export's description of their varying dimensions -> the program.
+Export = Callable[[nn.Module, tuple[Tensor, ...], Any], ExportedProgram]
 
 
 class TensorSource(Protocol):
@@ -144,30 +154,53 @@ def capture_decoder(
 
 
 def _trace(model: nn.Module, max_tokens: int, max_batch: int) -> GraphModule:
-    from torch._subclasses import FakeTensorMode
-    from torch.fx.experimental.symbolic_shapes import ShapeEnv
-
-    fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
-    _fake_parameters(model, fake)
     example = min(8, max_tokens)
     size = torch.export.Dim("S", min=2, max=max_tokens)
     batch = {0: torch.export.Dim("B", min=2, max=max_batch)} if max_batch > 1 else {}
     shapes = {"tokens": {**batch, 1: size}, "positions": {0: size}}
+    inputs = (torch.zeros(min(2, max_batch), example, dtype=torch.long), torch.arange(example))
+    graph = traced(_Decoder(model), model, inputs, shapes, export_any_size)
+    refuse_special_sizes(graph, max_tokens, type(model).__name__)
+    return graph
+
+
+def traced(
+    module: nn.Module, model: nn.Module, inputs: tuple[Tensor, ...], shapes: Any, export: Export = export_proved
+) -> GraphModule:
+    """Trace a module around a model of transformers, whose attention is edgec's operator.
+
+    Args:
+        module: holds the model as ``decoder``, and is called with the inputs.
+        model: as ``build_skeleton`` made it; it can be traced once.
+        inputs: examples of the smallest kind; their values do not matter.
+        shapes: torch.export's description of the varying dimensions.
+        export: one that leaves assertions about sizes in the graph asks the caller to try them.
+
+    Raises:
+        InputError: E109.
+    """
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    refuse_indexers(model)
+    fake = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv())
+    _fake_parameters(model, fake)
     try:
-        with fake, torch.no_grad(), attention.masks_left_out(), plain_flags(), captured_recurrences(model):
-            inputs = (torch.zeros(min(2, max_batch), example, dtype=torch.long), torch.arange(example))
-            exported = torch.export.export(_Decoder(model), inputs, dynamic_shapes=shapes, strict=False)
+        with (
+            fake,
+            torch.no_grad(),
+            attention.masks_left_out(model),
+            plain_flags(),
+            complex_as_pairs(),
+            captured_recurrences(model),
+        ):
+            made = export(module, inputs, shapes).module(check_guards=False)
     except Exception as error:
-        raise InputError(
-            what="the model could not be traced by torch.export",
-            where=type(model).__name__,
-            why=str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__,
-            fix="report the architecture; your own modules must avoid data-dependent Python control flow",
-            code="E109",
-        ) from error
-    module = exported.module(check_guards=False)
+        raise untraceable(type(model).__name__, error) from error
     # torch.export's module class refuses the inputs that passes add.
-    return GraphModule(module, module.graph)
+    graph = GraphModule(made, made.graph)
+    refuse_unknown_sizes(graph, type(model).__name__)
+    return graph
 
 
 def _fake_parameters(model: nn.Module, fake: Any) -> None:

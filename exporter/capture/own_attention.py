@@ -6,8 +6,9 @@
 
 Model code gets no mask during capture, where a mask would only say that attention is causal (``attention.register``):
 scores without one are causal by positions, and M is a stored triangle, perhaps with a window. Whether that is what the
-family means is measured: the parity ladder compares the captured graph with transformers' own model. Scores with
-anything else added (ALiBi, relative positions) are left as they are.
+family means is measured: the parity ladder compares the captured graph with transformers' own model. Products may be
+of three dimensions, ``baddbmm`` and ``bmm`` over all heads; linear biases become channels (``key_bias.py``). Scores
+with anything else added (relative positions) are left as they are.
 """
 
 from __future__ import annotations
@@ -21,24 +22,30 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
+from edgec.exporter.capture.key_bias import slopes_of, value_for, with_positions
 from edgec.ir.attention import OPERATOR, visible
 from edgec.ir.attributes import attribute
 from edgec.passes.contract import nodes_of, placeholder
+from edgec.passes.graph.emit import Emitter
 
 aten = torch.ops.aten
 _SAME = (aten.to.dtype, aten.to.dtype_layout, aten.dropout.default, aten.alias.default, aten.contiguous.default)
 _SCALED = {aten.mul.Tensor: 1, aten.mul.Scalar: 1, aten.mul_.Tensor: 1, aten.div.Tensor: -1, aten.div_.Tensor: -1}
+_VIEWS = (aten.view.default, aten.reshape.default, aten._unsafe_view.default)
+_ADDED = (aten.add.Tensor, aten.add_.Tensor)
+_PRODUCTS = (aten.matmul.default, aten.bmm.default, aten.baddbmm.default)
 _CUT = (aten.slice.Tensor, aten.to.dtype, aten.to.device, aten.alias.default, aten.expand.default)
 
 
 @dataclass(frozen=True)
 class _Scores:
-    """What a softmax is taken of: ``q @ k^T * scale``, of keys that a window leaves."""
+    """What a softmax is taken of: ``q @ k^T * scale``, of keys that a window leaves, with a linear bias [H] by key."""
 
     q: Node
     k: Node
     scale: float = 1.0
     window: int = 0
+    slopes: Tensor | None = None
 
 
 @contextmanager
@@ -77,10 +84,14 @@ def _replace(graph: GraphModule, scores: _Scores, v: Node, old: Node, layer: int
     positions, value = placeholder(graph, "positions"), old.meta["val"]
     constants = (None, layer, scores.scale, True, scores.window, 0.0, None)
     with graph.graph.inserting_before(old):
-        made = graph.graph.call_function(OPERATOR, (scores.q, scores.k, v, positions, *constants))
-        turned = graph.graph.call_function(aten.transpose.int, (made, 1, 2))
-    made.meta = {**old.meta, "val": value.transpose(1, 2)}
-    turned.meta = dict(old.meta)
+        emit, q, k = Emitter(graph.graph), scores.q, scores.k
+        if scores.slopes is not None and scores.slopes.any():
+            q, k = with_positions(graph, q, k, scores.slopes, scores.scale)
+        made = emit(OPERATOR, q, k, v, positions, *constants)
+        turned = emit(aten.transpose.int, made, 1, 2)
+        turned = emit(aten.flatten.using_ints, turned, 0, 1) if value.dim() == 3 else turned
+    made.meta = {**old.meta, "val": made.meta["val"]}
+    turned.meta = {**old.meta, "val": turned.meta["val"]}
     old.replace_all_uses_with(turned)
     graph.graph.erase_node(old)
 
@@ -102,12 +113,12 @@ def _softmax(graph: GraphModule, node: Node) -> tuple[_Scores, Node, Node] | Non
     if node.target is not aten.softmax.int or node.args[1] not in (-1, 3):
         return None
     product = _only_reader(node)
-    if product is None or product.target is not aten.matmul.default or not _comes_from(product.args[0], node):
+    if product is None or product.target not in _PRODUCTS[:2] or not _comes_from(product.args[0], node):
         return None
-    scores, v = _scores(graph, node.args[0]), product.args[1]
+    scores, v = _scores(graph, node.args[0]), _by_head(product.args[1])
     if scores is None or not _four(scores.q, scores.k, v):
         return None
-    return scores, v, product  # type: ignore[return-value]
+    return scores, v, product
 
 
 def _four(*nodes: Any) -> bool:
@@ -119,33 +130,73 @@ def _only_reader(node: Node) -> Node | None:
     readers = [user for user in node.users if user.users]
     if len(readers) != 1:
         return None
-    return _only_reader(readers[0]) if readers[0].target in _SAME else readers[0]
+    return _only_reader(readers[0]) if readers[0].target in (*_SAME, *_VIEWS) else readers[0]
 
 
 def _comes_from(value: Any, source: Node) -> bool:
-    while isinstance(value, Node) and value is not source and value.target in _SAME:
+    while isinstance(value, Node) and value is not source and value.target in (*_SAME, *_VIEWS):
         value = value.args[0]
     return value is source
 
 
+def _by_head(value: Any) -> Any:
+    """A value [B, H, S, D] that was reshaped to [B H, S, D]; else the value."""
+    merged = isinstance(value, Node) and value.target in _VIEWS and value.meta["val"].dim() == 3
+    return value.args[0] if merged and _four(value.args[0]) else value
+
+
 def _scores(graph: GraphModule, node: Any) -> _Scores | None:
     """Read scores from the softmax back to the product of queries and keys."""
-    scale, window = 1.0, 0
-    while isinstance(node, Node) and node.target is not aten.matmul.default:
+    scale, window, slopes = 1.0, 0, None
+    while isinstance(node, Node) and node.target not in _PRODUCTS:
         if node.target in _SCALED and (factor := _number(graph, node.args[1])) is not None:
             scale *= factor ** _SCALED[node.target]
         elif node.target is aten.where.self and (found := _window(graph, node.args[0])) is not None:
             window = found
-        elif node.target not in _SAME:
+        elif node.target in _ADDED and (bias := _bias(graph, node)) is not None:
+            node, slopes = bias[0], _sum(slopes, bias[1] * scale)
+            continue
+        elif not (node.target in (*_SAME, *_VIEWS) or _hides_nothing(graph, node)):
             return None
         node = node.args[1 if node.target is aten.where.self else 0]
-    if not isinstance(node, Node):
-        return None
-    q, turned = node.args
+    return _product(graph, node, scale, window, slopes) if isinstance(node, Node) else None
+
+
+def _product(graph: GraphModule, node: Node, scale: float, window: int, slopes: Tensor | None) -> _Scores | None:
+    added = node.target is aten.baddbmm.default
+    q, turned = node.args[1:3] if added else node.args[:2]
     swapped = isinstance(turned, Node) and turned.target is aten.transpose.int
-    if not swapped or {int(d) % 4 for d in turned.args[1:]} != {2, 3}:  # type: ignore[union-attr, arg-type]
+    dims = node.meta["val"].dim()
+    if not swapped or {int(d) % dims for d in turned.args[1:]} != {dims - 2, dims - 1}:  # type: ignore[union-attr, arg-type]
         return None
-    return _Scores(q, turned.args[0], scale, window)  # type: ignore[union-attr, arg-type]
+    q, k = _by_head(q), _by_head(turned.args[0])  # type: ignore[union-attr]
+    if added:
+        own = slopes_of(graph, node.args[0], q.meta["val"].shape[1])
+        if own is None:
+            return None
+        slopes = _sum(slopes, own * float(node.kwargs.get("beta", 1)) * scale)  # type: ignore[arg-type]
+        scale *= float(node.kwargs.get("alpha", 1))  # type: ignore[arg-type]
+    return _Scores(q, k, scale, window, slopes)
+
+
+def _bias(graph: GraphModule, node: Node) -> tuple[Node, Tensor] | None:
+    """The scores of a sum and the linear bias that is added to them."""
+    heads = int(node.meta["val"].shape[1])
+    for scores, bias in (node.args[:2], node.args[1::-1]):
+        slopes = slopes_of(graph, bias, heads) if isinstance(bias, Node) else None
+        if slopes is not None and isinstance(scores, Node):
+            return scores, slopes
+    return None
+
+
+def _sum(first: Tensor | None, second: Tensor) -> Tensor:
+    return second if first is None else first + second
+
+
+def _hides_nothing(graph: GraphModule, node: Node) -> bool:
+    """Whether a mask is filled in that leaves all keys visible: model code gets masks that say no more than causal."""
+    mask = value_for(graph, node.args[1], 7) if node.target is aten.masked_fill.Scalar else None
+    return mask is not None and not mask.any()
 
 
 def _number(graph: GraphModule, value: Any) -> float | None:

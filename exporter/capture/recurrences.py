@@ -18,8 +18,8 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 from torch.nn.functional import silu, softplus
 
-from edgec.exporter.capture.attention import positions_of
-from edgec.ir.recurrence import CAUSAL_CONV, DELTA_RULE, LINEAR_RECURRENCE, SELECTIVE_SCAN, SSD
+from edgec.exporter.capture.attention import chunks, positions_of
+from edgec.ir.recurrence import CAUSAL_CONV, DELTA_RULE, LINEAR_RECURRENCE, SELECTIVE_SCAN, SSD, WKV
 from edgec.passes.contract import nodes_of, placeholder
 from edgec.passes.graph.emit import Emitter
 
@@ -38,6 +38,9 @@ def captured_recurrences(model: nn.Module) -> Iterator[None]:
         for name, method in _METHODS.items():
             for each in (each for each in types if name in vars(each)):
                 stack.enter_context(patch.object(each, name, method))
+        for name, value in _SETTINGS.items():
+            for config in (m.config for m in model.modules() if hasattr(getattr(m, "config", None), name)):
+                stack.enter_context(patch.object(config, name, value))
         yield
 
 
@@ -45,13 +48,41 @@ def recognise_convolutions(graph: GraphModule) -> None:
     """Replace depthwise convolutions over the sequence, padded in front and cut behind, by edgec's operator.
 
     conv1d(x, w, b, padding=K - 1, groups=C) -> slice(2, 0, S)      ==>      causal_conv
+    pad(x, [0, 0, n, -n])                                           ==>      causal_conv with the filter 1, 0, ... 0
     """
+    _recognise_shifts(graph)
     for node in nodes_of(graph, aten.conv1d.default):
         cut = next(iter(node.users)) if len(node.users) == 1 else None
         if cut is not None and _is_causal(node) and _keeps_length(cut, node):
             with graph.graph.inserting_before(cut):
                 cut.replace_all_uses_with(_as_causal(Emitter(graph.graph), node, placeholder(graph, "positions")))
             graph.graph.eliminate_dead_code()
+
+
+def _recognise_shifts(graph: GraphModule) -> None:
+    """Replace shifts of all tokens by some places, as RWKV mixes each token with the one before it."""
+    for node in nodes_of(graph, aten.pad.default, aten.constant_pad_nd.default):
+        places = places_shifted(node.meta["val"], *node.args[1:])
+        if places:
+            with graph.graph.inserting_before(node):
+                shifted = _shifted(Emitter(graph.graph), node, places, placeholder(graph, "positions"))
+            shifted.meta["nn_module_stack"] = node.meta.get("nn_module_stack")
+            node.replace_all_uses_with(shifted)
+            graph.graph.erase_node(node)
+
+
+def places_shifted(x: Tensor, padding: Any, *fill: Any) -> int:
+    """How many places a padding of [B, S, C] moves all tokens onwards, zeros before them; 0 for any other padding."""
+    left, right, first, last = (*padding, 0, 0, 0, 0)[:4]
+    flat = x.dim() == 3 and len(padding) == 4 and set(fill) <= {"constant", None, 0}
+    return first if flat and left == right == 0 and isinstance(first, int) and first == -last > 0 else 0
+
+
+def _shifted(emit: Emitter, node: Node, places: int, positions: Node) -> Node:
+    channels = int(node.meta["val"].shape[2])
+    oldest = emit(aten.ones.default, [channels, 1])
+    filters = emit(aten.cat.default, [oldest, emit(aten.zeros.default, [channels, places])], 1)
+    return emit(CAUSAL_CONV, node.args[0], filters, None, positions, False)
 
 
 def _is_causal(conv: Node) -> bool:
@@ -153,6 +184,19 @@ def _selective_scan(
     return (out, None) if return_last_state else out
 
 
+def _wkv(
+    time_decay: Tensor,
+    time_first: Tensor,
+    key: Tensor,
+    value: Tensor,
+    state: object = None,
+    return_state: bool = False,
+) -> tuple[Tensor, None]:
+    _require_fresh(state)
+    decay, first = -time_decay.float().exp(), time_first.float()
+    return WKV(key.float(), value.float(), decay, first, positions_of(key.shape[1])), None
+
+
 def _rnn_scan(
     module: nn.Module,
     hidden_states: Tensor,
@@ -165,16 +209,20 @@ def _rnn_scan(
     return LINEAR_RECURRENCE(hidden_states.float(), decay, positions_of(decay.shape[1])), None
 
 
-def _require_fresh(state: Tensor | None) -> None:
+def _require_fresh(state: object) -> None:
     if state is not None:
         raise ValueError("the model starts a recurrence from a state of its own, which edgec cannot export")
 
 
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "create_chunked_causal_mask": chunks,
     "causal_conv1d_fn": _conv,
     "torch_chunk_gated_delta_rule": _delta_rule,
     "chunk_kimi_delta_attention": _delta_rule,
     "mamba2_chunk_scan": _ssd,
     "mamba_selective_scan": _selective_scan,
+    "rwkv_linear_attention": _wkv,
 }
+# What only widens float16's range: it halves hidden states and, while the model runs, the stored weights before them.
+_SETTINGS: Mapping[str, object] = {"rescale_every": 0}
 _METHODS: Mapping[str, Callable[..., Any]] = {"_rnn_scan": _rnn_scan}

@@ -14,6 +14,7 @@ from torch.fx import GraphModule
 
 from edgec.exporter.capture.positions import first_place
 from edgec.exporter.parity.float32_mode import InFloat32
+from edgec.exporter.parity.step_by_step import step_by_step
 from edgec.ir.call_plan import Call, DecoderStep, Tokens, call_inputs, compared_positions, feed, last_rows
 from edgec.ir.graph_run import first_output, run_calls
 from edgec.ir.linear_memo import LinearMemo
@@ -73,7 +74,8 @@ def run_eager(model: torch.nn.Module, tokens: Tokens, plan: Sequence[Call], memo
     """Run transformers' own model in float32, without a cache: logits float32 [P, V] as ``run_program``."""
     rows = torch.tensor(compared_positions(plan))
     chooses = "logits_to_keep" in signature(model.forward).parameters
-    with torch.no_grad(), InFloat32(memo), memo.run() if memo is not None else nullcontext():
+    remembering = memo.run() if memo is not None else nullcontext()
+    with torch.no_grad(), InFloat32(memo), remembering, step_by_step(model):
         chosen = {"logits_to_keep": rows} if chooses else {}
         if first := first_place(model):
             # A padding token in the text would shift the places of all others; the artifact knows no padding.

@@ -23,6 +23,9 @@ EXACT = {"max_relative": 1e-4}
 # Another instruction order over the same integers: 8-bit activations may round one step apart, float16 sums too.
 ROUNDED_LOWERING = {"kl_mean": 1e-2, "top1_agreement": 0.97}
 FLOAT_LOWERING = {"max_relative": 1e-3}
+# Three executed methods after each other, each within FLOAT_LOWERING; measured 2e-3 on a tiny random T5, whose scores
+# are not scaled, so that a sharp softmax makes more of the last bits.
+WHOLE_LOWERING = {"max_relative": 1e-2, "kl_mean": 1e-3, "top1_agreement": 1.0}
 # A float model in float16: measured 7e-3 of the largest logit at most, over five families of decoders.
 HALF_LOWERING = {"max_relative": 3e-2, "kl_mean": 1e-2, "top1_agreement": 1.0}
 # Few-bit weights in float16 artifacts, on examples/tiny-llama in three formats: intact at most KL 5.2e-5 nats and 0.6 %

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 from edgec.bundle.manifest import BitSearch, Manifest
 from edgec.exporter.report.parts import section, table
 from edgec.runtime_py.svg import Series, line_chart, stack
+from edgec.terminal import WordTable
 
 _HEADS = ("bits/weight", "expected KL, nats", "measured KL, nats", "")
 
@@ -28,9 +28,9 @@ def bit_search(manifest: Manifest) -> str:
     return section("Bits per layer", about, stack([_chart(search)]), table(_HEADS, _rows(search)), f"<p>{widths}</p>")
 
 
-def bit_search_table(search: BitSearch) -> Table:
+def bit_search_table(search: BitSearch) -> WordTable:
     """The trade-off as a table for the terminal."""
-    shown = Table(title="bits per weight against divergence", title_justify="left", box=SIMPLE_HEAD)
+    shown = WordTable(title="bits per weight against divergence", title_justify="left", box=SIMPLE_HEAD)
     for head in _HEADS:
         shown.add_column(head, justify="right" if head else "left")
     for row in _rows(search):

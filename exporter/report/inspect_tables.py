@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from edgec.bundle.folder import canonical_json, open_bundle
 from edgec.bundle.manifest import Manifest, Rung, TensorInfo
+from edgec.terminal import WordTable, make_console
 
 _LEDGER_ROWS = 10
 _RIGHT = frozenset({"positions", "max", "KL mean", "same top-1", "count", "share", "bytes", "bits", "copies", "slots"})
@@ -30,13 +29,13 @@ def print_bundle(path: Path, as_json: bool) -> None:
     if as_json:
         print(canonical_json(manifest).decode(), end="")
         return
-    console = Console()
+    console = make_console()
     for table in manifest_tables(manifest):
         console.print(table)
         console.print()
 
 
-def manifest_tables(manifest: Manifest) -> list[Table]:
+def manifest_tables(manifest: Manifest) -> list[WordTable]:
     """All parts of a manifest that are worth reading, as tables; empty ones are left out."""
     tables = (
         _facts(manifest),
@@ -53,8 +52,8 @@ def manifest_tables(manifest: Manifest) -> list[Table]:
     return [table for table in tables if table.row_count]
 
 
-def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    table = Table(title=Text(title, "bold"), title_justify="left", box=None, pad_edge=False, header_style="dim")
+def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> WordTable:
+    table = WordTable(title=Text(title, "bold"), title_justify="left", box=None, pad_edge=False, header_style="dim")
     table.min_width = len(title)
     for head in heads:
         table.add_column(head, justify="right" if head in _RIGHT else "left", overflow="fold")
@@ -63,7 +62,7 @@ def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -
     return table
 
 
-def _facts(manifest: Manifest) -> Table:
+def _facts(manifest: Manifest) -> WordTable:
     model, limits, runtime = manifest.model, manifest.limits, manifest.runtime
     rows = [
         ("model", f"{model.name} ({model.family}, {model.task}{'' if model.trained else ', random weights'})"),
@@ -84,7 +83,7 @@ def _facts(manifest: Manifest) -> Table:
     return _table(manifest.name, ("", ""), rows)
 
 
-def _methods(manifest: Manifest) -> Table:
+def _methods(manifest: Manifest) -> WordTable:
     rows = [
         (m.name, _tensors(m.inputs), _tensors(m.outputs), ", ".join(f"{k} {a}..{b}" for k, (a, b) in m.dynamic.items()))
         for m in manifest.methods
@@ -96,14 +95,14 @@ def _tensors(tensors: Sequence[TensorInfo]) -> str:
     return "\n".join(f"{t.name} {t.dtype} [{', '.join(map(str, t.shape))}]" for t in tensors)
 
 
-def _states(manifest: Manifest) -> Table:
+def _states(manifest: Manifest) -> WordTable:
     rows = [(s.name, s.layer, s.dtype, s.shape, s.layout, s.slots, f"{s.bytes:,}") for s in manifest.states]
     total = sum(state.bytes for state in manifest.states)
     heads = ("state", "layer", "dtype", "shape", "layout", "slots", "bytes")
     return _table(f"States: {total:,} bytes, counted from shapes", heads, rows)
 
 
-def _passes(manifest: Manifest) -> Table:
+def _passes(manifest: Manifest) -> WordTable:
     rows = [
         (p.name, p.effect, f"{p.nodes_before:,} -> {p.nodes_after:,}", f"{p.bytes_before:,} -> {p.bytes_after:,}")
         for p in manifest.passes
@@ -111,7 +110,7 @@ def _passes(manifest: Manifest) -> Table:
     return _table("Passes", ("pass", "claim", "nodes", "bytes held"), rows)
 
 
-def _parity(manifest: Manifest) -> Table:
+def _parity(manifest: Manifest) -> WordTable:
     heads = ("half", "stage", "against", "positions", "max", "KL mean", "same top-1", "verdict")
     rows = [
         (
@@ -139,7 +138,7 @@ def _verdict(rung: Rung) -> Text:
     return Text("passed", "green") if rung.passed else Text("failed", "bold red")
 
 
-def _delegation(manifest: Manifest) -> Table:
+def _delegation(manifest: Manifest) -> WordTable:
     inside = manifest.delegation
     if inside is None:
         return _table("Delegation", (), ())
@@ -150,23 +149,23 @@ def _delegation(manifest: Manifest) -> Table:
     return _table(f"Delegation: {title}", heads, rows or [("none", "", "", "")])
 
 
-def _lint(manifest: Manifest) -> Table:
+def _lint(manifest: Manifest) -> WordTable:
     rows = [(f.severity, f.rule, f.place, f.found, f.fix) for f in manifest.lint]
     return _table("Linter", ("severity", "rule", "place", "found", "fix"), rows)
 
 
-def _device_checks(manifest: Manifest) -> Table:
+def _device_checks(manifest: Manifest) -> WordTable:
     rows = [(check.name, check.status, check.machine, check.note) for check in manifest.device_checks]
     return _table("Checks on a Mac", ("check", "status", "machine", "note"), rows)
 
 
-def _placement(manifest: Manifest) -> Table:
+def _placement(manifest: Manifest) -> WordTable:
     placed = [row for check in manifest.device_checks for row in check.placement]
     rows = [(row.method, row.operator, row.unit, f"{row.count:,}") for row in placed]
     return _table("Placement by Core ML (from its compute plan)", ("method", "operator", "unit", "count"), rows)
 
 
-def _ledger(manifest: Manifest) -> Table:
+def _ledger(manifest: Manifest) -> WordTable:
     book = manifest.ledger
     if book is None:
         return _table("Size ledger", (), ())
@@ -177,4 +176,5 @@ def _ledger(manifest: Manifest) -> Table:
         rows.append((f"{len(rest):,} smaller tensors", "", "", "", f"{sum(row.bytes for row in rest):,}"))
     rows.append(("program, graphs, padding", "", "", "", f"{book.program_bytes:,}"))
     title = f"Size ledger: {book.artifact_bytes:,} bytes (measured) for {book.weight_bytes:,} bytes of weights"
+    title += "" if book.active_bytes is None else f", {book.active_bytes:,} of which a token reads"
     return _table(title, ("tensor", "dtype", "bits", "copies", "bytes"), rows)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from edgec.bundle.manifest import LedgerRow, Manifest, StateInfo
+from edgec.bundle.manifest import Ledger, LedgerRow, Manifest, StateInfo
+from edgec.exporter.report.layers import layer_bars
 from edgec.exporter.report.parts import (
     REST,
     Line,
@@ -21,7 +22,7 @@ from edgec.exporter.report.parts import (
     ticks,
 )
 
-_LEDGER_ROWS = 14
+_LEDGER_ROWS = 8
 
 
 def ledger(manifest: Manifest) -> str:
@@ -29,6 +30,21 @@ def ledger(manifest: Manifest) -> str:
     if manifest.ledger is None:
         return ""
     book = manifest.ledger
+    reasons = "".join(f"<li>{escape(reason)}</li>" for reason in book.overhead_reasons)
+    active = "" if book.active_bytes is None else f" One token reads {size(book.active_bytes)} of them."
+    return section(
+        "Size ledger",
+        f"<p>{size(book.artifact_bytes)} (measured) for {size(book.weight_bytes)} of weights at their bits."
+        f"{active}</p>",
+        stacked(_by_dtype(manifest)),
+        layer_bars(book.rows),
+        "<h3>The largest tensors</h3>",
+        _tensor_bars(book),
+        f"<h3>Why it is larger than its weights</h3><ul>{reasons}</ul>" if reasons else "",
+    )
+
+
+def _tensor_bars(book: Ledger) -> str:
     shown, others = book.rows[:_LEDGER_ROWS], book.rows[_LEDGER_ROWS:]
     largest = max([entry.bytes for entry in shown] + [sum(r.bytes for r in others), book.program_bytes, 1])
     bars = [bar(_tensor_label(r), r.bytes / largest, size(r.bytes) + _bits(r)) for r in shown]
@@ -36,14 +52,7 @@ def ledger(manifest: Manifest) -> str:
         total = sum(r.bytes for r in others)
         bars.append(bar(f"{len(others):,} smaller tensors", total / largest, size(total), REST))
     bars.append(bar("program, graphs, padding", book.program_bytes / largest, size(book.program_bytes), REST))
-    reasons = "".join(f"<li>{escape(reason)}</li>" for reason in book.overhead_reasons)
-    return section(
-        "Size ledger",
-        f"<p>{size(book.artifact_bytes)} (measured) for {size(book.weight_bytes)} of weights at their bits.</p>",
-        stacked(_by_dtype(manifest)),
-        "\n".join(bars),
-        f"<h3>Why it is larger than its weights</h3><ul>{reasons}</ul>" if reasons else "",
-    )
+    return "\n".join(bars)
 
 
 def _by_dtype(manifest: Manifest) -> list[PagePart]:
@@ -70,9 +79,9 @@ def _bits(entry: LedgerRow) -> str:
 
 def kv_memory(manifest: Manifest) -> str:
     """The section on the KV bytes that n tokens occupy, compared with what is allocated."""
-    if not manifest.states or manifest.limits is None:
+    if not manifest.states or manifest.writing_limits is None:
         return ""
-    context, allocated = manifest.limits.context, sum(state.bytes for state in manifest.states)
+    context, allocated = manifest.writing_limits.context, sum(state.bytes for state in manifest.states)
     knees = sorted({0, context, *(s.slots for s in manifest.states if s.slots < context)})
     used = Line([(n, kv_bytes(manifest.states, n)) for n in knees], "--c0")
     limit = Line([(0, allocated), (context, allocated)], "--c1", dashed=True)

@@ -9,21 +9,32 @@ from edgec.bundle.manifest import Manifest
 from edgec.exporter.report import sections
 from edgec.exporter.report.bits import bit_search
 from edgec.exporter.report.device import device_checks, lint
+from edgec.exporter.report.headline import headline
 from edgec.exporter.report.memory import kv_memory, ledger
 from edgec.exporter.report.parity import parity
+from edgec.exporter.report.reading import Decode, NextTokens, reading
 from edgec.exporter.report.sections import ReportSamples
 from edgec.exporter.report.style import STYLE
 
 
-def render_report(manifest: Manifest, bench: Sequence[ReportSamples] = ()) -> str:
+def render_report(
+    manifest: Manifest,
+    bench: Sequence[ReportSamples] = (),
+    said: NextTokens | None = None,
+    decode: Decode | None = None,
+) -> str:
     """Render a manifest as one self-contained HTML document; the same arguments give the same text.
 
     Args:
         manifest: the bundle's; ``files`` and ``digest`` are not needed, so an unfinished bundle's can be rendered.
         bench: measured samples to show, if any.
+        said: what the float model and the bundle say next along a text.
+        decode: token ids to text.
     """
     body = "\n".join(
         (
+            headline(manifest, bench, said),
+            reading(said, decode),
             sections.summary(manifest),
             parity(manifest),
             sections.bench(bench),

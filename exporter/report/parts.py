@@ -6,7 +6,7 @@ Text stays HTML and only marks are drawn, so that nothing shrinks on a phone; po
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -32,6 +32,22 @@ def _three_digits(value: float) -> str:
 def number(value: float | None) -> str:
     """A figure with three significant digits."""
     return UNAVAILABLE if value is None else f"{value:.3g}"
+
+
+def rounded(value: float) -> str:
+    """A figure with two significant digits, as in a sentence; whole numbers from 10 on."""
+    return f"{value:.1f}" if value < 9.95 else f"{float(f'{value:.2g}'):,.0f}"
+
+
+def plain(value: object) -> str:
+    """An option's value as people write it: no brackets, no quotes, no Python."""
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {plain(part)}" for name, part in sorted(value.items())) or "none"
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(plain, value)) or "none"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def percent(share: float | None) -> str:
@@ -77,6 +93,15 @@ def row(label: str, track: str, value: str) -> str:
 def bar(label: str, share: float, value: str, colour: str = "--c0") -> str:
     """A row with a bar of ``share`` 0..1."""
     return row(label, f'<i class="bar" style="width:{_at(share)};background:var({colour})"></i>', value)
+
+
+def pieces(label: str, parts: Sequence[tuple[float, str]], value: str) -> str:
+    """A row with a bar of pieces side by side: share 0..1 and colour of each."""
+    drawn, left = "", 0.0
+    for share, colour in parts:
+        drawn += f'<i style="left:{_at(left)};width:{_at(share)};background:var({colour})"></i>'
+        left += share
+    return row(label, drawn, value)
 
 
 @dataclass(frozen=True)

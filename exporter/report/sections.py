@@ -16,6 +16,7 @@ from edgec.exporter.report.parts import (
     facts,
     number,
     percent,
+    plain,
     row,
     samples,
     section,
@@ -44,17 +45,16 @@ class ReportSamples:
 
 
 def summary(manifest: Manifest) -> str:
-    """What was exported, for which target, and whether it passed."""
+    """What was exported, and for which target."""
     model, ledger, limits = manifest.model, manifest.ledger, manifest.limits
     share = manifest.delegation.delegated_share if manifest.delegation else None
     pairs = [
-        ("verdict", verdict(manifest.parity)),
         ("model", escape(model.name) + ("" if model.trained else " (random weights)")),
         ("family, task", escape(f"{model.family}, {model.task}")),
         ("parameters", f"{model.parameters:,}"),
         ("target", escape(manifest.target)),
         *([("why this target", escape(manifest.target_choice))] if manifest.target_choice else []),
-        ("recipe", escape(str(manifest.recipe.get("name", "unnamed")))),
+        ("recipe", escape(manifest.recipe_name)),
         ("artifact (measured)", size(ledger.artifact_bytes) if ledger else UNAVAILABLE),
         ("KV cache allocated", size(sum(state.bytes for state in manifest.states)) if manifest.states else "none"),
         ("context", f"{limits.context:,} tokens" if limits else "not a decoder"),
@@ -131,8 +131,8 @@ def passes(manifest: Manifest) -> str:
 def _pass_row(info: PassInfo) -> tuple[str, ...]:
     nodes = f"{info.nodes_before:,} → {info.nodes_after:,}"
     held = f"{size(info.bytes_before)} → {size(info.bytes_after)}"
-    options = ", ".join(f"{name}={info.options[name]}" for name in sorted(info.options))
-    return code(info.name), info.effect, nodes, held, code(options or "none")
+    options = ", ".join(f"{name.replace('_', ' ')}: {plain(info.options[name])}" for name in sorted(info.options))
+    return code(info.name), info.effect, nodes, held, escape(options or "none")
 
 
 def stages(manifest: Manifest) -> str:

@@ -25,7 +25,18 @@ code { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .88em; 
   margin: 0 0 .8rem; }
 .facts dt { color: var(--dim); font-size: .8rem; }
 .facts dd { margin: 0; font-size: 1.05rem; overflow-wrap: anywhere; }
-.wide { overflow-x: auto; }
+.headline { font-size: 1.35rem; line-height: 1.3; font-weight: 600; margin: .2rem 0 .6rem; }
+.next { list-style: none; padding: 0; margin: 0; } .next li { margin: .25rem 0; }
+.next code { display: inline-block; background: var(--soft); border-radius: .35rem; padding: .2rem .6rem; }
+.pair { display: grid; grid-template-columns: 1fr 1fr; gap: 0 1.4rem; } .pair h3 { margin-top: .4rem; }
+.reading { white-space: pre-wrap; overflow-wrap: anywhere; }
+mark { background: #f6c65b; color: #1b1f24; border-radius: .2rem; }
+/* A shadow at the side where a table goes on: the covers scroll along with it, the shadows do not. */
+.wide { overflow-x: auto; background:
+  linear-gradient(to right, var(--card) 40%, transparent) left / 2.4rem 100% no-repeat local,
+  linear-gradient(to left, var(--card) 40%, transparent) right / 2.4rem 100% no-repeat local,
+  linear-gradient(to right, rgb(0 0 0 / .28), transparent) left / .9rem 100% no-repeat scroll,
+  linear-gradient(to left, rgb(0 0 0 / .28), transparent) right / .9rem 100% no-repeat scroll; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th { text-align: left; font-weight: 600; color: var(--dim); font-size: .8rem; vertical-align: bottom; }
 th, td { padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); }
@@ -70,6 +81,7 @@ tr:last-child td { border-bottom: 0; }
   .row { grid-template-columns: minmax(0, 1fr) auto; padding: .4rem 0; }
   .row > .track, .row > .axis { grid-column: 1 / -1; grid-row: 2; }
   .row > .axis + .value, .row.ticks > .label { display: none; }
+  .pair { grid-template-columns: 1fr; } .headline { font-size: 1.15rem; }
   section { padding: .9rem .8rem; } .plot { margin-left: 4.4rem; }
 }
 @media print { body { background: #fff; } section { break-inside: avoid; } }

@@ -7,12 +7,12 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from edgec.bundle.golden import read_golden
 from edgec.bundle.manifest import Manifest, Rung
 from edgec.exporter.report.bits import bit_search_table
 from edgec.exporter.sources.tokenizer import round_trips
+from edgec.terminal import WordTable, make_console
 
 
 def summary_json(manifest: Manifest) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def summary_json(manifest: Manifest) -> dict[str, Any]:
         "artifact_bytes": manifest.ledger.artifact_bytes if manifest.ledger else None,
         "parity": [rung.model_dump(mode="json") for rung in manifest.parity],
         "delegated_share": manifest.delegation.delegated_share if manifest.delegation else None,
-        "limits": manifest.limits.model_dump() if manifest.limits else None,
+        "limits": manifest.writing_limits.model_dump() if manifest.writing_limits else None,
         "prefix": manifest.prefix.model_dump() if manifest.prefix else None,
         "bit_search": manifest.bit_search.model_dump() if manifest.bit_search else None,
         "seconds": manifest.build.seconds,
@@ -34,7 +34,7 @@ def summary_json(manifest: Manifest) -> dict[str, Any]:
 
 def print_summary(path: Path, manifest: Manifest, console: Console | None = None) -> None:
     """Print a summary of the manifest, for people."""
-    console = console or Console()
+    console = console or make_console()
     console.print(ladder_table(manifest.parity))
     if manifest.bit_search:
         console.print(bit_search_table(manifest.bit_search))
@@ -45,9 +45,9 @@ def print_summary(path: Path, manifest: Manifest, console: Console | None = None
     console.print(f"bundle  {path}\nreport  {path / 'report.html'}", highlight=False, soft_wrap=True)
 
 
-def ladder_table(rungs: list[Rung]) -> Table:
+def ladder_table(rungs: list[Rung]) -> WordTable:
     """One row per rung; lowering rungs compare with the stage above, quality rungs with the float model."""
-    table = Table(title="parity ladder (measured on this machine)", title_justify="left", box=SIMPLE_HEAD)
+    table = WordTable(title="parity ladder (measured on this machine)", title_justify="left", box=SIMPLE_HEAD)
     for name in ("stage", "against", "max diff", "KL, nats", "top-1", "result"):
         table.add_column(name, justify="right" if name in ("max diff", "KL, nats", "top-1") else "left")
     for rung in rungs:
@@ -72,6 +72,8 @@ def _number(value: float | None) -> str:
 
 
 # Further findings are in the report.
+# What a token reads is told where it is less than this share of the weights: with experts, or large tables.
+_MOST = 0.9
 _LINTED = 3
 # Their partitioners report which operators they took, not how much each computes.
 _COUNTED = ("coreml", "vulkan", "qnn")
@@ -86,7 +88,9 @@ def _lines(manifest: Manifest) -> list[str]:
     lines = [f"target  {manifest.target_choice}"] if manifest.target_choice else []
     if manifest.ledger:
         size = manifest.ledger
-        lines.append(f"size    {size.artifact_bytes:,} bytes, of which weights {size.weight_bytes:,}")
+        part = size.active_bytes is not None and size.active_bytes < _MOST * size.weight_bytes
+        active = f", of which a token reads {size.active_bytes:,}" if part else ""
+        lines.append(f"size    {size.artifact_bytes:,} bytes, of which weights {size.weight_bytes:,}{active}")
     if manifest.delegation:
         where = manifest.delegation
         outside = ", ".join(f"{f.operator} x{f.count} {f.share:.1%}" for f in where.fallbacks[:3])
@@ -94,9 +98,9 @@ def _lines(manifest: Manifest) -> list[str]:
         lines.append(f"inside  {share} in {where.delegates} {where.backend} delegates")
         lines.append(f"outside {outside or 'nothing'}")
     lines += [f"lint    {finding.rule}: {finding.place}: {finding.found}" for finding in manifest.lint[:_LINTED]]
-    if manifest.limits:
+    if manifest.writing_limits:
         cache = sum(state.bytes for state in manifest.states)
-        lines.append(f"context {manifest.limits.context} tokens, KV cache {cache:,} bytes")
+        lines.append(f"context {manifest.writing_limits.context} tokens, KV cache {cache:,} bytes")
     if prefix := manifest.prefix:
         lines.append(f"prefix  {prefix.tokens} tokens of system prompt, KV state {prefix.bytes:,} bytes")
     if manifest.build.peak_bytes:

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from edgec.backends.forms import Form
 from edgec.bundle.manifest import Limits
 from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.exporter.sources.decoder_spec import text_config
 from edgec.ir.spec import ModelSpec
-from edgec.passes.kv.recurrent_states import unheld_state
-
-# Kinds of layers that remember earlier tokens in a state other than keys and values.
-_RECURRENT = frozenset({"linear_attention", "conv", "hybrid", "hybrid_sliding"})
 
 
 def decoder_limits(spec: ModelSpec, recipe: Recipe, context: int | None) -> Limits:
@@ -56,14 +48,3 @@ def check_static(recipe: Recipe, form: Form, *, draft_heads: bool, system_prompt
                 fix="leave it out, or export for a CPU (--target iphone-16-pro-cpu)",
                 code="E402",
             )
-
-
-def check_states(config: Mapping[str, Any], family: str, recipe: Recipe, *, static: bool) -> None:
-    """Refuse a model whose config names recurrent layers, where nothing can hold their states.
-
-    Raises:
-        InputError: E528.
-    """
-    kinds = sorted(_RECURRENT.intersection(text_config(config).get("layer_types") or ()))
-    if kinds and (static or recipe.kernels != "edgec"):
-        raise unheld_state(f"{family}, layers of kind {', '.join(kinds)}", varying=not static)

@@ -15,15 +15,19 @@ from edgec.devices.targets import Target, load_target
 from edgec.errors import InputError
 from edgec.exporter.adapt.record import as_recorded, recorded_recipe
 from edgec.exporter.options import ExportOptions
+from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.passes import check_preparation
 from edgec.exporter.recipes.recipe import Recipe, for_backend
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.calibration_text import calibration_tokens
-from edgec.exporter.resolve.limits import check_states, check_static
+from edgec.exporter.resolve.encoder_decoder import check_encoder_decoder
+from edgec.exporter.resolve.engine import compile_engine
+from edgec.exporter.resolve.limits import check_static
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
 from edgec.exporter.resolve.target_choice import choose_target, in_format
+from edgec.exporter.resolve.unheld import check_held
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.resolve import ModelSource, resolve
 from edgec.exporter.stages.prefix import check_prompt
@@ -46,8 +50,12 @@ class Resolved:
     target_choice: str
 
 
-def resolve_options(options: ExportOptions) -> Resolved:
+def resolve_options(options: ExportOptions, progress: Progress | None = None) -> Resolved:
     """Resolve target, recipe, model and texts, and check that they fit together.
+
+    Args:
+        options: those of the export.
+        progress: told where the engine is compiled first, which takes longer than all the rest.
 
     Raises:
         InputError: the model, an option or the output is at fault.
@@ -58,11 +66,16 @@ def resolve_options(options: ExportOptions) -> Resolved:
     if options.out is not None:
         check_output(Path(options.out), options.force)
     asked = _load_target(name, options.format)
-    recipe = _check_legal(_load_recipe(options, asked), asked, options)
+    recipe = _load_recipe(options, asked)
+    if progress and (options.kernels or recipe.kernels) == "edgec" and not form_of(asked).static:
+        compile_engine(progress)
+    recipe = _check_legal(recipe, asked, options)
     source = _find_source(options)
     recipe = as_recorded(recipe, source.config)
     if source.kind == "decoder":
-        check_states(source.config, source.name, recipe, static=form_of(asked).static)
+        check_held(source, recipe, static=form_of(asked).static)
+    elif source.kind == "encoder-decoder":
+        check_encoder_decoder(recipe, form_of(asked), _asked_options(options))
     else:
         recipe = _without_own_kernels(recipe, asked)
     check_preparation(recipe, source.kind)
@@ -71,6 +84,16 @@ def resolve_options(options: ExportOptions) -> Resolved:
     check_output(out, options.force, expected_artifact_bytes(source, recipe))
     check_memory(source, recipe)
     return Resolved(_request(options, source, target, recipe), out, choice)
+
+
+def _asked_options(options: ExportOptions) -> dict[str, bool]:
+    """Whether each of the options was given that change what a decoder is."""
+    return {
+        "--draft-heads": options.draft_heads is not None,
+        "--system-prompt": options.system_prompt is not None,
+        "--calibrate": options.calibrate is not None,
+        "--target-bits": options.target_bits is not None,
+    }
 
 
 def _load_target(name: str, format: str | None) -> Target:
@@ -125,7 +148,7 @@ def _find_source(options: ExportOptions) -> ModelSource:
         seed=options.seed,
     )
     check_generation_config(source.generation_config, source.source)
-    if source.kind == "decoder":
+    if source.kind != "module":
         # Refused here: running the reference may take minutes.
         from edgec.exporter.capture import attention
 
@@ -158,7 +181,7 @@ def _check_context(source: ModelSource, context: int | None) -> int | None:
     """Refuse a context that this model cannot have."""
     if context is None:
         return None
-    longest = model_spec(source.config).context if source.kind == "decoder" else None
+    longest = model_spec(source.config).context if source.kind != "module" else None
     if longest and 2 <= context <= longest:
         return context
     why = f"the model was made for 2 to {longest} positions" if longest else "the model has no KV cache"
@@ -198,7 +221,7 @@ def _read_text(file: str | Path | None) -> str | None:
 
 def _load_tokenizer(source: ModelSource) -> Any:
     """The model's tokenizer, checked against its embedding; None for models without one."""
-    if not source.tokenizer_files or source.path is None or source.kind != "decoder":
+    if not source.tokenizer_files or source.path is None or source.kind == "module":
         return None
     from edgec.exporter.sources.tokenizer import check_tokenizer, load_tokenizer
 

@@ -12,10 +12,14 @@ from pydantic import BaseModel, ValidationError
 
 from edgec.bundle.limited_json import first_fault
 from edgec.errors import InputError
+from edgec.exporter.sources.encoder_decoder import SPEECH_TASK, TASKS, is_encoder_decoder
 
 DECODER = "decoder"
 MODULE = "module"
+ENCODER_DECODER = "encoder-decoder"
 _DECODER_SUFFIXES = ("ForCausalLM", "LMHeadModel")
+_SEQUENCE_SUFFIXES = ("ForConditionalGeneration", "MTModel")
+_SEQUENCE_TASKS = (*TASKS, SPEECH_TASK)
 _DECODER_TASKS = ("text-generation", "text-generation-with-past", "causal-lm", "causal-lm-with-past")
 # Larger than any published model; beyond it a config is a mistake that would keep the compiler busy forever.
 _LARGEST = {
@@ -77,21 +81,35 @@ def plain_config(config: Any) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError) as error:
         raise bad_config(Path(config.name_or_path or "config.json"), error) from error
     names = getattr(config, "attribute_map", None) or {}
-    kinds = getattr(config, "layer_types", None)
-    derived = {"layer_types": [str(kind) for kind in kinds]} if isinstance(kinds, list | tuple) else {}
-    return {**derived, **{common: plain[own] for common, own in names.items() if own in plain}, **plain}
+    return {**_derived(config), **{common: plain[own] for common, own in names.items() if own in plain}, **plain}
+
+
+def _derived(config: Any) -> dict[str, Any]:
+    """What a family computes from other values: its layers' number and kinds; without heads none has attention."""
+    kinds, layers = getattr(config, "layer_types", None), getattr(config, "num_hidden_layers", None)
+    derived: dict[str, Any] = {"num_hidden_layers": layers} if isinstance(layers, int) else {}
+    if isinstance(kinds, list | tuple):
+        return {**derived, "layer_types": [str(kind) for kind in kinds]}
+    if not isinstance(layers, int) or hasattr(config, "num_attention_heads"):
+        return derived
+    return {**derived, "layer_types": ["linear_attention"] * layers}
 
 
 def kind_of(config: Any, task: str | None) -> str:
-    """The kind of a model, ``decoder`` or ``module``: from the task if given, else from the config's architectures.
+    """The kind of a model: ``decoder``, ``encoder-decoder`` or ``module``.
+
+    It comes from the task if that is given, else from the config's architectures.
 
     Args:
         config: a transformers config.
         task: one of optimum's task names, or None.
     """
     if task is not None:
-        return DECODER if task in _DECODER_TASKS else MODULE
+        generates = task in _SEQUENCE_TASKS and is_encoder_decoder(config)
+        return ENCODER_DECODER if generates else DECODER if task in _DECODER_TASKS else MODULE
     name = next(iter(config.architectures or ()), None)
+    if is_encoder_decoder(config) and (name is None or name.endswith(_SEQUENCE_SUFFIXES)):
+        return ENCODER_DECODER
     if name is None:
         return DECODER if _is_causal_type(config.model_type) else MODULE
     if name.endswith(_DECODER_SUFFIXES) or _is_causal_class(name):

@@ -59,29 +59,33 @@ def build(
         trust_remote_code: run code that comes with the model.
 
     Raises:
-        InputError: E111, the config does not describe a model that can be built; E109, its class supports no attention
-            but its own.
+        InputError: E111, the config does not describe a model that can be built.
     """
+    # Experts follow the name of the attention; classes without experts ignore it.
+    options: dict[str, Any] = {"experts_implementation": "edgec"} if attn_implementation == "edgec" else {}
+    if trust_remote_code:
+        options["trust_remote_code"] = True
+    try:
+        return _make(maker, config, device, attn_implementation=attn_implementation, dtype=dtype, **options)
+    except EdgecError:
+        raise
+    except Exception as error:  # Model code of any family fails in its own way on a senseless config.
+        foreign = isinstance(error, KeyError | ValueError | TypeError)
+        if not foreign or attn_implementation not in _INSTEAD:
+            raise bad_config(Path(config.name_or_path or "config.json"), error) from error
+        instead = _INSTEAD[attn_implementation]
+    return build(
+        maker, config, device=device, attn_implementation=instead, dtype=dtype, trust_remote_code=trust_remote_code
+    )
+
+
+def _make(maker: Any, config: Any, device: str | None, **options: Any) -> Any:
     from transformers.initialization import no_init_weights
 
     # Auto classes dispatch to the model class; only that takes the options.
     make = getattr(maker, "from_config", None) or maker._from_config
-    extra: dict[str, Any] = {"trust_remote_code": True} if trust_remote_code else {}
-    try:
-        with torch.device(device) if device else nullcontext(), no_init_weights():
-            # Experts follow the name of the attention; classes without experts ignore it.
-            if attn_implementation == "edgec":
-                extra["experts_implementation"] = "edgec"
-            return make(config, attn_implementation=attn_implementation, dtype=dtype, **extra).eval()
-    except EdgecError:
-        raise
-    except Exception as error:  # Model code of any family fails in its own way on a senseless config.
-        where = Path(config.name_or_path or "config.json")
-        foreign = isinstance(error, KeyError | ValueError | TypeError)
-        if foreign and attn_implementation in _INSTEAD:
-            options = {"device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
-            return build(maker, config, attn_implementation=_INSTEAD[attn_implementation], **options)  # type: ignore[arg-type]
-        raise bad_config(where, error) from error
+    with torch.device(device) if device else nullcontext(), no_init_weights():
+        return make(config, **options).eval()
 
 
 def expected_shapes(model: Any) -> NamedShapes:
@@ -93,6 +97,19 @@ def expected_shapes(model: Any) -> NamedShapes:
 def tied_parameters(model: Any) -> dict[str, str]:
     """Tied parameters: name -> the parameter whose tensor it shares."""
     return dict(getattr(model, "all_tied_weights_keys", None) or {})
+
+
+def untie(model: Any, names: Sequence[str]) -> Any:
+    """Give parameters that the model's class ties a tensor of their own; returns the model."""
+    if names:
+        model._tied_weights_keys = {k: v for k, v in (model._tied_weights_keys or {}).items() if k not in names}
+    for name in names:
+        module, _, leaf = name.rpartition(".")
+        shared = model.get_parameter(name)
+        own = torch.empty(tuple(shared.shape), dtype=shared.dtype, device=shared.device)
+        setattr(model.get_submodule(module), leaf, nn.Parameter(own, requires_grad=False))
+        model.all_tied_weights_keys.pop(name, None)
+    return model
 
 
 def put_weights(model: Any, weights: Weights, *, as_stored: bool = False) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from edgec.errors import InputError
 from edgec.exporter.sources.model_folder import CONFIG
-from edgec.exporter.sources.pickle_weights import SUFFIXES as PICKLE_SUFFIXES
 
+PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt")
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.\-]*(/[A-Za-z0-9][\w.\-]*)?")
 # A name that ends like a file is a mistyped path, not a hub id.
 _FILE_SUFFIXES = (".json", ".safetensors", ".gguf", ".onnx", ".pte", ".py", ".edgec", *PICKLE_SUFFIXES)

@@ -47,7 +47,10 @@ def effective_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def decoder_shape(config: Mapping[str, Any]) -> DecoderShape:
     """The layers and parameters of the language model that a config describes; raises as ``parameters``."""
-    return DecoderShape(model_spec(effective_config(config)), parameters(config))
+    from edgec.exporter.sources.held_states import held_states
+
+    model = _meta_model(config)
+    return DecoderShape(model_spec(effective_config(config)), _parameters(model, config), held_states(model))
 
 
 def parameters(config: Mapping[str, Any]) -> tuple[Parameter, ...]:
@@ -56,9 +59,12 @@ def parameters(config: Mapping[str, Any]) -> tuple[Parameter, ...]:
     Raises:
         InputError: E109 (transformers knows no such decoder) or E111 (a value makes no sense).
     """
+    return _parameters(_meta_model(config), config)
+
+
+def _parameters(model: Any, config: Mapping[str, Any]) -> tuple[Parameter, ...]:
     from edgec.exporter.sources.model_build import tied_parameters
 
-    model = _meta_model(config)
     twins = tied_parameters(model)
     owners = dict(model.named_modules())
     roles = _roles(model, twins, _expert_fraction(text_config(config)))
@@ -69,9 +75,11 @@ def parameters(config: Mapping[str, Any]) -> tuple[Parameter, ...]:
 def _meta_model(raw: Mapping[str, Any]) -> Any:
     from transformers import AutoModelForCausalLM
 
+    from edgec.exporter.capture.attention import NAME, register
     from edgec.exporter.sources.model_build import build
 
-    return build(AutoModelForCausalLM, _decoder(raw), device="meta", attn_implementation="eager")
+    register()
+    return build(AutoModelForCausalLM, _decoder(raw), device="meta", attn_implementation=NAME)
 
 
 def _decoder(raw: Mapping[str, Any]) -> Any:
@@ -104,9 +112,10 @@ class _Roles:
             return Parameter(name, shape, Kind.LM_HEAD, self.tied)
         if isinstance(owner, nn.Embedding):
             return Parameter(name, shape, Kind.EMBEDDING, active=1 / max(1, shape[0]))
-        if len(shape) < 2:
-            return Parameter(name, shape, Kind.OTHER)
-        return Parameter(name, shape, Kind.LINEAR, active=self.expert_fraction if ".experts." in name else 1.0)
+        active = self.expert_fraction if ".experts." in name else 1.0
+        # Biases of experts are matrices, and stay in float as others do.
+        kind = Kind.OTHER if len(shape) < 2 or name.endswith("_bias") else Kind.LINEAR
+        return Parameter(name, shape, kind, active=active)
 
 
 def _roles(model: Any, twins: Mapping[str, str], expert_fraction: float) -> _Roles:
@@ -116,7 +125,13 @@ def _roles(model: Any, twins: Mapping[str, str], expert_fraction: float) -> _Rol
     return _Roles(twins.get(name, name) or None, name in twins, expert_fraction)
 
 
+def experts_of(config: Mapping[str, Any]) -> int:
+    """The experts of each layer that a text config names; 0 where it names none."""
+    named = (config.get(key) for key in _EXPERTS)
+    return next((count for count in named if isinstance(count, int) and count), 0)
+
+
 def _expert_fraction(config: Mapping[str, Any]) -> float:
-    experts = next((config[key] for key in _EXPERTS if config.get(key)), None)
+    experts = experts_of(config)
     chosen = next((config[key] for key in _CHOSEN if config.get(key)), None)
     return chosen / experts if experts and chosen else 1.0

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from edgec.errors import InputError
+from edgec.exporter.sources.model_forms import PICKLE_SUFFIXES
 from edgec.exporter.sources.safetensors_header import TensorEntry, corrupt
 
-SUFFIXES = (".bin", ".pt", ".pth", ".ckpt")
 # Other pickles that training leaves in a model folder.
 _NOT_WEIGHTS = ("training_args", "optimizer", "scheduler", "scaler", "rng_state", "adapter_model")
 
@@ -40,7 +40,7 @@ class PickledWeights:
 
 def pickle_files(folder: Path) -> tuple[Path, ...]:
     """The weight pickles of a folder, in name order."""
-    files = sorted(file for suffix in SUFFIXES for file in folder.glob(f"*{suffix}"))
+    files = sorted(file for suffix in PICKLE_SUFFIXES for file in folder.glob(f"*{suffix}"))
     return tuple(file for file in files if not file.name.startswith(_NOT_WEIGHTS))
 
 

@@ -12,9 +12,19 @@ import torch
 from torch import nn
 
 from edgec.exporter.capture.positions import first_place
+from edgec.exporter.sources.encoder_decoder import (
+    SPEECH_TASK,
+    TASKS,
+    Source,
+    generating_class,
+    generation_defaults,
+    source_of,
+    with_decoder_numbers,
+)
 from edgec.exporter.sources.factory import call_factory, import_factory, is_factory, state_digest
 from edgec.exporter.sources.hf_config import (
     DECODER,
+    ENCODER_DECODER,
     MODULE,
     decoder_config,
     kind_of,
@@ -23,7 +33,7 @@ from edgec.exporter.sources.hf_config import (
     refuse_quantized,
 )
 from edgec.exporter.sources.hub import fetch_snapshot
-from edgec.exporter.sources.model_build import PositionalModel, build, put_weights
+from edgec.exporter.sources.model_build import PositionalModel, build, put_weights, untie
 from edgec.exporter.sources.model_folder import CONFIG, ModelFolder, read_folder
 from edgec.exporter.sources.model_forms import (
     existing_path,
@@ -34,8 +44,8 @@ from edgec.exporter.sources.model_forms import (
     short_name,
 )
 from edgec.exporter.sources.source_weights import bind_weights, random_weights, stored_weights
-from edgec.exporter.sources.tasks import auto_class, example_inputs, task_of
-from edgec.exporter.sources.weight_names import BoundWeights
+from edgec.exporter.sources.tasks import auto_class, example_inputs, preprocessor_config, task_of
+from edgec.exporter.sources.weight_names import BoundWeights, untied_weights
 from edgec.exporter.sources.weights import RandomWeights
 
 ModuleFactory = Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]
@@ -62,7 +72,7 @@ class ModelSource:
 
     Attributes:
         name: a short name, the default for the bundle.
-        kind: ``decoder`` (a causal language model) or ``module`` (anything else).
+        kind: ``decoder`` (a causal language model), ``encoder-decoder`` or ``module`` (anything else).
         source: MODEL as given.
         path: the local folder, or None for a factory.
         config: the effective transformers config (of the text decoder where it is nested); for a factory, its name
@@ -81,6 +91,8 @@ class ModelSource:
         factory: returns the module with its weights, and its example inputs (kind ``module``); a user's factory is
             called once, and this returns what it made.
         hf_config: the transformers config object, or None for a factory.
+        reads: what the encoder of an encoder-decoder reads, or None.
+        untied: parameters that the model class ties and the checkpoint does not (the lm_head of Flan-T5).
     """
 
     name: str
@@ -101,6 +113,8 @@ class ModelSource:
     factory: ModuleFactory | None = field(default=None, repr=False, compare=False)
     hf_config: Any = field(default=None, repr=False, compare=False)
     trust_remote_code: bool = False
+    reads: Source | None = None
+    untied: tuple[str, ...] = ()
 
     def build_on(
         self,
@@ -109,7 +123,7 @@ class ModelSource:
         attn_implementation: str = "eager",
         dtype: torch.dtype = torch.float32,
     ) -> Any:
-        """Build the decoder as a transformers model with uninitialised parameters; ``weights`` has their values.
+        """Build the model that generates, with uninitialised parameters; ``weights`` has their values.
 
         Args:
             device: ``meta``, ``cpu``, or None to follow the caller's mode (FakeTensorMode).
@@ -119,7 +133,10 @@ class ModelSource:
         Raises:
             InputError: E111, the config does not describe a model that can be built.
         """
-        return _build_decoder(self.hf_config, device, attn_implementation, dtype, self.trust_remote_code)
+        remote = self.trust_remote_code
+        return untie(
+            _build_generating(self.kind, self.hf_config, device, attn_implementation, dtype, remote), self.untied
+        )
 
 
 def resolve(
@@ -203,13 +220,13 @@ def _from_folder(model: str, folder: Path, config_file: Path | None, options: Op
         seed=options.seed,
         trust_remote_code=options.trust_remote_code,
     )
-    finish = _as_decoder if source.kind == DECODER else _as_module
+    finish = {DECODER: _as_decoder, ENCODER_DECODER: _as_encoder_decoder, MODULE: _as_module}[source.kind]
     return finish(source, described, config, options)
 
 
 def _as_decoder(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:
     text = decoder_config(described.path, config)
-    shell = _build_decoder(text, "meta", "eager", torch.float32, options.trust_remote_code)
+    shell = _build_generating(DECODER, text, "meta", "eager", torch.float32, options.trust_remote_code)
     weights, files = _weights(described, shell, options)
     kept: dict[str, Any] = {key: described.config[key] for key in _KEPT if key in described.config}
     return replace(
@@ -219,6 +236,27 @@ def _as_decoder(source: ModelSource, described: ModelFolder, config: Any, option
         weights=weights,
         files=(*source.files, *files),
         task="text-generation",
+    )
+
+
+def _as_encoder_decoder(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:
+    shell = _build_generating(ENCODER_DECODER, config, "meta", "eager", torch.float32, options.trust_remote_code)
+    untied = (
+        () if options.random_weights else untied_weights(shell, stored_weights(described.path, options.allow_pickle))
+    )
+    weights, files = _weights(described, untie(shell, untied), options)
+    plain = with_decoder_numbers(plain_config(config))
+    reads = source_of(shell, plain, preprocessor_config(described.path))
+    return replace(
+        source,
+        config=plain,
+        hf_config=config,
+        weights=weights,
+        files=(*source.files, *files),
+        generation_config=generation_defaults(plain, source.generation_config),
+        task=options.task or (TASKS[0] if reads.is_text else SPEECH_TASK),
+        reads=reads,
+        untied=untied,
     )
 
 
@@ -253,13 +291,13 @@ def _weights(described: ModelFolder, shell: Any, options: Options) -> tuple[Mode
     return bind_weights(shell, stored, described.config), stored.files
 
 
-def _build_decoder(
-    config: Any, device: str | None, attn_implementation: str, dtype: torch.dtype, trust_remote_code: bool
+def _build_generating(
+    kind: str, config: Any, device: str | None, attn_implementation: str, dtype: torch.dtype, trust_remote_code: bool
 ) -> Any:
     from transformers import AutoModelForCausalLM
 
     return build(
-        AutoModelForCausalLM,
+        generating_class(config) if kind == ENCODER_DECODER else AutoModelForCausalLM,
         config,
         device=device,
         attn_implementation=attn_implementation,

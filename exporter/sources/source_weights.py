@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -80,10 +81,32 @@ def bind_weights(model: Any, weights: WeightFiles | PickledWeights, raw: Mapping
     tolerance = NameTolerance(
         tied=tied_parameters(model),
         absent=(_POOLER,) if is_base else (),
-        zeroed=adapted_absence({**model.config.to_dict(), **raw}),
+        zeroed=(*adapted_absence({**model.config.to_dict(), **raw}), *_needless_buffers(model)),
         surplus=(*ignored, *_surplus(model, raw), *recorded_scales(raw)),
+        computed=_tables(model),
     )
     return check_weights(expected_shapes(model), convert_weights(weights, model), tolerance)
+
+
+def _needless_buffers(model: Any) -> tuple[str, ...]:
+    """Stored buffers that a checkpoint may lack by the class's own word, such as BART's bias of the logits."""
+    buffers = {name for name, _ in model.named_buffers()}
+    return tuple(f"^{re.escape(name)}$" for name in model._keys_to_ignore_on_load_missing or () if name in buffers)
+
+
+def _tables(model: Any) -> dict[str, torch.Tensor]:
+    """The tables of sines that a class computes and does not save, such as Marian's positions."""
+    names = [name for name in model._keys_to_ignore_on_load_missing or () if name.endswith(".weight")]
+    modules = {name: _submodule(model, name.removesuffix(".weight")) for name in names}
+    return {name: module.create_weight() for name, module in modules.items() if hasattr(module, "create_weight")}
+
+
+def _submodule(model: Any, name: str) -> Any:
+    """A submodule, or None."""
+    try:
+        return model.get_submodule(name)
+    except AttributeError:
+        return None
 
 
 def _surplus(model: Any, raw: Mapping[str, Any]) -> tuple[str, ...]:

@@ -142,13 +142,13 @@ def _text(config: Any, _folder: Path | None, generator: torch.Generator) -> dict
 
 
 def _image(config: Any, folder: Path | None, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    size = getattr(config, "image_size", None) or _preprocessor(folder).get("crop_size")
-    height, width = _pair(size or _preprocessor(folder).get("size"))
+    size = getattr(config, "image_size", None) or preprocessor_config(folder).get("crop_size")
+    height, width = _pair(size or preprocessor_config(folder).get("size"))
     return {"pixel_values": _normal(generator, getattr(config, "num_channels", 3), height, width)}
 
 
 def _sound(_config: Any, folder: Path | None, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    rate = _preprocessor(folder).get("sampling_rate", _SAMPLING_RATE)
+    rate = preprocessor_config(folder).get("sampling_rate", _SAMPLING_RATE)
     return {"input_values": _normal(generator, int(rate))}
 
 
@@ -166,7 +166,8 @@ _MAKERS: Mapping[str, Callable[[Any, Path | None, torch.Generator], dict[str, to
 }
 
 
-def _preprocessor(folder: Path | None) -> dict[str, Any]:
+def preprocessor_config(folder: Path | None) -> dict[str, Any]:
+    """preprocessor_config.json of a folder; empty where there is none."""
     file = folder / _PREPROCESSOR if folder else None
     return read_json(file) if file and file.is_file() else {}
 

@@ -39,12 +39,14 @@ class NameTolerance:
         absent: regular expressions of parameters that may be missing.
         zeroed: regular expressions of parameters that may be missing and are then zero.
         surplus: regular expressions of stored tensors that may go unused.
+        computed: parameters that may be missing because the family computes them: its tables of positions.
     """
 
     tied: Mapping[str, str] = field(default_factory=dict)
     absent: tuple[str, ...] = ()
     zeroed: tuple[str, ...] = ()
     surplus: tuple[str, ...] = ()
+    computed: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -56,21 +58,26 @@ class BoundWeights:
         matched: parameter -> name in ``base``.
         absent: parameters that have no tensor, and need none (see NameTolerance).
         zeroed: parameters that have no tensor and are zero, with their shapes.
+        computed: parameters that have no tensor and were computed.
     """
 
     base: Weights
     matched: Mapping[str, str]
     absent: frozenset[str] = frozenset()
     zeroed: NamedShapes = field(default_factory=dict)
+    computed: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
     def names(self) -> Mapping[str, TensorEntry]:
         """Every parameter's stored dtype and shape; parameters tied to another one are not repeated."""
         entries = self.base.names()
         matched = {name: entries[stored] for name, stored in self.matched.items()}
-        return {**matched, **{name: TensorEntry(torch.float32, tuple(shape)) for name, shape in self.zeroed.items()}}
+        made = {**self.zeroed, **{name: tuple(value.shape) for name, value in self.computed.items()}}
+        return {**matched, **{name: TensorEntry(torch.float32, tuple(shape)) for name, shape in made.items()}}
 
     def tensor(self, name: str) -> torch.Tensor:
         """The tensor of one parameter, in its stored dtype."""
+        if name in self.computed:
+            return self.computed[name]
         if name in self.zeroed:
             return torch.zeros(tuple(self.zeroed[name]))
         return self.base.tensor(self.matched[name])
@@ -110,7 +117,8 @@ def check_weights(expected: NamedShapes, weights: Weights, tolerance: NameTolera
     matched = match_names(expected, entries, tolerance.tied)
     without = {name: shape for name, shape in expected.items() if name not in matched}
     needless = (*tolerance.absent, *tolerance.zeroed, *_COMPUTED)
-    missing = [name for name in without if not _any(needless, name)]
+    computed = {name: tolerance.computed[name] for name in without if name in tolerance.computed}
+    missing = [name for name in without if name not in computed and not _any(needless, name)]
     twins = match_names(tolerance.tied, entries)
     unused = entries.keys() - set(matched.values()) - set(twins.values())
     unexpected = [name for name in sorted(unused) if not _any((*tolerance.surplus, *_COMPUTED), name)]
@@ -123,7 +131,16 @@ def check_weights(expected: NamedShapes, weights: Weights, tolerance: NameTolera
         raise _contradiction(missing, unexpected, mismatched)
     _check_twins(weights, matched, twins, tolerance.tied)
     zeroed = {name: shape for name, shape in without.items() if _any(tolerance.zeroed, name)}
-    return BoundWeights(weights, matched, frozenset(without) - zeroed.keys(), zeroed)
+    return BoundWeights(weights, matched, frozenset(without) - zeroed.keys() - computed.keys(), zeroed, computed)
+
+
+def untied_weights(model: Any, weights: Weights) -> tuple[str, ...]:
+    """The parameters that a model's class ties, and of which the checkpoint holds another tensor than the owner's."""
+    entries, tied = weights.names(), dict(getattr(model, "all_tied_weights_keys", None) or {})
+    twins, owners = match_names(tied, entries), match_names(set(tied.values()), entries)
+    pairs = [(name, twins[name], owners[tied[name]]) for name in twins if tied[name] in owners]
+    differ = (name for name, twin, owner in pairs if not _same(weights.tensor(twin), weights.tensor(owner)))
+    return tuple(sorted(differ))
 
 
 def adapted_absence(config: Mapping[str, Any]) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ _FACTS, _LOGITS = "facts.json", "logits.safetensors"
 
 
 class WeightFact(JsonPart):
-    """One tensor of the artifact, as the compiler wanted it stored."""
+    """One tensor of the artifact, as the compiler wanted it stored; ``active``: the share that one token reads."""
 
     name: str
     dtype: str
@@ -37,6 +37,7 @@ class WeightFact(JsonPart):
     information_bits: float
     bytes: int
     reason: str = ""
+    active: float = 1.0
 
 
 class Rewrite(JsonPart):

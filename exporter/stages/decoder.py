@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from edgec.bundle.manifest import Limits, Rung
-from edgec.errors import InputError
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import artifact_layers, expose_layers, first_diverging_layer, program_layers
 from edgec.exporter.parity.execution import run_artifact, run_program
@@ -23,6 +22,7 @@ from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_values
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
+from edgec.exporter.resolve.unheld import unread_experts
 from edgec.exporter.stages.capturing import capture_request, eager_stage, hold_weights
 from edgec.exporter.stages.compiled import (
     ARTIFACT,
@@ -119,13 +119,7 @@ def refuse_experts(program: Program) -> None:
         InputError: E527.
     """
     if nodes_of(program.graph, EXPERTS):
-        raise InputError(
-            what="this target cannot hold a mixture of experts",
-            where=program.spec.family if program.spec else "the model",
-            why="its runtime has no operator that reads the matrices of the chosen experts only",
-            fix="export for a CPU with edgec's kernels (--target android-cpu, host, or a phone's -cpu target)",
-            code="E527",
-        )
+        raise unread_experts(program.spec.family if program.spec else "the model")
 
 
 def rewrite_decoder(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from edgec.backends.forms import Form
@@ -18,10 +18,12 @@ from edgec.passes.cleanup.sink_transposes import SinkTransposes
 from edgec.passes.contract import Pass
 from edgec.passes.draft.draft_heads import DraftHeads
 from edgec.passes.draft.early_exit import EarlyExit
+from edgec.passes.fuse.convolution_to_linear import ConvolutionToLinear
 from edgec.passes.fuse.fuse_rms_norm import FuseRmsNorm
 from edgec.passes.fuse.fuse_rope import FuseRope
 from edgec.passes.fuse.fuse_sdpa import FuseSdpa
 from edgec.passes.graph.calibration import Calibration
+from edgec.passes.kv.encoder_attention import EncoderAttention
 from edgec.passes.kv.kv_cache import KvCache
 from edgec.passes.kv.shared_kv import SharedKv
 from edgec.passes.prefill.last_logits import LastLogits
@@ -55,11 +57,36 @@ def decoder_passes(
         FuseRmsNorm(heads=own),
         *preparing_passes(recipe, known),
         *([FuseRope()] if own else []),
-        KvCache(limits.context, limits.prefill_chunk, recipe.kv_dtype, recipe.sink_tokens, recipe.kernels),
+        _varying_cache(recipe, limits),
         PrefillSkip(),
         *passes_for(recipe, known),
         FoldConstants(),
     ]
+
+
+def _varying_cache(recipe: Recipe, limits: Limits) -> KvCache:
+    """The cache of calls of varying length; drafts are dropped from it, which have a row of logits for each token."""
+    revocable = max(1, limits.logit_rows - 1)
+    sizes = (limits.context, limits.prefill_chunk, recipe.kv_dtype, recipe.sink_tokens, recipe.kernels)
+    return KvCache(*sizes, revocable=revocable)
+
+
+def encoder_decoder_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[Pass]]:
+    """The passes of each method of an encoder-decoder on a CPU, in order."""
+    first, *others = decoder_passes(recipe, limits)
+    module = [*passes_for(recipe), FoldConstants()]
+    return {
+        "encode": [
+            RemoveNoops(),
+            ConvolutionToLinear(),
+            SinkTransposes(),
+            EncoderAttention(),
+            FuseRmsNorm(heads=True),
+            *module,
+        ],
+        "cross": [RemoveNoops(), SinkTransposes(), *module],
+        "forward": [first, EncoderAttention(), *others],
+    }
 
 
 def static_decoder_passes(recipe: Recipe, limits: Limits, calibration: Sequence[int] = ()) -> list[Pass]:

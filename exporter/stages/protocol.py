@@ -40,14 +40,15 @@ class Stages(Protocol):
 
 
 _HERE = "edgec.exporter.stages"
-# Keys: the model is a decoder; its methods have fixed shapes; they compute in fixed point.
-_STAGES: Mapping[tuple[bool, bool, bool], tuple[str, str]] = {
-    (True, False, False): (f"{_HERE}.decoder", "DecoderStages"),
-    (True, True, False): (f"{_HERE}.static_decoder", "StaticDecoderStages"),
-    (True, True, True): (f"{_HERE}.calibrated", "CalibratedDecoderStages"),
-    (False, False, False): (f"{_HERE}.module", "ModuleStages"),
-    (False, True, False): (f"{_HERE}.static_module", "StaticModuleStages"),
-    (False, True, True): (f"{_HERE}.calibrated", "CalibratedModuleStages"),
+# Keys: the kind of model; its methods have fixed shapes; they compute in fixed point.
+_STAGES: Mapping[tuple[str, bool, bool], tuple[str, str]] = {
+    ("decoder", False, False): (f"{_HERE}.decoder", "DecoderStages"),
+    ("decoder", True, False): (f"{_HERE}.static_decoder", "StaticDecoderStages"),
+    ("decoder", True, True): (f"{_HERE}.calibrated", "CalibratedDecoderStages"),
+    ("encoder-decoder", False, False): (f"{_HERE}.encoder_decoder", "EncoderDecoderStages"),
+    ("module", False, False): (f"{_HERE}.module", "ModuleStages"),
+    ("module", True, False): (f"{_HERE}.static_module", "StaticModuleStages"),
+    ("module", True, True): (f"{_HERE}.calibrated", "CalibratedModuleStages"),
 }
 _BACKENDS = ("coreai", "coreml", "edgec_linear", "onnx", "qnn", "vulkan", "xnnpack")
 LOWERING = (f"{_HERE}.static_lowering", *(f"edgec.backends.{name}" for name in _BACKENDS))
@@ -69,4 +70,4 @@ def stage_module(request: ExportRequest) -> str:
 def _stages_class(request: ExportRequest) -> tuple[str, str]:
     """The module and the class of a request's stages."""
     form = request.form
-    return _STAGES[request.source.kind == "decoder", form.static, form.calibrated]
+    return _STAGES[request.source.kind, form.static, form.calibrated]

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.fx import Node
 
 from edgec.errors import BudgetError
+from edgec.exporter.stages.active_share import active_shares
 from edgec.exporter.stages.compiled import WeightFact, dtype_name
 from edgec.ir.attributes import attribute
 from edgec.ir.program import Program
@@ -42,7 +43,8 @@ def weight_facts(program: Program, stored: Sequence[DelegateConstant]) -> list[W
         # a table that reads a delegated matrix's integers may run outside delegates: then it is stored once more
         if delegated[name] < max(1, readers[name]) and name not in states and not name.endswith("_zero_point")
     ]
-    return [*inside.values(), *outside]
+    shares = active_shares(program.graph)
+    return [f.model_copy(update={"active": shares.get(f.name, 1.0)}) for f in (*inside.values(), *outside)]
 
 
 def expected_bytes(facts: Iterable[WeightFact], program: Program) -> int:

@@ -8,14 +8,13 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from edgec.errors import InputError
 from edgec.exporter.sweep.sweep import SweepResult, sweep
 from edgec.exporter.sweep.table import Row
 from edgec.runtime_py.bench.summary import shown
+from edgec.terminal import WordTable, make_console
 
 COLUMNS: Mapping[str, Callable[[Row], float | None]] = {
     "size, MB": lambda row: None if row.artifact_bytes is None else row.artifact_bytes / 1e6,
@@ -32,7 +31,7 @@ def run_sweep(spec: Path, out: Path, engine: str, workers: int, as_json: bool) -
     Raises:
         InputError: E563, rows failed.
     """
-    console = Console(stderr=True)
+    console = make_console(stderr=True)
     with console.status("sweeping"):
         result = sweep(spec, out, engine=engine, workers=workers, say=lambda text: console.print(text, markup=False))
     if as_json:
@@ -44,7 +43,7 @@ def run_sweep(spec: Path, out: Path, engine: str, workers: int, as_json: bool) -
 
 
 def _print(result: SweepResult) -> None:
-    console = Console()
+    console = make_console()
     console.print(sweep_table(result.rows))
     for row in result.failed:
         where = f"{row.model} {row.recipe} {row.target} {row.device}".strip()
@@ -53,9 +52,9 @@ def _print(result: SweepResult) -> None:
         console.print(str(file), soft_wrap=True, markup=False)
 
 
-def sweep_table(rows: Sequence[Row]) -> Table:
+def sweep_table(rows: Sequence[Row]) -> WordTable:
     """The rows as a table for the terminal."""
-    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
+    table = WordTable(box=SIMPLE, padding=(0, 1, 0, 0))
     for name in ("model", "recipe", "target", "device", "status", *COLUMNS):
         table.add_column(
             name, justify="right" if name in COLUMNS else "left", overflow="fold", no_wrap=name == "status"

@@ -30,9 +30,15 @@ def is_constant(node: object) -> bool:
     """Whether a node depends on parameters alone."""
     if not isinstance(node, Node):
         return False
-    return node.op == "get_attr" or (
-        node.op == "call_function" and bool(node.all_input_nodes) and all(map(is_constant, node.all_input_nodes))
-    )
+    waiting, seen = [node], {node}
+    while waiting:
+        each = waiting.pop()
+        if each.op != "get_attr" and (each.op != "call_function" or not each.all_input_nodes):
+            return False
+        fresh = [source for source in each.all_input_nodes if source not in seen]
+        seen.update(fresh)
+        waiting.extend(fresh)
+    return True
 
 
 def edit(graph: GraphModule, node: Node, place: int, change: Edit) -> None:

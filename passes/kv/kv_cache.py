@@ -10,10 +10,10 @@ and v (shared KV) share one cache. Sliding-window layers keep a ring of window -
 the first tokens of windowed layers visible forever (Xiao et al. 2023, arXiv 2309.17453): semantic, as the model was not
 trained with it.
 
-Legality: causal attention without another mask; ExecuTorch's kernels have no soft-capping, learned sinks, 4-bit
-caches, or values of another width than keys. Float32 is exact (measured: 3e-7 against the uncached graph over prefill
-and 20 decode steps); float16, int8 and int4 are approximate. Measured on stories260K, int8: KV bytes x 0.41 with
-ExecuTorch's kernels, scales and zero points included.
+Legality: causal attention without another mask than relative positions (``slot_bias.py``); ExecuTorch's kernels have no
+soft-capping, learned sinks, masks, 4-bit caches, or values of another width than keys. Float32 is exact (measured: 3e-7
+against the uncached graph over prefill and 20 decode steps); float16, int8 and int4 are approximate. Measured on
+stories260K, int8: KV bytes x 0.41 with ExecuTorch's kernels, scales and zero points included.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from edgec.passes.contract import nodes_of
 from edgec.passes.kv.cache.kv_operators import OwnCache
 from edgec.passes.kv.cache.kv_standard import StandardCache
 from edgec.passes.kv.cache.kv_states import States
+from edgec.passes.kv.cache.slot_bias import is_position_bias
 from edgec.passes.kv.recurrent_states import give_states, refuse_unheld_states
 
 
@@ -47,6 +48,7 @@ class KvCache:
         kernels: ``edgec`` for its own operators, ``standard`` for those that every ExecuTorch app has.
         rings: windowed layers keep a ring; without it, they keep all positions and get a mask, for states of fixed
             shape.
+        revocable: the most tokens of a call that a recurrence can drop again; at least one.
     """
 
     context: int
@@ -55,6 +57,7 @@ class KvCache:
     sink_tokens: int = 0
     kernels: str = "edgec"
     rings: bool = True
+    revocable: int = 15
     name: str = "kv_cache"
 
     @property
@@ -85,7 +88,7 @@ class KvCache:
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Replace attention nodes; each distinct (k, v) pair gets one cache."""
         states = States(graph)
-        give_states(graph, states)
+        give_states(graph, states, self.revocable)
         rewriter = {"edgec": OwnCache, "standard": StandardCache}[self.kernels](graph, states, self.dtype)
         for node in nodes_of(graph, OPERATOR):
             window = AttentionCall.of(node).window or None
@@ -106,7 +109,7 @@ def _problem(call: AttentionCall, kernels: str, dtype: str) -> str:
     foreign = kernels == "standard"
     checks = {
         "it is not causal": not call.causal,
-        "it has another mask": call.mask is not None,
+        "it has another mask": call.mask is not None and (foreign or not _biased(call)),
         "it soft-caps its scores, which ExecuTorch's kernel does not": foreign and bool(call.softcap),
         "it has learned attention sinks, which ExecuTorch's kernel does not": foreign and call.sink_logits is not None,
         f"keys are {widths[0]} wide and values {widths[1]}": foreign and widths[0] != widths[1],
@@ -114,6 +117,12 @@ def _problem(call: AttentionCall, kernels: str, dtype: str) -> str:
         "4-bit pairs need heads of even width": dtype == "int4" and any(width % 2 for width in widths),
     }
     return "; ".join(text for text, bad in checks.items() if bad)
+
+
+def _biased(call: AttentionCall) -> bool:
+    """Whether the mask is one of relative positions, over a cache without windows, caps and sinks."""
+    plain = not call.window and not call.softcap and call.sink_logits is None
+    return plain and call.mask is not None and is_position_bias(call.mask, call.positions)
 
 
 def _bounded(interface: Interface, chunk: int) -> Iterator[TensorType]:

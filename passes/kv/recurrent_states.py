@@ -2,10 +2,11 @@
 
     edgec::delta_rule(q, k, v, ...)                                                 from the sequence's first token on
     ==>
-    edgec::cached_delta_rule(q, k, v, ..., positions, state, seen)                  this call's tokens only
+    edgec::cached_delta_rule(q, k, v, ..., positions, state, log, seen)             this call's tokens only
 
-Each node has its own state, named by its layer, and its own count of tokens (``ir/state_operators.py``). States are
-float32: they are sums over the whole sequence, and do not grow with it. Exact (measured against transformers on tiny
+Each node has its own state, named by its layer, its own log of the last tokens, which may be dropped again, and its own
+counts of tokens (``ir/state_operators.py``). States are float32: they are sums over the whole sequence, and do not grow
+with it. Exact (measured against transformers on tiny
 random models over prefill and decode: 5e-7 to 2e-5 of the largest logit).
 
 Legality: edgec's own kernels, and calls without padding. Padded calls of static methods would write what is no token
@@ -14,6 +15,7 @@ into a state, and ExecuTorch's standard kernels have no such operators.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,13 +26,14 @@ from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
 from edgec.ir.program import Program
-from edgec.ir.recurrence import CAUSAL_CONV, DELTA_RULE, LINEAR_RECURRENCE, RECURRENCES, SELECTIVE_SCAN, SSD
+from edgec.ir.recurrence import CAUSAL_CONV, DELTA_RULE, LINEAR_RECURRENCE, RECURRENCES, SELECTIVE_SCAN, SSD, WKV
 from edgec.ir.state_operators import (
     CACHED_CONV,
     CACHED_DELTA_RULE,
     CACHED_RECURRENCE,
     CACHED_SCAN,
     CACHED_SSD,
+    CACHED_WKV,
 )
 from edgec.passes.contract import nodes_of
 from edgec.passes.graph.emit import Emitter
@@ -49,6 +52,7 @@ class _Form:
         positions: index of the argument after which state and count come.
         turned: index of a matrix [channels, values] whose transpose the operator reads, or None.
         shape: the state's, from the arguments' shapes.
+        logged: indices of the arguments that have as many values for each token as a part of the log's row.
     """
 
     operator: Any
@@ -56,15 +60,27 @@ class _Form:
     positions: int
     turned: int | None
     shape: Callable[[list[tuple[int, ...]]], tuple[int, ...]]
+    logged: tuple[int, ...]
 
 
 _FORMS: Mapping[object, _Form] = {
-    CAUSAL_CONV: _Form(CACHED_CONV, "conv", 3, 1, lambda s: (s[1][1] - 1, s[1][0])),
-    DELTA_RULE: _Form(CACHED_DELTA_RULE, "recurrent", 5, None, lambda s: (s[2][2], s[1][3], s[2][3])),
-    SSD: _Form(CACHED_SSD, "recurrent", 6, None, lambda s: (s[0][2], s[3][3], s[0][3])),
-    SELECTIVE_SCAN: _Form(CACHED_SCAN, "recurrent", 6, 2, lambda s: (s[2][1], s[2][0])),
-    LINEAR_RECURRENCE: _Form(CACHED_RECURRENCE, "recurrent", 2, None, lambda s: (s[0][2],)),
+    CAUSAL_CONV: _Form(CACHED_CONV, "conv", 3, 1, lambda s: (s[1][1] - 1, s[1][0]), (0,)),
+    DELTA_RULE: _Form(CACHED_DELTA_RULE, "recurrent", 5, None, lambda s: (s[2][2], s[1][3], s[2][3]), (1, 3, 2)),
+    SSD: _Form(CACHED_SSD, "recurrent", 6, None, lambda s: (s[0][2], s[3][3], s[0][3]), (3, 1, 0)),
+    SELECTIVE_SCAN: _Form(CACHED_SCAN, "recurrent", 6, 2, lambda s: (s[2][1], s[2][0]), (1, 0, 3)),
+    LINEAR_RECURRENCE: _Form(CACHED_RECURRENCE, "recurrent", 2, None, lambda s: (s[0][2],), (1, 0)),
+    WKV: _Form(CACHED_WKV, "recurrent", 4, None, lambda s: (3, s[0][2]), (0, 1)),
 }
+
+
+def held_values(operator: object, shapes: list[tuple[int, ...]]) -> tuple[int, int]:
+    """The values that a recurrence remembers and that a token leaves in its log, from its arguments' shapes."""
+    form = _FORMS[operator]
+    return math.prod(form.shape(shapes)), _logged(form, shapes)
+
+
+def _logged(form: _Form, shapes: list[tuple[int, ...]]) -> int:
+    return sum(math.prod(shapes[index][2:]) for index in form.logged)
 
 
 def refuse_unheld_states(program: Program, kernels: str, varying: bool) -> None:
@@ -98,27 +114,28 @@ def unheld_state(where: str, varying: bool) -> InputError:
     )
 
 
-def give_states(graph: GraphModule, states: States) -> None:
-    """Replace every recurrence by the operator that continues from a state."""
+def give_states(graph: GraphModule, states: States, revocable: int) -> None:
+    """Replace each recurrence by the operator that continues from a state; its log holds ``revocable`` tokens."""
     for index, node in enumerate(nodes_of(graph, *RECURRENCES)):
         with graph.graph.inserting_before(node):
-            result = _cached(Emitter(graph.graph), node, states, _layer(node, index))
+            result = _cached(Emitter(graph.graph), node, states, _layer(node, index), revocable)
         result.meta = {**node.meta, "val": result.meta["val"]}
         node.replace_all_uses_with(result)
         graph.graph.erase_node(node)
 
 
-def _cached(emit: Emitter, node: Node, states: States, layer: int) -> Node:
+def _cached(emit: Emitter, node: Node, states: States, layer: int, revocable: int) -> Node:
     form, arguments = _FORMS[node.target], list[Any](node.args)
-    shape = form.shape([_shape(argument) for argument in arguments])
+    shapes = [_shape(argument) for argument in arguments]
     like = arguments[form.positions]
-    state = states.recurrent(layer, f"{form.role}_state", shape, torch.float32, like)
-    seen = states.recurrent(layer, f"{form.role}_seen", (), torch.int64, like)
+    state = states.recurrent(layer, f"{form.role}_state", form.shape(shapes), like)
+    log = states.recurrent(layer, f"{form.role}_log", (_logged(form, shapes),), like, slots=revocable)
+    seen = states.recurrent(layer, f"{form.role}_seen", (2,), like, count=True)
     if form.turned is not None:
         turned = emit(aten.transpose.int, arguments[form.turned], 0, 1)
         arguments[form.turned] = emit(aten.clone.default, turned, memory_format=torch.contiguous_format)
     split = form.positions + 1
-    return emit(form.operator, *arguments[:split], state, seen, *arguments[split:])
+    return emit(form.operator, *arguments[:split], state, log, seen, *arguments[split:])
 
 
 def _shape(argument: Any) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from torch.fx import GraphModule, Node
 from edgec.errors import InputError
 from edgec.ir.program import Dynamic, Effect, Interface, Program, TensorType
 from edgec.passes.contract import last_placeholder, output_node
+from edgec.passes.graph.weight_edits import is_constant
 
 aten = torch.ops.aten
 
@@ -75,7 +76,8 @@ def lm_head_linear(graph: GraphModule) -> Node | None:
     output = output_node(graph)
     node = output.all_input_nodes[0]
     while node.op == "call_function" and node.target is not aten.linear.default:
-        inputs = [source for source in node.all_input_nodes if source.op == "call_function"]
+        # A bias may be cast before it is added (BART).
+        inputs = [each for each in node.all_input_nodes if each.op == "call_function" and not is_constant(each)]
         if len(inputs) != 1:
             return None
         node = inputs[0]

@@ -24,6 +24,7 @@ from edgec.ir.attention import LAYER, OPERATOR, AttentionCall
 from edgec.ir.program import Effect, Interface, Program
 from edgec.passes.contract import nodes_of
 from edgec.passes.graph.emit import Emitter
+from edgec.passes.static.parts.static_attention import near_keys
 
 aten = torch.ops.aten
 HIDDEN = -1e30
@@ -108,10 +109,12 @@ def _position_mask(emit: Emitter, a: AttentionCall, dtype: torch.dtype) -> Node:
     """[H/G*S,T]: 0 where a token may look, HIDDEN elsewhere; the rule is ``attention.visible``."""
     queries = emit(aten.cat.default, [a.positions] * _repeats(a)) if _repeats(a) > 1 else a.positions
     rows, columns = emit(aten.unsqueeze.default, queries, 1), emit(aten.unsqueeze.default, a.positions, 0)
-    distance = emit(aten.sub.Tensor, rows, columns)
-    seen = emit(aten.ge.Scalar, distance, 0) if a.causal else emit(aten.gt.Scalar, distance, -a.window)
+    if a.causal:
+        seen = emit(aten.ge.Scalar, emit(aten.sub.Tensor, rows, columns), 0)
+    else:
+        seen = near_keys(emit, columns, rows, a.window)
     if a.window:
-        seen = emit(aten.logical_and.default, seen, emit(aten.lt.Scalar, distance, a.window))
+        seen = emit(aten.logical_and.default, seen, near_keys(emit, rows, columns, a.window))
     shown = emit(aten.scalar_tensor.default, 0.0, dtype=dtype)
     hidden = emit(aten.scalar_tensor.default, max(HIDDEN, torch.finfo(dtype).min), dtype=dtype)
     return emit(aten.where.self, seen, shown, hidden)

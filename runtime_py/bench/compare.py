@@ -8,12 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from edgec.errors import InputError
 from edgec.runtime_py.bench.record import AnyRecord, Comparability, read_records
 from edgec.runtime_py.bench.summary import BenchSamples, samples, shown
+from edgec.terminal import WordTable, make_console
 
 RESAMPLES = 2000
 CONFIDENCE = (2.5, 97.5)
@@ -140,16 +139,16 @@ def report(comparison: Comparison, as_json: bool) -> None:
     if as_json:
         print(json.dumps(asdict(comparison)))
         return
-    console = Console()
+    console = make_console()
     console.print(f"A: {comparison.a}\nB: {comparison.b}", soft_wrap=True, markup=False)
     for name, a, b in comparison.differences:
         console.print(f"allowed difference: {name}: {a} and {b}", soft_wrap=True, markup=False)
     console.print(_table(comparison))
 
 
-def _table(comparison: Comparison) -> Table:
+def _table(comparison: Comparison) -> WordTable:
     caption = "measured; medians; 95 % bootstrap interval of the ratio; '-': unavailable, or it holds 1"
-    table = Table(caption=caption)
+    table = WordTable(caption=caption)
     for column in ("", "A", "B", "unit", "B / A", "interval", "B is"):
         table.add_column(column, justify="right" if column in ("A", "B", "B / A") else "left")
     for row in comparison.ratios:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from edgec.errors import EdgecError
 from edgec.runtime_py.bench.bench import BenchResult
 from edgec.runtime_py.bench.devices import Outcome
-from edgec.runtime_py.bench.table import profile_tables, table
+from edgec.runtime_py.bench.record import RunRecord
+from edgec.runtime_py.bench.table import load_warning, profile_tables, table
+from edgec.terminal import make_console
 
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
     """A status line on stderr that names the stage."""
-    with Console(stderr=True).status("opening the bundle") as status:
+    with make_console(stderr=True).status("opening the bundle") as status:
         yield lambda text: status.update(Text(f"measuring {text}"))
 
 
@@ -46,9 +48,21 @@ def _fields(outcome: Outcome) -> dict[str, Any]:
     if outcome.result is None:
         return {"device": outcome.device, "error": outcome.error.to_json() if outcome.error else None}
     result = outcome.result
-    fields = {"figures": [f.to_json() for f in result.figures], "out": str(result.out) if result.out else None}
+    fields: dict[str, Any] = {"figures": [f.to_json() for f in result.figures]}
+    fields["out"] = str(result.out) if result.out else None
     records = [record.model_dump(mode="json") for record in result.records]
-    return {"device": outcome.device, "simulated": result.records[0].simulated, **fields, "records": records}
+    warnings = {"warnings": _warnings(result)}
+    return {
+        "device": outcome.device,
+        "simulated": result.records[0].simulated,
+        **warnings,
+        **fields,
+        "records": records,
+    }
+
+
+def _warnings(result: BenchResult) -> list[str]:
+    return [said for record in result.records if isinstance(record, RunRecord) and (said := load_warning(record))]
 
 
 def _print(outcome: Outcome) -> None:
@@ -59,10 +73,12 @@ def _print(outcome: Outcome) -> None:
 
 
 def _print_result(result: BenchResult) -> None:
-    console = Console()
+    console = make_console()
     console.print(table(result))
     for profile in profile_tables(result.records):
         console.print(profile)
+    for warning in _warnings(result):
+        print(warning, file=sys.stderr, flush=True)
     for what, path in (("records", result.out), ("plot", result.plot)):
         if path is not None:
             console.print(f"{what}: {path}", soft_wrap=True, markup=False, emoji=False)

@@ -110,7 +110,7 @@ def _common(transport: Transport, bundle: Bundle, job: Job, threads: int, runtim
     subject = Subject(
         name=manifest.name,
         digest=manifest.digest,
-        recipe=str(manifest.recipe.get("name", "unnamed")),
+        recipe=manifest.recipe_name,
         target=manifest.target,
         artifact_bytes=bundle.artifact_path.stat().st_size,
         context=decoder_limits(bundle).context,

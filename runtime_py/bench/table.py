@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.table import Table
 from rich.text import Text
 
 from edgec.devices.transport import DeviceFacts
 from edgec.runtime_py.bench.bench import BenchResult
 from edgec.runtime_py.bench.record import AnyRecord, ProfileRecord, RepetitionRecord, RunRecord
 from edgec.runtime_py.bench.summary import shown
+from edgec.terminal import WordTable
+
+_BUSY = 0.5
 
 
-def table(result: BenchResult) -> Table:
+def table(result: BenchResult) -> WordTable:
     """One row per figure, with device and conditions in the title; for an emulator only what was computed."""
     head = next(r for r in result.records if isinstance(r, RunRecord))
     key = head.comparability
     # Text, since a device may have brackets in its name.
     threads = "1 thread" if key.threads == 1 else f"{key.threads} threads"
     title = Text(f"{head.subject.name} on {key.device}: {key.machine}, {threads}")
-    out = Table(title=title, caption=Text(_caption(head)))
+    out = WordTable(title=title, caption=Text(_caption(head)))
     for column in ("", "median", "min", "max", "unit", "n"):
         out.add_column(column, justify="left" if column in ("", "unit") else "right")
     if head.simulated:
@@ -31,15 +33,30 @@ def table(result: BenchResult) -> Table:
     return out
 
 
-def profile_tables(records: Sequence[AnyRecord]) -> list[Table]:
+def load_warning(head: RunRecord) -> str:
+    """Why the figures of this machine are not to be trusted; empty where its load was low, or for other devices.
+
+    More than half a runnable task per core before the run is too much. A phone's load average says little: it counts
+    tasks that wait for hardware.
+    """
+    load, cores = head.before.load_average, head.before.cores
+    if head.comparability.device != "host" or load is None or load <= _BUSY * cores:
+        return ""
+    return (
+        f"warning: the machine was busy before the run (load average {load:.1f} on {cores} cores); "
+        "speeds are too low and vary; measure again when it is idle"
+    )
+
+
+def profile_tables(records: Sequence[AnyRecord]) -> list[WordTable]:
     """The tables of time by operator, one for each profiled phase."""
     return [_profile_table(record) for record in records if isinstance(record, ProfileRecord)]
 
 
-def _profile_table(profile: ProfileRecord) -> Table:
+def _profile_table(profile: ProfileRecord) -> WordTable:
     unit = {"prefill": f"prefill of {profile.tokens} tokens", "decode": "decoded token"}[profile.phase]
     title = f"Where the time goes, per {unit}: {shown(profile.ms)} ms"
-    out = Table(title=title, caption=Text(f"{profile.obtained}; mean of {profile.repetitions}"))
+    out = WordTable(title=title, caption=Text(f"{profile.obtained}; mean of {profile.repetitions}"))
     for column in ("operator", "calls", "ms", "share"):
         out.add_column(column, justify="left" if column == "operator" else "right")
     for row in profile.operators:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import sys
 import weakref
 from collections.abc import Callable, Sequence
 from ctypes import POINTER, Structure, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_void_p
@@ -67,7 +66,7 @@ _FUNCTIONS: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL:
-    """The engine's library, compiled for this machine at its first use (a line on stderr says so).
+    """The engine's library, compiled for this machine at its first use (with a bar on stderr).
 
     Loading it registers edgec's operators with ExecuTorch, for this engine and for ExecuTorch's own Python binding.
 
@@ -75,7 +74,10 @@ def library() -> ctypes.CDLL:
         ToolError: E311 no compiler, E312 the compiler failed, E301 ExecuTorch is absent or cannot be loaded.
         InputError: E121 or E122, the cache cannot be written.
     """
-    path = build_runner(announce=lambda text: print(f"edgec: {text}", file=sys.stderr, flush=True)).library
+    from edgec.terminal import counted_bar
+
+    with counted_bar("compiling the engine for this CPU (once)") as show:
+        path = build_runner(compiled=show).library
     try:
         loaded = ctypes.CDLL(str(path), ctypes.RTLD_GLOBAL)
     except OSError as cause:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -59,11 +60,16 @@ def _shared_model(artifact: Path, method: str, digest: str | None) -> EngineMode
     key = (*_identity(artifact), method, digest)
     model = _open_models.get(key)
     if model is None:
-        packed = packed_file(digest) if digest else None
+        packed = packed_file(_packed_digest(digest, method)) if digest else None
         model = _open_models[key] = EngineModel(artifact, method, packed)
         if packed is not None and model.info.packed_bytes:
             mark_used(packed)
     return model
+
+
+def _packed_digest(digest: str, method: str) -> str:
+    """The name of a method's packed weights: the artifact's sha256, or for a further method one made from it."""
+    return digest if method == "forward" else sha256(f"{digest} {method}".encode()).hexdigest()
 
 
 def _identity(artifact: Path) -> tuple[object, ...]:

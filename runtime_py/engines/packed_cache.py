@@ -1,7 +1,8 @@
-"""The cache of packed weights: one file per artifact, CPU and ExecuTorch, the least recently used ones removed.
+"""The cache of packed weights: two files per artifact, CPU and ExecuTorch, the least recently used ones removed.
 
 XNNPACK multiplies weights in an order that suits the CPU. Packing them takes most of a load, so it is done once and the
-result mapped from a file; ``devices/runner/engine/packed_file.h`` says when a file is trusted.
+result mapped from a file; ``devices/runner/engine/packed_file.h`` says when a file is trusted. Matrices of edgec's own
+kernels that are made for another processor family lie in a second file, ``….laid.packed``.
 """
 
 from __future__ import annotations
@@ -38,19 +39,21 @@ def packed_file(digest: str, root: Path | None = None) -> Path | None:
 
 
 def mark_used(packed: Path, max_bytes: int = MAX_BYTES) -> int:
-    """Note that a file was used now, and remove the least recently used others beyond ``max_bytes``.
+    """Note that an artifact's files were used now, and remove the least recently used others beyond ``max_bytes``.
 
     Returns:
         Bytes freed. A process that maps a removed file keeps it until it ends.
     """
-    with suppress(OSError):
-        os.utime(_lock(packed), follow_symlinks=False)
+    used = (packed, packed.with_suffix(f".laid{packed.suffix}"))
+    for file in used:
+        with suppress(OSError):
+            os.utime(_lock(file), follow_symlinks=False)
     files = sorted(packed.parent.glob("*.packed"), key=_last_use)
     excess, freed = sum(map(_bytes, files)) - max_bytes, 0
     for file in files:
         if freed >= excess:
             break
-        if file != packed:
+        if file not in used:
             freed += _remove(file)
     return freed
 

@@ -91,19 +91,21 @@ def in_another_process(bundle: Bundle, engine: EngineName, **more: Any) -> Mappi
 
 
 def execute_once(bundle: Bundle, engine: EngineName) -> None:
-    """Load an artifact and call it: a decoder with a chunk of tokens and one more, another model with zeros.
+    """Load an artifact and call it: a decoder with a chunk of tokens and one more, other models' methods with zeros.
 
     Raises:
         InputError: E157, the runtime refuses the artifact.
     """
     manifest = bundle.manifest
-    method = manifest.methods[0].name if manifest.limits is None else "forward"
-    executor = open_executor(engine, bundle.artifact_path, method, artifact_digest(bundle))
     decoder = manifest.limits and _calls(manifest.limits, manifest.model.vocab_size)
-    for inputs in decoder or (_zeros(manifest.methods[0]),):
-        # Zeros may be meaningless to a model; it may refuse them and still be sound.
-        with suppress(EdgecError):
-            executor.run(inputs)
+    called = manifest.methods if manifest.encoder_decoder else manifest.methods[:1]
+    calls = {"forward": decoder} if decoder else {method.name: (_zeros(method),) for method in called}
+    for method, inputs in calls.items():
+        executor = open_executor(engine, bundle.artifact_path, method, artifact_digest(bundle))
+        for each in inputs:
+            # Zeros may be meaningless to a model; it may refuse them and still be sound.
+            with suppress(EdgecError):
+                executor.run(each)
 
 
 def _calls(limits: Limits, vocab_size: int | None) -> Sequence[Sequence[Array]]:

@@ -6,14 +6,13 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from edgec.bundle.limited_json import JsonKind, read_object
 from edgec.bundle.replaceable import check_replaceable_files
 from edgec.errors import InputError
 from edgec.runtime_py.evaluate.console import report
 from edgec.runtime_py.evaluate.evaluate import evaluate
 from edgec.runtime_py.evaluate.tasks import evaluate_tasks, task_table
+from edgec.terminal import make_console
 
 _KIND = JsonKind("This is not an evaluation.", "name another --out", "E123")
 
@@ -66,7 +65,7 @@ def _holds_results(path: Path) -> bool:
 
 
 def _on_text(options: EvalOptions, text: Path) -> None:
-    with Console(stderr=True).status("loading") as status:
+    with make_console(stderr=True).status("loading") as status:
         result = evaluate(
             options.bundle,
             text,
@@ -86,4 +85,4 @@ def _on_tasks(options: EvalOptions) -> None:
     if options.json:
         print(text)
     else:
-        Console().print(task_table(results))
+        make_console().print(task_table(results))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+from math import exp
 from pathlib import Path
-
-from rich.console import Console
-from rich.table import Table
 
 from edgec.bundle.atomic import typed_os_errors
 from edgec.runtime_py.evaluate.evaluate import Bucket, Evaluation
+from edgec.runtime_py.evaluate.intervals import Interval
 from edgec.runtime_py.svg import Series, line_chart, stack
+from edgec.terminal import WordTable, make_console
 
 
 def report(evaluation: Evaluation, out: Path | None, as_json: bool) -> None:
@@ -26,17 +26,38 @@ def report(evaluation: Evaluation, out: Path | None, as_json: bool) -> None:
     if as_json:
         print(json.dumps(evaluation.to_json()))
         return
-    console = Console()
+    console = make_console()
     console.print(_table(evaluation))
+    console.print("\n".join(summary_lines(evaluation)), soft_wrap=True)
     if out is not None:
         console.print(f"results: {out}\nplot: {out.with_suffix('.svg')}", soft_wrap=True)
 
 
-def _table(evaluation: Evaluation) -> Table:
+def summary_lines(evaluation: Evaluation) -> list[str]:
+    """Perplexity and bits per byte beside the float model's, with 95 % intervals."""
+    own, reference, ratio = evaluation.perplexity, evaluation.overall.reference_nll, evaluation.ratio
+    lines = [f"perplexity {own.value:.4g}{_bounds(own)}"]
+    if reference is not None and ratio is not None:
+        lines[0] += f"; float model {exp(reference):.4g}: {ratio.value:.3f} times{_bounds(ratio)}"
+    if evaluation.bits_per_byte is not None:
+        floats = evaluation.reference_bits_per_byte
+        lines.append(
+            f"bits per byte {evaluation.bits_per_byte:.3f}" + (f"; float model {floats:.3f}" if floats else "")
+        )
+    return lines
+
+
+def _bounds(interval: Interval) -> str:
+    if interval.low is None or interval.high is None:
+        return " (the text is too short for an interval)"
+    return f" (95 % interval {interval.low:.4g} to {interval.high:.4g})"
+
+
+def _table(evaluation: Evaluation) -> WordTable:
     against = evaluation.reference or "unavailable (give --reference)"
     method = f"{evaluation.obtained}, teacher-forced; at: positions; loss and KL in nats"
     caption = f"{method}; text: {evaluation.text}; float model: {against}"
-    table = Table(title=evaluation.bundle, caption=caption)
+    table = WordTable(title=evaluation.bundle, caption=caption)
     for column in ("at", "n", "perplexity", "nll", "float", "KL mean", "KL max", "top-1"):
         table.add_column(column, justify="right")
     for bucket in (*evaluation.buckets, evaluation.overall):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from edgec.devices.simulators import simulator_of
 from edgec.errors import InputError
+from edgec.runtime_py.evaluate.intervals import Interval, bits_per_byte, perplexity_interval, ratio_interval
 from edgec.runtime_py.evaluate.reference import Reference, reference_for
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.sampling import Vector
@@ -58,7 +59,12 @@ class Bucket:
 class Evaluation:
     """A text's result. ``overall`` spans all positions, ``buckets`` double in width.
 
-    ``simulator``: the name of what executed the artifact in place of its own unit; empty where all is measured.
+    Attributes:
+        perplexity: over all positions, with its interval.
+        ratio: the bundle's perplexity over the float model's, with its interval; None without a reference.
+        bits_per_byte: loss per byte of the text that was predicted.
+        reference_bits_per_byte: the float model's.
+        simulator: the name of what executed the artifact in place of its own unit; empty where all is measured.
     """
 
     bundle: str
@@ -67,6 +73,10 @@ class Evaluation:
     reference: str | None
     overall: Bucket
     buckets: tuple[Bucket, ...]
+    perplexity: Interval
+    ratio: Interval | None = None
+    bits_per_byte: float | None = None
+    reference_bits_per_byte: float | None = None
     simulator: str = ""
 
     @property
@@ -111,6 +121,7 @@ def evaluate(
     windows = text_windows(model, text, tokens)
     floats = reference_for(model.bundle, reference)
     scores = _score_windows(model.session, windows, floats, say or (lambda _: None))
+    size = sum(len(model.decode(window[1:]).encode()) for window in windows)
     return Evaluation(
         bundle=model.bundle.manifest.name,
         digest=model.bundle.manifest.digest,
@@ -118,6 +129,10 @@ def evaluate(
         reference=floats.name if floats else None,
         overall=_bucket(scores, 0, int(scores.position.max())),
         buckets=tuple(_bucket(scores, first, last) for first, last in bucket_ranges(int(scores.position.max()))),
+        perplexity=perplexity_interval(scores.nll),
+        ratio=ratio_interval(scores.nll, scores.reference_nll) if floats else None,
+        bits_per_byte=bits_per_byte(scores.nll, size),
+        reference_bits_per_byte=bits_per_byte(scores.reference_nll, size) if floats else None,
         simulator=simulator_of(model.bundle.manifest),
     )
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 from edgec.errors import InputError, ToolError
 from edgec.runtime_py.evaluate.evaluate import forced_rows, log_softmax
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.stepper import Stepper
+from edgec.terminal import WordTable
 
 MAX_GEN_TOKENS = 256
 
@@ -60,9 +60,9 @@ def evaluate_tasks(
     return dict(outcome["results"])
 
 
-def task_table(results: dict[str, Any]) -> Table:
+def task_table(results: dict[str, Any]) -> WordTable:
     """A table of every task's metrics."""
-    table = Table(caption="measured, by lm-eval")
+    table = WordTable(caption="measured, by lm-eval")
     for column in ("task", "metric", "value"):
         table.add_column(column)
     for task, metrics in results.items():
@@ -136,7 +136,7 @@ def continuation_score(stepper: Stepper, context: Sequence[int], continuation: S
     scored = min(len(continuation), len(tokens) - 1)
     fed, targets = tokens[:-1], np.asarray(tokens[len(tokens) - scored :])
     first = len(fed) - scored
-    kept = min(stepper.reusable(fed), first)
+    kept = stepper.reusable(fed[: first + 1])
     if kept < first:
         stepper.prefill(fed[kept:first], kept)
     rows = np.concatenate([log_softmax(logits) for _, logits in forced_rows(stepper, fed, first)])

@@ -2,7 +2,8 @@
 
 A full-length cache keeps every position, so any earlier position may be written again. A ring of S slots that serves
 a window of W tokens keeps the last S: going back by r tokens needs the W - 1 positions before the new end, so
-r <= S - W is safe. What a recurrence remembers cannot go back at all: the sequence continues at its end or anew.
+r <= S - W is safe. A recurrence drops tokens of the last call only, never its first one, and at most as many as its log
+has rows (``ir/state_operators.py``).
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ class CacheState(Protocol):
     @property
     def layout(self) -> str:
         """The cache's kind, ``full``, ``ring`` or ``recurrent``."""
+
+    @property
+    def role(self) -> str:
+        """Its purpose; that of a recurrence's log ends in ``_log``."""
 
     @property
     def slots(self) -> int:
@@ -42,18 +47,23 @@ class Ring:
 
 
 def tightest_ring(states: Sequence[CacheState]) -> Ring | None:
-    """The ring that limits rewinding most, or None when all caches keep every position; a recurrence allows none."""
-    rings = [_ring(state) for state in states if state.layout != "full"]
+    """The ring that limits rewinding most, or None where no layer keeps one."""
+    rings = [_ring(state) for state in states if state.layout == "ring"]
     if not rings:
         return None
     return Ring(slots=min(r.slots for r in rings), slack=min(r.slack for r in rings))
 
 
 def _ring(state: CacheState) -> Ring:
-    if state.layout == "recurrent":
-        return Ring(slots=0, slack=0)
     rotating = state.slots - state.sink_tokens
     return Ring(slots=rotating, slack=max(0, rotating - (state.window or rotating)))
+
+
+def shortest_log(states: Sequence[CacheState]) -> int | None:
+    """The most tokens of a call that all recurrences can drop again; None where a model has none."""
+    if all(state.layout != "recurrent" for state in states):
+        return None
+    return min((state.slots for state in states if state.role.endswith("_log")), default=0)
 
 
 class CacheContents:
@@ -63,12 +73,13 @@ class CacheContents:
         tokens: the sequence; its length is the next free position.
         high_water: the highest end since position 0 was last written. Positions that a ring overwrote up to there stay
             lost after a rewind.
+        fixed: leading tokens that recurrences cannot drop any more; 0 without recurrences.
     """
 
     def __init__(self, states: Sequence[CacheState] = ()) -> None:
         self.tokens: list[int] = []
-        self.high_water = 0
-        self._ring = tightest_ring(states)
+        self.high_water = self.fixed = 0
+        self._ring, self._log = tightest_ring(states), shortest_log(states)
 
     def begin(self, start: int, count: int) -> None:
         """Record that ``count`` tokens are about to be written from ``start`` on: nothing from there on is valid.
@@ -77,19 +88,21 @@ class CacheContents:
         """
         del self.tokens[start:]
         self.high_water = count if start == 0 else max(self.high_water, start + count)
+        self.fixed = 0 if self._log is None else start + max(1, count - self._log)
 
     def write(self, start: int, tokens: Sequence[int]) -> None:
         """Record that ``tokens`` were written from ``start`` on; whatever followed them is no longer valid."""
         self.begin(start, len(tokens))
         self.tokens += tokens
 
-    def hold(self, tokens: Sequence[int], high_water: int) -> None:
-        """Record that another cache's contents were put in this one's place."""
+    def hold(self, tokens: Sequence[int], high_water: int, fixed: int | None = None) -> None:
+        """Record that another cache's contents were put in this one's place; ``fixed`` None: unknown, as of a file."""
         self.tokens, self.high_water = list(tokens), high_water
+        self.fixed = 0 if self._log is None else len(self.tokens) if fixed is None else fixed
 
     def continues_at(self, start: int) -> bool:
         """Whether the next token may be written at ``start``: no gap, and nothing lost that its window needs."""
-        if start <= 0 or start > len(self.tokens):
+        if start <= 0 or not self.fixed <= start <= len(self.tokens):
             return start == 0
         ring = self._ring
         return ring is None or self.high_water <= ring.slots or self.high_water - start <= ring.slack

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,7 +95,7 @@ class Session:
             InputError: E150 beyond the context, E152 outside the call's limits, E153 when ``start`` is not a position
                 that the KV cache can continue from. Nothing has been executed then.
         """
-        self._check(tokens, start, rows)
+        check_call(self, tokens, start, rows, self._vocab_size)
         inputs = (
             np.array([tokens], dtype=np.int64),
             np.arange(start, start + len(tokens), dtype=np.int64),
@@ -128,15 +129,35 @@ class Session:
         """How many leading ``tokens`` the KV cache holds and can continue from; fewer than all of them."""
         return self.cache.reusable(tokens)
 
-    def _check(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> None:
-        check_context(start + len(tokens), self.limits.context)
-        _check_count("tokens", len(tokens), self.limits.prefill_chunk)
-        _check_count("rows of logits", len(rows), self.limits.logit_rows)
-        _check_range("row", rows, len(tokens))
-        if self._vocab_size is not None:
-            _check_range("token id", tokens, self._vocab_size)
-        if not self.cache.continues_at(start):
-            raise _cannot_continue(start, self.cache)
+
+class Continuing(Protocol):
+    """A session as far as the check of its calls goes."""
+
+    @property
+    def limits(self) -> Limits:
+        """The context, tokens per call, rows of logits per call."""
+
+    @property
+    def cache(self) -> CacheContents:
+        """The tokens the KV cache holds."""
+
+
+def check_call(
+    session: Continuing, tokens: Sequence[int], start: int, rows: Sequence[int], vocab_size: int | None
+) -> None:
+    """Refuse a call that the artifact or the cache cannot serve.
+
+    Raises:
+        InputError: E150, E152, E153 as ``Session.forward``.
+    """
+    check_context(start + len(tokens), session.limits.context)
+    _check_count("tokens", len(tokens), session.limits.prefill_chunk)
+    _check_count("rows of logits", len(rows), session.limits.logit_rows)
+    _check_range("row", rows, len(tokens))
+    if vocab_size is not None:
+        _check_range("token id", tokens, vocab_size)
+    if not session.cache.continues_at(start):
+        raise _cannot_continue(start, session.cache)
 
 
 def decoder_limits(bundle: Bundle) -> Limits:
@@ -146,11 +167,14 @@ def decoder_limits(bundle: Bundle) -> Limits:
         InputError: E155, the model is not a decoder.
     """
     if bundle.manifest.limits is None:
+        writes = bundle.manifest.encoder_decoder is not None
         raise InputError(
-            "This model does not generate text.",
+            "This model writes after what its encoder reads." if writes else "This model does not generate text.",
             where=str(bundle.path),
             why=f"its task is {bundle.manifest.model.task}",
-            fix="call it with edgec.load(bundle).run(name=array, ...)",
+            fix="call edgec.load(bundle).generate(text) or .transcribe(file), or use edgec run"
+            if writes
+            else "call it with edgec.load(bundle).run(name=array, ...)",
             code="E155",
         )
     return bundle.manifest.limits
@@ -177,7 +201,8 @@ def _cannot_continue(start: int, cache: CacheContents) -> InputError:
         f"The KV cache cannot continue at position {start}.",
         where="forward",
         why=f"it holds {len(cache.tokens)} positions (at most {cache.high_water} so far); later ones would be a gap, "
-        "and a sliding-window ring forgets positions outside its window",
+        "a sliding-window ring forgets positions outside its window, and a recurrence takes back tokens of its last "
+        "call only",
         fix="feed the sequence again from position 0",
         code="E153",
     )

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from edgec.bundle.tokenizer_json import read_tokenizer_json
 from edgec.errors import InputError
+from edgec.runtime_py.sessions.cache_contents import shortest_log
 from edgec.runtime_py.sessions.session import Session, opened
+from edgec.runtime_py.sessions.snapshots import Snapshots
 from edgec.runtime_py.speculation.draft import Drafter, DraftLimits
 from edgec.runtime_py.speculation.draft_model import DraftModel
 from edgec.runtime_py.speculation.heads import HeadDrafts
@@ -34,8 +36,6 @@ HEADS_OUTPUT: Final = "draft_logits"
 def speculator_for(session: Session, choice: str | Path | Bundle) -> Speculator | None:
     """Make the speculator of a choice for a loaded model, or return None for ``off``.
 
-    ``auto`` is ``off`` for a model whose state cannot take a wrong guess back.
-
     Args:
         session: the model that verifies.
         choice: ``off``; ``ngram``, prompt look-up; ``heads``, those inside the artifact; ``auto``, all that need
@@ -43,12 +43,10 @@ def speculator_for(session: Session, choice: str | Path | Bundle) -> Speculator 
 
     Raises:
         InputError: E194 the draft model has another vocabulary, E195 the artifact has no heads, E198 there is no such
-            choice, and no such bundle, E199 the model or the draft model cannot take tokens back; E13x, E155, E157 as
-            for any bundle.
+            choice, and no such bundle; E13x, E155, E157 as for any bundle.
     """
-    if choice == OFF or (choice == "auto" and not _can_rewind(session.bundle)):
+    if choice == OFF:
         return None
-    _require_rewinding(session.bundle)
     limits = DraftLimits.of(session.limits, session.bundle.manifest.states)
     return Speculator(_drafters(session, choice), limits)
 
@@ -86,24 +84,9 @@ def _draft_model(session: Session, choice: str | Path | Bundle) -> DraftModel:
         raise _no_such(str(choice))
     bundle = opened(choice)
     check_same_vocabulary(session.bundle, bundle)
-    _require_rewinding(bundle)
-    draft = Session(bundle, engine=session.engine)
-    return DraftModel(draft, DraftLimits.of(draft.limits, bundle.manifest.states))
-
-
-def _can_rewind(bundle: Bundle) -> bool:
-    return all(state.layout != "recurrent" for state in bundle.manifest.states)
-
-
-def _require_rewinding(bundle: Bundle) -> None:
-    if not _can_rewind(bundle):
-        raise InputError(
-            "This model cannot take a wrong guess back.",
-            where=str(bundle.path),
-            why="it remembers earlier tokens in a state that cannot go back",
-            fix="generate with --speculate off or auto",
-            code="E199",
-        )
+    draft, states = Session(bundle, engine=session.engine), bundle.manifest.states
+    snapshots = None if shortest_log(states) is None else Snapshots(draft, states, most=1)
+    return DraftModel(draft, DraftLimits.of(draft.limits, states), snapshots=snapshots)
 
 
 def _no_such(choice: str) -> InputError:

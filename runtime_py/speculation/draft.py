@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from edgec.bundle.manifest import Limits
 from edgec.runtime_py.sampling import Sampling
-from edgec.runtime_py.sessions.cache_contents import CacheState, tightest_ring
+from edgec.runtime_py.sessions.cache_contents import CacheState, shortest_log, tightest_ring
 
 Distribution = NDArray[np.float64]
 
@@ -79,11 +79,11 @@ class DraftLimits:
         """The limits of a model.
 
         A draft of k tokens is verified by one call of k + 1 tokens with k + 1 rows of logits. Where all k are wrong, k
-        positions are rewound, which a ring allows up to its slack.
+        positions are rewound, which a ring allows up to its slack, and a recurrence up to the length of its log.
         """
-        ring = tightest_ring(states)
-        most = min(limits.prefill_chunk, limits.logit_rows) - 1
-        return cls(limits.context, most if ring is None else min(most, ring.slack))
+        ring, log = tightest_ring(states), shortest_log(states)
+        bounds = [min(limits.prefill_chunk, limits.logit_rows) - 1, log, ring.slack if ring else None]
+        return cls(limits.context, min(bound for bound in bounds if bound is not None))
 
     def longest(self, position: int, wanted: int | None = None) -> int:
         """The longest draft after the token at ``position``; 0 for none.

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgec.runtime_py.sampling import Sampling, draw, probabilities, processed
+from edgec.runtime_py.sessions.snapshots import Snapshots
 from edgec.runtime_py.speculation.draft import Distribution, Draft, DraftLimits
 from edgec.runtime_py.stepper import Logits, Stepper
 
@@ -26,7 +27,12 @@ class DraftModel:
     free = False
 
     def __init__(
-        self, stepper: Stepper, limits: DraftLimits, name: str = "model", rng: np.random.Generator | None = None
+        self,
+        stepper: Stepper,
+        limits: DraftLimits,
+        name: str = "model",
+        rng: np.random.Generator | None = None,
+        snapshots: Snapshots | None = None,
     ) -> None:
         """Draft with a small model.
 
@@ -35,8 +41,9 @@ class DraftModel:
             limits: the limits of its calls and its cache.
             name: the drafter's name in reports.
             rng: draws the drafts; None for one from the system's entropy.
+            snapshots: those of the small model, where it cannot take back tokens that it fed one by one.
         """
-        self.name = name
+        self.name, self._snapshots = name, snapshots
         self._stepper, self._limits, self._rng = stepper, limits, rng or np.random.default_rng()
         self._sampling = Sampling()
         self._fed: list[int] = []
@@ -47,7 +54,7 @@ class DraftModel:
         self._sampling = sampling
         self._fed, self._agreed = [], 0
         fits = 1 < len(prompt) <= self._stepper.limits.context
-        known = self._stepper.reusable(prompt) if fits else 0
+        known = self._recalled(prompt) if fits else 0
         if fits and known < len(prompt) - 1:
             self._stepper.prefill(prompt[known:-1], known)
         self._fed = list(prompt[:-1]) if fits else []
@@ -70,13 +77,24 @@ class DraftModel:
 
     def _catch_up(self, history: Sequence[int]) -> Logits:
         """Feed the tokens chosen since the last draft; returns the logits [vocabulary] after ``history``."""
+        known = self._recalled(history) if self._snapshots else self._followed(history)
+        logits = self._stepper.prefill(history[known:], known)
+        if self._snapshots:
+            self._snapshots.keep()
+        return logits
+
+    def _recalled(self, tokens: Sequence[int]) -> int:
+        return self._snapshots.recall(tokens) if self._snapshots else self._stepper.reusable(tokens)
+
+    def _followed(self, history: Sequence[int]) -> int:
+        """How many tokens of ``history`` were fed; as ``reusable``, without comparing the whole text at every step."""
         limit = min(len(self._fed), len(history) - 1)
         known = min(self._agreed, limit)
         while known < limit and self._fed[known] == history[known]:
             known += 1
         # An interrupted call leaves a record of what the small model's cache surely holds.
         self._fed, self._agreed = self._fed[:known], known
-        return self._stepper.prefill(history[known:], known)
+        return known
 
     def _choose(self, logits: Logits, seen: Sequence[int], likely: list[Distribution]) -> int:
         """Choose the next drafted token; where it is drawn, its distribution is added to ``likely``."""

@@ -14,6 +14,7 @@ from edgec.bundle.chat_template import rendered
 from edgec.bundle.encoding import token_ids
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.golden import (
+    GOLDEN_SOURCE_TOKENS,
     ChatVector,
     FunctionVector,
     Golden,
@@ -32,7 +33,7 @@ from edgec.runtime_py.engines.trial import in_another_process
 
 if TYPE_CHECKING:
     from edgec.runtime_py.model import Model
-    from edgec.runtime_py.sessions.session import Session
+    from edgec.runtime_py.stepper import Stepper
 
 V = TypeVar("V")
 CheckStatus = Literal["passed", "failed", "warning", "unavailable"]
@@ -218,7 +219,7 @@ def _first_difference(wanted: Sequence[int], ids: Sequence[int]) -> str:
 def output_fault(model: Model, vector: OutputVector) -> str | None:
     """How the artifact's output differs on this machine, or None."""
     allowed = vector.tolerance * _share(model, vector)
-    return rows_fault(_rows(model.session, vector), vector.model_copy(update={"tolerance": allowed}))
+    return rows_fault(_rows(_ready(model), vector), vector.model_copy(update={"tolerance": allowed}))
 
 
 def _share(model: Model, vector: OutputVector | FunctionVector) -> float:
@@ -248,7 +249,22 @@ def rows_fault(rows: Iterable[Any], vector: OutputVector) -> str | None:
     return None
 
 
-def _rows(session: Session, vector: OutputVector) -> Iterator[Any]:
+def _ready(model: Model) -> Stepper:
+    """The decoder that replays a vector; where it has an encoder, that has read what it read at export."""
+    if model.bundle.manifest.encoder_decoder is None:
+        return model.session
+    session, info = model.encoder_decoder, model.bundle.manifest.encoder_decoder
+    sizes = (
+        [1, info.sound.mels, info.sound.frames]
+        if info.sound
+        else [1, min(GOLDEN_SOURCE_TOKENS, info.source_tokens or 1)]
+    )
+    vocabulary = model.bundle.manifest.model.vocab_size or 0
+    session.read(probe_values(sizes, "float32" if info.sound else "int64", vocabulary))
+    return session
+
+
+def _rows(session: Stepper, vector: OutputVector) -> Iterator[Any]:
     """The logits [vocabulary] that chose each continued token, fed as in generation."""
     yield session.prefill(vector.prompt_ids, 0)
     for step, token in enumerate(vector.continuation_ids[:-1]):

@@ -29,6 +29,11 @@ _PUBLIC = {
 __all__ = ["BudgetError", "EdgecError", "InputError", "ToolError", "__version__", "bench", "embed", "export", "load"]
 
 
+def __dir__() -> list[str]:
+    """The API alone: not the modules that it is made of."""
+    return sorted(__all__)
+
+
 def __getattr__(name: str) -> Any:
     """Import the heavy parts on first use, so that ``import edgec`` and ``edgec --help`` stay light."""
     if name in _PUBLIC:

@@ -83,5 +83,36 @@ def test_no_bundle_is_an_error_of_the_user(tmp_path: Path) -> None:
     assert isinstance(invoke(str(tmp_path / "none.edgec"), "-p", "x").exception, InputError)
 
 
-def test_help_shows_two_examples() -> None:
-    assert invoke("--help").stdout.count("edgec run tiny-llama-host.edgec") == 2
+def test_help_shows_examples() -> None:
+    assert invoke("--help").stdout.count("edgec run tiny-llama-host.edgec") == 3
+
+
+def test_a_piped_text_is_the_prompt(bundle: Path) -> None:
+    expected = edgec.load(bundle).generate(PROMPT, max_new_tokens=6).text
+    for given in ((), ("-p", "-")):
+        answer = answers(str(bundle), *given, "--raw", "--max-new-tokens", "6", text=PROMPT + "\n")[0]
+        assert answer["text"] == expected
+
+
+def test_an_empty_pipe_is_no_prompt(bundle: Path) -> None:
+    error = invoke(str(bundle), "--raw", text="").exception
+    assert isinstance(error, InputError) and error.code == "E156"
+
+
+def test_a_text_goes_on_where_it_was_left(bundle: Path, tmp_path: Path) -> None:
+    options = ("--raw", "--max-new-tokens", "8", "--session", str(tmp_path / "text.session"))
+    first = answers(str(bundle), "-p", PROMPT, *options)[0]
+    second = answers(str(bundle), "-p", " And", *options)[0]
+    whole = edgec.load(bundle).generate(f"{PROMPT}{first['text']} And", max_new_tokens=8)
+    assert second["tokens"] == list(whole.tokens)
+    cached = second["cached_tokens"]
+    assert isinstance(cached, int) and cached > 0, "what was computed before is not computed again"
+
+
+def test_texts_and_conversations_keep_to_their_own_sessions(bundle: Path, tmp_path: Path) -> None:
+    talk, text = str(tmp_path / "talk.session"), str(tmp_path / "text.session")
+    assert invoke(str(bundle), "-p", PROMPT, "--session", talk, "--max-new-tokens", "2").exit_code == 0
+    assert invoke(str(bundle), "-p", PROMPT, "--raw", "--session", text, "--max-new-tokens", "2").exit_code == 0
+    for wrong in (("--raw", "--session", talk), ("--session", text)):
+        error = invoke(str(bundle), "-p", PROMPT, *wrong).exception
+        assert isinstance(error, InputError) and error.code == "E156"

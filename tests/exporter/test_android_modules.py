@@ -39,7 +39,8 @@ def test_onnx_runtime_executes_a_module(kind: str, recipe: str, tmp_path: Path) 
     assert checks["artifact"] == checks["function vectors"] == "passed"
 
 
-@pytest.mark.parametrize("kind", ["vit", pytest.param("bert", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["vit", "bert"])
 def test_vulkan_is_lowered_and_never_run(kind: str, tmp_path: Path) -> None:
     out, manifest = exported(kind, tmp_path, target="android-gpu", recipe="float")
     assert manifest.delegation is not None and manifest.delegation.delegates > 0

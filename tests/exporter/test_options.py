@@ -12,6 +12,8 @@ import pytest
 import edgec
 from edgec.errors import InputError
 from edgec.exporter.options import ExportOptions
+from edgec.exporter.progress import Event
+from tests.conftest import with_engine
 
 
 @pytest.mark.parametrize(
@@ -35,3 +37,20 @@ def test_the_function_takes_the_options_fields() -> None:
     assert edgec.export.__name__ == "export" and "system_prompt" in (edgec.export.__doc__ or "")
     with pytest.raises(TypeError, match="recipee"):
         edgec.export("m", recipee="4bit")  # type: ignore[call-arg]
+
+
+def test_an_exception_in_the_callback_ends_the_export_and_leaves_nothing(
+    tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEC_CACHE_DIR", str(with_engine(tmp_path / "cache")))
+
+    class Stop(Exception):
+        pass
+
+    def stop(event: Event) -> None:
+        if event.stage == "capture":
+            raise Stop
+
+    with pytest.raises(Stop):
+        edgec.export(tiny_folder, recipe="float", out=tmp_path / "a.edgec", progress=stop)
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]

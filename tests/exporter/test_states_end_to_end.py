@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,20 @@ import torch
 import edgec
 from edgec.bundle.folder import open_bundle
 from edgec.errors import InputError
+from edgec.exporter.sources.parameters import decoder_shape, read_config
+from edgec.runtime_py.generate import stream_tokens
+from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
 from edgec.runtime_py.sessions.session import Session
-from edgec.runtime_py.speculation.choice import speculator_for
+from edgec.runtime_py.sessions.snapshots import Snapshots
+from edgec.runtime_py.speculation.draft import DraftLimits
+from edgec.runtime_py.speculation.draft_model import DraftModel
+from edgec.runtime_py.speculation.prompt_lookup import PromptLookup
 from edgec.runtime_py.verify.emulated import EmulatedRunner
 from tests.devices.runner.test_kernels import CAN_EMULATE
 from tests.exporter.test_families_end_to_end import greedy, greedy_in_bundle
 from tests.families import Family, save
+from tests.runtime_py.speculation.simulated import Always, Replay
 from tests.state_families import STATE_FAMILIES
 
 # Each takes about half a minute; this one has convolutions and attention.
@@ -50,17 +58,68 @@ def test_the_artifact_says_what_transformers_says_sequence_after_sequence(export
         assert greedy_in_bundle(session, prompt_of(length)) == greedy(folder, prompt_of(length))
 
 
-def test_a_sequence_continues_at_its_end_or_anew_and_never_goes_back(exported: tuple[Path, Path]) -> None:
+def test_a_sequence_drops_the_last_tokens_of_a_call_and_never_more(exported: tuple[Path, Path]) -> None:
     session, tokens = Session(exported[1]), prompt_of(24)
     wanted = session.prefill(tokens, 0)
-    for start in (23, 25):
+    for start in (8, 25):
         with pytest.raises(InputError) as refused:
             session.forward(tokens[:1], start, (0,))
         assert refused.value.code == "E153"
-    assert session.reusable([*tokens, 7]) == 24 and session.reusable(tokens) == 0
-    assert session.reusable([*tokens[:20], 7, 8, 9, 10, 11, 12]) == 0
-    session.forward([7], 24, (0,))
+    assert session.reusable([*tokens, 7]) == 24 and session.reusable(tokens) == 23
+    assert session.reusable([*tokens[:20], 7, 8]) == 20 and session.reusable([*tokens[:5], 7, 8]) == 0
+    session.forward([7, 8, 9], 24, (0,))
+    assert not session.cache.continues_at(24), "the first token of a call stays"
     assert (session.prefill(tokens, 0) == wanted).all()
+
+
+def test_calls_that_are_taken_back_leave_no_trace(exported: tuple[Path, Path]) -> None:
+    """Whatever was fed, dropped and fed again, the logits have the bits of tokens fed one by one."""
+    first, second, tokens = Session(exported[1]), Session(exported[1]), prompt_of(60)
+    wanted = [first.forward(tokens[i : i + 1], i, (0,))[0] for i in range(60)]
+    start = 0
+    for count, kept in ((3, 3), (5, 1), (16, 9), (1, 1), (2, 2), (9, 5), (16, 1), (16, 16)):
+        wrong = [*tokens[start : start + kept], *[5] * (count - kept)]
+        got = second.forward(wrong, start, range(count))
+        assert (got[:kept] == np.stack(wanted[start : start + kept])).all()
+        start += kept
+
+
+@pytest.mark.parametrize("prompt", [9, 40])
+def test_drafts_right_and_wrong_leave_the_text_as_it_is(exported: tuple[Path, Path], prompt: int) -> None:
+    session, tokens = Session(exported[1]), prompt_of(prompt)
+    text = list(islice(stream_tokens(session, tokens, Sampler(Sampling())), 60))
+    # Every fourth token of the draft that replays the text is wrong.
+    replay = Replay([*tokens, *(token if i % 4 else 3 for i, token in enumerate(text))], 9)
+    one = Always([PromptLookup(), replay], session, open_bundle(exported[1]).manifest.states)
+    assert list(islice(one.tokens(session, tokens, Sampling()), 60)) == text
+    assert 0 < one.counts.accepted < one.counts.drafted
+
+
+def test_a_recurrent_draft_model_leaves_the_text_as_it_is(exported: tuple[Path, Path]) -> None:
+    """The model drafts for itself, so that all drafts are right until a wrong one is put in front of them."""
+    session, tokens, states = Session(exported[1]), prompt_of(20), open_bundle(exported[1]).manifest.states
+    wanted = list(islice(stream_tokens(session, tokens, Sampler(Sampling())), 40))
+    draft = Session(exported[1])
+    drafter = DraftModel(draft, DraftLimits.of(draft.limits, states), snapshots=Snapshots(draft, states, most=1))
+    one = Always([drafter, PromptLookup()], session, states)
+    assert list(islice(one.tokens(session, tokens, Sampling()), 40)) == wanted
+    assert one.counts.accepted > 20
+
+
+def test_a_conversation_that_leaves_out_an_answer_goes_on_from_the_prompt(exported: tuple[Path, Path]) -> None:
+    bundle, tokens = open_bundle(exported[1]), prompt_of(40)
+    session, fresh = Session(bundle), Session(bundle)
+    snapshots, turn = Snapshots(session, bundle.manifest.states), [*tokens, *prompt_of(30)]
+    session.prefill(tokens, 0)
+    snapshots.keep()
+    list(islice(stream_tokens(session, [*tokens, 9], Sampler(Sampling()), 40), 40))
+    assert session.reusable(turn) == 0 and snapshots.recall(turn) == 40
+    assert (session.prefill(turn[40:], 40) == fresh.prefill(turn[40:], fed(fresh, tokens))).all()
+
+
+def fed(session: Session, tokens: list[int]) -> int:
+    session.prefill(tokens, 0)
+    return len(tokens)
 
 
 def test_sessions_beside_each_other_keep_their_own_states(exported: tuple[Path, Path]) -> None:
@@ -82,22 +141,20 @@ def test_a_saved_session_continues_with_the_same_bits(exported: tuple[Path, Path
     assert (other.forward([5], 24, (0,)) == wanted).all()
 
 
-def test_guesses_that_cannot_be_taken_back_are_refused(exported: tuple[Path, Path]) -> None:
-    session = Session(exported[1])
-    assert speculator_for(session, "auto") is None
-    with pytest.raises(InputError) as refused:
-        speculator_for(session, "ngram")
-    assert refused.value.code == "E199"
-
-
 def test_memory_of_states_does_not_grow_with_the_context(exported: tuple[Path, Path]) -> None:
     states = [state for state in open_bundle(exported[1]).manifest.states if state.layout == "recurrent"]
-    assert states and all(state.slots == 1 and 256 not in state.shape for state in states)
+    assert states and all(state.slots in (1, 15) and 256 not in state.shape for state in states)
+
+
+def test_the_plan_counts_what_the_states_take(exported: tuple[Path, Path]) -> None:
+    planned = decoder_shape(read_config(exported[0])).states
+    states = [state for state in open_bundle(exported[1]).manifest.states if state.layout == "recurrent"]
+    assert planned and sum(state.bytes() for state in planned) == sum(state.bytes for state in states)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not CAN_EMULATE, reason="no cross compiler or qemu")
-@pytest.mark.parametrize("name", ["lfm2", "qwen3_5_text", "mamba2", "mamba", "recurrent_gemma"])
+@pytest.mark.parametrize("name", ["lfm2", "qwen3_5_text", "mamba2", "mamba", "recurrent_gemma", "rwkv"])
 def test_the_phones_runner_computes_what_this_machine_does(name: str, tmp_path: Path) -> None:
     folder = save(next(f for f in STATE_FAMILIES if f.name == name), tmp_path / name)
     # Random weights: 4 bits flip most tokens. The lowering is gated all the same.
@@ -121,6 +178,25 @@ def test_targets_without_a_place_for_states_are_refused_before_any_work(
     with pytest.raises(InputError) as refused:
         edgec.export(folder, target=target, format=format, out=tmp_path / "x.edgec")
     assert refused.value.code == "E528" and "conv" in refused.value.where
+
+
+@pytest.mark.parametrize("name", ["mamba2", "mamba", "recurrent_gemma", "falcon_h1", "granitemoehybrid"])
+def test_states_that_the_models_code_tells_of_are_refused_before_tracing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save(next(f for f in STATE_FAMILIES if f.name == name), tmp_path / name)
+    monkeypatch.setattr("torch.export.export", lambda *_, **__: pytest.fail("it was traced"))
+    with pytest.raises(InputError) as refused:
+        edgec.export(folder, target="iphone", out=tmp_path / "x.edgec")
+    assert refused.value.code == "E528"
+
+
+def test_experts_are_refused_before_tracing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save(Family("olmoe", {"num_experts": 4, "num_experts_per_tok": 2}), tmp_path / "olmoe")
+    monkeypatch.setattr("torch.export.export", lambda *_, **__: pytest.fail("it was traced"))
+    with pytest.raises(InputError) as refused:
+        edgec.export(folder, target="iphone", out=tmp_path / "x.edgec")
+    assert refused.value.code == "E527"
 
 
 def test_standard_kernels_are_refused(tmp_path: Path) -> None:

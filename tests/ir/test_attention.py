@@ -32,6 +32,16 @@ def test_plain_causal_attention_is_torchs_own() -> None:
     assert torch.allclose(call(OPERATOR, values), wanted.transpose(1, 2), atol=1e-6)
 
 
+def test_a_window_below_0_sees_what_lies_before_in_the_same_chunk() -> None:
+    seen = visible(torch.arange(7), torch.arange(7), True, -3)
+    assert [row.nonzero().flatten().tolist() for row in seen] == [[0], [0, 1], [0, 1, 2], [3], [3, 4], [3, 4, 5], [6]]
+
+
+def test_a_chunk_that_is_not_causal_is_seen_whole() -> None:
+    seen = visible(torch.arange(5), torch.arange(5), False, -3)
+    assert [row.nonzero().flatten().tolist() for row in seen] == [[0, 1, 2]] * 3 + [[3, 4]] * 2
+
+
 def test_a_window_of_w_sees_the_token_itself_and_w_minus_1_before() -> None:
     seen = visible(torch.arange(5), torch.arange(5), True, 2)
     assert seen.int().tolist() == [[1, 0, 0, 0, 0], [1, 1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 0, 1, 1, 0], [0, 0, 0, 1, 1]]

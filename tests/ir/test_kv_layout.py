@@ -44,6 +44,15 @@ def test_a_ring_shows_each_query_exactly_its_window_and_the_sinks(
         start += size
 
 
+def test_a_ring_of_a_chunk_keeps_what_its_queries_see() -> None:
+    where = layout(-5, CONTEXT, 3, 0)
+    cache = NaiveCache(where)
+    for positions in torch.arange(40).split(3):
+        cache.write(positions)
+        wanted = [set(range(int(p) - int(p) % 5, int(p) + 1)) for p in positions]
+        assert _seen(where, cache, positions) == wanted
+
+
 @settings(max_examples=200, deadline=None)
 @given(window=st.integers(2, 12), chunk=st.integers(2, 9), length=st.integers(10, 50), undo=st.integers(1, 8))
 def test_up_to_chunk_minus_one_tokens_can_be_undone(window: int, chunk: int, length: int, undo: int) -> None:

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from edgec.ir.recurrence import CAUSAL_CONV, DELTA_RULE, LINEAR_RECURRENCE, RECURRENCES, SELECTIVE_SCAN, SSD, VALUE_OF
+from edgec.ir.recurrence import (
+    CAUSAL_CONV,
+    DELTA_RULE,
+    LINEAR_RECURRENCE,
+    RECURRENCES,
+    SELECTIVE_SCAN,
+    SSD,
+    VALUE_OF,
+    WKV,
+)
 from edgec.ir.state_operators import (
     CACHED_CONV,
     CACHED_DELTA_RULE,
     CACHED_RECURRENCE,
     CACHED_SCAN,
     CACHED_SSD,
+    CACHED_WKV,
 )
 
 TOKENS, GROUPS, HEADS, KEYS, VALUES = 9, 2, 4, 3, 5
@@ -40,6 +51,8 @@ def operands(operator: Any) -> tuple[Any, ...]:
         keys = (1, TOKENS, KEYS)
         decay = -made(VALUES, KEYS).abs()
         return made(*wide), made(*wide).abs(), decay, made(*keys), made(*keys), made(VALUES), positions
+    if operator is WKV:
+        return made(*wide), made(*wide), -made(VALUES).abs(), made(VALUES), positions
     return made(*wide), made(*wide).sigmoid(), positions
 
 
@@ -65,44 +78,73 @@ def test_a_later_token_changes_nothing_before_it(operator: Any) -> None:
     assert not torch.equal(before[:, 5], after[:, 5]) and not torch.equal(before[:, 6], after[:, 6])
 
 
-# The operator that continues, the index of the positions, of a turned matrix, and the state's shape.
+# The operator that continues, the index of the positions, of a turned matrix, the state's shape, and its log's width.
+MATRIX = (1, 1, HEADS, KEYS, VALUES)
 CONTINUED = {
-    CAUSAL_CONV: (CACHED_CONV, 3, 1, (1, 1, 2, VALUES)),
-    DELTA_RULE: (CACHED_DELTA_RULE, 5, None, (1, 1, HEADS, KEYS, VALUES)),
-    SSD: (CACHED_SSD, 6, None, (1, 1, HEADS, KEYS, VALUES)),
-    SELECTIVE_SCAN: (CACHED_SCAN, 6, 2, (1, 1, KEYS, VALUES)),
-    LINEAR_RECURRENCE: (CACHED_RECURRENCE, 2, None, (1, 1, VALUES)),
+    CAUSAL_CONV: (CACHED_CONV, 3, 1, (1, 1, 2, VALUES), VALUES),
+    DELTA_RULE: (CACHED_DELTA_RULE, 5, None, MATRIX, GROUPS * KEYS + HEADS * KEYS + HEADS * VALUES),
+    SSD: (CACHED_SSD, 6, None, MATRIX, GROUPS * KEYS + HEADS + HEADS * VALUES),
+    SELECTIVE_SCAN: (CACHED_SCAN, 6, 2, (1, 1, KEYS, VALUES), 2 * VALUES + KEYS),
+    LINEAR_RECURRENCE: (CACHED_RECURRENCE, 2, None, (1, 1, VALUES), 2 * VALUES),
+    WKV: (CACHED_WKV, 4, None, (1, 1, 3, VALUES), 2 * VALUES),
 }
+# Tokens that a call may drop again.
+REVOCABLE = 2
 
 
-def call(operator: Any, start: int, stop: int, state: Tensor, seen: Tensor) -> Tensor:
-    cached, at, turned, _ = CONTINUED[operator]
+@dataclass
+class Left:
+    """What an operator leaves behind."""
+
+    state: Tensor
+    log: Tensor
+    seen: Tensor
+
+    @classmethod
+    def filled(cls, operator: Any, value: float, count: int) -> Left:
+        *_, shape, width = CONTINUED[operator]
+        log = torch.full((1, REVOCABLE, width), value, dtype=torch.float64)
+        return cls(torch.full(shape, value, dtype=torch.float64), log, torch.full((1, 1, 2), count))
+
+
+def call(operator: Any, start: int, stop: int, left: Left) -> Tensor:
+    cached, at, turned, *_ = CONTINUED[operator]
     given = [
         v[:, start:stop] if isinstance(v, Tensor) and v.shape[:2] == (1, TOKENS) else v for v in operands(operator)
     ]
     if turned is not None:
         given[turned] = given[turned].t().contiguous()
-    result: Tensor = cached(*given[:at], torch.arange(start, stop), state, seen, *given[at + 1 :])
+    result: Tensor = cached(*given[:at], torch.arange(start, stop), left.state, left.log, left.seen, *given[at + 1 :])
     return result
 
 
 @pytest.mark.parametrize("operator", RECURRENCES, ids=str)
 def test_calls_that_continue_give_the_whole_sequence_and_begin_anew_at_0(operator: Any) -> None:
-    state = torch.full(CONTINUED[operator][3], float("nan"), dtype=torch.float64)
-    seen = torch.full((1, 1), 77)
+    left = Left.filled(operator, float("nan"), 77)
     wanted = operator(*operands(operator))
     for _ in range(2):
-        parts = [call(operator, *part, state, seen) for part in ((0, 4), (4, 5), (5, 9))]
+        parts = [call(operator, *part, left) for part in ((0, 4), (4, 5), (5, 9))]
         # Exact in double precision up to the order of sums.
         assert torch.allclose(torch.cat(parts, 1), wanted, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("operator", RECURRENCES, ids=str)
-@pytest.mark.parametrize("start", [2, 5], ids=["back", "a gap"])
-def test_a_state_goes_neither_back_nor_over_a_gap(operator: Any, start: int) -> None:
-    state, seen = torch.zeros(CONTINUED[operator][3], dtype=torch.float64), torch.zeros(1, 1, dtype=torch.long)
-    call(operator, 0, 4, state, seen)
-    kept = state.clone()
-    with pytest.raises(RuntimeError, match="taken in 4 tokens"):
-        call(operator, start, start + 2, state, seen)
-    assert torch.equal(state, kept) and int(seen) == 4
+def test_the_last_tokens_of_a_call_are_dropped_again(operator: Any) -> None:
+    left, wanted = Left.filled(operator, 0.0, 0), operator(*operands(operator))
+    call(operator, 0, 4, left)
+    assert left.seen.flatten().tolist() == [2, 4]
+    for start, stop in ((2, 5), (4, 6), (5, 8), (6, 9)):
+        got = call(operator, start, stop, left)
+        assert torch.allclose(got, wanted[:, start:stop], rtol=1e-12, atol=1e-12)
+    assert left.seen.flatten().tolist() == [7, 9]
+
+
+@pytest.mark.parametrize("operator", RECURRENCES, ids=str)
+@pytest.mark.parametrize("start", [1, 5], ids=["too far back", "a gap"])
+def test_a_state_goes_neither_further_back_nor_over_a_gap(operator: Any, start: int) -> None:
+    left = Left.filled(operator, 0.0, 0)
+    call(operator, 0, 4, left)
+    kept = left.state.clone()
+    with pytest.raises(RuntimeError, match="taken in 2 to 4 tokens"):
+        call(operator, start, start + 2, left)
+    assert torch.equal(left.state, kept) and left.seen.flatten().tolist() == [2, 4]

@@ -58,3 +58,11 @@ def ring_state(slots: int, window: int, sink_tokens: int = 0) -> StateInfo:
     shape = [1, slots, 1, 1]
     fields = {"name": "k", "layer": 0, "role": "key", "dtype": "float32", "shape": shape, "layout": "ring", "bytes": 4}
     return StateInfo.model_validate({**fields, "slots": slots, "window": window, "sink_tokens": sink_tokens})
+
+
+def recurrent_states(log: int) -> list[StateInfo]:
+    """A ring beside a recurrence that drops up to ``log`` tokens of a call again."""
+    ring = ring_state(slots=14, window=8)
+    fields = {"layout": "recurrent", "window": None}
+    recurrence = ring.model_copy(update={**fields, "role": "recurrent_state", "slots": 1})
+    return [ring, recurrence, ring.model_copy(update={**fields, "role": "recurrent_log", "slots": log})]

@@ -104,3 +104,38 @@ def test_a_repetition_penalty_of_zero_is_refused_not_ignored(model: Model) -> No
     with pytest.raises(InputError) as caught:
         model.request(repetition_penalty=0.0)
     assert caught.value.code == "E156"
+
+
+def test_pieces_in_a_loop_are_what_generate_returns(model: Model) -> None:
+    made = model.stream(PROMPT, max_new_tokens=20)
+    assert "".join(made) == model.generate(PROMPT, max_new_tokens=20).text
+    assert made.result is not None and made.result.load_ms == model.load_ms
+
+
+def test_wrong_arguments_of_a_stream_are_refused_at_once(model: Model) -> None:
+    with pytest.raises(InputError) as refused:
+        model.stream([1] * (CONTEXT + 1))
+    assert refused.value.code == "E150"
+    with pytest.raises(InputError) as refused:
+        model.stream(PROMPT, temperature=-1)
+    assert refused.value.code == "E156"
+
+
+def test_a_resumed_text_computes_what_is_new_alone(model: Model, tmp_path: Path) -> None:
+    first = model.generate(PROMPT, max_new_tokens=8)
+    model.save_session(tmp_path / "text.session")
+    later = model.new_session()
+    later.load_session(tmp_path / "text.session")
+    tokens = [*model.encode(PROMPT), *first.tokens]
+    resumed, anew = later.generate(tokens, max_new_tokens=5, resume=True), model.generate(tokens, max_new_tokens=5)
+    assert resumed.tokens == anew.tokens
+    assert (resumed.cached_tokens, anew.cached_tokens) == (len(tokens) - 1, 0)
+
+
+def test_reprs_name_what_matters(model: Model) -> None:
+    assert repr(model).startswith("<edgec Model ") and f"context {CONTEXT}" in repr(model)
+    assert max(map(len, (repr(model), repr(model.bundle), repr(model.bundle.manifest)))) < 160
+
+
+def test_dir_lists_the_api_alone() -> None:
+    assert dir(edgec) == sorted(edgec.__all__) and "load" in dir(edgec)

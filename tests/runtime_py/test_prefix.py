@@ -11,9 +11,10 @@ from edgec.bundle.folder import Bundle, canonical_json, open_bundle, read_manife
 from edgec.bundle.manifest import Limits, StateInfo
 from edgec.bundle.prefix import STATE, SystemPrompt, prefix_files, prefix_info
 from edgec.errors import InputError
-from edgec.runtime_py.prefix import open_prefix, recalled, restored
+from edgec.runtime_py.prefix import Prefix, open_prefix, recalled, restored
 from edgec.runtime_py.sessions.origin import origin
 from edgec.runtime_py.sessions.session_file import Contents, SessionPlace, write_session_file
+from edgec.runtime_py.sessions.snapshots import Snapshots
 from tests.runtime_py.fake_arena import CONTEXT, FULL, WITH_RING, ArenaStepper
 from tests.runtime_py.tiny_decoder import manifest
 
@@ -51,8 +52,13 @@ def answer(session: ArenaStepper, prompt: Sequence[int], cached: int) -> int:
     return int(session.prefill(prompt[cached:], cached).argmax())
 
 
+def continued(session: ArenaStepper, prefix: Prefix | None, tokens: Sequence[int]) -> int:
+    """What is recalled where nothing was snapshot."""
+    return recalled(session, prefix, Snapshots(session, ()), tokens)
+
+
 @pytest.mark.parametrize("states", [FULL, WITH_RING])
-@pytest.mark.parametrize("take", [restored, recalled])
+@pytest.mark.parametrize("take", [restored, continued])
 def test_a_prompt_that_begins_with_it_is_not_computed_again(
     states: Sequence[StateInfo], take: Any, tmp_path: Path
 ) -> None:
@@ -83,8 +89,8 @@ def test_the_prefix_itself_as_a_prompt_leaves_one_token_for_its_logits(tmp_path:
 def test_a_prompt_of_its_own_is_computed_whole(tmp_path: Path) -> None:
     prefix = open_prefix(bundle_with_prefix(tmp_path / "b"))
     session = ArenaStepper()
-    assert restored(session, prefix, QUESTION) == recalled(session, prefix, QUESTION) == 0
-    assert restored(session, None, QUESTION) == recalled(session, None, QUESTION) == 0
+    assert restored(session, prefix, QUESTION) == continued(session, prefix, QUESTION) == 0
+    assert restored(session, None, QUESTION) == continued(session, None, QUESTION) == 0
 
 
 def test_of_cache_and_prefix_the_longer_one_is_used(tmp_path: Path) -> None:
@@ -92,9 +98,9 @@ def test_of_cache_and_prefix_the_longer_one_is_used(tmp_path: Path) -> None:
     session = ArenaStepper()
     turn = [*PREFIX, *QUESTION, 8, 8]
     session.prefill(turn, 0)
-    assert recalled(session, prefix, [*turn, 9]) == len(turn), "a second turn goes on from the first"
+    assert continued(session, prefix, [*turn, 9]) == len(turn), "a second turn goes on from the first"
     session.prefill(QUESTION, 0)
-    assert recalled(session, prefix, turn) == len(PREFIX), "another use of the cache has come between"
+    assert continued(session, prefix, turn) == len(PREFIX), "another use of the cache has come between"
     assert answer(session, turn, len(PREFIX)) == answer(ArenaStepper(), turn, 0)
 
 
@@ -113,7 +119,7 @@ def test_where_states_are_out_of_reach_everything_is_computed(tmp_path: Path) ->
     prefix = open_prefix(bundle_with_prefix(tmp_path / "b"))
     session = ArenaStepper(reachable=False)
     prompt = [*PREFIX, *QUESTION]
-    assert restored(session, prefix, prompt) == recalled(session, prefix, prompt) == 0
+    assert restored(session, prefix, prompt) == continued(session, prefix, prompt) == 0
     assert answer(session, prompt, 0) == answer(ArenaStepper(), prompt, 0)
 
 

@@ -61,15 +61,16 @@ void check_tensor(const EdgecTensor& tensor, size_t index) {
   refuse_unless(tensor.data != nullptr, name + " has no data");
 }
 
-void check_decoder_call(const EdgecTensor* inputs, const EdgecModelInfo& model) {
-  const int64_t tokens = count_of(inputs[0]), rows = count_of(inputs[2]);
+void check_decoder_call(const EdgecTensor* inputs, size_t count, const EdgecModelInfo& model) {
+  const EdgecTensor& chosen = inputs[count - 1];
+  const int64_t tokens = count_of(inputs[0]), rows = count_of(chosen);
   refuse_unless(tokens == count_of(inputs[1]), "the number of positions differs from the number of tokens");
   refuse_unless(
       tokens <= model.max_tokens && rows <= model.max_rows,
       "a call takes " + std::to_string(model.max_tokens) + " tokens and " + std::to_string(model.max_rows) + " rows");
   check_range(inputs[0], INT32_MAX, "the tokens");
   check_range(inputs[1], INT32_MAX, "the positions");
-  check_range(inputs[2], tokens, "the rows");
+  check_range(chosen, tokens, "the rows");
 }
 
 bool is_digest(const std::string& text) {

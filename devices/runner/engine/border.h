@@ -13,8 +13,8 @@ void require(const void* pointer, const char* name);
 // Throws Failure unless the tensor has a known dtype, rank and sizes, at least one value, and data.
 void check_tensor(const EdgecTensor& tensor, size_t index);
 // Throws Failure unless tokens and positions (int64, of one length) are non-negative, rows are indices into them, and
-// the model takes so many. The three inputs must have passed check_tensor.
-void check_decoder_call(const EdgecTensor* inputs, const EdgecModelInfo& model);
+// the model takes so many. The rows are the last input. The inputs must have passed check_tensor.
+void check_decoder_call(const EdgecTensor* inputs, size_t count, const EdgecModelInfo& model);
 // Whether a text is a sha256 in hex, or the beginning of one.
 bool is_digest(const std::string& text);
 

@@ -40,6 +40,12 @@ void MappedFile::forget() const {
   (void)madvise(const_cast<char*>(data_), bytes_, MADV_DONTNEED);
 }
 
+std::optional<int64_t> MappedFile::offset_of(const uint8_t* address) const {
+  const auto begin = reinterpret_cast<uintptr_t>(data_), wanted = reinterpret_cast<uintptr_t>(address);
+  if (wanted < begin || wanted - begin >= bytes_) return std::nullopt;
+  return static_cast<int64_t>(wanted - begin);
+}
+
 Result<FreeableBuffer> MappedFile::load(size_t offset, size_t size, const SegmentInfo&) const {
   if (!holds(offset, size)) {
     return Error::InvalidArgument;

@@ -3,6 +3,8 @@
 
 #include <executorch/runtime/core/data_loader.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace edgec::engine {
@@ -22,6 +24,9 @@ class MappedFile final : public executorch::runtime::DataLoader {
   executorch::runtime::Error load_into(
       size_t offset, size_t size, const SegmentInfo& segment, void* buffer) const override;
   executorch::runtime::Result<size_t> size() const override { return bytes_; }
+  const uint8_t* data() const { return reinterpret_cast<const uint8_t*>(data_); }
+  // The offset of an address in the file, or nothing where it lies elsewhere.
+  std::optional<int64_t> offset_of(const uint8_t* address) const;
   // Give the pages back to the kernel; those still needed (constants read in place) are read again on access.
   void forget() const;
 

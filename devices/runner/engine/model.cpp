@@ -51,11 +51,14 @@ int64_t last_size(const executorch::runtime::MethodMeta& meta, size_t input) {
   return tensor.ok() && tensor->sizes().size() > 0 ? tensor->sizes()[tensor->sizes().size() - 1] : 0;
 }
 
-// Whether the method is a decoder's: forward(tokens [1, S], positions [S], rows [K]).
+// Whether the method is a decoder's: forward(tokens [1, S], positions [S], ..., rows [K]). Between positions and rows lie
+// an encoder's keys and values, where the decoder has one.
 bool takes_tokens(const executorch::runtime::MethodMeta& meta) {
-  constexpr size_t kInputs = 3;
-  return meta.num_inputs() == kInputs && is_index(meta, 0, 2) && is_index(meta, 1, 1) && is_index(meta, 2, 1) &&
-         last_size(meta, 0) == last_size(meta, 1) && last_size(meta, 2) > 0;
+  constexpr size_t kFewest = 3;
+  if (meta.num_inputs() < kFewest) return false;
+  const size_t rows = meta.num_inputs() - 1;
+  return is_index(meta, 0, 2) && is_index(meta, 1, 1) && is_index(meta, rows, 1) &&
+         last_size(meta, 0) == last_size(meta, 1) && last_size(meta, rows) > 0;
 }
 
 }  // namespace
@@ -64,13 +67,14 @@ Model::Model(const std::string& artifact, const std::string& method, const std::
     : method_(method),
       artifact_(artifact),
       program_(parsed(artifact_)),
-      scratch_(shares_scratch() ? planned_bytes(meta(), kScratchArena) : 0) {
+      scratch_(shares_scratch() ? planned_bytes(meta(), kScratchArena) : 0),
+      laid_out_(packed_path, artifact_) {
   const int64_t start = now_ns();
   info_.state_bytes = planned_bytes(meta(), kStateArena);
   info_.scratch_bytes = planned_bytes(meta(), kScratchArena);
   info_.max_tokens = takes_tokens(meta()) ? last_size(meta(), 0) : 0;
-  info_.max_rows = takes_tokens(meta()) ? last_size(meta(), 2) : 0;
-  spare_ = load_packed(packed_path);
+  info_.max_rows = takes_tokens(meta()) ? last_size(meta(), meta().num_inputs() - 1) : 0;
+  spare_ = load(packed_path);
   info_.load_ns = now_ns() - start;
 }
 
@@ -84,8 +88,19 @@ bool Model::shares_scratch() const {
   return meta().num_memory_planned_buffers() > kStateArena;
 }
 
-std::unique_ptr<Session> Model::load_packed(const std::string& packed_path) {
+std::unique_ptr<Session> Model::load(const std::string& packed_path) {
   const PoolInUse pool;
+  const LaidOutScope scope(laid_out_);
+  std::unique_ptr<Session> session = load_packed(packed_path);
+  laid_out_.finish();
+  info_.packed_bytes += laid_out_.bytes();
+  if (laid_out_.origin() == EDGEC_PACKED_WRITTEN || info_.packed == EDGEC_PACKED_IN_MEMORY) {
+    info_.packed = laid_out_.origin();
+  }
+  return session;
+}
+
+std::unique_ptr<Session> Model::load_packed(const std::string& packed_path) {
   // edgec's own kernels read matrices as they lie in the artifact.
   if (!meta().uses_backend("XnnpackBackend")) {
     return std::make_unique<Session>(*this, "");
@@ -115,6 +130,7 @@ std::unique_ptr<Session> Model::load_packed(const std::string& packed_path) {
 std::unique_ptr<Session> Model::open_session(bool profiled) {
   const PoolInUse pool;
   const std::lock_guard<std::mutex> lock(sessions_lock_);
+  const LaidOutScope scope(laid_out_);
   std::unique_ptr<Session> session = spare_ && !profiled
       ? std::move(spare_)
       : std::make_unique<Session>(*this, weights_path_, profiled);

@@ -9,6 +9,7 @@
 
 #include "arena.h"
 #include "c_api.h"
+#include "laid_out_file.h"
 #include "mapped_file.h"
 
 namespace edgec::engine {
@@ -46,12 +47,14 @@ class Model {
   std::mutex& run_lock() { return run_lock_; }
 
  private:
+  std::unique_ptr<Session> load(const std::string& packed_path);
   std::unique_ptr<Session> load_packed(const std::string& packed_path);
 
   std::string method_;
   MappedFile artifact_;
   executorch::runtime::Program program_;
   Arena scratch_;
+  LaidOutFile laid_out_;
   std::mutex run_lock_;
   mutable std::mutex sessions_lock_;
   std::unique_ptr<Session> spare_;

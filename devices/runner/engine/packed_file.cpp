@@ -75,7 +75,7 @@ int64_t size_of(const std::string& path) {
   return stat(path.c_str(), &status) == 0 ? static_cast<int64_t>(status.st_size) : -1;
 }
 
-// The backend ends a complete file with an index and this mark, which a file cut short by a full disk lacks.
+// XNNPACK's backend and laid_out_file.h end a complete file with a mark, which a file cut short by a full disk lacks.
 bool complete(const std::string& path) {
   constexpr int kVersionAndMark = 8;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
@@ -84,7 +84,8 @@ bool complete(const std::string& path) {
     return false;
   }
   file.seekg(-kVersionAndMark, std::ios::end).read(end, kVersionAndMark);
-  return std::memcmp(end, "XPWC", 4) == 0 || std::memcmp(end, "CWPX", 4) == 0;
+  const auto ends_with = [&](const char* mark) { return std::memcmp(end, mark, 4) == 0; };
+  return ends_with("XPWC") || ends_with("CWPX") || ends_with("EDGC");
 }
 
 }  // namespace

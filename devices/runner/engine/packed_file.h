@@ -1,4 +1,5 @@
-// The file that holds a model's packed weights, mapped by every process that runs the model.
+// The file that holds a model's packed weights, mapped by every process that runs the model; its locking, naming and
+// marks serve the matrices that edgec itself lays out anew too (laid_out_file.h).
 //
 // XNNPACK's backend packs into a given file (option "packed_cache_path") and maps it when the file is complete. It
 // locks the file for as long as it lives, rewrites in place what it cannot read, and grows it by mapped writes, which

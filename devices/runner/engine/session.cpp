@@ -110,7 +110,7 @@ void Session::run(const EdgecTensor* inputs, size_t count) {
     check_tensor(inputs[index], index);
   }
   if (model_.shape().max_tokens > 0) {
-    check_decoder_call(inputs, model_.shape());
+    check_decoder_call(inputs, count, model_.shape());
   }
   for (size_t index = 0; index < count; ++index) {
     set_input(inputs[index], index);

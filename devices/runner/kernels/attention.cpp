@@ -146,10 +146,11 @@ Queries queries_of(const Attention& call, int64_t first, int64_t count) {
   return {first, count, *low, *high};
 }
 
-void shape_scores(const Attention& call, int64_t query, const Span& span, float* scores, int first, int end) {
+void shape_scores(const Attention& call, int64_t query, int64_t head, const Span& span, float* scores, int first,
+                  int end) {
   if (call.softcap > 0) cap_scores(scores + first, end - first, call.softcap * kLog2e);
   if (call.mask != nullptr) {
-    const float* mask = call.mask + query * call.mask_stride + span.slot;
+    const float* mask = call.mask + head * call.mask_head_stride + query * call.mask_stride + span.slot;
     const int known = static_cast<int>(std::min<int64_t>(end, span.count));
     for (int i = first; i < known; i++) scores[i] += mask[i] * kLog2e;
   }

@@ -22,8 +22,9 @@ struct Attention {
   float softcap;             // 0: none
   const float* sink_logits;  // [heads] or null
   float* out;                // [queries, heads, values.width]
-  const float* mask = nullptr;  // [queries, mask_stride] or null: by slot, added to the scores of what is visible
+  const float* mask = nullptr;  // [heads or 1, queries, mask_stride] or null: by slot, added to what is visible
   int64_t mask_stride = 0;
+  int64_t mask_head_stride = 0;  // 0: the same for all heads
 
   int64_t group() const { return heads / keys.heads; }
   // The factor of the queries: scores come in units of log 2, or divided by the cap.
@@ -32,7 +33,8 @@ struct Attention {
 
 // Turns the products for keys first..end-1 of a tile into scores for softmax: capped, masked, and -infinity where the
 // query does not see. `end` may exceed the tile, rounded up to whole vectors.
-void shape_scores(const Attention& call, int64_t query, const Span& span, float* scores, int first, int end);
+void shape_scores(const Attention& call, int64_t query, int64_t head, const Span& span, float* scores, int first,
+                  int end);
 
 // Neighbouring queries that are computed together, for all heads or for those that share one KV head.
 struct Queries {

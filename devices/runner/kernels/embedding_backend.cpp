@@ -26,6 +26,7 @@
 #include "delegate_text.h"
 #include "embedding.h"
 #include "linear/matrix.h"
+#include "register_backend.h"
 
 namespace edgec {
 namespace {
@@ -127,15 +128,7 @@ class EmbeddingBackend final : public executorch::runtime::BackendInterface {
   void destroy(DelegateHandle* handle) const override { delete static_cast<Handle*>(handle); }
 };
 
-constexpr const char kName[] = "EdgecEmbedding";
-
-bool register_backend() {
-  if (executorch::runtime::get_backend_class(kName) != nullptr) return false;
-  static EmbeddingBackend backend;
-  return executorch::runtime::register_backend({kName, &backend}) == Error::Ok;
-}
-
-[[maybe_unused]] const bool registered = register_backend();
+[[maybe_unused]] const bool registered = register_absent_backend<EmbeddingBackend>("EdgecEmbedding");
 
 }  // namespace
 }  // namespace edgec

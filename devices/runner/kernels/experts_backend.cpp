@@ -7,6 +7,10 @@
 //     experts=64
 //     expert_rows=2048          rows of each expert; in the matrix they are filled up to whole blocks
 //     block_rows=16  rows=...   the matrix
+//
+// The matrix is read where it lies in the mapped file, an expert at a time and only those that a token chose: the
+// system reads nothing ahead, but the whole of an expert when it is chosen first. A matrix that was laid out anew lies
+// in memory.
 #include <executorch/runtime/backend/interface.h>
 #include <executorch/runtime/core/exec_aten/util/tensor_util.h>
 
@@ -18,6 +22,9 @@
 #include "experts.h"
 #include "linear/kernel.h"
 #include "operators.h"
+#include "page_advice.h"
+#include "region/lay_out.h"
+#include "register_backend.h"
 
 namespace edgec {
 namespace {
@@ -34,10 +41,11 @@ using executorch::runtime::Result;
 
 struct Handle {
   linear::Matrix matrix;
-  std::vector<uint8_t> laid_out;  // where this processor's kernels read another layout than the file has
+  std::vector<HugeMemory> laid_out;  // where this processor's kernels read another layout than the file has
   int64_t experts;
   int64_t rows;
   std::optional<FreeableBuffer> bytes;
+  std::vector<bool> asked_for;  // experts that were chosen before; empty where the matrix lies in memory
 };
 
 Error read(const NamedDataMap& data, std::string_view text, Handle& handle) {
@@ -54,18 +62,21 @@ Error read(const NamedDataMap& data, std::string_view text, Handle& handle) {
   return sized ? Error::Ok : Error::DelegateInvalidCompatibility;
 }
 
-// Lays the matrix out for the kernel in force; whether its experts are runs of whole blocks then.
-bool lay_out(Handle& handle) {
-  linear::Matrix& matrix = handle.matrix;
-  linear::Matrix wanted = matrix;
+// Whether the experts are runs of whole blocks in the layout that the kernel in force reads.
+bool has_whole_blocks(const Handle& handle) {
+  linear::Matrix wanted = handle.matrix;
   wanted.layout = linear::kernel_in_force().layout;
-  if (wanted.layout == matrix.layout) return true;
-  if (matrix.rows / handle.experts % wanted.block_rows() != 0) return false;
-  handle.laid_out.resize(static_cast<size_t>(wanted.bytes()));
-  linear::relay(matrix, wanted.layout, handle.laid_out.data());
-  wanted.data = handle.laid_out.data();
-  matrix = wanted;
-  return true;
+  return wanted.rows / handle.experts % wanted.block_rows() == 0;
+}
+
+// Lets the system read each expert that is chosen for the first time as a whole.
+void ask_for_chosen(const Experts& call, Handle& handle) {
+  const int64_t bytes = handle.matrix.blocks() / handle.experts * handle.matrix.block_bytes();
+  for (int64_t pair = 0; pair < call.pairs() && !handle.asked_for.empty(); pair++) {
+    if (!call.chosen(pair) || handle.asked_for[call.index[pair]]) continue;
+    handle.asked_for[call.index[pair]] = true;
+    advise_needed(handle.matrix.data + call.index[pair] * bytes, bytes);
+  }
 }
 
 bool is_bias(const Handle& handle, const Tensor& bias) {
@@ -84,13 +95,19 @@ class ExpertsBackend final : public executorch::runtime::BackendInterface {
     const Error error = read(*data, {static_cast<const char*>(processed->data()), processed->size()}, *handle);
     processed->Free();
     if (error != Error::Ok) return error;
-    if (!lay_out(*handle)) return Error::DelegateInvalidCompatibility;
+    if (!has_whole_blocks(*handle)) return Error::DelegateInvalidCompatibility;
+    const uint8_t* as_stored = handle->matrix.data;
+    if (!lay_out(handle->matrix, handle->laid_out)) return Error::MemoryAllocationFailed;
+    if (handle->matrix.data == as_stored) {
+      advise_random(as_stored, handle->matrix.bytes());
+      handle->asked_for.resize(static_cast<size_t>(handle->experts));
+    }
     return handle.release();
   }
 
   Error execute(BackendExecutionContext&, DelegateHandle* opaque,
                 executorch::runtime::Span<EValue*> args) const override {
-    const auto& handle = *static_cast<const Handle*>(opaque);
+    auto& handle = *static_cast<Handle*>(opaque);
     if (args.size() != 3 && args.size() != 4) return Error::InvalidProgram;
     for (const EValue* arg : args) {
       if (!arg->isTensor()) return Error::InvalidProgram;
@@ -107,6 +124,7 @@ class ExpertsBackend final : public executorch::runtime::BackendInterface {
     if (call.x_rows != 1 && call.x_rows != call.choices) return Error::InvalidProgram;
     if (!resized(out, {call.tokens, call.choices, call.rows})) return Error::InvalidProgram;
     call.out = out.mutable_data_ptr<float>();
+    ask_for_chosen(call, handle);
     multiply_experts(call, handle.matrix);
     return Error::Ok;
   }
@@ -114,15 +132,7 @@ class ExpertsBackend final : public executorch::runtime::BackendInterface {
   void destroy(DelegateHandle* handle) const override { delete static_cast<Handle*>(handle); }
 };
 
-constexpr const char kName[] = "EdgecExperts";
-
-bool register_backend() {
-  if (executorch::runtime::get_backend_class(kName) != nullptr) return false;
-  static ExpertsBackend backend;
-  return executorch::runtime::register_backend({kName, &backend}) == Error::Ok;
-}
-
-[[maybe_unused]] const bool registered = register_backend();
+[[maybe_unused]] const bool registered = register_absent_backend<ExpertsBackend>("EdgecExperts");
 
 }  // namespace
 }  // namespace edgec

@@ -22,18 +22,24 @@ struct Seen {
 struct Geometry {
   int64_t ring;    // slots that are overwritten in turn; 0: slot = position
   int64_t sink;    // positions that stay visible forever, in their own slots
-  int64_t window;  // 0: all earlier positions
+  int64_t window;  // 0: all earlier positions; below 0: those of the query's own chunk of so many
   int64_t last;    // the newest position in the cache
 
   int64_t slot(int64_t position) const {
     return ring == 0 || position < sink ? position : sink + (position - sink) % ring;
   }
 
+  // The first position, sinks aside, that a query at `position` sees; may lie before 0.
+  int64_t first_seen(int64_t position) const {
+    if (window == 0) return 0;
+    return window > 0 ? position - window + 1 : position - position % -window;
+  }
+
   // The part that a query at `position` sees of `count` keys from `first` on, all of them sinks or none.
   Seen seen(int64_t position, int64_t first, int64_t count) const {
     const int64_t end = std::clamp<int64_t>(std::min(position, last) - first + 1, 0, count);
     const bool forever = window == 0 || first < sink;
-    const int64_t begin = forever ? 0 : std::clamp<int64_t>(position - window + 1 - first, 0, end);
+    const int64_t begin = forever ? 0 : std::clamp<int64_t>(first_seen(position) - first, 0, end);
     return {static_cast<int>(begin), static_cast<int>(end)};
   }
 };
@@ -44,7 +50,7 @@ class Spans {
   // After the sinks they begin at a multiple of `aligned` slots, with keys that no query may see anymore.
   Spans(const Geometry& in, int64_t lowest, int64_t highest, int64_t aligned = 1) {
     const int64_t high = std::min(highest, in.last);
-    int64_t from = in.window ? std::max<int64_t>(0, lowest - in.window + 1) : 0;
+    int64_t from = std::max<int64_t>(0, in.first_seen(lowest));
     if (in.sink > 0) {
       add({0, 0, std::min(in.sink, high + 1)});
       from = std::max(from, in.sink);

@@ -24,8 +24,14 @@ struct Matrices {
   int64_t tokens, groups, heads, keys, values, decays;
   bool delta;
   float scale;
-  float* state;
+  Held held;
   float* out;
+
+  // A row of the log: the keys of all groups, the decays of all heads, and their writes.
+  int64_t decays_at() const { return groups * keys; }
+  int64_t writes_at() const { return decays_at() + heads * decays; }
+  int64_t row_width() const { return writes_at() + heads * values; }
+  int64_t group_of(int64_t head) const { return head / (heads / groups); }
 };
 
 // Some columns of one head's matrix; `rows` are `stride` apart.
@@ -77,6 +83,21 @@ Block retrieved(const Columns& at, const float* key, const float* decay) {
   return even;
 }
 
+// Takes a row of the log into the matrix: the same as written(), bit for bit.
+template <bool kEachKey>
+void replay(const Columns& at, const float* row) {
+  const Matrices& call = at.call;
+  const float *key = row + call.group_of(at.head) * call.keys, *decay = row + call.decays_at() + at.head * call.decays;
+  const Block value = load_block(at, row + call.writes_at() + at.head * call.values + at.first);
+  for (int64_t n = 0; n < call.keys; n++) {
+    const Vec kept = broadcast(kEachKey ? decay[n] : decay[0]), k = broadcast(key[n]);
+    for (int i = 0; i < kVectors; i++) {
+      float* to = at.rows + n * at.stride + i * kWidth;
+      store(to, fma(k, value.vectors[i], kept * load(to)));
+    }
+  }
+}
+
 // Writes a token into the matrix and reads it with the query.
 template <bool kEachKey>
 Block written(const Columns& at, const float* query, const float* key, const float* decay, const Block& value) {
@@ -102,7 +123,7 @@ Block written(const Columns& at, const float* query, const float* key, const flo
 template <bool kEachKey>
 void take_token(const Columns& at, int64_t token) {
   const Matrices& call = at.call;
-  const int64_t group = at.head / (call.heads / call.groups), row = token * call.heads + at.head;
+  const int64_t group = call.group_of(at.head), row = token * call.heads + at.head;
   const float *key = call.k + (token * call.groups + group) * call.keys, *decay = call.decay + row * call.decays;
   const float* query = call.q + (token * call.groups + group) * call.keys;
   const Block value = load_block(at, call.v + row * call.values + at.first);
@@ -112,6 +133,10 @@ void take_token(const Columns& at, int64_t token) {
     for (int i = 0; i < kVectors; i++) change.vectors[i] -= known.vectors[i];
   }
   for (Vec& vector : change.vectors) vector *= broadcast(call.beta[row]);
+  if (token >= call.held.taken) {
+    float* logged = call.held.log + (token - call.held.taken) * call.row_width();
+    store_block(at, change, logged + call.writes_at() + at.head * call.values + at.first);
+  }
   Block result = written<kEachKey>(at, query, key, decay, change);
   for (int i = 0; i < kVectors; i++) {
     result.vectors[i] *= broadcast(call.scale);
@@ -120,32 +145,66 @@ void take_token(const Columns& at, int64_t token) {
   store_block(at, result, call.out + row * call.values + at.first);
 }
 
-void take_tokens(const Columns& at) {
-  for (int64_t token = 0; token < at.call.tokens; token++) {
+void take_tokens(const Columns& at, int64_t begin, int64_t end) {
+  for (int64_t token = begin; token < end; token++) {
     at.call.decays == 1 ? take_token<false>(at, token) : take_token<true>(at, token);
+  }
+}
+
+void replay_log(const Columns& at) {
+  for (int64_t row = 0; row < at.call.held.replayed; row++) {
+    const float* logged = at.call.held.log + row * at.call.row_width();
+    at.call.decays == 1 ? replay<false>(at, logged) : replay<true>(at, logged);
+  }
+}
+
+void copy_columns(const Columns& from, const Columns& to) {
+  for (int64_t n = 0; n < from.call.keys; n++) {
+    std::memcpy(to.rows + n * to.stride, from.rows + n * from.stride, static_cast<size_t>(from.count) * sizeof(float));
   }
 }
 
 struct ColumnScratch {};
 
-// The last columns of a width that is no multiple of a block are copied to where whole vectors may be written.
+// The last columns of a width that is no multiple of a block are copied to where whole vectors may be written; so are
+// all before tokens that may be dropped again.
 void walk_columns(const Matrices& call, int64_t head, int64_t first) {
-  const int64_t count = std::min<int64_t>(kBlock, call.values - first);
-  float* state = call.state + head * call.keys * call.values + first;
-  if (count == kBlock) return take_tokens({call, head, first, count, state, call.values});
-  const auto [padded] = scratch<ColumnScratch>({call.keys * kBlock});
-  const auto bytes = static_cast<size_t>(count) * sizeof(float);
-  std::memset(padded, 0, static_cast<size_t>(call.keys * kBlock) * sizeof(float));
-  for (int64_t n = 0; n < call.keys; n++) std::memcpy(padded + n * kBlock, state + n * call.values, bytes);
-  take_tokens({call, head, first, count, padded, kBlock});
-  for (int64_t n = 0; n < call.keys; n++) std::memcpy(state + n * call.values, padded + n * kBlock, bytes);
+  const int64_t count = std::min<int64_t>(kBlock, call.values - first), taken = call.held.taken;
+  float* state = call.held.state + head * call.keys * call.values + first;
+  const Columns stored{call, head, first, count, state, call.values};
+  const bool whole = count == kBlock;
+  const Columns copied{call, head, first, count, scratch<ColumnScratch>({call.keys * kBlock})[0], kBlock};
+  if (!whole) {
+    std::memset(copied.rows, 0, static_cast<size_t>(call.keys * kBlock) * sizeof(float));
+    copy_columns(stored, copied);
+  }
+  const Columns& walked = whole ? stored : copied;
+  replay_log(walked);
+  take_tokens(walked, 0, taken);
+  if (!whole) copy_columns(copied, stored);
+  if (taken == call.tokens) return;
+  if (whole) copy_columns(stored, copied);
+  take_tokens(copied, taken, call.tokens);
+}
+
+// What heads share in the log; no thread reads it any more.
+void log_shared(const Matrices& call) {
+  const auto bytes = [](int64_t floats) { return static_cast<size_t>(floats) * sizeof(float); };
+  for (int64_t token = call.held.taken; token < call.tokens; token++) {
+    float* row = call.held.log + (token - call.held.taken) * call.row_width();
+    const int64_t decays = call.heads * call.decays;
+    std::memcpy(row, call.k + token * call.decays_at(), bytes(call.decays_at()));
+    std::memcpy(row + call.decays_at(), call.decay + token * decays, bytes(decays));
+  }
 }
 
 void run(const Matrices& call) {
   const int64_t blocks = (call.values + kBlock - 1) / kBlock;
-  const bool worth_waking = call.tokens * call.heads * call.keys * call.values >= kFloatsWorthWaking;
+  const int64_t tokens = call.held.replayed + call.tokens;
+  const bool worth_waking = tokens * call.heads * call.keys * call.values >= kFloatsWorthWaking;
   for_units(call.heads * blocks, worth_waking,
             [&](int64_t unit) { walk_columns(call, unit / blocks, unit % blocks * kBlock); });
+  log_shared(call);
 }
 
 void to_unit_length(const float* x, int64_t width, float* out) {
@@ -173,7 +232,7 @@ void delta_rule(const DeltaRule& call) {
   }
   for (int64_t i = 0; i < decays; i++) factors[i] = std::exp(call.g[i]);
   run({call.normalize ? q : call.q, call.normalize ? k : call.k, call.v, decay, call.beta, nullptr, call.tokens,
-       call.groups, call.heads, call.keys, call.values, call.each_key ? call.keys : 1, true, call.scale, call.state,
+       call.groups, call.heads, call.keys, call.values, call.each_key ? call.keys : 1, true, call.scale, call.held,
        call.out});
 }
 
@@ -181,7 +240,7 @@ void ssd(const Ssd& call) {
   const auto [decay] = scratch<OperandScratch>({call.tokens * call.heads});
   for (int64_t i = 0; i < call.tokens * call.heads; i++) decay[i] = std::exp(call.dt[i] * call.a[i % call.heads]);
   run({call.c, call.b, call.x, decay, call.dt, call.d, call.tokens, call.groups, call.heads, call.keys, call.values, 1,
-       false, 1.0f, call.state, call.out});
+       false, 1.0f, call.held, call.out});
 }
 
 }  // namespace edgec

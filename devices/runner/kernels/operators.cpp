@@ -88,7 +88,7 @@ Tensor& cached_attention_out(Context& context, const Tensor& q, const Tensor& po
   EDGEC_CHECK(context, k && v && k->heads == v->heads && keys.size(1) == values.size(1), out);
   EDGEC_CHECK(context, is_float(q, 4) && q.size(0) == 1 && q.size(3) == k->width && q.size(2) % k->heads == 0, out);
   EDGEC_CHECK(context, is_index(positions) && positions.numel() == q.size(1) && is_layout(keys, ring, sink), out);
-  EDGEC_CHECK(context, is_index(written) && written.numel() > 0 && fit(written, keys, ring) && window >= 0, out);
+  EDGEC_CHECK(context, is_index(written) && written.numel() > 0 && fit(written, keys, ring) && window > INT32_MIN, out);
   EDGEC_CHECK(context, !sink_logits || (is_float(*sink_logits, 1) && sink_logits->size(0) == q.size(2)), out);
   EDGEC_CHECK(context, is_float(out, 4) && resized(out, {1, q.size(1), q.size(2), v->width}), out);
   const int64_t last = written.const_data_ptr<int64_t>()[written.numel() - 1];

@@ -160,7 +160,7 @@ void absorb_tile(const Unit& unit, const Span& span) {
   const int64_t width = unit.call.values.width;
   for (int64_t row = 0; row < unit.rows(); row++) {
     float* scores = unit.scores + row * kKeys;
-    shape_scores(unit.call, unit.query(row), span, scores, 0, count);
+    shape_scores(unit.call, unit.query(row), unit.q_head(row), span, scores, 0, count);
     const float factor = absorb(scores, count, unit.into.rows[row]);
     if (factor == 1.0f) continue;
     float* out = unit.into.out + row * width;

@@ -6,24 +6,48 @@
 namespace edgec {
 namespace {
 
-// Whether the tokens begin a sequence or continue the one that the state has taken in.
-bool continues(const Tensor& positions, const Tensor& seen, int64_t tokens) {
+// What an operator continues from, as ExecuTorch gives it.
+struct Sequence {
+  const Tensor& positions;  // [tokens]
+  const Tensor& state;
+  const Tensor& log;   // [1, capacity, width of a row]
+  const Tensor& seen;  // [1, 1, 2]: the tokens that the state has taken in, and those with the log's
+
+  int64_t capacity() const { return log.size(1); }
+  int64_t start() const { return positions.const_data_ptr<int64_t>()[0]; }
+  int64_t* counts() const { return seen.mutable_data_ptr<int64_t>(); }
+};
+
+// Whether the counts are such as calls leave them: a session may have been restored from anywhere.
+bool are_counts(int64_t taken, int64_t all, int64_t capacity) {
+  return taken >= 0 && all >= taken && all - taken <= capacity;
+}
+
+// Whether the tokens begin a sequence or continue it where the state can go back to.
+bool continues(const Sequence& sequence, int64_t tokens, int64_t width) {
+  const auto& [positions, state, log, seen] = sequence;
   if (!is_index(positions) || positions.numel() != tokens || tokens < 1) return false;
-  if (seen.scalar_type() != executorch::aten::ScalarType::Long || seen.numel() != 1) return false;
-  const int64_t* at = positions.const_data_ptr<int64_t>();
-  if (at[0] != 0 && at[0] != *seen.const_data_ptr<int64_t>()) return false;
+  if (!is_float(log, 3) || log.size(0) != 1 || log.size(2) != width) return false;
+  if (seen.scalar_type() != executorch::aten::ScalarType::Long || seen.numel() != 2) return false;
+  const int64_t start = sequence.start(), *counts = sequence.counts();
+  const bool within = are_counts(counts[0], counts[1], log.size(1)) && counts[0] <= start && start <= counts[1];
+  if (start != 0 && !within) return false;
   for (int64_t i = 1; i < tokens; i++) {
-    if (at[i] != at[0] + i) return false;
+    if (positions.const_data_ptr<int64_t>()[i] != start + i) return false;
   }
   return true;
 }
 
-// The state to continue from, emptied where a sequence begins; counts the call's tokens.
-float* begun(const Tensor& positions, const Tensor& state, const Tensor& seen) {
-  const int64_t start = positions.const_data_ptr<int64_t>()[0];
-  if (start == 0) std::memset(state.mutable_data_ptr(), 0, state.nbytes());
-  *seen.mutable_data_ptr<int64_t>() = start + positions.numel();
-  return state.mutable_data_ptr<float>();
+// What to continue from, emptied where a sequence begins; counts the call's tokens.
+Held begun(const Sequence& sequence) {
+  const int64_t start = sequence.start(), tokens = sequence.positions.numel();
+  int64_t* counts = sequence.counts();
+  if (start == 0) std::memset(sequence.state.mutable_data_ptr(), 0, sequence.state.nbytes());
+  const int64_t replayed = start == 0 ? 0 : start - counts[0];
+  const int64_t taken = std::max<int64_t>(1, tokens - sequence.capacity());
+  counts[0] = start + taken;
+  counts[1] = start + tokens;
+  return {sequence.state.mutable_data_ptr<float>(), sequence.log.mutable_data_ptr<float>(), replayed, taken};
 }
 
 bool is_sized(const Tensor& tensor, std::initializer_list<int64_t> sizes) {
@@ -44,21 +68,22 @@ bool like(Tensor& out, const Tensor& x) {
 }
 
 Tensor& cached_conv_out(Context& context, const Tensor& x, const Tensor& weight, const Optional& bias,
-                        const Tensor& positions, const Tensor& state, const Tensor& seen, bool silu, Tensor& out) {
+                        const Tensor& positions, const Tensor& state, const Tensor& log, const Tensor& seen,
+                        bool silu, Tensor& out) {
   EDGEC_CHECK(context, is_float(x, 3) && x.size(0) == 1 && is_float(weight, 2) && weight.size(0) > 0, out);
   const int64_t tokens = x.size(1), channels = x.size(2), taps = weight.size(0);
   EDGEC_CHECK(context, weight.size(1) == channels && is_sized(bias, {channels}), out);
-  EDGEC_CHECK(context, is_sized(state, {1, 1, taps - 1, channels}) && continues(positions, seen, tokens), out);
+  const Sequence sequence{positions, state, log, seen};
+  EDGEC_CHECK(context, is_sized(state, {1, 1, taps - 1, channels}) && continues(sequence, tokens, channels), out);
   EDGEC_CHECK(context, like(out, x), out);
-  float* held = begun(positions, state, seen);
   causal_conv({x.const_data_ptr<float>(), weight.const_data_ptr<float>(), data_of(bias), tokens, channels, taps, silu,
-               held, out.mutable_data_ptr<float>()});
+               begun(sequence), out.mutable_data_ptr<float>()});
   return out;
 }
 
 Tensor& cached_delta_rule_out(Context& context, const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g,
-                              const Tensor& beta, const Tensor& positions, const Tensor& state, const Tensor& seen,
-                              bool normalize, double scale, Tensor& out) {
+                              const Tensor& beta, const Tensor& positions, const Tensor& state, const Tensor& log,
+                              const Tensor& seen, bool normalize, double scale, Tensor& out) {
   EDGEC_CHECK(context, is_float(k, 4) && is_float(v, 4) && v.size(0) == 1, out);
   const int64_t tokens = v.size(1), groups = k.size(2), heads = v.size(2), keys = k.size(3), values = v.size(3);
   EDGEC_CHECK(context, groups > 0 && heads % groups == 0, out);
@@ -66,55 +91,71 @@ Tensor& cached_delta_rule_out(Context& context, const Tensor& q, const Tensor& k
   const bool each_key = g.dim() == 4;
   EDGEC_CHECK(context, each_key ? is_sized(g, {1, tokens, heads, keys}) : is_sized(g, {1, tokens, heads}), out);
   EDGEC_CHECK(context, is_sized(beta, {1, tokens, heads}) && is_sized(state, {1, 1, heads, keys, values}), out);
-  EDGEC_CHECK(context, continues(positions, seen, tokens) && like(out, v), out);
-  float* held = begun(positions, state, seen);
+  const Sequence sequence{positions, state, log, seen};
+  const int64_t width = groups * keys + heads * (each_key ? keys : 1) + heads * values;
+  EDGEC_CHECK(context, continues(sequence, tokens, width) && like(out, v), out);
   delta_rule({q.const_data_ptr<float>(), k.const_data_ptr<float>(), v.const_data_ptr<float>(),
               g.const_data_ptr<float>(), beta.const_data_ptr<float>(), tokens, groups, heads, keys, values, each_key,
-              normalize, static_cast<float>(scale), held, out.mutable_data_ptr<float>()});
+              normalize, static_cast<float>(scale), begun(sequence), out.mutable_data_ptr<float>()});
   return out;
 }
 
 Tensor& cached_ssd_out(Context& context, const Tensor& x, const Tensor& dt, const Tensor& a, const Tensor& b,
                        const Tensor& c, const Optional& d, const Tensor& positions, const Tensor& state,
-                       const Tensor& seen, Tensor& out) {
+                       const Tensor& log, const Tensor& seen, Tensor& out) {
   EDGEC_CHECK(context, is_float(x, 4) && x.size(0) == 1 && is_float(b, 4), out);
   const int64_t tokens = x.size(1), groups = b.size(2), heads = x.size(2), keys = b.size(3), values = x.size(3);
   EDGEC_CHECK(context, groups > 0 && heads % groups == 0 && is_sized(a, {heads}) && is_sized(d, {heads}), out);
   EDGEC_CHECK(context, is_sized(b, {1, tokens, groups, keys}) && is_sized(c, {1, tokens, groups, keys}), out);
   EDGEC_CHECK(context, is_sized(dt, {1, tokens, heads}) && is_sized(state, {1, 1, heads, keys, values}), out);
-  EDGEC_CHECK(context, continues(positions, seen, tokens) && like(out, x), out);
-  float* held = begun(positions, state, seen);
+  const Sequence sequence{positions, state, log, seen};
+  const int64_t width = groups * keys + heads + heads * values;
+  EDGEC_CHECK(context, continues(sequence, tokens, width) && like(out, x), out);
   ssd({x.const_data_ptr<float>(), dt.const_data_ptr<float>(), a.const_data_ptr<float>(), b.const_data_ptr<float>(),
-       c.const_data_ptr<float>(), data_of(d), tokens, groups, heads, keys, values, held,
+       c.const_data_ptr<float>(), data_of(d), tokens, groups, heads, keys, values, begun(sequence),
        out.mutable_data_ptr<float>()});
   return out;
 }
 
 Tensor& cached_scan_out(Context& context, const Tensor& x, const Tensor& dt, const Tensor& a, const Tensor& b,
                         const Tensor& c, const Optional& d, const Tensor& positions, const Tensor& state,
-                        const Tensor& seen, Tensor& out) {
+                        const Tensor& log, const Tensor& seen, Tensor& out) {
   EDGEC_CHECK(context, is_float(x, 3) && x.size(0) == 1 && is_float(a, 2), out);
   const int64_t tokens = x.size(1), channels = x.size(2), keys = a.size(0);
   EDGEC_CHECK(context, a.size(1) == channels && is_sized(d, {channels}) && is_sized(dt, {1, tokens, channels}), out);
   EDGEC_CHECK(context, is_sized(b, {1, tokens, keys}) && is_sized(c, {1, tokens, keys}), out);
+  const Sequence sequence{positions, state, log, seen};
   EDGEC_CHECK(context, is_sized(state, {1, 1, keys, channels}), out);
-  EDGEC_CHECK(context, continues(positions, seen, tokens) && like(out, x), out);
-  float* held = begun(positions, state, seen);
+  EDGEC_CHECK(context, continues(sequence, tokens, 2 * channels + keys) && like(out, x), out);
   selective_scan({x.const_data_ptr<float>(), dt.const_data_ptr<float>(), a.const_data_ptr<float>(),
-                  b.const_data_ptr<float>(), c.const_data_ptr<float>(), data_of(d), tokens, channels, keys, held,
-                  out.mutable_data_ptr<float>()});
+                  b.const_data_ptr<float>(), c.const_data_ptr<float>(), data_of(d), tokens, channels, keys,
+                  begun(sequence), out.mutable_data_ptr<float>()});
   return out;
 }
 
 Tensor& cached_recurrence_out(Context& context, const Tensor& x, const Tensor& decay, const Tensor& positions,
-                              const Tensor& state, const Tensor& seen, Tensor& out) {
+                              const Tensor& state, const Tensor& log, const Tensor& seen, Tensor& out) {
   EDGEC_CHECK(context, is_float(x, 3) && x.size(0) == 1, out);
   const int64_t tokens = x.size(1), channels = x.size(2);
   EDGEC_CHECK(context, is_sized(decay, {1, tokens, channels}) && is_sized(state, {1, 1, channels}), out);
-  EDGEC_CHECK(context, continues(positions, seen, tokens) && like(out, x), out);
-  float* held = begun(positions, state, seen);
-  linear_recurrence({x.const_data_ptr<float>(), decay.const_data_ptr<float>(), tokens, channels, held,
+  const Sequence sequence{positions, state, log, seen};
+  EDGEC_CHECK(context, continues(sequence, tokens, 2 * channels) && like(out, x), out);
+  linear_recurrence({x.const_data_ptr<float>(), decay.const_data_ptr<float>(), tokens, channels, begun(sequence),
                      out.mutable_data_ptr<float>()});
+  return out;
+}
+
+Tensor& cached_wkv_out(Context& context, const Tensor& k, const Tensor& v, const Tensor& decay, const Tensor& first,
+                       const Tensor& positions, const Tensor& state, const Tensor& log, const Tensor& seen,
+                       Tensor& out) {
+  EDGEC_CHECK(context, is_float(k, 3) && k.size(0) == 1, out);
+  const int64_t tokens = k.size(1), channels = k.size(2);
+  EDGEC_CHECK(context, is_sized(v, {1, tokens, channels}) && is_sized(state, {1, 1, 3, channels}), out);
+  EDGEC_CHECK(context, is_sized(decay, {channels}) && is_sized(first, {channels}), out);
+  const Sequence sequence{positions, state, log, seen};
+  EDGEC_CHECK(context, continues(sequence, tokens, 2 * channels) && like(out, k), out);
+  wkv({k.const_data_ptr<float>(), v.const_data_ptr<float>(), decay.const_data_ptr<float>(),
+       first.const_data_ptr<float>(), tokens, channels, begun(sequence), out.mutable_data_ptr<float>()});
   return out;
 }
 
@@ -123,6 +164,7 @@ constexpr const char kDeltaRule[] = "edgec::cached_delta_rule.out";
 constexpr const char kSsd[] = "edgec::cached_ssd.out";
 constexpr const char kScan[] = "edgec::cached_scan.out";
 constexpr const char kRecurrence[] = "edgec::cached_recurrence.out";
+constexpr const char kWkv[] = "edgec::cached_wkv.out";
 
 [[maybe_unused]] const bool registered[] = {
     register_absent<cached_conv_out, kConv>(),
@@ -130,6 +172,7 @@ constexpr const char kRecurrence[] = "edgec::cached_recurrence.out";
     register_absent<cached_ssd_out, kSsd>(),
     register_absent<cached_scan_out, kScan>(),
     register_absent<cached_recurrence_out, kRecurrence>(),
+    register_absent<cached_wkv_out, kWkv>(),
 };
 
 }  // namespace

@@ -1,11 +1,21 @@
 // Recurrences and short convolutions over a state that is continued in place; ir/recurrence.py says what they mean.
 //
-// Tokens follow one another whatever their number: a token's values do not depend on what else is in its call.
+// Tokens follow one another whatever their number: a token's values do not depend on what else is in its call. The last
+// ones of a call may be dropped again: the state stops before them, and the log keeps what they write into it
+// (ir/state_operators.py says how a row of it is made up).
 #pragma once
 
 #include <cstdint>
 
 namespace edgec {
+
+// What a sequence has left behind, and how far.
+struct Held {
+  float* state;
+  float* log;        // [.., width of a row]
+  int64_t replayed;  // rows of the log that the state takes in before the call's tokens
+  int64_t taken;     // the call's tokens that it takes in, at least one; the others go into the log
+};
 
 struct CausalConv {
   const float* x;       // [tokens, channels]
@@ -13,8 +23,8 @@ struct CausalConv {
   const float* bias;    // [channels] or null
   int64_t tokens, channels, taps;
   bool silu;
-  float* state;  // [taps - 1, channels]: the tokens before
-  float* out;    // [tokens, channels]
+  Held held;   // state [taps - 1, channels]: the tokens before
+  float* out;  // [tokens, channels]
 };
 
 void causal_conv(const CausalConv& call);
@@ -29,8 +39,8 @@ struct DeltaRule {
   bool each_key;  // g has a value for every key
   bool normalize;
   float scale;
-  float* state;  // [heads, keys, values]
-  float* out;    // [tokens, heads, values]
+  Held held;   // state [heads, keys, values]
+  float* out;  // [tokens, heads, values]
 };
 
 void delta_rule(const DeltaRule& call);
@@ -43,8 +53,8 @@ struct Ssd {
   const float* c;   // [tokens, groups, keys]
   const float* d;   // [heads] or null
   int64_t tokens, groups, heads, keys, values;
-  float* state;  // [heads, keys, values]
-  float* out;    // [tokens, heads, values]
+  Held held;   // state [heads, keys, values]
+  float* out;  // [tokens, heads, values]
 };
 
 void ssd(const Ssd& call);
@@ -57,8 +67,8 @@ struct SelectiveScan {
   const float* c;   // [tokens, keys]
   const float* d;   // [channels] or null
   int64_t tokens, channels, keys;
-  float* state;  // [keys, channels]
-  float* out;    // [tokens, channels]
+  Held held;   // state [keys, channels]
+  float* out;  // [tokens, channels]
 };
 
 void selective_scan(const SelectiveScan& call);
@@ -67,10 +77,22 @@ struct LinearRecurrence {
   const float* x;      // [tokens, channels]
   const float* decay;  // [tokens, channels]
   int64_t tokens, channels;
-  float* state;  // [channels]
-  float* out;    // [tokens, channels]
+  Held held;   // state [channels]
+  float* out;  // [tokens, channels]
 };
 
 void linear_recurrence(const LinearRecurrence& call);
+
+struct Wkv {
+  const float* k;      // [tokens, channels]
+  const float* v;      // [tokens, channels]
+  const float* decay;  // [channels], logarithms
+  const float* first;  // [channels]
+  int64_t tokens, channels;
+  Held held;   // state [3, channels]: numerator, denominator, greatest exponent
+  float* out;  // [tokens, channels]
+};
+
+void wkv(const Wkv& call);
 
 }  // namespace edgec

@@ -133,7 +133,7 @@ void weigh(const Tile& tile, const Block& block, const Span& span) {
   const int first = block.seen.first, end = static_cast<int>(up_to(block.seen.end, kWidth));
   for (int64_t row = block.first; row < block.first + block.count; row++) {
     float* scores = tile.scores + (row - block.first) * kKeys;
-    shape_scores(tile.call, tile.query(row), span, scores, first, end);
+    shape_scores(tile.call, tile.query(row), tile.q_head(row), span, scores, first, end);
     const float factor = absorb(scores + first, end - first, tile.into.rows[row]);
     float* out = tile.into.out + row * tile.into.stride;
     if (factor == 1.0f) continue;

@@ -19,9 +19,12 @@ class States:
     graph: GraphModule
     described: list[State] = field(default_factory=list)
 
-    def recurrent(self, layer: int, role: str, shape: tuple[int, ...], dtype: torch.dtype, like: Node) -> Node:
-        """Add what a recurrence remembers, [1, 1, ...]; returns the node that reads it."""
-        state = State(self._name(f"{role}_{layer}"), layer, role, dtype, (1, 1, *shape), "recurrent", 1)
+    def recurrent(
+        self, layer: int, role: str, shape: tuple[int, ...], like: Node, *, slots: int = 1, count: bool = False
+    ) -> Node:
+        """Add what a recurrence remembers, float32 (a ``count``: int64) [1, slots, ...]; returns its node."""
+        dtype = torch.int64 if count else torch.float32
+        state = State(self._name(f"{role}_{layer}"), layer, role, dtype, (1, slots, *shape), "recurrent", slots)
         return self._registered(state, like)
 
     def add(self, call: AttentionCall, role: str, where: CacheLayout, width: int, dtype: torch.dtype) -> Node:

@@ -94,10 +94,18 @@ def _visible(emit: Emitter, call: CachedCall, columns: Node) -> Node:
     seen = emit(aten.ge.Scalar, distance, 0)
     if not call.window:
         return seen
-    near = emit(aten.lt.Scalar, distance, call.window)
+    near = near_keys(emit, emit(aten.unsqueeze.default, call.positions, 1), columns, call.window)
     if call.sink:
         near = emit(aten.logical_or.default, near, emit(aten.lt.Scalar, columns, call.sink))
     return emit(aten.logical_and.default, seen, near)
+
+
+def near_keys(emit: Emitter, rows: Node, columns: Node, window: int) -> Node:
+    """Which keys lie in a query's window or chunk, by the rule of ``attention.within``."""
+    if window > 0:
+        return emit(aten.lt.Scalar, emit(aten.sub.Tensor, rows, columns), window)
+    begin = emit(aten.sub.Tensor, rows, emit(aten.remainder.Scalar, rows, -window))
+    return emit(aten.ge.Tensor, columns, begin)
 
 
 def _additive(emit: Emitter, seen: Node, repeats: int) -> Node:

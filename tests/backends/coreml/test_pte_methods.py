@@ -27,6 +27,7 @@ def test_decode_sees_what_prefill_wrote_because_the_caller_writes_it(program: Pa
     assert relative(run_static(pte.execute(program), tokens(), PLAN), reference("short llama")) < 3e-2
 
 
+@pytest.mark.slow
 def test_both_methods_read_one_package(program: Path) -> None:
     layout = pte.layout(program)
     assert layout.artifact_bytes == program.stat().st_size

@@ -89,7 +89,7 @@ def test_float_layers_are_left_to_xnnpack() -> None:
     assert lowered.delegation.delegates == 4
 
 
-@pytest.mark.parametrize("family", ["llama", "gemma3_text"])
+@pytest.mark.parametrize("family", ["llama", pytest.param("gemma3_text", marks=pytest.mark.slow)])
 def test_an_artifact_computes_what_its_graph_says_in_either_layout(family: str, tmp_path: Path) -> None:
     program = quantised(family, MIXED)
     wanted, results = run_program(program, tokens(24), PLAN), []

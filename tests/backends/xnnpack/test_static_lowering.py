@@ -80,6 +80,7 @@ def test_a_convolutional_net() -> None:
     assert done.lowered.delegated_share() == 1.0
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_an_encoder_with_padding() -> None:
     model, (padded, short) = bert(), padded_text()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.devices.embed.swift_toolchain import Swift
+from tests.devices.embed.swift_toolchain import WORK, Swift
 
 BUILD = "/usr/libexec/swift/bin/swift-build"
 _FETCHED = re.compile(r'\.package\(url: "[^"]*/([\w-]+)\.git", \w+: "[^"]*"\)')
@@ -20,7 +20,7 @@ _PRODUCTS = {
 _LIBRARIES = ("", "_backend_xnnpack", "_kernels_optimized", "_kernels_quantized", "_threadpool")
 _STAND_INS = ("ExecuTorch", "CryptoKit", "os", "Tokenizers", "Hub", "Darwin")
 # Every file of a package for Apple's systems sees Darwin, which is a stand-in here.
-_FLAGS = ("-I", "/work/modules", "-Xfrontend", "-import-module", "-Xfrontend", "Darwin")
+_FLAGS = ("-I", f"{WORK}/modules", "-Xfrontend", "-import-module", "-Xfrontend", "Darwin")
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Built:
     @property
     def program(self) -> str:
         """The program's path as the compiler's folder has it."""
-        return f"/work/{self.folder.name}/driver/.build/debug/Driver"
+        return f"{WORK}/{self.folder.name}/driver/.build/debug/Driver"
 
     def objects(self, target: str) -> list[Path]:
         """A target's object files."""
@@ -62,7 +62,7 @@ def build(swift: Swift, folder: Path, module: str, main: str) -> Built:
     manifest.write_text(text)
     for name, products in _PRODUCTS.items():
         _package(folder / name, name, products)
-    _driver(folder / "driver", module, main, f"/work/{folder.name}/lib")
+    _driver(folder / "driver", module, main, f"{WORK}/{folder.name}/lib")
     where = ["--disable-sandbox", "--package-path", f"{folder.name}/driver", "-j", "2"]
     done = swift.run([BUILD, *where, *(word for flag in _FLAGS for word in ("-Xswiftc", flag))])
     said = done.stdout + done.stderr
@@ -82,7 +82,7 @@ def _driver(folder: Path, module: str, main: str, libraries: str) -> None:
     (folder / "Sources" / "Driver").mkdir(parents=True)
     (folder / "Sources" / "Driver" / "main.swift").write_text(main)
     flags = [f"-L{libraries}", "-Xlinker", "-rpath", "-Xlinker", libraries, "-Xlinker", "--no-as-needed"]
-    flags += [f"-lexecutorch{name}" for name in _LIBRARIES] + [f"/work/modules/{name}.o" for name in _STAND_INS]
+    flags += [f"-lexecutorch{name}" for name in _LIBRARIES] + [f"{WORK}/modules/{name}.o" for name in _STAND_INS]
     listed = ", ".join(f'"{flag}"' for flag in flags)
     target = (
         f'.executableTarget(name: "Driver", dependencies: [.product(name: "{module}", package: "kit")], '

@@ -41,16 +41,18 @@ _MODULES = (
     "SwiftUI",
     "UIKit",
 )
-# /proc is where the compiler finds itself; the caller's folder becomes /work.
-_ENTER = """
-mount -t proc proc "$1/proc" && mount --bind /dev "$1/dev" && mount --bind "$2" "$1/work" || exit 125
-root=$1; shift 2; exec chroot "$root" /usr/bin/env -C /work "$@"
+WORK = "/mnt"
+"""Where the compiler's own root shows the caller's folder."""
+# /proc is where the compiler finds itself.
+_ENTER = f"""
+mount -t proc proc "$1/proc" && mount --bind /dev "$1/dev" && mount --bind "$2" "$1{WORK}" || exit 125
+root=$1; shift 2; exec chroot "$root" /usr/bin/env -C {WORK} "$@"
 """
 
 
 @dataclass(frozen=True)
 class Swift:
-    """The compiler; ``work`` is the folder that it sees as /work, with the stand-ins' modules in ``modules``."""
+    """The compiler; ``work`` is the folder that it sees as ``WORK``, with the stand-ins' modules in ``modules``."""
 
     work: Path
 
@@ -138,6 +140,5 @@ def _make() -> str | None:
     done = subprocess.run(["unshare", "--mount", "sh", "-c", script], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return f"debootstrap fails: {_last(done)}"
-    (fresh / "work").mkdir()
     fresh.rename(ROOT)
     return None

@@ -23,7 +23,7 @@ from edgec.errors import InputError
 from tests.devices.embed.ios_bundles import MODULE, bundle_of, decoder_manifest, module_manifest
 from tests.devices.embed.swift_builds import Built, build
 from tests.devices.embed.swift_syntax import assert_sound, sources
-from tests.devices.embed.swift_toolchain import Swift
+from tests.devices.embed.swift_toolchain import WORK, Swift
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-llama"
 MAIN = Path(__file__).parent / "swift_engine" / "main.swift"
@@ -141,8 +141,8 @@ def ran(swift: Swift, tmp_path_factory: pytest.TempPathFactory) -> Ran:
     accepted = [*(vector.label for vector in golden.texts), "chat"]
     asked = {"prompt": [*map(str, golden.outputs[0].prompt_ids)], "accepted": accepted, "new": NEW}
     (folder / "asked.json").write_text(json.dumps(asked))
-    words = [f"/work/{folder.name}/asked.json", f"/work/{folder.name}/broken"]
-    done = swift.run(["env", f"HOME=/work/{folder.name}", "timeout", "300", built.program, *words])
+    words = [f"{WORK}/{folder.name}/asked.json", f"{WORK}/{folder.name}/broken"]
+    done = swift.run(["env", f"HOME={WORK}/{folder.name}", "timeout", "300", built.program, *words])
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
     return Ran(built, module, golden.outputs[0], dict(row.split("=", 1) for row in done.stdout.splitlines()))
 

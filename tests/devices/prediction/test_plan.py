@@ -90,6 +90,49 @@ def test_a_token_uses_the_chosen_experts_only() -> None:
     assert macs_per_token(listed) == of_kind(listed, Kind.LINEAR) - experts * 3 // 4 + VOCABULARY
 
 
+def test_all_experts_take_memory_and_the_chosen_ones_time() -> None:
+    config = TINY | {"model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2, "vocab_size": 64}
+    all_, one = (planned({**config, "num_experts_per_tok": chosen}).footprint for chosen in (8, 1))
+    assert all_.size_bytes == one.size_bytes and all_.peak_bytes == one.peak_bytes
+    # By hand, per layer: 8 experts of 2 x 128 rows on 64 and 64 rows on 128; 4 bits and 16 of scale for each 32, and 4
+    # bytes a row for its sum.
+    experts = 2 * 8 * (256 * (64 * 4.5 / 8 + 4) + 64 * (128 * 4.5 / 8 + 4))
+    assert all_.read_bytes - one.read_bytes == experts * 7 / 8
+
+
+def test_what_recurrences_remember_is_the_same_at_any_context() -> None:
+    kinds = ["conv", "full_attention", "conv"]
+    config = TINY | {"model_type": "lfm2", "num_hidden_layers": 3, "layer_types": kinds, "conv_L_cache": 3}
+    # By hand: each of 2 layers keeps 2 tokens of 64 channels, logs 15 more, in float32, and counts them with two int64.
+    wanted = 2 * (4 * (2 + 15) * 64 + 16)
+    short, long = (planned(config, context=context, prompt_tokens=16) for context in (64, 256))
+    assert short.footprint.state_bytes == long.footprint.state_bytes == wanted
+    grown = long.footprint.kv_bytes - short.footprint.kv_bytes
+    # The widest layer reads 64 values and writes 256, to which LFM2 rounds its feed-forward width.
+    assert long.footprint.peak_bytes.low - short.footprint.peak_bytes.low == grown + 4 * (128 - 64) * (64 + 256)
+    assert {part.name: part.bytes for part in short.footprint.parts}["states of recurrences"] == wanted
+
+
+def test_states_of_a_delta_rule_by_hand() -> None:
+    kinds = ["linear_attention", "full_attention"]
+    sizes = {"linear_num_key_heads": 2, "linear_num_value_heads": 4}
+    widths = {"linear_key_head_dim": 16, "linear_value_head_dim": 24, "linear_conv_kernel_dim": 4}
+    states = decoder_shape(TINY | sizes | widths | {"model_type": "qwen3_5_text", "layer_types": kinds}).states
+    assert states is not None
+    channels = 2 * 2 * 16 + 4 * 24
+    # The filter; then a matrix for each head, into which a token writes keys of 2 heads, 4 decays and 4 values.
+    assert [(state.values, state.logged) for state in states] == [
+        (3 * channels, channels),
+        (4 * 16 * 24, 2 * 16 + 4 + 4 * 24),
+    ]
+
+
+def test_a_model_whose_states_are_unknown_says_so() -> None:
+    shape = replace(decoder_shape(TINY), states=None)
+    assert any("not included" in note and "remember" in note for note in plan(shape, load_target("iphone")).notes)
+    assert all("remember" not in note for note in planned(TINY).notes)
+
+
 def test_a_multimodal_config_is_planned_by_its_text_part() -> None:
     text = TINY | {"model_type": "gemma3_text", "head_dim": 16, "query_pre_attn_scalar": 16}
     whole = {"model_type": "gemma3", "text_config": text, "vision_config": {"hidden_size": 32, "num_hidden_layers": 1}}

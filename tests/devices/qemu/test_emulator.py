@@ -59,6 +59,7 @@ def test_prompts_decoding_and_scoring_say_what_python_says(tiny_bundle: Path) ->
     np.testing.assert_allclose(runner.replay(tokens, 40), wanted[39:], atol=1e-5 * np.abs(wanted).max())
 
 
+@pytest.mark.slow
 def test_verify_replays_golden_vectors_under_qemu(tiny_bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["verify", str(tiny_bundle), "--device", "qemu", "--json"]) == 0
     checks = {check["name"]: check for check in json.loads(capsys.readouterr().out)["checks"]}

@@ -18,7 +18,7 @@ from edgec.devices.qemu.emulator import CPU, find_emulator
 from edgec.devices.runner.abi import ARM64, LOADER, find_compiler
 from edgec.devices.runner.build import FLAGS, SOURCES, build_runner
 from tests.conftest import COMPILED
-from tests.devices.runner.kernel_library import KERNELS, Stored
+from tests.devices.runner.kernel_library import KERNELS, Held, Stored
 
 
 @dataclass(frozen=True)
@@ -71,14 +71,21 @@ class EmulatedKernels:
         sizes: Sequence[int],
         scale: float,
         operands: Sequence[Tensor | None],
-        state: Tensor,
+        held: Held,
         out: Tensor,
     ) -> None:
-        numbers = (which, *sizes, *[0] * (7 - len(sizes)), float(scale), out.numel())
-        blobs = (*operands, *[None] * (6 - len(operands)), state)
+        numbers = (which, *sizes, *[0] * (7 - len(sizes)), float(scale), out.numel(), *held.progress.tolist())
+        blobs = (*operands, *[None] * (6 - len(operands)), held.state, held.log)
         answer = self._call(b"s", numbers, *blobs)
-        _fill(out, answer[: out.nbytes])
-        _fill(state, answer[out.nbytes :])
+        for part in (out, held.state, held.log):
+            _fill(part, answer[: part.nbytes])
+            answer = answer[part.nbytes :]
+
+    def experts(self, x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        sizes = (*index.shape, x.shape[1], *weight.shape)
+        out = x.new_empty((*index.shape, weight.shape[1]))
+        _fill(out, self._call(b"e", sizes, x, index, weight, bias))
+        return out
 
     def _call(self, verb: bytes, numbers: tuple[float, ...], *blobs: Tensor | None) -> bytes:
         pipe, results = self.server.stdin, self.server.stdout
@@ -95,9 +102,11 @@ class EmulatedKernels:
 def _answer_bytes(verb: bytes, numbers: tuple[float, ...], blobs: tuple[Tensor | None, ...]) -> int:
     if verb == b"a":
         return int(numbers[0] * numbers[1] * numbers[8]) * 4
+    if verb == b"e":
+        return int(numbers[0] * numbers[1] * numbers[4]) * 4
     if verb == b"s":
-        assert blobs[6] is not None
-        return int(numbers[9]) * 4 + blobs[6].nbytes
+        assert blobs[6] is not None and blobs[7] is not None
+        return int(numbers[9]) * 4 + blobs[6].nbytes + blobs[7].nbytes
     written = blobs[2:] if verb == b"w" else blobs[:1]
     return sum(blob.nbytes for blob in written if blob is not None)
 

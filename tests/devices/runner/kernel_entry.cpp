@@ -51,21 +51,25 @@ extern "C" __attribute__((visibility("default"))) void test_rope(const float* x,
   edgec::rope({x, cos, sin, tokens, heads, width, rotated, out});
 }
 
-// Which of states.h's kernels, its sizes and operands in the order of its struct.
+// Which of states.h's kernels, its sizes and operands in the order of its struct; progress: tokens replayed and taken.
 extern "C" __attribute__((visibility("default"))) void test_state(int64_t which, const int64_t* n, float scale,
-                                                                  const float* const* x, float* state, float* out) {
+                                                                  const float* const* x, float* state, float* log,
+                                                                  const int64_t* progress, float* out) {
+  const edgec::Held held{state, log, progress[0], progress[1]};
   switch (which) {
     case 0:
-      return edgec::causal_conv({x[0], x[1], x[2], n[0], n[1], n[2], n[3] != 0, state, out});
+      return edgec::causal_conv({x[0], x[1], x[2], n[0], n[1], n[2], n[3] != 0, held, out});
     case 1:
       return edgec::delta_rule({x[0], x[1], x[2], x[3], x[4], n[0], n[1], n[2], n[3], n[4], n[5] != 0, n[6] != 0,
-                                scale, state, out});
+                                scale, held, out});
     case 2:
-      return edgec::ssd({x[0], x[1], x[2], x[3], x[4], x[5], n[0], n[1], n[2], n[3], n[4], state, out});
+      return edgec::ssd({x[0], x[1], x[2], x[3], x[4], x[5], n[0], n[1], n[2], n[3], n[4], held, out});
     case 3:
-      return edgec::selective_scan({x[0], x[1], x[2], x[3], x[4], x[5], n[0], n[1], n[2], state, out});
+      return edgec::selective_scan({x[0], x[1], x[2], x[3], x[4], x[5], n[0], n[1], n[2], held, out});
+    case 4:
+      return edgec::linear_recurrence({x[0], x[1], n[0], n[1], held, out});
     default:
-      return edgec::linear_recurrence({x[0], x[1], n[0], n[1], state, out});
+      return edgec::wkv({x[0], x[1], x[2], x[3], n[0], n[1], held, out});
   }
 }
 

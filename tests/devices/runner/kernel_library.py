@@ -59,6 +59,19 @@ def _pointer(tensor: Tensor | None) -> c_void_p:
     return c_void_p(_address(tensor))
 
 
+@dataclass
+class Held:
+    """What a sequence leaves behind: its state and log, and how many tokens are replayed and taken in."""
+
+    state: Tensor
+    log: Tensor
+    progress: Tensor
+
+    @property
+    def pointers(self) -> tuple[c_void_p, ...]:
+        return _pointer(self.state), _pointer(self.log), _pointer(self.progress)
+
+
 @dataclass(frozen=True)
 class Kernels:
     """The kernels as functions of tensors, with the operators' arguments."""
@@ -118,13 +131,13 @@ class Kernels:
         sizes: Sequence[int],
         scale: float,
         operands: Sequence[Tensor | None],
-        state: Tensor,
+        held: Held,
         out: Tensor,
     ) -> None:
-        """One of the kernels over states, by ``test_state``'s numbers; writes ``state`` and ``out``."""
+        """One of the kernels over states, by ``test_state``'s numbers; writes ``held`` and ``out``."""
         numbers = (c_int64 * len(sizes))(*sizes)
         given = (c_void_p * len(operands))(*map(_address, operands))
-        self.library.test_state(c_int64(which), numbers, c_float(scale), given, _pointer(state), _pointer(out))
+        self.library.test_state(c_int64(which), numbers, c_float(scale), given, *held.pointers, _pointer(out))
 
     def experts(self, x: Tensor, index: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         out = x.new_full((*index.shape, weight.shape[1]), float("nan"))

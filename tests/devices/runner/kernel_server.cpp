@@ -26,7 +26,8 @@ void test_attend(
 void test_write(const float*, const int64_t*, int64_t, const PlainStored*, const PlainGeometry*);
 void test_rms_norm(const float*, const float*, float, int64_t, int64_t, float*);
 void test_rope(const float*, const float*, const float*, int64_t, int64_t, int64_t, int64_t, float*);
-void test_state(int64_t, const int64_t*, float, const float* const*, float*, float*);
+void test_state(int64_t, const int64_t*, float, const float* const*, float*, float*, const int64_t*, float*);
+void test_experts(const float*, const int64_t*, const float*, const float*, const int64_t*, float*);
 }
 
 namespace {
@@ -110,20 +111,46 @@ void rope() {
 }
 
 void state() {
-  const auto n = numbers(10);  // which, its sizes, the scale, floats of the result
-  const Blob blobs[7];
+  const auto n = numbers(12);  // which, its sizes, the scale, floats of the result, tokens replayed and taken
+  const Blob blobs[8];
   const float* operands[6];
   for (int i = 0; i < 6; i++) operands[i] = blobs[i].as<float>();
   std::vector<float> out(static_cast<size_t>(n[9]));
-  test_state(n[0], &n[1], real(n[8]), operands, blobs[6].as<float>(), out.data());
+  test_state(n[0], &n[1], real(n[8]), operands, blobs[6].as<float>(), blobs[7].as<float>(), &n[10], out.data());
   answer(out.data(), n[9] * static_cast<int64_t>(sizeof(float)));
   answer(blobs[6].as<void>(), blobs[6].bytes);
+  answer(blobs[7].as<void>(), blobs[7].bytes);
+}
+
+void experts() {
+  const auto n = numbers(6);  // tokens, choices, rows of x for a token, experts, rows, width
+  const Blob x, index, weight, bias;
+  std::vector<float> out(static_cast<size_t>(n[0] * n[1] * n[4]));
+  test_experts(x.as<float>(), index.as<int64_t>(), weight.as<float>(), bias.as<float>(), n.data(), out.data());
+  answer(out.data(), static_cast<int64_t>(out.size() * sizeof(float)));
+}
+
+void serve(int verb) {
+  switch (verb) {
+    case 'a':
+      return attend();
+    case 'w':
+      return write();
+    case 'n':
+      return norm();
+    case 's':
+      return state();
+    case 'e':
+      return experts();
+    default:
+      return rope();
+  }
 }
 
 }  // namespace
 
 int main() {
   for (int verb; (verb = std::getchar()) != EOF; std::fflush(stdout)) {
-    verb == 'a' ? attend() : verb == 'w' ? write() : verb == 'n' ? norm() : verb == 's' ? state() : rope();
+    serve(verb);
   }
 }

@@ -261,7 +261,10 @@ def _forget_stamp(path: Path) -> None:
     path.with_name(path.name + ".lock").write_bytes(b"")
 
 
-@pytest.mark.parametrize("damage", [_flip, _cut, _replace_by_copy, _forget_stamp, Path.unlink])
+DAMAGES = [_flip, _cut, _replace_by_copy, _forget_stamp, Path.unlink]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_packed_file_that_is_not_the_one_written_is_rebuilt(
     artifact: Path, packed: Path, damage: Callable[[Path], None]
 ) -> None:

@@ -167,6 +167,7 @@ def test_sums_hold_the_largest_products(native: NativeKernels, grid: CodeGrid, g
         assert torch.equal(native.multiply(isa, shape, packed, x, 3), exact), isa
 
 
+@pytest.mark.slow
 @PROPERTY
 @given(case=CASES)
 @example(WIDE)

@@ -67,6 +67,7 @@ def logits(graph: torch.fx.GraphModule) -> Tensor:
     return first
 
 
+@pytest.mark.slow
 def test_training_that_diverges_writes_nothing(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
     wild = replace(SETTINGS, steps=20, learning_rate=1e30, text_loss=1.0)
     with pytest.raises(InputError) as caught:
@@ -110,6 +111,7 @@ def test_the_folder_is_exported_unchanged(tiny_folder: Path, story: Path, recipe
     assert "<svg" in report and "http" not in report.replace("http://www.w3.org/2000/svg", "")
 
 
+@pytest.mark.slow
 def test_a_float_recipe_goes_on_training_on_the_text(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
     settings = replace(SETTINGS, steps=20, text_loss=1.0, learning_rate=3e-3, evaluate_every=10)
     done = adapt(tiny_folder, recipe="float", text=[story], out=tmp_path / "longer", settings=settings)
@@ -146,6 +148,7 @@ def test_every_way_of_training_trains(tiny_folder: Path, story: Path, tmp_path: 
     assert done.curve[-1].held_out != done.curve[0].held_out
 
 
+@pytest.mark.slow
 def test_a_stopped_run_ends_as_if_it_had_not_been(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
     def stop(event: TrainingEvent) -> None:
         if event.step == 3:
@@ -208,6 +211,7 @@ def test_the_checkpoint_knows_its_run(tiny_folder: Path, story: Path, tmp_path: 
     assert module._checkpoint(tmp_path / "a").is_file()
 
 
+@pytest.mark.slow
 def test_the_checkpoint_knows_its_models(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
     def stop(event: TrainingEvent) -> None:
         raise Killed

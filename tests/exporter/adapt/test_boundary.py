@@ -140,6 +140,7 @@ def test_a_trained_boundary_answers_an_open_one() -> None:
     assert caught.value.code == "E505"
 
 
+@pytest.mark.slow
 def test_adapt_chooses_and_records(tiny_folder: Path, story: Path, tmp_path: Path) -> None:
     file = tmp_path / "open.toml"
     file.write_text(FILE)

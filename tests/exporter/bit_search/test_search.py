@@ -57,6 +57,7 @@ def test_the_same_text_gives_the_same_bits() -> None:
     assert again == searched_one_layer()
 
 
+@pytest.mark.slow
 def test_own_rules_stand() -> None:
     recipe, search = searched_one_layer()
     assert recipe.rules[0] == RULED.rules[0]

@@ -33,7 +33,11 @@ PLACES = ["roberta", "camembert", "bart"]
 # A router with a stored bias; clamped and biased experts, stored transposed.
 EXPERTS = ["olmoe", "gpt_oss", "deepseek_v3"]
 # Families that write their attention out instead of calling the interface; gpt_neo has a window in every other layer.
-WRITTEN_OUT = ["gptj", "gpt_neo", "falcon", "codegen"]
+WRITTEN_OUT = ["gptj", "gpt_neo", "falcon", "codegen", "bloom"]
+# Chunks of attention, rotations of complex numbers; a window that only the mask tells; the average of RWKV.
+OTHERS = ["llama4_text", "phimoe", "rwkv"]
+# What these show is shown above, but by another family: linear biases, products over all heads, masks alone.
+SLOW = ["mpt", "gpt_neox_japanese", "bigbird_pegasus", "deepseek_v2", "kimi_linear", "bailing_hybrid", "nemotron_h"]
 
 
 class Stored:
@@ -59,7 +63,13 @@ def prepared(kind: str) -> tuple[torch.nn.Module, Program]:
     return model, run_passes(program, passes, in_place=True)
 
 
-@pytest.mark.parametrize("kind", [*PLACES, "gpt_neox", *EXPERTS, *WRITTEN_OUT])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(*PLACES, "gpt_neox", *EXPERTS, *WRITTEN_OUT, *OTHERS),
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW),
+    ],
+)
 def test_chunks_and_single_tokens_give_eager_logits(kind: str) -> None:
     model, program = prepared(kind)
     tokens = torch.randint(5, 200, (40,), generator=torch.Generator().manual_seed(1)).tolist()

@@ -250,14 +250,6 @@ def test_remote_code_is_not_run_unasked(tmp_path: Path) -> None:
     assert "trust_remote_code is off" in error.why
 
 
-def test_an_encoder_decoder_needs_a_factory(tmp_path: Path) -> None:
-    config = {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "vocab_size": 128, "num_layers": 1}
-    model = _write(tmp_path / "m", config__json=json.dumps({**config, "d_model": 32, "d_kv": 8, "d_ff": 64}))
-    error = _refusal(model, tmp_path, random_weights=True)
-    assert error.code == "E149"
-    assert "factory" in error.fix
-
-
 @pytest.mark.parametrize("task", ["fill-in-the-blanks", "image-classification"])
 @pytest.mark.parametrize("optimum", [True, False])
 def test_a_task_that_is_unknown_or_does_not_suit(

@@ -27,6 +27,7 @@ MODELS = {
     "cohere": Family("cohere", {"num_hidden_layers": 4}),
     "smollm3": Family("smollm3", {"num_hidden_layers": 4, "no_rope_layers": [1, 0, 1, 1], "use_sliding_window": False}),
 }
+QUICK = ("llama", "gemma3")
 
 
 @lru_cache(maxsize=6)
@@ -61,7 +62,7 @@ def shortened(family: str, layers: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    "family", [pytest.param(name, marks=[pytest.mark.slow] if name == "gemma2" else []) for name in MODELS]
+    "family", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
 )
 @pytest.mark.parametrize("layers", [1, 3])
 def test_the_first_layers_are_the_shorter_model(family: str, layers: int) -> None:
@@ -101,6 +102,7 @@ def test_one_layer_says_too_little_about_where_it_ends() -> None:
         run_pass(_captured(Family("llama", {"num_hidden_layers": 1})), EarlyExit(1))
 
 
+@pytest.mark.slow
 def test_layers_that_hand_on_more_than_one_value_are_refused() -> None:
     """Gemma 3n's later layers read each token's own embeddings and several hidden streams."""
     gemma3n = next(family for family in FAMILIES if family.name == "gemma3n_text")

@@ -20,6 +20,8 @@ from tests.families import FAMILIES, Family
 from tests.passes.deep_decoders import CHUNK, CONTEXT, ROWS, captured, fused, tokens
 
 H = 8
+# Full and ring caches; the others take seconds each.
+QUICK = ("llama", "gemma3_text")
 
 
 def scaled(x: Tensor) -> Tensor:
@@ -123,7 +125,7 @@ def test_values_stay_the_same(function: Callable[[Tensor], Tensor]) -> None:
 
 @pytest.mark.parametrize(
     "family",
-    [pytest.param(f, id=f.name, marks=[pytest.mark.slow] if f.name == "gemma3n_text" else []) for f in FAMILIES],
+    [pytest.param(f, id=f.name, marks=[] if f.name in QUICK else [pytest.mark.slow]) for f in FAMILIES],
 )
 def test_decoders_become_functional(family: Family) -> None:
     before = captured(family)

@@ -99,13 +99,13 @@ def test_the_prepared_graph_is_the_exported_one_bit_for_bit(scheme: WeightScheme
 # A family and a way to share its keys and values; the only full layer of this gemma has no donor.
 SHARING = [
     ("qwen3", "project"),
-    ("phi3", "reuse"),
     *(
         pytest.param(name, mode, marks=pytest.mark.slow)
         for name, mode in [
             ("gemma3_text", None),
             ("qwen3", None),
             ("qwen3", "reuse"),
+            ("phi3", "reuse"),
             ("phi3", None),
             ("phi3", "project"),
         ]

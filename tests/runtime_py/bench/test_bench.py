@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,8 @@ from edgec.devices.transport import Address, DeviceFacts
 from edgec.errors import InputError
 from edgec.runtime_py.bench import bench as bench_module
 from edgec.runtime_py.bench.bench import BenchResult, bench
+from edgec.runtime_py.bench.console import report
+from edgec.runtime_py.bench.devices import Outcome
 from edgec.runtime_py.bench.job import lap, run_job
 from edgec.runtime_py.bench.record import (
     LoadRecord,
@@ -219,3 +222,20 @@ def test_a_file_that_bench_did_not_write_is_kept(tiny_bundle: Path, tmp_path: Pa
         bench(tiny_bundle, **SHORT, out=tmp_path / "run.jsonl")
     assert caught.value.code == "E123" and caught.value.where.endswith(name)
     assert (tmp_path / name).read_text() == '{"mine": 1}\n'
+
+
+@pytest.mark.parametrize(("load", "busy"), [(0.4, False), (2.0, False), (2.1, True), (None, False)])
+def test_a_busy_machine_is_named(
+    recorded: Recorded,
+    tiny_bundle: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    load: float | None,
+    busy: bool,
+) -> None:
+    monkeypatch.setattr(recorded, "facts", lambda: replace(FACTS, cores=4, load_average=load))
+    result = bench(tiny_bundle, **SHORT)
+    report([Outcome("host", result, None)], as_json=False)
+    assert ("busy before the run" in capsys.readouterr().err) == busy
+    report([Outcome("host", result, None)], as_json=True)
+    assert len(json.loads(capsys.readouterr().out)["warnings"]) == busy

@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 
 import edgec
 from edgec.errors import InputError
-from edgec.runtime_py.evaluate.console import report
+from edgec.runtime_py.evaluate.console import report, summary_lines
 from edgec.runtime_py.evaluate.evaluate import Evaluation, bucket_ranges, evaluate, score_window, text_windows
 from edgec.runtime_py.model import Model
 from tests.runtime_py.fake_stepper import FakeStepper, sums
@@ -137,3 +137,11 @@ def test_a_count_below_one_is_refused(tiny_bundle: Path, text: Path, tokens: int
     with pytest.raises(InputError) as caught:
         evaluate(tiny_bundle, text, tokens=tokens)
     assert caught.value.code == "E156"
+
+
+def test_perplexity_and_bits_per_byte_stand_beside_the_float_models(evaluation: Evaluation, text: Path) -> None:
+    assert evaluation.perplexity.value == pytest.approx(evaluation.overall.perplexity)
+    assert evaluation.ratio is not None and evaluation.ratio.value == pytest.approx(1.0, abs=1e-5)
+    assert evaluation.bits_per_byte == pytest.approx(evaluation.reference_bits_per_byte, abs=1e-5)
+    shown = "\n".join(summary_lines(evaluation))
+    assert "1.000 times" in shown and "bits per byte" in shown and "too short for an interval" in shown

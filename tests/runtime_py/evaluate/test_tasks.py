@@ -17,7 +17,7 @@ import edgec
 from edgec.errors import ToolError
 from edgec.runtime_py.evaluate.tasks import adapter, continuation_score, evaluate_tasks, generate_until
 from edgec.runtime_py.model import Model
-from tests.runtime_py.fake_stepper import FakeStepper, sums
+from tests.runtime_py.fake_stepper import FakeStepper, recurrent_states, sums
 from tests.runtime_py.tiny_decoder import CONTEXT
 
 CONTEXT_TEXT, REST = "Once upon a time", " there was a little girl"
@@ -115,6 +115,15 @@ def test_greedy_continuations_are_recognised_and_cached() -> None:
     stepper.calls.clear()
     assert continuation_score(stepper, context, [9, 9])[1] is False
     assert stepper.calls[0][0] == 2, "the shared context is not computed again"
+
+
+def test_a_second_answer_goes_on_only_where_the_cache_can_go_back_to() -> None:
+    """What the cache holds reaches beyond where the second answer begins, further than a recurrence drops tokens."""
+    fake, fresh = (FakeStepper(sums, states=recurrent_states(log=1)) for _ in range(2))
+    context, answer = [5, 6, 7, 8], [9, 10, 11, 12]
+    continuation_score(fake, context, answer)
+    longer = [*answer, 13]
+    assert continuation_score(fake, context, longer) == continuation_score(fresh, context, longer)
 
 
 @pytest.mark.parametrize(("before", "count"), [(3, 4), (60, 4), (64, 1), (70, 10), (1, 64), (2, 80)])

@@ -3,8 +3,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgec.bundle.manifest import Limits
 from edgec.runtime_py.sessions.cache_contents import CacheContents
-from tests.runtime_py.fake_stepper import ring_state
+from edgec.runtime_py.speculation.draft import DraftLimits
+from tests.runtime_py.fake_stepper import recurrent_states, ring_state
 
 
 def test_a_full_cache_rewinds_anywhere_and_has_no_gaps() -> None:
@@ -70,20 +72,39 @@ def test_what_is_allowed_is_right_in_a_simulated_ring(window: int, slack: int, m
             cache.write(start, [0] * count)
 
 
-@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 3), st.booleans()), max_size=20))
-def test_a_recurrence_continues_at_its_end_or_anew_whatever_was_interrupted(moves: list[tuple[int, int, bool]]) -> None:
-    """As its kernel decides, which counts the tokens that a state has taken in."""
-    ring = ring_state(slots=14, window=8)
-    recurrent = ring.model_copy(update={"layout": "recurrent", "slots": 1, "window": None})
-    cache = CacheContents([ring, recurrent])
-    seen = 0
+@given(st.integers(1, 4), st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5), st.booleans()), max_size=20))
+def test_a_recurrence_goes_back_as_its_kernel_does_whatever_was_interrupted(
+    log: int, moves: list[tuple[int, int, bool]]
+) -> None:
+    """The kernel counts the tokens that a state has taken in, and those that its log holds."""
+    cache = CacheContents(recurrent_states(log))
+    taken = seen = 0
     for start, count, interrupted in moves:
         if cache.continues_at(start):
-            assert start in (0, seen), "the kernel would refuse this call"
-            seen = start + count
+            assert start == 0 or taken <= start <= seen, "the kernel would refuse this call"
+            taken, seen = start + max(1, count - log), start + count
             cache.begin(start, count)
             if not interrupted:
                 cache.write(start, [0] * count)
                 assert cache.continues_at(seen), "a sequence can always be continued"
         else:
             assert start != 0
+
+
+def test_a_recurrence_drops_the_last_tokens_of_a_call_but_never_its_first_one() -> None:
+    cache = CacheContents(recurrent_states(log=3))
+    cache.write(0, range(10))
+    assert [cache.continues_at(i) for i in (6, 7, 9, 10, 11)] == [False, True, True, True, False]
+    cache.write(10, [1, 2])
+    assert [cache.continues_at(i) for i in (10, 11, 12)] == [False, True, True]
+    cache.write(11, [5])
+    assert cache.reusable([*range(10), 1, 5, 9]) == 12 and cache.reusable([*range(10), 1, 6]) == 0
+    cache.hold(range(8), 12)
+    assert cache.continues_at(8) and not cache.continues_at(7), "what a file's calls were is not known"
+
+
+def test_drafts_are_no_longer_than_the_log() -> None:
+    limits = Limits(context=64, prefill_chunk=32, logit_rows=16)
+    assert DraftLimits.of(limits, recurrent_states(log=5)).most == 5
+    assert DraftLimits.of(limits, recurrent_states(log=9)[1:]).most == 9
+    assert DraftLimits.of(limits, recurrent_states(log=9)[1:2]).most == 0

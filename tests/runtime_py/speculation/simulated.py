@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from edgec.runtime_py.sampling import Sampling
-from edgec.runtime_py.speculation.draft import Draft
-from edgec.runtime_py.stepper import Logits
+from edgec.runtime_py.sessions.cache_contents import CacheState
+from edgec.runtime_py.speculation.draft import Draft, Drafter, DraftLimits
+from edgec.runtime_py.speculation.speculator import Speculator
+from edgec.runtime_py.stepper import Logits, Stepper
 from tests.runtime_py.fake_stepper import FakeStepper, Rule
 
 
@@ -74,3 +76,18 @@ class Replay:
         places = range(len(history), min(len(history) + count, len(self._text)))
         tokens = tuple(self._text[i] if i % self._wrong else (self._text[i] + 1) % 64 for i in places)
         return Draft(tokens) if tokens else None
+
+
+class Always(Speculator):
+    """Time stands still except for plain calls, which are dear: drafts always pay."""
+
+    def __init__(self, drafters: Sequence[Drafter], of: Stepper, states: Sequence[CacheState]) -> None:
+        clock = Clock()
+        super().__init__(drafters, DraftLimits.of(of.limits, states), clock)
+        forward = of.forward
+
+        def ticking(fed: Sequence[int], start: int, rows: Sequence[int]) -> Logits:
+            clock.now += 1.0
+            return forward(fed, start, rows)
+
+        of.forward = ticking  # type: ignore[method-assign, assignment]

@@ -23,7 +23,7 @@ from edgec.runtime_py.speculation.prompt_lookup import PromptLookup
 from edgec.runtime_py.speculation.speculator import Speculator
 from tests.passes.decoders import CONTEXT, ROWS, captured, tokens
 from tests.runtime_py.speculation.graph_stepper import GraphStepper
-from tests.runtime_py.speculation.simulated import Clock, Replay
+from tests.runtime_py.speculation.simulated import Always, Replay
 
 CHUNK = 12
 WINDOWED: dict[str, Any] = {"family": "mistral", "sliding_window": 8}
@@ -40,25 +40,10 @@ def stepper(dtype: str, model: dict[str, Any], *passes: Any) -> GraphStepper:
     return GraphStepper(run_pass(program, KvCache(CONTEXT, CHUNK, dtype)), CONTEXT, CHUNK, ROWS)
 
 
-class Always(Speculator):
-    """Time stands still except for plain calls, which are dear: drafts always pay."""
-
-    def __init__(self, drafters: list[Drafter], of: GraphStepper) -> None:
-        clock = Clock()
-        super().__init__(drafters, DraftLimits.of(of.limits, of.states), clock)
-        forward = of.forward
-
-        def ticking(fed: Any, start: int, rows: Any) -> Any:
-            clock.now += 1.0
-            return forward(fed, start, rows)
-
-        of.forward = ticking  # type: ignore[method-assign, assignment]
-
-
 def compared(plain: GraphStepper, of: GraphStepper, drafters: list[Drafter], sampling: Sampling) -> Speculator:
     """Both ways to the end of the context."""
     wanted = list(stream_tokens(plain, PROMPT, Sampler(sampling)))
-    one = Always(drafters, of)
+    one = Always(drafters, of, of.states)
     assert list(one.tokens(of, PROMPT, sampling)) == wanted
     assert len(wanted) == CONTEXT - len(PROMPT) + 1
     return one
@@ -92,7 +77,7 @@ def test_a_draft_model_on_every_cache(dtype: str, model: dict[str, Any], layers:
 
 def test_a_draft_model_in_a_second_text_keeps_what_it_knows() -> None:
     draft, of, plain = (stepper("float32", FULL) for _ in range(3))
-    one = Always([DraftModel(draft, DraftLimits.of(draft.limits, draft.states))], of)
+    one = Always([DraftModel(draft, DraftLimits.of(draft.limits, draft.states))], of, of.states)
     for prompt in (PROMPT, [*PROMPT, 3, 4], tokens(12)):
         got = list(islice(one.tokens(of, prompt, Sampling(), 10, of.reusable(prompt)), 10))
         assert got == list(islice(stream_tokens(plain, prompt, Sampler(Sampling())), 10))

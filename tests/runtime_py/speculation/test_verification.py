@@ -20,9 +20,9 @@ OPTIONS = [
             Sampling(temperature=1.5, top_k=4),
             Sampling(temperature=1.0, top_p=0.8),
             Sampling(temperature=1.2, min_p=0.2),
+            Sampling(temperature=0.9, top_k=5, top_p=0.9, min_p=0.05, repetition_penalty=1.3),
         )
     ),
-    Sampling(temperature=0.9, top_k=5, top_p=0.9, min_p=0.05, repetition_penalty=1.3),
 ]
 
 

@@ -7,6 +7,15 @@
 #include "linear/kernel.h"
 
 namespace edgec {
+namespace {
+
+thread_local LaidOutMatrices* in_scope = nullptr;
+
+}  // namespace
+
+LaidOutScope::LaidOutScope(LaidOutMatrices& matrices) { in_scope = &matrices; }
+
+LaidOutScope::~LaidOutScope() { in_scope = nullptr; }
 
 HugeMemory::HugeMemory(int64_t bytes) {
   constexpr size_t kPage = size_t{2} << 20;
@@ -17,21 +26,28 @@ HugeMemory::HugeMemory(int64_t bytes) {
 #endif
 }
 
-bool lay_out(Region& region, std::vector<HugeMemory>& laid_out) {
+bool lay_out(linear::Matrix& matrix, std::vector<HugeMemory>& laid_out) {
   const linear::Layout wanted = linear::kernel_in_force().layout;
+  if (matrix.layout == wanted) return true;
+  linear::Matrix laid = matrix;
+  laid.layout = wanted;
+  laid.data = in_scope == nullptr ? nullptr : in_scope->find(matrix.data, laid.bytes());
+  if (laid.data == nullptr) {
+    if (in_scope == nullptr) laid_out.emplace_back(laid.bytes());
+    uint8_t* to = in_scope == nullptr ? laid_out.back().data() : in_scope->add(matrix.data, laid.bytes());
+    if (to == nullptr) return false;
+    linear::relay(matrix, wanted, to);
+    laid.data = to;
+  }
+  matrix = laid;
+  return true;
+}
+
+bool lay_out(Region& region, std::vector<HugeMemory>& laid_out) {
   for (Step& step : region.steps) {
     Group* group = std::get_if<Group>(&step);
     for (size_t i = 0; group != nullptr && i < group->products.size(); i++) {
-      linear::Matrix& matrix = group->products[i].matrix;
-      if (matrix.layout == wanted) continue;
-      linear::Matrix laid = matrix;
-      laid.layout = wanted;
-      HugeMemory memory(laid.bytes());
-      if (memory.data() == nullptr) return false;
-      linear::relay(matrix, wanted, memory.data());
-      laid.data = memory.data();
-      matrix = laid;
-      laid_out.push_back(std::move(memory));
+      if (!lay_out(group->products[i].matrix, laid_out)) return false;
     }
   }
   return true;

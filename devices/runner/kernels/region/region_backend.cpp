@@ -1,6 +1,6 @@
 // The ExecuTorch backend "EdgecLinear": a region (region.h) per delegate, described as region_text.h says. Its matrices lie in
 // the program's named data in the order of reading, and are used where they lie; on a processor of another family they
-// are laid out anew in memory when the program is loaded.
+// are laid out anew when the program is loaded (lay_out.h).
 #include <executorch/runtime/backend/interface.h>
 #include <executorch/runtime/core/exec_aten/util/tensor_util.h>
 
@@ -10,6 +10,7 @@
 
 #include "region/lay_out.h"
 #include "region/region_text.h"
+#include "register_backend.h"
 
 namespace edgec {
 namespace {
@@ -100,15 +101,7 @@ class LinearBackend final : public executorch::runtime::BackendInterface {
   static int64_t width(const Region& region, size_t output) { return region.widths[region.outputs[output]]; }
 };
 
-constexpr const char kName[] = "EdgecLinear";
-
-bool register_backend() {
-  if (executorch::runtime::get_backend_class(kName) != nullptr) return false;
-  static LinearBackend backend;
-  return executorch::runtime::register_backend({kName, &backend}) == Error::Ok;
-}
-
-[[maybe_unused]] const bool registered = register_backend();
+[[maybe_unused]] const bool registered = register_absent_backend<LinearBackend>("EdgecLinear");
 
 }  // namespace
 }  // namespace edgec

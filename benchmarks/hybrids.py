@@ -1,0 +1,147 @@
+"""A model with recurrences beside llama.cpp: python -m benchmarks.hybrids [--build FOLDER] [--rounds N] [--no-peers].
+
+Qwen3.5-0.8B cut to 8 layers (6 of Gated DeltaNet, 2 of attention), 4 bits in groups of 32 in both: a prompt of 512
+tokens, and decoding at positions 128 and 8,192, in turns, each measurement in a fresh process. Two passes over one
+sequence, as recurrences cannot go back to where a case began. What recurrences take must not grow with the position:
+the run stops where it does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.harness.artifacts import Workshop, float16_gguf
+from benchmarks.harness.jobs import status_bytes
+from benchmarks.harness.machine import identity
+from benchmarks.harness.models import Q35L, weights
+from benchmarks.harness.processes import run_worker
+from benchmarks.harness.results import ContextCurve
+from benchmarks.harness.rounds import Rounds, curves
+from benchmarks.harness.store import Store
+from benchmarks.harness.subjects import HYBRID, LLAMA, OWN
+
+CONTEXTS, STEPS = (128, 512, 8192), 16
+GOAL = 1.1
+_BUDGET_S = 3600.0
+_AGREEMENT_TOKENS = 8
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a session takes, measured at two positions.
+
+    Attributes:
+        state_bytes: of what recurrences remember, by the manifest.
+        cache_bytes: that keys and values of the positions between the two take.
+        grown_bytes: memory that no file backs (RssAnon), between the two.
+    """
+
+    state_bytes: int
+    cache_bytes: int
+    grown_bytes: int
+
+    @property
+    def constant(self) -> bool:
+        """Whether nothing grew but keys and values, to within pages and the allocator's own blocks."""
+        return self.grown_bytes < 1.02 * self.cache_bytes + (4 << 20)
+
+
+def memory(bundle: Path) -> Memory:
+    """Feed a session up to two positions and see what it took; call it in a process of its own."""
+    from edgec.runtime_py.sessions.session import Session
+
+    session, first, last = Session(bundle), CONTEXTS[0], CONTEXTS[-1]
+    # A whole chunk behind the first position: buffers of chunks have their size.
+    session.prefill([5] * (2 * first), 0)
+    before = status_bytes("RssAnon") or 0
+    session.prefill([5] * (last - 2 * first), 2 * first)
+    grown = (status_bytes("RssAnon") or 0) - before
+    states = session.bundle.manifest.states
+    cache = sum(state.bytes * (last - 2 * first) // state.slots for state in states if state.layout == "full")
+    recurrent = sum(state.bytes for state in states if state.layout == "recurrent")
+    return Memory(recurrent, cache, grown)
+
+
+def agreement(shop: Workshop) -> dict[str, float]:
+    """How far llama.cpp's float16 form is from transformers: its converter is not llama.cpp's own."""
+    tokens = [(7 * i * i + 3) % int(Q35L.config["vocab_size"]) for i in range(_AGREEMENT_TOKENS)]
+    job = {"kind": "logits", "artifact": str(float16_gguf(shop, Q35L)), "threads": 2, "context": 64}
+    rows = {"tokens": tokens, "rows": len(tokens), "kv": "float32"}
+    logits = run_worker(LLAMA, {**job, **rows}, python=shop.peers)["logits"]
+    folder = weights(Q35L, shop.model_folder(Q35L)).parent
+    told: dict[str, float] = run_worker(
+        "benchmarks.harness.agreement", {"folder": str(folder), "tokens": tokens, "logits": logits}
+    )
+    return told
+
+
+def table(measured: Sequence[ContextCurve]) -> str:
+    """Medians in ms, and how many times as fast edgec is as the faster of llama.cpp's forms."""
+    names = list(dict.fromkeys(curve.subject for curve in measured))
+    heads = ("median, ms", "threads", *names, f"ratio (goal {GOAL})")
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for threads in sorted({curve.threads for curve in measured}):
+        by_name = {curve.subject: curve for curve in measured if curve.threads == threads}
+        lines += [_line(label, threads, [figure(by_name[name]) for name in names], names) for label, figure in _FIGURES]
+    return "\n".join(lines)
+
+
+_FIGURES: tuple[tuple[str, Callable[[ContextCurve], float]], ...] = (
+    ("prefill of 512 tokens", lambda curve: curve.ttft_ms[1].median),
+    ("decode at position 128", lambda curve: curve.decode_ms[0].median),
+    ("decode at position 8,192", lambda curve: curve.decode_ms[2].median),
+)
+
+
+def _line(label: str, threads: int, figures: Sequence[float], names: Sequence[str]) -> str:
+    own = next(figure for figure, name in zip(figures, names, strict=True) if name == OWN)
+    peers = [figure for figure, name in zip(figures, names, strict=True) if name != OWN]
+    ratio = f"{min(peers) / own:.2f}x" if peers else "no peer"
+    return f"| {' | '.join((label, str(threads), *(f'{figure:.2f}' for figure in figures), ratio))} |"
+
+
+def main(write: Callable[[str], None] = print) -> None:
+    """Make the artifacts, measure, print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--build", type=Path, default=Path("build/bench"))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--no-peers", action="store_true", help="edgec alone")
+    parser.add_argument("--memory-of", type=Path, help="measure the memory of a bundle in this process, as JSON")
+    options = parser.parse_args()
+    if options.memory_of:
+        write(json.dumps(asdict(memory(options.memory_of))))
+        return
+    shop = Workshop(options.build, identity())
+    subjects = [subject for subject in HYBRID if not (options.no_peers and subject.peer)]
+    if not options.no_peers:
+        write(f"llama.cpp's float16 form against transformers: {json.dumps(agreement(shop))}")
+    _check_memory(shop.made(HYBRID[0]).path, write)
+    rounds = Rounds(shop, Store(options.build / "hybrids"), options.rounds, tuple(options.threads), _BUDGET_S, _say)
+    outcomes, failures = rounds.take(subjects, {"kind": "contexts", "contexts": list(CONTEXTS), "steps": STEPS})
+    write(table(curves(outcomes)))
+    for failure in failures:
+        write(f"not measured: {failure.part}: {failure.what}")
+
+
+def _check_memory(bundle: Path, write: Callable[[str], None]) -> None:
+    from subprocess import PIPE, run
+
+    command = [sys.executable, "-m", "benchmarks.hybrids", "--memory-of", str(bundle)]
+    taken = Memory(**json.loads(run(command, check=True, stdout=PIPE).stdout.splitlines()[-1]))
+    write(f"states {taken.state_bytes:,} bytes; {taken.grown_bytes:,} grown, keys and values {taken.cache_bytes:,}")
+    if not taken.constant:
+        raise SystemExit("what recurrences take grows with the position")
+
+
+def _say(what: str, share: float) -> None:
+    print(f"{share:.0%} {what}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

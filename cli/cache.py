@@ -1,0 +1,43 @@
+"""``edgec cache`` shows or cleans the folder of finished stages, compiled engines and packed weights."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class CacheAction(StrEnum):
+    """What to do with the cache."""
+
+    show = "show"
+    clean = "clean"
+
+
+def cache(
+    action: Annotated[CacheAction, typer.Argument(help="show: sizes; clean: delete.")] = CacheAction.show,
+    *,
+    kind: Annotated[
+        list[str] | None, typer.Option(help="Clean this kind only, as `show` names it; repeatable.")
+    ] = None,
+    older_than: Annotated[float | None, typer.Option(metavar="DAYS", help="Clean what is unused for so long.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Show how much edgec keeps between calls, or delete it; everything there is made again when it is needed.
+
+    EDGEC_CACHE_DIR moves the folder.
+
+    Examples:
+    edgec cache
+
+    edgec cache clean --older-than 30
+
+    edgec cache clean --kind stages
+    """
+    from edgec.exporter.cache_command import clean_cache, show_cache
+
+    if action is CacheAction.show:
+        show_cache(json)
+    else:
+        clean_cache(tuple(kind or ()), older_than, json)

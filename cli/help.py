@@ -1,0 +1,32 @@
+"""``edgec help`` shows a page of the guide, or a command's help."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def help(
+    topic: Annotated[
+        str | None, typer.Argument(help="A page such as recipes, targets, errors, bundle; or a command.")
+    ] = None,
+) -> None:
+    """Show a page of the guide, which is installed along with edgec, or the help of a command that has no page.
+
+    At a terminal the page is set in colour, elsewhere it is printed as it is written (Markdown).
+
+    Examples:
+    edgec help
+
+    edgec help recipes
+
+    edgec help errors | less
+    """
+    from edgec.cli.app import COMMANDS, help_of
+    from edgec.guide import show_topic, topics
+
+    if topic in COMMANDS and topic not in topics():
+        typer.echo(help_of(str(topic)))
+    else:
+        show_topic(topic)

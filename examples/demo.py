@@ -1,0 +1,141 @@
+"""Export the example model in several sizes, and put side by side what each takes, says and costs.
+
+    python examples/demo.py --out build/demo
+
+The float model, 4 bits, and, where the folder MODEL-two-bit lies beside the model, 2 bits with shared keys and values.
+Then an estimate for three phones, where the report lies, and what to try next.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+# Run as a script, only this folder is on the path.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from edgec.quiet import quiet
+
+with quiet():
+    import edgec
+    from edgec.bundle.folder import read_manifest
+    from edgec.devices.targets import load_target
+    from edgec.errors import EdgecError
+    from edgec.exporter.report.headline import next_commands
+    from edgec.exporter.resolve.target_choice import plan_target
+    from edgec.exporter.resolve.widths import model_widths
+    from edgec.exporter.sources.parameters import decoder_shape, read_config
+    from edgec.runtime_py.side_by_side import FIGURES, SideBySide, side_by_side
+    from edgec.terminal import WordTable, make_console
+
+PHONES = ("iphone-15-pro", "pixel-8", "galaxy-s24-ultra")
+HELD_OUT = "held-out.txt"
+TWO_BIT = "-two-bit"
+SENTENCE = re.compile(r".+?[.!?][\"”]?(?=\s|$)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One size of the model: its name in the table, the model's folder, and the recipe (None: the folder's own)."""
+
+    name: str
+    model: Path
+    recipe: str | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one bundle takes and does, measured on this machine, and the first two sentences that it writes."""
+
+    name: str
+    measured: SideBySide
+    text: str
+
+
+def variants(model: Path) -> list[Variant]:
+    """The sizes that can be made from what is there."""
+    found = [Variant("float", model, "float"), Variant("4 bits", model, "4bit")]
+    two_bit = model.with_name(model.name + TWO_BIT)
+    return [*found, Variant("2 bits, shared KV", two_bit, None)] if two_bit.is_dir() else found
+
+
+def two_sentences(text: str) -> str:
+    """The first two sentences of a text on one line, or all of it where it has no two."""
+    found = [match.group().strip() for match in SENTENCE.finditer(text.strip())][:2]
+    return " ".join(" ".join(found or [text]).split())
+
+
+def show_variant(variant: Variant, reference: Path, out: Path, prompt: str) -> Outcome:
+    """Export one size and measure it."""
+    said = variant.recipe or "its own recipe"
+    print(f"exporting {variant.model.name}, {said} ...", file=sys.stderr, flush=True)
+    place = out / f"{reference.name}-{re.sub(r'[^a-z0-9]+', '-', variant.name.lower())}.edgec"
+    bundle = edgec.export(str(variant.model), target="host", recipe=variant.recipe, out=place, force=True)
+    (measured,) = side_by_side([bundle], reference / HELD_OUT, reference=str(reference))
+    text = edgec.load(bundle).generate(prompt, max_new_tokens=160, temperature=0.7, seed=1).text
+    return Outcome(variant.name, measured, two_sentences(prompt + text))
+
+
+def outcome_table(outcomes: Sequence[Outcome]) -> WordTable:
+    """One row per size."""
+    table = WordTable(title="side by side (measured here)", title_justify="left")
+    table.add_column("")
+    for head in FIGURES:
+        table.add_column(head, justify="right")
+    table.add_column("what it writes")
+    for one in outcomes:
+        table.add_row(one.name, *one.measured.cells(), one.text)
+    return table
+
+
+def phone_table(model: Path) -> WordTable:
+    """What three phones would do with the model in 4 bits, estimated from its config."""
+    table = WordTable(title="on phones, 4 bits (estimated by edgec plan)", title_justify="left")
+    for head in ("phone", "size, MB", "peak memory, MB", "of its memory", "tokens/s"):
+        table.add_column(head, justify="left" if head == "phone" else "right")
+    for name in PHONES:
+        target = load_target(name)
+        forecast, _ = plan_target(
+            decoder_shape(read_config(str(model))), target, model_widths(str(model), "4bit", target)
+        )
+        speed, peak = forecast.speeds.decode_tokens_per_s, forecast.footprint.peak_bytes
+        shown = "unavailable" if speed is None else f"{speed.low:,.0f} to {speed.high:,.0f}"
+        size = f"{forecast.footprint.size_bytes.mid / 1e6:.1f}"
+        memory = f"{peak.low / 1e6:.0f} to {peak.high / 1e6:.0f}"
+        share = "unknown" if target.memory_bytes is None else f"at most {peak.high / target.memory_bytes:.1%}"
+        table.add_row(target.phone_name, size, memory, share, shown)
+    return table
+
+
+@quiet()
+def show(model: Path, out: Path, prompt: str) -> None:
+    """Make and measure every size, and print all of it."""
+    out.mkdir(parents=True, exist_ok=True)
+    outcomes = [show_variant(variant, model, out, prompt) for variant in variants(model)]
+    console = make_console()
+    console.print(outcome_table(outcomes), phone_table(model), sep="\n")
+    chosen = Path(outcomes[1].measured.bundle)
+    print(f"\nThe report: {chosen / 'report.html'}\nNext, in {out}:")
+    for command in next_commands(read_manifest(chosen)):
+        print(f"  {command}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the demo; returns the exit code."""
+    parser = argparse.ArgumentParser(description="Export the example model in several sizes, side by side.")
+    parser.add_argument("--model", type=Path, default=Path(__file__).parent / "tiny-llama", help="model folder")
+    parser.add_argument("--out", type=Path, default=Path("build/demo"), help="folder for the bundles")
+    parser.add_argument("--prompt", default="Prince Andrew looked at", help="text to continue")
+    given = parser.parse_args(arguments)
+    try:
+        show(given.model, given.out, given.prompt)
+    except EdgecError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

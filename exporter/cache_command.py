@@ -1,0 +1,53 @@
+"""The output of ``edgec cache``: what each kind of entry takes, and what a clean-up freed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from edgec.exporter.cache_folder import KINDS, CacheEntry, cache_entries, check_kinds, clean
+from edgec.installation import cache_root
+from edgec.terminal import WordTable, make_console
+
+
+def show_cache(as_json: bool) -> None:
+    """Print the size of every kind of entry (measured), or every entry as JSON."""
+    entries = cache_entries()
+    if as_json:
+        rows = [
+            {"kind": one.kind, "path": str(one.path), "bytes": one.size_bytes, "last_used": one.used} for one in entries
+        ]
+        print(json.dumps({"folder": str(cache_root()), "entries": rows}))
+        return
+    console = make_console()
+    console.print(cache_table(entries))
+    console.print(f"folder {cache_root()}", soft_wrap=True, markup=False)
+
+
+def cache_table(entries: Sequence[CacheEntry]) -> WordTable:
+    """One row per kind, and their sum."""
+    table = WordTable("kind", "what", box=None, pad_edge=False)
+    for head in ("entries", "MB"):
+        table.add_column(head, justify="right")
+    for kind, what in KINDS.items():
+        table.add_row(kind, what, *_sums([one for one in entries if one.kind == kind]))
+    table.add_row("all", "", *_sums(entries))
+    return table
+
+
+def _sums(entries: Sequence[CacheEntry]) -> tuple[str, str]:
+    return f"{len(entries):,}", f"{sum(one.size_bytes for one in entries) / 1e6:,.1f}"
+
+
+def clean_cache(kinds: Sequence[str], older_than_days: float | None, as_json: bool) -> None:
+    """Delete entries that no process uses, and print what that freed.
+
+    Raises:
+        InputError: E115, no such kind; E121, an entry cannot be deleted.
+    """
+    check_kinds(kinds)
+    freed = clean(cache_entries(), kinds, older_than_days)
+    if as_json:
+        print(json.dumps({"freed_bytes": freed}))
+    else:
+        print(f"{freed / 1e6:,.1f} MB freed in {cache_root()}")

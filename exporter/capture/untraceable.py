@@ -1,0 +1,73 @@
+"""Refuse models that cannot be traced, with the reason: indexers, sizes that values decide, special numbers of tokens.
+
+What torch.export assumes about sizes and cannot prove stands in the graph as assertions (``ir/reexport.py``): they are
+tried here.
+"""
+
+from __future__ import annotations
+
+import re
+
+import torch
+from torch import nn
+from torch.fx import GraphModule
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+from edgec.errors import InputError
+from edgec.exporter.capture.key_bias import value_for
+from edgec.ir.reexport import UNPROVED
+from edgec.passes.contract import nodes_of
+
+
+def refuse_indexers(model: nn.Module) -> None:
+    """Refuse a model in which a module of its own chooses the keys that attention reads (DeepSeek V3.2 and others).
+
+    Raises:
+        InputError: E109.
+    """
+    found = next((name for name, module in model.named_modules() if type(module).__name__.endswith("Indexer")), None)
+    if found is not None:
+        why = f"{found} chooses which keys are attended to, and keeps keys of its own: edgec has no such attention"
+        raise _refused(type(model).__name__, why)
+
+
+def refuse_unknown_sizes(graph: GraphModule, where: str) -> None:
+    """Refuse sizes that depend on the values of a graph's inputs.
+
+    Raises:
+        InputError: E109.
+    """
+    if any(_is_unknown(node.meta.get("val")) for node in graph.graph.nodes):
+        raise _refused(where, "a size inside the model depends on which tokens come, as where experts sort them")
+
+
+def refuse_special_sizes(graph: GraphModule, max_tokens: int, where: str) -> None:
+    """Try a decoder's assertions about sizes for several numbers of tokens.
+
+    Raises:
+        InputError: E109.
+    """
+    for node in nodes_of(graph, torch.ops.aten._assert_scalar.default):
+        for tokens in sorted({2, 3, min(8, max_tokens), max_tokens - 1, max_tokens}):
+            if value_for(graph, node.args[0], tokens) is False:
+                raise _refused(where, f"sizes inside the model fit only some numbers of tokens: {node.args[1]}")
+
+
+def _is_unknown(value: object) -> bool:
+    return isinstance(value, torch.Tensor) and bool(free_unbacked_symbols(value))
+
+
+def untraceable(where: str, error: Exception) -> InputError:
+    """The error for a model that torch.export gave up on, with the line of its message that says why."""
+    lines = [line.strip(" -") for line in str(error).splitlines() if line.strip() and UNPROVED not in line]
+    return _refused(where, lines[0] if lines else type(error).__name__)
+
+
+def _refused(where: str, why: str) -> InputError:
+    return InputError(
+        what="the model could not be traced by torch.export",
+        where=where,
+        why=re.sub(r"L\['(\w+)'\]\.size\(\)\[1\]", r"S", why)[:300],
+        fix="report the architecture; your own modules must avoid data-dependent Python control flow",
+        code="E109",
+    )

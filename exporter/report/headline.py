@@ -1,0 +1,77 @@
+"""What a reader wants to know first: how much smaller, how alike, how fast, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from edgec.bundle.manifest import Manifest, Rung
+from edgec.exporter.report.parts import UNAVAILABLE, code, rounded, section
+from edgec.exporter.report.reading import NextTokens
+from edgec.exporter.report.sections import ReportSamples, verdict
+
+_FLOAT_BYTES = 4
+_DECODE = "decode_tokens_per_s"
+
+
+def headline(manifest: Manifest, bench: Sequence[ReportSamples] = (), said: NextTokens | None = None) -> str:
+    """The large line at the top, the verdict below it, and the next commands."""
+    parts = [part for part in (_smaller(manifest), _alike(manifest, said), _fast(bench)) if part]
+    line = f'<p class="headline">{", ".join(parts) or UNAVAILABLE}</p>'
+    commands = "".join(f"<li>{code(command)}</li>" for command in next_commands(manifest))
+    return section(
+        "In short", line, f"<p>{verdict(manifest.parity)}</p>", f'<h3>Next</h3><ul class="next">{commands}</ul>'
+    )
+
+
+def _smaller(manifest: Manifest) -> str:
+    if manifest.ledger is None or not manifest.ledger.artifact_bytes:
+        return ""
+    factor = manifest.model.parameters * _FLOAT_BYTES / manifest.ledger.artifact_bytes
+    return f"{rounded(factor)} times smaller than in 32-bit floats" if factor >= 1.05 else "not smaller than in floats"
+
+
+def _alike(manifest: Manifest, said: NextTokens | None) -> str:
+    """The share of places with the float model's own token; the ladder's figure leaves near ties out, and says so."""
+    if not manifest.model.trained:
+        return ""
+    if said is not None and said.places:
+        return f"{_share(said.same / said.places)} (at {said.same:,} of {said.places:,} places)"
+    rung = quality_of(manifest.parity)
+    if rung is None or rung.top1_agreement is None:
+        return ""
+    return f"{_share(rung.top1_agreement)} (at {rung.positions:,} places, near ties left out)"
+
+
+def _share(agreement: float) -> str:
+    return "the same next token" if agreement == 1 else f"{min(round(100 * agreement), 99)} % the same next token"
+
+
+def _fast(bench: Sequence[ReportSamples]) -> str:
+    measured = next((samples for samples in bench if samples.name == _DECODE and samples.values), None)
+    if measured is None:
+        return ""
+    middle = sorted(measured.values)[len(measured.values) // 2]
+    return f"{rounded(middle)} tokens/s ({escape(measured.how)})"
+
+
+def quality_of(parity: Sequence[Rung]) -> Rung | None:
+    """The comparison of the last form of the model with the float one, or None."""
+    return next((rung for rung in reversed(parity) if rung.half == "quality"), None)
+
+
+def next_commands(manifest: Manifest) -> list[str]:
+    """Three commands that make sense now, in order."""
+    bundle = f"{manifest.name}.edgec"
+    quoted = f"'{bundle}'" if " " in bundle else bundle
+    use = f'edgec run {quoted} -p "Once upon a time"' if manifest.limits else f"edgec verify {quoted}"
+    phone = {"host": f"edgec eval {quoted} --text held-out.txt"}.get(
+        manifest.target, f"edgec embed {quoted} --platform {_platform(manifest)}"
+    )
+    measure = f"edgec bench {quoted}" if manifest.limits else f"edgec inspect {quoted}"
+    return [use, measure, phone if manifest.limits or manifest.target != "host" else "edgec help embed"]
+
+
+def _platform(manifest: Manifest) -> str:
+    apple = manifest.format in ("mlpackage", "aimodel") or "CoreMLBackend" in manifest.runtime.backends
+    return "ios" if apple else "android"

@@ -1,0 +1,83 @@
+"""What the float model and the bundle would have said next, place by place along a text, for the report to show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+
+from torch import Tensor
+
+from edgec.exporter.report.parts import section
+
+Decode = Callable[[list[int]], str]
+_SHOWN = 48
+_LEAD = 24
+
+
+@dataclass(frozen=True)
+class NextTokens:
+    """The likeliest next token at consecutive places of a text, of two forms of a model.
+
+    Attributes:
+        before: the tokens of the text up to the first place.
+        float_tokens: what the float model would say at each place.
+        bundle_tokens: what the compressed one would say there.
+        same: at how many of all compared places both would say the same, near ties included.
+        places: how many were compared.
+    """
+
+    before: tuple[int, ...]
+    float_tokens: tuple[int, ...]
+    bundle_tokens: tuple[int, ...]
+    same: int = 0
+    places: int = 0
+
+
+def next_tokens(tokens: Sequence[int], positions: Sequence[int], logits: Mapping[str, Tensor]) -> NextTokens | None:
+    """The likeliest tokens at the last consecutive compared positions, at most 48; None where there are too few.
+
+    Args:
+        tokens: the probe.
+        positions: those whose logits were compared, ascending.
+        logits: ``reference`` and ``final``, float32 [positions, vocabulary].
+    """
+    kinds = ("reference", "final")
+    if any(name not in logits or logits[name].dim() != 2 for name in kinds) or not positions:
+        return None
+    gaps = [index + 1 for index, (a, b) in enumerate(pairwise(positions)) if b != a + 1]
+    first = max(gaps[-1] if gaps else 0, len(positions) - _SHOWN)
+    every = {name: logits[name].argmax(-1) for name in kinds}
+    same = int((every["reference"] == every["final"]).sum())
+    said = {name: tuple(every[name][first:].tolist()) for name in kinds}
+    start = positions[first] + 1
+    before = tuple(tokens[max(0, start - _LEAD) : start])
+    return NextTokens(before, said["reference"], said["final"], same, len(positions))
+
+
+def reading(made: NextTokens | None, decode: Decode | None) -> str:
+    """The section with both readings side by side; "" without a tokenizer."""
+    if made is None or decode is None:
+        return ""
+    pairs = list(zip(made.float_tokens, made.bundle_tokens, strict=True))
+    same = sum(a == b for a, b in pairs)
+    lead = f'<span class="dim">… {escape(decode(list(made.before)))}</span>'
+    texts = (
+        ("the float model", _marked(made.float_tokens, made.bundle_tokens, made.before[-1:], decode)),
+        ("this bundle", _marked(made.bundle_tokens, made.float_tokens, made.before[-1:], decode)),
+    )
+    cards = "".join(f'<div><h3>{name}</h3><p class="reading">{lead}{text}</p></div>' for name, text in texts)
+    about = (
+        "<p>Both read the same text; after each of its tokens they were asked for the next one. Shown is what they "
+        f"said, one token per place: {same} of {len(pairs)} are the same, the others are marked.</p>"
+    )
+    return section("What it says", about, f'<div class="pair">{cards}</div>')
+
+
+def _marked(own: Sequence[int], other: Sequence[int], anchor: Sequence[int], decode: Decode) -> str:
+    """The text of ``own``; each token after ``anchor``, since tokenizers drop the space of a first word."""
+    skip = len(decode(list(anchor)))
+    texts = (escape(decode([*anchor, token])[skip:]) for token in own)
+    marked = zip(texts, own, other, strict=True)
+    return "".join(text if mine == yours else f"<mark>{text or '·'}</mark>" for text, mine, yours in marked)

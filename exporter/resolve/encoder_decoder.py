@@ -1,0 +1,46 @@
+"""Refuse what an encoder-decoder cannot be exported with, before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from edgec.backends.forms import Form
+from edgec.errors import InputError
+from edgec.exporter.recipes.recipe import Recipe
+
+_OPTIONS = {
+    "--draft-heads": "draft heads belong to a decoder that continues a text",
+    "--system-prompt": "the prompt is read by the encoder, which keeps no state",
+    "--calibrate": "a text for calibration would have to be read by the encoder and by the decoder",
+    "--target-bits": "bits are searched for decoders only",
+}
+
+
+def check_encoder_decoder(recipe: Recipe, form: Form, given: Mapping[str, bool]) -> None:
+    """Refuse targets and options for which the methods encode, cross and forward do not exist.
+
+    Args:
+        recipe: with the kernels that the artifact will call.
+        form: of the target's artifact.
+        given: whether each of the options in question was given.
+
+    Raises:
+        InputError: E534.
+    """
+    refusals = {
+        "--target": form.static and "its methods have fixed shapes, and this model's encoder and decoder do not yet",
+        "--kernels": recipe.kernels != "edgec" and "ExecuTorch's standard kernels do not attend to an encoder",
+        **{option: given.get(option, False) and why for option, why in _OPTIONS.items()},
+        f"recipe {recipe.name}, shared_kv": bool(recipe.shared_kv) and "its layers attend to an encoder as well",
+        f"recipe {recipe.name}, early_exit": bool(recipe.early_exit) and "its layers attend to an encoder as well",
+        f"recipe {recipe.name}, cache.sink_tokens": bool(recipe.sink_tokens) and "its layers have no window",
+    }
+    for where, why in refusals.items():
+        if why:
+            raise InputError(
+                what="an encoder-decoder cannot be exported this way",
+                where=where,
+                why=why,
+                fix="export for a CPU with edgec's kernels: --target host or android-cpu, without this option",
+                code="E534",
+            )

@@ -1,0 +1,60 @@
+"""What a target cannot hold of a model, refused before anything is traced: states of recurrences, experts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from edgec.errors import InputError
+from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.sources.decoder_spec import text_config
+from edgec.exporter.sources.parameters import experts_of
+from edgec.exporter.sources.resolve import ModelSource
+from edgec.passes.kv.recurrent_states import unheld_state
+
+# Kinds of layers that remember earlier tokens in a state other than keys and values.
+_RECURRENT = frozenset({"linear_attention", "conv", "hybrid", "hybrid_sliding", "mamba", "recurrent"})
+
+
+def check_held(source: ModelSource, recipe: Recipe, *, static: bool) -> None:
+    """Refuse a decoder with recurrences or experts, where nothing can hold or read them.
+
+    Where the config does not tell, the model's code does, run once over the meta device.
+
+    Raises:
+        InputError: E527, E528.
+    """
+    if not static and recipe.kernels == "edgec":
+        return
+    config = text_config(source.config)
+    kinds = sorted(_RECURRENT.intersection(_layer_kinds(config)))
+    if kinds:
+        raise unheld_state(f"{source.name}, layers of kind {', '.join(kinds)}", varying=not static)
+    if experts_of(config) > 1:
+        raise unread_experts(source.name)
+    if _remembers(source):
+        raise unheld_state(source.name, varying=not static)
+
+
+def _layer_kinds(config: Mapping[str, Any]) -> frozenset[str]:
+    named = (config.get(key) for key in ("layer_types", "layers_block_type", "block_types"))
+    return frozenset(str(kind) for kinds in named if isinstance(kinds, list | tuple) for kind in kinds)
+
+
+def _remembers(source: ModelSource) -> bool:
+    from edgec.exporter.capture.attention import NAME, register
+    from edgec.exporter.sources.held_states import held_states
+
+    register()
+    return bool(held_states(source.build_on("meta", attn_implementation=NAME)))
+
+
+def unread_experts(where: str) -> InputError:
+    """The error for a mixture of experts where no kernel reads the chosen ones alone."""
+    return InputError(
+        what="this target cannot hold a mixture of experts",
+        where=where,
+        why="its runtime has no operator that reads the matrices of the chosen experts only",
+        fix="export for a CPU with edgec's kernels (--target android-cpu, host, or a phone's -cpu target)",
+        code="E527",
+    )

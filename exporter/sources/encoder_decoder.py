@@ -1,0 +1,147 @@
+"""Encoder-decoders among transformers' models: their class, the decoder's numbers, what the encoder reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import torch
+from torch import nn
+
+from edgec.bundle.manifest import SoundInfo
+from edgec.errors import InputError
+from edgec.ir.program import Dynamic, TensorType
+
+TASKS = ("text2text-generation", "text2text-generation-with-past", "translation", "summarization")
+SPEECH_TASK = "automatic-speech-recognition"
+SOURCE = "T"
+"""The name of the encoder's length."""
+# Tokens of a text where the config states no limit, as T5's: memory is planned for this many.
+_TOKENS = 512
+# The decoder's numbers under the names that families of encoder-decoders use, best first.
+_DECODER_NAMES: Mapping[str, tuple[str, ...]] = {
+    "num_hidden_layers": ("num_decoder_layers", "decoder_layers", "decoder_num_hidden_layers"),
+    "num_attention_heads": ("decoder_attention_heads", "decoder_num_attention_heads"),
+    "num_key_value_heads": ("decoder_num_key_value_heads",),
+    "max_position_embeddings": ("max_target_positions",),
+}
+_SOURCE_LENGTHS = ("max_source_positions", "max_position_embeddings", "n_positions")
+# Whisper's feature extractor: our name -> its own name and the value of its first models.
+_FEATURES = {"sampling_rate": ("sampling_rate", 16_000), "fft": ("n_fft", 400), "hop": ("hop_length", 160)}
+_MOST = 1 << 20
+# What transformers once kept in config.json and reads from generation_config.json now.
+GENERATION_KEYS = (
+    "decoder_start_token_id",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "eos_token_id",
+    "bos_token_id",
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What an encoder reads.
+
+    Attributes:
+        name: the model's own name of the input: ``input_ids``, ``input_features``, ...
+        shape: of the input; a Dynamic where its length varies.
+        dtype: int64 for tokens, else float32.
+        sound: how its log-mel features are made, or None where it reads tokens.
+    """
+
+    name: str
+    shape: tuple[int | Dynamic, ...]
+    dtype: torch.dtype
+    sound: SoundInfo | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it reads tokens."""
+        return self.dtype == torch.int64
+
+    def sizes(self, length: int) -> list[int]:
+        """The input's shape with a source of this length, where it varies."""
+        return [min(length, size.high) if isinstance(size, Dynamic) else size for size in self.shape]
+
+    def tensor_type(self) -> TensorType:
+        """The input of ``encode``."""
+        return TensorType(self.name, self.dtype, self.shape)
+
+
+def is_encoder_decoder(config: Any) -> bool:
+    """Whether transformers has a class for this config that reads with an encoder and writes with a decoder."""
+    return bool(getattr(config, "is_encoder_decoder", False)) and generating_class(config) is not None
+
+
+def generating_class(config: Any) -> Any:
+    """The Auto class of an encoder-decoder, or None."""
+    from transformers import AutoModelForSeq2SeqLM, AutoModelForSpeechSeq2Seq
+
+    makers = (AutoModelForSpeechSeq2Seq, AutoModelForSeq2SeqLM)
+    return next((maker for maker in makers if type(config) in maker._model_mapping), None)
+
+
+def with_decoder_numbers(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A config as plain data in which the decoder's numbers have their common names, over those of the encoder."""
+    own = {
+        common: next(config[name] for name in names if config.get(name) is not None)
+        for common, names in _DECODER_NAMES.items()
+        if any(config.get(name) is not None for name in names)
+    }
+    return {**config, **own}
+
+
+def source_of(model: nn.Module, config: Mapping[str, Any], preprocessor: Mapping[str, Any]) -> Source:
+    """What an encoder-decoder's encoder reads.
+
+    Args:
+        model: on any device.
+        config: as plain data.
+        preprocessor: preprocessor_config.json, or empty.
+
+    Raises:
+        InputError: E149, an input of an unknown kind.
+    """
+    name: Any = model.main_input_name
+    longest = next((int(config[key]) for key in _SOURCE_LENGTHS if isinstance(config.get(key), int)), _TOKENS)
+    if name == "input_ids":
+        return Source(name, (1, Dynamic(SOURCE, 1, longest)), torch.int64)
+    if name == "input_features" and isinstance(config.get("num_mel_bins"), int):
+        sound = _sound(config["num_mel_bins"], longest * _stride(model), preprocessor)
+        return Source(name, (1, sound.mels, sound.frames), torch.float32, sound)
+    raise InputError(
+        what=f"The encoder of a {config.get('model_type')!r} model reads an input that edgec does not know.",
+        where="config.json",
+        why=f"its main input is {name!r}",
+        fix="export an encoder-decoder that reads text or log-mel features",
+        code="E149",
+    )
+
+
+def _sound(mels: int, frames: int, preprocessor: Mapping[str, Any]) -> SoundInfo:
+    """How Whisper's feature extractor makes features; what it does not state is as in its first models."""
+    known = {name: preprocessor.get(key) or default for name, (key, default) in _FEATURES.items()}
+    stated = preprocessor.get("feature_size") or mels
+    if stated != mels or not all(isinstance(value, int) and 0 < value <= _MOST for value in known.values()):
+        raise InputError(
+            what="preprocessor_config.json contradicts the model, or makes no sense.",
+            where="preprocessor_config.json",
+            why=f"it makes {stated} features at {known}, and the encoder reads {mels}",
+            fix="use config.json and preprocessor_config.json of the same model",
+            code="E111",
+        )
+    return SoundInfo(mels=mels, frames=frames, **known)
+
+
+def _stride(model: Any) -> int:
+    """How many frames become one position: the strides of the encoder's convolutions."""
+    return prod(module.stride[0] for module in model.get_encoder().modules() if isinstance(module, nn.Conv1d))
+
+
+def generation_defaults(config: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+    """The generation config as stored, with what older models keep in their config."""
+    older = {key: config[key] for key in GENERATION_KEYS if config.get(key) is not None}
+    return {**older, **stored}

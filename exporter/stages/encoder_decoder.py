@@ -1,0 +1,208 @@
+"""Encoder-decoders on a CPU: the methods encode, cross and forward of one artifact, with a ladder for each.
+
+    source -> encode -> states -> cross -> keys and values of the encoder, once for a source
+                                            |
+    tokens, positions ----------------> forward -> logits                 prefill and decode, as every decoder here
+
+Each method's graph is compared with transformers' own model on the same inputs, each executed method with its graph;
+at the end the artifact runs as a whole, from the source to the logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from edgec.bundle.manifest import ENCODER_DECODER_METHODS, Rung
+from edgec.exporter.capture.decoder import build_skeleton
+from edgec.exporter.capture.encoder_decoder import Captured, capture_encoder_decoder
+from edgec.exporter.parity import ladder
+from edgec.exporter.parity.encoder_decoder import (
+    ExecutedMethods,
+    Reference,
+    SourceProbe,
+    eager_reference,
+    run_method,
+    source_probe,
+)
+from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
+from edgec.exporter.parity.outputs import worst_output_rung
+from edgec.exporter.progress import Progress
+from edgec.exporter.recipes.passes import rounds_values
+from edgec.exporter.request import ExportRequest
+from edgec.exporter.sources.weights import HeldWeights
+from edgec.exporter.stages.capturing import hold_weights
+from edgec.exporter.stages.compiled import (
+    ARTIFACT,
+    Facts,
+    Rewrite,
+    method_info,
+    pass_info,
+    save_facts,
+    save_rewrite,
+    state_info,
+)
+from edgec.exporter.stages.decoder import block_rows, decoder_measure, quality_budget
+from edgec.exporter.stages.module import module_budget
+from edgec.exporter.stages.pass_orders import encoder_decoder_passes
+from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_passes, rewrite
+from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
+from edgec.ir.program import Program
+from edgec.passes.contract import run_passes
+
+if TYPE_CHECKING:
+    from edgec.backends.static_artifact import LoweringProgress
+    from edgec.backends.xnnpack.lower import Lowered
+
+METHODS = ENCODER_DECODER_METHODS
+ENCODE, CROSS, FORWARD = METHODS
+
+
+@dataclass
+class EncoderDecoderStages:
+    """The stages of an encoder-decoder; its rewritten programs stay in memory between them."""
+
+    request: ExportRequest
+    programs: Mapping[str, Program] | None = None
+
+    def rewrite(self, folder: Path, progress: Progress) -> None:
+        """Run the reference, capture the model and apply its passes; leave rungs and outputs in ``folder``."""
+        weights = hold_weights(self.request.source)
+        progress.enter("reference")
+        probe = self._probe()
+        reference = eager_reference(self.request.source, weights, probe, self.request.probe)
+        captured = dict(self._captured(weights, progress))
+        weights.let_go()
+
+        def capture(name: str) -> Program:
+            """The captured program, which its passes use up; traced again where a failure has to be located."""
+            return captured.pop(name, None) or self._captured(weights, progress)[name]
+
+        done = {name: self._rewrite(name, partial(capture, name), probe, reference, progress) for name in METHODS}
+        self.programs = {name: each.program for name, each in done.items()}
+        outputs = {f"{name}.final": each.final.logits for name, each in done.items()}
+        kept = {**outputs, **reference.tensors(), "reference": done[FORWARD].reference.logits}
+        rungs = [_named(rung, name) for name, each in done.items() for rung in each.rungs]
+        save_rewrite(
+            folder, Rewrite(rungs=rungs, reference="transformers float32", final=done[FORWARD].final.name), kept
+        )
+
+    def _probe(self) -> SourceProbe:
+        assert self.request.source.reads is not None
+        return source_probe(self.request.source.reads, self.request.probe, self.request.spec.vocab_size)
+
+    def _rewrite(
+        self, name: str, capture: Callable[[], Program], probe: SourceProbe, reference: Reference, progress: Progress
+    ) -> Rewritten:
+        passes = encoder_decoder_passes(self.request.recipe, self.request.limits)[name]
+        measure = self._measure(name, probe, reference)
+        eager = Stage("transformers float32", reference.of(name))
+        return rewrite(capture, eager, group_exact_passes(passes), measure, progress)
+
+    def _captured(self, weights: HeldWeights, progress: Progress) -> Mapping[str, Program]:
+        progress.enter("capture")
+        source, spec = self.request.source, self.request.spec
+        assert source.reads is not None
+        build = lambda: build_skeleton(lambda: source.build_on(None, attn_implementation="edgec"))  # noqa: E731
+        captured: Captured = capture_encoder_decoder(build, source.reads, spec, weights, self.request.limits.context)
+        return {ENCODE: captured.encode, CROSS: captured.cross, FORWARD: captured.forward}
+
+    def _measure(self, name: str, probe: SourceProbe, reference: Reference) -> Measure:
+        recipe, trained = self.request.recipe, self.request.source.trained
+        run = partial(run_method, name=name, probe=probe, reference=reference, decoder=self.request.probe)
+        if name == FORWARD:
+            return replace(decoder_measure(self.request.probe, recipe, trained), run=run, layers=_no_layers)
+        sizes = reference.sizes(name)
+        quality = partial(quality_rung, budget=module_budget(recipe), gated=trained)
+        return Measure(
+            run=run,
+            lowering=lambda before, after: worst_output_rung(before, after, sizes, lowering_rung),
+            quality=lambda before, after: worst_output_rung(before, after, sizes, quality),
+            layers=_no_layers,
+        )
+
+    def lower(self, folder: Path, progress: Progress) -> None:
+        """Lower the last graphs; leave the artifact and its facts in ``folder``."""
+        from edgec.backends.xnnpack.lower import lower_methods
+
+        programs = self.programs or self._rewrite_again(progress)
+        progress.enter("lower")
+        begins = {"lower": 0.0, "emit": 0.5}
+        tell: LoweringProgress = lambda part, done, total: progress.step(begins[part] + 0.5 * done / total)  # noqa: E731
+        lowered = lower_methods(programs, tell, block_rows(self.request))
+        with (folder / ARTIFACT).open("wb") as stream:
+            lowered.write(stream)
+        save_facts(folder, _facts(programs, lowered, self.request))
+        self.programs = None
+
+    def _rewrite_again(self, progress: Progress) -> Mapping[str, Program]:
+        """Rewrite without measuring, for an export that was interrupted after its rungs were measured."""
+        captured = self._captured(hold_weights(self.request.source), progress)
+        passes = encoder_decoder_passes(self.request.recipe, self.request.limits)
+        return {name: run_passes(captured[name], passes[name], in_place=True) for name in METHODS}
+
+    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
+        """Execute each method and compare it with its graph, then all of them from the source to the logits."""
+        probe, decoder, reference = self._probe(), self.request.probe, Reference.read(logits)
+        methods, loose = ExecutedMethods(artifact), rounds_values(self.request.recipe)
+        alone = {name: methods.alone(name, probe, reference, decoder) for name in METHODS}
+        rungs = [self._lowering(name, logits, value, reference, loose) for name, value in alone.items()]
+        logits_after = methods.plan_logits(methods.memory(probe.sources[0]), decoder)
+        whole = Stage("artifact, from source to logits", logits_after)
+        budget = (
+            quality_budget(self.request.recipe) if loose else {**ladder.WHOLE_LOWERING, **self.request.recipe.budgets}
+        )
+        trained = self.request.source.trained
+        original = Stage("transformers float32", reference.of(FORWARD))
+        compare = quality_rung if loose else lowering_rung
+        gate = {"gated": trained} if loose else {}
+        return [*rungs, compare(original, whole, budget, note=_EXECUTED, **gate)]
+
+    def _lowering(
+        self, name: str, logits: Mapping[str, Tensor], executed: Tensor, reference: Reference, loose: bool
+    ) -> Rung:
+        final, artifact = Stage("rewritten graph", logits[f"{name}.final"]), Stage("artifact", executed)
+        if name == FORWARD:
+            budget = ladder.ROUNDED_LOWERING if loose else {**ladder.FLOAT_LOWERING, **self.request.recipe.budgets}
+            return _named(lowering_rung(final, artifact, budget, rounded=loose, note=_EXECUTED), name)
+        budget = ladder.ROUNDED_MODULE if loose else ladder.FLOAT_LOWERING
+        compare = partial(lowering_rung, budget=budget, rounded=loose, note=_EXECUTED)
+        return _named(worst_output_rung(final, artifact, reference.sizes(name), compare), name)
+
+
+_EXECUTED = "executed by ExecuTorch on this machine"
+
+
+def _no_layers(_: Program) -> Mapping[int, Tensor]:
+    """No layer is told apart: a decoder's layer attends twice, to itself and to the encoder."""
+    return {}
+
+
+def _named(rung: Rung, method: str) -> Rung:
+    return rung.model_copy(update={"stage": f"{method}: {rung.stage}", "reference": f"{method}: {rung.reference}"})
+
+
+def _facts(programs: Mapping[str, Program], lowered: Lowered, request: ExportRequest) -> Facts:
+    weights = {name: weight_facts(program, lowered.stored_by_method[name]) for name, program in programs.items()}
+    states = [state for program in programs.values() for state in program.interface.states]
+    changes = [(name, change) for name, program in programs.items() for change in program.history]
+    passes = [pass_info(change) for _, change in changes]
+    named = [
+        info.model_copy(update={"options": {"method": name, **info.options}})
+        for (name, _), info in zip(changes, passes, strict=True)
+    ]
+    return Facts(
+        passes=named,
+        methods=[method_info(program.interface, name) for name, program in programs.items()],
+        states=[state_info(state, lowered.state_offsets.get(state.buffer)) for state in states],
+        limits=None,
+        delegation=lowered.delegation,
+        operators=list(lowered.operators),
+        weights=[fact for facts in weights.values() for fact in facts],
+        expected_weight_bytes=sum(expected_bytes(weights[name], program) for name, program in programs.items()),
+    )

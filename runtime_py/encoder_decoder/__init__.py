@@ -1,0 +1,1 @@
+"""Encoder-decoders on this machine: texts from texts, and texts from speech."""

@@ -1,0 +1,95 @@
+"""What a loaded model does with an encoder: write what follows a source, and write down speech."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgec.bundle.encoding import token_ids
+from edgec.quiet import quiet
+from edgec.runtime_py.arguments import checked_ids
+from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession, encoder_decoder_info
+from edgec.runtime_py.encoder_decoder.sound_file import Samples, read_sound
+from edgec.runtime_py.encoder_decoder.transcription import (
+    ShowSegment,
+    Transcript,
+    TranscriptionRequest,
+    sound_of,
+    transcribe,
+)
+from edgec.runtime_py.encoder_decoder.writing import language_token, write
+from edgec.runtime_py.generate import Generation, GenerationRequest, Show
+from edgec.runtime_py.tokenized import Tokenized
+from edgec.runtime_py.turn import Turn
+
+
+class Reading(Tokenized):
+    """A model that may have read a source with an encoder before it writes.
+
+    Attributes:
+        load_ms: time to load the artifact, measured.
+    """
+
+    load_ms: float
+    _loaded: object
+    _turn: Turn
+
+    @property
+    def encoder_decoder(self) -> EncoderDecoderSession:
+        """The loaded encoder-decoder.
+
+        Raises:
+            InputError: E155, the model is another kind.
+        """
+        encoder_decoder_info(self.bundle)
+        assert isinstance(self._loaded, EncoderDecoderSession)
+        return self._loaded
+
+    def _write(
+        self, prompt: str | Sequence[int], request: GenerationRequest, stream: Show | None, language: str | None
+    ) -> Generation:
+        session = self.encoder_decoder
+        source = prompt
+        if isinstance(prompt, str):
+            source = token_ids(self.tokenizer, prompt, enough=session.info.source_tokens)
+        first = None if language is None else language_token(self.tokenizer, language)
+        with self._turn:
+            result = write(
+                session, checked_ids(source), request, self.generation_config, self.decode, first=first, show=stream
+            )
+        return replace(result, load_ms=self.load_ms)
+
+    @quiet()
+    def transcribe(
+        self,
+        sound: Path | str | Samples,
+        *,
+        language: str | None = None,
+        task: str = "transcribe",
+        timestamps: bool | None = None,
+        stream: ShowSegment | None = None,
+        **options: Any,
+    ) -> Transcript:
+        """Write what is said in a sound, in windows of the encoder's length (30 s for Whisper).
+
+        Args:
+            sound: a WAV file, or float32 samples [N] in -1..1 at the model's sampling rate.
+            language: such as ``en``; None: the model hears it.
+            task: ``transcribe``, or ``translate`` into English.
+            timestamps: cut the text by the model's timestamps; None: where it has them.
+            stream: called with each segment as soon as it is certain.
+            options: those of ``request``; ``max_new_tokens`` counts in each window.
+
+        Raises:
+            InputError: E155, the model hears nothing; E156, it knows no such language or task; E177 or E178, the sound.
+        """
+        session = self.encoder_decoder
+        rate = sound_of(session).sampling_rate
+        samples = read_sound(Path(sound), rate) if isinstance(sound, Path | str) else np.asarray(sound)
+        asked = TranscriptionRequest(self.request(**{"max_new_tokens": None, **options}), language, task, timestamps)
+        with self._turn:
+            return transcribe(session, samples, asked, self.generation_config, self.decode, stream)

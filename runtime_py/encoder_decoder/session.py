@@ -1,0 +1,134 @@
+"""An encoder-decoder's artifact: a source in, once; then tokens at positions in, logits out.
+
+read(source)   encode, then cross: each layer's keys and values of the source, kept here
+forward(...)   the decoder over these and its own KV cache; prompts and single tokens alike
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgec.bundle.manifest import ENCODER_DECODER_METHODS, EncoderDecoderInfo
+from edgec.errors import InputError
+from edgec.runtime_py.encoder_decoder.token_rules import TokenRules
+from edgec.runtime_py.engines.choice import engine_for
+from edgec.runtime_py.engines.executor import Array
+from edgec.runtime_py.engines.open_artifact import open_artifact
+from edgec.runtime_py.engines.threads import use_threads
+from edgec.runtime_py.engines.trial import try_first
+from edgec.runtime_py.sessions.cache_contents import CacheContents
+from edgec.runtime_py.sessions.session import check_call
+from edgec.runtime_py.stepper import Logits, prefill_in_chunks
+
+if TYPE_CHECKING:
+    from edgec.bundle.folder import Bundle
+
+
+class EncoderDecoderSession:
+    """One source and the text written after it, on a loaded artifact; for one thread at a time.
+
+    Attributes:
+        bundle: the bundle that was loaded.
+        limits: the decoder's context, tokens per call, rows of logits per call.
+        rules: what is done to logits before a token is chosen; empty at first.
+        cache: the tokens that the decoder's KV cache holds.
+    """
+
+    def __init__(self, bundle: Bundle, threads: int | None = None) -> None:
+        """Load the artifact.
+
+        Raises:
+            InputError: E155, the model is no encoder-decoder; E157, E168, E169 as ``Session``.
+            ToolError: E311 or E312, edgec's engine cannot be compiled.
+        """
+        self.info = encoder_decoder_info(bundle)
+        self.bundle, self.limits, self.rules = bundle, self.info.limits, TokenRules()
+        self.engine = engine_for(bundle)
+        try_first(bundle, self.engine)
+        self.threads = use_threads(self.engine, threads)
+        self.cache = CacheContents(bundle.manifest.states)
+        methods = (open_artifact(bundle, self.engine, name) for name in ENCODER_DECODER_METHODS)
+        self._encode, self._cross, self._forward = methods
+        self._memory: tuple[Array, ...] = ()
+
+    def read(self, source: Array) -> None:
+        """Read a source, which forgets the one before and what was written after it.
+
+        Args:
+            source: int64 [1, T] with T at most ``info.source_tokens``, or float32 [1, mels, frames].
+
+        Raises:
+            InputError: E150, the source is too long; E152, it has another shape.
+        """
+        self._check_source(source)
+        self._memory = ()
+        self.cache = CacheContents(self.bundle.manifest.states)
+        states = self._encode.run([source])[0]
+        self._memory = tuple(self._cross.run([states]))
+
+    def forward(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> Logits:
+        """Feed one chunk to the decoder and return the logits of some of its rows, float32 [len(rows), vocabulary].
+
+        Raises:
+            InputError: E150, E152, E153 as ``Session.forward``; E151, nothing was read.
+        """
+        if not self._memory:
+            raise InputError("Nothing was read yet.", where="forward", fix="call read(source) first", code="E151")
+        check_call(self, tokens, start, rows, self.bundle.manifest.model.vocab_size)
+        places = np.arange(start, start + len(tokens), dtype=np.int64)
+        self.cache.begin(start, len(tokens))
+        inputs = (np.array([tokens], dtype=np.int64), places, *self._memory, np.array(rows, dtype=np.int64))
+        logits = self._forward.run(inputs)[0]
+        self.cache.write(start, tokens)
+        return logits[0].astype(np.float32, copy=False)
+
+    def prefill(self, tokens: Sequence[int], start: int) -> Logits:
+        """Feed any number of tokens and return the last one's logits after ``rules``, float32 [vocabulary].
+
+        Raises as ``forward``, and E151 without tokens.
+        """
+        logits = prefill_in_chunks(self, tokens, start)
+        return self.rules.applied(logits, self.cache.tokens)
+
+    def reusable(self, tokens: Sequence[int]) -> int:
+        """How many leading ``tokens`` the KV cache holds and can continue from; fewer than all of them."""
+        return self.cache.reusable(tokens)
+
+    def _check_source(self, source: Array) -> None:
+        most, sound = self.info.source_tokens, self.info.sound
+        wanted = (1, sound.mels, sound.frames) if sound else (1, source.shape[-1])
+        if source.shape != wanted or source.size == 0:
+            raise InputError(
+                f"The source has the shape {list(source.shape)}.",
+                where="read",
+                fix=f"give {list(wanted)}" if sound else "give tokens [1, T]",
+                code="E152",
+            )
+        if most is not None and source.shape[-1] > most:
+            raise InputError(
+                f"The text has {source.shape[-1]} tokens, and the encoder reads {most}.",
+                where="prompt",
+                why="the artifact's memory is planned for that many",
+                fix="shorten the text, or give it in parts",
+                code="E150",
+            )
+
+
+def encoder_decoder_info(bundle: Bundle) -> EncoderDecoderInfo:
+    """What a bundle's manifest says about its encoder and decoder.
+
+    Raises:
+        InputError: E155, the model is no encoder-decoder.
+    """
+    if bundle.manifest.encoder_decoder is None:
+        raise InputError(
+            "This model has no encoder that reads a source.",
+            where=str(bundle.path),
+            why=f"its task is {bundle.manifest.model.task}",
+            fix="use a bundle of Whisper, T5, BART, Marian or the like",
+            code="E155",
+        )
+    return bundle.manifest.encoder_decoder

@@ -1,0 +1,108 @@
+"""Text after a source: read it, then write token by token, as ``generate`` does for decoders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from edgec.bundle.generation_config import GenerationConfig
+from edgec.errors import InputError
+from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession
+from edgec.runtime_py.encoder_decoder.token_rules import TokenRules
+from edgec.runtime_py.engines.executor import Array
+from edgec.runtime_py.generate import Decode, Generation, GenerationRequest, Memory, Show, generate
+
+
+def first_tokens(config: GenerationConfig) -> list[int]:
+    """What the decoder is given before its first token, as in transformers: the start token, else the begin token.
+
+    Raises:
+        InputError: E141, the generation config names neither.
+    """
+    start = config.bos_token_id if config.decoder_start_token_id is None else config.decoder_start_token_id
+    if start is None:
+        raise InputError(
+            "The bundle does not say with which token its decoder begins.",
+            where="generation_config.json",
+            why="decoder_start_token_id is absent",
+            fix="put decoder_start_token_id into generation_config.json beside the model, and export it again",
+            code="E141",
+        )
+    return [start]
+
+
+def write(
+    session: EncoderDecoderSession,
+    source: Sequence[int],
+    request: GenerationRequest,
+    config: GenerationConfig,
+    decode: Decode,
+    *,
+    first: int | None = None,
+    show: Show | None = None,
+) -> Generation:
+    """Write the text that follows a source of tokens; reading it is part of the time to the first token.
+
+    Args:
+        session: the loaded model.
+        source: token ids that the encoder reads.
+        request: how long, how chosen, where to stop.
+        config: the bundle's.
+        decode: token ids to text.
+        first: the first new token, such as the language to translate into; None: the config's own.
+        show: called with each piece of text as it becomes certain.
+
+    Raises:
+        InputError: E141, E150, E151, E152; nothing has been executed then.
+    """
+    if not source:
+        raise InputError("There is no text to read.", where="prompt", fix="give a prompt", code="E151")
+    prompt = first_tokens(config)
+    rules = TokenRules.of(config, len(prompt), most_tokens(session, prompt, request))
+    session.rules = rules if first is None else replace(rules, forced_first=first)
+    result = _written(session, np.array([source], dtype=np.int64), prompt, request, decode, show)
+    return replace(result, prompt_tokens=len(source))
+
+
+def language_token(tokenizer: Any, language: str) -> int:
+    """The id of a language's token in the model's own vocabulary.
+
+    Raises:
+        InputError: E156, the vocabulary has no such token.
+    """
+    vocabulary = tokenizer.get_vocab()
+    names = (language, f"<|{language}|>", f">>{language}<<", f"__{language}__")
+    found = next((vocabulary[name] for name in names if name in vocabulary), None)
+    if found is None:
+        raise InputError(
+            f"The model has no token for the language {language!r:.60}.",
+            where="language",
+            fix="give the model's own name of it, such as fra_Latn (NLLB) or fr (Whisper)",
+            code="E156",
+        )
+    return int(found)
+
+
+def most_tokens(session: EncoderDecoderSession, prompt: Sequence[int], request: GenerationRequest) -> int:
+    """Tokens of prompt and text together, at most."""
+    asked = session.limits.context if request.max_new_tokens is None else len(prompt) + request.max_new_tokens
+    return min(session.limits.context, asked)
+
+
+def _written(
+    session: EncoderDecoderSession,
+    source: Array,
+    prompt: Sequence[int],
+    request: GenerationRequest,
+    decode: Decode,
+    show: Show | None,
+) -> Generation:
+    def read(_: Sequence[int]) -> int:
+        """Read the source where ``generate`` would restore a cache, so that its time counts."""
+        session.read(source)
+        return 0
+
+    return generate(session, prompt, request, decode, show=show, memory=Memory(read))

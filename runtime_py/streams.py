@@ -1,0 +1,149 @@
+"""Generated text as an iterator of pieces, for loops and for asyncio; closing it stops the generation."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from edgec.quiet import quiet
+from edgec.runtime_py.generate import Generation
+from edgec.runtime_py.speculation.choice import OFF
+
+if TYPE_CHECKING:
+    from edgec.bundle.folder import Bundle
+
+_END = ""
+
+
+class Stream(Iterator[str]):
+    """Pieces of new text, each computed when it is asked for.
+
+    Leaving the loop early, or ``close()``, stops the generation; the session is then free for the next text.
+
+    Attributes:
+        result: the whole text with its timings, once the last piece was given; None before, and after ``close()``.
+    """
+
+    def __init__(self, pieces: Generator[str, None, Generation]) -> None:
+        self._pieces = pieces
+        self.result: Generation | None = None
+
+    def __next__(self) -> str:
+        """The next piece, never empty."""
+        try:
+            return next(self._pieces)
+        except StopIteration as end:
+            self.result = self.result or end.value
+            raise
+
+    def close(self) -> None:
+        """Stop the generation; nothing happens where it has ended."""
+        self._pieces.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<edgec Stream: {self.result!r}>" if self.result else "<edgec Stream>"
+
+
+class AsyncStream(AsyncIterator[str]):
+    """A Stream for ``async for``: every piece is computed in one thread of its own, so that the event loop goes on.
+
+    A task that is cancelled while it waits for a piece stops the generation after the token that is being computed.
+
+    Attributes:
+        stream: the stream beneath, with its ``result``.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self._thread, self._stopped = ThreadPoolExecutor(1, "edgec-stream"), False
+
+    @property
+    def result(self) -> Generation | None:
+        """As `Stream.result`."""
+        return self.stream.result
+
+    async def __anext__(self) -> str:
+        """The next piece, never empty."""
+        try:
+            piece = await asyncio.get_running_loop().run_in_executor(self._thread, next, self.stream, _END)
+        except BaseException:
+            self._stop()
+            raise
+        if piece == _END:
+            self._stop()
+            raise StopAsyncIteration
+        return piece
+
+    async def aclose(self) -> None:
+        """Stop the generation, after the token that is being computed."""
+        self._stop()
+
+    def _stop(self) -> None:
+        if not self._stopped:
+            # The thread has one worker: closing waits for the step that is running there.
+            self._thread.submit(self.stream.close)
+            self._thread.shutdown(wait=False)
+        self._stopped = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.aclose()
+
+
+class Streaming(ABC):
+    """The ways to take a text piece by piece, for a model that makes pieces."""
+
+    @abstractmethod
+    def _pieces(
+        self,
+        prompt: str | Sequence[int],
+        template: bool,
+        speculate: str | Path | Bundle,
+        resume: bool,
+        options: Mapping[str, Any],
+    ) -> Generator[str, None, Generation]:
+        """Check the arguments, and begin a text at the first piece that is asked for."""
+
+    @quiet()
+    def stream(
+        self,
+        prompt: str | Sequence[int],
+        *,
+        template: bool = False,
+        speculate: str | Path | Bundle = OFF,
+        resume: bool = False,
+        **options: Any,
+    ) -> Stream:
+        """The text of ``generate`` piece by piece: ``for piece in model.stream("Once upon a time"): ...``.
+
+        Takes the arguments of ``generate``; wrong ones are refused at once. Leaving the loop stops the generation;
+        other threads wait until it ends.
+
+        Raises:
+            InputError: as ``generate``; E179, this thread has another stream of this model open.
+        """
+        return Stream(self._pieces(prompt, template, speculate, resume, options))
+
+    def stream_async(self, prompt: str | Sequence[int], **options: Any) -> AsyncStream:
+        """The same for ``async for``; takes the arguments of ``stream``."""
+        return AsyncStream(self.stream(prompt, **options))
+
+    async def generate_async(self, prompt: str | Sequence[int], **options: Any) -> Generation:
+        """``generate`` in a thread of its own, so that the event loop goes on; cancelling the task stops it."""
+        async with self.stream_async(prompt, **options) as pieces:
+            async for _ in pieces:
+                pass
+        assert pieces.result is not None
+        return pieces.result

@@ -1,0 +1,82 @@
+"""What a bundle says about its text: tokenizer, chat template, the tokens that end a text, and a request's defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from edgec.bundle.encoding import decoded
+from edgec.bundle.generation_config import GenerationConfig, read_generation_config
+from edgec.bundle.tokenizer_folder import open_tokenizer, unusable_tokenizer
+from edgec.quiet import quiet
+from edgec.runtime_py.arguments import stop_strings
+from edgec.runtime_py.generate import GenerationRequest
+from edgec.runtime_py.sampling import Sampling
+
+if TYPE_CHECKING:
+    from edgec.bundle.folder import Bundle
+
+
+class Tokenized:
+    """A loaded bundle's tokenizer and generation config, each read at its first use."""
+
+    bundle: Bundle
+
+    @cached_property
+    @quiet()
+    def tokenizer(self) -> Any:
+        """The bundle's tokenizer (transformers).
+
+        Raises:
+            InputError: E158, the bundle has none or it cannot be read.
+        """
+        if self.bundle.tokenizer_dir is None:
+            raise unusable_tokenizer(self.bundle.path, "the model was exported without one")
+        return open_tokenizer(self.bundle.tokenizer_dir)
+
+    @cached_property
+    def generation_config(self) -> GenerationConfig:
+        """The bundle's generation_config.json, as far as it is used; an empty one where there is none.
+
+        Raises:
+            InputError: E141, it cannot be used.
+        """
+        return read_generation_config(self.bundle.generation_config_path)
+
+    @property
+    def has_template(self) -> bool:
+        """Whether the tokenizer has a chat template."""
+        return bool(getattr(self.tokenizer, "chat_template", None))
+
+    @property
+    def eos(self) -> frozenset[int]:
+        """Token ids that end a text: from the generation config, else the tokenizer's, else none."""
+        if self.generation_config.eos_token_id is not None or self.bundle.tokenizer_dir is None:
+            return frozenset(self.generation_config.stop_tokens)
+        own = self.tokenizer.eos_token_id
+        return frozenset([own] if isinstance(own, int) else ())
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Token ids to text without special tokens; empty when the bundle has no tokenizer."""
+        if self.bundle.tokenizer_dir is None:
+            return ""
+        return decoded(self.tokenizer, tokens)
+
+    def request(
+        self,
+        *,
+        max_new_tokens: int | None = 256,
+        temperature: float = 0.0,
+        top_k: int = 0,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+        seed: int | None = None,
+        stop: str | Sequence[str] | None = (),
+        repetition_penalty: float | None = None,
+    ) -> GenerationRequest:
+        """Make a request of options; the repetition penalty defaults to the generation config's, as in transformers."""
+        own = self.generation_config.repetition_penalty or 1.0
+        penalty = own if repetition_penalty is None else repetition_penalty
+        sampling = Sampling(temperature, top_k, top_p, min_p, penalty, seed)
+        return GenerationRequest(max_new_tokens, sampling, stop_strings(stop), self.eos)

@@ -1,0 +1,66 @@
+"""The demo shows every size of a model that is there, on a screen of 80 columns."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from edgec.runtime_py.side_by_side import SideBySide
+from examples.demo import HELD_OUT, Outcome, main, outcome_table, phone_table, two_sentences, variants
+from examples.stories.corpus import words
+
+ROOT = Path(__file__).resolve().parents[2]
+MODEL = ROOT / "examples" / "tiny-llama"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('Tom ran. "Stop!" she said.\nHe did.', 'Tom ran. "Stop!"'),
+        ("One. Two. Three.", "One. Two."),
+        ("no end\nin sight", "no end in sight"),
+        ("It cost 3.50 pounds. Yes. No.", "It cost 3.50 pounds. Yes."),
+    ],
+)
+def test_two_sentences_are_shown(text: str, shown: str) -> None:
+    assert two_sentences(text) == shown
+
+
+def test_the_two_bit_model_is_shown_where_it_is(tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    assert [one.name for one in variants(model)] == ["float", "4 bits"]
+    (tmp_path / "model-two-bit").mkdir()
+    assert [(one.name, one.recipe) for one in variants(model)][2:] == [("2 bits, shared KV", None)]
+
+
+def test_the_example_has_a_text_that_it_was_not_trained_on() -> None:
+    assert len(words((MODEL / HELD_OUT).read_text())) > 1000
+
+
+def test_the_tables_fit_a_narrow_screen() -> None:
+    measured = SideBySide("x", "balanced2, host", 2_930_000, 31.4, 0.1, 0.814, 2061.4)
+    row = Outcome("2 bits, shared KV", measured, "Once upon a time there was. It was.")
+    console = Console(width=80, file=io.StringIO())
+    console.print(outcome_table([row]), phone_table(MODEL), sep="\n")
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "81 %" in text and "31.4" in text and "2,061" in text and "iPhone" in text and "Pixel" in text
+    assert max(map(len, text.splitlines())) <= 80
+    assert "at most 0.1%" in text, "each figure stands under its head"
+
+
+@pytest.mark.slow
+def test_the_demo_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(MODEL, tmp_path / "tiny-llama")
+    assert main(["--model", str(tmp_path / "tiny-llama"), "--out", str(tmp_path / "out")]) == 0
+    out = capsys.readouterr().out
+    assert "float" in out and "4 bits" in out and "perplexity" in out and "report.html" in out
+    assert (tmp_path / "out" / "tiny-llama-4-bits.edgec" / "report.html").is_file()
+
+
+def test_a_missing_model_is_a_typed_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--model", str(tmp_path / "none"), "--out", str(tmp_path)]) == 1
+    assert "[E101]" in capsys.readouterr().err
