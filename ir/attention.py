@@ -6,7 +6,8 @@
 ``positions`` int64 [S] of the query tokens; ``mask`` float, broadcastable to [B, H, S, T], added to the scores;
 ``window`` 0 for full attention, else a token sees itself and the ``window - 1`` tokens before it; below 0, those before
 it in its own chunk of ``-window`` positions (Llama 4); where not ``causal``, as many after it and all of its chunk;
-``softcap`` 0 for none; ``sink_logits`` [H] takes part in the softmax and contributes no value. The result is [B, S, H, Dv], the layout that the output projection reads.
+``softcap`` 0 for none; ``sink_logits`` [H] takes part in the softmax and contributes no value. The result is
+[B, S, H, Dv], the layout that the output projection reads.
 """
 
 from __future__ import annotations
