@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
-from transformers import GenerationConfig, PreTrainedTokenizerFast
+from transformers import GenerationConfig
 
 from examples.training.files import half_precision
-from examples.training.tokens import BOS, EOS, token_id
+from examples.training.tokens import BOS, EOS, token_id, wrap_tokenizer
 
 # A conversation is a story told in turns: what everybody wrote so far, without names, is continued.
 CHAT_TEMPLATE = (
@@ -17,25 +17,15 @@ CHAT_TEMPLATE = (
 )
 
 
-def wrapped(tokenizer: Tokenizer, context: int) -> Any:
-    """The tokenizer with its special tokens and its chat template."""
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        bos_token=BOS,
-        eos_token=EOS,
-        model_max_length=context,
-        clean_up_tokenization_spaces=False,
-        chat_template=CHAT_TEMPLATE,
-    )
-
-
 def write_model(model: Any, tokenizer: Tokenizer, out: Path) -> None:
     """Write the folder; each file appears whole."""
     out.mkdir(parents=True, exist_ok=True)
     ends = {"bos_token_id": token_id(tokenizer, BOS), "eos_token_id": token_id(tokenizer, EOS)}
     with tempfile.TemporaryDirectory(dir=out.parent) as folder:
         half_precision(model).save_pretrained(folder)
-        wrapped(tokenizer, model.config.max_position_embeddings).save_pretrained(folder, save_jinja_files=False)
+        wrap_tokenizer(tokenizer, model.config.max_position_embeddings, CHAT_TEMPLATE).save_pretrained(
+            folder, save_jinja_files=False
+        )
         GenerationConfig(**ends).save_pretrained(folder)
         for file in sorted(Path(folder).iterdir()):
             file.chmod(0o644)

@@ -110,13 +110,13 @@ def dialogue_row(corpus: Corpus, length: int, rng: np.random.Generator) -> Ids:
     return np.concatenate(parts)[: length + 1]
 
 
-def wrap_tokenizer(tokenizer: Tokenizer, context: int) -> Any:
-    """Give the tokenizer its special tokens and its chat template."""
+def wrap_tokenizer(tokenizer: Tokenizer, context: int, chat_template: str = CHAT_TEMPLATE) -> Any:
+    """Give the tokenizer its special tokens and a chat template, by default that of the plays."""
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         bos_token=BOS,
         eos_token=EOS,
         model_max_length=context,
         clean_up_tokenization_spaces=False,
-        chat_template=CHAT_TEMPLATE,
+        chat_template=chat_template,
     )

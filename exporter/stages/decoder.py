@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from edgec.bundle.manifest import Limits, Rung
+from edgec.bundle.manifest import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import artifact_layers, expose_layers, first_diverging_layer, program_layers
 from edgec.exporter.parity.execution import run_artifact, run_program
@@ -24,27 +23,14 @@ from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.unheld import unread_experts
 from edgec.exporter.stages.capturing import capture_request, eager_stage, hold_weights
-from edgec.exporter.stages.compiled import (
-    ARTIFACT,
-    Facts,
-    Rewrite,
-    method_info,
-    pass_info,
-    save_facts,
-    state_info,
-)
+from edgec.exporter.stages.compiled import Rewrite
+from edgec.exporter.stages.cpu_methods import block_rows, lower_to_folder
 from edgec.exporter.stages.pass_orders import decoder_passes
 from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_passes, rewrite
-from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
 from edgec.ir.experts import EXPERTS
 from edgec.ir.linear_memo import LinearMemo
 from edgec.ir.program import Effect, Program
 from edgec.passes.contract import Pass, nodes_of, run_passes
-
-if TYPE_CHECKING:
-    from edgec.backends.edgec_linear.layout import BlockRows
-    from edgec.backends.static_artifact import LoweringProgress
-    from edgec.backends.xnnpack.lower import Lowered
 
 
 @dataclass
@@ -68,16 +54,8 @@ class DecoderStages:
 
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower the last graph; leave the artifact and its facts in ``folder``."""
-        from edgec.backends.xnnpack.lower import lower
-
         program = self.program or self._rewrite_again(progress)
-        progress.enter("lower")
-        begins = {"lower": 0.0, "emit": 0.5}
-        tell: LoweringProgress = lambda part, done, total: progress.step(begins[part] + 0.5 * done / total)  # noqa: E731
-        lowered = lower(program, tell, block_rows(self.request))
-        with (folder / ARTIFACT).open("wb") as stream:
-            lowered.write(stream)
-        save_facts(folder, _facts(program, lowered, self.request.limits))
+        lower_to_folder({"forward": program}, self.request, folder, progress)
         self.program = None  # executing the artifact takes as much memory as its graph
 
     def _rewrite_again(self, progress: Progress) -> Program:
@@ -103,13 +81,6 @@ class DecoderStages:
             program, self.request.probe, lambda exposed: lower(exposed, block_rows=rows).artifact
         )
         return rung.model_copy(update={"first_diverging_layer": layer})
-
-
-def block_rows(request: ExportRequest) -> BlockRows | None:
-    """The layout of matrices for edgec's linear kernels; None where the recipe asks for standard kernels."""
-    from edgec.backends.edgec_linear.layout import BlockRows
-
-    return BlockRows.of(request.target.processor) if request.recipe.kernels == "edgec" else None
 
 
 def refuse_experts(program: Program) -> None:
@@ -195,17 +166,3 @@ def locate_in_artifact(program: Program, probe: Probe, lower: Callable[[Program]
         artifact.write_bytes(lower(exposed))
         inside = artifact_layers(artifact, exposed, probe.tokens, probe.plan)
     return first_diverging_layer(program_layers(program, probe.tokens, probe.plan), inside, 0.1)
-
-
-def _facts(program: Program, lowered: Lowered, limits: Limits) -> Facts:
-    weights = weight_facts(program, lowered.stored)
-    return Facts(
-        passes=[pass_info(change) for change in program.history],
-        methods=[method_info(program.interface)],
-        states=[state_info(state, lowered.state_offsets.get(state.buffer)) for state in program.interface.states],
-        limits=limits,
-        delegation=lowered.delegation,
-        operators=list(lowered.operators),
-        weights=weights,
-        expected_weight_bytes=expected_bytes(weights, program),
-    )

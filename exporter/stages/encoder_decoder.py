@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -37,27 +36,14 @@ from edgec.exporter.recipes.passes import rounds_values
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.weights import HeldWeights
 from edgec.exporter.stages.capturing import hold_weights
-from edgec.exporter.stages.compiled import (
-    ARTIFACT,
-    Facts,
-    Rewrite,
-    method_info,
-    pass_info,
-    save_facts,
-    save_rewrite,
-    state_info,
-)
-from edgec.exporter.stages.decoder import block_rows, decoder_measure, quality_budget
+from edgec.exporter.stages.compiled import Rewrite, save_rewrite
+from edgec.exporter.stages.cpu_methods import lower_to_folder
+from edgec.exporter.stages.decoder import decoder_measure, quality_budget
 from edgec.exporter.stages.module import module_budget
 from edgec.exporter.stages.pass_orders import encoder_decoder_passes
 from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_passes, rewrite
-from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
 from edgec.ir.program import Program
 from edgec.passes.contract import run_passes
-
-if TYPE_CHECKING:
-    from edgec.backends.static_artifact import LoweringProgress
-    from edgec.backends.xnnpack.lower import Lowered
 
 METHODS = ENCODER_DECODER_METHODS
 ENCODE, CROSS, FORWARD = METHODS
@@ -128,16 +114,8 @@ class EncoderDecoderStages:
 
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower the last graphs; leave the artifact and its facts in ``folder``."""
-        from edgec.backends.xnnpack.lower import lower_methods
-
         programs = self.programs or self._rewrite_again(progress)
-        progress.enter("lower")
-        begins = {"lower": 0.0, "emit": 0.5}
-        tell: LoweringProgress = lambda part, done, total: progress.step(begins[part] + 0.5 * done / total)  # noqa: E731
-        lowered = lower_methods(programs, tell, block_rows(self.request))
-        with (folder / ARTIFACT).open("wb") as stream:
-            lowered.write(stream)
-        save_facts(folder, _facts(programs, lowered, self.request))
+        lower_to_folder(programs, self.request, folder, progress)
         self.programs = None
 
     def _rewrite_again(self, progress: Progress) -> Mapping[str, Program]:
@@ -185,24 +163,3 @@ def _no_layers(_: Program) -> Mapping[int, Tensor]:
 
 def _named(rung: Rung, method: str) -> Rung:
     return rung.model_copy(update={"stage": f"{method}: {rung.stage}", "reference": f"{method}: {rung.reference}"})
-
-
-def _facts(programs: Mapping[str, Program], lowered: Lowered, request: ExportRequest) -> Facts:
-    weights = {name: weight_facts(program, lowered.stored_by_method[name]) for name, program in programs.items()}
-    states = [state for program in programs.values() for state in program.interface.states]
-    changes = [(name, change) for name, program in programs.items() for change in program.history]
-    passes = [pass_info(change) for _, change in changes]
-    named = [
-        info.model_copy(update={"options": {"method": name, **info.options}})
-        for (name, _), info in zip(changes, passes, strict=True)
-    ]
-    return Facts(
-        passes=named,
-        methods=[method_info(program.interface, name) for name, program in programs.items()],
-        states=[state_info(state, lowered.state_offsets.get(state.buffer)) for state in states],
-        limits=None,
-        delegation=lowered.delegation,
-        operators=list(lowered.operators),
-        weights=[fact for facts in weights.values() for fact in facts],
-        expected_weight_bytes=sum(expected_bytes(weights[name], program) for name, program in programs.items()),
-    )

@@ -1,0 +1,69 @@
+"""Decoders and encoder-decoders lowered for a CPU: rewritten programs by method -> one .pte file and its facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgec.bundle.manifest import Limits, PassInfo
+from edgec.exporter.progress import Progress
+from edgec.exporter.request import ExportRequest
+from edgec.exporter.stages.compiled import ARTIFACT, Facts, method_info, pass_info, save_facts, state_info
+from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
+from edgec.ir.program import Program
+
+if TYPE_CHECKING:
+    from edgec.backends.edgec_linear.layout import BlockRows
+    from edgec.backends.static_artifact import LoweringProgress
+    from edgec.backends.xnnpack.lower import Lowered
+
+
+def lower_to_folder(programs: Mapping[str, Program], request: ExportRequest, folder: Path, progress: Progress) -> None:
+    """Lower programs to the methods of one artifact; leave it and its facts in ``folder``.
+
+    Args:
+        programs: by the methods' names.
+        request: gives the kernels, the processor and, where there is one method, the limits.
+        folder: where the artifact goes.
+        progress: told how far lowering is.
+    """
+    from edgec.backends.xnnpack.lower import lower_methods
+
+    progress.enter("lower")
+    begins = {"lower": 0.0, "emit": 0.5}
+    tell: LoweringProgress = lambda part, done, total: progress.step(begins[part] + 0.5 * done / total)  # noqa: E731
+    lowered = lower_methods(programs, tell, block_rows(request))
+    with (folder / ARTIFACT).open("wb") as stream:
+        lowered.write(stream)
+    save_facts(folder, _facts(programs, lowered, request.limits if len(programs) == 1 else None))
+
+
+def block_rows(request: ExportRequest) -> BlockRows | None:
+    """The layout of matrices for edgec's linear kernels; None where the recipe asks for standard kernels."""
+    from edgec.backends.edgec_linear.layout import BlockRows
+
+    return BlockRows.of(request.target.processor) if request.recipe.kernels == "edgec" else None
+
+
+def _facts(programs: Mapping[str, Program], lowered: Lowered, limits: Limits | None) -> Facts:
+    weights = {name: weight_facts(program, lowered.stored_by_method[name]) for name, program in programs.items()}
+    states = [state for program in programs.values() for state in program.interface.states]
+    return Facts(
+        passes=[info for name, program in programs.items() for info in _passes(program, name, len(programs) > 1)],
+        methods=[method_info(program.interface, name) for name, program in programs.items()],
+        states=[state_info(state, lowered.state_offsets.get(state.buffer)) for state in states],
+        limits=limits,
+        delegation=lowered.delegation,
+        operators=list(lowered.operators),
+        weights=[fact for facts in weights.values() for fact in facts],
+        expected_weight_bytes=sum(expected_bytes(weights[name], program) for name, program in programs.items()),
+    )
+
+
+def _passes(program: Program, method: str, named: bool) -> list[PassInfo]:
+    """The passes of one method, which is ``named`` among their options where there are several."""
+    passes = [pass_info(change) for change in program.history]
+    return [
+        info.model_copy(update={"options": {"method": method, **info.options}}) if named else info for info in passes
+    ]
