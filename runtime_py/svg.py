@@ -102,6 +102,26 @@ def log_chart(title: str, x_label: str, y_label: str, series: Sequence[Series]) 
     return _chart(axes, [*_lines(axes, series), *_legend([s.name for s in series])], _decades(*x_range))
 
 
+def labelled_chart(title: str, x_label: str, y_label: str, series: Sequence[Series], x_ticks: Sequence[float]) -> str:
+    """Draw lines on logarithmic axes, all values above 0, each named at its right end in its own colour."""
+    x_range, y_range = (_wider([v for s in series for v in values(s)]) for values in (lambda s: s.x, lambda s: s.y))
+    axes = Axes(title, x_label, y_label, x_range, y_range, log=True)
+    ends = [axes.at(s.x[-1], s.y[-1]) for s in series]
+    named = [
+        _label(ends[i][0] + 6, y + 4, series[i].name, "start", f' fill="{_colour(i)}"')
+        for i, y in _apart([y for _, y in ends])
+    ]
+    return _chart(axes, [*_lines(axes, series), *named], x_ticks)
+
+
+def _apart(heights: Sequence[float], room: float = 13) -> list[tuple[int, float]]:
+    """Heights by index, from the top, each moved down as far as the label above it needs."""
+    out: list[tuple[int, float]] = []
+    for i in sorted(range(len(heights)), key=heights.__getitem__):
+        out.append((i, max(heights[i], out[-1][1] + room) if out else heights[i]))
+    return out
+
+
 def _decades(low: float, high: float) -> list[float]:
     """The values 1, 2 and 5 times a power of ten within a range."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)

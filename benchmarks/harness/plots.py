@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from benchmarks.harness.results import Results, Speed
-from edgec.runtime_py.svg import Series, line_chart, stack
+from edgec.runtime_py.svg import Series, labelled_chart, line_chart, stack
 
 _FORWARD = "forward "
+# Calls that read tokens, from one to a whole prompt; the other cases load, or decode at other positions.
+_READING = ("decode at 128", "forward 2", "forward 4", "forward 8", "forward 16", "prefill 128", "prefill 512")
 
 
 def context_plot(results: Results) -> str:
@@ -18,6 +22,19 @@ def all_plots(results: Results) -> str:
     forward = [chart for model in results.models for chart in _forward_charts(results, model.name)]
     charts = [*(_context_charts(results) if results.contexts else []), *forward]
     return stack(charts) if charts else ""
+
+
+def speed_plot(results: Results, model: str, subjects: Sequence[str], threads: int) -> str:
+    """Plot tokens per second against the tokens of a call, one line for each runtime."""
+    lines = []
+    for subject in subjects:
+        read = {s.case: s for s in results.speeds if (s.model, s.subject, s.threads) == (model, subject, threads)}
+        speeds = [read[case] for case in _READING if case in read]
+        rates = tuple(s.tokens / s.wall_ms.median * 1e3 for s in speeds)
+        lines.append(Series(_short(subject), tuple(s.tokens for s in speeds), rates))
+    title = f"Tokens per second on {results.machine.cpu}, {_threads(threads)}, measured"
+    ticks = sorted({x for line in lines for x in line.x})
+    return stack([labelled_chart(title, "tokens in one call", "tokens/s", lines, ticks)])
 
 
 def _context_charts(results: Results) -> list[str]:

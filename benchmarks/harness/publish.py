@@ -1,4 +1,4 @@
-"""``python -m benchmarks.harness.publish`` makes the last run the repository's: results, plot, speed page."""
+"""``python -m benchmarks.harness.publish`` makes the last run the repository's: results, plots, speed page."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from os.path import relpath
 from pathlib import Path
 
-from benchmarks.harness.plots import context_plot
+from benchmarks.harness.plots import context_plot, speed_plot
 from benchmarks.harness.processes import ROOT
 from benchmarks.harness.readme import inserted, plot_of, section
 from benchmarks.harness.results import FOLDER, Results, committed, read_results
+from benchmarks.harness.subjects import USUAL
 
 SPEED_PAGE = ROOT / "docs" / "speed.md"
+README_PLOT = ROOT / "docs" / "images" / "speed.svg"
+_PLOTTED = ("edgec", "OpenVINO 4 bit", "ExecuTorch 8da4w", "llama.cpp Q4_0", "MNN 4 bit")
 
 
 def publish(results: Results, folder: Path) -> Path:
@@ -43,11 +46,18 @@ def newest_section() -> str:
     return section(read_results(path), Path(relpath(plot, SPEED_PAGE.parent)).as_posix() if plot.is_file() else None)
 
 
+def readme_plot(results: Results) -> str:
+    """The README's picture: the usual model with one thread, a line for each runtime."""
+    return speed_plot(results, USUAL[0], _PLOTTED, 1)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Publish build/bench/results.json, or another file."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.harness.publish", description=__doc__)
     parser.add_argument("results", nargs="?", type=Path, default=ROOT / "build" / "bench" / "results.json")
-    print(publish(read_results(parser.parse_args(arguments).results), FOLDER))
+    results = read_results(parser.parse_args(arguments).results)
+    print(publish(results, FOLDER))
+    README_PLOT.write_text(readme_plot(results))
     SPEED_PAGE.write_text(inserted(SPEED_PAGE.read_text(), newest_section()))
     return 0
 

@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.harness.cost_tables import export_grid, memory_grid
 from benchmarks.harness.grid import Grid
-from benchmarks.harness.publish import SPEED_PAGE, newest_section, publish
+from benchmarks.harness.publish import README_PLOT, SPEED_PAGE, newest_section, publish, readme_plot
 from benchmarks.harness.readme import BEGIN, END, inserted, section
 from benchmarks.harness.report import grids, markdown, print_report, save_report
-from benchmarks.harness.results import Failure, read_results
+from benchmarks.harness.results import Failure, committed, read_results
 from benchmarks.harness.speed_tables import speed_grid
 from tests.benchmarks.made_up import RESULTS
 
@@ -101,6 +101,12 @@ def test_the_section_names_machine_date_and_losses() -> None:
     assert inserted(readme, text) == f"before {BEGIN}\n{text}\n{END} after"
     with pytest.raises(ValueError, match="markers"):
         inserted("no markers", text)
+
+
+def test_the_readmes_picture_is_of_the_committed_results() -> None:
+    path = committed()
+    assert path is not None
+    assert readme_plot(read_results(path)) == README_PLOT.read_text()
 
 
 def test_only_full_runs_are_published(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from edgec.runtime_py.svg import Points, Series, line_chart, log_chart, point_chart
+from edgec.runtime_py.svg import Points, Series, labelled_chart, line_chart, log_chart, point_chart
 
 
 def drawn(chart: str) -> list[tuple[float, float]]:
@@ -23,6 +23,13 @@ def test_a_power_law_is_a_straight_line_on_logarithmic_axes() -> None:
     for x, y in places:
         # Pixels are written with one digit.
         assert y - y0 == pytest.approx((y1 - y0) * (x - x0) / (x1 - x0), abs=0.2)
+
+
+def test_lines_that_end_together_have_names_apart_in_the_order_of_their_ends() -> None:
+    lines = [Series(name, (1.0, 512.0), (10.0, end)) for name, end in (("low", 99.0), ("high", 101.0), ("mid", 100.0))]
+    chart = labelled_chart("speed", "tokens", "tokens/s", lines, (1, 512))
+    heights = {name: float(y) for y, name in re.findall(r'y="([\d.]+)"[^>]* fill="[^"]+">(\w+)<', chart)}
+    assert heights["high"] + 13 <= heights["mid"] <= heights["low"] - 13
 
 
 def test_ticks_are_round_numbers_inside_the_range() -> None:
