@@ -8,7 +8,7 @@ from typing import Any
 from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.decoder_spec import text_config
-from edgec.exporter.sources.parameters import experts_of
+from edgec.exporter.sources.expert_counts import experts_of
 from edgec.exporter.sources.resolve import ModelSource
 from edgec.passes.kv.recurrent_states import unheld_state
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, NonNegativeInt, PositiveInt, ValidationError
 
 from edgec.bundle.limited_json import first_fault
 from edgec.errors import InputError
+from edgec.exporter.sources.expert_counts import routing_fault
 from edgec.ir.spec import LayerSpec, ModelSpec
 
 # Kinds of layers without keys and values.
@@ -58,6 +59,7 @@ def model_spec(config: Mapping[str, Any]) -> ModelSpec:
     try:
         text = _Decoder.model_validate(plain)
         _require_heads(config, text)
+        _require_routing(plain)
         layers = tuple(_layer(plain, text, index) for index in range(text.num_hidden_layers))
     except ValidationError as error:
         raise _not_a_decoder(config, error) from error
@@ -77,6 +79,11 @@ def _require_heads(config: Mapping[str, Any], text: _Decoder) -> None:
     """Refuse a config without attention heads, unless all its layers are known to need none."""
     if text.num_attention_heads is None and not _WITHOUT_KEYS.issuperset(text.layer_types or [""]):
         raise _lacks(config, ["num_attention_heads"])
+
+
+def _require_routing(plain: Mapping[str, Any]) -> None:
+    if fault := routing_fault(plain):
+        raise ValueError(fault)
 
 
 def _not_a_decoder(config: Mapping[str, Any], error: ValidationError) -> InputError:
@@ -132,9 +139,11 @@ def _overrides(text: _Decoder, index: int, kind: str) -> Mapping[str, Any]:
 
 
 def _window(own: _Layers, kind: str) -> int | None:
-    if not own.sliding_window or kind == "full_attention" or own.use_sliding_window is False:
+    if own.sliding_window is None or kind == "full_attention" or own.use_sliding_window is False:
         return None
-    return own.sliding_window
+    if own.sliding_window < 0 or (kind == "sliding_attention" and own.sliding_window == 0):
+        raise ValueError(f"sliding_window is {own.sliding_window}: a window holds one token at least")
+    return own.sliding_window or None
 
 
 def _donor(kinds: Sequence[str], index: int, first_shared: int) -> int | None:

@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from edgec.devices.prediction.parameters import DecoderShape, Kind, Parameter
 from edgec.exporter.sources.decoder_spec import model_spec, text_config
+from edgec.exporter.sources.expert_counts import chosen_share
 from edgec.exporter.sources.hub import fetch_config
 from edgec.exporter.sources.model_folder import CONFIG, read_json
 from edgec.exporter.sources.model_forms import is_hub_id
 
 if TYPE_CHECKING:
     from torch import nn
-
-
-# The experts of a layer and those that a token uses, under the names that families give them.
-_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_moe_experts")
-_CHOSEN = ("num_experts_per_tok", "top_k_experts", "moe_k", "moe_topk", "moe_top_k")
 
 
 def read_config(model: str | Path) -> dict[str, Any]:
@@ -67,7 +63,7 @@ def _parameters(model: Any, config: Mapping[str, Any]) -> tuple[Parameter, ...]:
 
     twins = tied_parameters(model)
     owners = dict(model.named_modules())
-    roles = _roles(model, twins, _expert_fraction(text_config(config)))
+    roles = _roles(model, twins, chosen_share(text_config(config)))
     named = {name: tuple(tensor.shape) for name, tensor in model.named_parameters() if name not in twins}
     return tuple(roles.parameter(name, shape, owners[name.rpartition(".")[0]]) for name, shape in named.items())
 
@@ -123,15 +119,3 @@ def _roles(model: Any, twins: Mapping[str, str], expert_fraction: float) -> _Rol
     owners = (name for name, module in model.named_modules() if module is output)
     name = next((f"{owner}.weight" for owner in owners), "")
     return _Roles(twins.get(name, name) or None, name in twins, expert_fraction)
-
-
-def experts_of(config: Mapping[str, Any]) -> int:
-    """The experts of each layer that a text config names; 0 where it names none."""
-    named = (config.get(key) for key in _EXPERTS)
-    return next((count for count in named if isinstance(count, int) and count), 0)
-
-
-def _expert_fraction(config: Mapping[str, Any]) -> float:
-    experts = experts_of(config)
-    chosen = next((config[key] for key in _CHOSEN if config.get(key)), None)
-    return chosen / experts if experts and chosen else 1.0
