@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from edgec.backends.coreml.pte_program import PteMethod
 
 EXECUTED_BY = "Core ML delegates executed by edgec's interpreter (simulated)"
-_OUTSIDE = "coremltools has no form for it; ExecuTorch's CPU kernel runs it, and Core ML is left and entered again"
+_OUTSIDE = "coremltools cannot convert it; ExecuTorch's CPU kernel runs it, between two Core ML delegates"
 _GIVEN = ("tokens", "start", "last")
 _BLOB = "coreml_"
 

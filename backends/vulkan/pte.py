@@ -22,7 +22,7 @@ from edgec.ir.static_methods import Methods
 __all__ = ["EXECUTED_BY", "execute", "layout", "lower"]
 
 EXECUTED_BY = "not executed: a Vulkan delegate runs on the phone only"
-_OUTSIDE = "Vulkan's partitioner does not take it; ExecuTorch's CPU kernel runs it, and the values cross the bus"
+_OUTSIDE = "Vulkan's partitioner does not support it; ExecuTorch's CPU kernel runs it, and its values are copied across"
 
 
 def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress) -> StaticArtifact:

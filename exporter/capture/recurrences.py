@@ -211,7 +211,7 @@ def _rnn_scan(
 
 def _require_fresh(state: object) -> None:
     if state is not None:
-        raise ValueError("the model starts a recurrence from a state of its own, which edgec cannot export")
+        raise ValueError("the model starts a recurrence from its own initial state, which edgec cannot export")
 
 
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {

@@ -132,7 +132,7 @@ def decoder_config(folder: Path, config: Any) -> Any:
             what=f"The architecture {text.model_type!r} has no text-only decoder in transformers.",
             where=str(folder),
             why=f"AutoModelForCausalLM does not know {type(text).__name__}",
-            fix="Pass --task for a model that is not a decoder, or write a factory: MODEL = package.module:factory.",
+            fix="Pass --task for a non-decoder model, or write a factory: MODEL = package.module:factory.",
             code="E109",
         )
     return text

@@ -70,7 +70,7 @@ def lint_findings(
     for breach in breaches:
         if breach.severity == "refused":
             raise InputError(
-                what=f"Core ML has no form for {breach.found}",
+                what=f"Core ML cannot express {breach.found}",
                 where=breach.place,
                 why=f"the linter's rule {breach.rule}",
                 fix=breach.fix,

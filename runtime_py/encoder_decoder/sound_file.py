@@ -117,7 +117,7 @@ def _check(described: _Format, length: int, sampling_rate: int, path: Path) -> N
     _check_length(length // described.frame_bytes, described.rate, str(path))
     if described.rate != sampling_rate:
         raise InputError(
-            f"The sound has {described.rate:,} samples a second, and the model hears {sampling_rate:,}.",
+            f"The sound has {described.rate:,} samples a second, and the model expects {sampling_rate:,}.",
             where=str(path),
             fix=f"convert it: ffmpeg -i {path.name} -ac 1 -ar {sampling_rate} converted.wav",
             code="E178",

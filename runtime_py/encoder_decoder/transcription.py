@@ -221,7 +221,7 @@ def _prompt(
 
 def _task(task: str, known: dict[str, int]) -> int:
     if task not in known:
-        what, fix = f"The model knows no task {task!r:.60}.", f"give {' or '.join(known) or 'no task'}"
+        what, fix = f"The model has no task {task!r:.60}.", f"give {' or '.join(known) or 'no task'}"
         raise InputError(what, where="task", fix=fix, code="E156")
     return known[task]
 
@@ -238,7 +238,7 @@ def _language(
     if asked is not None:
         found = next((name for name in (asked.lower(), f"<|{asked.lower()}|>") if name in known), None)
         if found is None:
-            what, fix = f"The model knows no language {asked!r:.60}.", f"give one of {', '.join(known)}"[:300]
+            what, fix = f"The model does not know the language {asked!r:.60}.", f"give one of {', '.join(known)}"[:300]
             raise InputError(what, where="language", fix=fix, code="E156")
         return found
     session.read(log_mel(samples[: sound.frames * sound.hop], sound))

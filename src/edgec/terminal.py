@@ -55,7 +55,7 @@ class WordTable(Table):
             if (widths := self._fitted(console, options)) is not None:
                 yield from self._drawn(console, options, widths)
                 if left_out:
-                    yield Text(f"left out for want of width: {', '.join(left_out)}", "dim")
+                    yield Text(f"left out (terminal too narrow): {', '.join(left_out)}", "dim")
                 break
         self.columns = every
         if widths is None:
