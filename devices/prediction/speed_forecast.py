@@ -176,7 +176,10 @@ def _limits(work: Workload, target: Target) -> Iterator[str]:
 
 def _assumptions(work: Workload, target: Target) -> Iterator[str]:
     if work.kernels == OWN_KERNELS:
-        yield "edgec's own kernels were never measured on a phone: other software on this chip, with a wider range"
+        yield (
+            "edgec's own kernels have not been measured on a phone yet: estimated from other software on this chip, "
+            "with a wider range"
+        )
     if target.unit == "cpu" and target.core_clocks_hz is None:
         yield "core clocks unknown: those of a typical phone of 2024 assumed"
     if target.unit == "cpu" and target.instruction_set is None:
