@@ -65,7 +65,7 @@ def run_bundle(options: RunOptions) -> None:
 
 
 def _with_prompt(options: RunOptions) -> RunOptions:
-    """The options with the prompt from stdin, where it is ``-``, or where there is none and stdin is no terminal.
+    """The options with the prompt from stdin, where it is ``-``, or where there is none and stdin is not a terminal.
 
     Raises:
         InputError: E156, stdin is not valid UTF-8.

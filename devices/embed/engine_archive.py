@@ -47,12 +47,12 @@ def build_archive(
 
     Args:
         package: the package's folder.
-        out: the archive; by default NAME.aar beside the package.
+        out: the archive; by default NAME.aar next to the package.
         executorch: a checkout of ExecuTorch, or a package of its libraries; by default CMake fetches it.
         announce: called once, before the compilation begins.
 
     Raises:
-        InputError: E577 the folder is no such package, E461 the output exists, E121 or E122 it cannot be written.
+        InputError: E577 the folder is not such a package, E461 the output exists, E121 or E122 it cannot be written.
         ToolError: E576 no NDK or no CMake, E578 the engine could not be compiled.
     """
     library, owner = _names(package)
@@ -160,7 +160,7 @@ _EMPTY_ZIP = b"PK\x05\x06" + bytes(18)
 
 
 def _write(path: Path, contents: Iterator[tuple[str, bytes]]) -> None:
-    """Write the archive beside its place and rename it, so that it appears whole or not at all."""
+    """Write the archive under another name and rename it, so that it appears whole or not at all."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with zipfile.ZipFile(aside, "w") as archive:

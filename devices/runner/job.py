@@ -34,7 +34,7 @@ def arguments(job: Mapping[str, Any], bundle: str) -> list[str]:
 
     Args:
         job: the fields of the job.
-        bundle: the bundle's folder, as the runner sees it; packed weights go beside it.
+        bundle: the bundle's folder, as the runner sees it; packed weights go next to it.
     """
     words = ["--bundle", bundle, "--packed", PACKED]
     if job["threads"] is not None:

@@ -1,6 +1,6 @@
-"""Where model code takes a token's place from, when it is not simply the position that it is given.
+"""Replace token positions that model code computes itself by those that it is given.
 
-RoBERTa's kind counts places from behind its padding index; decoders of BART's kind count the tokens of a call instead
+Models like RoBERTa count positions from after the padding index; those like BART count the tokens of a call instead
 of reading positions. Both must follow the positions of a call, or decoding would begin at 0 again with every token.
 """
 

@@ -45,7 +45,7 @@ def captured_recurrences(model: nn.Module) -> Iterator[None]:
 
 
 def recognise_convolutions(graph: GraphModule) -> None:
-    """Replace depthwise convolutions over the sequence, padded in front and cut behind, by edgec's operator.
+    """Replace depthwise convolutions over the sequence, padded at the start and cut at the end, by edgec's operator.
 
     conv1d(x, w, b, padding=K - 1, groups=C) -> slice(2, 0, S)      ==>      causal_conv
     pad(x, [0, 0, n, -n])                                           ==>      causal_conv with the filter 1, 0, ... 0

@@ -20,7 +20,7 @@ from edgec.passes.contract import nodes_of
 
 
 def refuse_indexers(model: nn.Module) -> None:
-    """Refuse a model in which a module of its own chooses the keys that attention reads (DeepSeek V3.2 and others).
+    """Refuse a model in which a separate module chooses the keys that attention reads (DeepSeek V3.2 and others).
 
     Raises:
         InputError: E109.

@@ -1,4 +1,4 @@
-"""What a reader wants to know first: how much smaller, how alike, how fast, and what to do next."""
+"""What a reader wants to know first: how much smaller, how close, how fast, and what to do next."""
 
 from __future__ import annotations
 

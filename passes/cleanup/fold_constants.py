@@ -43,7 +43,7 @@ class FoldConstants:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: legal on every graph."""
+        """No requirement: legal on every graph."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Fold one subgraph after the other; the tensors it was made from are freed with their last reader."""

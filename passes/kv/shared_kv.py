@@ -1,4 +1,4 @@
-"""Let the last layers read the keys and values of an earlier one: their own projections and caches vanish.
+"""Let the last layers read the keys and values of an earlier one: their own projections and caches are removed.
 
     layer 4   k4, v4 -> attention 4                       layer 4   k4, v4 -> attention 4
     layer 5   k5, v5 -> attention 5          ==>          layer 5   k4, v4 -> attention 5

@@ -1,4 +1,4 @@
-"""What a loaded model does with an encoder: write what follows a source, and write down speech."""
+"""Loaded models with an encoder: write text after a source, and transcribe speech."""
 
 from __future__ import annotations
 

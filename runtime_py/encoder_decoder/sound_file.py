@@ -63,10 +63,10 @@ def read_sound(path: Path, sampling_rate: int) -> Samples:
 
 
 def check_samples(samples: Samples, sampling_rate: int) -> None:
-    """Refuse samples that no speech can be in.
+    """Refuse samples that cannot hold speech.
 
     Raises:
-        InputError: E178, there are none, too many, or one is not finite; E152, they are no row of numbers.
+        InputError: E178, there are none, too many, or one is not finite; E152, they are not a row of numbers.
     """
     if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
         what, fix = f"The sound is {samples.dtype} {list(samples.shape)}.", "give float samples [N] in -1..1"

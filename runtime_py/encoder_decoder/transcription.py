@@ -64,7 +64,7 @@ class Transcript:
 
 @dataclass(frozen=True)
 class TranscriptionRequest:
-    """What is asked of a transcription.
+    """A request for a transcription.
 
     Attributes:
         generation: how tokens are chosen, and how many of a window at most.
@@ -170,12 +170,12 @@ def _cut(said: list[int], stamps: TimestampRules | None, length: int, sound: Sou
     kept = pieces if closed else pieces[:-1]
     cut = tuple((piece[0] - stamps.first, piece[-1] - stamps.first, piece) for piece in kept)
     done = length if closed else int(cut[-1][1]) * _step(sound)
-    # A model that says nothing but 0.00 s would begin the same window for ever.
+    # A model that says nothing but 0.00 s would begin the same window forever.
     return _Cut(cut, done if done > 0 else length)
 
 
 def sound_of(session: EncoderDecoderSession) -> SoundInfo:
-    """How the model hears.
+    """The sound features that the model reads.
 
     Raises:
         InputError: E155, it reads text.

@@ -73,7 +73,7 @@ class WordTable(Table):
             column.width = None
 
     def _borders(self, console: Console, options: ConsoleOptions, spans: list[Measurement]) -> int:
-        """The cells that lines and padding take beside the columns."""
+        """The cells that lines and padding take in addition to the columns."""
         least, self.min_width = self.min_width, None
         whole = Measurement.get(console, options.update(max_width=PIPED_WIDTH * 4), self).maximum
         self.min_width = least
