@@ -58,7 +58,7 @@ def _is_measured(count: Node) -> bool:
     """Whether all that reads a count reads it as a float, perhaps after a number was added to it."""
     if count.meta["val"].is_floating_point():
         return True
-    # What nobody reads is a check of dtypes.
+    # A node without readers is a check of dtypes.
     readers = [user for user in count.users if user.users]
     return bool(readers) and all(
         (user.target in _CASTS and user.meta["val"].is_floating_point()) or (_is_shift(user) and _is_measured(user))

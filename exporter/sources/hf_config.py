@@ -47,7 +47,7 @@ def load_config(folder: Path, raw: Mapping[str, Any], *, trust_remote_code: bool
     """The transformers config of a model folder.
 
     Raises:
-        InputError: E109 (transformers does not know the architecture) or E111 (a value makes no sense).
+        InputError: E109 (transformers does not know the architecture) or E111 (a value is invalid).
     """
     from transformers import AutoConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING

@@ -124,7 +124,7 @@ def _bytes(value: Tensor) -> int:
 
 
 def _erase(graph: GraphModule, node: Node) -> None:
-    """Erase a node that nobody reads, and then whatever only it read."""
+    """Erase a node that nothing reads, and then whatever only it read."""
     if node.users:
         return
     sources = node.all_input_nodes

@@ -45,7 +45,7 @@ def read_sound(path: Path, sampling_rate: int) -> Samples:
 
     Args:
         path: the file.
-        sampling_rate: Hz that the model hears; another rate is refused.
+        sampling_rate: Hz that the model expects; another rate is refused.
 
     Raises:
         InputError: E177, no such file, not a WAV file, cut off, or in another form; E178, it is empty, too long, or of

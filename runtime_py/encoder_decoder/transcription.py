@@ -68,7 +68,7 @@ class TranscriptionRequest:
 
     Attributes:
         generation: how tokens are chosen, and how many of a window at most.
-        language: ``en`` or ``<|en|>``; None: the model hears it in the first window.
+        language: ``en`` or ``<|en|>``; None: the model detects it in the first window.
         task: ``transcribe`` or ``translate``.
         timestamps: cut the text by the model's own timestamps; None: where the model has them.
     """
