@@ -41,7 +41,7 @@ def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress
     """Write a program; weights are stored once for all methods.
 
     Raises:
-        InputError: E404, coremltools has no form for an operator.
+        InputError: E404, coremltools cannot convert an operator.
     """
     interfaces: dict[str, Interface] = {name: half_interface(p.interface) for name, p in methods.items()}
     exported = {}

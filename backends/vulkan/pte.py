@@ -29,7 +29,7 @@ def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress
     """Write a program of all methods.
 
     Raises:
-        InputError: E596, ExecuTorch's Vulkan backend has no form for the model.
+        InputError: E596, ExecuTorch's Vulkan backend cannot express the model.
     """
     exported = {}
     for index, (name, program) in enumerate(methods.items()):
