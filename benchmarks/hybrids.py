@@ -1,4 +1,4 @@
-"""A model with recurrences beside llama.cpp: python -m benchmarks.hybrids [--build FOLDER] [--rounds N] [--no-peers].
+"""A model with recurrences against llama.cpp: python -m benchmarks.hybrids [--build FOLDER] [--rounds N] [--no-peers].
 
 Qwen3.5-0.8B cut to 8 layers (6 of Gated DeltaNet, 2 of attention), 4 bits in groups of 32 in both: a prompt of 512
 tokens, and decoding at positions 128 and 8,192, in turns, each measurement in a fresh process. Two passes over one
@@ -56,7 +56,7 @@ def memory(bundle: Path) -> Memory:
     from edgec.runtime_py.sessions.session import Session
 
     session, first, last = Session(bundle), CONTEXTS[0], CONTEXTS[-1]
-    # A whole chunk behind the first position: buffers of chunks have their size.
+    # A whole chunk after the first position: buffers of chunks have their size.
     session.prefill([5] * (2 * first), 0)
     before = status_bytes("RssAnon") or 0
     session.prefill([5] * (last - 2 * first), 2 * first)

@@ -224,7 +224,7 @@ def remove_folder(path: Path) -> None:
 
 
 def clean_siblings(path: Path) -> None:
-    """Remove what dead processes left beside ``path``; a swap they did not finish is undone."""
+    """Remove what dead processes left next to ``path``; a swap they did not finish is undone."""
     for leftover in _leftovers(path.parent):
         if leftover.final == path:
             _clean(leftover)

@@ -104,7 +104,7 @@ def _unlisted(folder: Path, listed: set[str]) -> Iterator[FileDifference]:
     for name, entry in walk(folder):
         known = folders if entry.is_dir(follow_symlinks=False) else listed
         if name not in known:
-            yield FileDifference("unlisted", name, "nothing says what it is")
+            yield FileDifference("unlisted", name, "the list does not name it")
 
 
 def _bad_files(folder: Path, files: list[FileInfo], contents: bool) -> Iterator[FileDifference]:

@@ -17,7 +17,7 @@ from edgec.errors import InputError
 
 KIND = JsonKind(
     "The bundle's generation config cannot be used.",
-    "correct generation_config.json beside the model, and export it again",
+    "correct the model's generation_config.json, and export it again",
     "E141",
     max_bytes=1 << 20,
 )

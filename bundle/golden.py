@@ -92,7 +92,7 @@ class OutputVector(JsonPart):
 
 
 class FunctionVector(JsonPart):
-    """For models that are not decoders: inputs made by `probe_values`, and some values of each output.
+    """For non-decoder models: inputs made by `probe_values`, and some values of each output.
 
     ``bounds``: for integer inputs, the number of values allowed (0..bound-1). ``indices`` count along the flat output.
     ``tolerances``: of each output, by its own size; ``tolerance`` is the largest of them. ``simulated_share`` as above.

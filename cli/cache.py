@@ -21,10 +21,10 @@ def cache(
     kind: Annotated[
         list[str] | None, typer.Option(help="Clean this kind only, as `show` names it; repeatable.")
     ] = None,
-    older_than: Annotated[float | None, typer.Option(metavar="DAYS", help="Clean what is unused for so long.")] = None,
+    older_than: Annotated[float | None, typer.Option(metavar="DAYS", help="Clean entries unused this long.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Show how much edgec keeps between calls, or delete it; everything there is made again when it is needed.
+    """Show how much edgec keeps between calls, or delete it; everything in it is made again when needed.
 
     EDGEC_CACHE_DIR moves the folder.
 

@@ -12,17 +12,17 @@ def compare(
     subjects: Annotated[list[Path], typer.Argument(help="Two records of edgec bench (.jsonl), or bundles.")],
     *,
     allow: Annotated[list[str] | None, typer.Option(help="A field in which runs may differ; repeatable.")] = None,
-    text: Annotated[Path | None, typer.Option(help="Of bundles: a UTF-8 text to measure their quality on.")] = None,
-    reference: Annotated[str | None, typer.Option(help="Of bundles: the float model; default: their source.")] = None,
-    tokens: Annotated[int, typer.Option(help="Of bundles: the most tokens of the text to use.")] = 2048,
-    threads: Annotated[int | None, typer.Option(help="Of bundles: CPU threads.")] = None,
-    chart: Annotated[Path | None, typer.Option(help="Of bundles: write quality against size here (SVG).")] = None,
+    text: Annotated[Path | None, typer.Option(help="For bundles: a UTF-8 text to measure their quality on.")] = None,
+    reference: Annotated[str | None, typer.Option(help="For bundles: the float model; default: their source.")] = None,
+    tokens: Annotated[int, typer.Option(help="For bundles: the most tokens of the text to use.")] = 2048,
+    threads: Annotated[int | None, typer.Option(help="For bundles: CPU threads.")] = None,
+    chart: Annotated[Path | None, typer.Option(help="For bundles: write quality against size here (SVG).")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Compare two runs of edgec bench, or measure any number of bundles: size, quality and speed in one table.
 
-    Of runs: ratios of medians with their spread. Runs that differ in device, machine, model, tokens, threads or runtime
-    are refused; recipes may differ.
+    For runs: ratios of medians with their spread. Runs that differ in device, machine, model, tokens, threads or
+    runtime are refused; recipes may differ.
 
     Examples:
     edgec compare float.jsonl int4.jsonl

@@ -23,7 +23,7 @@ def plan(
     target: Annotated[str, typer.Option("--target", "-t", help="A phone, see `edgec targets`.")],
     *,
     recipe: Annotated[
-        str | None, typer.Option(help="A recipe's name or file (an adapted model's own); rules are not counted.")
+        str | None, typer.Option(help="A recipe's name or file (default: an adapted model's own), without its rules.")
     ] = None,
     weight_bits: Annotated[int | None, typer.Option(help="Bits of linear layers (16, 32: floats).")] = None,
     group_size: Annotated[int | None, typer.Option(help="Weights that share a scale; 0: one scale per row.")] = None,

@@ -15,29 +15,29 @@ def run(
     prompt: Annotated[
         str | None, typer.Option("--prompt", "-p", help="Text to continue or answer; - reads stdin.")
     ] = None,
-    audio: Annotated[Path | None, typer.Option(help="A WAV file whose speech is written down.")] = None,
-    language: Annotated[str | None, typer.Option(help="To translate into, or that is spoken; default: heard.")] = None,
+    audio: Annotated[Path | None, typer.Option(help="A WAV file with speech to transcribe.")] = None,
+    language: Annotated[str | None, typer.Option(help="To translate into, or spoken; default: detected.")] = None,
     task: Annotated[str, typer.Option(help="For speech: transcribe, or translate into English.")] = "transcribe",
     chat: Annotated[bool, typer.Option("--chat", help="A conversation; one message per line of input.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Continue the text as it is, without the chat template.")] = False,
     system: Annotated[str | None, typer.Option(help="System message of the conversation.")] = None,
     session: Annotated[Path | None, typer.Option(help="Continue from this file if it exists, and save there.")] = None,
-    max_new_tokens: Annotated[int | None, typer.Option(help="The most new tokens; default 256, of speech all.")] = None,
+    max_new_tokens: Annotated[int | None, typer.Option(help="Most new tokens; default 256, speech unlimited.")] = None,
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
     top_k: Annotated[int, typer.Option(help="Keep the k likeliest tokens; 0 keeps all.")] = 0,
     top_p: Annotated[float, typer.Option(help="Keep the likeliest tokens up to this probability.")] = 1.0,
     min_p: Annotated[float, typer.Option(help="Drop tokens below this share of the likeliest.")] = 0.0,
     repetition_penalty: Annotated[float | None, typer.Option(help="Default: the bundle's own, else 1.")] = None,
     seed: Annotated[int | None, typer.Option(help="Makes sampling reproducible.")] = None,
-    stop: Annotated[list[str] | None, typer.Option(help="End before this text; repeatable.")] = None,
+    stop: Annotated[list[str] | None, typer.Option(help="Stop before this text; repeatable.")] = None,
     speculate: Annotated[str, typer.Option(help="Draft ahead: auto, off, ngram, heads or a bundle.")] = "auto",
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per answer on stdout.")] = False,
 ) -> None:
     """Generate text from a bundle: greedy unless a temperature is given.
 
-    The chat template is used when there is one (--raw continues plain text). Text that is piped in is the prompt unless
-    there is -p. A summary of the measured timings goes to stderr. Drafting ahead changes the speed, never the text
+    The chat template is used when there is one (--raw continues plain text). Piped text is the prompt unless
+    -p is given. A summary of the measured timings goes to stderr. Drafting ahead changes the speed, never the text
     (docs/speculation.md).
 
     Examples:

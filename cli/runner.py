@@ -10,13 +10,13 @@ import typer
 
 
 class Action(StrEnum):
-    """The action on the runner."""
+    """What to do with the runner."""
 
     build = "build"
 
 
 def runner(
-    action: Annotated[Action, typer.Argument(help="build: compile it unless it is compiled already.")],
+    action: Annotated[Action, typer.Argument(help="build: compile it unless already compiled.")],
     abi: Annotated[str, typer.Option(help="native: this machine; arm64: Android phones.")] = "native",
     wheel: Annotated[Path | None, typer.Option(help="ExecuTorch's arm64 wheel, where pip cannot fetch it.")] = None,
     aar: Annotated[
@@ -24,7 +24,7 @@ def runner(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Path of the AAR; by default FOLDER-engine.aar.")] = None,
     executorch: Annotated[
-        Path | None, typer.Option(help="For --aar: a checkout of ExecuTorch, where CMake is not to fetch it.")
+        Path | None, typer.Option(help="For --aar: an ExecuTorch checkout, instead of fetching it.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:

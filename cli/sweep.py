@@ -13,7 +13,7 @@ def sweep(
     *,
     out: Annotated[Path, typer.Option(help="The sweep's folder; one that exists is continued.")],
     engine: Annotated[str, typer.Option(help="pool: processes here; ray: a cluster.")] = "pool",
-    workers: Annotated[int, typer.Option(help="Steps at once.")] = 1,
+    workers: Annotated[int, typer.Option(help="Steps to run in parallel.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="The table as one JSON object.")] = False,
 ) -> None:
     """Export and measure a grid of models x recipes x targets x devices; one failure never stops the rest.

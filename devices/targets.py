@@ -1,4 +1,4 @@
-"""Targets as data: phone x unit x format, read from the TOML files beside this module.
+"""Targets as data: phone x unit x format, read from the TOML files next to this module.
 
 A name is ``PHONE[-UNIT[-FORMAT]]`` (``iphone-16-pro``, ``iphone-16-pro-cpu``, ``iphone-16-pro-npu-aimodel``) or an
 alias (``iphone``, ``android-cpu``, ``host``). What a file does not state is unknown, and is None here.

@@ -108,7 +108,7 @@ def check_fallback(facts: Facts, max_fallback: float | None) -> None:
             f"{f.operator} x{f.count} ({f.share:.1%}: {f.reason})" for f in facts.delegation.fallbacks[:3]
         )
         raise BudgetError(
-            what=f"{outside:.1%} of the arithmetic is outside {facts.delegation.backend}; {max_fallback:.1%} may be",
+            what=f"{outside:.1%} of the arithmetic is outside {facts.delegation.backend}; allowed: {max_fallback:.1%}",
             where=facts.delegation.backend,
             why=worst,
             fix="raise --max-fallback, or shorten --context when attention is the largest part",

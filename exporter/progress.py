@@ -40,7 +40,7 @@ class Event:
     cached: bool = False
 
 
-# The same where the engine is compiled first: two minutes on two cores, beside 20 s for the rest.
+# The same where the engine is compiled first: two minutes on two cores, compared with 20 s for the rest.
 ENGINE_SHARE = 0.85
 Listener = Callable[[Event], None]
 

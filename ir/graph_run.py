@@ -79,7 +79,7 @@ class _Order:
     Attributes:
         steps: nodes to run call by call, and the linear layer after them, if any, to run for all calls at once.
         stored: matrices of which only rows are read, so that they are never computed as a whole.
-        last_reads: node -> the values that nobody reads after it.
+        last_reads: node -> the values that nothing reads after it.
         may_overlap: a later call may run a step before an earlier one runs the next.
     """
 
@@ -125,7 +125,7 @@ def _split(nodes: Sequence[Node], stored: frozenset[Node]) -> Iterator[GraphStep
 
 
 def _last_reads(nodes: Sequence[Node]) -> Mapping[Node, Sequence[Node]]:
-    """For each node, the values that nobody reads after it."""
+    """For each node, the values that nothing reads after it."""
     last_reader = {source: node for node in nodes for source in node.all_input_nodes}
     last_reads: dict[Node, list[Node]] = {}
     for source, reader in last_reader.items():
@@ -191,7 +191,7 @@ class _Run:
         return attribute(self.graph, str(node.target)) if node.op == "get_attr" else self.values[node]
 
     def forget(self, node: Node) -> None:
-        """Free the values that nobody reads after a node."""
+        """Free the values that nothing reads after a node."""
         for source in self.order.last_reads.get(node, ()):
             self.values.pop(source, None)
 

@@ -49,7 +49,7 @@ def not_chosen() -> InputError:
     return InputError(
         what="shared_kv: the boundary has to be chosen on text, and there is none",
         where=f'[shared_kv] boundary = "{AUTO}"',
-        why="how many layers may share is measured on text; a config does not tell",
+        why="the number of layers that may share is measured on text; the config does not contain it",
         fix="run edgec adapt (its folder records the boundary), pass --calibrate FILE to export, or give a number",
         code="E510",
     )

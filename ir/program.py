@@ -97,7 +97,7 @@ class Program:
     Attributes:
         graph: ATen training IR, unlifted (``ExportedProgram.module()``): parameters and buffers are attributes.
         interface: inputs in call order, outputs, states.
-        spec: the decoder's shape; None for models that are not decoders.
+        spec: the decoder's shape; None for non-decoder models.
         history: the passes so far.
     """
 

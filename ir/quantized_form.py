@@ -58,7 +58,7 @@ def quantize_input(graph: GraphModule, source: Node, rank: int, width: int) -> N
 
 
 def drop_if_unused(graph: GraphModule, *nodes: Node | None) -> None:
-    """Erase nodes that nobody reads, and free a parameter with its last reader, so that float copies don't pile up."""
+    """Erase nodes that nothing reads, and free a parameter with its last reader, so that float copies don't pile up."""
     for node in dict.fromkeys(nodes):
         if node is None or node.users:
             continue

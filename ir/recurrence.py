@@ -68,7 +68,7 @@ def delta_rule(
 def delta_steps(
     q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, normalize: bool, scale: float, state: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Run ``delta_rule`` from a state [B, H, N, P]; returns outputs, and what each token wrote beside its key."""
+    """Run ``delta_rule`` from a state [B, H, N, P]; returns outputs, and what each token wrote under its key."""
     q, k = (unit(q), unit(k)) if normalize else (q, k)
     q, k = (each_head(part, v.shape[2]) for part in (q * scale, k))
     held = k.new_zeros(k.shape[0], k.shape[2], k.shape[3], v.shape[3]) if state is None else state

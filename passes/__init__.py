@@ -1,1 +1,1 @@
-"""Graph rewrites, one pass per file, in rooms by purpose."""
+"""Graph rewrites, one pass per file, in folders by purpose."""

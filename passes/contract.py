@@ -133,7 +133,7 @@ def clean(graph: GraphModule) -> None:
 
 
 def erase_unread(node: Node) -> None:
-    """Erase a node that nobody reads, and then whatever only it read; inputs and nodes with an effect stay.
+    """Erase a node that nothing reads, and then whatever only it read; inputs and nodes with an effect stay.
 
     Dead code elimination of the whole graph gives the same, at a cost that grows with the graph.
     """

@@ -36,7 +36,7 @@ def compare_runs_or_bundles(
         raise InputError(
             "There is nothing to compare.",
             where=", ".join(map(str, subjects)),
-            why="two records of runs are compared, or two and more bundles, and not one with the other",
+            why="edgec compares two records of runs, or two or more bundles, but not a record with a bundle",
             fix="edgec compare a.jsonl b.jsonl, or edgec compare A.edgec B.edgec ...",
             code="E160",
         )

@@ -65,7 +65,7 @@ def run_bundle(options: RunOptions) -> None:
 
 
 def _with_prompt(options: RunOptions) -> RunOptions:
-    """The options with the prompt from stdin, where it is ``-``, or where there is none and stdin is no terminal.
+    """The options with the prompt from stdin, where it is ``-``, or where there is none and stdin is not a terminal.
 
     Raises:
         InputError: E156, stdin is not valid UTF-8.
@@ -82,7 +82,7 @@ def _with_prompt(options: RunOptions) -> RunOptions:
 def _write(model: Model, options: RunOptions) -> None:
     """Write what follows a source, which an encoder reads."""
     if options.chat or options.system is not None or options.session is not None:
-        what = "An encoder-decoder holds no conversation."
+        what = "An encoder-decoder cannot hold a conversation."
         raise InputError(what, where="edgec run", fix="give -p TEXT or --audio FILE.wav", code="E156")
     source = SourceOptions(
         options.prompt, options.audio, options.language, options.task, options.json, options.generation
@@ -98,7 +98,7 @@ def _refuse_sources(options: RunOptions) -> None:
 
 def _check(options: RunOptions) -> None:
     conflicts = {
-        "--chat and --raw exclude each other.": options.chat and options.raw,
+        "--chat and --raw cannot be combined.": options.chat and options.raw,
         "There is no prompt.": options.prompt is None and options.audio is None and not options.chat,
         "--system needs a conversation or a chat template.": options.system is not None and options.raw,
     }

@@ -75,7 +75,7 @@ def _python() -> Iterator[DoctorCheck]:
 
 
 def _packages() -> Iterator[DoctorCheck]:
-    """Check every package that edgec's metadata names for this platform, once, under the first extra that brings it."""
+    """Check every package that edgec's metadata names for this platform, once, under the first extra that has it."""
     offered = metadata("edgec").get_all("Provides-Extra") or []
     wanted: dict[tuple[str, str], tuple[Requirement, str]] = {}
     for requirement in map(Requirement, requires("edgec") or ()):

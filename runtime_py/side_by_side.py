@@ -146,6 +146,6 @@ def quality_chart(rows: Sequence[SideBySide]) -> str:
     places = [(row.size_bytes / 1e6, row.perplexity, row.name.partition(",")[0]) for row in rows]
     known = tuple((megabytes, quality, name) for megabytes, quality, name in places if quality is not None)
     if not known:
-        raise InputError("There is no quality to draw.", where="--chart", fix="give a text with --text", code="E164")
+        raise InputError("There are no quality figures.", where="--chart", fix="give a text with --text", code="E164")
     points = Points("bundles", tuple(one[:2] for one in known), tuple(one[2] for one in known), ())
     return stack([point_chart("Quality against size (measured)", "artifact, MB", "perplexity", [points])])

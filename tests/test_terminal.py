@@ -43,7 +43,7 @@ def test_optional_columns_are_left_out_before_that() -> None:
     made = table()
     made.optional = ("description",)
     text = printed(made, 45)
-    assert "left out for want of width: description" in text and WORDS[0] in text and "extraordinarily" not in text
+    assert "left out (terminal too narrow): description" in text and WORDS[0] in text and "extraordinarily" not in text
     assert "extraordinarily" in printed(made, 100), "a wider console has the column again"
 
 

@@ -33,7 +33,7 @@ def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress
     """Write the methods as one .aimodel.
 
     Raises:
-        InputError: E405, coreai-torch has no form for an operator.
+        InputError: E405, coreai-torch cannot convert an operator.
         ToolError: E410, coreai-torch is not installed.
     """
     tools = _tools()

@@ -66,7 +66,7 @@ def _lut(graph: GraphModule, node: Node) -> Node:
 def _check_entries(entries: int, node: Node) -> None:
     if entries not in [1 << bits for bits in LUT_BITS]:
         raise InputError(
-            what=f"a look-up table of {entries} entries has no form in Core AI",
+            what=f"a look-up table of {entries} entries cannot be expressed in Core AI",
             where=node.name,
             why=f"its indices have {', '.join(map(str, LUT_BITS))} bits",
             fix="choose one of these widths in the recipe",
@@ -80,7 +80,7 @@ def _affine(graph: GraphModule, node: Node) -> Node:
     bounds: Any = tuple(node.args[5:7])
     if integers is None or scale is None or bounds not in _INTEGERS or (zero_point is not None and zero_point.any()):
         raise InputError(
-            what=f"integers from {bounds[0]} to {bounds[1]} have no form in Core AI here",
+            what=f"integers from {bounds[0]} to {bounds[1]} cannot be expressed in Core AI here",
             where=node.name,
             why="edgec hands over constant, symmetric integers of 2, 4 or 8 bits; activations stay in float16",
             fix="set activation_bits = 0 in the recipe, or use one of edgec's recipes for this target",

@@ -63,7 +63,7 @@ def expanded_tables(
     entries = table.shape[1]
     if entries not in [1 << bits for bits in LUT_BITS]:
         raise InputError(
-            what=f"a look-up table of {entries} entries has no form in Core ML",
+            what=f"a look-up table of {entries} entries cannot be expressed in Core ML",
             why=f"its indices have {', '.join(map(str, LUT_BITS))} bits",
             fix="choose one of these widths in the recipe",
             code="E440",
@@ -128,7 +128,7 @@ def _dequantize_affine(context: Any, node: Any) -> None:
     bounds = (int(low), int(high))
     if bounds not in INTEGER_BOUNDS:
         raise InputError(
-            what=f"integers from {bounds[0]} to {bounds[1]} have no form in Core ML",
+            what=f"integers from {bounds[0]} to {bounds[1]} cannot be expressed in Core ML",
             where=node.name,
             why="constexpr_blockwise_shift_scale reads int4 and int8",
             fix='use 4 or 8 bits, or a look-up table (kind = "lut" or "balanced")',

@@ -1,4 +1,4 @@
-"""The Core ML packages inside an ExecuTorch program: which delegate of which method has which.
+"""The Core ML packages inside an ExecuTorch program: and which delegate of which method uses which.
 
 ExecuTorch stores a delegate's package as one run of bytes that its own library spreads into a folder; where methods
 share one package, a delegate holds a reference (``CMJR`` and JSON) to the named data and the function to call.

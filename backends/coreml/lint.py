@@ -1,7 +1,7 @@
 """The linter before the converter: what Core ML refuses, and what keeps a model off the Neural Engine.
 
 Rules are data (``lint_rules.toml``: limit, severity, fix); checks (``lint_checks.py``) find the places. A finding is
-``refused`` only where Core ML has no form for it; everything else is a warning.
+``refused`` only where Core ML cannot express it; everything else is a warning.
 """
 
 from __future__ import annotations

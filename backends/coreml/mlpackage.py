@@ -42,7 +42,7 @@ def lower(
         part_bytes: the most bytes of weights in a package; None for ``PART_BYTES``.
 
     Raises:
-        InputError: E404, coremltools has no form for an operator; E408, a part cannot be made small enough.
+        InputError: E404, coremltools cannot convert an operator; E408, a part cannot be made small enough.
     """
     parts = _parts(methods, part_bytes or PART_BYTES)
     if len(parts) == 1:

@@ -34,7 +34,7 @@ def write_package(
         progress: called with a step's name, steps done and steps in all.
 
     Raises:
-        InputError: E404, coremltools has no form for an operator.
+        InputError: E404, coremltools cannot convert an operator.
     """
     from coremltools.models.utils import MultiFunctionDescriptor, save_multifunction
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from edgec.backends.coreml.pte_program import PteMethod
 
 EXECUTED_BY = "Core ML delegates executed by edgec's interpreter (simulated)"
-_OUTSIDE = "coremltools has no form for it; ExecuTorch's CPU kernel runs it, and Core ML is left and entered again"
+_OUTSIDE = "coremltools cannot convert it; ExecuTorch's CPU kernel runs it, between two Core ML delegates"
 _GIVEN = ("tokens", "start", "last")
 _BLOB = "coreml_"
 
@@ -41,7 +41,7 @@ def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress
     """Write a program; weights are stored once for all methods.
 
     Raises:
-        InputError: E404, coremltools has no form for an operator.
+        InputError: E404, coremltools cannot convert an operator.
     """
     interfaces: dict[str, Interface] = {name: half_interface(p.interface) for name, p in methods.items()}
     exported = {}

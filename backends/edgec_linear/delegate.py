@@ -1,4 +1,4 @@
-"""Clusters of linear layers as delegates of edgec's own backend, whose kernels read 2 to 8 bits as they lie.
+"""Clusters of linear layers as delegates of edgec's own backend, whose kernels read 2 to 8 bits in place.
 
     attention -> linear o -> + -> norm -> gate, up -> silu -> mul -> down -> + -> norm -> q, k, v
         ==>

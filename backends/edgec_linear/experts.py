@@ -1,4 +1,4 @@
-"""Experts of few bits as delegates of edgec's own backend, which reads the chosen matrices as they lie.
+"""Experts of few bits as delegates of edgec's own backend, which reads the chosen matrices in place.
 
     x, index -> experts(view(dequantize_affine(W_int, scale)))      ==>      x, index -> EdgecExperts(key of a matrix)
 

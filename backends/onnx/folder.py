@@ -24,7 +24,7 @@ def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress
     """Write the methods as a folder of ONNX models.
 
     Raises:
-        InputError: E581, ONNX has no form for something.
+        InputError: E581, ONNX cannot express something.
         ToolError: E582, the ONNX libraries are not installed.
     """
     models = {}

@@ -67,7 +67,7 @@ class OnnxForm:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: every matrix has a form."""
+        """No requirement: every matrix has a form."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Rewrite every linear layer, embedding and norm."""
@@ -89,7 +89,7 @@ class WrittenNorms:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: legal on every norm."""
+        """No requirement: legal on every norm."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Rewrite every norm."""

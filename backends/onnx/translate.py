@@ -23,7 +23,7 @@ def translated(program: Program, name: str) -> ir.Model:
     """The method as ONNX (opset 21); names of inputs and outputs are the program's.
 
     Raises:
-        InputError: E581, ONNX has no form for something.
+        InputError: E581, ONNX cannot express something.
         ToolError: E582, onnx or onnxscript is not installed.
     """
     import torch

@@ -70,7 +70,7 @@ class FloatWeights:
         return program.interface
 
     def ensures(self, program: Program) -> None:
-        """Nothing is dequantised any more."""
+        """No weight is dequantised any more."""
         assert not nodes_of(program.graph, DEQUANTIZE)
 
 

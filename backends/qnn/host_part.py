@@ -86,7 +86,7 @@ def _crossing_type(node: Node, name: str) -> TensorType:
     raise InputError(
         what="this model cannot be divided between CPU and Hexagon processor",
         where=node.name,
-        why="an integer that follows from positions is read by a layer",
+        why="a layer reads an integer that is computed from positions",
         fix="export for the CPU (--target android-cpu), or report the model",
         code="E590",
     )

@@ -11,7 +11,7 @@ from edgec.bundle.manifest import Delegation, Fallback
 from edgec.ir.static_methods import DECODE
 
 _REASON = (
-    "positions, masks and rows of tables have no good form in 16-bit fixed point: the CPU runs them from host_*.onnx, "
+    "positions, masks and table rows lose too much in 16-bit fixed point: the CPU runs them from host_*.onnx, "
     "before each call of the context"
 )
 

@@ -64,7 +64,7 @@ def check_chip(target: Target, recipe: AskedSchemes) -> None:
 
 def _check_generation(target: Target) -> None:
     if target.hexagon is None or target.soc_model is None:
-        raise _refused(target, "which Hexagon processor it has is not known here")
+        raise _refused(target, "edgec does not know which Hexagon processor it has")
     needs = tomllib.loads(_TABLE.read_text())["needs"]
     lacking = [f"{feature} ({least})" for feature, least in needs.items() if _number(target.hexagon) < _number(least)]
     if lacking:
@@ -88,7 +88,7 @@ def _check_floats(target: Target, recipe: AskedSchemes) -> None:
         raise InputError(
             what=f"{target.name} gets float weights with --format pte",
             where=f"recipe {recipe.name}",
-            why="edgec gives ExecuTorch's QNN delegate float16; integer weights go the way of --format qnn",
+            why="edgec gives ExecuTorch's QNN delegate float16; integer weights need --format qnn",
             fix="use --recipe float, or leave --format pte out",
             code="E595",
         )

@@ -34,7 +34,7 @@ class NarrowMask:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: a graph without masks stays as it is."""
+        """No requirement: a graph without masks stays as it is."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Replace the factor that makes a mask of ones and zeros, and literals of masks."""

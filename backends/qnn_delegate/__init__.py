@@ -1,1 +1,1 @@
-"""Snapdragon through ExecuTorch: programs with QNN delegates, made with the SDK that the user has from Qualcomm."""
+"""Snapdragon through ExecuTorch: programs with QNN delegates, made with the user's own SDK from Qualcomm."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 JOB, ANSWER, RESULT = "job.json", "answer.json", "model.pte"
-_OUTSIDE = "ExecuTorch's QNN partitioner does not take it; ExecuTorch's CPU kernel runs it"
+_OUTSIDE = "ExecuTorch's QNN partitioner does not support it; ExecuTorch's CPU kernel runs it"
 
 
 def main(folder: Path) -> None:

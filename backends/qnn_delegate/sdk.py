@@ -97,7 +97,7 @@ def last_words(done: subprocess.CompletedProcess[str]) -> str:
 def _absent(root: Path) -> ToolError:
     given = os.environ.get(ROOT)
     return ToolError(
-        "Qualcomm's SDK, which ExecuTorch's QNN delegate is made with, is not here.",
+        "Qualcomm's SDK, which ExecuTorch's QNN delegate needs, was not found.",
         where=ROOT,
         why=f"there is no {root / LIBRARY}" if given else "the variable is not set",
         fix=f"unpack Qualcomm AI Runtime (qairt) and set {ROOT} to the folder that holds lib/; or {_OTHER_WAY}",

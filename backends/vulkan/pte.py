@@ -22,14 +22,14 @@ from edgec.ir.static_methods import Methods
 __all__ = ["EXECUTED_BY", "execute", "layout", "lower"]
 
 EXECUTED_BY = "not executed: a Vulkan delegate runs on the phone only"
-_OUTSIDE = "Vulkan's partitioner does not take it; ExecuTorch's CPU kernel runs it, and the values cross the bus"
+_OUTSIDE = "Vulkan's partitioner does not support it; ExecuTorch's CPU kernel runs it, and its values are copied across"
 
 
 def lower(methods: Mapping[str, Program], path: Path, progress: LoweringProgress) -> StaticArtifact:
     """Write a program of all methods.
 
     Raises:
-        InputError: E596, ExecuTorch's Vulkan backend has no form for the model.
+        InputError: E596, ExecuTorch's Vulkan backend cannot express the model.
     """
     exported = {}
     for index, (name, program) in enumerate(methods.items()):

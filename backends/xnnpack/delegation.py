@@ -47,7 +47,7 @@ _REASONS = {
         _OWN + "continues a state in place; XNNPACK has no operator over mutable state",
     ),
     "rms_norm": _OWN + "a norm over heads, between a delegate and attention",
-    "experts": _OWN + "reads the matrices that a token chose; XNNPACK multiplies all tokens by one matrix",
+    "experts": _OWN + "reads the matrices chosen per token; XNNPACK multiplies all tokens by one matrix",
     "rope": _OWN + "rotates heads, between a delegate and attention",
     "custom_sdpa": "attention reads state in place; XNNPACK has no operator over mutable state",
     "custom_quantized_sdpa": "attention reads int8 state in place; XNNPACK has no operator over mutable state",

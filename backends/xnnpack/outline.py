@@ -80,7 +80,7 @@ def _stand_in_graph(inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
 
 def _shape(shape: tuple[int | str, ...], sources: dict[str, tuple[int, int]]) -> tuple[OutlinedSize, ...]:
     if unknown := [size for size in shape if isinstance(size, str) and size not in sources]:
-        raise RuntimeError(f"the size {unknown[0]} of a delegate's output is none of its inputs' sizes")
+        raise RuntimeError(f"the size {unknown[0]} of a delegate's output is not one of its inputs' sizes")
     return tuple(size if isinstance(size, int) else sources[size] for size in shape)
 
 

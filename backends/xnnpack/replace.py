@@ -23,7 +23,7 @@ class Bordered(Protocol):
 
     @property
     def outputs(self) -> tuple[Node, ...]:
-        """Its nodes that others read, in order."""
+        """The cluster's nodes that other nodes read, in order."""
 
 
 Region = TypeVar("Region", bound=Bordered)

@@ -1,4 +1,4 @@
-"""One model type from a config to text: exported for ``host``, its greedy tokens beside those of transformers."""
+"""One model type from a config to text: exported for ``host``, its greedy tokens against those of transformers."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def import_heavy_modules() -> None:
 
 
 def in_process(work: Callable[[], Outcome], limit_s: float) -> Outcome | None:
-    """Run a check in a process of its own; None when it did not end in time or ended without a word."""
+    """Run a check in a separate process; None when it did not end in time or ended without output."""
     import multiprocessing
 
     context: Any = multiprocessing.get_context("fork")  # what was imported once is not imported for each type again

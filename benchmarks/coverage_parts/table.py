@@ -10,7 +10,7 @@ from benchmarks.coverage_parts.check import CONTEXT, NEW_TOKENS, Outcome
 _TITLES = {
     "equal": "Equal",
     "refused": "Refused",
-    "different": "Other tokens",
+    "different": "Different tokens",
     "failed": "Failed",
     "timeout": "Not finished in time",
     "no config": "Without a tiny configuration",
@@ -48,9 +48,9 @@ def _plain(reason: str) -> str:
 
 _HEAD = f"""# Models
 
-Every model type for which transformers has a class that generates text, tried as a tiny model with random weights:
+Every model type for which transformers has a class that generates text, tested as a tiny model with random weights:
 exported for `host` without rounding at a context of {CONTEXT}, then {NEW_TOKENS} greedy tokens compared with
-transformers' own `generate` (eager attention, float32). "Equal" means every token, of `generate` or, where that numbers
-positions otherwise, of the model's own forward. A refusal has a code of [errors.md](errors.md). Written by
-`python -m benchmarks.coverage --table` from `benchmarks/coverage_parts/outcomes.json`.
+transformers' own `generate` (eager attention, float32). "Equal" means that every token agrees with `generate` or, where
+that numbers positions differently, with the model's own forward. A refusal has a code of [errors.md](errors.md).
+Written by `python -m benchmarks.coverage --table` from `benchmarks/coverage_parts/outcomes.json`.
 """

@@ -107,7 +107,7 @@ def _side_by_side(model: Model) -> tuple[Subject, ...]:
 
 
 def _few_bits(model: Model) -> tuple[Subject, ...]:
-    """Two bits in groups of 64 throughout, also in the lm_head, beside four and llama.cpp's two (2.6 with scales)."""
+    """Two bits in groups of 64 throughout, also in the lm_head, against four and llama.cpp's two (2.6 with scales)."""
     two, four = (str(_RECIPES / f"groups-of-64-{bits}-bits.toml") for bits in (2, 4))
     return (
         edgec(model, OWN, recipe=two),

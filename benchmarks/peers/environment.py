@@ -72,7 +72,7 @@ LLAMA = Environment("peers", REQUIREMENTS, ("--no-binary", "llama-cpp-python"), 
 OPENVINO = Environment(
     "openvino",
     ("openvino==2026.4.1", "nncf==3.4.0", "optimum-intel==2.2.0", "transformers==5.5.4", *_TORCH),
-    # Required by optimum-intel; the wheel refuses to load beside a torch without CUDA, and no language model needs it.
+    # Required by optimum-intel; the wheel refuses to load with a torch without CUDA, and no language model needs it.
     unwanted=("torchvision",),
 )
 ONNXRUNTIME = Environment(

@@ -24,7 +24,7 @@ def export(folder: Path, out: Path) -> None:
     package = find_spec("llmexport")
     assert package is not None and package.origin is not None
     scripts = Path(package.origin).parent
-    # The package imports its parts as if they were installed beside it.
+    # The package imports its parts as if they were installed next to it.
     sys.path.insert(0, str(scripts))
     # MNN's logger installs a package and reports the machine's identity to a server; the converter works without it.
     sys.modules["MNN.tools.utils.log"] = None  # type: ignore[assignment]

@@ -21,7 +21,7 @@ _TO_THE_END = 2**31 - 1
 
 
 def export(folder: Path, out: Path) -> None:
-    """Build the model in ``folder`` as ``out``, with weights beside it; logits only of the rows asked for."""
+    """Build the model in ``folder`` as ``out``, with weights next to it; logits only of the rows asked for."""
     source, built = folder_with_tokenizer(folder, out.parent / "source"), out.parent / "built"
     words = ["-i", source, "-o", built, "-p", "int4", "-e", "cpu", "-c", out.parent / "cache"]
     options = [f"{name}={value}" for name, value in OPTIONS.items()]

@@ -1,4 +1,4 @@
-"""A tokenizer of made-up words beside a model: some exporters refuse a folder without one, and none of them uses it."""
+"""A tokenizer of made-up words for a model: some exporters refuse a folder without one, and none of them uses it."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class ConnectionLost(InputError):
 
 def hung(where: str, seconds: float) -> EdgecError:
     """E544: the phone did not answer within its time."""
-    why = f"its answer did not come, or not completely, within {seconds:g} s"
+    why = f"its answer was missing or incomplete after {seconds:g} s"
     return InputError("The phone does not answer.", where, why, "unlock it, or restart it, and run again", "E544")
 
 
@@ -73,9 +73,7 @@ def no_adb(why: str) -> EdgecError:
 
 def no_space(where: str, needed: int, free: int | None) -> EdgecError:
     """E545: the phone's storage is full."""
-    known = (
-        "the phone said so while a file was written" if free is None else f"{free / 1e6:,.0f} MB are free (measured)"
-    )
+    known = "the phone reported it during a write" if free is None else f"{free / 1e6:,.0f} MB are free (measured)"
     why = f"{needed / 1e6:,.0f} MB must be written; {known}"
     return InputError("The phone has too little free space.", where, why, "free some space on it", "E545")
 
@@ -88,7 +86,7 @@ def wrong_abi(where: str, abi: str) -> EdgecError:
 
 def differs(where: str, name: str) -> EdgecError:
     """E549: the file that arrived differs from the one that was sent."""
-    why = f"the sha256 of {name} differs between both sides, also after a second attempt"
+    why = f"the sha256 of {name} differs on the two sides, even after a second attempt"
     return InputError("A file was damaged on its way.", where, why, "use another cable or port; run again", "E549")
 
 

@@ -11,7 +11,7 @@ from edgec.devices.apple.xcrun import file_text
 from edgec.devices.transport import DeviceFacts
 from edgec.errors import EdgecError
 
-# devicectl has no error code of its own for a file that does not exist.
+# devicectl has no separate error code for a file that does not exist.
 NO_FILE = ("E541", "E557")
 
 

@@ -47,12 +47,12 @@ def build_archive(
 
     Args:
         package: the package's folder.
-        out: the archive; by default NAME.aar beside the package.
+        out: the archive; by default NAME.aar next to the package.
         executorch: a checkout of ExecuTorch, or a package of its libraries; by default CMake fetches it.
         announce: called once, before the compilation begins.
 
     Raises:
-        InputError: E577 the folder is no such package, E461 the output exists, E121 or E122 it cannot be written.
+        InputError: E577 the folder is not such a package, E461 the output exists, E121 or E122 it cannot be written.
         ToolError: E576 no NDK or no CMake, E578 the engine could not be compiled.
     """
     library, owner = _names(package)
@@ -105,8 +105,8 @@ def _names(package: Path) -> tuple[str, str]:
     library = re.search(r"^project\((edgec_[a-z0-9]+) ", text, re.MULTILINE)
     owner = re.search(rf'EDGEC_JNI_FAILURE="([a-z0-9/]+)/{NATIVE_CLASSES[1]}"', text)
     if library is None or owner is None:
-        why = f"there is no project of edgec's engine in {FOLDER}"
-        fix = "name a folder that 'edgec embed BUNDLE --platform android' wrote of a bundle with edgec's kernels"
+        why = f"{FOLDER} holds no project of edgec's engine"
+        fix = "name a folder that 'edgec embed BUNDLE --platform android' wrote for a bundle with edgec's kernels"
         raise InputError("the folder has no engine to compile", str(package), why, fix, "E577")
     return library[1], owner[1].replace("/", ".")
 
@@ -135,7 +135,7 @@ def _call(line: Sequence[str], sources: Path) -> None:
     if done.returncode != 0:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()[-_LOG_LINES:]
         why = "\n".join(said) or f"exit status {done.returncode}"
-        fix = "see the compiler's words; ExecuTorch can be given with --executorch FOLDER"
+        fix = "see the compiler's output; ExecuTorch can be given with --executorch FOLDER"
         raise ToolError("The engine could not be compiled.", str(sources), why, fix, "E578")
 
 
@@ -160,7 +160,7 @@ _EMPTY_ZIP = b"PK\x05\x06" + bytes(18)
 
 
 def _write(path: Path, contents: Iterator[tuple[str, bytes]]) -> None:
-    """Write the archive beside its place and rename it, so that it appears whole or not at all."""
+    """Write the archive under another name and rename it, so that it appears whole or not at all."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with zipfile.ZipFile(aside, "w") as archive:

@@ -1,4 +1,4 @@
-"""The sources of edgec's engine and kernels that an app compiles, and what an artifact needs of ExecuTorch beside."""
+"""The sources of edgec's engine and kernels that an app compiles, and the parts of ExecuTorch that it needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgec.errors import InputError
 
 RUNNER = Path(runner.__file__).parent
 REGISTER = "edgec_register_standard_operators"
-"""The C function beside those of ``engine/c_api.h``: registers ``llama::`` operators that the process lacks."""
+"""The C function in addition to those of ``engine/c_api.h``: registers ``llama::`` operators that the process lacks."""
 _ENDINGS = (".cpp", ".h")
 # By namespace: where the operators' kernels come from. ExecuTorch's runtime itself has the primitive ones.
 _SELECTED, _QUANTIZED = frozenset({"aten", "dim_order_ops"}), "quantized_decomposed"

@@ -50,7 +50,7 @@ TOKENIZER = (
     "TokenizerFile",
     "TokenizerSteps",
 )
-# Apps beside the model: module -> its sources.
+# Apps next to the model: module -> its sources.
 _APPS = {"bench": ("BenchActivity", "BenchRecords"), "sample": ("ChatActivity", "ChatModel", "ChatScreen")}
 _JOB = {
     "device": "adb:SERIAL",

@@ -37,7 +37,7 @@ _DECODER = (
     "EdgecModel",
 )
 _MODULE = ("EdgecModule", "GoldenFunctions")
-# Apps beside the package: folder -> the app's name and its sources.
+# Apps next to the package: folder -> the app's name and its sources.
 _APPS = {
     "Bench": (BENCH, ("BenchApp", "BenchJob", "BenchRun", "BenchRecords", "BenchDevice")),
     "Sample": ("EdgecChat", ("ChatApp", "ChatEvents", "ChatModel", "ChatScreen")),

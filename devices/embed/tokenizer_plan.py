@@ -48,7 +48,7 @@ def tokenizer_plan(path: Path) -> TokenizerPlan:
             "the app's tokenizer does not support this tokenizer.json",
             where=str(path),
             why=str(error)[:300],
-            fix="export a model with another tokenizer, or call the runtime with a tokenizer that you have",
+            fix="export a model with another tokenizer, or call the runtime with your own tokenizer",
             code="E470",
         ) from error
     except (ValueError, OSError) as error:

@@ -1,4 +1,4 @@
-"""The Xcode project of an app beside the package: an XML property list, which Xcode reads, with names escaped."""
+"""The Xcode project of an app next to the package: an XML property list, which Xcode reads, with names escaped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def xcode_project(
     entitlements: str | None,
     folder: str | None = None,
 ) -> bytes:
-    """The content of ``project.pbxproj`` for an app that links the package beside it.
+    """The content of ``project.pbxproj`` for an app that links the package next to it.
 
     Args:
         app: the app's name, and that of the folder with its Swift files.

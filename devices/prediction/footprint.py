@@ -30,13 +30,13 @@ _SHARES_EQUAL_BITS = (("pte", "xnnpack"), ("pte", OWN_KERNELS))
 """Formats and kernels that store a tied embedding once where it has the bits of the lm_head, and twice elsewhere."""
 
 _PACKS = {"xnnpack": 1, OWN_KERNELS: 16}
-"""The fewest bits of the matrices that kernels repack at load and keep in memory beside the file."""
+"""The fewest bits of the matrices that kernels repack at load and keep in memory in addition to the file."""
 
 _GRIDS = {"xnnpack": DYNAMIC_INT8_KERNELS, OWN_KERNELS: LINEAR_KERNELS}
 """The weight forms that kernels read; kernels without an entry store what is asked for."""
 
 _ROW_SUM_BYTES = {OWN_KERNELS: 4}
-"""Bytes stored for each row of a matrix of integers beside its scales (edgec_linear/layout.py)."""
+"""Bytes stored for each row of a matrix of integers, without its scales (edgec_linear/layout.py)."""
 
 
 @dataclass(frozen=True)

@@ -92,10 +92,10 @@ def _fit(target: Target, needed: int, older: Sequence[Target], minimum: str | No
     assert limit is not None  # _fault found one that is large enough
     right = "" if without else ", with the increased-memory-limit entitlement"
     where = "" if limit.phone_name == target.phone_name else f", taken from the {limit.phone_name} as a lower bound"
-    grants = f"grants an app at least {_size(limit.bytes)}{right}{where}"
+    grants = f"grants an app there at least {_size(limit.bytes)}{right}{where}"
     before = f"; the {older[-1].phone_name} does not fit: {_fault(older[-1], needed, minimum)}" if older else ""
-    what = f"the oldest known iPhone that fits: it needs {_size(needed)} (estimated), and the system {grants}"
-    return Fit(target, f"{target.phone_name} is {what}{before}", not without)
+    why = f"the model needs {_size(needed)} (estimated), and the system {grants}"
+    return Fit(target, f"Runs on {target.phone_name} or newer (estimated): {why}{before}", not without)
 
 
 def _fault(target: Target, needed: int, minimum: str | None) -> str | None:

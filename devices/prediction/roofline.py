@@ -1,6 +1,6 @@
 """Tokens per second from a roofline that is calibrated on published speeds.
 
-The roof is physics (``roof.py``). What share of it a device reaches is learnt by Bayesian regression (a Gaussian
+``roof.py`` models the roof. The share of it that a device reaches is learnt by Bayesian regression (a Gaussian
 process with a linear kernel): a constant, slopes in the logarithms of bits, size, bandwidth, clock and cores, and one
 effect each for what is in ``GROUPS``. Effects of one kind share a prior width, so a group with few rows is shrunk
 towards its parents, and a chip that nobody has measured is predicted from its family, with the family's spread.

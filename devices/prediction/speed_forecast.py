@@ -102,7 +102,7 @@ def _lacking(target: Target) -> str:
     """What is missing for an estimate, as a note."""
     if target.bandwidth_bytes_per_s is None or target.chip is None:
         return "this target's memory bandwidth is unknown"
-    return f"nothing that was measured with the {target.backend} backend is known"
+    return f"no measurements are known with the {target.backend} backend"
 
 
 def _beyond(quantity: str, work: Workload) -> str:
@@ -176,7 +176,10 @@ def _limits(work: Workload, target: Target) -> Iterator[str]:
 
 def _assumptions(work: Workload, target: Target) -> Iterator[str]:
     if work.kernels == OWN_KERNELS:
-        yield "edgec's own kernels were measured on no phone yet: other software on this chip, in a wider range"
+        yield (
+            "edgec's own kernels have not been measured on a phone yet: estimated from other software on this chip, "
+            "with a wider range"
+        )
     if target.unit == "cpu" and target.core_clocks_hz is None:
         yield "core clocks unknown: those of a typical phone of 2024 assumed"
     if target.unit == "cpu" and target.instruction_set is None:

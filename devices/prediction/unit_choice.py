@@ -93,7 +93,7 @@ def _doubts(best: Range, others: list[UnitSpeed]) -> Iterator[str]:
     near = [other.unit for other in others if other.tokens_per_s and other.tokens_per_s.high > best.low]
     unknown = [other.unit for other in others if other.tokens_per_s is None]
     if near:
-        yield f"the range of {' and '.join(near)} overlaps, so only a measurement decides"
+        yield f"the ranges of {' and '.join(near)} overlap, so only a measurement can decide"
     if unknown:
         yield f"{' and '.join(unknown)}: unavailable"
 

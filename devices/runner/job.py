@@ -34,7 +34,7 @@ def arguments(job: Mapping[str, Any], bundle: str) -> list[str]:
 
     Args:
         job: the fields of the job.
-        bundle: the bundle's folder, as the runner sees it; packed weights go beside it.
+        bundle: the bundle's folder, as the runner sees it; packed weights go next to it.
     """
     words = ["--bundle", bundle, "--packed", PACKED]
     if job["threads"] is not None:
@@ -137,7 +137,7 @@ def _check_times(events: Events, wall_s: float | None) -> None:
     told_ms = sum(event.told_ms() for event in [*_all(events, Loaded), *generated])
     last_s = 1e-3 * max(told_ms, *(event.elapsed_ms or 0 for event in generated), 0)
     if wall_s is not None and last_s > wall_s * _CLOCK_SLACK + _CLOCK_SLACK_S:
-        raise ValueError(f"its times come to {last_s:.3g} s, but the whole job took {wall_s:.3g} s")
+        raise ValueError(f"its times add up to {last_s:.3g} s, but the whole job took {wall_s:.3g} s")
 
 
 def _load(job: Mapping[str, Any], events: Events) -> dict[str, Any]:

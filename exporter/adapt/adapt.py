@@ -142,7 +142,7 @@ def _check(job: AdaptJob, has_teacher: bool) -> None:
     check_free(job.out, job.force)
     recipe = job.recipe
     if recipe.prepare:
-        why = "training moves weights itself, and finds their scales where they are"
+        why = "training itself changes the weights, and reads their scales from the unmodified ones"
         raise InputError(f"{recipe.name} rewrites weights first", "--recipe", why, "leave prepare out", "E509")
     if recipe.early_exit:
         why = "the layers that an export leaves out would still be trained"

@@ -143,7 +143,7 @@ def _no_boundary(recipe: Recipe, layers: int, measured: Mapping[int, float]) -> 
     return InputError(
         what="shared_kv: no boundary stays within the limit",
         where=f"recipe {recipe.name}, max_kl = {recipe.boundary_kl:g}",
-        why=tried[0] if tried else "no layer has another one of its kind before it",
+        why=tried[0] if tried else "no layer has an earlier one of the same kind",
         fix='raise max_kl, give a number for boundary, or set mode = "project"',
         code="E511",
     )

@@ -58,7 +58,7 @@ class Settings:
     checkpoint_every: int = 100
 
     def __post_init__(self) -> None:
-        """Refuse values that make no sense.
+        """Refuse invalid values.
 
         Raises:
             InputError: E501.

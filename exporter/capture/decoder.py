@@ -2,7 +2,7 @@
 
 The model is built with transformers' own code for its family. Large parameters never exist while it is built
 (``torch.empty`` gives a meta tensor above a size), small tensors are real, so that rotary tables and embedding scales
-keep their values. There is no model-specific line here: attention goes through ``edgec::attention``.
+keep their values. Nothing here is model-specific: attention goes through ``edgec::attention``.
 """
 
 from __future__ import annotations

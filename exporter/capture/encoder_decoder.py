@@ -1,4 +1,4 @@
-"""Capture an encoder-decoder as three Programs, without a line for any family.
+"""Capture an encoder-decoder as three Programs, without family-specific code.
 
     encode   what the model reads (tokens, log-mel, sound)  -> states [1, T, C]
     cross    states [1, T, C]                               -> each decoder layer's keys and values of the encoder

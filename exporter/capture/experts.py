@@ -1,4 +1,4 @@
-"""Capture the experts of transformers' models as ``edgec::experts``, with no line for any family."""
+"""Capture the experts of transformers' models as ``edgec::experts``, without family-specific code."""
 
 from __future__ import annotations
 

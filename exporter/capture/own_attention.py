@@ -126,7 +126,7 @@ def _four(*nodes: Any) -> bool:
 
 
 def _only_reader(node: Node) -> Node | None:
-    """The one node that reads a value, behind casts and dropouts."""
+    """The one node that reads a value, after casts and dropouts."""
     readers = [user for user in node.users if user.users]
     if len(readers) != 1:
         return None

@@ -1,6 +1,6 @@
-"""Where model code takes a token's place from, when it is not simply the position that it is given.
+"""Replace token positions that model code computes itself by those that it is given.
 
-RoBERTa's kind counts places from behind its padding index; decoders of BART's kind count the tokens of a call instead
+Models like RoBERTa count positions from after the padding index; those like BART count the tokens of a call instead
 of reading positions. Both must follow the positions of a call, or decoding would begin at 0 again with every token.
 """
 
@@ -58,7 +58,7 @@ def _is_measured(count: Node) -> bool:
     """Whether all that reads a count reads it as a float, perhaps after a number was added to it."""
     if count.meta["val"].is_floating_point():
         return True
-    # What nobody reads is a check of dtypes.
+    # A node without readers is a check of dtypes.
     readers = [user for user in count.users if user.users]
     return bool(readers) and all(
         (user.target in _CASTS and user.meta["val"].is_floating_point()) or (_is_shift(user) and _is_measured(user))

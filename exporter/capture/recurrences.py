@@ -45,7 +45,7 @@ def captured_recurrences(model: nn.Module) -> Iterator[None]:
 
 
 def recognise_convolutions(graph: GraphModule) -> None:
-    """Replace depthwise convolutions over the sequence, padded in front and cut behind, by edgec's operator.
+    """Replace depthwise convolutions over the sequence, padded at the start and cut at the end, by edgec's operator.
 
     conv1d(x, w, b, padding=K - 1, groups=C) -> slice(2, 0, S)      ==>      causal_conv
     pad(x, [0, 0, n, -n])                                           ==>      causal_conv with the filter 1, 0, ... 0
@@ -211,7 +211,7 @@ def _rnn_scan(
 
 def _require_fresh(state: object) -> None:
     if state is not None:
-        raise ValueError("the model starts a recurrence from a state of its own, which edgec cannot export")
+        raise ValueError("the model starts a recurrence from its own initial state, which edgec cannot export")
 
 
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {

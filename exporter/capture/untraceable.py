@@ -20,14 +20,14 @@ from edgec.passes.contract import nodes_of
 
 
 def refuse_indexers(model: nn.Module) -> None:
-    """Refuse a model in which a module of its own chooses the keys that attention reads (DeepSeek V3.2 and others).
+    """Refuse a model in which a separate module chooses the keys that attention reads (DeepSeek V3.2 and others).
 
     Raises:
         InputError: E109.
     """
     found = next((name for name, module in model.named_modules() if type(module).__name__.endswith("Indexer")), None)
     if found is not None:
-        why = f"{found} chooses which keys are attended to, and keeps keys of its own: edgec has no such attention"
+        why = f"{found} chooses which keys are attended to, and keeps its own keys: edgec cannot do that"
         raise _refused(type(model).__name__, why)
 
 
@@ -38,7 +38,7 @@ def refuse_unknown_sizes(graph: GraphModule, where: str) -> None:
         InputError: E109.
     """
     if any(_is_unknown(node.meta.get("val")) for node in graph.graph.nodes):
-        raise _refused(where, "a size inside the model depends on which tokens come, as where experts sort them")
+        raise _refused(where, "a size inside the model depends on the tokens, as when experts sort them")
 
 
 def refuse_special_sizes(graph: GraphModule, max_tokens: int, where: str) -> None:
@@ -50,7 +50,7 @@ def refuse_special_sizes(graph: GraphModule, max_tokens: int, where: str) -> Non
     for node in nodes_of(graph, torch.ops.aten._assert_scalar.default):
         for tokens in sorted({2, 3, min(8, max_tokens), max_tokens - 1, max_tokens}):
             if value_for(graph, node.args[0], tokens) is False:
-                raise _refused(where, f"sizes inside the model fit only some numbers of tokens: {node.args[1]}")
+                raise _refused(where, f"sizes inside the model allow only some numbers of tokens: {node.args[1]}")
 
 
 def _is_unknown(value: object) -> bool:

@@ -78,20 +78,20 @@ class Reference:
         return [value.numel() for value in {"encode": self.states, "cross": self.memory}[method]]
 
     def tensors(self) -> dict[str, Tensor]:
-        """Everything by name, to be kept beside the rungs."""
+        """All tensors by name, to be stored with the rungs."""
         named = {"states": self.states, "memory": self.memory, "logits": (self.logits,)}
         return {f"{name}.{i}": value for name, values in named.items() for i, value in enumerate(values)}
 
     @classmethod
     def read(cls, kept: Mapping[str, Tensor]) -> Reference:
-        """What ``tensors`` gave."""
+        """Restore a reference from what ``tensors`` returned."""
         lists = {name: [key for key in kept if key.startswith(f"{name}.")] for name in ("states", "memory", "logits")}
         states, memory, logits = (tuple(kept[f"{name}.{i}"] for i in range(len(keys))) for name, keys in lists.items())
         return cls(states, memory, logits[0])
 
 
 def eager_reference(source: ModelSource, weights: Weights, sources: SourceProbe, probe: Probe) -> Reference:
-    """Run transformers' own model in float32 over the weights as they are stored, without a cache of its own."""
+    """Run transformers' own model in float32 over the weights as they are stored, without its own cache."""
     model = source.build_on("cpu", attn_implementation="eager")
     put_weights(model, weights, as_stored=True)
     tokens, rows = torch.tensor([list(probe.tokens)]), compared_positions(probe.plan)

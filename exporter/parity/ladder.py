@@ -63,7 +63,7 @@ def lowering_rung(
     epsilon = _EPSILON["rounded" if rounded else "exact"]
     gap = difference(before.logits, after.logits, epsilon, tie_margin(budget.get("kl_mean", 0.0)))
     if "top1_agreement" in budget:
-        note = "; ".join(filter(None, [note, f"top-1 counts at {gap.decided} of {gap.positions} positions"]))
+        note = "; ".join(filter(None, [note, f"top-1 compared at {gap.decided} of {gap.positions} positions"]))
     return _rung("lowering", before, after, gap, budget, gated=True, note=note)
 
 

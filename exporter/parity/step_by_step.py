@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 from torch import nn
 
-# Functions of model files, each with the one beside it that means the same and takes the same arguments.
+# Functions of model files, each with the equivalent one of the same arguments.
 _STEPS: Mapping[str, str] = {
     "torch_chunk_gated_delta_rule": "torch_recurrent_gated_delta_rule",
     "chunk_kimi_delta_attention": "recurrent_kimi_delta_attention",

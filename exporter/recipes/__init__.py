@@ -1,1 +1,1 @@
-"""Recipes: how a model is made small, as data from TOML, and what each backend can execute of it."""
+"""Recipes: how a model is compressed, as data from TOML, and what each backend can execute."""

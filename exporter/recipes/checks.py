@@ -106,7 +106,7 @@ def _block_scales(place: str, scheme: WeightScheme) -> InputError:
         why="integers with a scale per block of a row are reported to be wrong there without any error: cosine 0.37, "
         "where the iPhone's GPU has 0.999 (apple/coreai-models#279); nothing on this machine can show it",
         fix=f'set group_size = 0 (per channel), or kind = "lut" and group_rows = {_ROWS}; '
-        "allow_block_scales = true in the recipe allows them nevertheless",
+        "allow_block_scales = true in the recipe allows them anyway",
         code="E176",
     )
 

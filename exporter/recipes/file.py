@@ -1,4 +1,4 @@
-"""Read recipes from TOML. Every key is checked, since a misspelt key would silently change a model."""
+"""Read recipes from TOML. Every key is checked, so that typos are not ignored."""
 
 from __future__ import annotations
 

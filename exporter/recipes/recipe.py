@@ -1,4 +1,4 @@
-"""A recipe: how a model is made small, as plain data read from TOML.
+"""A recipe: how a model is compressed, as plain data read from TOML.
 
 Recipes state bits and limits; what a backend's kernels can read is data too (``support.py``). torch is not imported
 here, because ``edgec plan`` reads recipes as well.
@@ -16,7 +16,7 @@ from edgec.ir.weight_scheme import SchemeRule, WeightScheme
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to make a model small, and what its artifact should serve.
+    """How to compress a model, and the limits of its artifact.
 
     Attributes:
         name: as users type it.

@@ -73,7 +73,7 @@ SUPPORT = {
         kernels=(KernelGrid(4, (), 1), KernelGrid(8, (), 1)),
         lookup_bits=(8,),
         weight_only=True,
-        why_not="activations are fixed point of 16 bits, with ranges from a text",
+        why_not="activations are 16-bit fixed point, with ranges measured on text",
         dynamic_activations=False,
         balanced=False,
         cache=("int8",),
@@ -105,7 +105,7 @@ _OWN_KERNELS = {
         kernels=LINEAR_KERNELS,
         lookup_bits=LOOKUP_BITS,
         weight_only=False,
-        why_not="edgec's linear kernels read 8-bit tokens, and XNNPACK runs weight-only integers without their scales",
+        why_not="edgec's linear kernels read int8 inputs, and XNNPACK runs weight-only integers without their scales",
     ),
 }
 """Backends whose decoders edgec's own kernels run, unless the recipe asks for standard ones: what these read."""

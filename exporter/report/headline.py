@@ -1,4 +1,4 @@
-"""What a reader wants to know first: how much smaller, how alike, how fast, and what to do next."""
+"""What a reader wants to know first: how much smaller, how close, how fast, and what to do next."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def _smaller(manifest: Manifest) -> str:
 
 
 def _alike(manifest: Manifest, said: NextTokens | None) -> str:
-    """The share of places with the float model's own token; the ladder's figure leaves near ties out, and says so."""
+    """The share of positions with the float model's token; the ladder's figure leaves near ties out, and says so."""
     if not manifest.model.trained:
         return ""
     if said is not None and said.places:
-        return f"{_share(said.same / said.places)} (at {said.same:,} of {said.places:,} places)"
+        return f"{_share(said.same / said.places)} (at {said.same:,} of {said.places:,} positions)"
     rung = quality_of(manifest.parity)
     if rung is None or rung.top1_agreement is None:
         return ""
-    return f"{_share(rung.top1_agreement)} (at {rung.positions:,} places, near ties left out)"
+    return f"{_share(rung.top1_agreement)} (at {rung.positions:,} positions, near ties left out)"
 
 
 def _share(agreement: float) -> str:

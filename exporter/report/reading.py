@@ -1,4 +1,4 @@
-"""What the float model and the bundle would have said next, place by place along a text, for the report to show."""
+"""The next tokens of the float model and the bundle, position by position along a text, for the report."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def reading(made: NextTokens | None, decode: Decode | None) -> str:
     )
     cards = "".join(f'<div><h3>{name}</h3><p class="reading">{lead}{text}</p></div>' for name, text in texts)
     about = (
-        "<p>Both read the same text; after each of its tokens they were asked for the next one. Shown is what they "
-        f"said, one token per place: {same} of {len(pairs)} are the same, the others are marked.</p>"
+        "<p>Both read the same text; after each of its tokens they were asked for the next one. Below are their "
+        f"answers, one token per position: {same} of {len(pairs)} are the same, the others are marked.</p>"
     )
     return section("What it says", about, f'<div class="pair">{cards}</div>')
 

@@ -9,9 +9,9 @@ from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe
 
 _OPTIONS = {
-    "--draft-heads": "draft heads belong to a decoder that continues a text",
+    "--draft-heads": "draft heads need a decoder that continues a text",
     "--system-prompt": "the prompt is read by the encoder, which keeps no state",
-    "--calibrate": "a text for calibration would have to be read by the encoder and by the decoder",
+    "--calibrate": "calibration would need text for both the encoder and the decoder",
     "--target-bits": "bits are searched for decoders only",
 }
 
@@ -28,7 +28,7 @@ def check_encoder_decoder(recipe: Recipe, form: Form, given: Mapping[str, bool])
         InputError: E534.
     """
     refusals = {
-        "--target": form.static and "its methods have fixed shapes, and this model's encoder and decoder do not yet",
+        "--target": form.static and "its methods have fixed shapes, which edgec cannot give to encoder-decoders yet",
         "--kernels": recipe.kernels != "edgec" and "ExecuTorch's standard kernels do not attend to an encoder",
         **{option: given.get(option, False) and why for option, why in _OPTIONS.items()},
         f"recipe {recipe.name}, shared_kv": bool(recipe.shared_kv) and "its layers attend to an encoder as well",

@@ -1,4 +1,4 @@
-"""The engine, compiled as a stage of its own where an export is the first to need it."""
+"""Compile the engine as a separate stage where an export is the first to need it."""
 
 from __future__ import annotations
 

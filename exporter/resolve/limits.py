@@ -35,7 +35,7 @@ def check_static(recipe: Recipe, form: Form, *, draft_heads: bool, system_prompt
     """
     refusals = {
         "--draft-heads": draft_heads and "static methods return the logits of one row, and draft heads need more",
-        "--system-prompt": system_prompt and "the states of this format cannot be read out here",
+        "--system-prompt": system_prompt and "the states of this format cannot be read here",
         f"recipe {recipe.name}, cache.dtype": recipe.kv_dtype not in form.caches
         and f"its states hold {form.caches[0]}, not {recipe.kv_dtype}",
     }

@@ -106,7 +106,7 @@ def require_model(project: Project) -> str:
 
 
 def _anchor(folder: Path, model: str | None) -> str | None:
-    # What exists beside the file is a path; anything else is a hub id or a factory.
+    # What exists next to the file is a path; anything else is a hub id or a factory.
     path = existing_path(model, folder) if model else None
     return str(path) if path else model
 

@@ -100,7 +100,7 @@ def _load_target(name: str, format: str | None) -> Target:
     target = in_format(load_target(name), format)
     if not target.export_supported:
         raise InputError(
-            what=f"{name} cannot be exported to yet",
+            what=f"edgec cannot export for {name} yet",
             where="--target",
             why=f"there is no {target.backend} backend in this version",
             fix="use --target host, android-cpu or iphone; edgec plan estimates size and speed for every target",

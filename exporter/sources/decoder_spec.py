@@ -93,10 +93,10 @@ def _not_a_decoder(config: Mapping[str, Any], error: ValidationError) -> InputEr
 
 def _lacks(config: Mapping[str, Any], absent: Sequence[str]) -> InputError:
     return InputError(
-        what=f"The architecture {config.get('model_type', 'unknown')!r} is not a decoder of attention layers.",
+        what=f"The architecture {config.get('model_type', 'unknown')!r} is not a decoder with attention layers.",
         where="config.json",
         why=f"its config has no {', '.join(absent)}",
-        fix="Pass --task for a model that is not a decoder, or write a factory: MODEL = package.module:factory.",
+        fix="Pass --task for a non-decoder model, or write a factory: MODEL = package.module:factory.",
         code="E109",
     )
 

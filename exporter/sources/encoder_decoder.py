@@ -127,7 +127,7 @@ def _sound(mels: int, frames: int, preprocessor: Mapping[str, Any]) -> SoundInfo
     stated = preprocessor.get("feature_size") or mels
     if stated != mels or not all(isinstance(value, int) and 0 < value <= _MOST for value in known.values()):
         raise InputError(
-            what="preprocessor_config.json contradicts the model, or makes no sense.",
+            what="preprocessor_config.json contradicts the model, or is not valid.",
             where="preprocessor_config.json",
             why=f"it makes {stated} features at {known}, and the encoder reads {mels}",
             fix="use config.json and preprocessor_config.json of the same model",

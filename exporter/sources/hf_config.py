@@ -47,7 +47,7 @@ def load_config(folder: Path, raw: Mapping[str, Any], *, trust_remote_code: bool
     """The transformers config of a model folder.
 
     Raises:
-        InputError: E109 (transformers does not know the architecture) or E111 (a value makes no sense).
+        InputError: E109 (transformers does not know the architecture) or E111 (a value is invalid).
     """
     from transformers import AutoConfig
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -132,7 +132,7 @@ def decoder_config(folder: Path, config: Any) -> Any:
             what=f"The architecture {text.model_type!r} has no text-only decoder in transformers.",
             where=str(folder),
             why=f"AutoModelForCausalLM does not know {type(text).__name__}",
-            fix="Pass --task for a model that is not a decoder, or write a factory: MODEL = package.module:factory.",
+            fix="Pass --task for a non-decoder model, or write a factory: MODEL = package.module:factory.",
             code="E109",
         )
     return text

@@ -15,7 +15,7 @@ from edgec.exporter.sources.hf_config import bad_config
 from edgec.exporter.sources.weight_names import NamedShapes
 from edgec.exporter.sources.weights import Weights
 
-# Families that choose among attention classes of their own; capture recognises what these write out.
+# Families that choose among their own attention classes; capture recognises what these write out.
 _INSTEAD = {"edgec": "sdpa", "sdpa": "eager"}
 
 
@@ -100,7 +100,7 @@ def tied_parameters(model: Any) -> dict[str, str]:
 
 
 def untie(model: Any, names: Sequence[str]) -> Any:
-    """Give parameters that the model's class ties a tensor of their own; returns the model."""
+    """Give parameters that the model's class ties separate tensors; returns the model."""
     if names:
         model._tied_weights_keys = {k: v for k, v in (model._tied_weights_keys or {}).items() if k not in names}
     for name in names:

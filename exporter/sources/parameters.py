@@ -34,7 +34,7 @@ def effective_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """The text decoder's config with transformers' defaults filled in.
 
     Raises:
-        InputError: E109 (transformers knows no such decoder) or E111 (a value makes no sense).
+        InputError: E109 (transformers knows no such decoder) or E111 (a value is invalid).
     """
     from edgec.exporter.sources.hf_config import plain_config
 
@@ -53,7 +53,7 @@ def parameters(config: Mapping[str, Any]) -> tuple[Parameter, ...]:
     """All parameters of the language model that a config describes, tied ones once.
 
     Raises:
-        InputError: E109 (transformers knows no such decoder) or E111 (a value makes no sense).
+        InputError: E109 (transformers knows no such decoder) or E111 (a value is invalid).
     """
     return _parameters(_meta_model(config), config)
 

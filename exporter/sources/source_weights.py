@@ -122,6 +122,6 @@ def _only_config(folder: Path) -> InputError:
         what="There is a config, but there are no weights.",
         where=str(folder / CONFIG),
         why="the folder holds neither safetensors nor any other weights",
-        fix="Pass --random-weights to export the architecture alone, or put model.safetensors beside the config.",
+        fix="Pass --random-weights to export the architecture alone, or put model.safetensors next to the config.",
         code="E104",
     )

@@ -155,7 +155,7 @@ def _sound(_config: Any, folder: Path | None, generator: torch.Generator) -> dic
 def _normal(generator: torch.Generator, *shape: int) -> torch.Tensor:
     """Normal values with batch 1; refuses sizes that only a mistake in the config explains."""
     if math.prod(shape) > _MOST_VALUES or min(shape) < 1:
-        raise ValueError(f"an input of {' x '.join(map(str, shape))} values makes no sense")
+        raise ValueError(f"an input of {' x '.join(map(str, shape))} values is not valid")
     return torch.randn(1, *shape, generator=generator)
 
 

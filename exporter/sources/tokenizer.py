@@ -78,7 +78,7 @@ def load_tokenizer(folder: Path, *, trust_remote_code: bool = False) -> Any:
         InputError: E113, there is no tokenizer or its files cannot be read.
     """
     if not tokenizer_files(folder):
-        raise _error("The model has no tokenizer.", folder, "none of the known tokenizer files is there")
+        raise _error("The model has no tokenizer.", folder, "none of the known tokenizer files was found")
     try:
         if not trust_remote_code:
             return untrusted_tokenizer(folder)

@@ -169,7 +169,7 @@ def _single(folder: Path) -> Path:
     others = [file for file in sorted(folder.glob("*.safetensors")) if not file.name.startswith(_NOT_THE_MODEL)]
     if len(others) == 1:
         return others[0]
-    why = f"neither {SINGLE} nor {INDEX} is there"
+    why = f"neither {SINGLE} nor {INDEX} was found"
     raise no_weights(folder, f"{why}, and {len(others)} other .safetensors files" if others else why)
 
 

@@ -41,7 +41,7 @@ def lower_methods(
         examples: inputs of a non-decoder model, one tuple per call; a chip's ranges are measured on them.
 
     Raises:
-        InputError: E406, Core ML has no form for something.
+        InputError: E406, Core ML cannot express something.
     """
     form = request.form
     progress.enter("lower")
@@ -63,14 +63,14 @@ def lint_findings(
         calls: inputs of some calls by method, on which values are measured against float16's range.
 
     Raises:
-        InputError: E406, Core ML has no form for something.
+        InputError: E406, Core ML cannot express something.
     """
     ranges = {name: activation_ranges(_with_own_states(methods[name]), each) for name, each in calls.items()}
     breaches = lint_methods(methods, stored_bytes=sum(weight.bytes for weight in weights), ranges=ranges)
     for breach in breaches:
         if breach.severity == "refused":
             raise InputError(
-                what=f"Core ML has no form for {breach.found}",
+                what=f"Core ML cannot express {breach.found}",
                 where=breach.place,
                 why=f"the linter's rule {breach.rule}",
                 fix=breach.fix,

@@ -25,7 +25,7 @@ class FakeValues:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: every node has a fake value or gets one."""
+        """No requirement: every node has a fake value or gets one."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Compute the missing values, in order."""

@@ -43,7 +43,7 @@ class FoldConstants:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: legal on every graph."""
+        """No requirement: legal on every graph."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Fold one subgraph after the other; the tensors it was made from are freed with their last reader."""
@@ -124,7 +124,7 @@ def _bytes(value: Tensor) -> int:
 
 
 def _erase(graph: GraphModule, node: Node) -> None:
-    """Erase a node that nobody reads, and then whatever only it read."""
+    """Erase a node that nothing reads, and then whatever only it read."""
     if node.users:
         return
     sources = node.all_input_nodes

@@ -27,7 +27,7 @@ class NarrowInputs:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: other inputs stay as they are."""
+        """No requirement: other inputs stay as they are."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Widen the inputs again inside the graph; converters drop a cast that changes nothing."""

@@ -91,7 +91,7 @@ class RemoveNoops:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: legal on every graph."""
+        """No requirement: legal on every graph."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Bypass identities, erase assertions."""

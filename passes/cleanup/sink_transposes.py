@@ -44,7 +44,7 @@ class SinkTransposes:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: legal on every graph."""
+        """No requirement: legal on every graph."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Replace each transposition whose value can be had without it."""
@@ -57,7 +57,7 @@ class SinkTransposes:
         return program.interface
 
     def ensures(self, program: Program) -> None:
-        """Nothing that a graph must not have."""
+        """No guarantee: no graph is illegal afterwards."""
 
 
 def _turns(node: Node) -> bool:

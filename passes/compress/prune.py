@@ -54,7 +54,7 @@ class Prune:
         """The method is known, the share drops some weight, and there is calibration text."""
         if self.method not in METHODS or not 0 < self.sparsity < 1 or self.block < 0:
             raise InputError(
-                what=f"{self.method!r} with a sparsity of {self.sparsity} in blocks of {self.block} is not a pruning",
+                what=f"{self.method!r} with a sparsity of {self.sparsity} in blocks of {self.block} is not valid",
                 where=self.name,
                 fix=f"use one of {', '.join(METHODS)}, a share between 0 and 1, and a block of 0 or more",
                 code="E524",
@@ -63,7 +63,7 @@ class Prune:
         dropped = [round(self.sparsity * (self.block or width)) for width in widths if width % (self.block or 1) == 0]
         if not any(dropped):
             raise InputError(
-                what=f"nothing would be pruned by {self.sparsity} of blocks of {self.block}",
+                what=f"no weight would be pruned by {self.sparsity} of blocks of {self.block}",
                 where=self.name,
                 why=f"a share of a block rounds to no weight, or no width is a multiple ({sorted(set(widths))})",
                 fix="use a larger share, or a block that divides the widths",

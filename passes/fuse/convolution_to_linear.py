@@ -48,7 +48,7 @@ class ConvolutionToLinear:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: other convolutions are left as they are."""
+        """No requirement: other convolutions are left as they are."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Replace each convolution that is legal."""
@@ -64,7 +64,7 @@ class ConvolutionToLinear:
         return program.interface
 
     def ensures(self, program: Program) -> None:
-        """Nothing that a graph must not have."""
+        """No guarantee: no graph is illegal afterwards."""
 
 
 def _is_legal(graph: GraphModule, call: _Convolution) -> bool:
@@ -99,7 +99,7 @@ def _linear(graph: GraphModule, emit: Emitter, call: _Convolution) -> Node:
 
 
 def _parameter(graph: GraphModule, emit: Emitter, call: _Convolution, value: Tensor) -> Node:
-    """The matrix as a parameter of its own, and the node that reads it in float32."""
+    """The matrix as a separate parameter, and the node that reads it in float32."""
     source = call.weight.all_input_nodes[0] if call.weight.target is aten.to.dtype else call.weight
     name = f"{source.target}".replace(".", "_") + "_matrix"
     graph.register_parameter(name, nn.Parameter(value, requires_grad=False))

@@ -38,7 +38,7 @@ class FuseRmsNorm:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: a norm that does not match stays as it is."""
+        """No requirement: a norm that does not match stays as it is."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Rewrite every match."""
@@ -49,7 +49,7 @@ class FuseRmsNorm:
         return program.interface
 
     def ensures(self, program: Program) -> None:
-        """Nothing to promise: norms of another form are legal."""
+        """No guarantee: norms of another form are legal."""
 
 
 @dataclass(frozen=True)

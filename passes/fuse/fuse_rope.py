@@ -32,7 +32,7 @@ class FuseRope:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: a rotation that does not match stays as it is."""
+        """No requirement: a rotation that does not match stays as it is."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Rewrite every match."""
@@ -43,7 +43,7 @@ class FuseRope:
         return program.interface
 
     def ensures(self, program: Program) -> None:
-        """Nothing to promise: models without rotary embedding are legal."""
+        """No guarantee: models without rotary embedding are legal."""
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ class FuseSdpa:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: illegal nodes are left alone."""
+        """No requirement: illegal nodes are left alone."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Rewrite every legal node."""

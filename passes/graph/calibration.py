@@ -66,9 +66,9 @@ def require_calibration(calibration: Calibration, where: str) -> None:
     """
     if not calibration:
         raise InputError(
-            what="this recipe chooses weights by what the model computes on text, and there is none",
+            what="this recipe needs calibration text, and none was given",
             where=where,
-            why="no --calibrate was given, or the model is not a decoder, which could read text",
+            why="no --calibrate was given, or the model is not a decoder and reads no text",
             fix='pass --calibrate FILE with text like what the model will see, or set algorithm = "mse"',
             code="E521",
         )

@@ -45,7 +45,7 @@ def edit(graph: GraphModule, node: Node, place: int, change: Edit) -> None:
     """Replace a parameter that is an argument of an operator; its other readers keep the old one.
 
     Args:
-        graph: holds the parameter; the new one is float32, and keeps the name where nobody else reads the old one.
+        graph: holds the parameter; the new one is float32, and keeps the name where nothing else reads the old one.
         node: the operator.
         place: which argument.
         change: the new values from the old ones, float32.

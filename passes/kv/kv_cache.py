@@ -78,7 +78,7 @@ class KvCache:
             problem = _problem(AttentionCall.of(node), self.kernels, self.dtype)
             if problem:
                 raise InputError(
-                    what="this attention cannot be served from a cache yet",
+                    what="this attention cannot use a KV cache yet",
                     where=f"layer {node.args[5]}",
                     why=problem,
                     fix="export it as a module without a cache (--task feature-extraction)",
@@ -109,7 +109,7 @@ def _problem(call: AttentionCall, kernels: str, dtype: str) -> str:
     foreign = kernels == "standard"
     checks = {
         "it is not causal": not call.causal,
-        "it has another mask": call.mask is not None and (foreign or not _biased(call)),
+        "it has a mask other than the causal one": call.mask is not None and (foreign or not _biased(call)),
         "it soft-caps its scores, which ExecuTorch's kernel does not": foreign and bool(call.softcap),
         "it has learned attention sinks, which ExecuTorch's kernel does not": foreign and call.sink_logits is not None,
         f"keys are {widths[0]} wide and values {widths[1]}": foreign and widths[0] != widths[1],

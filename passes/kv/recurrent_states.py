@@ -9,8 +9,8 @@ counts of tokens (``ir/state_operators.py``). States are float32: they are sums 
 with it. Exact (measured against transformers on tiny
 random models over prefill and decode: 5e-7 to 2e-5 of the largest logit).
 
-Legality: edgec's own kernels, and calls without padding. Padded calls of static methods would write what is no token
-into a state, and ExecuTorch's standard kernels have no such operators.
+Legality: edgec's own kernels, and calls without padding. Padded calls of static methods would write padding into a
+state, and ExecuTorch's standard kernels have no such operators.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Let the last layers read the keys and values of an earlier one: their own projections and caches vanish.
+"""Let the last layers read the keys and values of an earlier one: their own projections and caches are removed.
 
     layer 4   k4, v4 -> attention 4                       layer 4   k4, v4 -> attention 4
     layer 5   k5, v5 -> attention 5          ==>          layer 5   k4, v4 -> attention 5
@@ -59,7 +59,7 @@ class SharedKv:
             raise _refused("E188", "no causal attention to share", self.name, why, "leave shared_kv out of the recipe")
         if len(calls) < len(nodes_of(program.graph, OPERATOR)):
             why = "a layer attends several times, so that it has several pairs of keys and values"
-            raise _refused("E188", "no layer's keys and values to share", self.name, why, "leave shared_kv out")
+            raise _refused("E188", "no layer has keys and values to share", self.name, why, "leave shared_kv out")
         if self.mode == "project":
             hidden_states(program.graph)
         self._donors(program.graph, program.spec)

@@ -37,7 +37,7 @@ class LastLogits:
         """A linear layer produces the output, position by position."""
         if lm_head_linear(program.graph) is None:
             raise InputError(
-                what="no lm_head was found in front of the output",
+                what="no lm_head was found before the output",
                 where=self.name,
                 why="the output is not a linear layer followed by position-wise operators",
                 fix="leave last_logits out of the recipe",

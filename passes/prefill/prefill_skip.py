@@ -99,7 +99,7 @@ def _selections(graph: GraphModule) -> list[Node]:
 
 
 def find_region(graph: GraphModule, starts: Collection[Node], shapes: RowShapes) -> SkippedRegion:
-    """Walk up from the selections: a node is inside when it works by rows and nobody else reads it.
+    """Walk up from the selections: a node is inside when it works by rows and nothing else reads it.
 
     Args:
         graph: not changed.
@@ -145,7 +145,7 @@ def _operands(node: Node) -> list[tuple[Any, bool]]:
 
 
 def _rewrite(graph: GraphModule, region: SkippedRegion, starts: Collection[Node]) -> None:
-    """Copy the region for the selected rows; ``clean`` drops what nobody reads any more."""
+    """Copy the region for the selected rows; ``clean`` drops what is no longer read."""
     rows = _Rows(graph, region.counts)
     for node in list(graph.graph.nodes):
         if node in region.border:

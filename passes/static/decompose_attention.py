@@ -39,7 +39,7 @@ class DecomposeAttention:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: legal on every attention node."""
+        """No requirement: legal on every attention node."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Rewrite every attention node."""

@@ -45,7 +45,7 @@ class FiniteMask:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: numbers in other places stay as they are."""
+        """No requirement: numbers in other places stay as they are."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Rewrite literals and constants."""

@@ -40,7 +40,7 @@ class Fp16SafeNorm:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: legal on every norm."""
+        """No requirement: legal on every norm."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Write out every norm."""

@@ -35,7 +35,7 @@ class HalfPrecision:
     effect: Effect = Effect.APPROXIMATE
 
     def requires(self, program: Program) -> None:
-        """Nothing: the ladder finds values that are out of range."""
+        """No requirement: the ladder finds values that are out of range."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Convert tensors one by one, and every dtype that an operator names."""

@@ -44,7 +44,7 @@ class LinearToConv2d:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: a linear layer that does not fit stays as it is."""
+        """No requirement: a linear layer that does not fit stays as it is."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Walk the graph once; every operator either has a form in the new layout or reads rows."""

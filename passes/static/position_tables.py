@@ -43,7 +43,7 @@ class PositionTables:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: a value that does not fit stays in the graph."""
+        """No requirement: a value that does not fit stays in the graph."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Replace the last values that depend on positions alone."""
@@ -57,7 +57,7 @@ class PositionTables:
         return program.interface
 
     def ensures(self, program: Program) -> None:
-        """Nothing to promise: angles that depend on the sequence's length are legal."""
+        """No guarantee: angles that depend on the sequence's length are legal."""
 
 
 def _positions(graph: GraphModule) -> Node:

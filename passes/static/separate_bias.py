@@ -33,7 +33,7 @@ class SeparateBias:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: legal on every such layer."""
+        """No requirement: legal on every such layer."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Rewrite every layer with a bias."""

@@ -50,7 +50,7 @@ class SplitLinear:
     effect: Effect = Effect.EXACT
 
     def requires(self, program: Program) -> None:
-        """Nothing: a linear layer that does not fit stays as it is."""
+        """No requirement: a linear layer that does not fit stays as it is."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
         """Cut the lm_head, then every other layer."""

@@ -65,7 +65,7 @@ class StaticCache:
                 what="these caches cannot become states of fixed shape",
                 where=", ".join((rings + other)[:3]) or self.name,
                 why="they are rings, are rounded, or the graph has no input that says where to write",
-                fix="use kv_cache with float32 and without rings, and static_method in front",
+                fix="use kv_cache with float32 and without rings, and run static_method before it",
                 code="E401",
             )
 

@@ -105,9 +105,9 @@ def bench(
 
     Raises:
         InputError: E150 prompt and new tokens exceed the context, E155 not a decoder, E156 an option outside its
-            range, E121 ``out`` cannot be written, E123 it holds something else, E162 no token came, E541 to E559 the
-            device cannot be used.
-        ToolError: E320 or E54x, the device cannot be reached; E350, there is no profile without edgec's engine.
+            range, E121 ``out`` cannot be written, E123 it holds something else, E162 no token was generated, E541 to
+            E559 the device cannot be used.
+        ToolError: E320 or E54x, the device cannot be reached; E350, profiling needs edgec's engine.
     """
     opened, asked, say = open_bundle(Path(bundle)), BenchPlan(**plan), say or (lambda _: None)
     with closing(connect(device, conditions, say)) as transport:

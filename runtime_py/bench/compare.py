@@ -74,7 +74,7 @@ def _refuse_emulators(runs: Sequence[Sequence[AnyRecord]]) -> None:
     for records in runs:
         if records[0].simulated:
             raise InputError(
-                "A run of an emulator cannot be compared.",
+                "An emulator's run cannot be compared.",
                 where=records[0].comparability.device,
                 why="its times are simulated, so they say nothing about speed",
                 fix="measure on a device",

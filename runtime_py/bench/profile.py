@@ -103,7 +103,7 @@ class ProfiledDecoder:
 
 def _no_engine(bundle: Bundle) -> ToolError:
     return ToolError(
-        "There is no profile without edgec's engine.",
+        "Profiling needs edgec's engine.",
         where=str(bundle.path),
         why="ExecuTorch's Python binding executes this artifact here, and it does not time operators",
         fix="install a C++ compiler; 'edgec doctor' says what is missing",

@@ -77,7 +77,7 @@ def _clock(seconds: float) -> str:
 
 
 def _summary(result: Transcript, load_ms: float) -> str:
-    """One line that says what was heard and how fast, measured by wall clock."""
+    """One line that says what was transcribed and how fast, measured by wall clock."""
     tokens = sum(len(segment.tokens) for segment in result.segments)
     heard = f"{result.sound_s:.1f} s of sound in {result.seconds:.2f} s ({result.sound_s / result.seconds:.1f}x)"
     language = f", language {result.language}" if result.language else ""

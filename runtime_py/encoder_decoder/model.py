@@ -1,4 +1,4 @@
-"""What a loaded model does with an encoder: write what follows a source, and write down speech."""
+"""Loaded models with an encoder: write text after a source, and transcribe speech."""
 
 from __future__ import annotations
 
@@ -74,18 +74,18 @@ class Reading(Tokenized):
         stream: ShowSegment | None = None,
         **options: Any,
     ) -> Transcript:
-        """Write what is said in a sound, in windows of the encoder's length (30 s for Whisper).
+        """Transcribe speech, in windows of the encoder's length (30 s for Whisper).
 
         Args:
             sound: a WAV file, or float32 samples [N] in -1..1 at the model's sampling rate.
-            language: such as ``en``; None: the model hears it.
+            language: such as ``en``; None: the model detects it.
             task: ``transcribe``, or ``translate`` into English.
             timestamps: cut the text by the model's timestamps; None: where it has them.
             stream: called with each segment as soon as it is certain.
             options: those of ``request``; ``max_new_tokens`` counts in each window.
 
         Raises:
-            InputError: E155, the model hears nothing; E156, it knows no such language or task; E177 or E178, the sound.
+            InputError: E155, the model reads no sound; E156, it has no such language or task; E177 or E178, the sound.
         """
         session = self.encoder_decoder
         rate = sound_of(session).sampling_rate

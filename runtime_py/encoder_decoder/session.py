@@ -41,7 +41,7 @@ class EncoderDecoderSession:
         """Load the artifact.
 
         Raises:
-            InputError: E155, the model is no encoder-decoder; E157, E168, E169 as ``Session``.
+            InputError: E155, the model is not an encoder-decoder; E157, E168, E169 as ``Session``.
             ToolError: E311 or E312, edgec's engine cannot be compiled.
         """
         self.info = encoder_decoder_info(bundle)
@@ -121,7 +121,7 @@ def encoder_decoder_info(bundle: Bundle) -> EncoderDecoderInfo:
     """What a bundle's manifest says about its encoder and decoder.
 
     Raises:
-        InputError: E155, the model is no encoder-decoder.
+        InputError: E155, the model is not an encoder-decoder.
     """
     if bundle.manifest.encoder_decoder is None:
         raise InputError(

@@ -45,7 +45,7 @@ def read_sound(path: Path, sampling_rate: int) -> Samples:
 
     Args:
         path: the file.
-        sampling_rate: Hz that the model hears; another rate is refused.
+        sampling_rate: Hz that the model expects; another rate is refused.
 
     Raises:
         InputError: E177, no such file, not a WAV file, cut off, or in another form; E178, it is empty, too long, or of
@@ -63,10 +63,10 @@ def read_sound(path: Path, sampling_rate: int) -> Samples:
 
 
 def check_samples(samples: Samples, sampling_rate: int) -> None:
-    """Refuse samples that no speech can be in.
+    """Refuse samples that cannot hold speech.
 
     Raises:
-        InputError: E178, there are none, too many, or one is not finite; E152, they are no row of numbers.
+        InputError: E178, there are none, too many, or one is not finite; E152, they are not a row of numbers.
     """
     if samples.ndim != 1 or not np.issubdtype(samples.dtype, np.floating):
         what, fix = f"The sound is {samples.dtype} {list(samples.shape)}.", "give float samples [N] in -1..1"
@@ -117,7 +117,7 @@ def _check(described: _Format, length: int, sampling_rate: int, path: Path) -> N
     _check_length(length // described.frame_bytes, described.rate, str(path))
     if described.rate != sampling_rate:
         raise InputError(
-            f"The sound has {described.rate:,} samples a second, and the model hears {sampling_rate:,}.",
+            f"The sound has {described.rate:,} samples a second, and the model expects {sampling_rate:,}.",
             where=str(path),
             fix=f"convert it: ffmpeg -i {path.name} -ac 1 -ar {sampling_rate} converted.wav",
             code="E178",

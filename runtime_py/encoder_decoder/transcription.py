@@ -64,11 +64,11 @@ class Transcript:
 
 @dataclass(frozen=True)
 class TranscriptionRequest:
-    """What is asked of a transcription.
+    """A request for a transcription.
 
     Attributes:
         generation: how tokens are chosen, and how many of a window at most.
-        language: ``en`` or ``<|en|>``; None: the model hears it in the first window.
+        language: ``en`` or ``<|en|>``; None: the model detects it in the first window.
         task: ``transcribe`` or ``translate``.
         timestamps: cut the text by the model's own timestamps; None: where the model has them.
     """
@@ -170,12 +170,12 @@ def _cut(said: list[int], stamps: TimestampRules | None, length: int, sound: Sou
     kept = pieces if closed else pieces[:-1]
     cut = tuple((piece[0] - stamps.first, piece[-1] - stamps.first, piece) for piece in kept)
     done = length if closed else int(cut[-1][1]) * _step(sound)
-    # A model that says nothing but 0.00 s would begin the same window for ever.
+    # A model that says nothing but 0.00 s would begin the same window forever.
     return _Cut(cut, done if done > 0 else length)
 
 
 def sound_of(session: EncoderDecoderSession) -> SoundInfo:
-    """How the model hears.
+    """The sound features that the model reads.
 
     Raises:
         InputError: E155, it reads text.
@@ -221,7 +221,7 @@ def _prompt(
 
 def _task(task: str, known: dict[str, int]) -> int:
     if task not in known:
-        what, fix = f"The model knows no task {task!r:.60}.", f"give {' or '.join(known) or 'no task'}"
+        what, fix = f"The model has no task {task!r:.60}.", f"give {' or '.join(known) or 'no task'}"
         raise InputError(what, where="task", fix=fix, code="E156")
     return known[task]
 
@@ -238,7 +238,7 @@ def _language(
     if asked is not None:
         found = next((name for name in (asked.lower(), f"<|{asked.lower()}|>") if name in known), None)
         if found is None:
-            what, fix = f"The model knows no language {asked!r:.60}.", f"give one of {', '.join(known)}"[:300]
+            what, fix = f"The model does not know the language {asked!r:.60}.", f"give one of {', '.join(known)}"[:300]
             raise InputError(what, where="language", fix=fix, code="E156")
         return found
     session.read(log_mel(samples[: sound.frames * sound.hop], sound))

@@ -28,7 +28,7 @@ def first_tokens(config: GenerationConfig) -> list[int]:
             "The bundle does not say with which token its decoder begins.",
             where="generation_config.json",
             why="decoder_start_token_id is absent",
-            fix="put decoder_start_token_id into generation_config.json beside the model, and export it again",
+            fix="put decoder_start_token_id into the model's generation_config.json, and export it again",
             code="E141",
         )
     return [start]

@@ -34,7 +34,7 @@ def report(evaluation: Evaluation, out: Path | None, as_json: bool) -> None:
 
 
 def summary_lines(evaluation: Evaluation) -> list[str]:
-    """Perplexity and bits per byte beside the float model's, with 95 % intervals."""
+    """Perplexity and bits per byte compared with the float model's, with 95 % intervals."""
     own, reference, ratio = evaluation.perplexity, evaluation.overall.reference_nll, evaluation.ratio
     lines = [f"perplexity {own.value:.4g}{_bounds(own)}"]
     if reference is not None and ratio is not None:

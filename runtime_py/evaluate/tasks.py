@@ -49,7 +49,7 @@ def evaluate_tasks(
     unknown = sorted(set(tasks) - set(manager.all_tasks))
     if unknown:
         raise InputError(
-            f"lm-eval knows no task {unknown[0]!r}.",
+            f"lm-eval has no task {unknown[0]!r}.",
             where="--tasks",
             fix="see the names with: lm-eval ls tasks; add your own with --task-folder",
             code="E166",

@@ -23,7 +23,7 @@ class CacheState(Protocol):
 
     @property
     def role(self) -> str:
-        """Its purpose; that of a recurrence's log ends in ``_log``."""
+        """The state's purpose; that of a recurrence's log ends in ``_log``."""
 
     @property
     def slots(self) -> int:

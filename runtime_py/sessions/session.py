@@ -169,7 +169,7 @@ def decoder_limits(bundle: Bundle) -> Limits:
     if bundle.manifest.limits is None:
         writes = bundle.manifest.encoder_decoder is not None
         raise InputError(
-            "This model writes after what its encoder reads." if writes else "This model does not generate text.",
+            "This model is an encoder-decoder." if writes else "This model does not generate text.",
             where=str(bundle.path),
             why=f"its task is {bundle.manifest.model.task}",
             fix="call edgec.load(bundle).generate(text) or .transcribe(file), or use edgec run"

@@ -1,4 +1,4 @@
-"""Copies of what a session cannot take back, made at some positions so that a text may go on from there once more.
+"""Copies of states that a session cannot rewind, made at some positions so that a text can continue from there.
 
 A full cache keeps every position. A ring and a recurrence do not; at the end of a prompt they are copied, so that the
 next turn of a conversation need not compute everything again where it differs from the answer that followed.

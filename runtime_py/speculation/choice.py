@@ -92,7 +92,7 @@ def _draft_model(session: Session, choice: str | Path | Bundle) -> DraftModel:
 def _no_such(choice: str) -> InputError:
     near = get_close_matches(choice, _NAMES, n=1, cutoff=0.5)
     return InputError(
-        f"There is no way to speculate called {choice!r}.",
+        f"There is no speculation method called {choice!r}.",
         where="--speculate",
         why="it is neither a known name nor the path of a bundle",
         fix=f"did you mean {near[0]}?" if near else f"use {', '.join(_NAMES)} or the path of a bundle",

@@ -205,7 +205,7 @@ def text_fault(model: Model, vector: TextVector) -> str | None:
 def chat_fault(model: Model, vector: ChatVector) -> str | None:
     """How the rendered conversation or its ids differ, or None. Both must be equal."""
     if rendered(model.tokenizer, vector.messages) != vector.rendered:
-        return "the chat template renders another text"
+        return "the chat template renders a different text"
     ids = token_ids(model.tokenizer, vector.rendered, special=False)
     return None if ids == vector.ids else f"the rendered text gives {_first_difference(vector.ids, ids)}"
 
@@ -213,7 +213,7 @@ def chat_fault(model: Model, vector: ChatVector) -> str | None:
 def _first_difference(wanted: Sequence[int], ids: Sequence[int]) -> str:
     pairs = enumerate(zip(wanted, ids, strict=False))
     index = next((i for i, (one, other) in pairs if one != other), min(len(wanted), len(ids)))
-    return f"ids {list(ids[index : index + 4])} from the {index}. on instead of {list(wanted[index : index + 4])}"
+    return f"ids {list(ids[index : index + 4])} from index {index} on instead of {list(wanted[index : index + 4])}"
 
 
 def output_fault(model: Model, vector: OutputVector) -> str | None:

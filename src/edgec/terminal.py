@@ -55,7 +55,7 @@ class WordTable(Table):
             if (widths := self._fitted(console, options)) is not None:
                 yield from self._drawn(console, options, widths)
                 if left_out:
-                    yield Text(f"left out for want of width: {', '.join(left_out)}", "dim")
+                    yield Text(f"left out (terminal too narrow): {', '.join(left_out)}", "dim")
                 break
         self.columns = every
         if widths is None:
@@ -73,7 +73,7 @@ class WordTable(Table):
             column.width = None
 
     def _borders(self, console: Console, options: ConsoleOptions, spans: list[Measurement]) -> int:
-        """The cells that lines and padding take beside the columns."""
+        """The cells that lines and padding take in addition to the columns."""
         least, self.min_width = self.min_width, None
         whole = Measurement.get(console, options.update(max_width=PIPED_WIDTH * 4), self).maximum
         self.min_width = least

@@ -1,1 +1,1 @@
-"""For the compressing passes: round, tabulate or prune one matrix at a time."""
+"""Helpers of the compressing passes: round, tabulate or prune one matrix at a time."""

@@ -1,4 +1,4 @@
-"""Round one column after the other and let the columns that follow make up for the error (GPTQ).
+"""Round one column after the other and let the columns that follow compensate for the error (GPTQ).
 
 Frantar et al. 2022, arXiv 2210.17323. With X the inputs that a layer saw, the error of its outputs is the sum over rows
 of (w - q) X^T X (w - q)^T. Once a column is rounded, the best change of the columns not yet rounded follows from the

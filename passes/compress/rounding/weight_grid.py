@@ -23,7 +23,7 @@ from torch import Tensor
 from edgec.errors import InputError
 from edgec.ir.weight_scheme import WeightScheme
 
-# Large enough that calling torch costs little beside its work: 20 ns of CPU time a weight, 27 with 1 << 16.
+# Large enough that calling torch costs little compared with its work: 20 ns of CPU time a weight, 27 with 1 << 16.
 _BLOCK_VALUES = 1 << 18
 # Shares of the largest magnitude's scale that are tried, then steps away from the best so far, ever smaller.
 _SHARES = (0.6, 0.671, 0.743, 0.814, 0.886, 0.957, 1.029, 1.1)

@@ -1,1 +1,1 @@
-"""For kv_cache: the kernels that read and write a cache, and the states they need."""
+"""Helpers of kv_cache: the kernels that read and write a cache, and the states they need."""

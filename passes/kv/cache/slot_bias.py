@@ -32,7 +32,7 @@ def is_position_bias(mask: Node, positions: Node) -> bool:
 
 
 def slot_bias(emit: Emitter, mask: Node, positions: Node, slots: int) -> Node:
-    """The bias for all slots of a cache, [1, H, S, slots]; the graph's insertion point must lie behind ``mask``."""
+    """The bias for all slots of a cache, [1, H, S, slots]; the graph's insertion point must lie after ``mask``."""
     inside = set(_upstream(mask))
     copies: dict[Node, Node] = {}
     row = emit(

@@ -1,1 +1,1 @@
-"""For shared_kv: which layers may share, and what becomes of their projections."""
+"""Helpers of shared_kv: which layers may share, and how their projections change."""

@@ -1,4 +1,4 @@
-"""Cut the rows of a fused projection that nobody reads.
+"""Cut the rows of a fused projection that nothing reads.
 
     x -> linear(W [q + k + v, H]) -> slice q            ==>      x -> linear(W[:q]) -> q
 

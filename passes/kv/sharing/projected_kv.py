@@ -51,7 +51,7 @@ def _entrance(graph: GraphModule, call: AttentionCall) -> Node:
     if sums:
         return sums[-1]
     raise InputError(
-        what="shared_kv: keys and values come from no residual stream",
+        what="shared_kv: keys and values do not come from a residual stream",
         where=f"layer {call.layer}",
         why="the mode project looks for the sum of two hidden states that enters the layer",
         fix="use the mode reuse",

@@ -1,1 +1,1 @@
-"""For prefill_skip: which dimension holds tokens, and which operators work row by row."""
+"""Helpers of prefill_skip: which dimension holds tokens, and which operators work row by row."""

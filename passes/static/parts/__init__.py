@@ -1,1 +1,1 @@
-"""For the static passes: attention over fixed states, the channel layout, and cutting a model into parts."""
+"""Helpers of the static passes: attention over fixed states, the channel layout, and cutting a model into parts."""

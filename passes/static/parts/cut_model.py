@@ -136,7 +136,7 @@ def _too_large(node: Node, limit: int) -> InputError:
     return InputError(
         what=f"a part of the model takes more than {limit:,} bytes and cannot be cut",
         where=node.name,
-        why="between two places where a single value crosses there are too many weights",
+        why="there are too many weights between two places where a single value crosses",
         fix="use fewer bits",
         code="E408",
     )

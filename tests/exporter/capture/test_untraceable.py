@@ -41,7 +41,7 @@ class Even(nn.Module):
 
 
 def test_a_size_that_tokens_decide_is_refused() -> None:
-    with pytest.raises(InputError, match="which tokens come") as raised:
+    with pytest.raises(InputError, match="depends on the tokens, as when experts sort them") as raised:
         refuse_unknown_sizes(graph_of(Chosen()), "a model")
     assert raised.value.code == "E109"
 

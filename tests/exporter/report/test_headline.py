@@ -27,7 +27,7 @@ def sized(artifact_bytes: int, parameters: int = 1_000_000) -> Manifest:
 class TestHeadline:
     def test_it_says_how_much_smaller_and_how_alike(self) -> None:
         said = headline(sized(690_000))
-        assert "5.8 times smaller than in 32-bit floats, 95 % the same next token (at 128 places, near" in said
+        assert "5.8 times smaller than in 32-bit floats, 95 % the same next token (at 128 positions, near" in said
         assert "not smaller" in headline(sized(4_000_000))
 
     def test_a_measured_speed_names_its_machine(self) -> None:
@@ -46,7 +46,7 @@ class TestHeadline:
 
     def test_near_ties_count_where_they_are_known(self) -> None:
         said = headline(sized(690_000), said=NextTokens((1,), (2,), (2,), same=82, places=87))
-        assert "94 % the same next token (at 82 of 87 places)" in said
+        assert "94 % the same next token (at 82 of 87 positions)" in said
 
     def test_random_weights_are_not_alike(self) -> None:
         model = sample_manifest().model.model_copy(update={"trained": False})
