@@ -1,7 +1,7 @@
 # make demo: set-up, then float and few bits side by side, three phones, report. make test: the tests. make check: style and types.
 # make test-all: slow tests too, and properties on four times the examples. make docs-check: links, paths and names in the documents.
 # make bench: edgec and its peers side by side (docs/benchmarking.md). make bench-all: with what takes longest.
-PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || echo python3)
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || echo python3)
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -16,8 +16,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # An existing .venv is kept; Debian and Ubuntu have venv in a package of its own.
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 13))' \
-		|| { echo "edgec needs Python 3.11 or 3.12: make PYTHON=/path/to/python3.11"; exit 3; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+		|| { echo "edgec needs Python 3.11, 3.12 or 3.13: make PYTHON=/path/to/python3.11"; exit 3; }
 	@$(PYTHON) -m venv $(VENV) \
 		|| { rm -rf $(VENV); echo "no venv module: apt install $$(basename $(PYTHON))-venv"; exit 3; }
 

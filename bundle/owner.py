@@ -16,8 +16,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import psutil
-
 OWNER = r"(?P<process>\d{1,9})[~-](?P<started>[0-9a-z]{1,16})"
 """Matches a process's number and start in a name, with `~` or `-` between them."""
 _UNKNOWN = "unknown"
@@ -65,6 +63,8 @@ def _noted(process: int) -> str | None:
             words, capture_output=True, text=True, check=False, timeout=_PS_S, env=environment
         ).stdout.split()
     except (OSError, subprocess.TimeoutExpired):
+        import psutil
+
         return _UNKNOWN if psutil.pid_exists(process) else None
     if not said or said[0].startswith("Z"):
         return None

@@ -70,8 +70,8 @@ def diagnose() -> tuple[DoctorCheck, ...]:
 
 def _python() -> Iterator[DoctorCheck]:
     running = ".".join(map(str, sys.version_info[:3]))
-    fits = (3, 11) <= sys.version_info[:2] < (3, 13)
-    yield DoctorCheck("python", "ok" if fits else "missing", running, "" if fits else "use Python 3.11 or 3.12")
+    fits = (3, 11) <= sys.version_info[:2] < (3, 14)
+    yield DoctorCheck("python", "ok" if fits else "missing", running, "" if fits else "use Python 3.11, 3.12 or 3.13")
 
 
 def _packages() -> Iterator[DoctorCheck]:

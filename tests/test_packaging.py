@@ -25,7 +25,9 @@ DATA = (".toml", ".csv", ".txt", ".json", ".cpp", ".h", ".template")
 # Links that hold no code: the guide, and the example model.
 GUIDE, EXAMPLE = ("docs", "../../docs"), ("example", "../../examples/tiny-llama")
 LEFT_OUT = (".*", "build", "dist", "*.egg-info", "__pycache__", "*.edgec", "tests")
-HEAVY = ("torch", "transformers", "executorch", "torchao", "scipy", "plotly", "numpy")
+HEAVY = ("torch", "transformers", "executorch", "torchao", "scipy", "plotly", "numpy", "psutil", "tokenizers")
+# What only some output needs: tables, bars, Markdown in colour, chat templates.
+UNPRINTED = ("rich.progress", "rich.markdown", "markdown_it", "pygments", "edgec.bundle.chat_template")
 
 
 def project() -> dict[str, Any]:
@@ -156,12 +158,13 @@ def test_the_type_checkers_and_ruff_know_every_link() -> None:
     assert "src" in tools["mypy"]["files"]
 
 
-def loaded_by(code: str) -> set[str]:
-    """The heavy libraries that a piece of code imports, in a process of its own."""
+def loaded_by(code: str, folder: Path = ROOT) -> set[str]:
+    """The heavy modules that a piece of code imports, in a process of its own."""
     line = [sys.executable, "-c", f"import sys; {code}; print('\\0', *sys.modules)"]
-    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return set(HEAVY) & set(done.stdout.split("\0")[1].split())
+    return {*HEAVY, *UNPRINTED, "rich"} & set(done.stdout.split("\0")[1].split())
 
 
 COMMAND_LINES = [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)]
@@ -170,6 +173,24 @@ COMMAND_LINES = [["--help"], ["--version"], *([name, "--help"] for name in COMMA
 @pytest.mark.parametrize("arguments", COMMAND_LINES, ids=" ".join)
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     assert loaded_by(f"from edgec.cli.app import run_cli; assert run_cli({arguments!r}) == 0") == set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "imported"),
+    [
+        (["export", "--target", "iphone"], 1, set()),
+        (["no-such-command"], 1, set()),
+        (["ls"], 0, {"rich"}),
+        (["targets"], 0, {"rich"}),
+        (["help", "recipes"], 0, {"rich"}),
+    ],
+    ids=str,
+)
+def test_a_short_answer_imports_nothing_heavy(
+    arguments: list[str], status: int, imported: set[str], tmp_path: Path
+) -> None:
+    called = f"from edgec.cli.app import run_cli; assert run_cli({arguments!r}) == {status}"
+    assert loaded_by(called, tmp_path) == imported
 
 
 def test_importing_edgec_is_light() -> None:

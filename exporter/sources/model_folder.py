@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from edgec.bundle.limited_json import JsonKind, read_object
-from edgec.bundle.tokenizer_folder import EXTRA_TEMPLATES, TOKENIZER_NAMES
 
 CONFIG = "config.json"
 GENERATION_CONFIG = "generation_config.json"
@@ -89,6 +88,8 @@ def read_json(file: Path) -> dict[str, Any]:
 
 def tokenizer_files(path: Path) -> tuple[Path, ...]:
     """The tokenizer's files that are present, chat templates included."""
+    from edgec.bundle.tokenizer_folder import EXTRA_TEMPLATES, TOKENIZER_NAMES
+
     named = [path / name for name in TOKENIZER_NAMES if (path / name).is_file()]
     return (*named, *sorted(path.glob(EXTRA_TEMPLATES)))
 

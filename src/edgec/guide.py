@@ -43,8 +43,6 @@ def show_topic(topic: str | None) -> None:
     Raises:
         InputError: E167, there is no such page.
     """
-    from rich.markdown import Markdown
-
     from edgec.terminal import WordTable, make_console
 
     console = make_console()
@@ -54,6 +52,8 @@ def show_topic(topic: str | None) -> None:
             table.add_row(name, title)
         console.print(table)
     elif console.is_terminal:
+        from rich.markdown import Markdown
+
         console.print(Markdown(page(topic)))
     else:
         print(page(topic), end="")

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
-from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -66,18 +65,25 @@ class WordTable(Table):
         return fitted(spans, options.max_width - self._borders(console, options, spans))
 
     def _drawn(self, console: Console, options: ConsoleOptions, widths: list[int]) -> RenderResult:
-        for column, width in zip(self.columns, widths, strict=True):
-            column.width = width
-        yield from super().__rich_console__(console, options)
-        for column in self.columns:
-            column.width = None
+        with self._of_widths(widths):
+            yield from super().__rich_console__(console, options)
 
     def _borders(self, console: Console, options: ConsoleOptions, spans: list[Measurement]) -> int:
         """The cells that lines and padding take in addition to the columns."""
         least, self.min_width = self.min_width, None
-        whole = Measurement.get(console, options.update(max_width=PIPED_WIDTH * 4), self).maximum
+        # Columns of known widths are not measured again: rendering every cell takes most of a large table's time.
+        with self._of_widths([span.maximum for span in spans]):
+            whole = Measurement.get(console, options.update(max_width=PIPED_WIDTH * 4), self).maximum
         self.min_width = least
         return whole - sum(span.maximum for span in spans)
+
+    @contextmanager
+    def _of_widths(self, widths: list[int]) -> Iterator[None]:
+        for column, width in zip(self.columns, widths, strict=True):
+            column.width = width
+        yield
+        for column in self.columns:
+            column.width = None
 
     def _records(self, console: Console) -> Iterator[Text]:
         """Every row as lines ``head: value``, with an empty line after it."""
@@ -127,6 +133,8 @@ def counted_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     if not console.is_terminal:
         yield _announcing(what)
         return
+    from rich.progress import BarColumn, Progress, TextColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
     bar, began = Progress(*columns, console=console, transient=True), time.monotonic()
     task = bar.add_task(what, total=1.0, left="")
