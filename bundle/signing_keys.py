@@ -100,8 +100,6 @@ def read_private_key(path: Path, password: str | None = None) -> PrivateKey:
         raise _wrong_password(path, "the key is encrypted" if encrypted else "the key is not encrypted", encrypted)
     failed = (lambda why: _wrong_password(path, why, True)) if encrypted else refused
     key = _loaded(lambda: load_pem_private_key(raw, secret), failed)
-    if not hasattr(key, "public_key"):
-        raise refused("it is not an elliptic-curve key")
     return PrivateKey(path, secret, _public(key.public_key(), refused))
 
 

@@ -17,14 +17,12 @@ def sign(
 ) -> None:
     """Check a bundle and sign all its files: model.sig in it, in the OpenSSF model-signing format.
 
-    The password of an encrypted key is read from EDGEC_KEY_PASSWORD. See: edgec help signing
+    openssl makes the keys: see edgec help signing. The password of an encrypted key is read from EDGEC_KEY_PASSWORD.
 
     Examples:
-    openssl ecparam -name prime256v1 -genkey -noout -out signing-key.pem
-
-    openssl ec -in signing-key.pem -pubout -out signing-public.pem
-
     edgec sign tiny-llama-host.edgec --key signing-key.pem
+
+    EDGEC_KEY_PASSWORD=... edgec sign tiny-llama-host.edgec --key signing-key.pem --force --json
 
     edgec verify tiny-llama-host.edgec --public-key signing-public.pem
     """
