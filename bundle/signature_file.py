@@ -21,7 +21,9 @@ from edgec.bundle.limited_json import JsonKind, first_fault, limited_bytes, pars
 from edgec.bundle.part import Sha256
 from edgec.errors import InputError
 
-SIGNATURE_KIND = JsonKind("The signature cannot be used.", "get the bundle again, or sign it again with edgec sign", "E602")
+SIGNATURE_KIND = JsonKind(
+    "The signature cannot be used.", "get the bundle again, or sign it again with edgec sign", "E602"
+)
 
 
 def _decoded(text: object) -> bytes:
@@ -68,9 +70,7 @@ class _SignatureFile(_Part):
             "signatures": [{"sig": b64encode(self.envelope.signatures[0].sig).decode(), "keyid": ""}],
         }
         material = {"publicKey": {"hint": self.material.public_key.hint}, "tlogEntries": []}
-        return json.dumps(
-            {"mediaType": self.media_type, "verificationMaterial": material, "dsseEnvelope": envelope}
-        )
+        return json.dumps({"mediaType": self.media_type, "verificationMaterial": material, "dsseEnvelope": envelope})
 
 
 class _Serialization(_Part):

@@ -53,8 +53,8 @@ def require_library() -> None:
     try:
         import model_signing  # noqa: F401
     except ImportError as cause:
-        fix = 'pip install "edgec[sign]"'
-        raise ToolError("Signatures need model-signing, which is not installed.", "", str(cause), fix, "E600") from cause
+        what, fix = "Signatures need model-signing, which is not installed.", 'pip install "edgec[sign]"'
+        raise ToolError(what, "model-signing", str(cause), fix, "E600") from cause
 
 
 def read_public_key(path: Path) -> PublicKey:

@@ -40,7 +40,7 @@ def _flip(path: Path) -> None:
 
 
 def _consistent(bundle: Path, outside: Path) -> None:
-    """Replace the artifact, and seal a manifest that lists the new one: without a signature that is an intact bundle."""
+    """Replace the artifact, and seal a manifest that lists the new one: unsigned, that is an intact bundle."""
     manifest = read_manifest(bundle)
     write_bundle(bundle, manifest, {**FILES, MODEL: b"another model"}, force=True)
 
@@ -49,6 +49,17 @@ def _other_provenance(bundle: Path, outside: Path) -> None:
     manifest = read_manifest(bundle)
     model = manifest.model.model_copy(update={"revision": "0" * 40})
     (bundle / "manifest.json").write_bytes(canonical_json(seal(manifest.model_copy(update={"model": model}))))
+
+
+def _swap(bundle: Path, outside: Path) -> None:
+    (bundle / MODEL).rename(outside / "x")
+    (bundle / "report.html").rename(bundle / MODEL)
+    (outside / "x").rename(bundle / "report.html")
+
+
+def _folder_model(bundle: Path, outside: Path) -> None:
+    (bundle / MODEL).unlink()
+    (bundle / MODEL).mkdir()
 
 
 def _keeping_signature(change: Change) -> Change:
@@ -135,11 +146,7 @@ FILES_TABLE: dict[str, Tampering] = {
     "one bit of the manifest": Tampering(lambda b, o: _flip(b / "manifest.json"), "E604", "'manifest.json' was ch"),
     "another model with a manifest of its own": Tampering(_keeping_signature(_consistent), "E604", "'model.pte' was"),
     "another provenance, digest made right": Tampering(_other_provenance, "E604", "'manifest.json' was changed"),
-    "two files swapped": Tampering(
-        lambda b, o: [(b / MODEL).rename(o / "x"), (b / "report.html").rename(b / MODEL), (o / "x").rename(b / "report.html")],
-        "E604",
-        "'model.pte' was changed; 'report.html' was changed",
-    ),
+    "two files swapped": Tampering(_swap, "E604", "'model.pte' was changed; 'report.html' was changed"),
     "a file added": Tampering(_add("notes.txt"), "E604", "'notes.txt' was added"),
     "a file added in a folder": Tampering(_add("tokenizer/evil.py"), "E604", "'tokenizer/evil.py' was added"),
     "a hidden file added": Tampering(_add(".DS_Store"), "E604", "'.DS_Store' was added"),
@@ -154,9 +161,7 @@ FILES_TABLE: dict[str, Tampering] = {
     "a file renamed": Tampering(
         lambda b, o: (b / MODEL).rename(b / "model2.pte"), "E604", "'model.pte' is missing; 'model2.pte' was added"
     ),
-    "a folder instead of a file": Tampering(
-        lambda b, o: [(b / MODEL).unlink(), (b / MODEL).mkdir()], "E604", "'model.pte' is missing; 'model.pte' was added"
-    ),
+    "a folder instead of a file": Tampering(_folder_model, "E604", "'model.pte' is missing; 'model.pte' was added"),
     "a symbolic link to the same content": Tampering(_moved(Path.symlink_to), "E604", "'model.pte' is a symbolic link"),
     "a symbolic link for a folder": Tampering(_moved(Path.symlink_to, "tokenizer"), "E604", "'tokenizer' is a symbol"),
     "a symbolic link that leads nowhere": Tampering(
@@ -190,7 +195,9 @@ SIGNATURE_TABLE: dict[str, Tampering] = {
     "another media type": Tampering(rewrite(lambda f: f.update(mediaType="text/plain")), "E602", "mediaType"),
     "no name of a key": Tampering(rewrite(lambda f: f["verificationMaterial"].clear()), "E602", "publicKey"),
     "a certificate instead of a key": Tampering(
-        rewrite(lambda f: f.update(verificationMaterial={"x509CertificateChain": {"certificates": []}})), "E602", "public"
+        rewrite(lambda f: f.update(verificationMaterial={"x509CertificateChain": {"certificates": []}})),
+        "E602",
+        "public",
     ),
     "another payload type": Tampering(
         rewrite(lambda f: f["dsseEnvelope"].update(payloadType="text/plain")), "E602", "payloadType"

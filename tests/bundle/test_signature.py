@@ -9,6 +9,7 @@ import shutil
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +22,7 @@ from edgec.bundle.signature_file import read_signature
 from edgec.bundle.signing_keys import PublicKey, read_public_key
 from edgec.errors import InputError, ToolError
 from tests.bundle.bundle_samples import FILES, sample_manifest, write_sample
-from tests.bundle.signatures import public_pem, write_keys
+from tests.bundle.signatures import public_pem, rewrite, write_keys
 from tests.bundle.tampering import TABLE
 from tests.example_counts import examples
 
@@ -110,6 +111,15 @@ class TestRefusals:
             # Names of fields that nothing reads may differ; nothing that is signed.
             assert found == intact and not cut
 
+    def test_fields_that_nothing_reads_reach_nothing(self, signed: Path, copy: Path, tmp_path: Path) -> None:
+        deep: list[Any] = []
+        for _ in range(50):
+            deep = [deep]
+        rewrite(lambda fields: fields["verificationMaterial"].update(tlogEntries=deep, x509CertificateChain=1))(
+            copy, tmp_path
+        )
+        assert check_signature(copy, KEY) == check_signature(signed, KEY)
+
     def test_what_is_no_bundle_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         for path in (tmp_path, tmp_path / "file", tmp_path / "none"):
@@ -141,6 +151,12 @@ class TestFormat:
     def test_the_key_is_named_by_the_sum_of_its_file(self, signed: Path) -> None:
         public = signed.parent / "own-public.pem"
         assert read_signature(signed).key == hashlib.sha256(public.read_bytes()).hexdigest()
+
+    def test_files_that_the_library_leaves_out_by_default_are_signed(self, tmp_path: Path) -> None:
+        names = {".gitattributes", ".github/x", ".git/config"}
+        write_bundle(tmp_path / "a.edgec", sample_manifest(), {**FILES, **dict.fromkeys(names, b"x")})
+        assert names < set(sign_bundle(tmp_path / "a.edgec", write_keys(tmp_path, "own")[0]).files)
+        assert names < set(check_signature(tmp_path / "a.edgec", KEY).files)
 
     def test_no_network_is_used(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def no_network(*arguments: object) -> None:

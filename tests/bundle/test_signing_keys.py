@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from base64 import encodebytes
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,7 +46,10 @@ def explicit_parameters() -> bytes:
 BAD_PRIVATE: dict[str, tuple[Content, str, str, str]] = {
     "an RSA key": (lambda: private_pem("RSA"), "", "E605", "not an elliptic-curve key"),
     "an old RSA key": (
-        lambda: private_pem("RSA", form=PrivateFormat.TraditionalOpenSSL), "", "E605", "not an elliptic-curve key"
+        lambda: private_pem("RSA", form=PrivateFormat.TraditionalOpenSSL),
+        "",
+        "E605",
+        "not an elliptic-curve key",
     ),
     "a DSA key": (lambda: private_pem("DSA"), "", "E605", "not an elliptic-curve key"),
     "an Ed25519 key": (lambda: private_pem("Ed25519"), "", "E605", "not an elliptic-curve key"),
@@ -58,10 +62,16 @@ BAD_PRIVATE: dict[str, tuple[Content, str, str, str]] = {
     "an encrypted key without its password": (lambda: private_pem("own", PASSWORD), "", "E606", "is encrypted"),
     "an encrypted key with another password": (lambda: private_pem("own", PASSWORD), "guess", "E606", ""),
     "an old encrypted key without its password": (
-        lambda: private_pem("own", PASSWORD, PrivateFormat.TraditionalOpenSSL), "", "E606", "is encrypted"
+        lambda: private_pem("own", PASSWORD, PrivateFormat.TraditionalOpenSSL),
+        "",
+        "E606",
+        "is encrypted",
     ),
     "an old encrypted key with another password": (
-        lambda: private_pem("own", PASSWORD, PrivateFormat.TraditionalOpenSSL), "guess", "E606", ""
+        lambda: private_pem("own", PASSWORD, PrivateFormat.TraditionalOpenSSL),
+        "guess",
+        "E606",
+        "",
     ),
     "a password for a key without one": (lambda: private_pem("own"), "guess", "E606", "is not encrypted"),
     "a text": (lambda: b"my key\n", "", "E605", "not a PEM file"),
@@ -136,7 +146,5 @@ def test_openssls_default_files_are_read(tmp_path: Path) -> None:
     assert read_private_key(path, "").public.pem == public_pem("own")
     point = key("own").public_key().public_bytes(Encoding.X962, PublicFormat.CompressedPoint)
     header = bytes.fromhex("3039301306072a8648ce3d020106082a8648ce3d030107032200")
-    from base64 import encodebytes
-
     path.write_bytes(b"-----BEGIN PUBLIC KEY-----\n" + encodebytes(header + point) + b"-----END PUBLIC KEY-----\n")
     assert read_public_key(path).pem == public_pem("own")
