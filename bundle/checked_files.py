@@ -16,6 +16,7 @@ from edgec.errors import InputError
 _CHUNK = 1 << 20
 _FORBIDDEN = frozenset('\\:*?"<>|')
 _MAX_PATH = 512
+_IRREGULAR = "not a plain file (a folder, a link or a device)"
 
 
 def copy_hashed(source: IO[bytes], target: IO[bytes]) -> tuple[int, str]:
@@ -61,7 +62,7 @@ def first_difference(
     Args:
         folder: the folder to check; links are never followed.
         files: what it should hold.
-        skip: names that belong to it without being listed.
+        skip: names of plain files that belong to it without being listed.
         contents: also read and hash every file, not only look at its size.
 
     Raises:
@@ -70,7 +71,7 @@ def first_difference(
     listed = list(files)
     checks = (
         bad_paths([file.path for file in listed], skip),
-        _unlisted(folder, {file.path for file in listed} | set(skip)),
+        _unlisted(folder, {file.path for file in listed}, frozenset(skip)),
         _bad_files(folder, listed, contents),
     )
     return next((difference for check in checks for difference in check), None)
@@ -99,12 +100,15 @@ def path_fault(path: str) -> str | None:
     return None
 
 
-def _unlisted(folder: Path, listed: set[str]) -> Iterator[FileDifference]:
+def _unlisted(folder: Path, listed: set[str], skip: frozenset[str]) -> Iterator[FileDifference]:
     folders = {parent.as_posix() for name in listed for parent in PurePosixPath(name).parents}
+    files = listed | skip
     for name, entry in walk(folder):
-        known = folders if entry.is_dir(follow_symlinks=False) else listed
+        known = folders if entry.is_dir(follow_symlinks=False) else files
         if name not in known:
             yield FileDifference("unlisted", name, "the list does not name it")
+        elif name in skip and not entry.is_file(follow_symlinks=False):
+            yield FileDifference("irregular", name, _IRREGULAR)
 
 
 def _bad_files(folder: Path, files: list[FileInfo], contents: bool) -> Iterator[FileDifference]:
@@ -115,7 +119,7 @@ def _bad_files(folder: Path, files: list[FileInfo], contents: bool) -> Iterator[
             continue
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode):
-            yield FileDifference("irregular", file.path, "not a plain file (a folder, a link or a device)")
+            yield FileDifference("irregular", file.path, _IRREGULAR)
         elif status.st_size != file.bytes:
             yield FileDifference("content", file.path, f"{status.st_size:,} bytes instead of {file.bytes:,}")
         elif contents and file_sha256(path) != file.sha256:

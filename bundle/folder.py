@@ -27,6 +27,7 @@ from edgec.bundle.replaceable import check_replaceable, listed_names
 from edgec.errors import InputError
 
 MANIFEST = "manifest.json"
+SIGNATURE = "model.sig"
 REPORT = "report.html"
 _MAX_MANIFEST_BYTES = 64 << 20
 _EXPORT_AGAIN = "copy the bundle again from where it was intact, or export the model again"
@@ -108,7 +109,7 @@ def _check_existing(path: Path, force: bool) -> None:
 def _own_names(folder: Path) -> frozenset[str] | None:
     """The files of a bundle, damaged or not, by its manifest; None where edgec's manifest is missing."""
     names = listed_names(folder / MANIFEST, _MAX_MANIFEST_BYTES)
-    return None if names is None else names | {MANIFEST}
+    return None if names is None else names | {MANIFEST, SIGNATURE}
 
 
 def _exists(path: Path) -> InputError:
@@ -143,7 +144,7 @@ def write_bundle(
     """
     check_output(path, force, sum(_size(content) for content in files.values()))
     for name in files:
-        if name == MANIFEST or path_fault(name):
+        if name in (MANIFEST, SIGNATURE) or path_fault(name):
             raise ValueError(f"{name!r}: {path_fault(name) or 'reserved'}")
     try:
         with new_folder(path, replace=force) as folder:
@@ -174,9 +175,14 @@ def canonical_json(manifest: Manifest) -> bytes:
     return (json.dumps(fields, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
+def manifest_sha256(manifest: Manifest) -> str:
+    """The sha256 of the file that holds a sealed manifest."""
+    return hashlib.sha256(canonical_json(manifest)).hexdigest()
+
+
 def manifest_digest(manifest: Manifest) -> str:
     """The sha256 of the canonical JSON with an empty ``digest``."""
-    return hashlib.sha256(canonical_json(manifest.model_copy(update={"digest": ""}))).hexdigest()
+    return manifest_sha256(manifest.model_copy(update={"digest": ""}))
 
 
 def seal(manifest: Manifest) -> Manifest:
@@ -202,8 +208,8 @@ def open_bundle(path: Path, check_files: bool = True) -> Bundle:
         InputError: E130 to E137; no other exception, whatever the folder holds.
     """
     manifest = read_manifest(path)
-    with _unreadable_as_error(path):
-        difference = first_difference(path, manifest.files, skip=(MANIFEST,), contents=check_files)
+    with unreadable_as_error(path):
+        difference = first_difference(path, manifest.files, skip=(MANIFEST, SIGNATURE), contents=check_files)
     refuse_if(difference, path, _CODES, _EXPORT_AGAIN)
     return Bundle(path, manifest, check_files)
 
@@ -239,7 +245,7 @@ def _check_paths(manifest: Manifest, path: Path) -> None:
     listed = [file.path for file in manifest.files]
     parts = [manifest.prefix.text, manifest.prefix.state] if manifest.prefix else []
     named = (bad_paths([name]) for name in (manifest.artifact, *parts))
-    fault = next(chain(*named, bad_paths(listed, (MANIFEST,))), None)
+    fault = next(chain(*named, bad_paths(listed, (MANIFEST, SIGNATURE))), None)
     refuse_if(fault, path, _CODES, "do not trust this bundle; export the model again")
     in_folder = manifest.format != "pte" and any(name.startswith(f"{manifest.artifact}/") for name in listed)
     missing = {*parts, *(() if in_folder else (manifest.artifact,))}.difference(listed)
@@ -248,18 +254,29 @@ def _check_paths(manifest: Manifest, path: Path) -> None:
 
 
 @contextmanager
-def _unreadable_as_error(path: Path) -> Iterator[None]:
+def unreadable_as_error(path: Path) -> Iterator[None]:
+    """Turn what reading a bundle may raise into E130."""
     try:
         yield
     except (OSError, ValueError) as error:
         raise _refusal("The bundle cannot be read.", path, str(error), "E130") from error
 
 
-def _manifest_bytes(path: Path) -> bytes:
-    with _unreadable_as_error(path):
+def require_bundle(path: Path) -> None:
+    """Refuse a path that is no bundle by the look of it.
+
+    Raises:
+        InputError: E130.
+    """
+    with unreadable_as_error(path):
         if not path.is_dir() or not os.path.lexists(path / MANIFEST):
             what = f"Not an edgec bundle: no {MANIFEST} here."
             raise InputError(what, str(path), fix="give the path of a NAME.edgec folder", code="E130")
+
+
+def _manifest_bytes(path: Path) -> bytes:
+    require_bundle(path)
+    with unreadable_as_error(path):
         try:
             return limited_bytes(path / MANIFEST, _MAX_MANIFEST_BYTES, follow=False)
         except ValueError as error:

@@ -27,6 +27,7 @@ COMMANDS = {
     "ls": "List the bundles in a folder.",
     "inspect": "Show the contents of a bundle.",
     "verify": "Check a bundle and replay its golden vectors.",
+    "sign": "Sign a bundle with a key.",
     "doctor": "Check this installation.",
     "runner": "Compile the engine for this machine.",
     "cache": "Show or clean what edgec keeps between calls.",

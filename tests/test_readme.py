@@ -75,7 +75,9 @@ def test_the_options_of_each_command_line_exist(words: Words) -> None:
 
 def test_options_named_in_the_text_exist() -> None:
     prose = re.sub(r"^```.*?^```$", "", PAGES, flags=re.MULTILINE | re.DOTALL)
-    spans = [span for span in re.findall(r"`([^`\n]+)`", prose) if not span.startswith(("optimum-cli", "git", "docker"))]
+    spans = [
+        span for span in re.findall(r"`([^`\n]+)`", prose) if not span.startswith(("optimum-cli", "git", "docker"))
+    ]
     named = {flag for span in spans for flag in re.findall(r"(?<!\S)--[a-z][a-z-]*", span)}
     known = {"--debug", "--version"}.union(*map(options, COMMANDS))
     assert len(named) > 5

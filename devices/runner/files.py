@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgec.bundle.named_delegates import ON_CPUS
 from edgec.devices.transport import Say
 from edgec.errors import InputError
 
 if TYPE_CHECKING:
-    from edgec.bundle.manifest import Manifest
-
-
-if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
+    from edgec.bundle.manifest import Manifest
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,6 @@ def bundle_files(bundle: Bundle) -> dict[str, Path]:
     return {name: bundle.path / name for name in names}
 
 
-SHELL_BACKENDS = frozenset({"XnnpackBackend"})
 # By the beginning of a backend's name: why it cannot run there, and what to do instead.
 _APP = "edgec embed BUNDLE --platform android writes an app with a bench activity that gives the same records"
 _DRIVERS = "it needs {}, whose drivers a program in the phone's shell cannot load", _APP
@@ -69,7 +66,7 @@ def check_shell_artifact(manifest: Manifest, where: str) -> None:
     Raises:
         InputError: E551, the artifact needs an app; E155, the model is not a decoder.
     """
-    foreign = sorted(set(manifest.runtime.backends) - SHELL_BACKENDS)
+    foreign = sorted(set(manifest.runtime.backends) - ON_CPUS)
     if foreign:
         why, fix = next((_REASONS[name] for name in _REASONS if foreign[0].lower().startswith(name)), _OTHER)
         what = f"{manifest.name} can only be measured in an app."

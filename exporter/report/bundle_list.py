@@ -9,6 +9,7 @@ from pathlib import Path
 
 from edgec.bundle.folder import read_manifest
 from edgec.bundle.manifest import Manifest
+from edgec.bundle.signature_file import is_signed
 from edgec.errors import EdgecError, InputError
 from edgec.terminal import WordTable, make_console
 
@@ -22,6 +23,7 @@ class ListedBundle:
     Attributes:
         size_bytes: of all files, as listed.
         passed: whether every gated comparison of the export was within its budget; None where there was none.
+        signed: it has a signature; whose, and whether it is right, was not checked.
         problem: why the manifest cannot be read; then everything else is empty.
     """
 
@@ -31,6 +33,7 @@ class ListedBundle:
     size_bytes: int = 0
     passed: bool | None = None
     created: str = ""
+    signed: bool = False
     problem: str = ""
 
 
@@ -64,6 +67,7 @@ def read_listed(path: Path) -> ListedBundle:
         sum(file.bytes for file in manifest.files),
         _passed(manifest),
         manifest.build.created,
+        is_signed(path),
     )
 
 
@@ -78,10 +82,13 @@ def bundle_table(listed: Sequence[ListedBundle]) -> WordTable:
     table.add_column("MB", justify="right")
     table.add_column("comparisons")
     table.add_column("created")
+    table.add_column("signature")
     for one in listed:
         verdict = {True: "passed", False: "MISSED", None: "not compared"}[one.passed]
         shown = (
-            (f"{one.size_bytes / 1e6:,.1f}", verdict, one.created[:10]) if not one.problem else ("", one.problem, "")
+            (f"{one.size_bytes / 1e6:,.1f}", verdict, one.created[:10], "not checked" if one.signed else "none")
+            if not one.problem
+            else ("", one.problem, "", "")
         )
         table.add_row(one.path.name, one.target, one.recipe, *shown)
     return table

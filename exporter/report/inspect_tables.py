@@ -9,6 +9,7 @@ from rich.text import Text
 
 from edgec.bundle.folder import canonical_json, open_bundle
 from edgec.bundle.manifest import Manifest, Rung, TensorInfo
+from edgec.bundle.signature_file import is_signed
 from edgec.terminal import WordTable, make_console
 
 _LEDGER_ROWS = 10
@@ -30,15 +31,18 @@ def print_bundle(path: Path, as_json: bool) -> None:
         print(canonical_json(manifest).decode(), end="")
         return
     console = make_console()
-    for table in manifest_tables(manifest):
+    for table in manifest_tables(manifest, signed=is_signed(path)):
         console.print(table)
         console.print()
 
 
-def manifest_tables(manifest: Manifest) -> list[WordTable]:
-    """All parts of a manifest that are worth reading, as tables; empty ones are left out."""
+def manifest_tables(manifest: Manifest, signed: bool = False) -> list[WordTable]:
+    """All parts of a manifest that are worth reading, as tables; empty ones are left out.
+
+    ``signed``: the bundle has a signature, which was not checked.
+    """
     tables = (
-        _facts(manifest),
+        _facts(manifest, signed),
         _methods(manifest),
         _states(manifest),
         _passes(manifest),
@@ -62,7 +66,7 @@ def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -
     return table
 
 
-def _facts(manifest: Manifest) -> WordTable:
+def _facts(manifest: Manifest, signed: bool) -> WordTable:
     model, limits, runtime = manifest.model, manifest.limits, manifest.runtime
     rows = [
         ("model", f"{model.name} ({model.family}, {model.task}{'' if model.trained else ', random weights'})"),
@@ -74,6 +78,7 @@ def _facts(manifest: Manifest) -> WordTable:
         ("runtime needed", f"{runtime.name} {runtime.version}, backends: {', '.join(runtime.backends) or 'none'}"),
         ("operators needed", ", ".join(runtime.operators) or "none outside delegates"),
         ("created", manifest.build.created),
+        ("signature", "not checked here; edgec verify --public-key does" if signed else "none"),
     ]
     if limits:
         calls = f"{limits.prefill_chunk:,} tokens and {limits.logit_rows:,} logit rows per call"

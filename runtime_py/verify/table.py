@@ -6,7 +6,7 @@ import json
 
 from rich.text import Text
 
-from edgec.runtime_py.verify.verify import VerifyReport
+from edgec.runtime_py.verify.report import VerifyReport
 from edgec.terminal import WordTable, make_console
 
 _STYLES = {"passed": "green", "failed": "bold red", "warning": "yellow", "unavailable": "dim"}

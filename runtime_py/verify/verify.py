@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -30,63 +30,34 @@ from edgec.devices.transport import parse_address
 from edgec.errors import EdgecError, InputError, ToolError
 from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.trial import in_another_process
+from edgec.runtime_py.verify.report import BundleCheck, CheckStatus, VerifyReport
+from edgec.runtime_py.verify.signed import signature_check
 
 if TYPE_CHECKING:
     from edgec.runtime_py.model import Model
     from edgec.runtime_py.stepper import Stepper
 
 V = TypeVar("V")
-CheckStatus = Literal["passed", "failed", "warning", "unavailable"]
 
 
-@dataclass(frozen=True)
-class BundleCheck:
-    """One check and its outcome. ``unavailable``: the bundle or this machine gives nothing to check it with."""
-
-    name: str
-    status: CheckStatus
-    detail: str
-
-    def to_json(self) -> dict[str, str]:
-        """The check as plain data."""
-        return {"name": self.name, "status": self.status, "detail": self.detail}
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> BundleCheck:
-        """Make the check that `to_json` wrote."""
-        return cls(**fields)
-
-
-@dataclass(frozen=True)
-class VerifyReport:
-    """All checks of one bundle; a bundle that is not intact raises an InputError instead."""
-
-    bundle: Path
-    checks: tuple[BundleCheck, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether no check failed."""
-        return all(check.status != "failed" for check in self.checks)
-
-    def to_json(self) -> dict[str, Any]:
-        """The report as plain data."""
-        checks = [check.to_json() for check in self.checks]
-        return {"bundle": str(self.bundle), "passed": self.passed, "checks": checks}
-
-
-def verify(bundle: Path | str, threads: int | None = None, device: str = "host") -> VerifyReport:
+def verify(
+    bundle: Path | str, threads: int | None = None, device: str = "host", public_key: Path | None = None
+) -> VerifyReport:
     """Check every file, the runtime, and replay the golden vectors by executing the artifact.
 
     Args:
         bundle: the folder NAME.edgec.
         threads: CPU threads of the runtime; None leaves the choice to the runtime.
         device: ``host``, or ``qemu``: Android's arm64 runner executes the artifact.
+        public_key: of whoever signed the bundle; the signature is checked before anything else of it is used.
 
     Raises:
-        InputError: E130 to E138, the bundle is not intact; E170 or E574, the device.
+        InputError: E130 to E138, the bundle is not intact; E170 or E574, the device; E601 to E605, the signature or the
+            key.
+        ToolError: E600, there is a key, and the library that checks signatures is not installed.
     """
     replayed_on = _device(device)
+    signature = signature_check(Path(bundle), public_key)
     opened = open_bundle(Path(bundle))
     golden = read_golden(opened.golden_path) if opened.golden_path else Golden()
     files = opened.manifest.files
@@ -97,7 +68,7 @@ def verify(bundle: Path | str, threads: int | None = None, device: str = "host")
         "manifest", "passed", f"schema {opened.manifest.schema_version}, digest {opened.manifest.digest[:12]}…"
     )
     replayed = replayed_on(opened, golden, threads)
-    return VerifyReport(opened.path, (intact, schema, runtime_check(opened.manifest.runtime), *replayed))
+    return VerifyReport(opened.path, (intact, schema, signature, runtime_check(opened.manifest.runtime), *replayed))
 
 
 def runtime_check(required: Runtime) -> BundleCheck:

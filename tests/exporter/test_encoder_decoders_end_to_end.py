@@ -83,8 +83,11 @@ def test_bad_sources_and_foreign_uses_are_refused(exported: tuple[str, Path]) ->
 @pytest.mark.slow
 def test_four_bits_and_the_phone_s_layout_are_exported_and_say_something(tmp_path: Path) -> None:
     folder = save_encoder_decoder(QUICK, tmp_path / QUICK)
+    # Rounding moves random weights much further than trained ones; lowering keeps its own budgets.
+    budgets = {"max_relative": 2.0, "kl_mean": 2.0, "top1_agreement": 0.0}
     for target in ("host", "android-cpu"):
-        bundle = edgec.export(folder, recipe="4bit", target=target, out=tmp_path / f"{target}.edgec", context=64)
+        out = tmp_path / f"{target}.edgec"
+        bundle = edgec.export(folder, recipe="4bit", target=target, out=out, context=64, budgets=budgets)
         said = edgec.load(bundle).generate(source_of(9), max_new_tokens=COUNT)
         assert len(said.tokens) > 0 and all(0 <= token < VOCABULARY for token in said.tokens)
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from edgec.bundle.folder import write_bundle
+from edgec.bundle.named_delegates import ON_CPUS
+from edgec.devices.runner.files import check_shell_artifact
 from edgec.errors import InputError
 from edgec.runtime_py.bench.bench import bench
 from edgec.runtime_py.bench.compare import compare
@@ -99,6 +101,12 @@ def test_what_needs_an_app_says_so_before_any_phone_is_asked(backend: str, adb_s
     with pytest.raises(InputError, match="E551") as caught:
         bench(tmp_path / "x.edgec", "adb:nowhere", **SHORT)
     assert backend in caught.value.why and "edgec embed" in caught.value.fix
+
+
+@pytest.mark.parametrize("backend", sorted(ON_CPUS))
+def test_the_backends_of_cpus_need_no_app(backend: str) -> None:
+    runtime = manifest().runtime.model_copy(update={"backends": [backend]})
+    check_shell_artifact(manifest(runtime=runtime), "adb:0123")
 
 
 def test_runs_of_an_emulator_are_not_compared(plug: Plug, phone_bundle: Path, tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from edgec.bundle.manifest import Runtime
 from edgec.errors import InputError
 from edgec.runtime_py.model import load
 from edgec.runtime_py.verify import verify as module
-from edgec.runtime_py.verify.verify import BundleCheck, VerifyReport, runtime_check, verify
+from edgec.runtime_py.verify.report import BundleCheck, VerifyReport
+from edgec.runtime_py.verify.verify import runtime_check, verify
 
 PROMPT = [1, 40, 41, 42, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74]
 
