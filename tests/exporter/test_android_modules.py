@@ -20,15 +20,9 @@ def exported(kind: str, folder: Path, **how: Any) -> tuple[Path, Manifest]:
     return out, open_bundle(out).manifest
 
 
-@pytest.mark.parametrize(
-    ("kind", "recipe"),
-    [
-        ("bert", "float"),
-        pytest.param("vit", "8bit", marks=pytest.mark.slow),
-        pytest.param("bert", "8bit", marks=pytest.mark.slow),
-        pytest.param("vit", "float", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", ["float", "8bit"])
+@pytest.mark.parametrize("kind", ["bert", "vit"])
 def test_onnx_runtime_executes_a_module(kind: str, recipe: str, tmp_path: Path) -> None:
     pytest.importorskip("onnxscript")
     out, manifest = exported(kind, tmp_path, target="android-cpu", format="onnx", recipe=recipe)

@@ -32,12 +32,13 @@ def _recipe(folder: Path, head: str) -> Path:
     return file
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "head",
     [
         'prepare = ["rotate", "awq"]\nalgorithm = "gptq"',
-        pytest.param('algorithm = "gptq"', marks=pytest.mark.slow),
-        pytest.param('prepare = ["smooth"]', marks=pytest.mark.slow),
+        'algorithm = "gptq"',
+        'prepare = ["smooth"]',
     ],
 )
 def test_every_way_ends_in_a_verified_bundle(head: str, tiny_folder: Path, text: Path, tmp_path: Path) -> None:

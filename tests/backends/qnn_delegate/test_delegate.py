@@ -19,6 +19,7 @@ from tests.backends.qnn_delegate.stand_ins import SOC_MODEL, hand_over, plug_in,
 PLUG_IN = pytest.mark.skipif(plug_in() is None, reason="needs onnxruntime-qnn")
 
 
+@pytest.mark.slow
 def test_a_bundle_says_what_it_is_made_for_and_that_nothing_was_run(
     tiny_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,10 +104,9 @@ def test_a_vision_transformer_in_float() -> None:
     torch.testing.assert_close(done.outputs[0], model(**inputs).logits, atol=TOLERANCE, rtol=0)
 
 
+@pytest.mark.slow
 @torch.no_grad()
-@pytest.mark.parametrize(
-    "scheme", [WeightScheme(4, 32), pytest.param(WeightScheme(8, 0), marks=pytest.mark.slow)], ids=str
-)
+@pytest.mark.parametrize("scheme", [WeightScheme(4, 32), WeightScheme(8, 0)], ids=str)
 def test_a_quantised_vision_transformer_equals_its_quantised_graph(scheme: WeightScheme) -> None:
     model, inputs = vit(), {"pixel_values": _image()["image"]}
     floats = _prepared(model, inputs)

@@ -29,15 +29,18 @@ TOLERANCE = 1e-5
 
 
 # Families that begin behind a padding index, or count the tokens of a call.
-PLACES = ["roberta", "camembert", "bart"]
+PLACES = ["roberta", "bart"]
 # A router with a stored bias; clamped and biased experts, stored transposed.
 EXPERTS = ["olmoe", "gpt_oss", "deepseek_v3"]
 # Families that write their attention out instead of calling the interface; gpt_neo has a window in every other layer.
-WRITTEN_OUT = ["gptj", "gpt_neo", "falcon", "codegen", "bloom"]
+WRITTEN_OUT = ["gpt_neo", "falcon", "bloom"]
 # Chunks of attention, rotations of complex numbers; a window that only the mask tells; the average of RWKV.
-OTHERS = ["llama4_text", "phimoe", "rwkv"]
-# What these show is shown above, but by another family: linear biases, products over all heads, masks alone.
-SLOW = ["mpt", "gpt_neox_japanese", "bigbird_pegasus", "deepseek_v2", "kimi_linear", "bailing_hybrid", "nemotron_h"]
+OTHERS = ["llama4_text", "rwkv"]
+# What these show is shown above, but by another family: linear biases, rotations, products over all heads, masks alone.
+SLOW = [
+    *("mpt", "gpt_neox_japanese", "bigbird_pegasus", "deepseek_v2", "kimi_linear", "bailing_hybrid", "nemotron_h"),
+    *("gptj", "codegen", "phimoe", "camembert"),
+]
 
 
 class Stored:

@@ -103,6 +103,7 @@ def test_the_weight_only_miscompile_of_the_stock_partitioner_is_caught(tmp_path:
         gate([rung])
 
 
+@pytest.mark.slow
 def test_edgecs_own_clusters_keep_the_scales(tmp_path: Path) -> None:
     from edgec.backends.xnnpack.lower import lower
 

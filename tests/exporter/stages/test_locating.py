@@ -92,7 +92,7 @@ def test_a_modules_artifact_is_located_by_lowering_it_with_its_layers_exposed() 
     assert first_diverging_layer(wanted, wrong, 0.1) == 1
 
 
-@pytest.mark.parametrize("updates", ["in_place", "caller"])
+@pytest.mark.parametrize("updates", ["in_place", pytest.param("caller", marks=pytest.mark.slow)])
 def test_static_methods_are_located(updates: str) -> None:
     cached = static_methods.cached("llama")
     passes: list[Pass] = [PositionTables(static_methods.CONTEXT), StaticCache(32, updates)]
