@@ -34,7 +34,7 @@ PLACES = ["roberta", "bart"]
 EXPERTS = ["olmoe", "gpt_oss", "deepseek_v3"]
 # Families that write their attention out instead of calling the interface; gpt_neo has a window in every other layer.
 WRITTEN_OUT = ["gpt_neo", "falcon", "bloom"]
-# Chunks of attention, rotations of complex numbers; a window that only the mask tells; the average of RWKV.
+# Chunks of attention, rotations of complex numbers; the average of RWKV.
 OTHERS = ["llama4_text", "rwkv"]
 # What these show is shown above, but by another family: linear biases, rotations, products over all heads, masks alone.
 SLOW = [
