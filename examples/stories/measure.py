@@ -11,10 +11,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from examples.stories.corpus import all_stories, split, words
-from examples.stories.sampling import sample_story
+from examples.stories.sampling import sample_story, temperature_of
 
 FIRST_SEED = 1_000_000_000
-TEMPERATURES = (1.0, 0.7)
 
 
 @dataclass(frozen=True)
@@ -66,12 +65,12 @@ def float_bundle(model: Path, work: Path) -> Path:
     return out
 
 
-def samples(bundle: Path, count: int, temperature: float) -> list[str]:
-    """Stories that the model writes from its beginning token, through edgec's engine."""
+def samples(bundle: Path, count: int) -> list[str]:
+    """Stories that the model writes from its beginning token through edgec's engine, at the teacher's temperatures."""
     import edgec
 
     model = edgec.load(bundle, threads=1)
-    return [sample_story(model, seed, temperature).text for seed in range(FIRST_SEED, FIRST_SEED + count)]
+    return [sample_story(model, seed, temperature_of(seed)).text for seed in range(FIRST_SEED, FIRST_SEED + count)]
 
 
 def describe(name: str, texts: Sequence[str], teacher: Path, own: TextLoss, vocabulary: Counter[str]) -> str:
@@ -97,7 +96,6 @@ def measure(teacher: Path, work: Path, out: Path, count: int) -> Iterator[str]:
     yield f"the model on these: {loss.nats_per_token:.4f} nats per token, {loss.bits_per_byte:.4f} bits per byte"
     yield f"the teacher on these: {own.bits_per_byte:.4f} bits per byte"
     bundle = float_bundle(out, work)
-    for temperature in TEMPERATURES:
-        texts = samples(bundle, count, temperature)
-        yield describe(f"{count} stories of the model at temperature {temperature}", texts, teacher, own, vocabulary)
-        yield from (f"    {text[:400]}" for text in texts[:3])
+    texts = samples(bundle, count)
+    yield describe(f"{count} stories of the model, at the teacher's temperatures", texts, teacher, own, vocabulary)
+    yield from (f"    {text[:400]}" for text in texts[:6])
