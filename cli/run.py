@@ -58,8 +58,8 @@ def run(
 
     names = ("max_new_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
     values = (max_new_tokens, temperature, top_k, top_p, min_p, repetition_penalty, seed)
-    generation = dict(zip(names, values, strict=True)) | {"stop": tuple(stop or ())}
-    structure = {"schema": schema, "json": json_object or None, "regex": regex, "grammar": grammar}
+    generation: dict[str, object] = dict(zip(names, values, strict=True)) | {"stop": tuple(stop or ())}
+    structure: dict[str, object] = {"schema": schema, "json": json_object or None, "regex": regex, "grammar": grammar}
     generation |= {name: value for name, value in structure.items() if value is not None}
     if max_new_tokens is None:
         del generation["max_new_tokens"]

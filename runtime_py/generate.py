@@ -84,8 +84,8 @@ class Generation:
         token_ms: time from each new token to the next, in ms.
         load_ms: loading the artifact, where this call's model did it.
         speculation: counts of drafted tokens; None without speculation.
-        value: what a whole structured text says: JSON as Python's values, an instance of the pydantic class, or the text
-            that matches; None where the text is not whole.
+        value: what a whole structured text says: JSON as Python's values, an instance of the pydantic class, or the
+            text that matches; None where the text is not whole.
     """
 
     text: str

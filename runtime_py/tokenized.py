@@ -87,9 +87,9 @@ class Tokenized:
     ) -> GenerationRequest:
         """Make a request of options; the repetition penalty defaults to the generation config's, as in transformers.
 
-        The last four, of which one may be given, hold the text to a structure (docs/structured-output.md): ``schema``, a
-        JSON Schema, a pydantic class or the path of a JSON file; ``json``, any JSON object; ``regex``; ``grammar``, in
-        Lark's notation or GBNF, or the path of a file with one.
+        The last four, of which one may be given, hold the text to a structure (docs/structured-output.md): ``schema``,
+        a JSON Schema, a pydantic class or the path of a JSON file; ``json``, any JSON object; ``regex``; ``grammar``,
+        in Lark's notation or GBNF, or the path of a file with one.
 
         Raises:
             InputError: E156, an option outside its range; E610 to E617, a structure that texts cannot be held to.
@@ -106,7 +106,9 @@ class Tokenized:
         if asked is None:
             return None
         if self.bundle.manifest.encoder_decoder is not None:
-            raise unsuited(str(self.bundle.path), "it is an encoder-decoder, whose first tokens have rules of their own")
+            raise unsuited(
+                str(self.bundle.path), "it is an encoder-decoder, whose first tokens have rules of their own"
+            )
         return self._structures.compiled(asked)
 
     @cached_property

@@ -103,9 +103,7 @@ class DraftModel:
         self._fed, self._agreed = self._fed[:known], known
         return known
 
-    def _choose(
-        self, logits: Logits, seen: Sequence[int], likely: list[Distribution], rule: TokenRule | None
-    ) -> int:
+    def _choose(self, logits: Logits, seen: Sequence[int], likely: list[Distribution], rule: TokenRule | None) -> int:
         """Choose the next drafted token; where it is drawn, its distribution is added to ``likely``."""
         scores = processed(logits if rule is None else rule.masked(logits), seen, self._sampling)
         if self._sampling.temperature == 0 or self._sampling.seed is not None:

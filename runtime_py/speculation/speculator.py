@@ -203,7 +203,7 @@ class Speculator:
 
 
 def _fitting(draft: Draft | None, rule: TokenRule | None) -> Draft | None:
-    """The beginning of a draft that a rule allows; None where there is none. What was drawn is masked by its drafter."""
+    """The beginning of a draft that a rule allows, or None. What was drawn was masked by its drafter."""
     if draft is None or rule is None or draft.drawn_from:
         return draft
     count = rule.fitting(draft.tokens)

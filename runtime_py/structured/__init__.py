@@ -1,1 +1,1 @@
-"""Text that keeps to a JSON Schema, a regular expression or a grammar: which tokens may come next, and the value read back."""
+"""Text held to a JSON Schema, a regular expression or a grammar: which tokens may come next, and the value."""

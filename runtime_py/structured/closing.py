@@ -1,10 +1,10 @@
 """A short way to the end of a structured text, so that it can be closed before its tokens run out.
 
-The library knows which tokens may come next, not how far the end is. So the end is looked for: bytes that must come are
-taken as they are; otherwise the token that most likely leads out, closing brackets first. Where the same choice comes up
-again and again, all pairs of characters are tried for one after which the text or its string may end; else the next
-candidate is taken. That finds an end of nearly every JSON Schema in few tokens; it is not always the shortest, and where
-the end hides behind a certain longer word, none may be found.
+The library knows which tokens may come next, not how far the end is. So the end is looked for: bytes that must come
+are taken as they are; otherwise the token that most likely leads out, closing brackets first. Where the same choice
+comes up again and again, a character is sought after which another one does, then a pair of characters after which the
+text or its string may end; else the next candidate is taken. That finds an end of nearly every JSON Schema in few
+tokens; it is not always the shortest, and where the end hides behind a certain longer word, none may be found.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Closer:
         self._inside = self._numbers([*quoted, b'"', *words, *leading[letters:], *leading[:letters], *others])
         self._string = self._numbers([b"a", b"}"])
         # Without the backslash, behind which a quote closes nothing.
-        plain = [bytes([byte]) for byte in range(0x20, 0x7F) if byte not in b"\\\""]
+        plain = [bytes([byte]) for byte in range(0x20, 0x7F) if byte not in b'\\"']
         self._tried = [int(token) for token in self._numbers(plain)]
         self._quote = ids.get(b'"')
         self._exits: dict[tuple[int, ...], None] = {}
@@ -74,7 +74,7 @@ class Closer:
             met[packed.tobytes()] += 1
             stuck = met[packed.tobytes()]
             token = self._candidate(packed, stuck // _PATIENCE)
-            step = self._exit(place) if stuck == _PATIENCE else ()
+            step = (self._turn(place, met) or self._exit(place)) if stuck == _PATIENCE else ()
             step = step or (() if token is None else (token,))
             if not step or place.consume(step) < len(step):
                 return None
@@ -88,6 +88,14 @@ class Closer:
             bits = np.unpackbits(packed.view(np.uint8), bitorder="little")[: len(self._vocabulary.tokens)]
             open_ones = np.flatnonzero(bits)
         return int(open_ones[turn % open_ones.size]) if open_ones.size else None
+
+    def _turn(self, place: Matcher, met: Counter[bytes]) -> tuple[int, ...]:
+        """A character after which another choice comes up than those met before, or none."""
+        for token in self._tried:
+            after = place.fork()
+            if after.consume([token]) and (after.accepting or after.packed().tobytes() not in met):
+                return (token,)
+        return ()
 
     def _exit(self, place: Matcher) -> tuple[int, ...]:
         """A hint, or one or two characters, after which the text, or the string that is open, may end."""

@@ -12,7 +12,7 @@ from edgec.runtime_py.structured.engine import Matcher
 from edgec.runtime_py.structured.refusals import empty
 from edgec.runtime_py.structured.rule import Vector
 
-# Tokens between two looks at how far the end is; the text is watched where less than twice as far and some room is left.
+# Tokens between two looks at how far the end is; the text is watched where less than twice that and some room is left.
 _EVERY: Final = 16
 _SLACK: Final = 2
 _ROOM: Final = 160
@@ -121,7 +121,7 @@ class Constraint:
         return min(self._matcher.vocabulary.eos, default=token)
 
     def _way_after(self, token: int, closer: Closer) -> list[int] | None:
-        """A way to the end behind a token: the one before it where that still leads there, as in the midst of a string."""
+        """A way to the end behind a token: the one before it where that still leads there, as within a string."""
         after = self._matcher.fork()
         after.consume([token])
         if self._way is not None and len(self._way) < self._left and after.fitting(self._way) == len(self._way):

@@ -137,7 +137,9 @@ def _written(tokenizer: Any, ids: list[int]) -> str:
 
 def _check(tokenizer: Any, vocabulary: Vocabulary) -> None:
     """Refuse a tokenizer that writes something else than its tokens' bytes, tried on some of them."""
-    plain = [index for index, text in enumerate(vocabulary.tokens) if text.isalpha() and index not in vocabulary.special]
+    plain = [
+        index for index, text in enumerate(vocabulary.tokens) if text.isalpha() and index not in vocabulary.special
+    ]
     tried = plain[:: max(1, len(plain) // _TRIED)]
     expected = b"".join(vocabulary.tokens[index] for index in tried).decode(errors="replace")
     if not tried or _written(tokenizer, tried) != expected:

@@ -1,4 +1,4 @@
-"""What a caller asks of a text's structure: a schema, any JSON, a regular expression or a grammar, checked and compiled."""
+"""What a caller asks of a text's structure: a schema, any JSON, a regular expression or a grammar, checked."""
 
 from __future__ import annotations
 

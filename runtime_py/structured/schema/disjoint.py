@@ -92,8 +92,8 @@ def _kinds_of_value(value: Any) -> frozenset[str]:
         return frozenset({"boolean"})
     if isinstance(value, int | float):
         return _NUMBERS
-    kind = {str: "string", list: "array", dict: "object"}.get(type(value), "null")
-    return frozenset({kind})
+    kinds: dict[type, str] = {str: "string", list: "array", dict: "object"}
+    return frozenset({kinds.get(type(value), "null")})
 
 
 def _apart(low: Mapping[str, Any], high: Mapping[str, Any]) -> bool:

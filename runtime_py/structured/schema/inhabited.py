@@ -58,4 +58,5 @@ def _is(value: Any, kind: str) -> bool:
         return kind == ("null" if value is None else "boolean")
     if isinstance(value, int | float):
         return kind == "number" or (kind == "integer" and float(value).is_integer())
-    return kind == {str: "string", list: "array", dict: "object"}.get(type(value))
+    kinds: dict[type, str] = {str: "string", list: "array", dict: "object"}
+    return kind == kinds.get(type(value))

@@ -1,7 +1,7 @@
 """A JSON Schema rewritten so that the engine enforces all of it; what it could not enforce is refused by name.
 
-The result has 2020-12's keywords alone: no annotations, references as ``#/$defs/NUMBER``, lists of items as prefixItems,
-oneOf as anyOf where its parts exclude each other, formats as patterns where the engine's are too wide.
+The result has 2020-12's keywords alone: no annotations, references as ``#/$defs/NUMBER``, lists of items as
+prefixItems, oneOf as anyOf where its parts exclude each other, formats as patterns where the engine's are too wide.
 """
 
 from __future__ import annotations
@@ -128,7 +128,9 @@ class _Rewriting:
                 self._min_properties(value, node, out, where)
         elif key in ("properties", "patternProperties"):
             pairs = part_of(value, dict, where).items()
-            out[key] = {self._name(key, name, where): self._node(part, f"{where}/{name}", depth + 1) for name, part in pairs}
+            out[key] = {
+                self._name(key, name, where): self._node(part, f"{where}/{name}", depth + 1) for name, part in pairs
+            }
         elif key == "additionalProperties":
             out[key] = self._node(value, where, depth + 1)
         elif key in ("items", "prefixItems", "additionalItems"):

@@ -12,7 +12,7 @@ from edgec.runtime_py.structured.schema.keywords import TYPES
 MOST_NUMBER: Final = 2**53
 MOST_COUNT: Final = {"minLength": 100_000, "maxLength": 1 << 20}
 MOST_OTHERS: Final = 2_000
-_WORDS: Final = {dict: "an object", list: "a list", str: "text"}
+_WORDS: Final[dict[type, str]] = {dict: "an object", list: "a list", str: "text"}
 Part = TypeVar("Part")
 
 

@@ -75,7 +75,9 @@ CASES = (
         "propertyNames",
     ),
     KeywordCase("minProperties, one", {"type": "object", "minProperties": 1}, ({"a": 1},), ({},)),
-    KeywordCase("minProperties, two", {"type": "object", "minProperties": 2}, ({"a": 1, "b": 2},), ({"a": 1},), "minProperties"),
+    KeywordCase(
+        "minProperties, two", {"type": "object", "minProperties": 2}, ({"a": 1, "b": 2},), ({"a": 1},), "minProperties"
+    ),
     KeywordCase(
         "minProperties, met by required",
         {"type": "object", "required": ["a", "b"], "minProperties": 2},
@@ -99,7 +101,11 @@ CASES = (
     ),
     KeywordCase(
         "items, a list of draft 7",
-        {"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "integer"}], "additionalItems": False},
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "items": [{"type": "integer"}],
+            "additionalItems": False,
+        },
         ([1], "x"),
         (["a"], [1, 2]),
     ),
@@ -128,11 +134,17 @@ CASES = (
     KeywordCase("pattern, looking ahead", {"type": "string", "pattern": "^(?!a).+$"}, ("b",), ("a",), "pattern"),
     KeywordCase("pattern, a bracket in a class", {"type": "string", "pattern": "^[a[]$"}, ("a", "["), ("b", "]")),
     KeywordCase("pattern and length", {"type": "string", "pattern": "^a+$", "maxLength": 3}, ("aaa",), ("aaaa", "b")),
-    KeywordCase("format, date", {"type": "string", "format": "date"}, ("2024-02-29",), ("2023-02-29", "2024-13-01", "x")),
-    KeywordCase("format, date-time", {"type": "string", "format": "date-time"}, ("2024-01-02T03:04:05Z",), ("2024-01-02",)),
+    KeywordCase(
+        "format, date", {"type": "string", "format": "date"}, ("2024-02-29",), ("2023-02-29", "2024-13-01", "x")
+    ),
+    KeywordCase(
+        "format, date-time", {"type": "string", "format": "date-time"}, ("2024-01-02T03:04:05Z",), ("2024-01-02",)
+    ),
     KeywordCase("format, time", {"type": "string", "format": "time"}, ("03:04:05Z",), ("25:00:00Z", "x")),
     KeywordCase("format, email", {"type": "string", "format": "email"}, ("a@b.org",), ("a", "a b@c")),
-    KeywordCase("format, uuid", {"type": "string", "format": "uuid"}, ("12345678-1234-1234-1234-123456789abc",), ("x",)),
+    KeywordCase(
+        "format, uuid", {"type": "string", "format": "uuid"}, ("12345678-1234-1234-1234-123456789abc",), ("x",)
+    ),
     KeywordCase("format, ipv4", {"type": "string", "format": "ipv4"}, ("127.0.0.1",), ("256.0.0.1", "1.2.3")),
     KeywordCase("format, ipv6", {"type": "string", "format": "ipv6"}, ("::1", "fe80::1:2"), ("1::2::3", "g::")),
     KeywordCase("format, uri", {"type": "string", "format": "uri"}, ("https://a.org/b?c#d",), ("no scheme",)),
@@ -148,12 +160,21 @@ CASES = (
         ({"kind": "cow"}, {"kind": "dog", "tail": 1}, {}),
     ),
     KeywordCase(
-        "oneOf, overlapping", {"oneOf": [{"type": "integer"}, {"type": "number", "minimum": 5}]}, (1, 5.5), (7,), "oneOf"
+        "oneOf, overlapping",
+        {"oneOf": [{"type": "integer"}, {"type": "number", "minimum": 5}]},
+        (1, 5.5),
+        (7,),
+        "oneOf",
     ),
     KeywordCase("allOf", {"allOf": [{"type": "integer"}, {"minimum": 3}, {"maximum": 5}]}, (3, 5), (2, 6, "a")),
     KeywordCase(
         "allOf, of objects",
-        {"allOf": [{"properties": {"a": {"type": "integer"}}, "required": ["a"]}, {"properties": {"a": {"maximum": 3}}}]},
+        {
+            "allOf": [
+                {"properties": {"a": {"type": "integer"}}, "required": ["a"]},
+                {"properties": {"a": {"maximum": 3}}},
+            ]
+        },
         ({"a": 2},),
         ({"a": 4}, {"a": "x"}, {}),
     ),
@@ -169,9 +190,7 @@ CASES = (
     KeywordCase(
         "$ref, an escaped pointer", {"$ref": "#/$defs/a~1b", "$defs": {"a/b": {"type": "integer"}}}, (1,), ("a",)
     ),
-    KeywordCase(
-        "$ref, an anchor", {"$ref": "#n", "$defs": {"x": {"$anchor": "n", "type": "integer"}}}, (1,), ("a",)
-    ),
+    KeywordCase("$ref, an anchor", {"$ref": "#n", "$defs": {"x": {"$anchor": "n", "type": "integer"}}}, (1,), ("a",)),
     KeywordCase(
         "$ref with keywords beside it",
         {"$ref": "#/$defs/n", "maximum": 3, "$defs": {"n": {"type": "integer"}}},
