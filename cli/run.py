@@ -31,6 +31,10 @@ def run(
     seed: Annotated[int | None, typer.Option(help="Makes sampling reproducible.")] = None,
     stop: Annotated[list[str] | None, typer.Option(help="Stop before this text; repeatable.")] = None,
     speculate: Annotated[str, typer.Option(help="Draft ahead: auto, off, ngram, heads or a bundle.")] = "auto",
+    schema: Annotated[Path | None, typer.Option(help="Text that fulfils the JSON Schema in this file.")] = None,
+    json_object: Annotated[bool, typer.Option("--json-object", help="Text that is one JSON object.")] = False,
+    regex: Annotated[str | None, typer.Option(help="Text that matches a regular expression.")] = None,
+    grammar: Annotated[Path | None, typer.Option(help="Text of the grammar in this file (Lark or GBNF).")] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per answer on stdout.")] = False,
 ) -> None:
@@ -38,7 +42,8 @@ def run(
 
     The chat template is used when there is one (--raw continues plain text). Piped text is the prompt unless
     -p is given. A summary of the measured timings goes to stderr. Drafting ahead changes the speed, never the text
-    (docs/speculation.md).
+    (docs/speculation.md). A schema, a regular expression or a grammar says what the text may be
+    (docs/structured-output.md).
 
     Examples:
     edgec run tiny-llama-host.edgec -p "Once upon a time" --max-new-tokens 80
@@ -53,7 +58,9 @@ def run(
 
     names = ("max_new_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
     values = (max_new_tokens, temperature, top_k, top_p, min_p, repetition_penalty, seed)
-    generation = dict(zip(names, values, strict=True)) | {"stop": tuple(stop or ())}
+    generation: dict[str, object] = dict(zip(names, values, strict=True)) | {"stop": tuple(stop or ())}
+    structure: dict[str, object] = {"schema": schema, "json": json_object or None, "regex": regex, "grammar": grammar}
+    generation |= {name: value for name, value in structure.items() if value is not None}
     if max_new_tokens is None:
         del generation["max_new_tokens"]
     options = RunOptions(bundle, prompt, chat, raw, system, threads, json, generation, session, speculate)

@@ -20,9 +20,11 @@ from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.sessions.session import decoder_limits
 from edgec.runtime_py.speculation.choice import OFF
 from edgec.runtime_py.speculation.speculator import SpeculationCounts
+from edgec.runtime_py.structured.wanted import wanted
 
 # The role of the one message that a session without a conversation saves.
 _TEXT = "text"
+_STRUCTURE = ("schema", "json", "regex", "grammar")
 
 
 @dataclass(frozen=True)
@@ -48,10 +50,12 @@ def run_bundle(options: RunOptions) -> None:
     """Answer one prompt, or hold a conversation over stdin.
 
     Raises:
-        InputError: E156 for options that contradict each other; else as ``load`` and ``Model.generate``.
+        InputError: E156 for options that contradict each other, E610 to E616 for a structure that no text can be held
+            to, before the bundle is loaded; else as ``load`` and ``Model.generate``.
     """
     options = _with_prompt(options)
     _check(options)
+    wanted(**{name: options.generation[name] for name in _STRUCTURE if name in options.generation})
     model = load(options.bundle, options.threads)
     if model.bundle.manifest.encoder_decoder is not None:
         _write(model, options)
@@ -223,7 +227,10 @@ def as_json(result: Generation, load_ms: float, templated: bool) -> dict[str, An
     }
     counts = result.speculation
     drafts = asdict(counts) | {"tokens_per_call": counts.tokens_per_call} if counts else None
-    return asdict(result) | speeds | {"speculation": drafts} | {"chat_template": templated, "obtained": "measured"}
+    plain = asdict(result)
+    if result.value is None:
+        del plain["value"]  # Free text has none.
+    return plain | speeds | {"speculation": drafts} | {"chat_template": templated, "obtained": "measured"}
 
 
 def without_speed(answer: Mapping[str, Any]) -> dict[str, Any]:

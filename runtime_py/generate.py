@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from numbers import Integral
 from time import perf_counter
+from typing import Any
 
 from edgec.errors import InputError
 from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.speculation.speculator import SpeculationCounts, Speculator
 from edgec.runtime_py.stepper import Stepper, check_context
 from edgec.runtime_py.stopping import StopText
+from edgec.runtime_py.structured.refusals import contradiction
+from edgec.runtime_py.structured.rule import Structure, TokenRule
 from edgec.runtime_py.text_stream import TextStream
 
 Decode = Callable[[list[int]], str]
@@ -44,19 +47,23 @@ class GenerationRequest:
         max_new_tokens: None continues to the end of the context.
         stop: strings that end the text; they are not part of it.
         eos: token ids that end the text.
+        structure: what the text is held to (docs/structured-output.md); None for free text.
     """
 
     max_new_tokens: int | None = 256
     sampling: Sampling = field(default_factory=Sampling)
     stop: tuple[str, ...] = ()
     eos: frozenset[int] = frozenset()
+    structure: Structure | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a ``max_new_tokens`` that is not a count.
+        """Refuse a ``max_new_tokens`` that is not a count, and stop strings that would cut a structured text.
 
         Raises:
-            InputError: E156.
+            InputError: E156, E610.
         """
+        if self.structure is not None and self.stop:
+            raise contradiction("Stop strings would cut a structured text.", "leave out stop, or the structure")
         count = self.max_new_tokens
         if count is not None and (isinstance(count, bool) or not isinstance(count, Integral) or count < 1):
             what, fix = f"max_new_tokens is {count!r:.60}.", "give a whole number, 1 or more"
@@ -71,11 +78,14 @@ class Generation:
         text: the new text, without stop strings and special tokens.
         tokens: the new tokens, with the end-of-sequence token if it came.
         prompt_tokens: tokens of the prompt, of which ``cached_tokens`` were in the KV cache already.
-        finish_reason: ``eos``, ``stop``, ``length`` (max_new_tokens) or ``context`` (no position left).
+        finish_reason: ``eos``, ``stop``, ``length`` (max_new_tokens), ``context`` (no position left) or ``complete`` (a
+            structured text is whole, and nothing may or can follow).
         ttft_ms: from the tokens of the prompt to the first new token.
         token_ms: time from each new token to the next, in ms.
         load_ms: loading the artifact, where this call's model did it.
         speculation: counts of drafted tokens; None without speculation.
+        value: what a whole structured text says: JSON as Python's values, an instance of the pydantic class, or the
+            text that matches; None where the text is not whole.
     """
 
     text: str
@@ -87,6 +97,7 @@ class Generation:
     token_ms: tuple[float, ...]
     load_ms: float | None = None
     speculation: SpeculationCounts | None = None
+    value: Any = None
 
     def __repr__(self) -> str:
         speed = self.decode_tokens_per_s
@@ -188,22 +199,37 @@ def pieces(
     text = _Text(TextStream(decode, prompt), StopText(request.stop), fresh.append)
     tokens: list[int] = []
     times = [perf_counter()]
+    rule = rule_of(request, len(prompt), stepper.limits.context)
     cached = memory.recall(prompt)
     reason = "context"
-    for token in _chosen(stepper, prompt, request, cached, speculate):
+    for token in _chosen(stepper, prompt, request, rule, cached, speculate):
         times.append(perf_counter())
         if not tokens:
             memory.keep()
         tokens.append(token)
-        if finished := _finished(token, len(tokens), request, text):
+        if finished := _finished(token, len(tokens), request, text, rule):
             reason = finished
             break
         yield from _drained(fresh)
     text.close()
     yield from _drained(fresh)
+    if rule is not None and reason != "eos":
+        reason = "complete" if rule.fulfilled(len(tokens)) else reason
+    whole = request.structure is not None and reason in ("eos", "complete")
+    value = request.structure.value(text.shown) if request.structure is not None and whole else None
     gaps = tuple((b - a) * 1e3 for a, b in pairwise(times))
     counts = speculate.counts if speculate else None
-    return Generation(text.shown, tuple(tokens), len(prompt), cached, reason, gaps[0], gaps[1:], speculation=counts)
+    ttft_ms, token_ms = gaps[0], gaps[1:]
+    return Generation(
+        text.shown, tuple(tokens), len(prompt), cached, reason, ttft_ms, token_ms, speculation=counts, value=value
+    )
+
+
+def rule_of(request: GenerationRequest, prompt_tokens: int, context: int) -> TokenRule | None:
+    """The rule of the text that a request asks for, with as many tokens as it may have; None for free text."""
+    room = context + 1 - prompt_tokens
+    most = room if request.max_new_tokens is None else min(room, request.max_new_tokens)
+    return request.structure.begin(most) if request.structure is not None else None
 
 
 def _drained(fresh: list[str]) -> Iterator[str]:
@@ -212,20 +238,27 @@ def _drained(fresh: list[str]) -> Iterator[str]:
 
 
 def _chosen(
-    stepper: Stepper, prompt: Sequence[int], request: GenerationRequest, cached: int, speculate: Speculator | None
+    stepper: Stepper,
+    prompt: Sequence[int],
+    request: GenerationRequest,
+    rule: TokenRule | None,
+    cached: int,
+    speculate: Speculator | None,
 ) -> Iterator[int]:
     if speculate is None:
-        return stream_tokens(stepper, prompt, Sampler(request.sampling), cached)
-    return speculate.tokens(stepper, prompt, request.sampling, request.max_new_tokens, cached)
+        return stream_tokens(stepper, prompt, Sampler(request.sampling, rule), cached)
+    return speculate.tokens(stepper, prompt, request.sampling, request.max_new_tokens, cached, rule)
 
 
-def _finished(token: int, count: int, request: GenerationRequest, text: _Text) -> str:
+def _finished(token: int, count: int, request: GenerationRequest, text: _Text, rule: TokenRule | None) -> str:
     """The reason to stop after ``token``, or an empty string."""
     if token in request.eos:
         return "eos"
     text.push(token)
     if text.stopped:
         return "stop"
+    if rule is not None and rule.ended(count):
+        return "complete"
     return "length" if count == request.max_new_tokens else ""
 
 

@@ -22,7 +22,7 @@ from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.executor import Array
 from edgec.runtime_py.engines.trial import try_first
 from edgec.runtime_py.function import Function
-from edgec.runtime_py.generate import Generation, Memory, pieces, stream_tokens
+from edgec.runtime_py.generate import Generation, Memory, pieces, rule_of, stream_tokens
 from edgec.runtime_py.prefix import open_prefix, recalled, restored
 from edgec.runtime_py.sampling import Sampler
 from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
@@ -162,11 +162,13 @@ class Model(Reading, Streaming):
             resume: what the KV cache holds already, as after ``load_session``, is not computed again either.
             language: the token with which an encoder-decoder begins its text, such as ``fra_Latn`` of NLLB.
             options: those of ``request``: max_new_tokens (256; None: to the end of the context), temperature (0:
-                greedy), top_k, top_p, min_p, seed, stop, repetition_penalty.
+                greedy), top_k, top_p, min_p, seed, stop, repetition_penalty; and schema, json, regex or grammar, which
+                hold the text to a structure: its value is the result's ``value``.
 
         Raises:
             InputError: E150 prompt too long, E151 empty, E152 foreign token ids or broken text, E154 no template,
-                E155 not a decoder, E156 an option outside its range, E194-E198 nothing to draft with.
+                E155 not a decoder, E156 an option outside its range, E194-E198 nothing to draft with, E610-E618 a
+                structure that cannot be kept.
         """
         if self.bundle.manifest.encoder_decoder is not None:
             return self._write(prompt, self.request(**options), stream, language)
@@ -214,9 +216,10 @@ class Model(Reading, Streaming):
         session, request = self.session, self.request(**options)
         ids = self._ids(prompt, template)
         cached = restored(session, self.prefix, ids)
-        for count, token in enumerate(stream_tokens(session, ids, Sampler(request.sampling), cached), 1):
+        rule = rule_of(request, len(ids), session.limits.context)
+        for count, token in enumerate(stream_tokens(session, ids, Sampler(request.sampling, rule), cached), 1):
             yield token
-            if token in request.eos or count == request.max_new_tokens:
+            if token in request.eos or count == request.max_new_tokens or (rule is not None and rule.ended(count)):
                 return
 
     def _ids(self, prompt: str | Sequence[int], template: bool) -> list[int]:

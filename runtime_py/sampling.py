@@ -2,6 +2,7 @@
 
 The order is that of transformers' ``generate``: repetition penalty, temperature, top-k, top-p, min-p; each step masks
 logits with -inf and the next one sees the masked distribution. Temperature 0 is greedy: the penalty, then the largest.
+Tokens that a structured text may not hold are masked before all of these.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgec.errors import InputError
+from edgec.runtime_py.structured.rule import TokenRule
 
 Vector = NDArray[np.floating]
 _RANGES: Mapping[str, tuple[type, Callable[[Any], bool], str]] = {
@@ -123,13 +125,14 @@ def draw(likely: NDArray[np.float64], rng: np.random.Generator) -> int:
 class Sampler:
     """Chooses the tokens of one sequence with its own random generator."""
 
-    def __init__(self, sampling: Sampling) -> None:
-        self.sampling = sampling
+    def __init__(self, sampling: Sampling, rule: TokenRule | None = None) -> None:
+        """Choose as ``sampling`` says, among the tokens that ``rule`` allows."""
+        self.sampling, self.rule = sampling, rule
         self._rng = np.random.default_rng(sampling.seed)
 
     def __call__(self, logits: Vector, seen: Sequence[int]) -> int:
         """Choose the next token after ``seen`` (prompt and generated tokens), given logits [vocabulary]."""
-        scores = processed(logits, seen, self.sampling)
-        if self.sampling.temperature == 0:
-            return int(scores.argmax())
-        return draw(probabilities(scores), self._rng)
+        allowed = logits if self.rule is None else self.rule.masked(logits)
+        scores = processed(allowed, seen, self.sampling)
+        token = int(scores.argmax()) if self.sampling.temperature == 0 else draw(probabilities(scores), self._rng)
+        return token if self.rule is None else self.rule.take(token)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgec.bundle.encoding import decoded
@@ -13,6 +14,11 @@ from edgec.quiet import quiet
 from edgec.runtime_py.arguments import stop_strings
 from edgec.runtime_py.generate import GenerationRequest
 from edgec.runtime_py.sampling import Sampling
+from edgec.runtime_py.structured.refusals import unsuited
+from edgec.runtime_py.structured.rule import Structure
+from edgec.runtime_py.structured.structures import Structures
+from edgec.runtime_py.structured.vocabulary import vocabulary_of
+from edgec.runtime_py.structured.wanted import wanted
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
@@ -74,9 +80,37 @@ class Tokenized:
         seed: int | None = None,
         stop: str | Sequence[str] | None = (),
         repetition_penalty: float | None = None,
+        schema: Any = None,
+        json: bool = False,
+        regex: str | None = None,
+        grammar: str | Path | None = None,
     ) -> GenerationRequest:
-        """Make a request of options; the repetition penalty defaults to the generation config's, as in transformers."""
+        """Make a request of options; the repetition penalty defaults to the generation config's, as in transformers.
+
+        The last four, of which one may be given, hold the text to a structure (docs/structured-output.md): ``schema``,
+        a JSON Schema, a pydantic class or the path of a JSON file; ``json``, any JSON object; ``regex``; ``grammar``,
+        in Lark's notation or GBNF, or the path of a file with one.
+
+        Raises:
+            InputError: E156, an option outside its range; E610 to E617, a structure that texts cannot be held to.
+            ToolError: E619, llguidance is not installed.
+        """
         own = self.generation_config.repetition_penalty or 1.0
         penalty = own if repetition_penalty is None else repetition_penalty
         sampling = Sampling(temperature, top_k, top_p, min_p, penalty, seed)
-        return GenerationRequest(max_new_tokens, sampling, stop_strings(stop), self.eos)
+        structure = self._structure(schema, regex, grammar, json)
+        return GenerationRequest(max_new_tokens, sampling, stop_strings(stop), self.eos, structure)
+
+    def _structure(self, schema: Any, regex: Any, grammar: Any, json: Any) -> Structure | None:
+        asked = wanted(schema, regex, grammar, json)
+        if asked is None:
+            return None
+        if self.bundle.manifest.encoder_decoder is not None:
+            raise unsuited(
+                str(self.bundle.path), "it is an encoder-decoder, whose first tokens have rules of their own"
+            )
+        return self._structures.compiled(asked)
+
+    @cached_property
+    def _structures(self) -> Structures:
+        return Structures(vocabulary_of(self.tokenizer, self.bundle.manifest.model.vocab_size, self.eos))

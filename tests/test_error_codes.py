@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("ir", "bundle", "passes", "devices", "backends", "runtime_py", "exporter", "cli", "src/edgec")
 CODE = re.compile(r"E[123456]\d\d")
 ROW = re.compile(r"^\| (E\d{3}) \| (.+) \| (.+) \|$", re.MULTILINE)
-# E4xx: the formats of phones, E5xx: training, calibration and devices, E6xx: signatures; of any class.
+# E4xx: the formats of phones, E5xx: training, calibration and devices, E6xx: signatures and structure; of any class.
 ANY = ("E4", "E5", "E6")
 CLASSES = {"InputError": ("E1", *ANY), "BudgetError": ("E2", *ANY), "ToolError": ("E3", *ANY)}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from edgec.bundle.manifest import Limits
 from edgec.runtime_py.sampling import Sampling
 from edgec.runtime_py.sessions.cache_contents import CacheState, shortest_log, tightest_ring
+from edgec.runtime_py.structured.rule import TokenRule
 
 Distribution = NDArray[np.float64]
 
@@ -60,6 +61,14 @@ class Drafter(Protocol):
             history: the prompt and all tokens chosen so far; it only grows between two calls of ``begin``.
             count: the longest draft wanted.
         """
+
+
+@runtime_checkable
+class Obedient(Protocol):
+    """A drafter that holds its own guesses to the rule of a structured text."""
+
+    def obey(self, rule: TokenRule | None) -> None:
+        """Draft by the rule of the text that begins; it moves on with the text. None for free text."""
 
 
 @dataclass(frozen=True)

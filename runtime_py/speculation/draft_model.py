@@ -15,6 +15,7 @@ from edgec.runtime_py.sampling import Sampling, draw, probabilities, processed
 from edgec.runtime_py.sessions.snapshots import Snapshots
 from edgec.runtime_py.speculation.draft import Distribution, Draft, DraftLimits
 from edgec.runtime_py.stepper import Logits, Stepper
+from edgec.runtime_py.structured.rule import TokenRule
 
 
 class DraftModel:
@@ -46,6 +47,7 @@ class DraftModel:
         self.name, self._snapshots = name, snapshots
         self._stepper, self._limits, self._rng = stepper, limits, rng or np.random.default_rng()
         self._sampling = Sampling()
+        self._rule: TokenRule | None = None
         self._fed: list[int] = []
         self._agreed = 0
 
@@ -60,6 +62,10 @@ class DraftModel:
         self._fed = list(prompt[:-1]) if fits else []
         self._agreed = len(self._fed)
 
+    def obey(self, rule: TokenRule | None) -> None:
+        """Draft by a rule; as in `Obedient`."""
+        self._rule = rule
+
     def propose(self, history: Sequence[int], count: int) -> Draft | None:
         """Decode ahead of ``history``; None where the small model's context is full."""
         count = min(count, self._limits.longest(len(history) - 1))
@@ -67,8 +73,9 @@ class DraftModel:
             return None
         logits, seen = self._catch_up(history), list(history)
         likely: list[Distribution] = []
+        rule = self._rule.fork() if self._rule is not None else None
         while True:
-            seen.append(self._choose(logits, seen, likely))
+            seen.append(self._choose(logits, seen, likely, rule))
             if len(seen) == len(history) + count:
                 break
             logits = self._stepper.forward((seen[-1],), len(seen) - 1, (0,))[0]
@@ -96,10 +103,12 @@ class DraftModel:
         self._fed, self._agreed = self._fed[:known], known
         return known
 
-    def _choose(self, logits: Logits, seen: Sequence[int], likely: list[Distribution]) -> int:
+    def _choose(self, logits: Logits, seen: Sequence[int], likely: list[Distribution], rule: TokenRule | None) -> int:
         """Choose the next drafted token; where it is drawn, its distribution is added to ``likely``."""
-        scores = processed(logits, seen, self._sampling)
+        scores = processed(logits if rule is None else rule.masked(logits), seen, self._sampling)
         if self._sampling.temperature == 0 or self._sampling.seed is not None:
-            return int(scores.argmax())
-        likely.append(probabilities(scores))
-        return draw(likely[-1], self._rng)
+            token = int(scores.argmax())
+        else:
+            likely.append(probabilities(scores))
+            token = draw(likely[-1], self._rng)
+        return token if rule is None else rule.take(token)

@@ -11,10 +11,11 @@ import numpy as np
 from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.speculation.call_cost import DraftingCost
 from edgec.runtime_py.speculation.controller import Controller, Offer
-from edgec.runtime_py.speculation.draft import Draft, Drafter, DraftLimits
+from edgec.runtime_py.speculation.draft import Draft, Drafter, DraftLimits, Obedient
 from edgec.runtime_py.speculation.shadow import Shadow
 from edgec.runtime_py.speculation.verification import accept_or_redraw, choose_along
 from edgec.runtime_py.stepper import Stepper, check_context
+from edgec.runtime_py.structured.rule import TokenRule
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,13 @@ class Speculator:
         return SpeculationCounts(text.drafted, text.accepted, text.calls) if text else SpeculationCounts()
 
     def tokens(
-        self, stepper: Stepper, prompt: Sequence[int], sampling: Sampling, wanted: int | None = None, cached: int = 0
+        self,
+        stepper: Stepper,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        wanted: int | None = None,
+        cached: int = 0,
+        rule: TokenRule | None = None,
     ) -> Iterator[int]:
         """Generate tokens until the context is full, as ``stream_tokens`` would.
 
@@ -105,13 +112,14 @@ class Speculator:
             sampling: how tokens are chosen.
             wanted: the most tokens that will be taken; drafts do not reach beyond.
             cached: leading tokens of ``prompt`` that the KV cache holds already; fewer than all of them.
+            rule: what a structured text may hold; drafts are held to it, too.
 
         Raises:
             InputError: E150, E151 before anything is executed.
         """
         context = stepper.limits.context
         end = context + 1 if wanted is None else min(context + 1, len(prompt) + wanted)
-        text = self._text = _Text(stepper, Sampler(sampling), list(prompt), end, Shadow())
+        text = self._text = _Text(stepper, Sampler(sampling, rule), list(prompt), end, Shadow())
         history = text.history
         check_context(len(history), context)
         history.append(text.sampler(stepper.prefill(history[cached:], cached), history))
@@ -119,6 +127,8 @@ class Speculator:
         self._controller.begin()
         for drafter in self._drafters:
             drafter.begin(history, sampling)
+            if isinstance(drafter, Obedient):
+                drafter.obey(rule)
         while len(history) <= context:
             begun = len(history)
             self._step(text)
@@ -148,7 +158,7 @@ class Speculator:
         history, chances = text.history, []
         longest = self._limits.longest(len(history) - 1, text.end - len(history))
         for drafter in self._drafters if longest else ():
-            draft = drafter.propose(history, longest) if drafter.free else None
+            draft = _fitting(drafter.propose(history, longest), text.sampler.rule) if drafter.free else None
             if draft:
                 chances.append(_Chance(Offer(drafter.name, draft.confidence, len(draft.tokens)), drafter, draft))
             elif not drafter.free:
@@ -182,7 +192,7 @@ class Speculator:
         fed = (history[-1], *draft.tokens)
         rows = text.stepper.forward(fed, len(history) - 1, range(len(fed)))
         if draft.drawn_from:
-            accepted = accept_or_redraw(rows, draft, history, text.sampler.sampling, self._rng)
+            accepted = accept_or_redraw(rows, draft, history, text.sampler.sampling, self._rng, text.sampler.rule)
         else:
             accepted = choose_along(rows, draft.tokens, history, text.sampler)
         ended, drafted = self._clock(), len(draft.tokens)
@@ -190,3 +200,11 @@ class Speculator:
         text.calls += 1
         text.drafted += drafted
         text.accepted += accepted
+
+
+def _fitting(draft: Draft | None, rule: TokenRule | None) -> Draft | None:
+    """The beginning of a draft that a rule allows, or None. What was drawn was masked by its drafter."""
+    if draft is None or rule is None or draft.drawn_from:
+        return draft
+    count = rule.fitting(draft.tokens)
+    return draft.first(count) if count else None

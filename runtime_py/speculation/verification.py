@@ -19,6 +19,7 @@ import numpy as np
 from edgec.runtime_py.sampling import Sampling, draw, probabilities, processed
 from edgec.runtime_py.speculation.draft import Distribution, Draft
 from edgec.runtime_py.stepper import Logits
+from edgec.runtime_py.structured.rule import TokenRule
 
 Choose = Callable[[Logits, Sequence[int]], int]
 
@@ -45,18 +46,37 @@ def choose_along(rows: Logits, tokens: Sequence[int], history: list[int], choose
 
 
 def accept_or_redraw(
-    rows: Logits, draft: Draft, history: list[int], sampling: Sampling, rng: np.random.Generator
+    rows: Logits,
+    draft: Draft,
+    history: list[int],
+    sampling: Sampling,
+    rng: np.random.Generator,
+    rule: TokenRule | None = None,
 ) -> int:
-    """Rejection sampling for a draft that was drawn; arguments and result as in ``choose_along``."""
+    """Rejection sampling for a draft that was drawn; arguments and result as in ``choose_along``.
+
+    A token that the rule of a structured text replaces, so that the text closes, ends the round.
+    """
     assert draft.drawn_from is not None
     for index, (token, guessed) in enumerate(zip(draft.tokens, draft.drawn_from, strict=True)):
-        wanted = probabilities(processed(rows[index], history, sampling))
+        wanted = _wanted(rows[index], history, sampling, rule)
         if rng.random() * guessed[token] >= wanted[token]:
-            history.append(draw(_missing(wanted, guessed), rng))
+            history.append(_taken(draw(_missing(wanted, guessed), rng), rule))
             return index
-        history.append(token)
-    history.append(draw(probabilities(processed(rows[len(draft.tokens)], history, sampling)), rng))
+        history.append(_taken(token, rule))
+        if history[-1] != token:
+            return index
+    last = _wanted(rows[len(draft.tokens)], history, sampling, rule)
+    history.append(_taken(draw(last, rng), rule))
     return len(draft.tokens)
+
+
+def _wanted(row: Logits, history: Sequence[int], sampling: Sampling, rule: TokenRule | None) -> Distribution:
+    return probabilities(processed(row if rule is None else rule.masked(row), history, sampling))
+
+
+def _taken(token: int, rule: TokenRule | None) -> int:
+    return token if rule is None else rule.take(token)
 
 
 def _missing(wanted: Distribution, guessed: Distribution) -> Distribution:

@@ -116,3 +116,34 @@ def test_texts_and_conversations_keep_to_their_own_sessions(bundle: Path, tmp_pa
     for wrong in (("--raw", "--session", talk), ("--session", text)):
         error = invoke(str(bundle), "-p", PROMPT, *wrong).exception
         assert isinstance(error, InputError) and error.code == "E156"
+
+
+def test_a_schema_file_gives_a_value(bundle: Path, tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text('{"type": "object", "properties": {"n": {"enum": [7]}}, "required": ["n"]}')
+    arguments = (str(bundle), "-p", PROMPT, "--raw", "--schema", str(tmp_path / "s.json"), "--max-new-tokens", "30")
+    answer = answers(*arguments)[0]
+    assert isinstance(answer["value"], dict) and answer["value"]["n"] == 7
+    assert json.loads(str(answer["text"])) == answer["value"]
+    assert json.loads(invoke(*arguments).stdout) == answer["value"]
+
+
+def test_json_regex_and_grammar(bundle: Path, tmp_path: Path) -> None:
+    (tmp_path / "g.lark").write_text('start: "yes" | "no"\n')
+    common = (str(bundle), "-p", PROMPT, "--max-new-tokens", "20")
+    assert isinstance(answers(*common, "--json-object")[0]["value"], dict)
+    assert answers(*common, "--regex", "[0-9]{4}", "--chat", text="")[0]["value"].isdecimal()  # type: ignore[attr-defined]
+    assert answers(*common, "--grammar", str(tmp_path / "g.lark"))[0]["text"] in ("yes", "no")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--json-object", "--regex", "a"], "E610"),
+        (["--schema", "none.json"], "E611"),
+        (["--grammar", "none.lark"], "E611"),
+        (["--regex", "("], "E616"),
+    ],
+)
+def test_a_structure_that_cannot_be_is_refused_before_the_bundle_is_opened(arguments: list[str], code: str) -> None:
+    error = invoke("no-such.edgec", "-p", "x", *arguments).exception
+    assert isinstance(error, InputError) and error.code == code

@@ -1,0 +1,78 @@
+"""The structures of one model's texts: its vocabulary read once, each schema or grammar compiled once."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from edgec.runtime_py.structured.closing import Closer
+from edgec.runtime_py.structured.constraint import Constraint
+from edgec.runtime_py.structured.engine import Engine, Matcher
+from edgec.runtime_py.structured.vocabulary import Vocabulary
+from edgec.runtime_py.structured.wanted import Wanted
+
+_KEPT: Final = 32
+_LONGEST_HINT: Final = 64
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A structure for one vocabulary, as `Structure`."""
+
+    wanted: Wanted
+    matcher: Matcher
+    closer: Closer
+
+    def begin(self, budget: int) -> Constraint:
+        """As `Structure.begin`."""
+        return Constraint(self.matcher.fork(), self.closer, budget)
+
+    def value(self, text: str) -> Any:
+        """As `Structure.value`."""
+        return self.wanted.value(text)
+
+
+class Structures:
+    """Compiles for one vocabulary, and keeps what it compiled.
+
+    Attributes:
+        vocabulary: what tokens write.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        """Begin with nothing compiled."""
+        self.vocabulary = vocabulary
+        self._kept: OrderedDict[tuple[str, int], Compiled] = OrderedDict()
+
+    @cached_property
+    def engine(self) -> Engine:
+        """The library with the vocabulary."""
+        return Engine(self.vocabulary)
+
+    @cached_property
+    def _closer(self) -> Closer:
+        return Closer(self.engine.vocabulary)
+
+    def compiled(self, wanted: Wanted) -> Compiled:
+        """The structure that is wanted, compiled now or before.
+
+        Raises:
+            InputError: E614, it exceeds the library's limits.
+        """
+        key = (wanted.key, id(wanted.model))
+        if key not in self._kept:
+            matcher, hints = self.engine.compile(wanted.grammar), [self._shortest(sought) for sought in wanted.sought]
+            self._kept[key] = Compiled(wanted, matcher, self._closer.hinted([hint for hint in hints if hint]))
+        self._kept.move_to_end(key)
+        while len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        return self._kept[key]
+
+    def _shortest(self, grammar: str) -> bytes:
+        """A short text of a description as it stands within a JSON string; empty where none is found."""
+        way = self._closer.way_out(self.engine.compile(grammar), _LONGEST_HINT) or ()
+        text = b"".join(self.engine.vocabulary.tokens[token] for token in way).decode(errors="replace")
+        return json.dumps(text, ensure_ascii=False)[1:-1].encode()

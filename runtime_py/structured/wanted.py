@@ -1,0 +1,223 @@
+"""What a caller asks of a text's structure: a schema, any JSON, a regular expression or a grammar, checked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ValidationError
+
+from edgec.bundle.limited_json import first_fault, limited_bytes, parse_json
+from edgec.errors import InputError
+from edgec.runtime_py.structured.engine import fault_of, library
+from edgec.runtime_py.structured.refusals import (
+    contradiction,
+    empty,
+    malformed,
+    no_schema,
+    not_enforced,
+    refused_value,
+    too_much,
+    unreadable,
+)
+from edgec.runtime_py.structured.schema.normalise import normalised
+
+MOST_BYTES: Final = 1 << 20
+# Space between values: none, one blank, or a line with its indentation. Unbounded, a model may write nothing else.
+_WHITESPACE: Final = r" |\n[ ]{0,16}|\n\t{0,8}"
+# Without \u, so that no free name can spell a declared one.
+_ESCAPES: Final = 'nrbtf\\"'
+_MOST_SOUGHT: Final = 16
+_ANY_OBJECT: Final = {"type": "object"}
+_SPECIAL: Final = re.compile(r"<[^\s<>]*>|%json|%llguidance|@")
+_QUOTED: Final = re.compile(r'"(?:\\.|[^"\\\n])*"|/(?:\\.|[^/\\\n])+/|//[^\n]*|\#[^\n]*')
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A structure that was asked for, as the library's description of it.
+
+    Attributes:
+        kind: ``schema``, ``regex`` or ``grammar``.
+        grammar: the description.
+        model: the pydantic class whose instance is wanted.
+        sought: the schema's patterns that may begin anywhere in a string, as descriptions of their own.
+    """
+
+    kind: str
+    grammar: str
+    model: type[BaseModel] | None = None
+    sought: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """What distinguishes it from others."""
+        return hashlib.sha256(self.grammar.encode()).hexdigest()
+
+    def value(self, text: str) -> Any:
+        """The value of a whole text: what its JSON says, or the text itself.
+
+        Raises:
+            InputError: E618, a pydantic class refuses it.
+        """
+        if self.kind != "schema":
+            return text
+        if self.model is None:
+            return json.loads(text, parse_int=_integer)
+        try:
+            return self.model.model_validate_json(text)
+        except ValidationError as error:
+            raise refused_value(self.model.__name__, f"{first_fault(error)}: {text}") from error
+
+
+def _integer(digits: str) -> int | float:
+    """A whole number; Python refuses to read one of more than 4,300 digits, which is infinite as a double."""
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
+
+
+def wanted(schema: Any = None, regex: Any = None, grammar: Any = None, json: Any = False) -> Wanted | None:
+    """Check what is asked for; None where nothing is.
+
+    Args:
+        schema: a JSON Schema (an object, true or false), a pydantic class, or the path of a JSON file.
+        regex: a regular expression that the whole text matches.
+        grammar: a grammar in Lark's notation or llama.cpp's GBNF, or the path of a file with one.
+        json: one JSON object, whatever is in it.
+
+    Raises:
+        InputError: E610 to E616.
+        ToolError: E619, llguidance is not installed.
+    """
+    given = [name for name, value in (("schema", schema), ("regex", regex), ("grammar", grammar)) if value is not None]
+    given += ["json"] if json else []
+    if len(given) > 1:
+        raise contradiction(f"{' and '.join(given)} exclude each other.", "give one of them")
+    if not given:
+        return None
+    library()
+    if given == ["regex"]:
+        return _regex(regex)
+    return _grammar(grammar) if given == ["grammar"] else _schema(_ANY_OBJECT if schema is None else schema)
+
+
+def _schema(given: Any) -> Wanted:
+    model = given if isinstance(given, type) and issubclass(given, BaseModel) else None
+    if model is not None:
+        given = _schema_of(model)
+    elif isinstance(given, str | Path):
+        given = _read_json(Path(given))
+    if not isinstance(given, bool | Mapping):
+        raise no_schema("schema", f"a {type(given).__name__} was given")
+    patterns: dict[str, None] = {}
+
+    def checked(pattern: str) -> str:
+        patterns[pattern] = None
+        return _pattern_fault(pattern)
+
+    text = _dumped(normalised(_plain(given), checked))
+    overrides = {"whitespace_pattern": _WHITESPACE, "json_allowed_escapes": _ESCAPES, "lenient": False}
+    made = library().LLMatcher.grammar_from_json_schema(text, overrides={**overrides, "coerce_one_of": False})
+    if fault := fault_of(made):
+        raise _schema_fault(" ".join(fault.split()))
+    return Wanted("schema", made, model, tuple(_sought(patterns)))
+
+
+def _sought(patterns: Iterable[str]) -> Iterator[str]:
+    for pattern in [pattern for pattern in patterns if not pattern.startswith("^")][:_MOST_SOUGHT]:
+        made = str(library().LLMatcher.grammar_from_regex(pattern.removesuffix("$")))
+        if not fault_of(made):
+            yield made
+
+
+def _schema_of(model: type[BaseModel]) -> Any:
+    try:
+        return model.model_json_schema()
+    except Exception as error:  # pydantic's, of several classes, for what has no schema
+        raise no_schema(model.__name__, str(error)) from error
+
+
+def _plain(given: Any) -> Any:
+    """A schema as plain data within the limits of JSON files."""
+    try:
+        text = json.dumps(given, allow_nan=False).encode()
+        if len(text) > MOST_BYTES:
+            raise too_much("schema", f"it has more than {MOST_BYTES:,} bytes")
+        return parse_json(text)
+    except RecursionError as error:
+        raise too_much("schema", "it is nested too deeply, or holds itself") from error
+    except (TypeError, ValueError) as error:
+        raise no_schema("schema", str(error)) from error
+
+
+def _dumped(schema: Any) -> str:
+    # The library takes its options from an object only.
+    return json.dumps({"allOf": [schema]} if isinstance(schema, bool) else schema)
+
+
+def _schema_fault(fault: str) -> InputError:
+    """What the library says of a schema that was checked before."""
+    if "nsatisfiable" in fault or "is empty" in fault:
+        return empty("schema", fault)
+    named = {
+        "min/maxProperties": "maxProperties",
+        "attern propert": "patternProperties",
+        "patternProperties": "patternProperties",
+        "multipleOf": "multipleOf",
+        "circular references": "$ref",
+        "Schema intersection": "allOf",
+    }
+    found = next((keyword for words, keyword in named.items() if words in fault), None)
+    return not_enforced(found, "schema", fault) if found else too_much("schema", fault)
+
+
+def _pattern_fault(pattern: str) -> str:
+    made = library().LLMatcher.grammar_from_json_schema({"type": "string", "pattern": pattern})
+    fault = " ".join(fault_of(made).split())
+    return "" if "nsatisfiable" in fault else fault
+
+
+def _regex(given: Any) -> Wanted:
+    if not isinstance(given, str) or len(given.encode(errors="replace")) > MOST_BYTES:
+        raise malformed("regex", "it is not text, or too long")
+    made = library().LLMatcher.grammar_from_regex(given)
+    if fault := fault_of(made):
+        raise malformed("regex", " ".join(fault.split()))
+    return Wanted("regex", made)
+
+
+def _grammar(given: Any) -> Wanted:
+    text = _read_text(given) if isinstance(given, Path) else given
+    if not isinstance(text, str) or len(text.encode(errors="replace")) > MOST_BYTES:
+        raise malformed("grammar", "it is not text, or too long")
+    found = _SPECIAL.search(_QUOTED.sub("", text))
+    if found and "::=" not in text:
+        raise malformed("grammar", f"{found[0]} is not supported: no special tokens, schemas or options inside")
+    try:
+        made = library().grammar_from("gbnf" if "::=" in text else "lark", text)
+    except ValueError as error:
+        raise malformed("grammar", str(error)) from error
+    if fault := fault_of(made):
+        raise malformed("grammar", " ".join(fault.split()))
+    return Wanted("grammar", made)
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return parse_json(limited_bytes(path, MOST_BYTES))
+    except (OSError, ValueError) as error:
+        raise unreadable(str(path), str(error)) from error
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return limited_bytes(path, MOST_BYTES).decode()
+    except (OSError, ValueError) as error:
+        raise unreadable(str(path), str(error)) from error
