@@ -5,9 +5,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v p
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-MODEL ?= examples/tiny-llama
+MODEL ?= examples/tiny-stories
 DEMO := build/demo
-PROMPT ?= Prince Andrew looked at
+PROMPT ?= Once upon a time
 
 # Tests start hundreds of Python processes: where a shell forbids bytecode, each would compile torch and edgec anew.
 unexport PYTHONDONTWRITEBYTECODE

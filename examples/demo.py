@@ -125,9 +125,9 @@ def show(model: Path, out: Path, prompt: str) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; returns the exit code."""
     parser = argparse.ArgumentParser(description="Export the example model in several sizes, side by side.")
-    parser.add_argument("--model", type=Path, default=Path(__file__).parent / "tiny-llama", help="model folder")
+    parser.add_argument("--model", type=Path, default=Path(__file__).parent / "tiny-stories", help="model folder")
     parser.add_argument("--out", type=Path, default=Path("build/demo"), help="folder for the bundles")
-    parser.add_argument("--prompt", default="Prince Andrew looked at", help="text to continue")
+    parser.add_argument("--prompt", default="Once upon a time", help="text to continue")
     given = parser.parse_args(arguments)
     try:
         show(given.model, given.out, given.prompt)

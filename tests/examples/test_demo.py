@@ -15,6 +15,7 @@ from examples.stories.corpus import words
 
 ROOT = Path(__file__).resolve().parents[2]
 MODEL = ROOT / "examples" / "tiny-llama"
+STORIES = ROOT / "examples" / "tiny-stories"
 
 
 @pytest.mark.parametrize(
@@ -37,8 +38,21 @@ def test_the_two_bit_model_is_shown_where_it_is(tmp_path: Path) -> None:
     assert [(one.name, one.recipe) for one in variants(model)][2:] == [("2 bits, shared KV", None)]
 
 
-def test_the_example_has_a_text_that_it_was_not_trained_on() -> None:
-    assert len(words((MODEL / HELD_OUT).read_text())) > 1000
+@pytest.mark.parametrize("model", [MODEL, STORIES], ids=lambda path: path.name)
+def test_an_example_has_a_text_that_it_was_not_trained_on(model: Path) -> None:
+    assert len(words((model / HELD_OUT).read_text())) > 1000
+
+
+def test_the_story_model_writes_words_of_its_stories_and_keeps_within_its_size() -> None:
+    """Its own greedy words are the most frequent ones of the held-out stories; the folder has 12 MB at most."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(STORIES), AutoModelForCausalLM.from_pretrained(STORIES)
+    prompt = tokenizer("Once upon a time", return_tensors="pt")
+    text = tokenizer.decode(model.generate(**prompt, do_sample=False, max_new_tokens=60)[0], skip_special_tokens=True)
+    known = set(words((STORIES / HELD_OUT).read_text()))
+    assert len(words(text)) > 30 and sum(word in known for word in words(text)) > 0.9 * len(words(text))
+    assert sum(path.stat().st_size for path in STORIES.iterdir()) <= 12e6
 
 
 def test_the_tables_fit_a_narrow_screen() -> None:
