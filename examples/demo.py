@@ -8,6 +8,7 @@ Then an estimate for three phones, where the report lies, and what to try next.
 
 import argparse
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -114,6 +115,7 @@ def show(model: Path, out: Path, prompt: str) -> None:
     """Make and measure every size, and print all of it."""
     out.mkdir(parents=True, exist_ok=True)
     outcomes = [show_variant(variant, model, out, prompt) for variant in variants(model)]
+    shutil.copyfile(model / HELD_OUT, out / HELD_OUT)  # the commands at the end read it there
     console = make_console()
     console.print(outcome_table(outcomes), phone_table(model), sep="\n")
     chosen = Path(outcomes[1].measured.bundle)

@@ -73,6 +73,7 @@ def test_the_demo_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     out = capsys.readouterr().out
     assert "float" in out and "4 bits" in out and "perplexity" in out and "report.html" in out
     assert (tmp_path / "out" / "tiny-llama-4-bits.edgec" / "report.html").is_file()
+    assert (tmp_path / "out" / HELD_OUT).is_file(), "the commands that follow name it"
 
 
 def test_a_missing_model_is_a_typed_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
