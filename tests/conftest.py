@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
+import hypothesis
 import pytest
 
 from edgec import free_memory
@@ -20,6 +21,11 @@ COMPILED = ROOT / "build" / "runner"
 # Benchmarks and examples are not part of the package: tests import them from the repository's root.
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
+
+# `make test` tries the same examples of a property every time, so that it says the same of the same tree everywhere;
+# `make test-all` tries new ones.
+hypothesis.settings.register_profile("repeatable", derandomize=os.environ.get("EDGEC_TEST_EXAMPLES") != "all")
+hypothesis.settings.load_profile("repeatable")
 
 
 def with_engine(cache: Path) -> Path:

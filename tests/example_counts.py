@@ -1,4 +1,4 @@
-"""How many examples hypothesis tries of a property."""
+"""How many examples hypothesis tries of a property; which ones, conftest.py says."""
 
 from __future__ import annotations
 
