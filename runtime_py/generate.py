@@ -213,16 +213,22 @@ def pieces(
         yield from _drained(fresh)
     text.close()
     yield from _drained(fresh)
-    if rule is not None and reason != "eos":
-        reason = "complete" if rule.fulfilled(len(tokens)) else reason
-    whole = request.structure is not None and reason in ("eos", "complete")
-    value = request.structure.value(text.shown) if request.structure is not None and whole else None
+    if rule is not None and reason != "eos" and rule.fulfilled(len(tokens)):
+        reason = "complete"
     gaps = tuple((b - a) * 1e3 for a, b in pairwise(times))
     counts = speculate.counts if speculate else None
     ttft_ms, token_ms = gaps[0], gaps[1:]
+    value = _value(request, text.shown, reason)
     return Generation(
         text.shown, tuple(tokens), len(prompt), cached, reason, ttft_ms, token_ms, speculation=counts, value=value
     )
+
+
+def _value(request: GenerationRequest, text: str, reason: str) -> Any:
+    """What a structured text says, where it is whole; None for free text."""
+    if request.structure is None or reason not in ("eos", "complete"):
+        return None
+    return request.structure.value(text)
 
 
 def rule_of(request: GenerationRequest, prompt_tokens: int, context: int) -> TokenRule | None:
