@@ -20,4 +20,4 @@ RUN pip install --no-build-isolation -e .
 # Compiled once for this machine; on a processor of another kind, the first command compiles it again.
 RUN edgec runner build
 
-CMD ["python", "examples/demo.py", "--model", "examples/tiny-llama", "--out", "build/demo"]
+CMD ["python", "examples/demo.py", "--model", "examples/tiny-stories", "--out", "build/demo"]

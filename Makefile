@@ -24,7 +24,7 @@ $(BIN)/python:
 $(STAMP): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet "setuptools>=77" wheel
 	$(BIN)/python -m pip install --quiet "torch==2.13.*"
-	$(BIN)/python -m pip install --quiet --no-build-isolation -e ".[dev,optimum,coreai,qnn,sweep,sign,schema]"
+	$(BIN)/python -m pip install --quiet --no-build-isolation -e ".[dev,optimum,coreai,qnn,sweep,sign,schema,serve,eyes]"
 	@touch $(STAMP)
 
 demo: $(STAMP)

@@ -1,9 +1,9 @@
 """The quality cost of each form of weights on the example model: python -m benchmarks.compression_quality [--json].
 
-The model's graph runs with its weights in float32, then with each form in turn, on text that it was never trained on
-(``held_out_text``), teacher-forced. Only linear layers change; embedding and lm_head (one tensor) stay in float, so
-that the rows differ in nothing else. The rows named after recipes compress them too, as those recipes do for Core ML.
-*Calibrated*: errors weighted by the size of activations on training text. All figures are measured.
+The model's graph runs with its weights in float32, then with each form in turn, on stories that it was never trained
+on (``quality_parts.subjects``), teacher-forced. Only linear layers change; embedding and lm_head (one tensor) stay in
+float, so that the rows differ in nothing else. The rows named after recipes compress them too, as those recipes do for
+Core ML. *Calibrated*: errors weighted by the size of activations on training text. All figures are measured.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from benchmarks.quality_parts.subjects import WINDOW, calls, example_model
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,10 +24,7 @@ if TYPE_CHECKING:
     from edgec.ir.weight_scheme import WeightScheme
     from edgec.passes.contract import Pass
 
-ROOT = Path(__file__).resolve().parents[1]
-MODEL = ROOT / "examples" / "tiny-llama"
-TEXTS = ROOT.parent / "shared" / "data" / "text"
-WINDOW, CALIBRATION_WINDOWS = 256, 8
+CALIBRATION_TOKENS = 8 * WINDOW
 RECIPES = ("8bit", "4bit", "4bit-small", "int4-channel", "lut6", "lut4", "sparse-lut4", "balanced2", "lut2")
 
 
@@ -74,16 +72,8 @@ def line(row: Row) -> str:
 
 def measure(tokens: int, only: str = "") -> Iterator[Row]:
     """A row for the float model, one for each form, and one for each recipe, if its name contains ``only``."""
-    from transformers import AutoTokenizer
-
-    from examples.training.text import held_out_text, training_passages
-
-    tokenizer = AutoTokenizer.from_pretrained(MODEL)
-    files = [TEXTS / "tinyshakespeare.txt", TEXTS / "war-and-peace.txt"]
-    windows = _windows(tokenizer, held_out_text(files))[: max(1, tokens // WINDOW)]
-    passages = training_passages(files)
-    known = [_windows(tokenizer, passages[len(passages) * i // CALIBRATION_WINDOWS])[0] for i in range(8)]
-    program = float_program()
+    subject = example_model(tokens, CALIBRATION_TOKENS)
+    windows, known, program = subject.held_out, subject.known, subject.program
     reference = _log_probabilities(program, windows)
     yield _row("float", False, reference, reference, windows, None)
     chosen = (form for form in chain(forms(known), recipes(known)) if only in form[0])
@@ -105,7 +95,7 @@ def forms(known: Sequence[Tensor]) -> Iterator[tuple[str, list[Pass], bool]]:
     tables += [lut(4, 16, sparsity=0.5), lut(4, 16, sparsity=0.5, sparse_block=4)]
     for scheme in tables:
         block = f" ({scheme.sparse_block // 2}:{scheme.sparse_block})" if scheme.sparse_block else ""
-        for calibration in (Calibration(), Calibration(calls=_calls(known))):
+        for calibration in (Calibration(), Calibration(calls=calls(known))):
             yield f"{scheme}{block}", [Palettize(default=scheme, calibration=calibration)], bool(calibration)
 
 
@@ -117,48 +107,10 @@ def recipes(known: Sequence[Tensor]) -> Iterator[tuple[str, list[Pass], bool]]:
     from edgec.passes.graph.calibration import Calibration
 
     for name in RECIPES:
-        for calibration in (Calibration(), Calibration(calls=_calls(known))):
+        for calibration in (Calibration(), Calibration(calls=calls(known))):
             passes = passes_for(for_backend(load_recipe(name), "coreml"), calibration)
             if not calibration or any(each.name == "palettize" for each in passes):
                 yield f"recipe `{name}`", passes, bool(calibration)
-
-
-def float_program() -> Program:
-    """The example model's captured graph over float32 weights."""
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
-    from edgec.exporter.sources.decoder_spec import model_spec
-    from edgec.passes.cleanup.remove_noops import RemoveNoops
-    from edgec.passes.contract import run_pass
-
-    model: Any = AutoModelForCausalLM.from_pretrained(MODEL, dtype=torch.float32)
-    skeleton = build_skeleton(lambda: AutoModelForCausalLM.from_config(model.config, attn_implementation="edgec"))
-    spec = model_spec(model.config.to_dict())
-    return run_pass(capture_decoder(skeleton, spec, _StateDict(model.state_dict()), WINDOW), RemoveNoops())
-
-
-@dataclass(frozen=True)
-class _StateDict:
-    state: dict[str, Any]
-
-    def tensor(self, name: str) -> Tensor:
-        value: Tensor = self.state[name]
-        return value
-
-
-def _windows(tokenizer: Any, text: str) -> list[Tensor]:
-    import torch
-
-    ids = torch.tensor(tokenizer(text).input_ids)
-    return list(ids[: len(ids) // WINDOW * WINDOW].view(-1, 1, WINDOW))
-
-
-def _calls(windows: Sequence[Tensor]) -> list[list[Tensor]]:
-    import torch
-
-    return [[ids, torch.arange(ids.shape[1])] for ids in windows]
 
 
 def _applied(program: Program, passes: Sequence[Pass]) -> Program:
@@ -173,7 +125,7 @@ def _log_probabilities(program: Program, windows: Sequence[Tensor]) -> Tensor:
     import torch
 
     with torch.no_grad():
-        return torch.cat([program.graph(*call)[0].log_softmax(-1) for call in _calls(windows)])
+        return torch.cat([program.graph(*call)[0].log_softmax(-1) for call in calls(windows)])
 
 
 def _row(

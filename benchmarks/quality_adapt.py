@@ -87,13 +87,14 @@ STORIES_LONG = replace(
     taught_by=STORIES.name,
     only=tuple(form.name for form in FORMS if form.goal is not None),
 )
-TINY_LLAMA = Subject(
-    "tiny-llama",
-    ROOT / "examples" / "tiny-llama",
-    (DATA / "text" / "tinyshakespeare.txt", DATA / "text" / "war-and-peace.txt"),
+# Its text is that of `python examples/train_stories.py text --work build/stories`.
+TINY_STORIES = Subject(
+    "tiny-stories",
+    ROOT / "examples" / "tiny-stories",
+    (ROOT / "build" / "stories" / "stories.txt",),
     {"steps": 500, "batch": 4, "length": 256, "learning_rate": 3e-4, "scale_rate": 1e-3},
 )
-SUBJECTS = {subject.name: subject for subject in (STORIES, STORIES_LONG, TINY_LLAMA)}
+SUBJECTS = {subject.name: subject for subject in (STORIES, STORIES_LONG, TINY_STORIES)}
 TEXT_LOSS = 0.5
 EVALUATIONS = 20
 _LEAST = 0.1

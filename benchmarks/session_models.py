@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.harness.models import Q8L, write_config
 from benchmarks.harness.subjects import EQUAL
 
-EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "tiny-llama"
+EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "tiny-stories"
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
 
 
@@ -28,7 +28,7 @@ class Subject:
 
 
 SUBJECTS = {
-    "tiny-llama": Subject("tiny-llama", "the example, 5 million weights, trained", {"recipe": "4bit"}),
+    "tiny-stories": Subject("tiny-stories", "the example, 5 million weights, trained", {"recipe": "4bit"}),
     "q8L": Subject("q8L", Q8L.about, {"recipe": EQUAL, "random_weights": True, "context": 1024}),
 }
 

@@ -267,7 +267,7 @@ def main(write: Callable[[str], None] = print) -> None:
     given = parser.parse_args()
     import edgec
 
-    bundle = given.bundle or exported(SUBJECTS["tiny-llama"], given.build)
+    bundle = given.bundle or exported(SUBJECTS["tiny-stories"], given.build)
     model = edgec.load(bundle, threads=given.threads)
     rows = list(rows_of(model, given.speculate))
     costs = call_costs(model.session, model.encode(texts_of("prose")[0]))

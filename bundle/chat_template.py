@@ -20,7 +20,7 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from edgec.bundle.limited_json import first_fault
 from edgec.errors import InputError, ToolError
@@ -29,35 +29,71 @@ SECONDS = 5
 _START_S, _WALL_S = 120.0, 60.0
 _CHARACTERS, _GROWTH = 1 << 20, 8
 _PIECE = 1 << 16
-Message = dict[str, str]
-"""One turn of a chat: ``role`` and ``content``."""
+Message = dict[str, Any]
+"""One turn of a chat: ``role`` and ``content``, of an assistant that calls tools also ``tool_calls``."""
 
-_MESSAGES = TypeAdapter(list[Message], config=ConfigDict(strict=True))
+_CALLS = "tool_calls"
+_MESSAGES = TypeAdapter(list[dict[str, str | list[dict[str, JsonValue]]]], config=ConfigDict(strict=True))
 
 
-def rendered(tokenizer: Any, messages: Sequence[Mapping[str, str]], answer: bool = True) -> str:
+def rendered(
+    tokenizer: Any,
+    messages: Sequence[Mapping[str, Any]],
+    answer: bool = True,
+    *,
+    tools: Sequence[Mapping[str, Any]] = (),
+    options: Mapping[str, Any] | None = None,
+) -> str:
     """A conversation as the tokenizer's chat template writes it.
 
     Args:
         tokenizer: of transformers, with a chat template.
         messages: ``{"role": ..., "content": ...}`` each, at least one.
         answer: end where the assistant's answer begins; without it, the conversation alone.
+        tools: what the model may call, in OpenAI's form.
+        options: further variables of the template, such as ``enable_thinking``.
 
     Raises:
         InputError: E154, the template refuses them; E159, it exceeds its limits.
         ToolError: E300, no process can be started for it.
     """
+    return _rendered(tokenizer, _given(messages), tools, options, answer=answer)
+
+
+def render_parts(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> str:
+    """A conversation whose contents are lists of parts, as vision-language models take it, up to the answer.
+
+    Args:
+        tokenizer: of transformers, with a chat template.
+        messages: ``{"role": ..., "content": [{"type": "image"}, {"type": "text", "text": ...}]}`` each.
+
+    Raises:
+        InputError: E154, E159, and ToolError: E300, as ``rendered``.
+    """
+    return _rendered(tokenizer, messages)
+
+
+def _rendered(
+    tokenizer: Any,
+    messages: Sequence[Mapping[str, Any]],
+    tools: Sequence[Mapping[str, Any]] = (),
+    options: Mapping[str, Any] | None = None,
+    *,
+    answer: bool = True,
+) -> str:
+    """Messages by the worker, whose output may grow with them."""
     try:
-        template = tokenizer.get_chat_template()
+        template = tokenizer.get_chat_template(tools=list(tools) or None)
     except ValueError as cause:
         raise _refused(str(cause)) from cause
     job = {
         "template": template,
-        "messages": _given(messages),
-        "variables": dict(tokenizer.special_tokens_map),
+        "messages": messages,
+        "variables": {**tokenizer.special_tokens_map, **(options or {})},
+        "tools": list(tools) or None,
         "answer": answer,
     }
-    size = sum(len(value) for message in job["messages"] for value in message.values())
+    size = len(json.dumps((messages, job["tools"]), default=str))
     reply = RENDERER.ask(job | {"characters": _CHARACTERS + _GROWTH * size, "seconds": SECONDS})
     if "limit" in reply:
         raise _beyond(reply["limit"])
@@ -67,7 +103,7 @@ def rendered(tokenizer: Any, messages: Sequence[Mapping[str, str]], answer: bool
 
 
 def checked_messages(value: Any) -> list[Message]:
-    """A conversation's messages: objects of texts, each with a role and a content.
+    """A conversation's messages: objects of texts, each with a role and a content; ``tool_calls`` is a list.
 
     Raises:
         ValueError: it is something else.
@@ -76,10 +112,13 @@ def checked_messages(value: Any) -> list[Message]:
     for number, message in enumerate(messages):
         if not {"role", "content"} <= message.keys():
             raise ValueError(f"message {number} has no role or no content")
-    return messages
+        for name, held in message.items():
+            if isinstance(held, str) is (name == _CALLS):
+                raise ValueError(f"message {number} has {name} of another kind")
+    return [dict(message) for message in messages]
 
 
-def _given(messages: Sequence[Mapping[str, str]]) -> list[Message]:
+def _given(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
     try:
         return checked_messages([dict(message) for message in messages])
     except (TypeError, ValueError) as cause:

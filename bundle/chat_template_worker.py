@@ -45,6 +45,7 @@ def _answer(render: Any, job: Mapping[str, Any]) -> dict[str, str]:
     try:
         texts, _ = render(
             conversations=[job["messages"]],
+            tools=job["tools"],
             chat_template=job["template"],
             add_generation_prompt=job["answer"],
             **job["variables"],

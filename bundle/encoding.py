@@ -41,14 +41,14 @@ def _ids(tokenizer: Any, text: str, special: bool) -> list[int]:
         raise _unable("encode", cause) from cause
 
 
-def decoded(tokenizer: Any, tokens: Sequence[int]) -> str:
-    """Turn token ids into text, without special tokens.
+def decoded(tokenizer: Any, tokens: Sequence[int], *, special: bool = False) -> str:
+    """Turn token ids into text, with special tokens or without.
 
     Raises:
         InputError: E158, the tokenizer cannot say it.
     """
     try:
-        return str(tokenizer.decode(list(tokens), skip_special_tokens=True, clean_up_tokenization_spaces=False))
+        return str(tokenizer.decode(list(tokens), skip_special_tokens=not special, clean_up_tokenization_spaces=False))
     except Exception as cause:  # as above
         raise _unable("decode", cause) from cause
 

@@ -13,7 +13,10 @@ from pydantic import Field, model_validator
 from edgec.bundle.part import Dtype, JsonCount, JsonPart, JsonSize, Sha256
 
 SCHEMA_VERSION = 3
+Ahead = Literal["none", "image", "prompt"]
+"""What sees ahead: nothing, the rows of an image, all of a prompt with images."""
 ENCODER_DECODER_METHODS = ("encode", "cross", "forward")
+VISION_LANGUAGE_METHODS = ("see", "forward")
 
 
 class ModelInfo(JsonPart):
@@ -131,6 +134,23 @@ class EncoderDecoderInfo(JsonPart):
         if (self.source_tokens is None) == (self.sound is None):
             raise ValueError("an encoder reads either tokens or sound")
         return self
+
+
+class VisionLanguageInfo(JsonPart):
+    """An artifact with the methods see and forward: see docs/eyes.md.
+
+    ``limits``: of forward; ``channels``, ``height``, ``width``: of one tile, the input of see; ``rows``: tokens that a
+    tile takes in the text, each written there as ``image_token``; ``ahead``: what sees tokens after itself, see
+    ``bundle/reach.py``.
+    """
+
+    limits: Limits
+    channels: JsonSize
+    height: JsonSize
+    width: JsonSize
+    rows: JsonSize
+    image_token: JsonCount
+    ahead: Ahead = "none"
 
 
 class Rung(JsonPart):
@@ -300,7 +320,8 @@ class Build(JsonPart):
 class Manifest(JsonPart):
     """A bundle's description; ``digest`` is the sha256 of its canonical JSON with an empty ``digest``.
 
-    ``limits``: of a decoder; an encoder-decoder has its own in ``encoder_decoder``, other models have none.
+    ``limits``: of a decoder; an encoder-decoder has its own in ``encoder_decoder``, a vision-language model in
+    ``vision_language``, other models have none.
     ``target_choice``: why this target was chosen, where the user named a family of phones.
     """
 
@@ -316,6 +337,8 @@ class Manifest(JsonPart):
     states: list[StateInfo] = Field(default=[])
     limits: Limits | None = None
     encoder_decoder: EncoderDecoderInfo | None = None
+    # Left out where there is none, so that the bundles of other models stay as they were written.
+    vision_language: VisionLanguageInfo | None = Field(default=None, exclude_if=lambda value: value is None)
     prefix: PrefixInfo | None = None
     parity: list[Rung]
     delegation: Delegation | None = None
@@ -345,9 +368,12 @@ class Manifest(JsonPart):
             raise ValueError("only a decoder, which has limits, has a prefix")
         if self.encoder_decoder is not None and [method.name for method in self.methods] != [*ENCODER_DECODER_METHODS]:
             raise ValueError(f"an encoder-decoder has the methods {', '.join(ENCODER_DECODER_METHODS)}")
+        if self.vision_language is not None and [method.name for method in self.methods] != [*VISION_LANGUAGE_METHODS]:
+            raise ValueError(f"a vision-language model has the methods {', '.join(VISION_LANGUAGE_METHODS)}")
         return self
 
     @property
     def writing_limits(self) -> Limits | None:
-        """The limits of the method that writes text: a decoder's, or an encoder-decoder's ``forward``."""
-        return self.limits if self.encoder_decoder is None else self.encoder_decoder.limits
+        """The limits of the method that writes text, where there is one."""
+        part = self.encoder_decoder or self.vision_language
+        return self.limits if part is None else part.limits

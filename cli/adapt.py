@@ -47,9 +47,9 @@ def adapt(
     A stopped run continues when it is called again. Several processes: accelerate launch -m edgec adapt ...
 
     Examples:
-    edgec adapt examples/tiny-llama --recipe balanced2 --text books/ --steps 500
+    edgec adapt examples/tiny-stories --recipe balanced2 --text books/ --steps 500
 
-    edgec adapt examples/tiny-llama --recipe float --text-loss 1 --text book.txt --out longer
+    edgec adapt examples/tiny-stories --recipe float --text-loss 1 --text book.txt --out longer
     """
     from edgec.exporter.adapt.command import AdaptOptions, run_adapt
 

@@ -16,6 +16,7 @@ COMMANDS = {
     "export": "Export a model to a verified bundle.",
     "adapt": "Train a model for few bits or shared keys and values.",
     "run": "Generate text from a bundle.",
+    "serve": "Answer clients of OpenAI's API with bundles.",
     "bench": "Measure a bundle on a device.",
     "devices": "List connected devices and any problems.",
     "compare": "Compare two measurements, or bundles side by side.",
@@ -126,9 +127,9 @@ def main(
     """edgec: a trained PyTorch model in, a verified bundle for phones out.
 
     Examples:
-    edgec export examples/tiny-llama --target host
+    edgec export examples/tiny-stories --target host
 
-    edgec run tiny-llama-host.edgec -p "Once upon a time"
+    edgec run tiny-stories-host.edgec -p "Once upon a time"
 
     edgec help recipes
     """

@@ -35,11 +35,11 @@ def bench(
     a bundle for its GPU or NPU is measured by the app that 'edgec embed' writes. Pushed files are removed.
 
     Examples:
-    edgec bench tiny-llama-host.edgec --device host --out host.jsonl
+    edgec bench tiny-stories-host.edgec --device host --out host.jsonl
 
-    edgec bench tiny-llama-android.edgec --device adb:8A3X1 --device adb:9B7Q2 --cool-down 5 --cores 4-7
+    edgec bench tiny-stories-android.edgec --device adb:8A3X1 --device adb:9B7Q2 --cool-down 5 --cores 4-7
 
-    edgec bench tiny-llama-host.edgec --threads 2 --profile
+    edgec bench tiny-stories-host.edgec --threads 2 --profile
     """
     from edgec.devices.transport import Conditions
     from edgec.runtime_py.bench.console import progress, report

@@ -21,9 +21,9 @@ def embed(
     The sources are parsed or compiled in edgec's own tests, but not yet linked on a Mac or in an Android build.
 
     Examples:
-    edgec embed tiny-llama-iphone.edgec --platform ios
+    edgec embed tiny-stories-iphone.edgec --platform ios
 
-    edgec embed tiny-llama-android-cpu.edgec --platform android --out TinyLlamaKit --json
+    edgec embed tiny-stories-android-cpu.edgec --platform android --out TinyLlamaKit --json
     """
     from edgec.devices.embed.console import print_embedded
     from edgec.devices.embed.embed import embed as write

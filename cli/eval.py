@@ -24,9 +24,9 @@ def eval(  # the command's name
     """Measure perplexity, KL divergence and top-1 agreement on a text, or run tasks of lm-eval.
 
     Examples:
-    edgec eval tiny-llama-host.edgec --text held-out.txt --tokens 2000
+    edgec eval tiny-stories-host.edgec --text held-out.txt --tokens 2000
 
-    edgec eval tiny-llama-host.edgec --tasks lambada_openai --limit 100
+    edgec eval tiny-stories-host.edgec --tasks lambada_openai --limit 100
     """
     from edgec.runtime_py.evaluate.command import EvalOptions, run_eval
 

@@ -38,13 +38,13 @@ def export(
     Values left out come from edgec.toml in the current folder, then from the defaults (host, 4bit).
 
     Examples:
-    edgec export examples/tiny-llama --target host
+    edgec export examples/tiny-stories --target host
 
     edgec export Qwen/Qwen3-0.6B --target android-cpu --recipe 4bit --context 2048
 
-    edgec export examples/tiny-llama --target iphone --format mlpackage --recipe float
+    edgec export examples/tiny-stories --target iphone --format mlpackage --recipe float
 
-    edgec export examples/tiny-llama --target iphone --recipe lut4 --calibrate text.txt --target-bits 3.2
+    edgec export examples/tiny-stories --target iphone --recipe lut4 --calibrate text.txt --target-bits 3.2
     """
     from edgec.exporter.command import run_export
     from edgec.exporter.options import ExportOptions, parse_budgets

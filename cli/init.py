@@ -24,7 +24,7 @@ def init(
     Examples:
     edgec init
 
-    edgec init --model examples/tiny-llama --target host --recipe 4bit
+    edgec init --model examples/tiny-stories --target host --recipe 4bit
     """
     from edgec.exporter.resolve.project_questions import write_project
 

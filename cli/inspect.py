@@ -16,9 +16,9 @@ def inspect(
     """Show a bundle's model, methods, states, passes, parity, delegation and size ledger.
 
     Examples:
-    edgec inspect tiny-llama-host.edgec
+    edgec inspect tiny-stories-host.edgec
 
-    edgec inspect tiny-llama-host.edgec --json
+    edgec inspect tiny-stories-host.edgec --json
     """
     from edgec.exporter.report.inspect_tables import print_bundle
 

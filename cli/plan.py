@@ -41,7 +41,7 @@ def plan(
     Every figure is an estimate with its range; docs/plan.md says how far each can be trusted.
 
     Examples:
-    edgec plan examples/tiny-llama --target iphone-16-pro
+    edgec plan examples/tiny-stories --target iphone-16-pro
 
     edgec plan Qwen/Qwen3-0.6B --target galaxy-s24-ultra-cpu --recipe 8bit --context 8192
     """

@@ -15,6 +15,7 @@ def run(
     prompt: Annotated[
         str | None, typer.Option("--prompt", "-p", help="Text to continue or answer; - reads stdin.")
     ] = None,
+    image: Annotated[list[Path] | None, typer.Option(help="An image that the prompt is about; repeatable.")] = None,
     audio: Annotated[Path | None, typer.Option(help="A WAV file with speech to transcribe.")] = None,
     language: Annotated[str | None, typer.Option(help="To translate into, or spoken; default: detected.")] = None,
     task: Annotated[str, typer.Option(help="For speech: transcribe, or translate into English.")] = "transcribe",
@@ -35,6 +36,10 @@ def run(
     json_object: Annotated[bool, typer.Option("--json-object", help="Text that is one JSON object.")] = False,
     regex: Annotated[str | None, typer.Option(help="Text that matches a regular expression.")] = None,
     grammar: Annotated[Path | None, typer.Option(help="Text of the grammar in this file (Lark or GBNF).")] = None,
+    tools: Annotated[Path | None, typer.Option(help="JSON file with tools that the model may call.")] = None,
+    thinking_budget: Annotated[
+        int | None, typer.Option(help="Most tokens of reasoning; 0 switches it off. Default: the model's own.")
+    ] = None,
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per answer on stdout.")] = False,
 ) -> None:
@@ -43,16 +48,19 @@ def run(
     The chat template is used when there is one (--raw continues plain text). Piped text is the prompt unless
     -p is given. A summary of the measured timings goes to stderr. Drafting ahead changes the speed, never the text
     (docs/speculation.md). A schema, a regular expression or a grammar says what the text may be
-    (docs/structured-output.md).
+    (docs/structured-output.md). Calls of tools are printed as JSON; with --chat, the next lines of input are their
+    results (docs/tools.md).
 
     Examples:
-    edgec run tiny-llama-host.edgec -p "Once upon a time" --max-new-tokens 80
+    edgec run tiny-stories-host.edgec -p "Once upon a time" --max-new-tokens 80
 
-    edgec run tiny-llama-host.edgec --chat --temperature 0.7 --seed 1
+    edgec run tiny-stories-host.edgec --chat --temperature 0.7 --seed 1
 
-    cat story.txt | edgec run tiny-llama-host.edgec --raw --session story.session
+    cat story.txt | edgec run tiny-stories-host.edgec --raw --session story.session
 
     edgec run whisper-tiny-host.edgec --audio speech.wav
+
+    edgec run smolvlm-host.edgec --image photo.jpg -p "What is this?"
     """
     from edgec.runtime_py.console import RunOptions, run_bundle
 
@@ -64,4 +72,5 @@ def run(
     if max_new_tokens is None:
         del generation["max_new_tokens"]
     options = RunOptions(bundle, prompt, chat, raw, system, threads, json, generation, session, speculate)
-    run_bundle(replace(options, audio=audio, language=language, task=task))
+    options = replace(options, audio=audio, language=language, task=task, images=tuple(image or ()))
+    run_bundle(replace(options, tools=tools, thinking_budget=thinking_budget))

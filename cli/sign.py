@@ -20,11 +20,11 @@ def sign(
     openssl makes the keys: see edgec help signing. The password of an encrypted key is read from EDGEC_KEY_PASSWORD.
 
     Examples:
-    edgec sign tiny-llama-host.edgec --key signing-key.pem
+    edgec sign tiny-stories-host.edgec --key signing-key.pem
 
-    EDGEC_KEY_PASSWORD=... edgec sign tiny-llama-host.edgec --key signing-key.pem --force --json
+    EDGEC_KEY_PASSWORD=... edgec sign tiny-stories-host.edgec --key signing-key.pem --force --json
 
-    edgec verify tiny-llama-host.edgec --public-key signing-public.pem
+    edgec verify tiny-stories-host.edgec --public-key signing-public.pem
     """
     from edgec.runtime_py.verify.signing import sign_and_print
 

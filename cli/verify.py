@@ -22,13 +22,13 @@ def verify(
     differs. The signature is checked only where a public key is given.
 
     Examples:
-    edgec verify tiny-llama-host.edgec
+    edgec verify tiny-stories-host.edgec
 
-    edgec verify tiny-llama-host.edgec --public-key signing-public.pem
+    edgec verify tiny-stories-host.edgec --public-key signing-public.pem
 
-    edgec verify tiny-llama-android-cpu.edgec --device qemu
+    edgec verify tiny-stories-android-cpu.edgec --device qemu
 
-    edgec verify tiny-llama-host.edgec --json
+    edgec verify tiny-stories-host.edgec --json
     """
     from edgec.runtime_py.verify.table import print_verification
     from edgec.runtime_py.verify.verify import verify as verify_bundle

@@ -2,8 +2,9 @@
 
     python examples/demo.py --out build/demo
 
-The float model, 4 bits, and, where the folder MODEL-two-bit lies beside the model, 2 bits with shared keys and values.
-Then an estimate for three phones, where the report lies, and what to try next.
+The float model, 4 bits, and, where the folder MODEL-two-bit lies beside the model (weights packed, as
+``examples/train_stories.py pack`` leaves them), 2 bits with shared keys and values. Then an estimate for three phones,
+where the report lies, and what to try next.
 """
 
 import argparse
@@ -30,6 +31,7 @@ with quiet():
     from edgec.exporter.sources.parameters import decoder_shape, read_config
     from edgec.runtime_py.side_by_side import FIGURES, SideBySide, side_by_side
     from edgec.terminal import WordTable, make_console
+    from examples.stories.packed import PACKED, unpack
 
 PHONES = ("iphone-15-pro", "pixel-8", "galaxy-s24-ultra")
 HELD_OUT = "held-out.txt"
@@ -55,11 +57,13 @@ class Outcome:
     text: str
 
 
-def variants(model: Path) -> list[Variant]:
-    """The sizes that can be made from what is there."""
+def variants(model: Path, out: Path) -> list[Variant]:
+    """The sizes that can be made from what is there; a packed model is unpacked into ``out``."""
     found = [Variant("float", model, "float"), Variant("4 bits", model, "4bit")]
     two_bit = model.with_name(model.name + TWO_BIT)
-    return [*found, Variant("2 bits, shared KV", two_bit, None)] if two_bit.is_dir() else found
+    if not (two_bit / PACKED).is_file():
+        return found
+    return [*found, Variant("2 bits, shared KV", unpack(two_bit, out / two_bit.name), None)]
 
 
 def two_sentences(text: str) -> str:
@@ -114,7 +118,7 @@ def phone_table(model: Path) -> WordTable:
 def show(model: Path, out: Path, prompt: str) -> None:
     """Make and measure every size, and print all of it."""
     out.mkdir(parents=True, exist_ok=True)
-    outcomes = [show_variant(variant, model, out, prompt) for variant in variants(model)]
+    outcomes = [show_variant(variant, model, out, prompt) for variant in variants(model, out)]
     shutil.copyfile(model / HELD_OUT, out / HELD_OUT)  # the commands at the end read it there
     console = make_console()
     console.print(outcome_table(outcomes), phone_table(model), sep="\n")

@@ -1,6 +1,6 @@
 """Train draft heads for a decoder: each guesses a token further ahead from the hidden state of the present one.
 
-    python -m examples.train_heads --text tinyshakespeare.txt war-and-peace.txt --out heads.safetensors --minutes 10
+    python -m examples.train_heads --text build/stories/stories.txt --out heads.safetensors --minutes 10
 
 The model is not changed. It writes continuations of passages that it was trained on, greedily and drawn, and the heads
 learn to foresee these: what matters for speculation is what the model will say, not what the text says. A head is one
@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from examples.training.text import held_out_passages, training_passages
+from edgec.exporter.adapt.texts import read_texts
 
 # The share of a continuation's positions that one step of training uses.
 SHARE = 0.25
@@ -37,7 +37,7 @@ class Settings:
 
     texts: tuple[Path, ...]
     out: Path
-    model: Path = Path("examples/tiny-llama")
+    model: Path = Path("examples/tiny-stories")
     heads: int = 4
     minutes: float = 10.0
     writing_share: float = 0.4
@@ -101,7 +101,7 @@ def write(model: Any, beginnings: Tensor, settings: Settings) -> Examples:
 
 def collect(model: Any, tokenizer: Any, settings: Settings) -> list[Examples]:
     """Write continuations for their share of the time, at least two batches."""
-    ids = stream(tokenizer, training_passages(settings.texts))
+    ids = stream(tokenizer, read_texts(settings.texts).train)
     end = time.monotonic() + 60 * settings.minutes * settings.writing_share
     batches: list[Examples] = []
     while len(batches) < 2 or time.monotonic() < end:
@@ -177,7 +177,7 @@ def train(settings: Settings) -> Foresight:
     weight = learn(examples, vocabulary, settings)
     settings.out.parent.mkdir(parents=True, exist_ok=True)
     save_file({"draft_heads": weight.to(torch.bfloat16).contiguous()}, settings.out)
-    unseen = stream(tokenizer, held_out_passages(settings.texts))
+    unseen = stream(tokenizer, read_texts(settings.texts).held_out)
     written = write(model, prompts(unseen, tokenizer.bos_token_id, settings, settings.seed), settings)
     return foresight(weight, written, vocabulary, settings.prompt)
 

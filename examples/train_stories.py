@@ -5,10 +5,10 @@ r"""Make the example model that tells stories: sampled by edgec's own engine, th
     python examples/train_stories.py measure --teacher stories260K --work build/stories --out build/stories/model
     python examples/train_stories.py text    --work build/stories
 
-``text`` writes the stories as plain text, which the two-bit model with shared keys and values is trained on in turn:
+``text`` writes the stories as one text, which the two-bit model with shared keys and values is trained on in turn
+(``examples/two_bit_shared_kv/make.sh``); ``pack`` compresses the weights of that model for examples/:
 
-    edgec adapt build/stories/model --recipe examples/two_bit_shared_kv/two-bit-shared.toml \
-        --text build/stories/stories.txt --text-loss 0.5 --steps 500 --out build/stories/model-two-bit
+    python examples/train_stories.py pack --work build/two-bit-shared/model --out examples/tiny-stories-two-bit
 
 Each part goes on where a stopped run left it. ``sample`` may run as several processes side by side (``--share 0/2`` and
 ``--share 1/2``). Nothing else is trained on: the text is what the teacher, stories260K (MIT), writes at
@@ -26,6 +26,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from examples.stories.sampling import Share, sample
 from examples.stories.settings import StorySettings
 
+# Each part with the options that it needs beside --work.
+PARTS = {"sample": ("teacher",), "train": ("out",), "measure": ("teacher", "out"), "text": (), "pack": ("out",)}
+
 
 def share_of(text: str) -> Share:
     """Read ``K/N``: this process is number K, from 0, of N."""
@@ -38,10 +41,12 @@ def share_of(text: str) -> Share:
 def parser() -> argparse.ArgumentParser:
     """The command line of the parts."""
     made = argparse.ArgumentParser(description="Make the example model that tells stories.")
-    made.add_argument("part", choices=("sample", "train", "measure", "text"))
+    made.add_argument("part", choices=tuple(PARTS))
     made.add_argument("--teacher", type=Path, help="folder of stories260K (sample, measure)")
-    made.add_argument("--work", type=Path, required=True, help="folder for stories and the teacher's bundle")
-    made.add_argument("--out", type=Path, help="folder for the model (train, measure)")
+    made.add_argument(
+        "--work", type=Path, required=True, help="folder for stories and the teacher's bundle (pack: the model)"
+    )
+    made.add_argument("--out", type=Path, help="folder for the model (train, measure, pack)")
     made.add_argument("--tokens", type=float, default=12e6, help="tokens to sample, the teacher's")
     made.add_argument("--share", type=share_of, default=Share(), help="K/N: this is process K of N (sample)")
     made.add_argument("--steps", type=int, default=StorySettings.steps, help="at most this many steps")
@@ -65,8 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one part."""
     made = parser()
     given = made.parse_args(arguments)
-    needed: dict[str, tuple[str, ...]] = {"sample": ("teacher",), "train": ("out",), "measure": ("teacher", "out")}
-    for name in needed.get(given.part, ()):
+    for name in PARTS[given.part]:
         if getattr(given, name) is None:
             made.error(f"{given.part} needs --{name}")
     if given.part == "sample":
@@ -75,6 +79,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from examples.stories.corpus import write_texts
 
         print(*write_texts(given.work), sep="\n")
+    elif given.part == "pack":
+        from examples.stories.packed import pack
+
+        print(pack(given.work, given.out))
     elif given.part == "train":
         from examples.stories.training import train
 

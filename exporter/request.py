@@ -14,7 +14,7 @@ from edgec.devices.targets import Target
 from edgec.exporter.parity.probe import Probe, make_probe
 from edgec.exporter.provenance import tool_versions
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.exporter.resolve.limits import decoder_limits, static_limits
+from edgec.exporter.resolve.limits import AHEAD_CHUNK, decoder_limits, static_limits
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.resolve import ModelSource
 from edgec.exporter.stage_cache import StageCache
@@ -66,7 +66,9 @@ class ExportRequest:
         """The context and sizes of calls that the artifact will serve."""
         if self.form.static:
             return static_limits(self.spec, self.recipe, self.context, self.form)
-        return decoder_limits(self.spec, self.recipe, self.context)
+        eyes = self.source.eyes
+        least = AHEAD_CHUNK if eyes and eyes.asked.ahead != "none" else 1
+        return decoder_limits(self.spec, self.recipe, self.context, least)
 
     @cached_property
     def probe(self) -> Probe:

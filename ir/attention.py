@@ -107,6 +107,8 @@ OPERATOR = torch.ops.edgec.attention.default
 
 
 LAYER = "edgec_layer"
+REACH = "reach"
+"""The input with the last position that each token sees, where that is not its own: attention's ``positions`` then."""
 
 
 @dataclass(frozen=True)

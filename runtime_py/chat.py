@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from edgec.bundle.chat_template import Message, rendered
 from edgec.bundle.encoding import check_unicode, token_ids
 from edgec.errors import InputError
 from edgec.quiet import quiet
-from edgec.runtime_py.generate import Decode, Generation, GenerationRequest, Memory, generate
+from edgec.runtime_py.generate import Decode, GenerationRequest, Memory, exhausted, pieces
+from edgec.runtime_py.messages.calls import ToolCall, assistant_message, result_message
+from edgec.runtime_py.messages.dialect import NO_WISH, Dialect, Wish
+from edgec.runtime_py.messages.grammar import chosen
+from edgec.runtime_py.messages.reader import TEXT, Piece
+from edgec.runtime_py.messages.refusals import foreign_result, nothing_said
+from edgec.runtime_py.messages.tools import Given, tools_of
+from edgec.runtime_py.reply import Reply
 from edgec.runtime_py.speculation.speculator import Speculator
 from edgec.runtime_py.stepper import Stepper
+from edgec.runtime_py.streams import Stream
+from edgec.runtime_py.structured.structures import Structures
+from edgec.runtime_py.structured.vocabulary import vocabulary_of
 
-
-@dataclass(frozen=True)
-class Reply:
-    """One answer. ``dropped_messages``: oldest messages left out because the context was full."""
-
-    generation: Generation
-    dropped_messages: int
-
-    @property
-    def text(self) -> str:
-        """The answer's text."""
-        return self.generation.text
+Ask = Callable[..., GenerationRequest]
 
 
 class Conversation:
@@ -33,6 +32,7 @@ class Conversation:
 
     Attributes:
         messages: ``{"role": ..., "content": ...}`` so far, the system message first.
+        dialect: how the chat template writes reasoning and calls.
     """
 
     def __init__(
@@ -44,6 +44,9 @@ class Conversation:
         system: str | None = None,
         memory: Memory | None = None,
         speculate: Speculator | None = None,
+        *,
+        dialect: Dialect | None = None,
+        ask: Ask = GenerationRequest,
     ) -> None:
         """Begin with an optional system message.
 
@@ -55,6 +58,8 @@ class Conversation:
             system: the system message; None or empty for none.
             memory: what a turn may reuse; by default what the KV cache holds already.
             speculate: drafts tokens ahead; answers are the same as without.
+            dialect: the notations of the chat template, where they have been read already.
+            ask: makes a request of the options of ``send``.
 
         Raises:
             InputError: E154, the tokenizer has no chat template; E152, the system message is not valid Unicode.
@@ -69,28 +74,118 @@ class Conversation:
             )
         check_unicode(system or "")
         self.messages: list[Message] = [{"role": "system", "content": system}] if system else []
-        self._stepper, self._tokenizer, self._decode, self._eos = stepper, tokenizer, decode, eos
+        self.dialect = dialect or Dialect(tokenizer, lambda: Structures(vocabulary_of(tokenizer, None, eos)))
+        self._stepper, self._decode, self._eos, self._ask = stepper, decode, eos, ask
         self._memory, self._speculate = memory or Memory(stepper.reusable), speculate
 
     def say(self, text: str, request: GenerationRequest, show: Callable[[str], None] | None = None) -> Reply:
-        """Add a user's message and generate the answer.
+        """Add a user's message and generate the answer; ``show`` is called with each piece of its text.
 
-        When the conversation outgrows the context, the oldest messages after the system message are left out, so that
+        When the conversation outgrows the context, the oldest turns after the system message are left out, so that
         an eighth of the context (at most ``request.max_new_tokens``) stays free for the answer.
 
         Raises:
             InputError: E150, the message alone does not fit, or E152, it is not valid Unicode; the conversation stays
                 as it was.
         """
-        check_unicode(text)
-        messages = [*self.messages, {"role": "user", "content": text}]
-        tokens, dropped = self._fitting(messages, request)
-        request = replace(request, eos=request.eos | self._eos)
-        generation = generate(
-            self._stepper, tokens, request, self._decode, show=show, memory=self._memory, speculate=self._speculate
-        )
-        self.messages = [*messages, {"role": "assistant", "content": generation.text}]
-        return Reply(generation, dropped)
+        return self.answer(text, request, show=None if show is None else lambda piece: show(piece.text))
+
+    def send(
+        self,
+        text: str | None = None,
+        *,
+        tools: Sequence[Given] | None = None,
+        tool_choice: str | Mapping[str, Any] = "auto",
+        parallel_tool_calls: bool = True,
+        thinking_budget: int | None = None,
+        stream: Callable[[Piece], None] | None = None,
+        **options: Any,
+    ) -> Reply:
+        """Add a user's message, or the results of calls, and generate the answer.
+
+        Args:
+            text: the message; None goes on from the results that ``add_result`` added.
+            tools: what the model may call: dicts in OpenAI's form, or Python functions with type hints and a
+                docstring that describes each argument.
+            tool_choice: ``auto``, ``none``, ``required`` or the name of the tool to call.
+            parallel_tool_calls: one answer may call several tools.
+            thinking_budget: the most tokens of reasoning; 0 switches it off, None leaves it to the template.
+            stream: called with each piece: text, reasoning or a call.
+            options: those of ``Model.request``.
+
+        Raises:
+            InputError: E620 to E628; E623 is a `MalformedCall`, whose ``text`` is what the model wrote. The
+                conversation stays as it was.
+        """
+        wish = self.wish(tools, tool_choice, parallel_tool_calls, thinking_budget)
+        return self.answer(text, self._ask(**options), wish, stream, all_pieces=True)
+
+    def stream(self, text: str | None = None, **options: Any) -> Stream[Piece, Reply]:
+        """The answer of ``send`` piece by piece; takes its arguments but ``stream``."""
+        names = ("tools", "tool_choice", "parallel_tool_calls", "thinking_budget")
+        wish = self.wish(**{name: options.pop(name) for name in names if name in options})
+        return Stream(self._written(self._with(text), self._ask(**options), wish))
+
+    @staticmethod
+    def wish(
+        tools: Sequence[Given] | None = None,
+        tool_choice: str | Mapping[str, Any] = "auto",
+        parallel_tool_calls: bool = True,
+        thinking_budget: int | None = None,
+    ) -> Wish:
+        """What ``send`` asks for beside the options of a request, checked. Raises InputError E620, E621, E626."""
+        made = tools_of(tools)
+        choice = chosen(made, tool_choice, parallel_tool_calls)
+        return Wish(made if choice.tools else (), choice, thinking_budget)
+
+    def answer(
+        self,
+        text: str | None,
+        request: GenerationRequest,
+        wish: Wish = NO_WISH,
+        show: Callable[[Piece], None] | None = None,
+        *,
+        all_pieces: bool = False,
+    ) -> Reply:
+        """Generate the answer to a message with a request that is made already; ``show`` sees its text.
+
+        Args:
+            text: as in ``send``.
+            request: the length, sampling and ends.
+            wish: tools and the budget of reasoning.
+            show: called with each piece.
+            all_pieces: reasoning and calls are shown, too.
+        """
+
+        def shown(piece: Piece) -> None:
+            if show is not None and (all_pieces or piece.kind == TEXT):
+                show(piece)
+
+        return exhausted(self._written(self._with(text), request, wish), shown)
+
+    def add_result(self, call: ToolCall | str, result: Any) -> None:
+        """Add what a tool gave, as text or as a value that becomes JSON; ``send()`` then goes on.
+
+        Args:
+            call: one of the latest reply's ``tool_calls``, or its id.
+            result: text, or anything that JSON can hold.
+
+        Raises:
+            InputError: E624, no such call waits for a result.
+        """
+        wanted = call.id if isinstance(call, ToolCall) else call
+        if wanted not in self.waiting:
+            raise foreign_result(str(wanted))
+        calls = [each for message in self.messages for each in message.get("tool_calls", ())]
+        found = next(each for each in calls if each["id"] == wanted)
+        self.messages = [*self.messages, result_message(found, result)]
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """The ids of the calls that wait for their results, in their order."""
+        done = {message.get("tool_call_id") for message in self.messages if message["role"] == "tool"}
+        calls = [each["id"] for message in self.messages for each in message.get("tool_calls", ())]
+        return tuple(each for each in calls if each not in done)
 
     @quiet()
     def encode(self, messages: Sequence[Message]) -> list[int]:
@@ -99,17 +194,43 @@ class Conversation:
         Raises:
             InputError: E154, the template refuses them (for instance a system message).
         """
-        return chat_tokens(self._tokenizer, messages)
+        return self.dialect.prompt(messages)
 
-    def _fitting(self, messages: list[Message], request: GenerationRequest) -> tuple[list[int], int]:
+    def _with(self, text: str | None) -> list[Message]:
+        if text is None:
+            if not self.messages or self.messages[-1]["role"] not in ("tool", "user"):
+                raise nothing_said()
+            return self.messages
+        check_unicode(text)
+        return [*self.messages, {"role": "user", "content": text}]
+
+    def _written(
+        self, messages: list[Message], request: GenerationRequest, wish: Wish
+    ) -> Generator[Piece, None, Reply]:
+        tokens, dropped = self._fitting(messages, request, wish)
+        made = yield from pieces(
+            self._stepper,
+            tokens,
+            replace(request, eos=request.eos | self._eos),
+            self._decode,
+            memory=self._memory,
+            speculate=self._speculate,
+            manner=self.dialect.manner(tokens, wish),
+        )
+        self.messages = [*messages, assistant_message(made.text, made.reasoning, made.tool_calls)]
+        return Reply(made, dropped)
+
+    def _fitting(self, messages: list[Message], request: GenerationRequest, wish: Wish) -> tuple[list[int], int]:
+        """The prompt of as many of the latest turns as fit; a turn is left out whole, calls and results with it."""
         context = self._stepper.limits.context
         reserve = min(request.max_new_tokens or context, context // 8)
         first = 1 if messages[0]["role"] == "system" else 0
-        for dropped in range(0, len(messages) - first, 2):
-            tokens = chat_tokens(self._tokenizer, messages[:first] + messages[first + dropped :], context)
+        turns = [place for place, message in enumerate(messages) if message["role"] == "user" and place > first]
+        for begin in [first, *turns]:
+            tokens = self.dialect.prompt(messages[:first] + messages[begin:], wish, context)
             if len(tokens) + reserve <= context:
-                return tokens, dropped
-        return tokens, dropped
+                break
+        return tokens, begin - first
 
 
 def chat_tokens(tokenizer: Any, messages: Sequence[Message], enough: int | None = None) -> list[int]:

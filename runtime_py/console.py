@@ -14,13 +14,15 @@ from edgec.bundle.chat_template import Message
 from edgec.devices.simulators import simulator_of
 from edgec.errors import InputError
 from edgec.runtime_py.chat import Conversation
+from edgec.runtime_py.console_talk import PrintedMessage, answered, wish_of
 from edgec.runtime_py.encoder_decoder.console import SourceOptions, run_source
 from edgec.runtime_py.generate import Generation
 from edgec.runtime_py.model import Model, load
-from edgec.runtime_py.sessions.session import decoder_limits
+from edgec.runtime_py.sessions.session import text_limits
 from edgec.runtime_py.speculation.choice import OFF
 from edgec.runtime_py.speculation.speculator import SpeculationCounts
 from edgec.runtime_py.structured.wanted import wanted
+from edgec.runtime_py.vision_language.session import vision_language_info
 
 # The role of the one message that a session without a conversation saves.
 _TEXT = "text"
@@ -44,6 +46,9 @@ class RunOptions:
     audio: Path | None = None
     language: str | None = None
     task: str = "transcribe"
+    tools: Path | None = None
+    thinking_budget: int | None = None
+    images: tuple[Path, ...] = ()
 
 
 def run_bundle(options: RunOptions) -> None:
@@ -51,17 +56,21 @@ def run_bundle(options: RunOptions) -> None:
 
     Raises:
         InputError: E156 for options that contradict each other, E610 to E616 for a structure that no text can be held
-            to, before the bundle is loaded; else as ``load`` and ``Model.generate``.
+            to, E620, E621 and E629 for tools that are none, before the bundle is loaded; else as ``load`` and
+            ``Model.generate``.
     """
     options = _with_prompt(options)
     _check(options)
+    wish_of(options.tools, options.thinking_budget)
     wanted(**{name: options.generation[name] for name in _STRUCTURE if name in options.generation})
     model = load(options.bundle, options.threads)
+    if options.images:
+        vision_language_info(model.bundle)  # Refuses images for a model without eyes.
     if model.bundle.manifest.encoder_decoder is not None:
         _write(model, options)
         return
     _refuse_sources(options)
-    decoder_limits(model.bundle)  # Refuses a non-decoder as such, before its missing tokenizer is noticed.
+    text_limits(model.bundle)  # Refuses a non-decoder as such, before its missing tokenizer is noticed.
     if options.chat:
         _converse(model, options)
     else:
@@ -105,6 +114,10 @@ def _check(options: RunOptions) -> None:
         "--chat and --raw cannot be combined.": options.chat and options.raw,
         "There is no prompt.": options.prompt is None and options.audio is None and not options.chat,
         "--system needs a conversation or a chat template.": options.system is not None and options.raw,
+        "--tools needs a conversation or a chat template.": options.tools is not None and options.raw,
+        "--thinking-budget needs a chat template.": options.thinking_budget is not None and options.raw,
+        "--image needs one prompt.": bool(options.images)
+        and (options.chat or any(one is not None for one in (options.system, options.session, options.tools))),
     }
     for what, wrong in conflicts.items():
         if wrong:
@@ -113,13 +126,30 @@ def _check(options: RunOptions) -> None:
 
 def _answer(model: Model, options: RunOptions) -> None:
     assert options.prompt is not None
-    wanted = options.system is not None or options.session is not None
+    wanted = any(one is not None for one in (options.system, options.session, options.tools, options.thinking_budget))
     templated = not options.raw and (wanted or model.has_template)
-    if options.raw and options.session is not None:
+    if options.images:
+        budget: dict[str, Any] = {}
+        if options.thinking_budget is not None:
+            budget["thinking_budget"] = options.thinking_budget
+        result = model.generate(
+            options.prompt,
+            images=options.images,
+            template=templated,
+            stream=_show(options),
+            speculate=options.speculate,
+            **budget,
+            **options.generation,
+        )
+    elif options.raw and options.session is not None:
         result = _continue_text(model, options, options.session)
     elif templated:
         with _conversation(model, options) as chat:
-            result = chat.say(options.prompt, model.request(**options.generation), _show(options)).generation
+            request, wish = model.request(**options.generation), wish_of(options.tools, options.thinking_budget)
+            show = None if options.json else PrintedMessage()
+            result = chat.answer(options.prompt, request, wish, show, all_pieces=True).generation
+            if show is not None:
+                show.end()
     else:
         result = model.generate(
             options.prompt, stream=_show(options), speculate=options.speculate, **options.generation
@@ -147,10 +177,12 @@ def _saved_text(model: Model, file: Path) -> str:
 
 
 def _converse(model: Model, options: RunOptions) -> None:
-    request = model.request(**options.generation)
+    request, wish = model.request(**options.generation), wish_of(options.tools, options.thinking_budget)
     with _conversation(model, options) as chat:
         for message in _messages(options.prompt):
-            reply = chat.say(message, request, _show(options))
+            reply = answered(chat, message, request, wish, None if options.json else PrintedMessage())
+            if reply is None:
+                continue
             if left_out := reply.dropped_messages:
                 print(f"[the context is full: the oldest {left_out} messages were left out]", file=sys.stderr)
             _finish(reply.generation, model, options, True)
@@ -208,12 +240,14 @@ def _show(options: RunOptions) -> Any:
 
 
 def _finish(result: Generation, model: Model, options: RunOptions, templated: bool) -> None:
+    """Print what is known of a text that was shown as it came; that of a message ended its own line."""
     simulator = simulator_of(model.bundle.manifest)
     if options.json:
         answer = as_json(result, model.load_ms, templated)
         print(json.dumps(without_speed(answer) if simulator else answer, ensure_ascii=False), flush=True)
         return
-    print(flush=True)
+    if not templated:
+        print(flush=True)
     line = simulated_summary(result, simulator) if simulator else summary(result, model.load_ms)
     print(line, file=sys.stderr, flush=True)
 
@@ -228,8 +262,9 @@ def as_json(result: Generation, load_ms: float, templated: bool) -> dict[str, An
     counts = result.speculation
     drafts = asdict(counts) | {"tokens_per_call": counts.tokens_per_call} if counts else None
     plain = asdict(result)
-    if result.value is None:
-        del plain["value"]  # Free text has none.
+    for name in ("value", "reasoning", "tool_calls"):  # Free text has none.
+        if not plain[name] and (name != "value" or plain[name] is None):
+            del plain[name]
     return plain | speeds | {"speculation": drafts} | {"chat_template": templated, "obtained": "measured"}
 
 

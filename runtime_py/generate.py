@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from numbers import Integral
 from time import perf_counter
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from edgec.errors import InputError
-from edgec.runtime_py.sampling import Sampler, Sampling
+from edgec.runtime_py.messages.calls import ToolCall
+from edgec.runtime_py.readers import PlainText, Reader
+from edgec.runtime_py.sampling import Sampler, Sampling, Watch
 from edgec.runtime_py.speculation.speculator import SpeculationCounts, Speculator
 from edgec.runtime_py.stepper import Stepper, check_context
 from edgec.runtime_py.stopping import StopText
@@ -19,7 +21,22 @@ from edgec.runtime_py.structured.rule import Structure, TokenRule
 from edgec.runtime_py.text_stream import TextStream
 
 Decode = Callable[[list[int]], str]
-Show = Callable[[str], None]
+Show = Callable[[Any], None]
+PieceT = TypeVar("PieceT")
+ResultT = TypeVar("ResultT")
+
+
+class Manner(Protocol):
+    """How a text is held and read, where it is more than text: a message with reasoning and calls of tools."""
+
+    def rule(self, request: GenerationRequest, tokens: int) -> TokenRule | None:
+        """The rule of a text of at most ``tokens``; None for free text."""
+
+    def reader(self, prompt: Sequence[int], request: GenerationRequest) -> Reader:
+        """The reader of a text after ``prompt``."""
+
+    def told_apart(self, reader: Reader) -> dict[str, Any]:
+        """The fields of `Generation` that the reader found beside the text."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +103,8 @@ class Generation:
         speculation: counts of drafted tokens; None without speculation.
         value: what a whole structured text says: JSON as Python's values, an instance of the pydantic class, or the
             text that matches; None where the text is not whole.
+        reasoning: what a message says before its answer, where its chat template tells the two apart.
+        tool_calls: the calls of tools in a message.
     """
 
     text: str
@@ -98,6 +117,8 @@ class Generation:
     load_ms: float | None = None
     speculation: SpeculationCounts | None = None
     value: Any = None
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
 
     def __repr__(self) -> str:
         speed = self.decode_tokens_per_s
@@ -153,17 +174,22 @@ def generate(
     show: Show | None = None,
     memory: Memory = NO_MEMORY,
     speculate: Speculator | None = None,
+    manner: Manner | None = None,
 ) -> Generation:
     """Generate text after ``prompt``, calling ``show`` with each piece of it; for the rest see `pieces`."""
-    steps = pieces(stepper, prompt, request, decode, memory=memory, speculate=speculate)
+    made = pieces(stepper, prompt, request, decode, memory=memory, speculate=speculate, manner=manner)
+    return exhausted(made, show or (lambda _: None))
+
+
+def exhausted(made: Generator[PieceT, None, ResultT], show: Callable[[PieceT], object]) -> ResultT:
+    """What a generator returns, after each of its pieces was shown."""
     while True:
         try:
-            piece = next(steps)
+            piece = next(made)
         except StopIteration as end:
-            result: Generation = end.value
+            result: ResultT = end.value
             return result
-        if show is not None:
-            show(piece)
+        show(piece)
 
 
 def pieces(
@@ -174,7 +200,9 @@ def pieces(
     *,
     memory: Memory = NO_MEMORY,
     speculate: Speculator | None = None,
-) -> Generator[str, None, Generation]:
+    manner: Manner | None = None,
+    watch: Watch | None = None,
+) -> Generator[Any, None, Generation]:
     """Generate text after ``prompt`` piece by piece; a piece is computed when it is asked for.
 
     Args:
@@ -184,9 +212,11 @@ def pieces(
         decode: token ids to text.
         memory: what may be reused; recalling is part of the time to the first token. By default nothing is.
         speculate: drafts tokens ahead; the text is the same as without.
+        manner: how the text is held and read; by default as text.
+        watch: called with logits [vocabulary] and the token chosen from them; nothing is drafted then.
 
     Yields:
-        Text as it becomes certain, never empty.
+        Text as it becomes certain, never empty; of another manner, its reader's pieces.
 
     Returns:
         The whole text with its timings.
@@ -195,14 +225,13 @@ def pieces(
         InputError: E150 when the prompt does not fit, E151 when it is empty; nothing has changed then.
     """
     check_context(len(prompt), stepper.limits.context)
-    fresh: list[str] = []
-    text = _Text(TextStream(decode, prompt), StopText(request.stop), fresh.append)
+    text = manner.reader(prompt, request) if manner else PlainText(TextStream(decode, prompt), StopText(request.stop))
     tokens: list[int] = []
     times = [perf_counter()]
-    rule = rule_of(request, len(prompt), stepper.limits.context)
+    rule = rule_of(request, len(prompt), stepper.limits.context, manner)
     cached = memory.recall(prompt)
     reason = "context"
-    for token in _chosen(stepper, prompt, request, rule, cached, speculate):
+    for token in _chosen(stepper, prompt, request, rule, cached, None if watch else speculate, watch):
         times.append(perf_counter())
         if not tokens:
             memory.keep()
@@ -210,18 +239,16 @@ def pieces(
         if finished := _finished(token, len(tokens), request, text, rule):
             reason = finished
             break
-        yield from _drained(fresh)
+        yield from text.drained()
     text.close()
-    yield from _drained(fresh)
+    yield from text.drained()
     if rule is not None and reason != "eos" and rule.fulfilled(len(tokens)):
         reason = "complete"
     gaps = tuple((b - a) * 1e3 for a, b in pairwise(times))
-    counts = speculate.counts if speculate else None
-    ttft_ms, token_ms = gaps[0], gaps[1:]
-    value = _value(request, text.shown, reason)
-    return Generation(
-        text.shown, tuple(tokens), len(prompt), cached, reason, ttft_ms, token_ms, speculation=counts, value=value
-    )
+    counts = speculate.counts if speculate and not watch else None
+    made = Generation(text.shown, tuple(tokens), len(prompt), cached, reason, gaps[0], gaps[1:], speculation=counts)
+    more = manner.told_apart(text) if manner else {}
+    return replace(made, value=_value(request, text.shown, reason), **more)
 
 
 def _value(request: GenerationRequest, text: str, reason: str) -> Any:
@@ -231,16 +258,15 @@ def _value(request: GenerationRequest, text: str, reason: str) -> Any:
     return request.structure.value(text)
 
 
-def rule_of(request: GenerationRequest, prompt_tokens: int, context: int) -> TokenRule | None:
+def rule_of(
+    request: GenerationRequest, prompt_tokens: int, context: int, manner: Manner | None = None
+) -> TokenRule | None:
     """The rule of the text that a request asks for, with as many tokens as it may have; None for free text."""
     room = context + 1 - prompt_tokens
     most = room if request.max_new_tokens is None else min(room, request.max_new_tokens)
+    if manner is not None:
+        return manner.rule(request, most)
     return request.structure.begin(most) if request.structure is not None else None
-
-
-def _drained(fresh: list[str]) -> Iterator[str]:
-    while fresh:
-        yield fresh.pop(0)
 
 
 def _chosen(
@@ -250,13 +276,14 @@ def _chosen(
     rule: TokenRule | None,
     cached: int,
     speculate: Speculator | None,
+    watch: Watch | None,
 ) -> Iterator[int]:
     if speculate is None:
-        return stream_tokens(stepper, prompt, Sampler(request.sampling, rule), cached)
+        return stream_tokens(stepper, prompt, Sampler(request.sampling, rule, watch), cached)
     return speculate.tokens(stepper, prompt, request.sampling, request.max_new_tokens, cached, rule)
 
 
-def _finished(token: int, count: int, request: GenerationRequest, text: _Text, rule: TokenRule | None) -> str:
+def _finished(token: int, count: int, request: GenerationRequest, text: Reader, rule: TokenRule | None) -> str:
     """The reason to stop after ``token``, or an empty string."""
     if token in request.eos:
         return "eos"
@@ -266,29 +293,3 @@ def _finished(token: int, count: int, request: GenerationRequest, text: _Text, r
     if rule is not None and rule.ended(count):
         return "complete"
     return "length" if count == request.max_new_tokens else ""
-
-
-class _Text:
-    """The chain of detokeniser, stop filter and reader."""
-
-    def __init__(self, stream: TextStream, stop: StopText, show: Show) -> None:
-        self._stream, self._stop, self._show = stream, stop, show
-        self.shown = ""
-
-    @property
-    def stopped(self) -> bool:
-        return self._stop.hit is not None
-
-    def push(self, token: int) -> None:
-        self._emit(self._stop.feed(self._stream.push(token)))
-
-    def close(self) -> None:
-        if not self.stopped:
-            self._emit(self._stop.feed(self._stream.flush()))
-        if not self.stopped:
-            self._emit(self._stop.flush())
-
-    def _emit(self, piece: str) -> None:
-        if piece:
-            self.shown += piece
-            self._show(piece)

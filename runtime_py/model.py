@@ -15,7 +15,7 @@ from edgec.bundle.encoding import check_unicode, token_ids
 from edgec.errors import InputError
 from edgec.quiet import quiet
 from edgec.runtime_py.arguments import checked_ids
-from edgec.runtime_py.chat import Conversation, chat_tokens
+from edgec.runtime_py.chat import Conversation
 from edgec.runtime_py.encoder_decoder.model import Reading
 from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession
 from edgec.runtime_py.engines.choice import engine_for
@@ -23,16 +23,22 @@ from edgec.runtime_py.engines.executor import Array
 from edgec.runtime_py.engines.trial import try_first
 from edgec.runtime_py.function import Function
 from edgec.runtime_py.generate import Generation, Memory, pieces, rule_of, stream_tokens
+from edgec.runtime_py.messages.dialect import NO_WISH, Wish
+from edgec.runtime_py.messages.reader import only_text
 from edgec.runtime_py.prefix import open_prefix, recalled, restored
 from edgec.runtime_py.sampling import Sampler
 from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
-from edgec.runtime_py.sessions.session import Session, decoder_limits, opened
+from edgec.runtime_py.sessions.session import Session, opened, text_limits
 from edgec.runtime_py.sessions.snapshots import Snapshots
 from edgec.runtime_py.speculation.choice import OFF, speculator_for
 from edgec.runtime_py.speculation.speculator import Speculator
 from edgec.runtime_py.stepper import check_context
 from edgec.runtime_py.streams import Stream, Streaming
 from edgec.runtime_py.turn import Turn
+from edgec.runtime_py.vision_language.image_file import ImageSource
+from edgec.runtime_py.vision_language.model import Seeing
+from edgec.runtime_py.vision_language.processor import Prompt
+from edgec.runtime_py.vision_language.session import VisionLanguageSession
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
@@ -57,10 +63,12 @@ def _loader(bundle: Bundle) -> Callable[[Bundle, int | None], Session | EncoderD
     """What loads a bundle of this kind."""
     if bundle.manifest.encoder_decoder is not None:
         return EncoderDecoderSession
+    if bundle.manifest.vision_language is not None:
+        return VisionLanguageSession
     return Session if bundle.manifest.limits else Function
 
 
-class Model(Reading, Streaming):
+class Model(Reading, Seeing, Streaming):
     """A loaded bundle, ready to generate or to run.
 
     Attributes:
@@ -81,7 +89,7 @@ class Model(Reading, Streaming):
 
     def __repr__(self) -> str:
         manifest = self.bundle.manifest
-        limits = f", context {manifest.limits.context}" if manifest.limits else ""
+        limits = f", context {manifest.writing_limits.context}" if manifest.writing_limits else ""
         size = f"{manifest.model.parameters / 1e6:,.1f} M parameters"
         return f"<edgec Model {manifest.name}: {size}, {manifest.recipe_name}, {manifest.target}{limits}>"
 
@@ -95,7 +103,8 @@ class Model(Reading, Streaming):
             InputError: E155, the model is not a decoder.
         """
         other, before = copy(self), perf_counter()
-        other._loaded, other._speculators = Session(self.bundle, engine=self.session.engine), {}
+        kind = type(self.session)
+        other._loaded, other._speculators = kind(self.bundle, engine=self.session.engine), {}
         other._turn = Turn()
         other.load_ms = (perf_counter() - before) * 1e3
         return other
@@ -107,7 +116,7 @@ class Model(Reading, Streaming):
         Raises:
             InputError: E155, the model is not a decoder.
         """
-        decoder_limits(self.bundle)
+        text_limits(self.bundle)
         assert isinstance(self._loaded, Session)
         return self._loaded
 
@@ -130,11 +139,11 @@ class Model(Reading, Streaming):
         """
         return self._encoded(prompt, template)
 
-    def _encoded(self, prompt: str, template: bool, enough: int | None = None) -> list[int]:
+    def _encoded(self, prompt: str, template: bool, enough: int | None = None, wish: Wish = NO_WISH) -> list[int]:
         if not template:
             return token_ids(self.tokenizer, prompt, enough=enough)
         check_unicode(prompt)
-        return chat_tokens(self.tokenizer, [*self.chat().messages, {"role": "user", "content": prompt}], enough)
+        return self.dialect.prompt([*self.chat().messages, {"role": "user", "content": prompt}], wish, enough)
 
     @quiet()
     def generate(
@@ -146,6 +155,7 @@ class Model(Reading, Streaming):
         speculate: str | Path | Bundle = OFF,
         resume: bool = False,
         language: str | None = None,
+        images: Sequence[ImageSource] = (),
         **options: Any,
     ) -> Generation:
         """Continue a text, or write what follows it where the model reads it with an encoder (T5, BART, Marian, ...).
@@ -156,11 +166,13 @@ class Model(Reading, Streaming):
 
         Args:
             prompt: text, or token ids.
-            template: wrap the text as a user's message in the chat template.
+            template: wrap the text as a user's message in the chat template; the result's ``reasoning`` is then apart
+                from its text, and ``thinking_budget`` may be given (docs/tools.md).
             stream: called with each piece of new text.
             speculate: how to draft ahead, as for ``speculator``; the text is the same as without.
             resume: what the KV cache holds already, as after ``load_session``, is not computed again either.
             language: the token with which an encoder-decoder begins its text, such as ``fra_Latn`` of NLLB.
+            images: files, arrays [H, W, 3] or images of Pillow, for a model with eyes (docs/eyes.md).
             options: those of ``request``: max_new_tokens (256; None: to the end of the context), temperature (0:
                 greedy), top_k, top_p, min_p, seed, stop, repetition_penalty; and schema, json, regex or grammar, which
                 hold the text to a structure: its value is the result's ``value``.
@@ -168,11 +180,12 @@ class Model(Reading, Streaming):
         Raises:
             InputError: E150 prompt too long, E151 empty, E152 foreign token ids or broken text, E154 no template,
                 E155 not a decoder, E156 an option outside its range, E194-E198 nothing to draft with, E610-E618 a
-                structure that cannot be kept.
+                structure that cannot be kept; E653-E658 images.
         """
         if self.bundle.manifest.encoder_decoder is not None:
+            self._check_blind(images)
             return self._write(prompt, self.request(**options), stream, language)
-        with Stream(self._pieces(prompt, template, speculate, resume, options)) as made:
+        with Stream(self._pieces(prompt, template, speculate, resume, options, images)) as made:
             for piece in made:
                 if stream is not None:
                     stream(piece)
@@ -186,26 +199,37 @@ class Model(Reading, Streaming):
         speculate: str | Path | Bundle,
         resume: bool,
         options: Mapping[str, Any],
+        images: Sequence[ImageSource],
     ) -> Generator[str, None, Generation]:
-        session, request = self.session, self.request(**options)
-        tokens = self._ids(prompt, template)
+        wish = Wish(thinking_budget=options.get("thinking_budget"))
+        asked = {name: value for name, value in options.items() if not template or name != "thinking_budget"}
+        looked = self.see(prompt, images, template=template) if images else None
+        session, request = self.session, self.request(**asked)
+        tokens = looked.tokens if looked else self._ids(prompt, template, wish)
         check_context(len(tokens), session.limits.context)
-        memory = self._memory(resume)
+        memory = self.memory(resume, looked)
+        manner = self.dialect.manner(tokens, wish) if template else None
 
         def written() -> Generator[str, None, Generation]:
             with self._turn:
                 ahead = self.speculator(speculate)
-                made = yield from pieces(session, tokens, request, self.decode, memory=memory, speculate=ahead)
+                made = yield from only_text(
+                    pieces(session, tokens, request, self.decode, memory=memory, speculate=ahead, manner=manner)
+                )
             return replace(made, load_ms=self.load_ms)
 
         return written()
 
-    def _memory(self, resume: bool) -> Memory:
-        """The shipped prefix, and where a text is resumed all that the KV cache holds and snapshots of its states."""
+    def memory(self, resume: bool = True, seen: Prompt | None = None) -> Memory:
+        """The shipped prefix, and where a text is resumed all that the KV cache holds and snapshots of its states.
+
+        A model with eyes looks at the images of ``seen``, or at none, before anything is recalled.
+        """
         if not resume:
-            return Memory(partial(restored, self.session, self.prefix))
+            return self._looking(Memory(partial(restored, self.session, self.prefix)), seen, resume)
         snapshots = Snapshots(self.session, self.bundle.manifest.states)
-        return Memory(partial(recalled, self.session, self.prefix, snapshots), snapshots.keep)
+        recall = partial(recalled, self.session, self.prefix, snapshots)
+        return self._looking(Memory(recall, snapshots.keep), seen, resume)
 
     def tokens(self, prompt: str | Sequence[int], *, template: bool = False, **options: Any) -> Iterator[int]:
         """The tokens of ``generate`` one by one, each computed on request, so that several sessions can take turns.
@@ -215,16 +239,16 @@ class Model(Reading, Streaming):
         """
         session, request = self.session, self.request(**options)
         ids = self._ids(prompt, template)
-        cached = restored(session, self.prefix, ids)
+        cached = self.memory(resume=False).recall(ids)
         rule = rule_of(request, len(ids), session.limits.context)
         for count, token in enumerate(stream_tokens(session, ids, Sampler(request.sampling, rule), cached), 1):
             yield token
             if token in request.eos or count == request.max_new_tokens or (rule is not None and rule.ended(count)):
                 return
 
-    def _ids(self, prompt: str | Sequence[int], template: bool) -> list[int]:
+    def _ids(self, prompt: str | Sequence[int], template: bool, wish: Wish = NO_WISH) -> list[int]:
         if isinstance(prompt, str):
-            return self._encoded(prompt, template, self.session.limits.context)
+            return self._encoded(prompt, template, self.session.limits.context, wish)
         return checked_ids(prompt)
 
     def speculator(self, choice: str | Path | Bundle = "auto") -> Speculator | None:
@@ -284,6 +308,7 @@ class Model(Reading, Streaming):
             InputError: E154, the tokenizer has no chat template.
         """
         session, own = self.session, self.system_prompt if system is None else system
-        memory = self._memory(resume=True)
+        memory = self.memory()
         ahead = self.speculator(speculate)
-        return Conversation(session, self.tokenizer, self.decode, self.eos, own, memory, ahead)
+        talk = partial(Conversation, dialect=self.dialect, ask=self.request)
+        return talk(session, self.tokenizer, self.decode, self.eos, own, memory, ahead)

@@ -122,12 +122,21 @@ def draw(likely: NDArray[np.float64], rng: np.random.Generator) -> int:
     return int(np.searchsorted(cumulative, rng.random(), side="right"))
 
 
+Watch = Callable[[Vector, int], None]
+
+
 class Sampler:
     """Chooses the tokens of one sequence with its own random generator."""
 
-    def __init__(self, sampling: Sampling, rule: TokenRule | None = None) -> None:
-        """Choose as ``sampling`` says, among the tokens that ``rule`` allows."""
-        self.sampling, self.rule = sampling, rule
+    def __init__(self, sampling: Sampling, rule: TokenRule | None = None, watch: Watch | None = None) -> None:
+        """Choose as ``sampling`` says, among the tokens that ``rule`` allows.
+
+        Args:
+            sampling: how.
+            rule: None allows all.
+            watch: called with the model's own logits [vocabulary] and the token that was chosen.
+        """
+        self.sampling, self.rule, self._watch = sampling, rule, watch
         self._rng = np.random.default_rng(sampling.seed)
 
     def __call__(self, logits: Vector, seen: Sequence[int]) -> int:
@@ -135,4 +144,7 @@ class Sampler:
         allowed = logits if self.rule is None else self.rule.masked(logits)
         scores = processed(allowed, seen, self.sampling)
         token = int(scores.argmax()) if self.sampling.temperature == 0 else draw(probabilities(scores), self._rng)
-        return token if self.rule is None else self.rule.take(token)
+        token = token if self.rule is None else self.rule.take(token)
+        if self._watch is not None:
+            self._watch(logits, token)
+        return token

@@ -7,11 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 from edgec.quiet import quiet
-from edgec.runtime_py.generate import Generation
+from edgec.runtime_py.generate import Generation, PieceT, ResultT
 from edgec.runtime_py.speculation.choice import OFF
+from edgec.runtime_py.vision_language.image_file import ImageSource
 
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
@@ -19,21 +20,22 @@ if TYPE_CHECKING:
 _END = ""
 
 
-class Stream(Iterator[str]):
-    """Pieces of new text, each computed when it is asked for.
+class Stream(Iterator[PieceT], Generic[PieceT, ResultT]):
+    """Pieces of what is generated, each computed when it is asked for: of a text, or of a message's parts.
 
-    Leaving the loop early, or ``close()``, stops the generation; the session is then free for the next text.
+    Leaving the loop early, or ``close()``, stops the generation; the session is then free for the next text, and a
+    conversation stays as it was.
 
     Attributes:
-        result: the whole text with its timings, once the last piece was given; None before, and after ``close()``.
+        result: the whole with its timings, once the last piece was given; None before, and after ``close()``.
     """
 
-    def __init__(self, pieces: Generator[str, None, Generation]) -> None:
+    def __init__(self, pieces: Generator[PieceT, None, ResultT]) -> None:
         self._pieces = pieces
-        self.result: Generation | None = None
+        self.result: ResultT | None = None
 
-    def __next__(self) -> str:
-        """The next piece, never empty."""
+    def __next__(self) -> PieceT:
+        """The next piece; of a text never empty."""
         try:
             return next(self._pieces)
         except StopIteration as end:
@@ -63,7 +65,7 @@ class AsyncStream(AsyncIterator[str]):
         stream: the stream beneath, with its ``result``.
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream[str, Generation]) -> None:
         self.stream = stream
         self._thread, self._stopped = ThreadPoolExecutor(1, "edgec-stream"), False
 
@@ -113,6 +115,7 @@ class Streaming(ABC):
         speculate: str | Path | Bundle,
         resume: bool,
         options: Mapping[str, Any],
+        images: Sequence[ImageSource],
     ) -> Generator[str, None, Generation]:
         """Check the arguments, and begin a text at the first piece that is asked for."""
 
@@ -124,8 +127,9 @@ class Streaming(ABC):
         template: bool = False,
         speculate: str | Path | Bundle = OFF,
         resume: bool = False,
+        images: Sequence[ImageSource] = (),
         **options: Any,
-    ) -> Stream:
+    ) -> Stream[str, Generation]:
         """The text of ``generate`` piece by piece: ``for piece in model.stream("Once upon a time"): ...``.
 
         Takes the arguments of ``generate``; wrong ones are refused at once. Leaving the loop stops the generation;
@@ -134,7 +138,7 @@ class Streaming(ABC):
         Raises:
             InputError: as ``generate``; E179, this thread has another stream of this model open.
         """
-        return Stream(self._pieces(prompt, template, speculate, resume, options))
+        return Stream(self._pieces(prompt, template, speculate, resume, options, images))
 
     def stream_async(self, prompt: str | Sequence[int], **options: Any) -> AsyncStream:
         """The same for ``async for``; takes the arguments of ``stream``."""

@@ -13,11 +13,12 @@ from edgec.bundle.tokenizer_folder import open_tokenizer, unusable_tokenizer
 from edgec.quiet import quiet
 from edgec.runtime_py.arguments import stop_strings
 from edgec.runtime_py.generate import GenerationRequest
+from edgec.runtime_py.messages.dialect import Dialect
 from edgec.runtime_py.sampling import Sampling
 from edgec.runtime_py.structured.refusals import unsuited
 from edgec.runtime_py.structured.rule import Structure
 from edgec.runtime_py.structured.structures import Structures
-from edgec.runtime_py.structured.vocabulary import vocabulary_of
+from edgec.runtime_py.structured.vocabulary import Vocabulary, vocabulary_of
 from edgec.runtime_py.structured.wanted import wanted
 
 if TYPE_CHECKING:
@@ -114,3 +115,17 @@ class Tokenized:
     @cached_property
     def _structures(self) -> Structures:
         return Structures(vocabulary_of(self.tokenizer, self.bundle.manifest.model.vocab_size, self.eos))
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The bytes of each token.
+
+        Raises:
+            InputError: E617, the tokenizer's texts are not its tokens' bytes.
+        """
+        return self._structures.vocabulary
+
+    @cached_property
+    def dialect(self) -> Dialect:
+        """How the chat template writes reasoning and calls of tools."""
+        return Dialect(self.tokenizer, lambda: self._structures)

@@ -123,7 +123,7 @@ def test_its_default_command_is_the_demo_of_make() -> None:
     (command,) = map(json.loads, steps("CMD"))
     made = re.search(r"^demo:.*\n\t\$\(BIN\)/(python .*)$", MAKEFILE, re.MULTILINE)
     assert made is not None
-    values = {"MODEL": "examples/tiny-llama", "DEMO": "build/demo"}
+    values = {"MODEL": "examples/tiny-stories", "DEMO": "build/demo"}
     line = re.sub(r"\$\((\w+)\)", lambda match: values.get(match[1], match[1]), made[1])
     assert line.startswith(" ".join(command))
     assert all((ROOT / word).exists() for word in command if word.startswith("examples/"))

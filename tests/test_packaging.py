@@ -23,7 +23,7 @@ PACKAGE = ROOT / "src" / "edgec"
 FOLDERS = ("backends", "bundle", "cli", "devices", "exporter", "ir", "passes", "runtime_py")
 DATA = (".toml", ".csv", ".txt", ".json", ".cpp", ".h", ".template")
 # Links that hold no code: the guide, and the example model.
-GUIDE, EXAMPLE = ("docs", "../../docs"), ("example", "../../examples/tiny-llama")
+GUIDE, EXAMPLE = ("docs", "../../docs"), ("example", "../../examples/tiny-stories")
 LEFT_OUT = (".*", "build", "dist", "*.egg-info", "__pycache__", "*.edgec", "tests")
 HEAVY = ("torch", "transformers", "executorch", "torchao", "scipy", "plotly", "numpy", "psutil", "tokenizers")
 # What only some output needs: tables, bars, Markdown in colour, chat templates.
@@ -66,7 +66,7 @@ def in_tree() -> set[str]:
         files = (path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", *DATA))
         named |= {f"edgec/{path.relative_to(ROOT)}" for path in files}
     named |= {f"edgec/docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
-    return named | {f"edgec/example/{path.name}" for path in (ROOT / "examples" / "tiny-llama").iterdir()}
+    return named | {f"edgec/example/{path.name}" for path in (ROOT / "examples" / "tiny-stories").iterdir()}
 
 
 def test_the_wheel_holds_the_tree(wheel: zipfile.ZipFile) -> None:
@@ -81,7 +81,7 @@ def test_the_sdist_carries_what_builds_and_shows_it(sdist: tarfile.TarFile) -> N
         "Makefile",
         "docs/images/report.png",
         "examples/train_stories.py",
-        "examples/tiny-llama/config.json",
+        "examples/tiny-stories/config.json",
     } <= names
     assert not [name for name in names if name.endswith((".pyc", ".pt", ".part"))]
 

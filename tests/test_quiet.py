@@ -173,7 +173,7 @@ PACKAGES = {"aimodel": "coreai_torch", "onnx": "onnxscript", "qnn": "onnxruntime
 def test_no_format_lets_a_library_talk(name: str, tmp_path: Path) -> None:
     if name in PACKAGES:
         pytest.importorskip(PACKAGES[name])
-    model = str(ROOT / "examples" / "tiny-llama")
+    model = str(ROOT / "examples" / "tiny-stories")
     lines = stderr_of(["-c", API, model, "out.edgec", repr(FORMATS[name]), *["generate"] * (name == "host")], tmp_path)
     assert [line for line in lines if "mine, " not in line] == []
 

@@ -94,7 +94,7 @@ def test_make_targets_exist() -> None:
 def workplace(tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder where the pages' relative paths lead to a tiny model."""
     (tmp_path / "examples").mkdir()
-    (tmp_path / "examples" / "tiny-llama").symlink_to(tiny_folder)
+    (tmp_path / "examples" / "tiny-stories").symlink_to(tiny_folder)
     (tmp_path / "held-out.txt").write_text(HELD_OUT)
     (tmp_path / "book.txt").write_text(HELD_OUT * 10)
     (tmp_path / "books").mkdir()
@@ -110,7 +110,7 @@ def workplace(tmp_path: Path, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_quick_commands_run(
     words: Words, workplace: Path, tiny_bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shutil.copytree(tiny_bundle, workplace / "tiny-llama-host.edgec")
+    shutil.copytree(tiny_bundle, workplace / "tiny-stories-host.edgec")
     assert run_cli(list(words)) == 0, capsys.readouterr().err
     assert len(capsys.readouterr().out) > 20
 
@@ -118,7 +118,7 @@ def test_the_quick_commands_run(
 def test_the_first_export_runs(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = edgec_lines("export")[0]
     assert run_cli([*words, *RANDOM]) == 0, capsys.readouterr().err
-    assert (workplace / "tiny-llama-host.edgec" / "report.html").is_file()
+    assert (workplace / "tiny-stories-host.edgec" / "report.html").is_file()
     assert "parity ladder" in capsys.readouterr().out
 
 
@@ -151,7 +151,7 @@ def test_the_iphone_bundle_is_embedded(workplace: Path, capsys: pytest.CaptureFi
 
 @pytest.mark.slow
 def test_bench_and_compare_run(workplace: Path, tiny_bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree(tiny_bundle, workplace / "tiny-llama-host.edgec")
+    shutil.copytree(tiny_bundle, workplace / "tiny-stories-host.edgec")
     assert run_cli(list(edgec_lines("bench")[0])) == 0, capsys.readouterr().err
     shutil.copy("4bit.jsonl", "float.jsonl")
     assert run_cli(list(edgec_lines("compare")[0])) == 0, capsys.readouterr().err
@@ -162,7 +162,7 @@ def test_the_project_file_is_one(workplace: Path) -> None:
 
     (workplace / "edgec.toml").write_text(blocks("toml")[0])
     project = read_project(workplace / "edgec.toml")
-    assert project.model == str(workplace / "examples" / "tiny-llama")
+    assert project.model == str(workplace / "examples" / "tiny-stories")
     assert (project.targets, project.recipe) == (("host",), "4bit")
     assert project.budgets == {"kl_mean": 0.1}
 
@@ -175,7 +175,7 @@ def test_the_python_runs(workplace: Path, tiny_bundle: Path, capsys: pytest.Capt
 
 
 def test_the_streaming_python_runs(workplace: Path, tiny_bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree(tiny_bundle, workplace / "tiny-llama-host.edgec")
+    shutil.copytree(tiny_bundle, workplace / "tiny-stories-host.edgec")
     (code,) = (block for block in blocks("python") if "model.stream" in block)
     exec(compile(code, "docs/export.md", "exec"), {})
     assert "finish_reason=" in capsys.readouterr().out

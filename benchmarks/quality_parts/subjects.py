@@ -1,7 +1,7 @@
 """The two trained models, the text to evaluate them on, and separate text to calibrate them on.
 
-- ``tiny-llama`` (examples/, 5 M parameters): evaluated on the passages that its training held out, calibrated on
-  windows spread over the passages that it was trained on.
+- ``tiny-stories`` (examples/, 5 M parameters): evaluated on stories that its training held out, calibrated on
+  windows spread over stories that it was trained on. Both are sampled into build/stories first, which takes minutes.
 - ``stories260K`` (../shared/data): evaluated on every 25th of 1,000 TinyStories, calibrated on others of them. Whether
   its training saw any of these stories is not recorded.
 """
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXTS = ROOT.parent / "shared" / "data" / "text"
+EXAMPLE = ROOT / "examples" / "tiny-stories"
+STORIES = ROOT / "build" / "stories"
 WINDOW = 256
 Call = list["Tensor"]
 
@@ -107,28 +109,32 @@ def _windows(tokenizer: Any, text: str, count: int, length: int = WINDOW) -> lis
     """Whole windows, spread evenly over a text."""
     import torch
 
-    ids = torch.tensor(tokenizer(text).input_ids)
+    ids = torch.tensor(tokenizer(text, add_special_tokens=False).input_ids)
     whole = ids[: len(ids) // length * length].view(-1, 1, length)
     wanted = min(count, len(whole))
     return [whole[i * len(whole) // wanted] for i in range(wanted)]
 
 
 def example_model(tokens: int, known: int) -> Subject:
-    """The subject examples/tiny-llama."""
+    """The subject examples/tiny-stories.
+
+    Raises:
+        SystemExit: There are no sampled stories in build/stories, or too few for this many held-out tokens.
+    """
     import torch
     from transformers import AutoTokenizer
 
-    from examples.training.text import held_out_text, training_passages
+    from examples.stories.corpus import all_stories, in_one_text, split
 
-    folder = ROOT / "examples" / "tiny-llama"
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    files = [TEXTS / "tinyshakespeare.txt", TEXTS / "war-and-peace.txt"]
-    held_out = _windows(tokenizer, held_out_text(files), tokens // WINDOW)
-    joined = torch.tensor(tokenizer(held_out_text(files)).input_ids)
-    trained = _windows(tokenizer, "\n\n".join(training_passages(files)), known // WINDOW)
-    return Subject(
-        "tiny-llama", folder, held_out, trained, "held-out passages of Shakespeare and War and Peace", joined
-    )
+    trained, held_out = split(all_stories(STORIES))
+    tokenizer = AutoTokenizer.from_pretrained(EXAMPLE)
+    joined = torch.tensor(tokenizer(in_one_text(held_out), add_special_tokens=False).input_ids)
+    if len(joined) < tokens:
+        wanted = "examples/train_stories.py sample --teacher stories260K --work build/stories --tokens 1.6e6"
+        raise SystemExit(f"{STORIES} holds out {len(joined):,} tokens, {tokens:,} are needed: python {wanted}")
+    evaluated = _windows(tokenizer, in_one_text(held_out), tokens // WINDOW)
+    calibrated = _windows(tokenizer, in_one_text(trained), known // WINDOW)
+    return Subject("tiny-stories", EXAMPLE, evaluated, calibrated, "stories that its training held out", joined)
 
 
 def stories(tokens: int, known: int) -> Subject:
@@ -154,4 +160,4 @@ def stories(tokens: int, known: int) -> Subject:
     return Subject("stories260K", folder, held_out, known_ones, "every 25th of 1,000 TinyStories", joined)
 
 
-SUBJECTS: Mapping[str, Callable[[int, int], Subject]] = {"tiny-llama": example_model, "stories260K": stories}
+SUBJECTS: Mapping[str, Callable[[int, int], Subject]] = {"tiny-stories": example_model, "stories260K": stories}

@@ -53,14 +53,22 @@ def embed(
         fix = f"use one of {', '.join(_PLATFORMS)}"
         raise InputError(f"unknown platform {platform!r}", "--platform", fix=fix, code="E466")
     opened = open_bundle(Path(bundle))
-    _refuse_encoder_decoder(opened)
+    _refuse_several_methods(opened)
     path = Path(out) if out is not None else Path(f"{opened.path.name.removesuffix('.edgec')}-{platform}")
     package = _package(opened, platform, target_sdk)
     write_package(package, path)
     return Embedded(path, package)
 
 
-def _refuse_encoder_decoder(bundle: Bundle) -> None:
+def _refuse_several_methods(bundle: Bundle) -> None:
+    if bundle.manifest.vision_language is not None:
+        raise InputError(
+            "Apps cannot hold a model with eyes yet.",
+            where=str(bundle.path),
+            why="the generated code calls one method and prepares no images, and this bundle has see and forward",
+            fix="use it on this machine (edgec run, edgec.load), or export the text part: --task text-generation",
+            code="E659",
+        )
     if bundle.manifest.encoder_decoder is not None:
         raise InputError(
             "Apps cannot hold an encoder-decoder yet.",

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tokenizers import Tokenizer
 
 from examples.stories.sampling import Story, read_stories
-from examples.training.tokens import BOS, EOS, token_id
+from examples.stories.tokens import BOS, EOS, token_id
 
 HELD_OUT_EVERY = 100
 SHORTEST_CHARACTERS = 100
@@ -62,12 +62,17 @@ def rows(corpus: Corpus, count: int, length: int, rng: np.random.Generator) -> n
     return np.stack([corpus.stream[start : start + length + 1] for start in starts]).astype(np.int64)
 
 
+def in_one_text(stories: Iterable[Story]) -> str:
+    """Stories between the tokens that stand around them in training, an empty line after each."""
+    return "\n\n".join(f"{BOS}{one.text}{EOS if one.ended else ''}" for one in stories)
+
+
 def write_texts(folder: Path, shown_characters: int = 12_000) -> tuple[Path, Path]:
-    """Write the stories as plain text, with an empty line between two, for ``edgec adapt`` and ``edgec eval``.
+    """Write the stories as text for ``edgec adapt`` and ``edgec eval``.
 
     Returns:
-        ``stories.txt`` with everything that is trained on, and ``held-out.txt`` with as many of the held-out stories as
-        ``shown_characters`` hold, to be kept beside the finished model.
+        ``stories.txt`` with everything that is trained on, in the form of ``in_one_text``, and ``held-out.txt``, to be
+        kept beside the finished model: as many of the held-out stories as ``shown_characters`` hold, without tokens.
     """
     trained, held_out = split(all_stories(folder))
     few: list[str] = []
@@ -76,8 +81,8 @@ def write_texts(folder: Path, shown_characters: int = 12_000) -> tuple[Path, Pat
             break
         few.append(story.text)
     paths = folder / "stories.txt", folder / "held-out.txt"
-    for path, texts in zip(paths, ([story.text for story in trained], few), strict=True):
-        path.write_text("\n\n".join(texts) + "\n", encoding="utf-8")
+    for path, text in zip(paths, (in_one_text(trained), "\n\n".join(few)), strict=True):
+        path.write_text(text + "\n", encoding="utf-8")
     return paths
 
 

@@ -4,17 +4,18 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import torch
 from tokenizers import Tokenizer
-from transformers import GenerationConfig
+from transformers import GenerationConfig, LlamaForCausalLM
 
-from examples.training.files import half_precision
-from examples.training.tokens import BOS, EOS, token_id, wrap_tokenizer
+from examples.stories.tokens import BOS, EOS, token_id, wrap_tokenizer
 
-# A conversation is a story told in turns: what everybody wrote so far, without names, is continued.
-CHAT_TEMPLATE = (
-    "{{ bos_token }}{% for message in messages %}{% if not loop.first %}{{ ' ' }}{% endif %}"
-    "{{ message['content'] | trim }}{% endfor %}"
-)
+
+def half_precision(model: Any) -> Any:
+    """Return a copy of the model in bfloat16."""
+    copy = LlamaForCausalLM(model.config)
+    copy.load_state_dict(model.state_dict())
+    return copy.to(torch.bfloat16)
 
 
 def write_model(model: Any, tokenizer: Tokenizer, out: Path) -> None:
@@ -23,9 +24,8 @@ def write_model(model: Any, tokenizer: Tokenizer, out: Path) -> None:
     ends = {"bos_token_id": token_id(tokenizer, BOS), "eos_token_id": token_id(tokenizer, EOS)}
     with tempfile.TemporaryDirectory(dir=out.parent) as folder:
         half_precision(model).save_pretrained(folder)
-        wrap_tokenizer(tokenizer, model.config.max_position_embeddings, CHAT_TEMPLATE).save_pretrained(
-            folder, save_jinja_files=False
-        )
+        wrapped = wrap_tokenizer(tokenizer, model.config.max_position_embeddings)
+        wrapped.save_pretrained(folder, save_jinja_files=False)
         GenerationConfig(**ends).save_pretrained(folder)
         for file in sorted(Path(folder).iterdir()):
             file.chmod(0o644)

@@ -3,7 +3,18 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from examples.training.settings import Shape
+
+@dataclass(frozen=True)
+class Shape:
+    """The model's widths, all multiples of 32, so that every group size of four-bit weights fits."""
+
+    vocabulary: int = 2048
+    hidden: int = 256
+    layers: int = 8
+    heads: int = 8
+    kv_heads: int = 4
+    intermediate: int = 512
+    context: int = 512
 
 
 @dataclass(frozen=True)

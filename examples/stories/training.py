@@ -1,6 +1,7 @@
 """The training loop: it begins or resumes a run, takes steps until the budget is spent, and writes the model."""
 
 import math
+import os
 import time
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -10,12 +11,11 @@ import torch
 from tokenizers import Tokenizer
 
 from examples.stories.corpus import Corpus, all_stories, build_corpus, rows, split
+from examples.stories.model import build_model, loss_of
 from examples.stories.model_folder import write_model
 from examples.stories.muon import Muon
 from examples.stories.settings import Progress, StorySettings
-from examples.training.files import write_aside
-from examples.training.model import build_model, loss_of
-from examples.training.tokens import train_tokenizer
+from examples.stories.tokens import train_tokenizer
 
 TOKENIZER_STORIES = 20_000
 LAST_RATE = 0.02
@@ -71,13 +71,20 @@ def start(settings: StorySettings) -> tuple[Run, Progress]:
 
 def save_checkpoint(run: Run, progress: Progress) -> None:
     """Save everything that a later run needs to continue, whole or not at all."""
+    path = run.settings.checkpoint
     content = {
         "progress": asdict(progress),
         "tokenizer": run.tokenizer.to_str(),
         "model": run.model.state_dict(),
         "optimizers": [optimizer.state_dict() for optimizer in run.optimizers],
     }
-    write_aside(run.settings.checkpoint, content)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(path.name + ".part")
+    with aside.open("wb") as file:
+        torch.save(content, file)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
 
 
 def set_rates(run: Run, share: float) -> None:

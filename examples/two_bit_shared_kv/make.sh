@@ -3,7 +3,7 @@
 # A run that was stopped goes on where it was.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-model=$here/../tiny-llama
+model=$here/../tiny-stories
 out=${OUT:-build/two-bit-shared}
 steps="--steps ${STEPS:-500} --learning-rate 3e-4 --scale-rate 1e-3 --evaluate-every 25"
 texts=""
@@ -16,5 +16,5 @@ mkdir -p "$out"
 # shellcheck disable=SC2086
 [ -d "$out/model" ] || edgec adapt "$model" --recipe "$here/two-bit-shared.toml" --teacher "$out/teacher" \
     --text-loss 0.5 $texts $steps --out "$out/model"
-edgec export "$out/model" --out "$out/tiny-llama-two-bit.edgec" --force
-edgec run "$out/tiny-llama-two-bit.edgec" --raw -p "Prince Andrew looked at" --temperature 0.8 --top-p 0.8 --max-new-tokens 60
+edgec export "$out/model" --out "$out/tiny-stories-two-bit.edgec" --force
+edgec run "$out/tiny-stories-two-bit.edgec" --raw -p "Once upon a time" --temperature 0.7 --seed 1 --max-new-tokens 160

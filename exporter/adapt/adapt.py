@@ -104,18 +104,25 @@ def adapt(
         InputError: E500 to E509; or the model, a pass or the output is at fault.
     """
     from edgec.exporter.adapt.checkpoint import forget
-    from edgec.exporter.sources.resolve import resolve
 
     trained, file = _load_recipe(recipe, load_target(target).backend)
     options: dict[str, Any] = {"allow_pickle": allow_pickle, "trust_remote_code": trust_remote_code}
-    source = resolve(str(model), revision=revision, **options)
-    original = source if teacher is None else resolve(str(teacher), **options)
+    source = _text_decoder(str(model), revision=revision, **options)
+    original = source if teacher is None else _text_decoder(str(teacher), **options)
     path = Path(out) if out is not None else Path(f"{source.name}-{trained.name}")
     job = AdaptJob(source, original, trained, file, tuple(map(str, text)), settings or Settings(), path, force)
     _check(job, has_teacher=teacher is not None)
     if restart:
         forget(_checkpoint(path))
     return _run(job, progress)
+
+
+def _text_decoder(model: str, **options: Any) -> ModelSource:
+    """The model; of one with eyes the text part, which is what is trained."""
+    from edgec.exporter.sources.resolve import resolve
+
+    source = resolve(model, **options)
+    return resolve(model, task="text-generation", **options) if source.kind == "vision-language" else source
 
 
 def _load_recipe(name: str | Path, backend: str) -> tuple[Recipe, Path]:

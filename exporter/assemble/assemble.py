@@ -33,6 +33,7 @@ from edgec.bundle.manifest import Build, DeviceCheck, EncoderDecoderInfo, Ledger
 from edgec.bundle.named_delegates import named_delegates
 from edgec.bundle.prefix import Files
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
+from edgec.exporter.assemble.vision_language import image_files, seen_vector, vision_language_info
 from edgec.exporter.pipeline import Compiled
 from edgec.exporter.provenance import tool_versions
 from edgec.exporter.recipes.text import recipe_text
@@ -75,6 +76,7 @@ def bundle_contents(
         **artifact_files(compiled.artifact),
         "golden.json": golden_bytes(golden),
         **{f"tokenizer/{file.name}": file for file in request.source.tokenizer_files},
+        **image_files(request),
         **_generation_config(request),
         **_searched_recipe(request),
     }
@@ -131,6 +133,7 @@ def _manifest(
         lint=facts.lint,
         limits=facts.limits,
         encoder_decoder=_encoder_decoder(request),
+        vision_language=vision_language_info(request, compiled),
         parity=list(compiled.rungs),
         delegation=facts.delegation,
         ledger=ledger,
@@ -157,7 +160,7 @@ def _model(request: ExportRequest) -> ModelInfo:
         name=_utf8(source.name),
         source=_utf8(source.source),
         revision=source.revision,
-        family=str(source.config.get("model_type", "module")),
+        family=source.eyes.family if source.eyes else str(source.config.get("model_type", "module")),
         task=source.task or "module",
         licence=source.licence,
         parameters=_parameters(source),
@@ -220,6 +223,8 @@ def _golden(request: ExportRequest, compiled: Compiled) -> Golden:
         return Golden(texts=texts, chat=chat)
     if request.source.reads is not None:
         return Golden(texts=texts, chat=chat, outputs=(_written_vector(request, compiled.artifact),))
+    if request.source.eyes is not None:
+        return Golden(texts=texts, chat=chat, outputs=(seen_vector(request, compiled.artifact, _GOLDEN_TOKENS),))
     if compiled.facts.limits is None:
         return Golden(texts=texts, chat=chat, functions=(_function_vector(compiled, request.form),))
     return Golden(texts=texts, chat=chat, outputs=(_greedy_vector(request, compiled.artifact, compiled.facts.limits),))

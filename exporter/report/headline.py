@@ -64,6 +64,12 @@ def next_commands(manifest: Manifest) -> list[str]:
     """Three commands that make sense now, in order."""
     bundle = f"{manifest.name}.edgec"
     quoted = f"'{bundle}'" if " " in bundle else bundle
+    if manifest.vision_language is not None:
+        return [
+            f'edgec run {quoted} --image photo.jpg -p "What is this?"',
+            f"edgec inspect {quoted}",
+            "edgec help eyes",
+        ]
     use = f'edgec run {quoted} -p "Once upon a time"' if manifest.limits else f"edgec verify {quoted}"
     phone = {"host": f"edgec eval {quoted} --text held-out.txt"}.get(
         manifest.target, f"edgec embed {quoted} --platform {_platform(manifest)}"

@@ -8,11 +8,21 @@ from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.ir.spec import ModelSpec
 
+AHEAD_CHUNK = 512
+"""Tokens of a call where the rows of an image see each other: all of them come in one."""
 
-def decoder_limits(spec: ModelSpec, recipe: Recipe, context: int | None) -> Limits:
-    """The limits of a decoder on a CPU; ``context``: what the user asked for, or None."""
+
+def decoder_limits(spec: ModelSpec, recipe: Recipe, context: int | None, least_chunk: int = 1) -> Limits:
+    """The limits of a decoder on a CPU.
+
+    Args:
+        spec: its shape.
+        recipe: gives chunk and rows.
+        context: what the user asked for, or None.
+        least_chunk: tokens that a call takes at least, where the context has as many.
+    """
     length = min(context or recipe.context or spec.context, spec.context)
-    chunk = max(1, min(recipe.prefill_chunk, length))
+    chunk = max(1, min(max(recipe.prefill_chunk, least_chunk), length))
     return Limits(context=length, prefill_chunk=chunk, logit_rows=max(1, min(recipe.logit_rows, chunk)))
 
 

@@ -28,6 +28,7 @@ from edgec.exporter.resolve.limits import check_static
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
 from edgec.exporter.resolve.target_choice import choose_target, in_format
 from edgec.exporter.resolve.unheld import check_held
+from edgec.exporter.resolve.vision_language import check_vision_language
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.resolve import ModelSource, resolve
 from edgec.exporter.stages.prefix import check_prompt
@@ -76,6 +77,8 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
         check_held(source, recipe, static=form_of(asked).static)
     elif source.kind == "encoder-decoder":
         check_encoder_decoder(recipe, form_of(asked), _asked_options(options))
+    elif source.kind == "vision-language":
+        check_vision_language(recipe, form_of(asked), _asked_options(options))
     else:
         recipe = _without_own_kernels(recipe, asked)
     check_preparation(recipe, source.kind)

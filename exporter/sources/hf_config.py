@@ -13,10 +13,13 @@ from pydantic import BaseModel, ValidationError
 from edgec.bundle.limited_json import first_fault
 from edgec.errors import InputError
 from edgec.exporter.sources.encoder_decoder import SPEECH_TASK, TASKS, is_encoder_decoder
+from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
+from edgec.exporter.sources.vision_language import is_vision_language
 
 DECODER = "decoder"
 MODULE = "module"
 ENCODER_DECODER = "encoder-decoder"
+VISION_LANGUAGE = "vision-language"
 _DECODER_SUFFIXES = ("ForCausalLM", "LMHeadModel")
 _SEQUENCE_SUFFIXES = ("ForConditionalGeneration", "MTModel")
 _SEQUENCE_TASKS = (*TASKS, SPEECH_TASK)
@@ -31,8 +34,8 @@ _LARGEST = {
     "intermediate_size": 10_000_000,
 }
 _TAGS = ("Infinity", "-Infinity", "NaN")
-# The same counts under the names that different families use, in nested configs too.
-_COUNTS = ((re.compile(r"layers?$|^depths?$"), 2_000), (re.compile(r"experts$|heads?$"), 10_000))
+# The same counts under the names that different families use, in nested configs too; vision_feature_layer is a place.
+_COUNTS = ((re.compile(r"(?<!feature_)layers?$|^depths?$"), 2_000), (re.compile(r"experts$|heads?$"), 10_000))
 
 
 class _Stated(BaseModel):
@@ -96,7 +99,7 @@ def _derived(config: Any) -> dict[str, Any]:
 
 
 def kind_of(config: Any, task: str | None) -> str:
-    """The kind of a model: ``decoder``, ``encoder-decoder`` or ``module``.
+    """The kind of a model: ``decoder``, ``encoder-decoder``, ``vision-language`` or ``module``.
 
     It comes from the task if that is given, else from the config's architectures.
 
@@ -104,6 +107,8 @@ def kind_of(config: Any, task: str | None) -> str:
         config: a transformers config.
         task: one of optimum's task names, or None.
     """
+    if task in (None, SEEING_TASK) and is_vision_language(config):
+        return VISION_LANGUAGE
     if task is not None:
         generates = task in _SEQUENCE_TASKS and is_encoder_decoder(config)
         return ENCODER_DECODER if generates else DECODER if task in _DECODER_TASKS else MODULE

@@ -26,6 +26,7 @@ from edgec.exporter.sources.hf_config import (
     DECODER,
     ENCODER_DECODER,
     MODULE,
+    VISION_LANGUAGE,
     decoder_config,
     kind_of,
     load_config,
@@ -45,6 +46,8 @@ from edgec.exporter.sources.model_forms import (
 )
 from edgec.exporter.sources.source_weights import bind_weights, random_weights, stored_weights
 from edgec.exporter.sources.tasks import auto_class, example_inputs, preprocessor_config, task_of
+from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
+from edgec.exporter.sources.vision_language import Eyes, eyes_of
 from edgec.exporter.sources.weight_names import BoundWeights, untied_weights
 from edgec.exporter.sources.weights import RandomWeights
 
@@ -72,7 +75,7 @@ class ModelSource:
 
     Attributes:
         name: a short name, the default for the bundle.
-        kind: ``decoder`` (a causal language model), ``encoder-decoder`` or ``module`` (anything else).
+        kind: ``decoder`` (a causal language model), ``encoder-decoder``, ``vision-language`` or ``module``.
         source: MODEL as given.
         path: the local folder, or None for a factory.
         config: the effective transformers config (of the text decoder where it is nested); for a factory, its name
@@ -92,6 +95,7 @@ class ModelSource:
             called once, and this returns what it made.
         hf_config: the transformers config object, or None for a factory.
         reads: what the encoder of an encoder-decoder reads, or None.
+        eyes: what the image encoder of a vision-language model reads, or None.
         untied: parameters that the model class ties and the checkpoint does not (the lm_head of Flan-T5).
     """
 
@@ -114,6 +118,7 @@ class ModelSource:
     hf_config: Any = field(default=None, repr=False, compare=False)
     trust_remote_code: bool = False
     reads: Source | None = None
+    eyes: Eyes | None = None
     untied: tuple[str, ...] = ()
 
     def build_on(
@@ -220,7 +225,12 @@ def _from_folder(model: str, folder: Path, config_file: Path | None, options: Op
         seed=options.seed,
         trust_remote_code=options.trust_remote_code,
     )
-    finish = {DECODER: _as_decoder, ENCODER_DECODER: _as_encoder_decoder, MODULE: _as_module}[source.kind]
+    finish = {
+        DECODER: _as_decoder,
+        ENCODER_DECODER: _as_encoder_decoder,
+        VISION_LANGUAGE: _as_vision_language,
+        MODULE: _as_module,
+    }[source.kind]
     return finish(source, described, config, options)
 
 
@@ -260,6 +270,22 @@ def _as_encoder_decoder(source: ModelSource, described: ModelFolder, config: Any
     )
 
 
+def _as_vision_language(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:
+    eyes = eyes_of(config, described.path)
+    shell = _build_generating(VISION_LANGUAGE, config, "meta", "eager", torch.float32, options.trust_remote_code)
+    weights, files = _weights(described, shell, options)
+    plain = {**plain_config(config.get_text_config()), "tie_word_embeddings": bool(config.tie_word_embeddings)}
+    return replace(
+        source,
+        config=plain,
+        hf_config=config,
+        weights=weights,
+        files=(*source.files, *eyes.processor_files, *files),
+        task=SEEING_TASK,
+        eyes=eyes,
+    )
+
+
 def _with_positions(config: dict[str, Any], shell: nn.Module) -> dict[str, Any]:
     """The config with the positions that a text can use: those before a table's first place are none."""
     first, stated = first_place(shell), config.get("max_position_embeddings")
@@ -294,10 +320,11 @@ def _weights(described: ModelFolder, shell: Any, options: Options) -> tuple[Mode
 def _build_generating(
     kind: str, config: Any, device: str | None, attn_implementation: str, dtype: torch.dtype, trust_remote_code: bool
 ) -> Any:
-    from transformers import AutoModelForCausalLM
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
+    makers = {ENCODER_DECODER: generating_class, VISION_LANGUAGE: lambda _: AutoModelForImageTextToText}
     return build(
-        generating_class(config) if kind == ENCODER_DECODER else AutoModelForCausalLM,
+        makers.get(kind, lambda _: AutoModelForCausalLM)(config),
         config,
         device=device,
         attn_implementation=attn_implementation,

@@ -36,17 +36,27 @@ from edgec.exporter.recipes.passes import rounds_values
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.weights import HeldWeights
 from edgec.exporter.stages.capturing import hold_weights
-from edgec.exporter.stages.compiled import Rewrite, save_rewrite
+from edgec.exporter.stages.compiled import Rewrite
 from edgec.exporter.stages.cpu_methods import lower_to_folder
-from edgec.exporter.stages.decoder import decoder_measure, quality_budget
+from edgec.exporter.stages.decoder import decoder_measure
 from edgec.exporter.stages.module import module_budget
 from edgec.exporter.stages.pass_orders import encoder_decoder_passes
 from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_passes, rewrite
+from edgec.exporter.stages.several_methods import (
+    EXECUTED,
+    FORWARD,
+    REFERENCE,
+    forward_rung,
+    keep_rewrites,
+    named,
+    no_layers,
+    whole_rung,
+)
 from edgec.ir.program import Program
 from edgec.passes.contract import run_passes
 
 METHODS = ENCODER_DECODER_METHODS
-ENCODE, CROSS, FORWARD = METHODS
+ENCODE, CROSS, _ = METHODS
 
 
 @dataclass
@@ -71,12 +81,7 @@ class EncoderDecoderStages:
 
         done = {name: self._rewrite(name, partial(capture, name), probe, reference, progress) for name in METHODS}
         self.programs = {name: each.program for name, each in done.items()}
-        outputs = {f"{name}.final": each.final.logits for name, each in done.items()}
-        kept = {**outputs, **reference.tensors(), "reference": done[FORWARD].reference.logits}
-        rungs = [_named(rung, name) for name, each in done.items() for rung in each.rungs]
-        save_rewrite(
-            folder, Rewrite(rungs=rungs, reference="transformers float32", final=done[FORWARD].final.name), kept
-        )
+        keep_rewrites(folder, done, reference.tensors())
 
     def _probe(self) -> SourceProbe:
         assert self.request.source.reads is not None
@@ -87,7 +92,7 @@ class EncoderDecoderStages:
     ) -> Rewritten:
         passes = encoder_decoder_passes(self.request.recipe, self.request.limits)[name]
         measure = self._measure(name, probe, reference)
-        eager = Stage("transformers float32", reference.of(name))
+        eager = Stage(REFERENCE, reference.of(name))
         return rewrite(capture, eager, group_exact_passes(passes), measure, progress)
 
     def _captured(self, weights: HeldWeights, progress: Progress) -> Mapping[str, Program]:
@@ -102,14 +107,14 @@ class EncoderDecoderStages:
         recipe, trained = self.request.recipe, self.request.source.trained
         run = partial(run_method, name=name, probe=probe, reference=reference, decoder=self.request.probe)
         if name == FORWARD:
-            return replace(decoder_measure(self.request.probe, recipe, trained), run=run, layers=_no_layers)
+            return replace(decoder_measure(self.request.probe, recipe, trained), run=run, layers=no_layers)
         sizes = reference.sizes(name)
         quality = partial(quality_rung, budget=module_budget(recipe), gated=trained)
         return Measure(
             run=run,
             lowering=lambda before, after: worst_output_rung(before, after, sizes, lowering_rung),
             quality=lambda before, after: worst_output_rung(before, after, sizes, quality),
-            layers=_no_layers,
+            layers=no_layers,
         )
 
     def lower(self, folder: Path, progress: Progress) -> None:
@@ -132,34 +137,15 @@ class EncoderDecoderStages:
         rungs = [self._lowering(name, logits, value, reference, loose) for name, value in alone.items()]
         logits_after = methods.plan_logits(methods.memory(probe.sources[0]), decoder)
         whole = Stage("artifact, from source to logits", logits_after)
-        budget = (
-            quality_budget(self.request.recipe) if loose else {**ladder.WHOLE_LOWERING, **self.request.recipe.budgets}
-        )
-        trained = self.request.source.trained
-        original = Stage("transformers float32", reference.of(FORWARD))
-        compare = quality_rung if loose else lowering_rung
-        gate = {"gated": trained} if loose else {}
-        return [*rungs, compare(original, whole, budget, note=_EXECUTED, **gate)]
+        recipe, trained = self.request.recipe, self.request.source.trained
+        return [*rungs, whole_rung(reference.of(FORWARD), whole, recipe, loose=loose, trained=trained)]
 
     def _lowering(
         self, name: str, logits: Mapping[str, Tensor], executed: Tensor, reference: Reference, loose: bool
     ) -> Rung:
         final, artifact = Stage("rewritten graph", logits[f"{name}.final"]), Stage("artifact", executed)
         if name == FORWARD:
-            budget = ladder.ROUNDED_LOWERING if loose else {**ladder.FLOAT_LOWERING, **self.request.recipe.budgets}
-            return _named(lowering_rung(final, artifact, budget, rounded=loose, note=_EXECUTED), name)
+            return forward_rung(final, artifact, self.request.recipe, loose)
         budget = ladder.ROUNDED_MODULE if loose else ladder.FLOAT_LOWERING
-        compare = partial(lowering_rung, budget=budget, rounded=loose, note=_EXECUTED)
-        return _named(worst_output_rung(final, artifact, reference.sizes(name), compare), name)
-
-
-_EXECUTED = "executed by ExecuTorch on this machine"
-
-
-def _no_layers(_: Program) -> Mapping[int, Tensor]:
-    """No layer is told apart: a decoder's layer attends twice, to itself and to the encoder."""
-    return {}
-
-
-def _named(rung: Rung, method: str) -> Rung:
-    return rung.model_copy(update={"stage": f"{method}: {rung.stage}", "reference": f"{method}: {rung.reference}"})
+        compare = partial(lowering_rung, budget=budget, rounded=loose, note=EXECUTED)
+        return named(worst_output_rung(final, artifact, reference.sizes(name), compare), name)

@@ -46,6 +46,7 @@ _STAGES: Mapping[tuple[str, bool, bool], tuple[str, str]] = {
     ("decoder", True, False): (f"{_HERE}.static_decoder", "StaticDecoderStages"),
     ("decoder", True, True): (f"{_HERE}.calibrated", "CalibratedDecoderStages"),
     ("encoder-decoder", False, False): (f"{_HERE}.encoder_decoder", "EncoderDecoderStages"),
+    ("vision-language", False, False): (f"{_HERE}.vision_language", "VisionLanguageStages"),
     ("module", False, False): (f"{_HERE}.module", "ModuleStages"),
     ("module", True, False): (f"{_HERE}.static_module", "StaticModuleStages"),
     ("module", True, True): (f"{_HERE}.calibrated", "CalibratedModuleStages"),

@@ -1,6 +1,6 @@
 """The specification of a sweep, as a TOML file.
 
-models = ["examples/tiny-llama"]
+models = ["examples/tiny-stories"]
 recipes = ["4bit", "float"]
 targets = ["host", "android-cpu"]
 devices = ["host"]              # may be empty: export only

@@ -69,11 +69,11 @@ class ConvolutionToLinear:
 
 def _is_legal(graph: GraphModule, call: _Convolution) -> bool:
     value = call.x.meta["val"]
-    stored = all(node is None or _stored(graph, node) is not None for node in (call.weight, call.bias))
+    stored = all(node is None or stored_weight(graph, node) is not None for node in (call.weight, call.bias))
     return call.groups == 1 and value.dim() == 3 and isinstance(value.shape[-1], int) and stored
 
 
-def _stored(graph: GraphModule, node: Node) -> Tensor | None:
+def stored_weight(graph: GraphModule, node: Node) -> Tensor | None:
     """The tensor of a parameter, as it is stored or after a cast."""
     source = node.all_input_nodes[0] if node.target is aten.to.dtype else node
     value = attribute(graph, str(source.target)) if source.op == "get_attr" else None
@@ -81,9 +81,9 @@ def _stored(graph: GraphModule, node: Node) -> Tensor | None:
 
 
 def _linear(graph: GraphModule, emit: Emitter, call: _Convolution) -> Node:
-    weight = _stored(graph, call.weight)
+    weight = stored_weight(graph, call.weight)
     assert weight is not None
-    matrix = _parameter(graph, emit, call, weight.permute(0, 2, 1).flatten(1).contiguous())
+    matrix = matrix_parameter(graph, emit, call.weight, weight.permute(0, 2, 1).flatten(1).contiguous())
     frames = emit(aten.transpose.int, call.x, 1, 2)
     if call.padding[0]:
         frames = emit(aten.constant_pad_nd.default, frames, [0, 0, call.padding[0], call.padding[0]], 0.0)
@@ -98,11 +98,11 @@ def _linear(graph: GraphModule, emit: Emitter, call: _Convolution) -> Node:
     return emit(aten.transpose.int, out, 1, 2)
 
 
-def _parameter(graph: GraphModule, emit: Emitter, call: _Convolution, value: Tensor) -> Node:
-    """The matrix as a separate parameter, and the node that reads it in float32."""
-    source = call.weight.all_input_nodes[0] if call.weight.target is aten.to.dtype else call.weight
+def matrix_parameter(graph: GraphModule, emit: Emitter, weight: Node, value: Tensor) -> Node:
+    """The matrix of a weight as a separate parameter, and the node that reads it in float32."""
+    source = weight.all_input_nodes[0] if weight.target is aten.to.dtype else weight
     name = f"{source.target}".replace(".", "_") + "_matrix"
     graph.register_parameter(name, nn.Parameter(value, requires_grad=False))
     node = emit.graph.get_attr(name)
-    node.meta["val"] = call.weight.meta["val"].fake_mode.from_tensor(value)
+    node.meta["val"] = weight.meta["val"].fake_mode.from_tensor(value)
     return node if value.dtype == torch.float32 else emit(aten.to.dtype, node, torch.float32)

@@ -110,7 +110,7 @@ def _is_vector(weight: Node, x: Node) -> bool:
 def _fuse(graph: GraphModule, norm: _Norm) -> None:
     with graph.graph.inserting_before(norm.result):
         emit = Emitter(graph.graph)
-        if norm.x.target is aten.transpose.int and set(norm.x.args[1:]) == {1, 2}:
+        if norm.x.target is aten.transpose.int and set(norm.x.args[1:]) == {1, 2} and norm.x.meta["val"].dim() == 4:
             inner = emit(RMS_NORM, norm.x.args[0], norm.weight, norm.eps)
             result = emit(aten.transpose.int, inner, 1, 2)
         else:

@@ -42,9 +42,10 @@ class Restorable(Protocol):
 
 def place_of(manifest: Manifest) -> SessionPlace:
     """The origin and layout that a saved state must have to be restored under this bundle."""
-    assert manifest.limits is not None  # a decoder
+    limits = manifest.writing_limits
+    assert limits is not None  # a decoder
     states = tuple(manifest.states) if reachable(manifest.states) else ()
-    return SessionPlace(origin_of(manifest), states, manifest.limits.context, manifest.model.vocab_size)
+    return SessionPlace(origin_of(manifest), states, limits.context, manifest.model.vocab_size)
 
 
 def save_session(session: Restorable, place: SessionPlace, path: Path, messages: Sequence[Message] = ()) -> int:

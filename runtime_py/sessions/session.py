@@ -13,7 +13,7 @@ from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.manifest import Limits
 from edgec.errors import InputError
 from edgec.runtime_py.engines.choice import engine_for
-from edgec.runtime_py.engines.executor import EngineName
+from edgec.runtime_py.engines.executor import Array, EngineName
 from edgec.runtime_py.engines.open_artifact import open_artifact
 from edgec.runtime_py.engines.threads import use_threads
 from edgec.runtime_py.engines.trial import try_first
@@ -62,7 +62,7 @@ class Session:
             ToolError: E311 or E312 when the artifact needs edgec's engine and it cannot be compiled.
         """
         self.bundle = opened(bundle)
-        self.limits = decoder_limits(self.bundle)
+        self.limits = self._limits()
         manifest = self.bundle.manifest
         self.engine = engine_for(self.bundle, engine)
         try_first(self.bundle, self.engine)
@@ -96,17 +96,24 @@ class Session:
                 that the KV cache can continue from. Nothing has been executed then.
         """
         check_call(self, tokens, start, rows, self._vocab_size)
-        inputs = (
-            np.array([tokens], dtype=np.int64),
-            np.arange(start, start + len(tokens), dtype=np.int64),
-            np.array(rows, dtype=np.int64),
-        )
+        inputs = self._inputs(tokens, start, rows)
         self.cache.begin(start, len(tokens))
         self._heads = None
         logits, *more = self._executor.run(inputs)
         self.cache.write(start, tokens)
         self._heads = ([start + row for row in rows], more[0][0]) if more else None
         return logits[0].astype(np.float32, copy=False)
+
+    def _limits(self) -> Limits:
+        return decoder_limits(self.bundle)
+
+    def _inputs(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> tuple[Array, ...]:
+        """The method's inputs, in its order: tokens [1, S], positions [S], and what else it reads, rows [K]."""
+        return (
+            np.array([tokens], dtype=np.int64),
+            np.arange(start, start + len(tokens), dtype=np.int64),
+            np.array(rows, dtype=np.int64),
+        )
 
     def head_logits(self, position: int) -> Logits | None:
         """The logits of the artifact's draft heads after a position, float32 [heads, vocabulary].
@@ -167,9 +174,10 @@ def decoder_limits(bundle: Bundle) -> Limits:
         InputError: E155, the model is not a decoder.
     """
     if bundle.manifest.limits is None:
-        writes = bundle.manifest.encoder_decoder is not None
+        writes = bundle.manifest.writing_limits is not None
+        kind = "is an encoder-decoder" if bundle.manifest.encoder_decoder else "is a decoder with eyes"
         raise InputError(
-            "This model is an encoder-decoder." if writes else "This model does not generate text.",
+            f"This model {kind}." if writes else "This model does not generate text.",
             where=str(bundle.path),
             why=f"its task is {bundle.manifest.model.task}",
             fix="call edgec.load(bundle).generate(text) or .transcribe(file), or use edgec run"
@@ -178,6 +186,16 @@ def decoder_limits(bundle: Bundle) -> Limits:
             code="E155",
         )
     return bundle.manifest.limits
+
+
+def text_limits(bundle: Bundle) -> Limits:
+    """The limits of a bundle that continues text, with or without eyes.
+
+    Raises:
+        InputError: E155, the model is neither.
+    """
+    eyes = bundle.manifest.vision_language
+    return decoder_limits(bundle) if eyes is None else eyes.limits
 
 
 def _check_count(what: str, count: int, limit: int) -> None:

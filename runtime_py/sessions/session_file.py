@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from edgec.bundle.atomic import write_file
-from edgec.bundle.chat_template import checked_messages
+from edgec.bundle.chat_template import Message, checked_messages
 from edgec.bundle.limited_json import parse_json
 from edgec.bundle.manifest import StateInfo
 from edgec.bundle.part import JsonCount
@@ -67,7 +67,7 @@ class Contents:
 
     tokens: tuple[int, ...]
     high_water: int
-    messages: tuple[dict[str, str], ...] = ()
+    messages: tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True)

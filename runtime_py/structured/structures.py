@@ -6,6 +6,7 @@ import json
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 from typing import Any, Final
 
 from edgec.runtime_py.structured.closing import Closer
@@ -36,7 +37,7 @@ class Compiled:
 
 
 class Structures:
-    """Compiles for one vocabulary, and keeps what it compiled.
+    """Compiles for one vocabulary, and keeps what it compiled; threads take turns.
 
     Attributes:
         vocabulary: what tokens write.
@@ -46,6 +47,7 @@ class Structures:
         """Begin with nothing compiled."""
         self.vocabulary = vocabulary
         self._kept: OrderedDict[tuple[str, int], Compiled] = OrderedDict()
+        self._turn = Lock()
 
     @cached_property
     def engine(self) -> Engine:
@@ -62,6 +64,10 @@ class Structures:
         Raises:
             InputError: E614, it exceeds the library's limits.
         """
+        with self._turn:
+            return self._compiled(wanted)
+
+    def _compiled(self, wanted: Wanted) -> Compiled:
         key = (wanted.key, id(wanted.model))
         if key not in self._kept:
             matcher, hints = self.engine.compile(wanted.grammar), [self._shortest(sought) for sought in wanted.sought]

@@ -32,6 +32,7 @@ from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.trial import in_another_process
 from edgec.runtime_py.verify.report import BundleCheck, CheckStatus, VerifyReport
 from edgec.runtime_py.verify.signed import signature_check
+from edgec.runtime_py.vision_language.session import VisionLanguageSession
 
 if TYPE_CHECKING:
     from edgec.runtime_py.model import Model
@@ -190,7 +191,7 @@ def _first_difference(wanted: Sequence[int], ids: Sequence[int]) -> str:
 def output_fault(model: Model, vector: OutputVector) -> str | None:
     """How the artifact's output differs on this machine, or None."""
     allowed = vector.tolerance * _share(model, vector)
-    return rows_fault(_rows(_ready(model), vector), vector.model_copy(update={"tolerance": allowed}))
+    return rows_fault(_rows(_ready(model, vector), vector), vector.model_copy(update={"tolerance": allowed}))
 
 
 def _share(model: Model, vector: OutputVector | FunctionVector) -> float:
@@ -220,8 +221,10 @@ def rows_fault(rows: Iterable[Any], vector: OutputVector) -> str | None:
     return None
 
 
-def _ready(model: Model) -> Stepper:
-    """The decoder that replays a vector; where it has an encoder, that has read what it read at export."""
+def _ready(model: Model, vector: OutputVector) -> Stepper:
+    """The decoder that replays a vector; an encoder has read what it read at export, eyes have seen it."""
+    if model.bundle.manifest.vision_language is not None:
+        return _looking(model, vector)
     if model.bundle.manifest.encoder_decoder is None:
         return model.session
     session, info = model.encoder_decoder, model.bundle.manifest.encoder_decoder
@@ -232,6 +235,16 @@ def _ready(model: Model) -> Stepper:
     )
     vocabulary = model.bundle.manifest.model.vocab_size or 0
     session.read(probe_values(sizes, "float32" if info.sound else "int64", vocabulary))
+    return session
+
+
+def _looking(model: Model, vector: OutputVector) -> Stepper:
+    """The decoder of a model with eyes, after it looked at the tile that it saw at export."""
+    session = model.session
+    assert isinstance(session, VisionLanguageSession)
+    info = session.info
+    tile = probe_values([1, info.channels, info.height, info.width], "float32", 0)
+    session.look(vector.prompt_ids, tile)
     return session
 
 

@@ -62,7 +62,7 @@ def test_runs_of_unequal_length_are_not_compared(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         curve = [{"tokens": seen, "held_out": 2.0} for seen in (0, tokens)]
         (tmp_path / name / "training.json").write_text(json.dumps({"curve": curve}))
-    subject, form = quality_adapt.SUBJECTS["tiny-llama"], quality_adapt.Form("form", "4bit")
+    subject, form = quality_adapt.SUBJECTS["tiny-stories"], quality_adapt.Form("form", "4bit")
     with pytest.raises(SystemExit, match="not comparable"):
         quality_adapt.compared(subject, form, tmp_path / "form", tmp_path / "float", tmp_path / "float")
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from benchmarks import compression_quality, palettization
+from benchmarks.quality_parts.subjects import WINDOW
 
 
 def test_tables_are_compared_on_the_same_values(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,8 +29,8 @@ def test_the_goal_is_speed_and_no_more_error(speedup: float, error: float, passe
 
 
 def test_a_row_of_quality_against_itself_is_lossless() -> None:
-    windows = [torch.randint(0, 7, (1, compression_quality.WINDOW)) for _ in range(2)]
-    reference = torch.randn(2 * compression_quality.WINDOW, 7).log_softmax(-1)
+    windows = [torch.randint(0, 7, (1, WINDOW)) for _ in range(2)]
+    reference = torch.randn(2 * WINDOW, 7).log_softmax(-1)
     row = compression_quality._row("float", False, reference, reference, windows, None)
     assert row.kl == pytest.approx(0.0, abs=1e-6) and row.same_top1 == 1.0
     wanted = [reference[i - 1, token] for i, token in enumerate(torch.cat(windows, 1)[0].tolist()) if i % 256]

@@ -20,7 +20,7 @@ TALK = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": 
 
 
 def _tokenizer(template: str) -> Any:
-    return SimpleNamespace(get_chat_template=lambda: template, special_tokens_map={"bos_token": "<s>"})
+    return SimpleNamespace(get_chat_template=lambda tools=None: template, special_tokens_map={"bos_token": "<s>"})
 
 
 def test_the_text_is_the_one_that_transformers_writes() -> None:

@@ -84,7 +84,7 @@ def test_no_bundle_is_an_error_of_the_user(tmp_path: Path) -> None:
 
 
 def test_help_shows_examples() -> None:
-    assert invoke("--help").stdout.count("edgec run tiny-llama-host.edgec") == 3
+    assert invoke("--help").stdout.count("edgec run tiny-stories-host.edgec") == 3
 
 
 def test_a_piped_text_is_the_prompt(bundle: Path) -> None:
@@ -147,3 +147,20 @@ def test_json_regex_and_grammar(bundle: Path, tmp_path: Path) -> None:
 def test_a_structure_that_cannot_be_is_refused_before_the_bundle_is_opened(arguments: list[str], code: str) -> None:
     error = invoke("no-such.edgec", "-p", "x", *arguments).exception
     assert isinstance(error, InputError) and error.code == code
+
+
+def test_tools_and_budgets_need_a_template_that_knows_them(bundle: Path, tmp_path: Path) -> None:
+    (tmp_path / "tools.json").write_text('[{"type": "function", "function": {"name": "now"}}]')
+    tools, common = ("--tools", str(tmp_path / "tools.json")), (str(bundle), "-p", PROMPT, "--max-new-tokens", "2")
+    for arguments, code in (
+        (tools, "E622"),
+        ((*tools, "--chat"), "E622"),
+        (("--thinking-budget", "5"), "E625"),
+        (("--thinking-budget", "-1"), "E625"),
+        ((*tools, "--raw"), "E156"),
+        (("--thinking-budget", "5", "--raw"), "E156"),
+        (("--tools", str(tmp_path / "none.json")), "E629"),
+    ):
+        error = invoke(*common, *arguments, text="").exception
+        assert isinstance(error, InputError) and error.code == code
+    assert answers(*common, "--thinking-budget", "0")[0]["chat_template"] is True

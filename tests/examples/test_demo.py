@@ -12,10 +12,10 @@ from rich.console import Console
 from edgec.runtime_py.side_by_side import SideBySide
 from examples.demo import HELD_OUT, Outcome, main, outcome_table, phone_table, two_sentences, variants
 from examples.stories.corpus import words
+from examples.stories.packed import WEIGHTS, pack
 
 ROOT = Path(__file__).resolve().parents[2]
-MODEL = ROOT / "examples" / "tiny-llama"
-STORIES = ROOT / "examples" / "tiny-stories"
+MODEL = ROOT / "examples" / "tiny-stories"
 
 
 @pytest.mark.parametrize(
@@ -31,28 +31,34 @@ def test_two_sentences_are_shown(text: str, shown: str) -> None:
     assert two_sentences(text) == shown
 
 
-def test_the_two_bit_model_is_shown_where_it_is(tmp_path: Path) -> None:
-    model = tmp_path / "model"
-    assert [one.name for one in variants(model)] == ["float", "4 bits"]
-    (tmp_path / "model-two-bit").mkdir()
-    assert [(one.name, one.recipe) for one in variants(model)][2:] == [("2 bits, shared KV", None)]
+def test_the_two_bit_model_is_unpacked_and_shown_where_it_is(tmp_path: Path) -> None:
+    model, trained = tmp_path / "model", tmp_path / "trained"
+    assert [one.name for one in variants(model, tmp_path)] == ["float", "4 bits"]
+    trained.mkdir()
+    for name, content in {"config.json": b"{}", WEIGHTS: bytes(range(256)) * 99, "training.json": b""}.items():
+        (trained / name).write_bytes(content)
+    packed = pack(trained, tmp_path / "model-two-bit")
+    assert sorted(path.name for path in packed.iterdir()) == ["config.json", WEIGHTS + ".xz"]
+    (two_bit,) = variants(model, tmp_path / "out")[2:]
+    assert (two_bit.name, two_bit.recipe) == ("2 bits, shared KV", None)
+    assert (two_bit.model / WEIGHTS).read_bytes() == (trained / WEIGHTS).read_bytes()
+    assert (two_bit.model / "config.json").read_bytes() == b"{}"
 
 
-@pytest.mark.parametrize("model", [MODEL, STORIES], ids=lambda path: path.name)
-def test_an_example_has_a_text_that_it_was_not_trained_on(model: Path) -> None:
-    assert len(words((model / HELD_OUT).read_text())) > 1000
+def test_the_example_has_a_text_that_it_was_not_trained_on() -> None:
+    assert len(words((MODEL / HELD_OUT).read_text())) > 1000
 
 
 def test_the_story_model_writes_words_of_its_stories_and_keeps_within_its_size() -> None:
     """Its own greedy words are the most frequent ones of the held-out stories; the folder has 12 MB at most."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    tokenizer, model = AutoTokenizer.from_pretrained(STORIES), AutoModelForCausalLM.from_pretrained(STORIES)
+    tokenizer, model = AutoTokenizer.from_pretrained(MODEL), AutoModelForCausalLM.from_pretrained(MODEL)
     prompt = tokenizer("Once upon a time", return_tensors="pt")
     text = tokenizer.decode(model.generate(**prompt, do_sample=False, max_new_tokens=60)[0], skip_special_tokens=True)
-    known = set(words((STORIES / HELD_OUT).read_text()))
+    known = set(words((MODEL / HELD_OUT).read_text()))
     assert len(words(text)) > 30 and sum(word in known for word in words(text)) > 0.9 * len(words(text))
-    assert sum(path.stat().st_size for path in STORIES.iterdir()) <= 12e6
+    assert sum(path.stat().st_size for path in MODEL.iterdir()) <= 12e6
 
 
 def test_the_tables_fit_a_narrow_screen() -> None:
@@ -68,11 +74,11 @@ def test_the_tables_fit_a_narrow_screen() -> None:
 
 @pytest.mark.slow
 def test_the_demo_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree(MODEL, tmp_path / "tiny-llama")
-    assert main(["--model", str(tmp_path / "tiny-llama"), "--out", str(tmp_path / "out")]) == 0
+    shutil.copytree(MODEL, tmp_path / "tiny-stories")
+    assert main(["--model", str(tmp_path / "tiny-stories"), "--out", str(tmp_path / "out")]) == 0
     out = capsys.readouterr().out
     assert "float" in out and "4 bits" in out and "perplexity" in out and "report.html" in out
-    assert (tmp_path / "out" / "tiny-llama-4-bits.edgec" / "report.html").is_file()
+    assert (tmp_path / "out" / "tiny-stories-4-bits.edgec" / "report.html").is_file()
     assert (tmp_path / "out" / HELD_OUT).is_file(), "the commands that follow name it"
 
 

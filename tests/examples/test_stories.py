@@ -16,14 +16,12 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 import edgec
 from examples.stories.corpus import all_stories, build_corpus, rows, split, words, write_texts
 from examples.stories.measure import known_share, loss_on
-from examples.stories.model_folder import CHAT_TEMPLATE
 from examples.stories.muon import Muon, orthogonal
 from examples.stories.sampling import Share, Story, read_stories, sample, temperature_of, whole_sentences
-from examples.stories.settings import Progress, StorySettings
+from examples.stories.settings import Progress, Shape, StorySettings
+from examples.stories.tokens import CHAT_TEMPLATE, train_tokenizer
 from examples.stories.training import rate_at, save_checkpoint, start, take_step, train
 from examples.train_stories import main
-from examples.training.settings import Shape
-from examples.training.tokens import train_tokenizer
 
 SHAPE = Shape(vocabulary=320, hidden=32, layers=2, heads=2, kv_heads=1, intermediate=64, context=64)
 NAMES = ("Tom", "Lily", "Ben", "Sue", "Max")
@@ -126,7 +124,13 @@ class TestCorpus:
     def test_texts_keep_the_held_out_stories_apart(self, work: Path) -> None:
         stories, held_out = (path.read_text() for path in write_texts(work, shown_characters=500))
         assert "number 99." not in stories and "number 98." in stories and stories.count("\n\n") == 296
-        assert held_out.count("number 99.") == 2 and "number 299." not in held_out and len(held_out) < 520
+        assert stories.count("<s>") == 297 and stories.count("</s>") == sum(seed % 4 != 0 for seed in range(300)) - 3
+        assert (
+            "<s>" not in held_out
+            and held_out.count("number 99.") == 2
+            and "number 299." not in held_out
+            and len(held_out) < 520
+        )
 
 
 class TestMuon:

@@ -40,13 +40,14 @@ def cached_stages(folder: Path, out: Path) -> set[str]:
     return {event.stage for event in events if event.cached}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stage", "kept"),
     [
-        pytest.param("rewrite", set[str](), marks=pytest.mark.slow),
+        ("rewrite", set[str]()),
         ("lower", {"rewrite"}),
-        pytest.param("verify", {"rewrite", "lower"}, marks=pytest.mark.slow),
-        pytest.param("bundle", {"rewrite", "lower"}, marks=pytest.mark.slow),
+        ("verify", {"rewrite", "lower"}),
+        ("bundle", {"rewrite", "lower"}),
     ],
 )
 def test_a_killed_export_resumes_where_it_stopped(

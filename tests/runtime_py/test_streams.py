@@ -35,6 +35,7 @@ class Letters(Streaming):
         speculate: Any,
         resume: bool,
         options: Mapping[str, Any],
+        images: Sequence[Any],
     ) -> Generator[str, None, Generation]:
         with self.turn:
             return (
@@ -48,7 +49,7 @@ def whole(count: int) -> Generation:
     return generate(FakeStepper(sums), PROMPT, GenerationRequest(count), letters)
 
 
-def stream(count: int, stepper: FakeStepper | None = None) -> Stream:
+def stream(count: int, stepper: FakeStepper | None = None) -> Stream[str, Any]:
     return Stream(pieces(stepper or FakeStepper(sums), PROMPT, GenerationRequest(count), letters))
 
 

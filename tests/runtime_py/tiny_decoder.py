@@ -5,10 +5,9 @@ It does not use edgec's exporter, so the runtime is tested against transformers 
 
 from __future__ import annotations
 
-import atexit
+import fcntl
 import json
-import shutil
-import tempfile
+import os
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -137,10 +136,13 @@ def manifest(**changes: Any) -> Manifest:
 
 @lru_cache(maxsize=1)
 def built() -> tuple[Path, Path]:
-    """(folder of the float model, bundle), made once per test run and removed at its end."""
-    folder = Path(tempfile.mkdtemp(prefix="edgec-tiny-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return build(folder)
+    """(folder of the float model, bundle), made once per test run: its processes share it with the stage cache."""
+    folder = Path(os.environ["EDGEC_CACHE_DIR"]) / "tests" / "tiny-decoder"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        paths = folder / "model", folder / "tiny.edgec"
+        return paths if paths[1].exists() else build(folder)
 
 
 def build(folder: Path) -> tuple[Path, Path]:

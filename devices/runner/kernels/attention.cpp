@@ -16,11 +16,6 @@ namespace {
 // From this many rows per KV head on, unpacking keys for matrix products pays: measured over 960 keys in all four
 // formats, both ways cost the same at 16 to 24 rows.
 constexpr int64_t kRowsForTiles = 20;
-// Up to this many tokens are computed exactly as each would be alone: verifying a draft must give what decoding gives.
-constexpr int64_t kVerifiedQueries = 16;
-// Keys of a part in split-KV decode. Parts begin at fixed slots and are added in order, so that a token's result
-// depends neither on the tokens computed with it nor on the number of threads.
-constexpr int64_t kKeysPerPart = 128;
 // Multiply-adds that take about 10 us on one core. Measured with ExecuTorch's pool on 2 cores: a second thread costs 2
 // us while it still spins after XNNPACK's last call, and 7 to 30 us once it sleeps (about 50 us later).
 constexpr int64_t kWorthWaking = 1 << 18;
@@ -35,7 +30,7 @@ bool worth_waking(const Attention& call, int64_t keys) {
 }
 
 int64_t keys_seen(const Attention& call, const Queries& queries) {
-  return Spans(call.geometry, queries.lowest, queries.highest).keys();
+  return Spans(call.geometry, queries.lowest, queries.highest, call.alignment()).keys();
 }
 
 // How many parts to cut the keys into so that every thread has work.
@@ -114,7 +109,7 @@ void tiled_prefill(const Attention& call) {
   const int64_t heads = call.keys.heads, in_tile = (call.queries + tiles_of(call) - 1) / tiles_of(call);
   const int64_t tiles = (call.queries + in_tile - 1) / in_tile;
   const int64_t all_keys = keys_seen(call, queries_of(call, 0, call.queries));
-  const int64_t parts = parts_of(all_keys, tiles * heads);
+  const int64_t parts = call.verified() ? 1 : parts_of(all_keys, tiles * heads);
   const int64_t rows = std::min(in_tile, call.queries) * call.group(), stride = tiled_stride(call);
   const int64_t shared = parts > 1 ? tiles * heads * parts : 0;
   const auto memory = scratch<PartScratch>({shared * rows * stride, shared * rows * 2});
@@ -159,7 +154,7 @@ void shape_scores(const Attention& call, int64_t query, int64_t head, const Span
 
 void attend(const Attention& call) {
   if (call.queries == 0) return;
-  const bool small = call.queries <= kVerifiedQueries || call.queries * call.group() < kRowsForTiles;
+  const bool small = call.verified() || call.queries * call.group() < kRowsForTiles;
   small && heads_fit_vectors(call) ? split_kv_decode(call) : tiled_prefill(call);
 }
 

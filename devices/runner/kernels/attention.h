@@ -10,6 +10,12 @@
 
 namespace edgec {
 
+// Up to this many tokens are computed exactly as each would be alone: verifying a draft must give what decoding gives.
+inline constexpr int64_t kVerifiedQueries = 16;
+// Keys of a part in split-KV decode. Parts begin at fixed slots and are added in order, so that a token's result
+// depends neither on the tokens computed with it nor on the number of threads.
+inline constexpr int64_t kKeysPerPart = 128;
+
 struct Attention {
   const float* q;            // [queries, heads, keys.width]
   const int64_t* positions;  // [queries]
@@ -27,6 +33,9 @@ struct Attention {
   int64_t mask_head_stride = 0;  // 0: the same for all heads
 
   int64_t group() const { return heads / keys.heads; }
+  bool verified() const { return queries <= kVerifiedQueries; }
+  // The keys that are read begin at a multiple of so many slots.
+  int64_t alignment() const { return verified() ? kKeysPerPart : 1; }
   // The factor of the queries: scores come in units of log 2, or divided by the cap.
   float q_factor() const { return softcap > 0 ? scale / softcap : scale * kLog2e; }
 };

@@ -174,7 +174,7 @@ void prefill_tile(const Attention& call, const Queries& queries, int64_t head, i
   load_queries(tile);
   std::fill_n(into.out, tile.rows * into.stride, 0.0f);
   std::fill_n(into.rows, tile.rows, Running{});
-  const Spans spans(call.geometry, queries.lowest, queries.highest);
+  const Spans spans(call.geometry, queries.lowest, queries.highest, call.alignment());
   spans.pieces(begin, end, kKeys, [&](const Span& span) { add_span(tile, span); });
 }
 

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 import torch
 from torch.fx import GraphModule, Node
 
-from edgec.ir.attention import LAYER, AttentionCall
+from edgec.ir.attention import LAYER, REACH, AttentionCall
 from edgec.ir.encoder_operators import BIASED_ATTENTION
 from edgec.ir.kv_layout import CacheLayout
 from edgec.ir.operators import CACHE_WRITE, CACHED_ATTENTION, grid_group
+from edgec.passes.contract import placeholder
 from edgec.passes.fuse.fuse_rope import swapped
 from edgec.passes.graph.emit import Emitter
 from edgec.passes.kv.cache.kv_states import States
@@ -70,7 +71,7 @@ class OwnCache:
             return emit(BIASED_ATTENTION, q, call.positions, *caches, self.biases[call.mask], call.scale)
         return emit(
             CACHED_ATTENTION,
-            *(q, call.positions, call.positions, *caches),
+            *(q, call.positions, self._written(call), *caches),
             *(call.scale, _window(where), _ring(where), where.sink, call.softcap, call.sink_logits),
         )
 
@@ -80,8 +81,12 @@ class OwnCache:
         grid = None
         if self.dtype in ("int8", "int4"):
             grid = self.states.add(call, f"{role}_grid", where, 2 * width // grid_group(dtype, width), torch.float16)
-        emit(CACHE_WRITE, swapped(emit, value), call.positions, cache, grid, _ring(where), where.sink)
+        emit(CACHE_WRITE, swapped(emit, value), self._written(call), cache, grid, _ring(where), where.sink)
         return cache, grid
+
+    def _written(self, call: AttentionCall) -> Node:
+        """The positions that a call's keys and values have, where its queries are asked by how far they see."""
+        return placeholder(self.graph, "positions") if call.positions.target == REACH else call.positions
 
 
 def _window(where: CacheLayout) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,14 @@ from tests.devices.embed.ios_bundles import bundle_of, decoder_manifest
 CONTEXT, CHUNK, VOCABULARY, HEADS, WIDTH = 512, 128, 512, 2, 4
 TOOLS = {"onnx": "1.23.2", "onnxruntime": "1.31.1", "onnxruntime-qnn": "2.7.0"}
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json")
-EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-llama"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
+# The example's own template names no roles; this one writes them, as plays do.
+PLAY = (
+    "{{ bos_token }}{% for message in messages %}"
+    "{% if message['role'] == 'assistant' %}{{ 'MENENIUS:\n' }}{% else %}{{ 'CITIZEN:\n' }}{% endif %}"
+    "{{ message['content'] | trim }}{{ '\n\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ 'MENENIUS:\n' }}{% endif %}"
+)
 _STATES = ("key_cache_0", "value_cache_0")
 _BYTES = {"float32": 4, "uint8": 1}
 
@@ -66,7 +74,13 @@ def artifact_files(manifest: Manifest) -> dict[str, bytes]:
     return {f"{manifest.artifact}/{name}": b"weights" for name in names[str(manifest.format)]}
 
 
+def tokenizer_config() -> bytes:
+    """The example's tokenizer_config.json with a play's chat template."""
+    return json.dumps({**json.loads((EXAMPLE / "tokenizer_config.json").read_text()), "chat_template": PLAY}).encode()
+
+
 def android_bundle(folder: Path, manifest: Manifest, **fields: Any) -> Bundle:
     """A bundle with the example's tokenizer; ``fields`` replace the manifest's."""
-    files = {f"tokenizer/{name}": (EXAMPLE / name).read_bytes() for name in TOKENIZER}
+    tokenizer = (EXAMPLE / "tokenizer.json").read_bytes()
+    files = {"tokenizer/tokenizer.json": tokenizer, "tokenizer/tokenizer_config.json": tokenizer_config()}
     return bundle_of(manifest.model_copy(update=fields), folder, files)

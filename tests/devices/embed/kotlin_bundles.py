@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, decoders, models, processors
 from edgec.bundle.folder import write_bundle
 from edgec.bundle.golden import ChatVector, Golden, OutputVector, TextVector, golden_bytes
 from edgec.bundle.manifest import Manifest
-from tests.devices.embed.android_bundles import EXAMPLE, artifact_files
+from tests.devices.embed.android_bundles import artifact_files, tokenizer_config
 
 
 def rule(tokens: list[int], new: int) -> list[int]:
@@ -32,9 +32,8 @@ def _byte_tokenizer() -> Tokenizer:
 
 
 def real_bundle(folder: Path, manifest: Manifest, golden: Golden) -> Path:
-    """Write a complete bundle with the tokenizer of bytes and the example's chat template."""
-    config = EXAMPLE / "tokenizer_config.json"
-    files: dict[str, bytes | Path] = {"tokenizer/tokenizer_config.json": config}
+    """Write a complete bundle with the tokenizer of bytes and a play's chat template."""
+    files: dict[str, bytes | Path] = {"tokenizer/tokenizer_config.json": tokenizer_config()}
     files["tokenizer/tokenizer.json"] = _byte_tokenizer().to_str().encode()
     write_bundle(folder, manifest, {**artifact_files(manifest), "golden.json": golden_bytes(golden), **files})
     return folder

@@ -27,7 +27,7 @@ from tests.devices.embed.android_bundles import CPU, android_bundle
 from tests.devices.embed.android_engine import jni_folders, lacking
 from tests.devices.embed.test_engine_project import OWN
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-llama"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
 AARCH64 = 183
 TOOLCHAIN = """
 set(CMAKE_SYSTEM_NAME Linux)

@@ -14,7 +14,7 @@ from edgec.devices.embed.embed import embed
 from tests.devices.embed.android_engine import build, lacking
 from tests.devices.embed.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-llama"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
 pytestmark = [
     pytest.mark.slow,
     WITH_KOTLIN,

@@ -25,7 +25,7 @@ from tests.devices.embed.swift_builds import Built, build
 from tests.devices.embed.swift_syntax import assert_sound, sources
 from tests.devices.embed.swift_toolchain import WORK, Swift
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-llama"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
 MAIN = Path(__file__).parent / "swift_engine" / "main.swift"
 NEW = 8
 

@@ -24,7 +24,7 @@ from edgec.runtime_py.verify.emulated import EmulatedRunner
 from edgec.runtime_py.verify.verify import verify
 
 ROOT = Path(__file__).parents[3]
-EXAMPLE = ROOT / "examples" / "tiny-llama"
+EXAMPLE = ROOT / "examples" / "tiny-stories"
 PROBE = ROOT / "exporter" / "parity" / "probe_text.txt"
 # Float logits move by rounding alone: NEON and AVX add in another order. The same share of the largest logit as golden
 # vectors allow, which 8-bit activations need: one that rounds the other way moves a whole step.
@@ -67,6 +67,7 @@ def test_verify_replays_golden_vectors_under_qemu(tiny_bundle: Path, capsys: pyt
     assert "simulated" in checks["output vectors"]["detail"]
 
 
+@pytest.mark.slow
 def test_what_the_runner_refuses_is_reported(tiny_bundle: Path) -> None:
     with pytest.raises(InputError) as error:
         EmulatedRunner(open_bundle(tiny_bundle)).score([5] * 600)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -87,6 +87,8 @@ class Case:
 
 # On arm64 a compiler that fuses products and sums on its own made this token's bits depend on the rows beside it.
 FUSED = Case(torch.int8, 8, 16, 1, 1, 2, 6, 0, False, 0, 1, 0.0, False, 0)
+# Heads narrower than two vectors of AVX-512 go another way, whose sums began where the first row's window begins.
+NARROW = Case(torch.float32, 8, 16, 1, 4, 2, 10, 5, True, 0, 1, 0.0, False, 0)
 CASES = st.builds(
     Case,
     dtype=st.sampled_from(list(KINDS)),
@@ -152,11 +154,11 @@ def test_caches_have_the_references_bits_and_attention_its_values(
 @PROPERTY
 @given(case=CASES, alone=st.integers(0, 15))
 @example(case=FUSED, alone=0)
+@example(case=NARROW, alone=1)
 def test_a_token_is_computed_exactly_as_it_would_be_alone(
     kernel: Kernels | EmulatedKernels, case: Case, alone: int
 ) -> None:
     """Verifying drafted tokens must give what decoding gives: the same bits, whatever else is in the call."""
-    case = replace(case, width=max(32, case.width // 32 * 32), value_width=max(32, case.value_width // 32 * 32))
     torch.manual_seed(case.seed)
     (keys, key_grid), (values, value_grid) = (fill(case, w, kernel) for w in (case.width, case.value_width))
     now = torch.arange(case.total).split(case.chunk)[-1][:16]

@@ -181,6 +181,7 @@ def test_every_kernel_of_arm64_has_the_bits_of_this_machine(
         assert torch.equal(here.view(torch.int32), there.view(torch.int32))
 
 
+@pytest.mark.slow
 def test_the_processors_differ_in_their_kernels() -> None:
     if not CAN_EMULATE:
         pytest.skip("no cross compiler or qemu")

@@ -15,7 +15,6 @@ from edgec.errors import EdgecError, InputError
 from edgec.exporter.adapt.batches import Batches, tokenize
 from edgec.exporter.adapt.split import CHUNK_BYTES
 from edgec.exporter.adapt.texts import read_texts
-from examples.training.text import held_out_passages, training_passages
 from tests.runtime_py.tiny_decoder import tiny_tokenizer
 
 PARAGRAPH = "x" * (CHUNK_BYTES - 2)
@@ -38,14 +37,6 @@ def test_the_last_chunk_of_a_short_text_is_held_out(tmp_path: Path) -> None:
     file = tmp_path / "short.txt"
     file.write_text(numbered(3))
     assert [held[:5] for held in read_texts([file]).held_out] == ["00002"]
-
-
-def test_the_example_model_was_trained_by_the_same_split(tmp_path: Path) -> None:
-    file = tmp_path / "book.txt"
-    file.write_text("\n\n".join(f"{number} " + "words and words. " * 30 for number in range(700)))
-    texts = read_texts([file])
-    assert list(texts.held_out) == held_out_passages([file])
-    assert list(texts.train) == training_passages([file])
 
 
 def test_lines_of_jsonl_and_folders(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tests.families import FAMILIES, build
 from tests.runtime_py.tiny_decoder import tiny_tokenizer
 from tests.tiny_llama import tiny_llama
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "tiny-llama"
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "tiny-stories"
 
 
 def static_probe(tokenizer: Any, vocab_size: int) -> Probe:

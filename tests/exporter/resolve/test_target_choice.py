@@ -16,7 +16,7 @@ from edgec.exporter.resolve.target_choice import choose_target, needed_bytes, pl
 from edgec.exporter.sources.parameters import decoder_shape, read_config
 from edgec.exporter.sources.resolve import ModelSource, resolve
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-llama"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
 
 
 def test_a_family_becomes_a_phone_with_a_reason() -> None:

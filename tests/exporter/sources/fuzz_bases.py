@@ -34,6 +34,7 @@ CONFIGS: Mapping[str, Mapping[str, Any]] = {
         "model_type": "gemma3",
         "text_config": {**LLAMA, "model_type": "gemma3_text", **_TEXT, "query_pre_attn_scalar": 16},
         "vision_config": {**VISION, "model_type": "siglip_vision_model"},
+        "image_token_id": 99,
     },
     "gemma3n": {
         **LLAMA,
@@ -124,7 +125,7 @@ bits = 4
 group_rows = 8
 """.strip().splitlines()
 PROJECT = """
-model = "examples/tiny-llama"
+model = "examples/tiny-stories"
 target = "host"
 targets = ["host", "iphone"]
 recipe = "4bit"
@@ -133,7 +134,7 @@ out = "bundle.edgec"
 kl_mean = 0.1
 """.strip().splitlines()
 SWEEP = """
-models = ["examples/tiny-llama"]
+models = ["examples/tiny-stories"]
 recipes = ["4bit", "float"]
 targets = ["host"]
 devices = ["host"]

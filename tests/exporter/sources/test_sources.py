@@ -93,7 +93,8 @@ def test_the_text_decoder_of_a_multimodal_model(tmp_path: Path) -> None:
     )
     whole = transformers.Gemma3ForConditionalGeneration(config).eval()
     whole.save_pretrained(tmp_path)
-    source = resolve(str(tmp_path))
+    assert resolve(str(tmp_path)).kind == "vision-language"
+    source = resolve(str(tmp_path), task="text-generation")
     assert source.kind == "decoder"
     assert source.config["model_type"] == "gemma3_text"
     assert len(model_spec(source.config).layers) == 2

@@ -13,7 +13,7 @@ from edgec.exporter.sweep.engines import RayEngine
 from edgec.exporter.sweep.step import SweepStep
 from edgec.exporter.sweep.sweep import sweep
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-llama"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
 SPEC = """
 models = ["tiny"]
 recipes = ["float", "no-such.toml"]

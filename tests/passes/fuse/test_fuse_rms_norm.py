@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 
+from edgec.exporter.capture.module import capture_module
 from edgec.exporter.parity.execution import run_program
 from edgec.ir.call_plan import call_plan
 from edgec.ir.operators import RMS_NORM
@@ -49,3 +51,22 @@ def test_a_norm_with_a_second_reader_inside_stays() -> None:
     finally:
         reader.replace_input_with(again, product)
         program.graph.graph.erase_node(again)
+
+
+def test_a_norm_over_a_transposed_value_of_rank_three_keeps_its_transposition() -> None:
+    class Projector(nn.Module):
+        """Gemma 3's: channels come first, and the norm goes over them."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.linspace(0.5, 2, 6), requires_grad=False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            turned = x.transpose(1, 2)
+            return turned * torch.rsqrt(turned.pow(2).mean(-1, keepdim=True) + 1e-6) * self.weight
+
+    module, x = Projector(), torch.randn(1, 6, 4, generator=torch.Generator().manual_seed(0))
+    program = run_pass(capture_module(module, (x,)), FuseRmsNorm())
+    assert nodes_of(program.graph, RMS_NORM)
+    # The same sums of six squares.
+    torch.testing.assert_close(program.graph(x)[0], module(x), atol=1e-6, rtol=0)

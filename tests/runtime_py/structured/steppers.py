@@ -21,7 +21,7 @@ from edgec.runtime_py.structured.structures import Structures
 from edgec.runtime_py.structured.vocabulary import vocabulary_of
 from edgec.runtime_py.structured.wanted import wanted
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-llama"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "tiny-stories"
 PROMPT = (5, 6, 7)
 
 

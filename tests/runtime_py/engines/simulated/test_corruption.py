@@ -83,9 +83,8 @@ CORRUPTIONS: dict[str, tuple[str, Callable[[Path], bytes]]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "corruption", [pytest.param("one weight block permuted", marks=pytest.mark.slow), "one state swapped"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("corruption", ["one weight block permuted", "one state swapped"])
 def test_it_is_caught_by_verify_and_by_the_ladder(corruption: str, phone_bundle: Bundles, tmp_path: Path) -> None:
     name, corrupt = CORRUPTIONS[corruption]
     intact = phone_bundle("mlpackage")

@@ -1,0 +1,42 @@
+"""``edgec serve`` answers OpenAI's clients with bundles, on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def serve(
+    bundles: Annotated[list[Path], typer.Argument(help="Bundle folders, NAME.edgec; requests name one of them.")],
+    *,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; the default is reached from here alone.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="0 takes any free one.")] = 8080,
+    api_key: Annotated[
+        str | None, typer.Option(help="Requests must have it; default: EDGEC_API_KEY, else none.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
+    max_body_mb: Annotated[int, typer.Option(min=1, help="The largest request, MiB.")] = 4,
+    answer_seconds: Annotated[float, typer.Option(min=0.001, help="The longest computation of an answer.")] = 600.0,
+) -> None:
+    """Serve bundles to clients of OpenAI's API: chat, completions, streams, tools, JSON Schema.
+
+    Sessions take turns: each bundle computes one answer at a time. See docs/serve.md.
+
+    Examples:
+    edgec serve tiny-stories-host.edgec
+
+    edgec serve chat.edgec coder.edgec --port 9000 --api-key secret
+    """
+    from dataclasses import replace
+
+    from edgec.runtime_py.serve.limits import DEFAULT_LIMITS
+    from edgec.runtime_py.serve.server import ServeOptions
+    from edgec.runtime_py.serve.server import serve as run
+
+    limits = replace(DEFAULT_LIMITS, body_bytes=max_body_mb << 20, answer_seconds=answer_seconds)
+    options = ServeOptions(tuple(bundles), host, port, api_key, threads, limits)
+    run(options, lambda address: typer.echo(f"Serving at {address} (Ctrl-C stops)"))

@@ -1,1 +1,0 @@
-"""The parts of ``examples/train_example.py``, one idea per file."""

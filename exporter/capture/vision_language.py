@@ -1,0 +1,145 @@
+"""Capture a vision-language model as two Programs.
+
+    see      pixels [1, C, H, W], one tile                               -> features [T, hidden]
+    forward  tokens, positions, features [1, S, hidden], seen [1, S, 1], reach? [S]  -> logits
+
+Where ``seen`` is true, a row of ``features`` takes the place of the token's embedding, as transformers' own classes
+scatter them; everything after that is a decoder like every other. A text without images passes ``seen`` all false.
+Where rows see rows after them, ``reach`` says how far each token sees; attention asks by it, not by the position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.fx import GraphModule
+
+from edgec.exporter.capture import attention
+from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind, traced
+from edgec.exporter.capture.own_attention import use_operator
+from edgec.exporter.capture.positions import follow_positions
+from edgec.exporter.capture.recurrences import recognise_convolutions
+from edgec.exporter.sources.vision_language import Eyes
+from edgec.ir.attention import REACH
+from edgec.ir.program import Dynamic, Interface, Program, TensorType
+from edgec.ir.spec import ModelSpec
+from edgec.passes.contract import nodes_of
+
+FEATURES, SEEN = "features", "seen"
+
+
+@dataclass(frozen=True)
+class Captured:
+    """The programs of a vision-language model."""
+
+    see: Program
+    forward: Program
+
+
+def capture_vision_language(
+    build: Callable[[], Skeleton], eyes: Eyes, spec: ModelSpec, weights: TensorSource, max_tokens: int
+) -> Captured:
+    """Trace a vision-language model and bind its weights.
+
+    Args:
+        build: makes the model without weights; called for each program.
+        eyes: what its image encoder reads.
+        spec: the decoder's shape.
+        weights: by the model's own parameter names.
+        max_tokens: the longest sequence of one call of the decoder.
+
+    Raises:
+        InputError: E109, the architecture cannot be traced.
+    """
+    return Captured(_capture_see(build(), eyes, weights), _capture_forward(build(), eyes, spec, weights, max_tokens))
+
+
+class _See(nn.Module):
+    def __init__(self, model: nn.Module, eyes: Eyes) -> None:
+        super().__init__()
+        self.decoder, self.eyes = model, eyes
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        return self.eyes.asked.see(self.decoder, pixels)
+
+
+class _Forward(nn.Module):
+    def __init__(self, model: Any, first_place: int) -> None:
+        super().__init__()
+        self.decoder, self.first = model, first_place
+
+    def forward(
+        self, tokens: Tensor, positions: Tensor, features: Tensor, seen: Tensor, reach: Tensor | None = None
+    ) -> Tensor:
+        embedded = torch.where(seen, features, self.decoder.get_input_embeddings()(tokens))
+        places = positions + self.first if self.first else positions
+        with attention.query_positions(positions if reach is None else reach):
+            output = self.decoder(inputs_embeds=embedded, position_ids=places.unsqueeze(0), use_cache=False)
+        logits: Tensor = output.logits
+        return logits
+
+
+def _capture_see(skeleton: Skeleton, eyes: Eyes, weights: TensorSource) -> Program:
+    shape = (1, *eyes.shape)
+    graph = traced(_See(skeleton.model, eyes), skeleton.model, (torch.zeros(shape),), {"pixels": {}})
+    graph.graph.eliminate_dead_code()
+    bind(graph, skeleton.aliases, weights)
+    _reshape_views(graph)
+    _store_constants(graph)
+    rows = _output_shape(graph)
+    pixels = TensorType("pixels", torch.float32, shape)
+    return Program(graph, Interface((pixels,), (TensorType(FEATURES, torch.float32, rows),)))
+
+
+def _capture_forward(
+    skeleton: Skeleton, eyes: Eyes, spec: ModelSpec, weights: TensorSource, max_tokens: int
+) -> Program:
+    size, width = Dynamic("S", 1, max_tokens), spec.hidden_size
+    length, example = torch.export.Dim("S", min=2, max=max_tokens), min(8, max_tokens)
+    inputs = (
+        TensorType("tokens", torch.int64, (1, size)),
+        TensorType("positions", torch.int64, (size,)),
+        TensorType(FEATURES, torch.float32, (1, size, width)),
+        TensorType(SEEN, torch.bool, (1, size, 1)),
+        *([] if eyes.asked.ahead == "none" else [TensorType(REACH, torch.int64, (size,))]),
+    )
+    shapes = {each.name: {each.shape.index(size): length} for each in inputs}
+    examples = tuple(
+        torch.zeros([example if isinstance(d, Dynamic) else d for d in each.shape], dtype=each.dtype) for each in inputs
+    )
+    graph = traced(_Forward(skeleton.model, eyes.asked.first_place), skeleton.model, examples, shapes)
+    graph.graph.eliminate_dead_code()
+    follow_positions(graph)
+    use_operator(graph)
+    bind(graph, skeleton.aliases, weights)
+    recognise_convolutions(graph)
+    logits = TensorType("logits", torch.float32, (1, size, spec.vocab_size))
+    return Program(graph, Interface(inputs, (logits,)), spec)
+
+
+def _reshape_views(graph: GraphModule) -> None:
+    """Let no shape depend on how a value lies in memory: passes move and remove what made it contiguous."""
+    for node in nodes_of(graph, torch.ops.aten.view.default):
+        node.target = torch.ops.aten.reshape.default
+
+
+def _store_constants(graph: GraphModule) -> None:
+    """Store what is made from nothing (ranges, masks of ones), so that all that follows from it can be folded."""
+    made = [node for node in graph.graph.nodes if node.op == "call_function" and not node.all_input_nodes]
+    for index, node in enumerate(node for node in made if isinstance(node.meta.get("val"), Tensor)):
+        graph.register_buffer(f"made_{index}", node.target(*node.args, **node.kwargs))
+        with graph.graph.inserting_before(node):
+            stored = graph.graph.get_attr(f"made_{index}")
+        stored.meta = dict(node.meta)
+        node.replace_all_uses_with(stored)
+        graph.graph.erase_node(node)
+    graph.recompile()
+
+
+def _output_shape(graph: GraphModule) -> tuple[int, ...]:
+    output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
+    return tuple(int(size) for size in output.all_input_nodes[0].meta["val"].shape)

@@ -1,0 +1,239 @@
+"""Run any form of a vision-language model on the same tile and the same text with the tile's rows in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from edgec.bundle.manifest import VISION_LANGUAGE_METHODS, Ahead, Limits
+from edgec.bundle.reach import reach_of
+from edgec.errors import InputError
+from edgec.exporter.capture.vision_language import FEATURES, SEEN
+from edgec.exporter.parity.float32_mode import InFloat32
+from edgec.exporter.parity.outputs import flatten_outputs
+from edgec.exporter.parity.probe import Probe
+from edgec.exporter.sources.model_build import put_weights
+from edgec.exporter.sources.resolve import ModelSource
+from edgec.exporter.sources.vision_language import Eyes
+from edgec.exporter.sources.weights import Weights
+from edgec.ir.attention import REACH
+from edgec.ir.call_plan import Call, call_inputs, call_plan, compared_positions, last_rows
+from edgec.ir.graph_run import first_output, run_calls
+from edgec.ir.program import Program
+
+# Tokens before an image and, at least, after it.
+_BEFORE, _AFTER = 3, 16
+# Tokens of the prompt after an image.
+_INSIDE = 2
+
+
+@dataclass(frozen=True)
+class ImageProbe:
+    """A tile, and a text with its rows.
+
+    Attributes:
+        pixels: float32 [1, C, H, W].
+        tokens: ids, among them the image token once for each row.
+        plan: the calls that feed them.
+        image_token: the id that stands for a row.
+        ahead: what sees tokens after itself.
+        prompt: tokens of the prompt; what follows is an answer.
+    """
+
+    pixels: Tensor
+    tokens: tuple[int, ...]
+    plan: tuple[Call, ...]
+    image_token: int
+    ahead: Ahead
+    prompt: int
+
+    @property
+    def seen(self) -> Tensor:
+        """Which tokens are rows, bool [1, L]."""
+        return torch.tensor([self.tokens]) == self.image_token
+
+    def placed(self, rows: Tensor) -> dict[str, Tensor]:
+        """What the whole text has beside tokens and positions, by the inputs' names; each is [1, L, ...] here."""
+        features = torch.zeros(1, len(self.tokens), rows.shape[-1])
+        features[self.seen] = rows
+        reach = reach_of(self.ahead, self.tokens, self.image_token, self.prompt)
+        ahead = {} if self.ahead == "none" else {REACH: torch.from_numpy(reach)[None]}
+        return {FEATURES: features, SEEN: self.seen.unsqueeze(-1), **ahead}
+
+
+def image_probe(eyes: Eyes, rows: int, text: Probe, limits: Limits) -> ImageProbe:
+    """Choose a tile and a text; the rows follow the text's first tokens.
+
+    Args:
+        eyes: gives the tile's shape and the image token.
+        rows: tokens of a tile.
+        text: the ladder's text.
+        limits: of the decoder.
+
+    Raises:
+        InputError: E651, the context cannot hold a tile.
+    """
+    least = _BEFORE + rows + _AFTER
+    if least > limits.context:
+        raise InputError(
+            f"A context of {limits.context} tokens cannot hold an image.",
+            where="--context",
+            why=f"an image takes {rows} tokens or more, and text before and after it at least {_BEFORE + _AFTER}",
+            fix=f"use --context {least} or more",
+            code="E651",
+        )
+    words = [token for token in text.tokens if token != eyes.image_token] or [0]
+    length = min(limits.context, max(len(text.tokens), least))
+    around = list(islice(cycle(words), length - rows))
+    tokens = (*around[:_BEFORE], *[eyes.image_token] * rows, *around[_BEFORE:])
+    pixels = torch.randn(1, *eyes.shape, generator=torch.Generator().manual_seed(0))
+    ahead, prompt = eyes.asked.ahead, _BEFORE + rows + _INSIDE
+    plan = call_plan(length, limits.prefill_chunk, limits.logit_rows)
+    plan = plan if ahead == "none" else _whole_prompt(prompt, length, limits)
+    return ImageProbe(pixels, tokens, plan, eyes.image_token, ahead, prompt)
+
+
+def _whole_prompt(prompt: int, length: int, limits: Limits) -> tuple[Call, ...]:
+    """The prompt in one call, then calls of every size; none of them begins again.
+
+    Raises:
+        InputError: E651, a call does not take as many tokens.
+    """
+    if prompt > limits.prefill_chunk:
+        raise InputError(
+            f"A call of {limits.prefill_chunk} tokens cannot hold an image.",
+            where="prefill_chunk",
+            why=f"{prompt} tokens, an image and what is around it, see each other and are computed at once",
+            fix=f"write a recipe with prefill_chunk = {prompt} or more, and a --context as long",
+            code="E651",
+        )
+    after = call_plan(length - prompt, limits.prefill_chunk, limits.logit_rows)
+    again = after[-1].start == 0 and len(after) > 1
+    calls = (Call(prompt + call.start, call.size, call.rows) for call in (after[:-1] if again else after))
+    return (Call(0, prompt, min(prompt, limits.logit_rows)), *calls)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What transformers' own model computes: a tile's rows [T, hidden], and logits [P, V] at the compared positions."""
+
+    features: Tensor
+    logits: Tensor
+
+    def of(self, method: str) -> Tensor:
+        """The outputs of a method, as ``run_method`` gives them."""
+        return flatten_outputs(self.features) if method == "see" else self.logits
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors by name, to be stored with the rungs."""
+        return {"features": self.features, "logits": self.logits}
+
+    @classmethod
+    def read(cls, kept: Mapping[str, Tensor]) -> Reference:
+        """Restore a reference from what ``tensors`` returned."""
+        return cls(kept["features"], kept["logits"])
+
+
+class EagerModel:
+    """Transformers' own model in float32 over the weights as they are stored."""
+
+    def __init__(self, source: ModelSource, weights: Weights) -> None:
+        """Build the model."""
+        assert source.eyes is not None
+        self.eyes, self._model = source.eyes, source.build_on("cpu", attn_implementation="eager")
+        put_weights(self._model, weights, as_stored=True)
+
+    def features(self, pixels: Tensor) -> Tensor:
+        """The rows of a tile, float32 [T, hidden], by the model's own function."""
+        with torch.no_grad(), InFloat32(None):
+            given = self.eyes.asked.given(pixels)
+            rows = self._model.get_image_features(pixel_values=given, return_dict=True).pooler_output
+            return torch.cat([each.flatten(0, -2) for each in rows]).float()
+
+    def reference(self, probe: ImageProbe) -> Reference:
+        """The model's own answers from pixels and tokens, without a cache."""
+        with torch.no_grad(), InFloat32(None):
+            asked, tokens = self.eyes.asked, torch.tensor([list(probe.tokens)])
+            kinds = {"token_type_ids": asked.kinds(probe.seen, probe.prompt)} if asked.kinds else {}
+            pixels = asked.given(probe.pixels)
+            logits: Tensor = self._model(input_ids=tokens, pixel_values=pixels, use_cache=False, **kinds).logits
+        return Reference(self.features(probe.pixels), logits[0, compared_positions(probe.plan)].float())
+
+
+def run_method(program: Program, name: str, probe: ImageProbe, reference: Reference) -> Tensor:
+    """Run the Program of a method on what transformers' model gave the method before it."""
+    with torch.no_grad():
+        if name == "see":
+            return flatten_outputs(program.graph(probe.pixels))
+        return _run_forward(program, probe, probe.placed(reference.features))
+
+
+def _run_forward(program: Program, probe: ImageProbe, placed: Mapping[str, Tensor]) -> Tensor:
+    wanted = compared_positions(probe.plan)
+    whole = (0, len(probe.tokens), torch.tensor(wanted))
+    calls = [(call.start, call.size, last_rows(call)) for call in probe.plan] if program.interface.states else [whole]
+    inputs = [
+        call_inputs(program.interface, probe.tokens, start, size, rows, _part(placed, start, size))
+        for start, size, rows in calls
+    ]
+    outputs = [first_output(output)[0] for output in run_calls(program, inputs)]
+    chosen = any(tensor.name == "logit_index" for tensor in program.interface.inputs)
+    kept = outputs if chosen else [each[rows] for each, (*_, rows) in zip(outputs, calls, strict=True)]
+    return torch.cat(kept).float()
+
+
+def _part(placed: Mapping[str, Tensor], start: int, size: int) -> dict[str, Tensor]:
+    parts = {name: value[:, start : start + size] for name, value in placed.items()}
+    return {**parts, REACH: parts[REACH][0]} if REACH in parts else parts
+
+
+class ExecutedMethods:
+    """The methods of an artifact in ExecuTorch's runtime, in this process."""
+
+    def __init__(self, artifact: Path) -> None:
+        """Load the artifact.
+
+        Raises:
+            InputError: E157, the runtime refuses it.
+        """
+        from edgec.runtime_py.engines.open_artifact import TorchMethod
+
+        self._see, self._forward = (TorchMethod(artifact, name) for name in VISION_LANGUAGE_METHODS)
+
+    def features(self, pixels: Tensor) -> Tensor:
+        """The rows of a tile, float32 [T, hidden]."""
+        rows: Tensor = self._see([pixels])[0]
+        return rows.float().clone()
+
+    def plan_logits(self, probe: ImageProbe, rows: Tensor) -> Tensor:
+        """Logits [P, V] at the probe's compared positions, with these rows in the image's place."""
+        placed = probe.placed(rows)
+        return torch.cat([self.logits(probe.tokens, call, placed) for call in probe.plan])
+
+    def greedy(
+        self, prompt: list[int], placed: Mapping[str, Tensor], limits: Limits, count: int
+    ) -> tuple[list[Any], list[int]]:
+        """The likeliest tokens after a prompt, and the logits [V] that chose each; ``placed``: of a longer text."""
+        tokens, rows, fed = list(prompt), [], 0
+        for _ in range(min(count, limits.context - len(prompt))):
+            while fed < len(tokens):
+                size = min(limits.prefill_chunk, len(tokens) - fed)
+                logits, fed = self.logits(tuple(tokens), Call(fed, size, 1), placed)[0], fed + size
+            rows.append(logits.numpy().copy())
+            tokens.append(int(logits.argmax()))
+        return rows, tokens[len(prompt) :]
+
+    def logits(self, tokens: tuple[int, ...], call: Call, placed: Mapping[str, Tensor]) -> Tensor:
+        """Logits [K, V] of a call's last rows; ``placed``: of the whole text."""
+        part, ids = _part(placed, call.start, call.size), list(tokens[call.start : call.start + call.size])
+        places = torch.arange(call.start, call.start + call.size)
+        more = [part[name].contiguous() for name in (FEATURES, SEEN, REACH) if name in part]
+        outputs: Any = self._forward((torch.tensor([ids]), places, *more, last_rows(call)))
+        logits: Tensor = outputs[0][0].float().clone()
+        return logits

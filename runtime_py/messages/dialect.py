@@ -1,0 +1,255 @@
+"""How one bundle's chat template writes messages: its notations, its prompts, and the manner of an answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
+from typing import Any, Final
+
+from edgec.bundle.chat_template import Message, rendered
+from edgec.bundle.encoding import decoded, token_ids
+from edgec.runtime_py.generate import GenerationRequest
+from edgec.runtime_py.messages.calls import ToolCall
+from edgec.runtime_py.messages.forms import SWITCHES, CallForm, ThinkingForm, call_form, thinking_form
+from edgec.runtime_py.messages.grammar import Choice, message_grammar
+from edgec.runtime_py.messages.reader import MessageReader
+from edgec.runtime_py.messages.refusals import no_thinking, no_tools_here, tools_and_structure
+from edgec.runtime_py.messages.rule import ANSWER, START, THINK, HeadedRule, Markers, MessageRule
+from edgec.runtime_py.messages.tools import Tool
+from edgec.runtime_py.readers import Reader
+from edgec.runtime_py.structured.constraint import Constraint
+from edgec.runtime_py.structured.rule import TokenRule
+from edgec.runtime_py.structured.structures import Structures
+from edgec.runtime_py.text_stream import TextStream
+
+_NO_CHOICE: Final = Choice(())
+_EFFORT: Final = "reasoning_effort"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked of an answer beside its length and sampling.
+
+    Attributes:
+        tools: those that the template shows.
+        choice: those that may or must be called.
+        thinking_budget: the most tokens of reasoning; 0 switches it off, None leaves it to the template.
+        effort: a template's own word for how much to reason, or None.
+    """
+
+    tools: tuple[Tool, ...] = ()
+    choice: Choice = _NO_CHOICE
+    thinking_budget: int | None = None
+    effort: str | None = None
+
+
+NO_WISH: Final = Wish()
+
+
+class Dialect:
+    """The notations of one chat template.
+
+    Attributes:
+        thinking: that of reasoning; None where the template has none.
+        calls: that of calls; None where the template takes no tools, or in a notation that edgec cannot read.
+    """
+
+    def __init__(self, tokenizer: Any, structures: Callable[[], Structures]) -> None:
+        """Read a tokenizer's chat template.
+
+        Args:
+            tokenizer: of transformers.
+            structures: compiles grammars for its vocabulary; called where tools are given.
+        """
+        self._tokenizer, self._structures = tokenizer, structures
+        held = getattr(tokenizer, "chat_template", None) or ""
+        self._template = held if isinstance(held, str) else "\n".join(held.values())
+        self.thinking: ThinkingForm | None = thinking_form(self._template)
+        self.calls: CallForm | None = call_form(self._template)
+
+    @property
+    def takes_effort(self) -> bool:
+        """Whether the template has a word for how much to reason."""
+        return _EFFORT in self._template
+
+    def prompt(self, messages: Sequence[Message], wish: Wish = NO_WISH, enough: int | None = None) -> list[int]:
+        """Messages as token ids, up to where the assistant answers.
+
+        Raises:
+            InputError: E622, tools are given and the template takes none; E625, the budget cannot be kept; E154, the
+                template refuses the messages; E159, it exceeds its limits; E152, they are not valid Unicode.
+        """
+        self._check(wish)
+        definitions = [tool.definition for tool in wish.tools]
+        text = rendered(self._tokenizer, messages, tools=definitions, options=self._options(wish))
+        return token_ids(self._tokenizer, text, special=False, enough=enough)
+
+    def manner(self, prompt: Sequence[int], wish: Wish = NO_WISH) -> MessageManner:
+        """The manner of an answer behind ``prompt``."""
+        self._check(wish)
+        end = self.decode(list(prompt[-self._tail :])).rstrip() if self.thinking else ""
+        phase = START
+        if self.thinking is not None and end.endswith((self.thinking.open.rstrip(), self.thinking.close)):
+            phase = ANSWER if end.endswith(self.thinking.close) else THINK
+        calls = self.calls if wish.choice.tools else None
+        return MessageManner(self, wish, phase, self.thinking, calls)
+
+    @cached_property
+    def _tail(self) -> int:
+        form = self.thinking
+        return len(form.open) + len(form.close) + 8 if form else 0
+
+    def _check(self, wish: Wish) -> None:
+        budget = wish.thinking_budget
+        if wish.tools and self.calls is None:
+            raise no_tools_here("it shows none of the notations of calls that edgec reads")
+        if budget is None:
+            return
+        if isinstance(budget, bool) or not isinstance(budget, Integral) or budget < 0:
+            raise no_thinking(f"thinking_budget is {budget!r:.60}.", "", "give a whole number, 0 or more")
+        if budget and self.thinking is None:
+            why = "its chat template has none of the markers of reasoning that edgec knows"
+            raise no_thinking("This model's reasoning cannot be told from its answer.", why, "leave the budget out")
+
+    def _options(self, wish: Wish) -> Mapping[str, Any]:
+        budget = wish.thinking_budget
+        known = [name for name in SWITCHES if re.search(rf"\b{name}\b", self._template)]
+        switches = {} if budget is None else dict.fromkeys(known, budget > 0)
+        return switches | ({_EFFORT: wish.effort} if wish.effort is not None else {})
+
+    @cached_property
+    def _added(self) -> Mapping[str, int]:
+        """The special tokens by their text."""
+        held = self._tokenizer.added_tokens_decoder
+        return {str(token.content): int(index) for index, token in held.items() if token.special}
+
+    @cached_property
+    def _marks(self) -> str:
+        """All markers of the notations, one after the other."""
+        calls, thinking = self.calls, self.thinking
+        texts = [calls.open, calls.close, calls.before, *_inner_marks(calls)] if calls else []
+        texts += [thinking.open, thinking.close] if thinking else []
+        frames = [form.frame for form in (calls, thinking) if form is not None]
+        return "\n".join(texts + [f"{f.lead}\n{f.answer}\n{f.note}\n{f.note_end}" for f in frames])
+
+    @cached_property
+    def _hidden(self) -> frozenset[int]:
+        return frozenset(index for text, index in self._added.items() if text not in self._marks)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Token ids to text, with the markers of the notations and without other special tokens."""
+        shown = [token for token in tokens if token not in self._hidden]
+        return decoded(self._tokenizer, shown, special=True)
+
+    @cached_property
+    def markers(self) -> Markers | None:
+        """The markers of reasoning; None where the template has none."""
+        form = self.thinking
+        if form is None:
+            return None
+        return Markers(form.open, form.close, self.spelled(form.open), self.spelled(form.close))
+
+    def spelled(self, text: str) -> tuple[int, ...]:
+        """A marker as tokens.
+
+        Raises:
+            InputError: E625, no tokens write it.
+        """
+        for ahead in ("", "\n", "a"):
+            before = token_ids(self._tokenizer, ahead, special=False) if ahead else []
+            ids = token_ids(self._tokenizer, ahead + text, special=False)[len(before) :]
+            if self.decode(ids) == text:
+                return tuple(ids)
+        raise no_thinking("The markers of reasoning cannot be written.", f"no tokens write {text!r}", "use no budget")
+
+    def constraint(self, choice: Choice, tokens: int) -> TokenRule:
+        """The rule of a message that may call tools; raises as `message_grammar`, and E617, E619."""
+        assert self.calls is not None
+        made = self._structures()
+        special = {text: index for text, index in self._added.items() if index in made.vocabulary.special}
+        compiled = made.compiled(message_grammar(self.calls, choice, special))
+        # Without a way to close: a call that was cut short is an error, never a call with arguments made up.
+        return Constraint(compiled.matcher.fork(), None, tokens)
+
+    def read(self, text: str, tools: Sequence[Tool]) -> list[ToolCall]:
+        """The calls between two markers, their values as the tools' schemas have them. Raises ValueError."""
+        assert self.calls is not None
+        by_name = {tool.name: tool for tool in tools}
+        calls = self.calls.body.read(text)
+        for call in calls:
+            if call.name not in by_name:
+                raise ValueError(f"there is no tool {call.name!r:.80}")
+        typed = getattr(self.calls.body, "typed", None)
+        return calls if typed is None else [typed(call, by_name[call.name]) for call in calls]
+
+
+def _inner_marks(form: CallForm) -> list[str]:
+    """Markers inside a call."""
+    return [str(getattr(form.body, name, "")) for name in ("between", "skipped", "quote")]
+
+
+@dataclass(frozen=True)
+class MessageManner:
+    """The manner of one answer, as `Manner`."""
+
+    dialect: Dialect
+    wish: Wish
+    phase: str
+    thinking: ThinkingForm | None
+    calls: CallForm | None
+
+    def rule(self, request: GenerationRequest, tokens: int) -> TokenRule | None:
+        """As `Manner.rule`.
+
+        Raises:
+            InputError: E627, tools and a structure are asked for at once; else as `Dialect.constraint`.
+        """
+        structure = request.structure
+        if self.calls is not None and structure is not None:
+            raise tools_and_structure()
+        free = self.calls is None and structure is None
+        if self.calls is None and (self.thinking is None or (free and self.wish.thinking_budget is None)):
+            return None if structure is None else structure.begin(tokens)
+
+        def begin(left: int, thought: bool) -> TokenRule | None:
+            if structure is not None:
+                head = self._head(thought)
+                return HeadedRule(head, structure.begin, left) if head else structure.begin(left)
+            return None if self.calls is None else self.dialect.constraint(self.wish.choice, left)
+
+        return MessageRule(
+            self.dialect.decode,
+            self.dialect.markers,
+            begin,
+            tokens,
+            phase=self.phase,
+            budget=self.wish.thinking_budget,
+            structured=structure is not None,
+            eos=frozenset() if free else request.eos,
+        )
+
+    def _head(self, thought: bool) -> tuple[int, ...]:
+        """What comes before a structured answer where a message has headers."""
+        frame = self.thinking.frame if self.thinking else None
+        if frame is None or not frame.answer:
+            return ()
+        return self.dialect.spelled((frame.lead if thought else "") + frame.answer)
+
+    def reader(self, prompt: Sequence[int], request: GenerationRequest) -> MessageReader:
+        """As `Manner.reader`."""
+        return MessageReader(
+            TextStream(self.dialect.decode, prompt),
+            request.stop,
+            thinking=self.thinking,
+            calls=self.calls,
+            read=lambda text: self.dialect.read(text, self.wish.choice.tools),
+            reasoning=self.phase == THINK,
+        )
+
+    def told_apart(self, reader: Reader) -> dict[str, Any]:
+        """As `Manner.told_apart`."""
+        assert isinstance(reader, MessageReader)
+        return {"reasoning": reader.reasoning, "tool_calls": reader.calls}

@@ -1,0 +1,64 @@
+"""What makes text of the tokens that a model chooses, piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from edgec.runtime_py.stopping import StopText
+from edgec.runtime_py.text_stream import TextStream
+
+
+class Reader(Protocol):
+    """Makes pieces of what the model writes; ``shown`` is the text that is meant for the reader."""
+
+    shown: str
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a stop string has ended the text."""
+
+    def push(self, token: int) -> None:
+        """Read one more token."""
+
+    def close(self) -> None:
+        """Read what was held back, once nothing more comes."""
+
+    def drained(self) -> Iterator[Any]:
+        """The pieces that became certain since the last time."""
+
+
+class PlainText:
+    """Reads text: the chain of detokeniser and stop filter, as `Reader`."""
+
+    def __init__(self, stream: TextStream, stop: StopText) -> None:
+        """Read what ``stream`` says up to a stop string."""
+        self._stream, self._stop = stream, stop
+        self._fresh: list[str] = []
+        self.shown = ""
+
+    @property
+    def stopped(self) -> bool:
+        """As `Reader.stopped`."""
+        return self._stop.hit is not None
+
+    def push(self, token: int) -> None:
+        """As `Reader.push`."""
+        self._emit(self._stop.feed(self._stream.push(token)))
+
+    def close(self) -> None:
+        """As `Reader.close`."""
+        if not self.stopped:
+            self._emit(self._stop.feed(self._stream.flush()))
+        if not self.stopped:
+            self._emit(self._stop.flush())
+
+    def _emit(self, piece: str) -> None:
+        if piece:
+            self.shown += piece
+            self._fresh.append(piece)
+
+    def drained(self) -> Iterator[str]:
+        """As `Reader.drained`."""
+        while self._fresh:
+            yield self._fresh.pop(0)

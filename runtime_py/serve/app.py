@@ -1,0 +1,245 @@
+"""The server's paths: each request is checked, answered in its turn, and stopped when its client goes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from edgec.errors import EdgecError
+from edgec.runtime_py.serve.bodies import Body, BodyT, ChatBody, CompletionBody, read_body
+from edgec.runtime_py.serve.hosted import Answer, Gone, Hosted, Written
+from edgec.runtime_py.serve.limits import ServeLimits
+from edgec.runtime_py.serve.probabilities import Chosen
+from edgec.runtime_py.serve.problems import (
+    as_body,
+    foreign_host,
+    malformed_body,
+    no_such_model,
+    no_such_path,
+    too_large,
+    wrong_key,
+)
+from edgec.runtime_py.serve.shapes import MessageShape, Shape, TextShape
+from edgec.runtime_py.serve.wanted_answer import WantedAnswer, wanted_message, wanted_text
+
+_LOG: Final = logging.getLogger("edgec.serve")
+_LOCAL: Final = ("127.0.0.1", "localhost", "::1")
+_DONE: Final = b"data: [DONE]\n\n"
+Prepared = tuple[Hosted, WantedAnswer, Shape]
+
+
+class Server:
+    """The application over some hosted bundles."""
+
+    def __init__(self, hosted: Sequence[Hosted], limits: ServeLimits, key: str | None, local: bool) -> None:
+        """Serve bundles.
+
+        Args:
+            hosted: at least one, of different names.
+            limits: what one request may take.
+            key: the key that requests must have; None for none.
+            local: only requests for this machine by its own names are answered.
+        """
+        self._hosted = {one.name: one for one in hosted}
+        self._limits, self._key, self._local = limits, key, local
+
+    def app(self) -> Starlette:
+        """The application for an ASGI server."""
+        routes = [
+            Route("/health", self._guarded(self._health)),
+            Route("/v1/models", self._guarded(self._models)),
+            Route("/v1/models/{name:path}", self._guarded(self._model)),
+            Route("/v1/chat/completions", self._guarded(self._chat), methods=["POST"]),
+            Route("/v1/completions", self._guarded(self._completions), methods=["POST"]),
+        ]
+        handlers: Mapping[Any, Any] = {404: _nothing_here, 405: _nothing_here}
+        return Starlette(routes=routes, exception_handlers=handlers)
+
+    def _guarded(self, endpoint: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Any]]:
+        """The endpoint behind the checks of host and key, its errors as answers."""
+
+        async def guarded(request: Request) -> Any:
+            try:
+                self._check(request)
+                return await endpoint(request)
+            except EdgecError as error:
+                return problem(error)
+            except ClientDisconnect:
+                return JSONResponse({}, status_code=499)
+            except Exception as error:
+                _LOG.exception("a request failed")
+                return problem(error)
+
+        return guarded
+
+    def _check(self, request: Request) -> None:
+        host = request.url.hostname or ""
+        if self._local and host not in _LOCAL:
+            raise foreign_host(host)
+        given = request.headers.get("authorization", "").encode("latin-1", "replace")
+        if self._key is not None and not secrets.compare_digest(given, f"Bearer {self._key}".encode()):
+            raise wrong_key()
+
+    async def _health(self, _: Request) -> JSONResponse:
+        return JSONResponse({"status": "ok", "waiting": {name: one.waiting for name, one in self._hosted.items()}})
+
+    async def _models(self, _: Request) -> JSONResponse:
+        return JSONResponse({"object": "list", "data": [_described(one) for one in self._hosted.values()]})
+
+    async def _model(self, request: Request) -> JSONResponse:
+        return JSONResponse(_described(self._named(request.path_params["name"])))
+
+    def _named(self, name: str) -> Hosted:
+        if name not in self._hosted:
+            raise no_such_model(name, list(self._hosted))
+        return self._hosted[name]
+
+    async def _chat(self, request: Request) -> Any:
+        body = await self._body(request, ChatBody)
+        hosted = self._named(body.model)
+        wanted = await run_in_threadpool(wanted_message, hosted.model, body)
+        shape = MessageShape(hosted.name, hosted.texts, wanted.top_logprobs is not None)
+        return await self._answered(request, body, (hosted, wanted, shape))
+
+    async def _completions(self, request: Request) -> Any:
+        body = await self._body(request, CompletionBody)
+        hosted = self._named(body.model)
+        wanted = await run_in_threadpool(wanted_text, hosted.model, body)
+        shape = TextShape(hosted.name, hosted.texts, wanted.top_logprobs is not None)
+        return await self._answered(request, body, (hosted, wanted, shape))
+
+    async def _body(self, request: Request, kind: type[BodyT]) -> BodyT:
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise malformed_body("the header Content-Type is not application/json")
+        try:
+            async with asyncio.timeout(self._limits.body_seconds):
+                raw = await _limited(request, self._limits.body_bytes)
+        except TimeoutError as cause:
+            raise malformed_body(f"it did not arrive within {self._limits.body_seconds:g} s") from cause
+        return await run_in_threadpool(read_body, raw, kind)
+
+    async def _answered(self, request: Request, body: Body, prepared: Prepared) -> Any:
+        hosted, wanted, shape = prepared
+        answer = hosted.answer(wanted)
+        watcher, streamed = asyncio.create_task(_until_gone(request, answer)), False
+        try:
+            if not body.stream:
+                return await _whole(answer, shape)
+            # An error before the first piece has a status of its own.
+            reader = aiter(answer.read())
+            first = await anext(reader, None)
+            usage = body.stream_options is not None and body.stream_options.include_usage
+            streamed = True
+            return EventStream(answer, _events(answer, shape, first, reader, usage), watcher, self._limits.send_seconds)
+        except Gone:
+            return JSONResponse({}, status_code=499)
+        finally:
+            if not streamed:
+                answer.stop()
+                watcher.cancel()
+
+
+class EventStream:
+    """A response of server-sent events, which ends with its answer or with its client."""
+
+    def __init__(
+        self, answer: Answer, events: AsyncIterator[bytes], watcher: asyncio.Task[None], send_seconds: float
+    ) -> None:
+        """Send ``events``, and stop ``answer`` where they cannot be sent."""
+        self._answer, self._events, self._watcher, self._seconds = answer, events, watcher, send_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events, as ASGI wants it."""
+        headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-cache")]
+        try:
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            async for event in self._events:
+                async with asyncio.timeout(self._seconds):
+                    await send({"type": "http.response.body", "body": event, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except (TimeoutError, OSError):
+            return  # The client reads no more: whoever closes the connection does the rest.
+        finally:
+            self._answer.stop()
+            self._watcher.cancel()
+
+
+async def _events(
+    answer: Answer, shape: Shape, first: Written | None, rest: AsyncIterator[Written], usage: bool
+) -> AsyncIterator[bytes]:
+    """The events of an answer; an error on the way is the last one."""
+    for chunk in shape.first():
+        yield _event(chunk)
+    try:
+        for chunk in shape.chunks(first) if first is not None else ():
+            yield _event(chunk)
+        async for written in rest:
+            for chunk in shape.chunks(written):
+                yield _event(chunk)
+    except Gone:
+        return
+    except Exception as error:
+        if not isinstance(error, EdgecError):
+            _LOG.exception("an answer failed")
+        yield _event(as_body(error)[1])
+        return
+    assert answer.result is not None
+    yield _event(shape.last(answer.result))
+    if usage:
+        yield _event(shape.usage(answer.result))
+    yield _DONE
+
+
+async def _whole(answer: Answer, shape: Shape) -> JSONResponse:
+    chosen: list[Chosen] = []
+    async for written in answer.read():
+        chosen += written.chosen
+    assert answer.result is not None
+    return JSONResponse(shape.whole(answer.result, chosen))
+
+
+async def _until_gone(request: Request, answer: Answer) -> None:
+    """Stop an answer as soon as its client has closed the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    answer.stop()
+
+
+async def _limited(request: Request, most: int) -> bytes:
+    """A request's body of at most so many bytes. Raises RequestError E635."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > most:
+            raise too_large(most)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def problem(error: Exception) -> JSONResponse:
+    """An error as an answer."""
+    status, body = as_body(error)
+    return JSONResponse(body, status_code=status, headers={"WWW-Authenticate": "Bearer"} if status == 401 else None)
+
+
+def _event(held: dict[str, Any]) -> bytes:
+    return f"data: {json.dumps(held, ensure_ascii=False)}\n\n".encode()
+
+
+def _described(one: Hosted) -> dict[str, Any]:
+    return {"id": one.name, "object": "model", "created": one.created, "owned_by": "edgec"}
+
+
+async def _nothing_here(request: Request, _: Exception) -> JSONResponse:
+    return problem(no_such_path(request.url.path))

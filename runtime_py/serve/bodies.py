@@ -1,0 +1,165 @@
+"""The bodies of requests: read once, by pydantic, within limits; whatever is not known is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from edgec.bundle.limited_json import first_fault, parse_json
+from edgec.runtime_py.serve.problems import malformed_body, unsupported
+
+_MOST_TEXT: Final = 4 << 20
+_MOST_MESSAGES: Final = 4096
+BodyT = TypeVar("BodyT", bound="Body")
+# Parameters of OpenAI's that are taken where they ask for what is done anyway.
+_NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
+    "n": (1,),
+    "best_of": (1,),
+    "frequency_penalty": (0,),
+    "presence_penalty": (0,),
+    "logit_bias": ({},),
+    "store": (False,),
+    "echo": (False,),
+    "suffix": ("",),
+    "modalities": (["text"],),
+    "service_tier": ("auto", "default"),
+    "functions": ([],),
+}
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class StreamOptions(_Strict):
+    """What a stream tells beside the text."""
+
+    include_usage: bool = False
+
+
+class Body(_Strict):
+    """What requests for a chat and for a plain text share."""
+
+    model: str = Field(max_length=256)
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = Field(default=None, max_length=16)
+    max_tokens: int | None = Field(default=None, ge=1)
+    user: str | None = None
+
+
+class Part(_Strict):
+    """A part of a message's content."""
+
+    type: Literal["text"]
+    text: str = Field(max_length=_MOST_TEXT)
+
+
+class CalledFunction(_Strict):
+    """What a call names, its arguments as JSON."""
+
+    name: str = Field(max_length=256)
+    arguments: str = Field(max_length=_MOST_TEXT)
+
+
+class Called(_Strict):
+    """A call in an assistant's message."""
+
+    id: str = Field(max_length=256)
+    type: Literal["function"] = "function"
+    function: CalledFunction
+    index: int | None = None
+
+
+class Said(BaseModel):
+    """One message; what others know of it and templates do not read is left out."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[Part] | None = None
+    name: str | None = None
+    tool_calls: list[Called] | None = Field(default=None, max_length=128)
+    tool_call_id: str | None = None
+    reasoning_content: str | None = None
+    refusal: None = None
+    audio: None = None
+    function_call: None = None
+    annotations: list[Any] | None = Field(default=None, max_length=0)
+
+
+class NamedSchema(BaseModel):
+    """A JSON Schema with a name."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, protected_namespaces=())
+
+    name: str = ""
+    description: str = ""
+    strict: bool | None = None
+    json_schema: dict[str, JsonValue] = Field(default={}, alias="schema")
+
+
+class ResponseFormat(_Strict):
+    """What an answer's text is to be."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: NamedSchema | None = None
+
+
+class ChatBody(Body):
+    """The body of /v1/chat/completions."""
+
+    messages: list[Said] = Field(min_length=1, max_length=_MOST_MESSAGES)
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+    tools: list[dict[str, JsonValue]] | None = None
+    tool_choice: str | dict[str, JsonValue] | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: ResponseFormat | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(default=None, ge=0, le=20)
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    thinking_budget: int | None = Field(default=None, ge=0)
+
+
+class CompletionBody(Body):
+    """The body of /v1/completions."""
+
+    prompt: str | list[str] | list[int]
+    logprobs: int | None = Field(default=None, ge=0, le=5)
+
+
+def read_body(raw: bytes, kind: type[BodyT]) -> BodyT:
+    """The request in a body.
+
+    Raises:
+        RequestError: E632, it is not one; E633, it has a parameter that is not supported, which is named.
+    """
+    try:
+        held = parse_json(raw)
+    except ValueError as cause:
+        raise malformed_body(f"it is not JSON within the limits: {cause}") from cause
+    if not isinstance(held, dict):
+        raise malformed_body("it is not a JSON object")
+    known = kind.model_fields.keys()
+    for name in [name for name in held if name not in known]:
+        value = held.pop(name)
+        if value is not None and not any(value == each and type(value) is type(each) for each in _neutral(name)):
+            raise unsupported(name, "this value is not" if name in _NEUTRAL else "")
+    try:
+        return kind.model_validate(held)
+    except ValidationError as cause:
+        place = cause.errors(include_input=False, include_url=False)[0]["loc"]
+        raise malformed_body(first_fault(cause), str(place[0]) if place else "") from cause
+
+
+def _neutral(name: str) -> tuple[Any, ...]:
+    values = _NEUTRAL.get(name, ())
+    return (*values, *(float(value) for value in values if type(value) is int))

@@ -1,0 +1,175 @@
+"""``edgec serve``: loads bundles, binds a port, and answers until it is interrupted."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import os
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from edgec.bundle.folder import Bundle
+from edgec.errors import InputError, ToolError
+from edgec.runtime_py.model import load
+from edgec.runtime_py.serve.limits import DEFAULT_LIMITS, ServeLimits
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from edgec.runtime_py.serve.hosted import Hosted
+
+KEY_VARIABLE: Final = "EDGEC_API_KEY"
+_BACKLOG: Final = 128
+_HIGHEST: Final = 65535
+_CLOSING_SECONDS: Final = 5
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """The command's options.
+
+    Attributes:
+        bundles: their folders.
+        host: the address to bind; loopback by default.
+        port: 0 for any free one.
+        key: the key that requests must have; None takes EDGEC_API_KEY, and none where that is unset.
+        threads: CPU threads; None leaves the choice to the runtime.
+        limits: what one request may take.
+    """
+
+    bundles: tuple[Path | Bundle, ...]
+    host: str = "127.0.0.1"
+    port: int = 8080
+    key: str | None = None
+    threads: int | None = None
+    limits: ServeLimits = DEFAULT_LIMITS
+
+
+def serve(options: ServeOptions, ready: Callable[[str], None]) -> None:
+    """Serve bundles until the process is interrupted.
+
+    Args:
+        options: what to serve, and where.
+        ready: called with the address of the API once requests are answered.
+
+    Raises:
+        InputError: E631, the port is in use or the address is none of this machine's; E639, two bundles have one name;
+            E13x, E155, E157, E158 as `edgec.load`.
+        ToolError: E630, starlette or uvicorn is not installed.
+    """
+    _require_libraries()
+    with bound(options.host, options.port) as listening, made_server(options) as server:
+        ready(address_of(listening))
+        server.run(sockets=[listening])
+
+
+@contextmanager
+def made_server(options: ServeOptions) -> Iterator[uvicorn.Server]:
+    """An ASGI server over loaded bundles, which are let go at the end. Raises as `serve`."""
+    _require_libraries()
+    from edgec.runtime_py.serve.hosted import Hosted
+
+    hosted: list[Hosted] = []
+    try:
+        for bundle in options.bundles:
+            hosted.append(Hosted(load(bundle, options.threads), options.limits))
+            _require_other_name([one.name for one in hosted])
+        key = options.key if options.key is not None else os.environ.get(KEY_VARIABLE)
+        yield server_of(hosted, options.limits, key or None, local=is_loopback(options.host))
+    finally:
+        for one in hosted:
+            one.close()
+
+
+def server_of(hosted: Sequence[Hosted], limits: ServeLimits, key: str | None, *, local: bool) -> uvicorn.Server:
+    """An ASGI server over hosted bundles; for the arguments see `edgec.runtime_py.serve.app.Server`."""
+    import uvicorn
+
+    from edgec.runtime_py.serve.app import Server
+
+    config = uvicorn.Config(
+        Server(hosted, limits, key, local).app(),
+        log_level="warning",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        ws="none",
+        limit_concurrency=limits.connections,
+        timeout_graceful_shutdown=_CLOSING_SECONDS,
+    )
+    return uvicorn.Server(config)
+
+
+def _require_libraries() -> None:
+    try:
+        import starlette
+        import uvicorn
+    except ImportError as cause:
+        raise ToolError(
+            "Serving needs starlette and uvicorn, which are not installed.",
+            where="edgec serve",
+            why=str(cause),
+            fix='pip install "edgec[serve]"',
+            code="E630",
+        ) from cause
+    assert starlette is not None
+    assert uvicorn is not None
+
+
+def _require_other_name(names: Sequence[str]) -> None:
+    if names.count(names[-1]) > 1:
+        raise InputError(
+            f"Two bundles are named {names[-1]!r}.",
+            where="edgec serve",
+            why="requests name the model that is to answer",
+            fix="serve one of them, or export again with another --out",
+            code="E639",
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@contextmanager
+def bound(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket that listens, closed at the end.
+
+    Raises:
+        InputError: E631.
+    """
+    if not 0 <= port <= _HIGHEST:
+        raise _unbound(host, port, f"ports are 0 to {_HIGHEST}")
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listening = socket.socket(family, kind, protocol)
+    except (OSError, OverflowError, UnicodeError) as cause:
+        raise _unbound(host, port, str(cause)) from cause
+    with listening:
+        try:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(place)
+            listening.listen(_BACKLOG)
+        except (OSError, OverflowError) as cause:
+            used = getattr(cause, "errno", None) == errno.EADDRINUSE
+            raise _unbound(host, port, "another program listens there" if used else str(cause)) from cause
+        yield listening
+
+
+def _unbound(host: str, port: int, why: str) -> InputError:
+    what, fix = "The port cannot be used.", "choose another --port (0 for any free one) or --host"
+    return InputError(what, f"{host}:{port}", why, fix, "E631")
+
+
+def address_of(listening: socket.socket) -> str:
+    """The address of the API, for clients."""
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/v1"

@@ -1,0 +1,146 @@
+"""From a request's body to what the runtime is asked for: messages, tools, tokens, options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from edgec.bundle.chat_template import Message
+from edgec.bundle.encoding import token_ids
+from edgec.bundle.limited_json import parse_json
+from edgec.runtime_py.arguments import checked_ids
+from edgec.runtime_py.chat import Conversation
+from edgec.runtime_py.generate import GenerationRequest, Manner
+from edgec.runtime_py.messages.dialect import Wish
+from edgec.runtime_py.model import Model
+from edgec.runtime_py.serve.bodies import Body, ChatBody, CompletionBody, Said
+from edgec.runtime_py.serve.problems import malformed_body, unsupported
+from edgec.runtime_py.stepper import check_context
+
+_DEFAULT_COMPLETION = 16
+
+
+@dataclass(frozen=True)
+class WantedAnswer:
+    """One answer to be computed.
+
+    Attributes:
+        prompt: token ids.
+        request: length, sampling, ends and structure.
+        manner: how it is held and read; None for plain text.
+        top_logprobs: how many alternatives to each token are told; None tells no probabilities.
+    """
+
+    prompt: tuple[int, ...]
+    request: GenerationRequest
+    manner: Manner | None = None
+    top_logprobs: int | None = None
+
+
+def wanted_message(model: Model, body: ChatBody) -> WantedAnswer:
+    """What a request for a message asks for; nothing is computed.
+
+    Raises:
+        RequestError: E632, E633; else InputError as `Conversation.send`, and E150 for a prompt beyond the context.
+    """
+    if body.max_tokens is not None and body.max_completion_tokens is not None:
+        raise malformed_body("it is the old name of max_completion_tokens, which is given, too", "max_tokens")
+    if body.top_logprobs is not None and not body.logprobs:
+        raise malformed_body("it needs logprobs: true", "top_logprobs")
+    most = body.max_completion_tokens if body.max_tokens is None else body.max_tokens
+    request = model.request(max_new_tokens=most, **_sampling(body), **_structure(body))
+    wish, context = _wish(model, body), model.session.limits.context
+    tokens = model.dialect.prompt(_messages(body.messages), wish, context)
+    check_context(len(tokens), context)
+    manner = model.dialect.manner(tokens, wish)
+    # The rule of a message is made once beforehand, so that what cannot be enforced is refused before its turn.
+    manner.rule(request, 1)
+    return WantedAnswer(tuple(tokens), request, manner, (body.top_logprobs or 0) if body.logprobs else None)
+
+
+def wanted_text(model: Model, body: CompletionBody) -> WantedAnswer:
+    """What a request for a plain text asks for; raises as `wanted_message`."""
+    most = _DEFAULT_COMPLETION if body.max_tokens is None else body.max_tokens
+    request = model.request(max_new_tokens=most, **_sampling(body))
+    prompt, context = _one_prompt(body.prompt), model.session.limits.context
+    ids = token_ids(model.tokenizer, prompt, enough=context) if isinstance(prompt, str) else checked_ids(prompt)
+    tokens = tuple(ids)
+    check_context(len(tokens), context)
+    if not tokens:
+        raise malformed_body("it is empty", "prompt")
+    vocabulary = model.bundle.manifest.model.vocab_size
+    if vocabulary is not None and max(tokens) >= vocabulary:
+        raise malformed_body(f"it has a token beyond the vocabulary of {vocabulary}", "prompt")
+    return WantedAnswer(tokens, request, None, body.logprobs)
+
+
+def _one_prompt(prompt: str | list[str] | list[int]) -> str | Sequence[int]:
+    if isinstance(prompt, list) and any(isinstance(each, str) for each in prompt):
+        if len(prompt) != 1:
+            raise unsupported("prompt", "several prompts in one request are not")
+        return str(prompt[0])
+    return prompt  # type: ignore[return-value]
+
+
+def _sampling(body: Body) -> dict[str, Any]:
+    """The options of sampling; the temperature is 1 by default, as OpenAI's is."""
+    names = ("top_p", "top_k", "min_p", "repetition_penalty", "seed", "stop")
+    given = {name: getattr(body, name) for name in names if getattr(body, name) is not None}
+    return {"temperature": 1.0 if body.temperature is None else body.temperature, **given}
+
+
+def _structure(body: ChatBody) -> dict[str, Any]:
+    asked = body.response_format
+    if asked is None or asked.type == "text":
+        return {}
+    if asked.type == "json_object":
+        return {"json": True}
+    if asked.json_schema is None:
+        raise malformed_body("json_schema is missing", "response_format")
+    return {"schema": asked.json_schema.json_schema}
+
+
+def _wish(model: Model, body: ChatBody) -> Wish:
+    if body.tool_choice is not None and not body.tools:
+        raise malformed_body("there are no tools", "tool_choice")
+    parallel = body.parallel_tool_calls is not False
+    budget, effort = body.thinking_budget, body.reasoning_effort
+    if effort == "none" and budget is None:
+        budget, effort = 0, None
+    if effort is not None and not model.dialect.takes_effort:
+        raise unsupported("reasoning_effort", "this model's template has no such word; use thinking_budget")
+    made = Conversation.wish(body.tools, body.tool_choice or "auto", parallel, budget)
+    return Wish(made.tools, made.choice, budget, effort)
+
+
+def _messages(said: Sequence[Said]) -> list[Message]:
+    """Messages as chat templates read them."""
+    names: dict[str, str] = {}
+    out: list[Message] = []
+    for place, one in enumerate(said):
+        text = one.content if isinstance(one.content, str) else "".join(part.text for part in one.content or ())
+        message: Message = {"role": "system" if one.role == "developer" else one.role, "content": text}
+        if one.reasoning_content and one.role == "assistant":
+            message["reasoning_content"] = one.reasoning_content
+        if one.tool_calls:
+            message["tool_calls"] = [
+                _call(call.id, call.function.name, call.function.arguments) for call in one.tool_calls
+            ]
+            names |= {call.id: call.function.name for call in one.tool_calls}
+        if one.role == "tool":
+            if one.tool_call_id not in names:
+                raise malformed_body(f"message {place} answers no call before it", "messages")
+            message |= {"tool_call_id": one.tool_call_id, "name": names[one.tool_call_id]}
+        out.append(message)
+    return out
+
+
+def _call(number: str, name: str, arguments: str) -> dict[str, Any]:
+    try:
+        held = parse_json(arguments.encode())
+    except ValueError as cause:
+        raise malformed_body(f"the arguments of {name!r:.60} are not JSON: {cause}", "messages") from cause
+    if not isinstance(held, dict):
+        raise malformed_body(f"the arguments of {name!r:.60} are not an object", "messages")
+    return {"id": number, "type": "function", "function": {"name": name, "arguments": held}}

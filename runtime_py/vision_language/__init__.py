@@ -1,0 +1,1 @@
+"""Vision-language models on this machine: text that answers images and text."""

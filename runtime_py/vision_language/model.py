@@ -1,0 +1,71 @@
+"""Loaded models with eyes: images in a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from edgec.bundle.chat_template import render_parts
+from edgec.bundle.encoding import check_unicode
+from edgec.bundle.image_files import IMAGE_FOLDER
+from edgec.errors import InputError
+from edgec.runtime_py.generate import Memory
+from edgec.runtime_py.stepper import check_context
+from edgec.runtime_py.tokenized import Tokenized
+from edgec.runtime_py.vision_language.image_file import ImageSource, read_image
+from edgec.runtime_py.vision_language.processor import Prompt, PromptProcessor
+from edgec.runtime_py.vision_language.session import VisionLanguageSession, vision_language_info
+
+
+class Seeing(Tokenized):
+    """A model that may have eyes."""
+
+    _loaded: object
+
+    @cached_property
+    def _processor(self) -> PromptProcessor:
+        return PromptProcessor(self.bundle.path / IMAGE_FOLDER, vision_language_info(self.bundle), self.tokenizer)
+
+    def see(self, prompt: str | Sequence[int], images: Sequence[ImageSource], *, template: bool = False) -> Prompt:
+        """A prompt with its images, as the model reads it; ``template``: as a user's message.
+
+        Raises:
+            InputError: E150, more images than the context holds; E152, the prompt is not text; E154 or E159, the chat
+                template; E653 to E658, an image, the processor, or a model without eyes.
+        """
+        info = vision_language_info(self.bundle)
+        if not isinstance(prompt, str):
+            what, fix = "A prompt with images is text.", "give a string: the processor makes its tokens"
+            raise InputError(what, where="prompt", fix=fix, code="E152")
+        # Each image has a tile at least, and one more token follows: refused before any is opened.
+        check_context(len(images) * info.rows + 1, info.limits.context)
+        check_unicode(prompt)
+        pictures = [read_image(image) for image in images]
+        text = self._rendered(prompt, len(pictures)) if template else prompt
+        made = self._processor.prompt(text, pictures, rendered=template)
+        check_context(len(made.tokens) + 1, info.limits.context)
+        return made
+
+    def _check_blind(self, images: Sequence[ImageSource]) -> None:
+        """Refuse images for a model without eyes."""
+        if images:
+            vision_language_info(self.bundle)
+
+    def _rendered(self, prompt: str, images: int) -> str:
+        parts = [*[{"type": "image"}] * images, {"type": "text", "text": prompt}]
+        return render_parts(self.tokenizer, [{"role": "user", "content": parts}])
+
+    def _looking(self, memory: Memory, made: Prompt | None, resume: bool) -> Memory:
+        """A text's memory that looks at its images first, so that their time counts."""
+        session: Any = self._loaded
+        if not isinstance(session, VisionLanguageSession):
+            return memory
+
+        def recall(tokens: Sequence[int]) -> int:
+            session.look(tokens, None if made is None else made.pixels)
+            if made is None:
+                return memory.recall(tokens)
+            return session.reusable(tokens) if resume else 0
+
+        return Memory(recall, memory.keep)

@@ -1,0 +1,156 @@
+"""A vision-language model's artifact: tiles in, rows of features out; then a decoder that reads them among tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgec.bundle.manifest import VISION_LANGUAGE_METHODS, Limits, VisionLanguageInfo
+from edgec.bundle.reach import reach_of, whole_calls
+from edgec.errors import InputError
+from edgec.runtime_py.engines.executor import Array, EngineName, Executor
+from edgec.runtime_py.engines.open_artifact import open_artifact
+from edgec.runtime_py.sessions.session import Session
+from edgec.runtime_py.stepper import Logits, check_context
+
+if TYPE_CHECKING:
+    from edgec.bundle.folder import Bundle
+
+SEE, _ = VISION_LANGUAGE_METHODS
+
+
+class VisionLanguageSession(Session):
+    """A sequence of text and images on a loaded model, for one thread at a time.
+
+    Attributes:
+        info: sizes of a tile, its rows, the image token.
+    """
+
+    def __init__(self, bundle: Bundle, threads: int | None = None, engine: EngineName | None = None) -> None:
+        """Load the decoder; the image encoder is loaded with the first image.
+
+        Raises:
+            InputError: E658, the model has no eyes; else as ``Session``.
+        """
+        self.info = vision_language_info(bundle)
+        super().__init__(bundle, threads, engine)
+        self._see: Executor | None = None
+        # Rows in the image's place, by position; the last is where there is none.
+        self._rows = np.zeros((0, self._width), np.float32)
+        self._place = np.full(self.limits.context, -1, np.int64)
+        self._reach = np.arange(self.limits.context)
+
+    @property
+    def _width(self) -> int:
+        forward = self.bundle.manifest.methods[1]
+        return next(int(tensor.shape[-1]) for tensor in forward.inputs if tensor.name == "features")
+
+    def see(self, pixels: Array) -> NDArray[np.float32]:
+        """The rows of tiles: float32 [N, C, H, W] -> [N * rows, hidden].
+
+        Raises:
+            InputError: E152, the tiles have another shape or type.
+        """
+        wanted = (self.info.channels, self.info.height, self.info.width)
+        if pixels.dtype != np.float32 or pixels.ndim != 4 or pixels.shape[1:] != wanted:
+            what, fix = f"The tiles are {pixels.dtype} {list(pixels.shape)}.", f"give float32 [N, *{list(wanted)}]"
+            raise InputError(what, where="see", fix=fix, code="E152")
+        if self._see is None:
+            self._see = open_artifact(self.bundle, self.engine, SEE)
+        rows = [self._see.run([tile[None]])[0] for tile in pixels]
+        return np.concatenate([np.zeros((0, self._width), np.float32), *rows])
+
+    def look(self, tokens: Sequence[int], pixels: Array | None) -> None:
+        """Put images in the place of a prompt's image tokens; what the KV cache holds from there on is forgotten.
+
+        Args:
+            tokens: the whole prompt, from position 0.
+            pixels: its tiles, as for ``see``; None for a prompt without images.
+
+        Raises:
+            InputError: E657, tiles and image tokens do not agree, or the model needs an image; E152 as ``see``.
+        """
+        places = np.flatnonzero(np.asarray(tokens) == self.info.image_token)
+        count = 0 if pixels is None else len(pixels)
+        if len(places) != count * self.info.rows:
+            raise InputError(
+                "Images and their places in the text do not agree.",
+                where="prompt",
+                why=f"there are {count} tiles of {self.info.rows} rows, and {len(places)} image tokens",
+                fix="give images with the prompt that names them, as edgec.load(bundle).generate(text, images=[...])",
+                code="E657",
+            )
+        if not count and self.info.ahead == "prompt":
+            what, fix = "This model answers about images only.", "give an image with the prompt"
+            why = "it reads a prompt and its images in both directions, and was made for prompts with images"
+            raise InputError(what, where="prompt", why=why, fix=fix, code="E657")
+        self._place[:], self._reach = -1, np.arange(self.limits.context)
+        if pixels is None or not count:
+            return
+        reach = reach_of(self.info.ahead, tokens, self.info.image_token, len(tokens))
+        self._check_calls(reach)
+        self._reach[: len(tokens)] = reach
+        # What sees an image, and all after it, is computed again with it.
+        ahead = np.flatnonzero(reach > np.arange(len(reach)))
+        del self.cache.tokens[min([int(places[0]), *ahead[:1].tolist()]) :]
+        self._rows = self.see(pixels)
+        self._place[places] = np.arange(len(places))
+
+    def prefill(self, tokens: Sequence[int], start: int) -> Logits:
+        """As ``Session.prefill``, in calls that hold all of what their tokens see."""
+        if self.info.ahead == "none" or not tokens:
+            return super().prefill(tokens, start)
+        check_context(start + len(tokens), self.limits.context)
+        for size in whole_calls(self._reach[: start + len(tokens)], start, self.limits.prefill_chunk):
+            part, tokens = tokens[:size], tokens[size:]
+            logits = self.forward(part, start, (size - 1,))
+            start += size
+        return logits[0]
+
+    def _check_calls(self, reach: NDArray[np.int64]) -> None:
+        """Refuse a prompt whose tokens see more tokens than a call takes.
+
+        Raises:
+            InputError: E150.
+        """
+        largest = max(whole_calls(reach, 0, self.limits.prefill_chunk), default=0)
+        if largest > self.limits.prefill_chunk:
+            raise InputError(
+                f"{largest} tokens of the prompt see each other, and a call takes {self.limits.prefill_chunk}.",
+                where="prompt",
+                why="this model reads a prompt with an image as a whole, in both directions",
+                fix="shorten the prompt, or export with more prefill tokens in a recipe",
+                code="E150",
+            )
+
+    def _limits(self) -> Limits:
+        return self.info.limits
+
+    def _inputs(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> tuple[Array, ...]:
+        ids, places, wanted = super()._inputs(tokens, start, rows)
+        place = self._place[start : start + len(tokens)]
+        seen = place >= 0
+        features = np.zeros((1, len(tokens), self._width), np.float32)
+        features[0, seen] = self._rows[place[seen]]
+        reach = () if self.info.ahead == "none" else (self._reach[start : start + len(tokens)],)
+        return ids, places, features, seen[None, :, None], *reach, wanted
+
+
+def vision_language_info(bundle: Bundle) -> VisionLanguageInfo:
+    """What a bundle's manifest says about its eyes.
+
+    Raises:
+        InputError: E658, the model has none.
+    """
+    if bundle.manifest.vision_language is None:
+        raise InputError(
+            "This model has no eyes.",
+            where=str(bundle.path),
+            why=f"its task is {bundle.manifest.model.task}",
+            fix="give text alone, or use a bundle of LLaVA, Idefics3, SmolVLM or the like",
+            code="E658",
+        )
+    return bundle.manifest.vision_language

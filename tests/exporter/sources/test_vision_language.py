@@ -1,0 +1,54 @@
+"""Which models have eyes that edgec knows, and configs that do not say what they read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgec.errors import InputError
+from edgec.exporter.sources.resolve import resolve
+from edgec.exporter.sources.vision_language import eyes_of
+from tests.vision_language import FAMILIES, IMAGE_TOKEN
+
+
+def saved(family: str, folder: Path, **vision: Any) -> Path:
+    """A config with other values for the image encoder."""
+    config = json.loads(FAMILIES[family]().config.to_json_string(use_diff=False))
+    config["vision_config"].update(vision)
+    architecture = type(FAMILIES[family]()).__name__
+    (folder / "config.json").write_text(json.dumps({**config, "architectures": [architecture]}))
+    return folder
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_each_family_is_known_with_its_tile_and_its_token(family: str, tmp_path: Path) -> None:
+    source = resolve(str(saved(family, tmp_path)), random_weights=True)
+    edge = 24 if family in ("llava", "paligemma") else 32
+    assert source.kind == "vision-language" and source.eyes is not None
+    assert source.eyes.shape == (3, edge, edge) and source.eyes.image_token == IMAGE_TOKEN
+    assert source.task == "image-text-to-text" and source.config["num_hidden_layers"] == 2
+
+
+def test_the_text_part_can_be_asked_for(tmp_path: Path) -> None:
+    source = resolve(str(saved("llava", tmp_path)), random_weights=True, task="text-generation")
+    assert source.kind == "decoder" and source.eyes is None
+
+
+@pytest.mark.parametrize("size", [None, 0, 1 << 20, [32]])
+def test_sizes_that_make_no_sense_are_refused(size: Any, tmp_path: Path) -> None:
+    config = FAMILIES["llava"]().config
+    config.vision_config.__dict__["image_size"] = size
+    with pytest.raises(InputError) as error:
+        eyes_of(config, tmp_path)
+    assert error.value.code == "E650"
+
+
+def test_a_token_outside_the_vocabulary_is_refused(tmp_path: Path) -> None:
+    config = FAMILIES["llava"]().config
+    config.image_token_id = config.text_config.vocab_size
+    with pytest.raises(InputError) as error:
+        eyes_of(config, tmp_path)
+    assert error.value.code == "E650"
