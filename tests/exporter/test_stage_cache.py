@@ -174,6 +174,26 @@ def test_processes_that_write_and_prune_at_once_never_see_a_part(tmp_path: Path)
     assert not [name for name in os.listdir(tmp_path / "stages") if name.startswith(".")]
 
 
+def test_an_entry_that_others_write_and_prune_many_times_is_kept_in_the_end(tmp_path: Path) -> None:
+    """Each round a rival takes the name while this process writes, and the entry is gone before it can be held."""
+    rounds: list[int] = []
+
+    class Unlucky(StageCache):
+        def get(self, key: str) -> Path | None:
+            StageCache(tmp_path, max_bytes=0).prune()
+            return super().get(key)
+
+    def write(folder: Path) -> None:
+        rounds.append(len(rounds))
+        if len(rounds) <= 10:
+            with StageCache(tmp_path) as rival:
+                rival.put(KEY, _writer("equal"))
+        _writer("equal")(folder)
+
+    assert (Unlucky(tmp_path).put(KEY, write) / "inner/result").exists()
+    assert len(rounds) == 11
+
+
 def test_a_fingerprint_is_remembered_until_the_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache, file = StageCache(tmp_path / "cache"), tmp_path / "weights"
     file.write_bytes(b"a")
