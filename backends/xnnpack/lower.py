@@ -30,6 +30,7 @@ from edgec.backends.xnnpack.embedding import replace_embeddings
 from edgec.backends.xnnpack.norms import write_out_norms
 from edgec.backends.xnnpack.region import DelegateRegion, extract
 from edgec.backends.xnnpack.replace import replace_clusters
+from edgec.backends.xnnpack.tanh_gelu import write_out_tanh_gelus
 from edgec.bundle.manifest import Delegation
 from edgec.free_memory import return_free_memory
 from edgec.ir.encoder_operators import BIASED_ATTENTION, ENCODER_ATTENTION
@@ -156,6 +157,7 @@ def _with_delegates(program: Program, own: bool, progress: LoweringProgress, blo
     slots = max((state.slots for state in program.interface.states), default=0)
     linear = _replace_linear(graph, block_rows, slots) if own and block_rows else Linear()
     write_out_norms(graph)
+    write_out_tanh_gelus(graph)
     grouped = clusters(graph.graph)
     regions = [extract(graph, cluster) for cluster in grouped]
     inside, outside = _works(graph, linear, grouped, slots)

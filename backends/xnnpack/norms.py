@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.ir.operators import RMS_NORM
 from edgec.passes.contract import nodes_of
-from edgec.passes.graph.emit import Emitter
+from edgec.passes.graph.emit import Emitter, shared_constant
 
 aten = torch.ops.aten
 
@@ -40,15 +40,6 @@ def _written_out(graph: GraphModule, emit: Emitter, x: Node, weight: object, eps
 def _averaging(graph: GraphModule, emit: Emitter, x: Node, eps: float) -> tuple[Node, Node]:
     """Weights [1, H] and bias [1] of the layer that averages; norms of one width and epsilon share them."""
     width = int(x.meta["val"].shape[-1])
-    named = {
-        f"averaging_{width}": torch.full((1, width), 1.0 / width),
-        f"eps_{eps:g}".replace(".", "_").replace("-", "m"): torch.full((1,), eps),
-    }
-    nodes = []
-    for name, value in named.items():
-        if not hasattr(graph, name):
-            graph.register_buffer(name, value)
-        node = emit.graph.get_attr(name)
-        node.meta["val"] = x.meta["val"].fake_mode.from_tensor(value)
-        nodes.append(node)
-    return nodes[0], nodes[1]
+    eps_name = f"eps_{eps:g}".replace(".", "_").replace("-", "m")
+    mean = shared_constant(graph, emit, f"averaging_{width}", torch.full((1, width), 1.0 / width), x)
+    return mean, shared_constant(graph, emit, eps_name, torch.full((1,), eps), x)

@@ -18,11 +18,12 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
+from edgec.backends.xnnpack.tanh_gelu import write_out_tanh_gelus
 from edgec.errors import InputError
 from edgec.ir.attention import OPERATOR
 from edgec.ir.program import Dynamic, Program
 from edgec.ir.reexport import reexport
-from edgec.passes.contract import nodes_of
+from edgec.passes.contract import clone, nodes_of
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,10 @@ def _to_edge(program: Program) -> Any:
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
+    graph = clone(program.graph)
+    write_out_tanh_gelus(graph)
     return to_edge_transform_and_lower(
-        reexport(program.graph, program.interface),
+        reexport(graph, program.interface),
         partitioner=[XnnpackPartitioner()],
         compile_config=EdgeCompileConfig(_check_ir_validity=False),
     )

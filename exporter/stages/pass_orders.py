@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edgec.backends.forms import Form
 from edgec.bundle.manifest import Limits
-from edgec.exporter.recipes.passes import passes_for, preparing_passes, rounds_values
+from edgec.exporter.recipes.passes import passes_for, preparing_passes
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.limits import slots
 from edgec.passes.cleanup.fake_values import FakeValues
@@ -24,7 +24,6 @@ from edgec.passes.fuse.fuse_rope import FuseRope
 from edgec.passes.fuse.fuse_sdpa import FuseSdpa
 from edgec.passes.fuse.matmul_to_linear import MatmulToLinear
 from edgec.passes.fuse.patches_to_linear import PatchesToLinear
-from edgec.passes.fuse.tanh_gelu import TanhGelu
 from edgec.passes.graph.calibration import Calibration
 from edgec.passes.kv.encoder_attention import EncoderAttention
 from edgec.passes.kv.kv_cache import KvCache
@@ -94,23 +93,19 @@ def encoder_decoder_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[
 
 def vision_language_passes(recipe: Recipe, limits: Limits) -> Mapping[str, list[Pass]]:
     """The passes of each method of a vision-language model on a CPU, in order."""
-    # Rounded layers run in edgec's own regions, which know both kinds of GELU.
-    exact_gelu: list[Pass] = [] if rounds_values(recipe) else [TanhGelu()]
     see: list[Pass] = [
         RemoveNoops(),
         # Position tables that code makes from ranges are constants before their weights are rounded.
         FoldConstants(growth=_GROWTH),
         PatchesToLinear(),
         MatmulToLinear(),
-        *exact_gelu,
         SinkTransposes(),
         EncoderAttention(),
         FuseRmsNorm(heads=True),
         *passes_for(recipe),
         FoldConstants(),
     ]
-    first, *others = decoder_passes(recipe, limits)
-    return {"see": see, "forward": [first, *exact_gelu, *others]}
+    return {"see": see, "forward": decoder_passes(recipe, limits)}
 
 
 def static_decoder_passes(recipe: Recipe, limits: Limits, calibration: Sequence[int] = ()) -> list[Pass]:

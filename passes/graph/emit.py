@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.fx import Graph, Node
+from torch import Tensor
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
 
@@ -28,3 +29,20 @@ class Emitter:
         """A dimension: the number where it is static, else a ``sym_size`` node."""
         value = tensor.meta["val"].shape[dim]
         return value if isinstance(value, int) else self(torch.ops.aten.sym_size.int, tensor, dim)
+
+
+def shared_constant(graph: GraphModule, emit: Emitter, name: str, value: Tensor, beside: Node) -> Node:
+    """A node that reads a constant of the graph; those of one name share it.
+
+    Args:
+        graph: gets the constant as a buffer, once.
+        emit: where the node goes.
+        name: the buffer's.
+        value: any shape and dtype.
+        beside: a node with a fake value of the mode that the constant's value joins.
+    """
+    if not hasattr(graph, name):
+        graph.register_buffer(name, value)
+    node = emit.graph.get_attr(name)
+    node.meta["val"] = beside.meta["val"].fake_mode.from_tensor(value)
+    return node
