@@ -87,10 +87,10 @@ def _no_mask(
     _ASKED.get(set()).add((local_size or 0) if allow_is_bidirectional_skip is None else None)
 
 
-def _zero_mask(*args: Any, **kwargs: Any) -> Tensor:
+def _zero_mask(batch_size: int, q_length: int, kv_length: int, **kwargs: Any) -> Tensor:
     """A mask that hides nothing, for code that adds one or changes it without asking whether there is one."""
-    _no_mask(*args, **kwargs)
-    return torch.zeros(1, 1, 1, 1)
+    _no_mask(**kwargs)
+    return torch.zeros(1, 1, 1, 1).expand(batch_size, 1, q_length, kv_length)
 
 
 def chunks(config: Any, *args: Any, **kwargs: Any) -> Chunks:
@@ -119,7 +119,7 @@ def _from_transformers(
         value,
         positions_of(query.shape[2]),
         _added(mask, position_bias),
-        int(getattr(module, "layer_idx", None) or 0),
+        max(0, int(getattr(module, "layer_idx", None) or 0)),  # -1: one module that several layers call
         float(query.shape[-1] ** -0.5 if scaling is None else scaling),
         bool(getattr(module, "is_causal", True)) or (own and _asked_causal()),
         -chunks.size if chunks else int(sliding_window or (own and _asked_window())),

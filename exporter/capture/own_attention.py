@@ -7,8 +7,9 @@
 Model code gets no mask during capture, where a mask would only say that attention is causal (``attention.register``):
 scores without one are causal by positions, and M is a stored triangle, perhaps with a window. Whether that is what the
 family means is measured: the parity ladder compares the captured graph with transformers' own model. Products may be
-of three dimensions, ``baddbmm`` and ``bmm`` over all heads; linear biases become channels (``key_bias.py``). Scores
-with anything else added (relative positions) are left as they are.
+of three dimensions, ``baddbmm`` and ``bmm`` over all heads; linear biases become channels (``key_bias.py``). The
+triangle may be a factor, ``scores * M - 1e4 * (1 - M)``. Scores with anything else added (relative positions) are left
+as they are.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ _VIEWS = (aten.view.default, aten.reshape.default, aten._unsafe_view.default)
 _ADDED = (aten.add.Tensor, aten.add_.Tensor)
 _PRODUCTS = (aten.matmul.default, aten.bmm.default, aten.baddbmm.default)
 _CUT = (aten.slice.Tensor, aten.to.dtype, aten.to.device, aten.alias.default, aten.expand.default)
+
+# What is added to a score that shall not count, a bound below every score, and how many tokens masks are looked at for.
+_HIDDEN, _LOWEST, _TOKENS = -1e4, -1e30, 7
 
 
 @dataclass(frozen=True)
@@ -156,7 +160,10 @@ def _scores(graph: GraphModule, node: Any) -> _Scores | None:
         elif node.target in _ADDED and (bias := _bias(graph, node)) is not None:
             node, slopes = bias[0], _sum(slopes, bias[1] * scale)
             continue
-        elif not (node.target in (*_SAME, *_VIEWS) or _hides_nothing(graph, node)):
+        elif node.target in _ADDED and (kept := _kept(graph, node)) is not None:
+            node, window = kept
+            continue
+        elif not (node.target in (*_SAME, *_VIEWS) or _changes_nothing(graph, node)):
             return None
         node = node.args[1 if node.target is aten.where.self else 0]
     return _product(graph, node, scale, window, slopes) if isinstance(node, Node) else None
@@ -165,11 +172,9 @@ def _scores(graph: GraphModule, node: Any) -> _Scores | None:
 def _product(graph: GraphModule, node: Node, scale: float, window: int, slopes: Tensor | None) -> _Scores | None:
     added = node.target is aten.baddbmm.default
     q, turned = node.args[1:3] if added else node.args[:2]
-    swapped = isinstance(turned, Node) and turned.target is aten.transpose.int
-    dims = node.meta["val"].dim()
-    if not swapped or {int(d) % dims for d in turned.args[1:]} != {dims - 2, dims - 1}:  # type: ignore[union-attr, arg-type]
+    if not (isinstance(turned, Node) and turned.target in (aten.transpose.int, aten.permute.default)):
         return None
-    q, k = _by_head(q), _by_head(turned.args[0])  # type: ignore[union-attr]
+    q, k = _by_head(q), _by_head(_turned_back(turned))
     if added:
         own = slopes_of(graph, node.args[0], q.meta["val"].shape[1])
         if own is None:
@@ -177,6 +182,30 @@ def _product(graph: GraphModule, node: Node, scale: float, window: int, slopes: 
         slopes = _sum(slopes, own * float(node.kwargs.get("beta", 1)) * scale)  # type: ignore[arg-type]
         scale *= float(node.kwargs.get("alpha", 1))  # type: ignore[arg-type]
     return _Scores(q, k, scale, window, slopes)
+
+
+def _turned_back(keys: Node) -> Node:
+    """Keys [..., S, D] of keys [..., D, S]."""
+    dims = keys.meta["val"].dim()
+    if keys.target is aten.transpose.int and {int(d) % dims for d in keys.args[1:]} == {dims - 2, dims - 1}:  # type: ignore[arg-type]
+        return keys.all_input_nodes[0]
+    with keys.graph.inserting_after(keys):
+        return Emitter(keys.graph)(aten.transpose.int, keys, -2, -1)
+
+
+def _kept(graph: GraphModule, node: Node) -> tuple[Node, int] | None:
+    """The scores and the window of ``scores * M + low``: a stored triangle M, and at most -1e4 added where M is 0."""
+    for product, low in (node.args[:2], node.args[1::-1]):
+        if not (isinstance(product, Node) and product.target in _SCALED):
+            continue
+        scores, factor = product.args[:2]
+        window = _window(graph, factor)
+        triangle, added = (value_for(graph, each, _TOKENS) for each in (factor, low))
+        if window is None or triangle is None or added is None or not isinstance(scores, Node):
+            continue
+        if torch.equal(added == 0, triangle == 1) and torch.equal(added <= _HIDDEN, triangle == 0):
+            return scores, window
+    return None
 
 
 def _bias(graph: GraphModule, node: Node) -> tuple[Node, Tensor] | None:
@@ -193,10 +222,14 @@ def _sum(first: Tensor | None, second: Tensor) -> Tensor:
     return second if first is None else first + second
 
 
-def _hides_nothing(graph: GraphModule, node: Node) -> bool:
-    """Whether a mask is filled in that leaves all keys visible: model code gets masks that say no more than causal."""
-    mask = value_for(graph, node.args[1], 7) if node.target is aten.masked_fill.Scalar else None
-    return mask is not None and not mask.any()
+def _changes_nothing(graph: GraphModule, node: Node) -> bool:
+    """Whether scores stay as they are: masks say no more than causal in capture, and model code may bound its sums."""
+    if node.target not in (aten.masked_fill.Scalar, aten.max.other):
+        return False
+    value = value_for(graph, node.args[1], _TOKENS)
+    if value is None:
+        return False
+    return not value.any() if node.target is aten.masked_fill.Scalar else bool((value < _LOWEST).all())
 
 
 def _number(graph: GraphModule, value: Any) -> float | None:

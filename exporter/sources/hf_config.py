@@ -126,12 +126,16 @@ def kind_of(config: Any, task: str | None) -> str:
 def decoder_config(folder: Path, config: Any) -> Any:
     """The config of the text-only decoder (the nested text config of a multimodal model).
 
+    The whole model's config has the last word on a shared lm_head, which its checkpoint then lacks.
+
     Raises:
         InputError: E109, transformers has no text-only decoder for it.
     """
     from transformers import MODEL_FOR_CAUSAL_LM_MAPPING
 
     text = config.get_text_config(decoder=True)
+    if text is not config and getattr(config, "tie_word_embeddings", False):
+        text.tie_word_embeddings = True
     if type(text) not in MODEL_FOR_CAUSAL_LM_MAPPING and "AutoModelForCausalLM" not in getattr(text, "auto_map", {}):
         raise InputError(
             what=f"The architecture {text.model_type!r} has no text-only decoder in transformers.",

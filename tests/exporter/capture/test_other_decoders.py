@@ -32,14 +32,15 @@ TOLERANCE = 1e-5
 PLACES = ["roberta", "bart"]
 # A router with a stored bias; clamped and biased experts, stored transposed.
 EXPERTS = ["olmoe", "gpt_oss", "deepseek_v3"]
-# Families that write their attention out instead of calling the interface; gpt_neo has a window in every other layer.
-WRITTEN_OUT = ["gpt_neo", "falcon", "bloom"]
+# Families that write their attention out instead of calling the interface; gpt_neo has a window in every other layer,
+# openai-gpt multiplies by a triangle, xglm bounds its sums and asks for a mask of the scores' shape.
+WRITTEN_OUT = ["gpt_neo", "falcon", "bloom", "openai-gpt", "xglm"]
 # Chunks of attention, rotations of complex numbers; the average of RWKV.
 OTHERS = ["llama4_text", "rwkv"]
 # What these show is shown above, but by another family: linear biases, rotations, products over all heads, masks alone.
 SLOW = [
     *("mpt", "gpt_neox_japanese", "bigbird_pegasus", "deepseek_v2", "kimi_linear", "bailing_hybrid", "nemotron_h"),
-    *("gptj", "codegen", "phimoe", "camembert"),
+    *("gptj", "codegen", "phimoe", "camembert", "mvp", "trocr", "zamba2"),
 ]
 
 
