@@ -1,6 +1,6 @@
 """Every model type that transformers generates text with, from a config to text: ``python -m benchmarks.coverage``.
 
-A tiny random model of each type is exported for ``host``, and its greedy tokens are compared with transformers' own.
+A tiny random model of each type is exported for a target, and its greedy tokens are compared with transformers' own.
 Results are kept one by one, so an interrupted run goes on where it stopped; ``--table`` writes docs/models.md.
 """
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from benchmarks.coverage_parts.check import Outcome, check, import_heavy_modules, in_process
+from benchmarks.coverage_parts.check import COLUMNS, Column, Outcome, check, import_heavy_modules, in_process
 from benchmarks.coverage_parts.table import page
 from benchmarks.coverage_parts.tiny import causal_types
 
@@ -27,26 +27,27 @@ _OUTCOMES = TypeAdapter(list[Outcome])
 
 
 def read_outcomes(path: Path) -> dict[tuple[str, str], Outcome]:
-    """The last outcome of each type and recipe."""
+    """The last outcome of each type and column."""
     outcomes = _OUTCOMES.validate_json(path.read_bytes()) if path.is_file() else []
-    return {(outcome.kind, outcome.recipe): outcome for outcome in outcomes}
+    return {(outcome.kind, outcome.column): outcome for outcome in outcomes}
 
 
-def run(kinds: Sequence[str], recipe: str, path: Path, limit_s: float = _LIMIT_S) -> None:
+def run(kinds: Sequence[str], column: Column, path: Path, limit_s: float = _LIMIT_S) -> None:
     """Check types one after another; each outcome is kept as soon as it is known."""
     known = read_outcomes(path)
     for index, kind in enumerate(kinds):
         start = time.monotonic()
-        outcome = in_process(partial(check, kind, recipe), limit_s) or _silent(kind, recipe, time.monotonic() - start)
-        known[kind, recipe] = outcome.model_copy(update={"seconds": round(time.monotonic() - start, 1)})
+        outcome = in_process(partial(check, kind, column), limit_s) or _silent(kind, column, time.monotonic() - start)
+        key = (kind, column.title)
+        known[key] = outcome.model_copy(update={"seconds": round(time.monotonic() - start, 1)})
         _write(known, path)
-        print(f"{index + 1}/{len(kinds)} {known[kind, recipe].model_dump_json()}", flush=True)
+        print(f"{index + 1}/{len(kinds)} {known[key].model_dump_json()}", flush=True)
 
 
-def _silent(kind: str, recipe: str, seconds: float) -> Outcome:
+def _silent(kind: str, column: Column, seconds: float) -> Outcome:
     timeout = seconds >= _LIMIT_S
     reason = f"not finished in {_LIMIT_S:.0f} s" if timeout else "the process ended by a signal"
-    return Outcome(kind=kind, recipe=recipe, result="timeout" if timeout else "failed", reason=reason)
+    return Outcome(kind=kind, column=column.title, result="timeout" if timeout else "failed", reason=reason)
 
 
 def _write(outcomes: dict[tuple[str, str], Outcome], path: Path) -> None:
@@ -60,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Check the types that have no outcome yet, or those named."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__)
     parser.add_argument("kinds", nargs="*", help="model types; all without an outcome by default")
-    parser.add_argument("--recipe", default="float")
+    parser.add_argument("--column", choices=COLUMNS, default="host", help="what they are exported for")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--again", nargs="*", metavar="RESULT", help="repeat types with these results")
     parser.add_argument("--table", action="store_true", help="only write docs/models.md")
@@ -68,13 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = read_outcomes(options.results)
     if not options.table:
         import_heavy_modules()
-        again = {
-            kind
-            for (kind, recipe), o in known.items()
-            if recipe == options.recipe and o.result in (options.again or ())
-        }
-        missing = [kind for kind in causal_types() if (kind, options.recipe) not in known or kind in again]
-        run(options.kinds or missing, options.recipe, options.results)
+        column = COLUMNS[options.column]
+        again = {kind for (kind, at), o in known.items() if at == column.title and o.result in (options.again or ())}
+        missing = [kind for kind in causal_types() if (kind, column.title) not in known or kind in again]
+        run(options.kinds or missing, column, options.results)
     PAGE.write_text(page(causal_types(), read_outcomes(options.results)))
     return 0
 

@@ -1,10 +1,11 @@
-"""One model type from a config to text: exported for ``host``, its greedy tokens against those of transformers."""
+"""One model type from a config to text: exported for a target, its greedy tokens against those of transformers."""
 
 from __future__ import annotations
 
 import gc
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,8 +17,42 @@ from pydantic import BaseModel
 from benchmarks.coverage_parts.tiny import tiny_config, tiny_model
 
 PROMPT, NEW_TOKENS, CONTEXT = 24, 24, 128
-# A near-tie: as much as sums in another order may differ, relative to the largest logit.
-_TIE = 1e-5
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a type is exported for.
+
+    Attributes:
+        title: in the table.
+        target: as ``edgec export --target`` takes it.
+        recipe: its name.
+        format: of the artifact; empty: the target's.
+        tie: the two best logits lie this near, relative to the largest, where either may be said: sums in another order
+            in float32, values of 11 bits in float16.
+        speaks: whether this machine runs the bundle, so that its tokens are compared; else the export's ladder decides.
+    """
+
+    title: str
+    target: str
+    recipe: str = "float"
+    format: str = ""
+    tie: float = 1e-5
+    speaks: bool = True
+
+
+COLUMNS: Mapping[str, Column] = {
+    column.title: column
+    for column in (
+        Column("host", "host"),
+        Column("android-cpu", "android-cpu"),
+        Column("onnx", "android-cpu", format="onnx"),
+        Column("iphone", "iphone", tie=5e-3),
+        Column("iphone .pte", "iphone", format="pte", tie=5e-3),
+        # The emulation does not load what it compiled; the ladder has executed it.
+        Column("snapdragon", "snapdragon-8-elite", recipe="8bit", speaks=False),
+    )
+}
 _NUMBERED_OTHERWISE = "to the model's own forward; transformers' generate numbers the positions otherwise"
 _HEAVY = (
     "edgec.backends.xnnpack.lower",
@@ -40,51 +75,76 @@ class Outcome(BaseModel):
     """What became of one model type.
 
     Attributes:
-        result: ``equal``, ``refused``, ``different``, ``failed``, ``no config`` or ``timeout``.
+        column: a title of `COLUMNS`.
+        result: ``equal``, ``passed`` (the export's ladder, where nothing here runs the bundle), ``refused``,
+            ``different``, ``failed``, ``no config`` or ``timeout``.
         code: of a refusal.
         reason: of everything but ``equal``.
         seconds: of the whole check, for information.
     """
 
     kind: str
-    recipe: str
+    column: str = "host"
     result: str
     code: str = ""
     reason: str = ""
     seconds: float = 0.0
 
 
-def check(kind: str, recipe: str, seed: int = 0) -> Outcome:
+def check(kind: str, column: Column = COLUMNS["host"], seed: int = 0) -> Outcome:
     """Export a tiny random model of a type and compare its text."""
     from edgec.errors import EdgecError
 
     def outcome(result: str, reason: object = "", code: str = "") -> Outcome:
-        return Outcome(kind=kind, recipe=recipe, result=result, code=code, reason=" ".join(str(reason).split())[:300])
+        words = " ".join(str(reason).split())[:300]
+        return Outcome(kind=kind, column=column.title, result=result, code=code, reason=words)
 
     with TemporaryDirectory() as folder:
         try:
-            prompt, wanted, plain, margin = _reference(kind, Path(folder), seed)
+            reference = _reference(kind, Path(folder), seed)
         except Exception as error:  # Each family fails in its own way on sizes that it was not made for.
             return outcome("no config", f"{type(error).__name__}: {error}")
         try:
-            said = _exported(Path(folder), recipe, prompt)
+            bundle = _exported(Path(folder), column)
+            said = _said(bundle, reference.prompt) if column.speaks else None
         except EdgecError as error:
             return outcome("refused", f"{error.what} {error.why}", error.code)
         except Exception as error:
             print(traceback.format_exc(limit=-12)[-3000:])
             return outcome("failed", f"{type(error).__name__}: {error}")
-    if said in (wanted, plain):
-        return outcome("equal", "" if said == wanted else _NUMBERED_OTHERWISE)
-    first = next(i for i in range(NEW_TOKENS) if said[i] != wanted[i])
-    if margin[first] < _TIE:
-        return outcome(
-            "equal", f"up to token {first}, a tie of the two best (margin {margin[first]:.0e} of the largest)"
-        )
-    return outcome("different", f"from token {first} on, where the two best are {margin[first]:.0e} apart")
+    return outcome("passed") if said is None else outcome(*_compared(said, reference, column.tie))
 
 
-def _reference(kind: str, folder: Path, seed: int) -> tuple[list[int], list[int], list[int], list[float]]:
-    """Save the model; its prompt, greedy tokens, those of its forward, and how far the two best are apart at each."""
+@dataclass(frozen=True)
+class _Reference:
+    """What transformers says.
+
+    Attributes:
+        prompt: token IDs.
+        wanted: the greedy tokens of ``generate``.
+        plain: those of the model's forward over the whole text.
+        margins: how far the two best are apart at each, relative to the largest logit.
+    """
+
+    prompt: list[int]
+    wanted: list[int]
+    plain: list[int]
+    margins: list[float]
+
+
+def _compared(said: list[int], reference: _Reference, tie: float) -> tuple[str, str]:
+    """The result, and the reason for it."""
+    if said in (reference.wanted, reference.plain):
+        return "equal", "" if said == reference.wanted else _NUMBERED_OTHERWISE
+    first = next(i for i in range(NEW_TOKENS) if said[i] != reference.wanted[i])
+    margin = f"{reference.margins[first]:.0e} of the largest"
+    if reference.margins[first] < tie:
+        return "equal", f"up to token {first}, a tie of the two best (margin {margin})"
+    return "different", f"from token {first} on, where the two best are {margin} apart"
+
+
+def _reference(kind: str, folder: Path, seed: int) -> _Reference:
+    """Save the model, and let it speak."""
     model = tiny_model(tiny_config(kind), seed)
     model.generation_config = type(model.generation_config)()
     model.save_pretrained(folder)
@@ -103,7 +163,7 @@ def _reference(kind: str, folder: Path, seed: int) -> tuple[list[int], list[int]
     logits = torch.cat(said.logits).float()
     best = logits.topk(2).values
     margin = ((best[:, 0] - best[:, 1]) / logits.abs().amax(-1)).tolist()
-    return prompt[0].tolist(), said.sequences[0, PROMPT:].tolist(), _by_forward(model, prompt), margin
+    return _Reference(prompt[0].tolist(), said.sequences[0, PROMPT:].tolist(), _by_forward(model, prompt), margin)
 
 
 def _by_forward(model: Any, prompt: torch.Tensor) -> list[int]:
@@ -115,11 +175,24 @@ def _by_forward(model: Any, prompt: torch.Tensor) -> list[int]:
     return [int(token) for token in text[0, PROMPT:]]
 
 
-def _exported(folder: Path, recipe: str, prompt: list[int]) -> list[int]:
+def _exported(folder: Path, column: Column) -> Path:
     import edgec
+
+    bundle: Path = edgec.export(
+        folder,
+        target=column.target,
+        recipe=column.recipe,
+        format=column.format or None,
+        out=folder / "x.edgec",
+        context=CONTEXT,
+        task="text-generation",
+    )
+    return bundle
+
+
+def _said(bundle: Path, prompt: list[int]) -> list[int]:
     from edgec.runtime_py.sessions.session import Session
 
-    bundle = edgec.export(folder, target="host", recipe=recipe, out=folder / "x.edgec", context=CONTEXT)
     session = Session(bundle)
     tokens, logits = list(prompt), session.prefill(prompt, 0)
     for _ in range(NEW_TOKENS):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from benchmarks.coverage_parts.check import CONTEXT, NEW_TOKENS, Outcome
+from benchmarks.coverage_parts.check import COLUMNS, CONTEXT, NEW_TOKENS, Outcome
 
 _TITLES = {
     "equal": "Equal",
@@ -16,19 +16,37 @@ _TITLES = {
     "no config": "Without a tiny configuration",
     "not run": "Not run",
 }
+_GOOD = ("equal", "passed")
 
 
 def page(kinds: Sequence[str], outcomes: Mapping[tuple[str, str], Outcome]) -> str:
-    """docs/models.md: counts first, then every type with its result."""
-    rows = [
-        outcomes.get((kind, "float"), Outcome(kind=kind, recipe="float", result="not run")) for kind in sorted(kinds)
-    ]
+    """docs/models.md: counts first, then every type with its result on ``host``, then the other targets."""
+    rows = [outcomes.get((kind, "host"), Outcome(kind=kind, result="not run")) for kind in sorted(kinds)]
     counts = Counter(row.result for row in rows)
     summary = [f"| {_TITLES[result].lower()} | {counts[result]} |" for result in _TITLES if counts[result]]
     parts = [_HEAD, "| result | types |", "|---|---|", *summary, ""]
     for result, title in _TITLES.items():
         parts += _section(title, [row for row in rows if row.result == result])
-    return "\n".join(parts)
+    return "\n".join(parts + _targets(sorted(kinds), outcomes))
+
+
+def _targets(kinds: Sequence[str], outcomes: Mapping[tuple[str, str], Outcome]) -> list[str]:
+    """Every type that was exported for another target than ``host``, a column each."""
+    titles = [title for title in COLUMNS if title != "host"]
+    run = [kind for kind in kinds if any((kind, title) in outcomes for title in titles)]
+    if not run:
+        return []
+    good = {title: [o for (_, at), o in outcomes.items() if at == title and o.result in _GOOD] for title in titles}
+    lines = [f"| `{kind}` | {' | '.join(_cell(outcomes.get((kind, title))) for title in titles)} |" for kind in run]
+    counts = [f"{len(good[title])} of {sum(at == title for _, at in outcomes)}" for title in titles]
+    head = [f"| type | {' | '.join(f'`{title}`' for title in titles)} |", "|---" * (len(titles) + 1) + "|"]
+    return [_TARGETS, *head, f"| all that were run | {' | '.join(counts)} |", *lines, ""]
+
+
+def _cell(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return ""
+    return f"{outcome.result} {outcome.code}".strip()
 
 
 def _section(title: str, rows: Sequence[Outcome]) -> list[str]:
@@ -53,4 +71,13 @@ exported for `host` without rounding at a context of {CONTEXT}, then {NEW_TOKENS
 transformers' own `generate` (eager attention, float32). "Equal" means that every token agrees with `generate` or, where
 that numbers positions differently, with the model's own forward. A refusal has a code of [errors.md](errors.md).
 Written by `python -m benchmarks.coverage --table` from `benchmarks/coverage_parts/outcomes.json`.
+"""
+
+_TARGETS = """## Phones and other runtimes
+
+The same models, without rounding, for the other targets: `onnx` is ONNX Runtime for `android-cpu`, `iphone` a Core ML
+package and `iphone .pte` ExecuTorch's Core ML delegate, both in float16. "Equal" is as above, from the executed
+artifact: edgec's interpreter stands for Core ML here. `snapdragon` is `snapdragon-8-elite` at `8bit`: "passed" means
+that the context, executed in Qualcomm's emulation, kept the ladder's budgets. A code says why a target was refused;
+an empty cell was not run. No phone has run these.
 """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.coverage import read_outcomes, run
-from benchmarks.coverage_parts.check import Outcome, check
+from benchmarks.coverage_parts.check import COLUMNS, Outcome, _compared, _Reference, check
 from benchmarks.coverage_parts.table import page
 from benchmarks.coverage_parts.tiny import causal_types, tiny_config
 
@@ -18,28 +18,46 @@ SAMPLE = (
 )
 
 
-def outcome(kind: str, result: str, code: str = "", reason: str = "") -> Outcome:
-    return Outcome(kind=kind, recipe="float", result=result, code=code, reason=reason)
+def outcome(kind: str, result: str, code: str = "", reason: str = "", column: str = "host") -> Outcome:
+    return Outcome(kind=kind, column=column, result=result, code=code, reason=reason)
 
 
 def test_the_page_counts_every_type_once_and_names_those_not_run() -> None:
     known = [outcome("a", "equal"), outcome("b", "refused", "E526", "a | scan"), outcome("d", "failed", "", "Error: x")]
-    text = page(["a", "b", "c", "d"], {(o.kind, o.recipe): o for o in known})
+    text = page(["a", "b", "c", "d"], {(o.kind, o.column): o for o in known})
     assert "| equal | 1 |" in text and "| refused | 1 |" in text and "| failed | 1 |" in text
     assert "| not run | 1 |" in text and "## Not run\n\n`c`" in text
     assert "| `b` | E526 | a / scan |" in text, "a reason cannot add a column"
 
 
+def test_other_targets_have_a_column_each_and_their_own_counts() -> None:
+    known = [
+        *(outcome("a", "equal"), outcome("b", "equal")),
+        *(outcome("a", "equal", column="iphone"), outcome("a", "passed", column="snapdragon")),
+        outcome("b", "refused", "E528", column="iphone"),
+    ]
+    text = page(["a", "b", "c"], {(o.kind, o.column): o for o in known})
+    assert "| `a` |  |  | equal |  | passed |" in text and "| `b` |  |  | refused E528 |  |  |" in text
+    assert "| all that were run | 0 of 0 | 0 of 0 | 1 of 2 | 0 of 0 | 1 of 1 |" in text
+    assert "| equal | 2 |" in text, "the counts at the top are of host alone"
+
+
+@pytest.mark.parametrize(("said", "result"), [([1, 2], "equal"), ([1, 3], "equal"), ([4, 2], "different")])
+def test_a_difference_counts_unless_the_two_best_were_tied(said: list[int], result: str) -> None:
+    reference = _Reference([0], [1, 2] + [0] * 22, [1, 2] + [0] * 22, [0.1, 1e-6] + [0.1] * 22)
+    assert _compared(said + [0] * 22, reference, 1e-5)[0] == result
+
+
 def test_outcomes_are_kept_one_by_one_and_the_last_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = iter(["failed", "equal", "refused"])
-    monkeypatch.setattr("benchmarks.coverage.check", lambda kind, recipe: outcome(kind, next(results)))
+    monkeypatch.setattr("benchmarks.coverage.check", lambda kind, column: outcome(kind, next(results)))
     monkeypatch.setattr("benchmarks.coverage.in_process", lambda work, limit_s: work())
     kept = tmp_path / "outcomes.json"
-    run(["a"], "float", kept)
-    run(["a", "b"], "float", kept)
+    run(["a"], COLUMNS["host"], kept)
+    run(["a", "b"], COLUMNS["host"], kept)
     assert {key: o.result for key, o in read_outcomes(kept).items()} == {
-        ("a", "float"): "equal",
-        ("b", "float"): "refused",
+        ("a", "host"): "equal",
+        ("b", "host"): "refused",
     }
 
 
@@ -52,5 +70,5 @@ def test_a_tiny_config_has_the_sizes_of_the_table() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", SAMPLE)
 def test_a_sample_of_types_says_what_transformers_says(kind: str) -> None:
-    found = check(kind, "float")
+    found = check(kind)
     assert found.result == "equal", found
