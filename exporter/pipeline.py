@@ -8,7 +8,7 @@ stopped. Capture is not kept: it takes seconds and holds no allocated weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,13 @@ from torch import Tensor
 from edgec.bundle.manifest import Rung
 from edgec.errors import BudgetError
 from edgec.exporter.parity import ladder
+from edgec.exporter.parity.sample import Sample, artifact_text
 from edgec.exporter.progress import Progress
 from edgec.exporter.provenance import EXECUTION, source_digest
 from edgec.exporter.report.reading import NextTokens, next_tokens
 from edgec.exporter.request import ExportRequest, request_inputs
 from edgec.exporter.stage_cache import StageCache, stage_key
+from edgec.exporter.stages.artifact import step_of
 from edgec.exporter.stages.compiled import Facts, load_facts, load_rewrite
 from edgec.exporter.stages.protocol import LOWERING, stage_module, stages_of
 from edgec.free_memory import few_collections, map_large_blocks, return_free_memory
@@ -31,12 +33,21 @@ from edgec.ir.call_plan import compared_positions
 
 @dataclass(frozen=True)
 class Compiled:
-    """A verified artifact, ready to be bundled; ``said``: what it and the float model say next, for the report."""
+    """A verified artifact, ready to be bundled.
+
+    Attributes:
+        artifact: its file or folder.
+        facts: what the manifest says about it.
+        rungs: the whole ladder.
+        said: what it and the float model say next along the probe, for the report.
+        sample: a short text of both, for the report.
+    """
 
     artifact: Path
     facts: Facts
     rungs: tuple[Rung, ...]
     said: NextTokens | None = None
+    sample: Sample | None = None
 
 
 @few_collections()
@@ -59,7 +70,16 @@ def compile_model(request: ExportRequest, cache: StageCache, progress: Progress)
     rungs = (*rewrite.rungs, *stages.verify(artifact, rewrite, logits))
     return_free_memory()
     ladder.gate(rungs)
-    return Compiled(artifact, facts, rungs, _said(request, facts, logits))
+    sample = _sample(request, artifact, rewrite.text)
+    return Compiled(artifact, facts, rungs, _said(request, facts, logits), sample)
+
+
+def _sample(request: ExportRequest, artifact: Path, text: Sequence[int]) -> Sample | None:
+    """The float model's short text and the artifact's, where the first was written."""
+    if not text:
+        return None
+    start, step = request.sample_start, step_of(artifact, request.form)
+    return Sample(start, tuple(text), artifact_text(step, start, request.limits.context))
 
 
 def _said(request: ExportRequest, facts: Facts, logits: Mapping[str, Tensor]) -> NextTokens | None:

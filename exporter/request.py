@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from edgec.bundle.manifest import BitSearch, Limits
 from edgec.bundle.prefix import SystemPrompt
 from edgec.devices.targets import Target
 from edgec.exporter.parity.probe import Probe, make_probe
+from edgec.exporter.parity.sample import sample_start
 from edgec.exporter.provenance import tool_versions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.limits import AHEAD_CHUNK, decoder_limits, static_limits
@@ -69,6 +71,15 @@ class ExportRequest:
         eyes = self.source.eyes
         least = AHEAD_CHUNK if eyes and eyes.asked.ahead != "none" else 1
         return decoder_limits(self.spec, self.recipe, self.context, least)
+
+    @cached_property
+    def sample_start(self) -> tuple[int, ...]:
+        """The tokens that the report's texts start with; empty where there will be none."""
+        weights, limits = self.source.weights, self.limits
+        if weights is None or not self.source.trained or not self.form.executed:
+            return ()
+        parameters = sum(prod(entry.shape) for entry in weights.names().values())
+        return sample_start(self.tokenizer, self.spec.vocab_size, parameters, limits.prefill_chunk)
 
     @cached_property
     def probe(self) -> Probe:

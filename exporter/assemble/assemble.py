@@ -32,12 +32,15 @@ from edgec.bundle.golden import (
 from edgec.bundle.manifest import Build, DeviceCheck, EncoderDecoderInfo, Ledger, Limits, Manifest, ModelInfo, Runtime
 from edgec.bundle.named_delegates import named_delegates
 from edgec.bundle.prefix import Files
+from edgec.exporter.assemble.brief_speed import brief_speed
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
 from edgec.exporter.assemble.vision_language import image_files, seen_vector, vision_language_info
+from edgec.exporter.parity.sample import greedy
 from edgec.exporter.pipeline import Compiled
 from edgec.exporter.provenance import tool_versions
 from edgec.exporter.recipes.text import recipe_text
 from edgec.exporter.report.page import render_report
+from edgec.exporter.report.sections import ReportSamples
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.resolve import ModelSource
 from edgec.exporter.stage_cache import StageCache
@@ -83,8 +86,18 @@ def bundle_contents(
     manifest, files = with_prefix(manifest, files, request, cache)
     tokenizer = request.tokenizer
     decode = None if tokenizer is None else lambda ids: decoded(tokenizer, ids)
-    report = render_report(manifest, said=compiled.said, decode=decode)
+    speed = _speed(request, compiled)
+    report = render_report(manifest, speed, compiled.said, decode, compiled.sample)
     return manifest, {**files, "report.html": report.encode(errors="replace")}
+
+
+def _speed(request: ExportRequest, compiled: Compiled) -> tuple[ReportSamples, ...]:
+    """How fast a decoder's artifact for this machine is, for the report."""
+    limits = compiled.facts.limits
+    if request.target.name != "host" or request.source.kind != "decoder" or limits is None:
+        return ()
+    measured = brief_speed(compiled.artifact, limits, tuple(compiled.facts.operators))
+    return () if measured is None else (measured,)
 
 
 def artifact_files(artifact: Path) -> Files:
@@ -233,15 +246,8 @@ def _golden(request: ExportRequest, compiled: Compiled) -> Golden:
 def _greedy_vector(request: ExportRequest, artifact: Path, limits: Limits) -> OutputVector:
     """A short greedy continuation that the artifact generated."""
     prompt = list(request.probe.tokens[: min(_GOLDEN_PROMPT, limits.prefill_chunk, limits.context - _GOLDEN_TOKENS)])
-    step, rows, tokens = step_of(artifact, request.form), [], list(prompt)
-    fed = 0
-    for _ in range(_GOLDEN_TOKENS):
-        new = tokens[fed:]
-        logits = step(torch.tensor([new]), torch.arange(fed, len(tokens)), torch.tensor([len(new) - 1]))[0, 0]
-        fed = len(tokens)
-        rows.append(logits.numpy().copy())
-        tokens.append(int(logits.argmax()))
-    return output_vector(prompt, tokens[len(prompt) :], np.stack(rows), **_tolerances(request.form))
+    tokens, rows = greedy(step_of(artifact, request.form), prompt, _GOLDEN_TOKENS)
+    return output_vector(prompt, tokens, torch.stack(rows).numpy(), **_tolerances(request.form))
 
 
 def _written_vector(request: ExportRequest, artifact: Path) -> OutputVector:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from html import escape
 
 from edgec.bundle.manifest import Manifest
+from edgec.exporter.parity.sample import Sample
 from edgec.exporter.report import sections
 from edgec.exporter.report.bits import bit_search
 from edgec.exporter.report.device import device_checks, lint
 from edgec.exporter.report.headline import headline
 from edgec.exporter.report.memory import kv_memory, ledger
 from edgec.exporter.report.parity import parity
-from edgec.exporter.report.reading import Decode, NextTokens, reading
+from edgec.exporter.report.reading import Decode, NextTokens, reading, texts
 from edgec.exporter.report.sections import ReportSamples
 from edgec.exporter.report.style import STYLE
 
@@ -22,6 +23,7 @@ def render_report(
     bench: Sequence[ReportSamples] = (),
     said: NextTokens | None = None,
     decode: Decode | None = None,
+    sample: Sample | None = None,
 ) -> str:
     """Render a manifest as one self-contained HTML document; the same arguments give the same text.
 
@@ -30,11 +32,12 @@ def render_report(
         bench: measured samples to show, if any.
         said: what the float model and the bundle say next along a text.
         decode: token ids to text.
+        sample: a short text of both, shown in place of the next tokens.
     """
     body = "\n".join(
         (
             headline(manifest, bench, said),
-            reading(said, decode),
+            texts(sample, decode) or reading(said, decode),
             sections.summary(manifest),
             parity(manifest),
             sections.bench(bench),

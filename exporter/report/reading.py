@@ -1,4 +1,4 @@
-"""The next tokens of the float model and the bundle, position by position along a text, for the report."""
+"""What the float model and the bundle say, for the report: a short text of each, or their next tokens along a text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from torch import Tensor
 
+from edgec.exporter.parity.sample import Sample
 from edgec.exporter.report.parts import section
 
 Decode = Callable[[list[int]], str]
@@ -54,6 +55,32 @@ def next_tokens(tokens: Sequence[int], positions: Sequence[int], logits: Mapping
     start = positions[first] + 1
     before = tuple(tokens[max(0, start - _LEAD) : start])
     return NextTokens(before, said["reference"], said["final"], same, len(positions))
+
+
+def texts(sample: Sample | None, decode: Decode | None) -> str:
+    """The section with a short text of each form; "" where none was made."""
+    if sample is None or decode is None or not sample.bundle_tokens:
+        return ""
+    pairs = zip(sample.float_tokens, sample.bundle_tokens, strict=True)
+    same = next((i for i, (ours, theirs) in enumerate(pairs) if ours != theirs), len(sample.bundle_tokens))
+    count = len(sample.bundle_tokens)
+    outcome = (
+        f"all {count} tokens are the same" if same == count else f"the first {same} of {count} tokens are the same"
+    )
+    cards = "".join(
+        f'<div><h3>{name}</h3><p class="reading">{_text(sample.start, tokens, same, decode)}</p></div>'
+        for name, tokens in (("the float model", sample.float_tokens), ("this bundle", sample.bundle_tokens))
+    )
+    about = f"<p>Each continues the same words with its likeliest tokens: {outcome}.</p>"
+    return section("What it says", about, f'<div class="pair">{cards}</div>')
+
+
+def _text(start: Sequence[int], tokens: Sequence[int], same: int, decode: Decode) -> str:
+    """A continued text; what follows the first difference is marked."""
+    whole, shared, lead = (decode([*start, *tokens[:end]]) for end in (len(tokens), same, 0))
+    ends = len(shared) if whole.startswith(shared) else len(lead)
+    other = f"<mark>{escape(whole[ends:])}</mark>" if whole[ends:] else ""
+    return f'<span class="dim">{escape(lead)}</span>{escape(whole[len(lead) : ends])}{other}'
 
 
 def reading(made: NextTokens | None, decode: Decode | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torch import nn
+
 from edgec.bundle.manifest import Limits
 from edgec.exporter.adapt.record import recorded_grids
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
@@ -25,13 +27,18 @@ def hold_weights(source: ModelSource) -> HeldWeights:
     return HeldWeights(source.weights)
 
 
-def eager_stage(source: ModelSource, weights: Weights, probe: Probe, memo: LinearMemo | None = None) -> Stage:
-    """Run transformers' own model on the probe, in float32 over the weights as they are stored.
+def eager_model(source: ModelSource, weights: Weights) -> nn.Module:
+    """Transformers' own model over the weights as they are stored."""
+    model: nn.Module = source.build_on("cpu", attn_implementation="eager")
+    put_weights(model, weights, as_stored=True)
+    return model
+
+
+def eager_stage(model: nn.Module, probe: Probe, memo: LinearMemo | None = None) -> Stage:
+    """Run transformers' own model on the probe, in float32.
 
     ``memo``: keeps the products of linear layers for the captured program.
     """
-    model = source.build_on("cpu", attn_implementation="eager")
-    put_weights(model, weights, as_stored=True)
     return Stage("transformers float32", run_eager(model, probe.tokens, probe.plan, memo))
 
 

@@ -41,11 +41,12 @@ class WeightFact(JsonPart):
 
 
 class Rewrite(JsonPart):
-    """What ``rewrite`` leaves: the rungs up to the last graph, and the names of the stages to compare with."""
+    """What ``rewrite`` leaves: the rungs up to the last graph, the names of the stages to compare with, and a text."""
 
     rungs: list[Rung]
     reference: str
     final: str
+    text: list[int] = Field(default=[])
 
 
 class Facts(JsonPart):

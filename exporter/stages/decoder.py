@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,12 +17,13 @@ from edgec.exporter.parity.execution import run_artifact, run_program
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.parity.position_mixing import refuse_mixed_positions
 from edgec.exporter.parity.probe import Probe
+from edgec.exporter.parity.sample import model_text
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_values
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.unheld import unread_experts
-from edgec.exporter.stages.capturing import capture_request, eager_stage, hold_weights
+from edgec.exporter.stages.capturing import capture_request, eager_model, eager_stage, hold_weights
 from edgec.exporter.stages.compiled import Rewrite
 from edgec.exporter.stages.cpu_methods import block_rows, lower_to_folder
 from edgec.exporter.stages.pass_orders import decoder_passes
@@ -114,7 +115,10 @@ def rewrite_decoder(
     weights = hold_weights(request.source)
     progress.enter("reference")
     measure = decoder_measure(request.probe, request.recipe, request.source.trained)
-    eager = eager_stage(request.source, weights, request.probe, measure.memo)
+    model = eager_model(request.source, weights)
+    eager = eager_stage(model, request.probe, measure.memo)
+    text = model_text(model, request.sample_start, request.limits.context)
+    del model  # it holds the weights
 
     def capture() -> Program:
         program = capture_request(request, weights, progress)
@@ -123,7 +127,7 @@ def rewrite_decoder(
         refuse_mixed_positions(program)
         return program
 
-    return rewrite(capture, eager, group_exact_passes(passes), measure, progress)
+    return replace(rewrite(capture, eager, group_exact_passes(passes), measure, progress), text=text)
 
 
 def decoder_measure(probe: Probe, recipe: Recipe, trained: bool) -> Measure:

@@ -65,16 +65,20 @@ class Rewritten:
         rungs: the ladder so far.
         final: the outputs of the last graph.
         reference: the outputs of the float model, or of the last semantic pass.
+        text: what the float model says after the words of a sample, token ids; may be empty.
     """
 
     program: Program
     rungs: tuple[Rung, ...]
     final: Stage
     reference: Stage
+    text: tuple[int, ...] = ()
 
     def save(self, folder: Path) -> None:
         """Write names, rungs and outputs, for the verification of the artifact."""
-        names = Rewrite(rungs=list(self.rungs), reference=self.reference.name, final=self.final.name)
+        names = Rewrite(
+            rungs=list(self.rungs), reference=self.reference.name, final=self.final.name, text=list(self.text)
+        )
         save_rewrite(folder, names, {"final": self.final.logits, "reference": self.reference.logits})
 
 

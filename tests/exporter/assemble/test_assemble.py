@@ -8,7 +8,9 @@ import torch
 from torch import nn
 
 from edgec.bundle.folder import read_manifest
+from edgec.bundle.manifest import Limits
 from edgec.exporter.assemble.assemble import _parameters
+from edgec.exporter.assemble.brief_speed import brief_speed
 from edgec.exporter.sources.resolve import ModelSource
 
 
@@ -17,6 +19,16 @@ def test_a_factorys_parameters_are_those_of_its_module_not_of_the_artifact() -> 
     module = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 8))
     source = ModelSource("mlp", "module", "mine:mlp", factory=lambda: (module, (torch.zeros(1, 32),)))
     assert _parameters(source) == 2632
+
+
+def test_a_host_bundles_report_says_how_fast_this_machine_is(tiny_bundle: Path) -> None:
+    text = (tiny_bundle / "report.html").read_text()
+    assert " tokens/s (on this machine, measured during the export)" in text
+
+
+def test_a_context_too_short_for_the_measurement_leaves_it_out(tiny_bundle: Path) -> None:
+    short = Limits(context=39, prefill_chunk=16, logit_rows=1)
+    assert brief_speed(tiny_bundle / "model.pte", short, ()) is None
 
 
 def test_the_backends_of_an_artifact_are_those_that_it_names(tiny_bundle: Path) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 import torch
 
 from edgec.bundle.manifest import LedgerRow, Manifest
 from edgec.cli.app import COMMANDS
+from edgec.exporter.parity.sample import Sample
 from edgec.exporter.report.headline import headline, next_commands
 from edgec.exporter.report.layers import LayerBytes, layer_bars, layer_groups
 from edgec.exporter.report.page import render_report
 from edgec.exporter.report.parts import plain, rounded
-from edgec.exporter.report.reading import NextTokens, next_tokens, reading
+from edgec.exporter.report.reading import NextTokens, next_tokens, reading, texts
 from edgec.exporter.report.sections import ReportSamples
 from tests.bundle.bundle_samples import PARITY, sample_manifest
 
@@ -87,6 +90,24 @@ class TestReading:
         html = reading(NextTokens((1,), (2, 3), (2, 4)), lambda ids: "".join(words[i] for i in ids).lstrip())
         assert "1 of 2 are the same" in html
         assert " upon<mark> a</mark>" in html and " upon<mark> &lt;the&gt;</mark>" in html
+
+    def test_short_texts_stand_side_by_side_and_part_ways_with_a_mark(self) -> None:
+        words = {1: "Once", 2: " upon", 3: " a", 4: " <the>", 5: " time"}
+
+        def decode(ids: Sequence[int]) -> str:
+            return "".join(words[i] for i in ids).lstrip()
+
+        html = texts(Sample((1,), (2, 3, 5), (2, 4, 5)), decode)
+        assert "the first 1 of 3 tokens are the same" in html
+        assert "</span> upon<mark> a time</mark>" in html and "</span> upon<mark> &lt;the&gt; time</mark>" in html
+        assert "all 2 tokens are the same" in (equal := texts(Sample((1,), (2, 3), (2, 3)), decode))
+        assert "<mark>" not in equal
+        assert texts(None, decode) == "" and texts(Sample((1,), (2,), (2,)), None) == ""
+
+    def test_the_short_texts_take_the_place_of_the_next_tokens(self) -> None:
+        said, sample = NextTokens((1,), (2, 3), (2, 4)), Sample((1,), (2,), (2,))
+        html = render_report(sample_manifest(), said=said, decode=lambda ids: " ".join(map(str, ids)), sample=sample)
+        assert html.count("What it says") == 1 and "Each continues the same words" in html
 
     def test_it_is_part_of_the_report(self) -> None:
         said = NextTokens((1,), (2, 3), (2, 4))
