@@ -57,11 +57,16 @@ def _of_positions(program: Program) -> dict[Node, None]:
         own = {str(node.target)} if node.op == "placeholder" else set()
         sources[node] = frozenset(own.union(*of_inputs))
         positions = "start" in sources[node] and sources[node] <= {"start", "last"}
-        if node.op == "call_function" and (
-            positions or (sources[node] == {"tokens"} and node.target is aten.embedding.default)
-        ):
+        looked_up = sources[node] == {"tokens"} and (node.target is aten.embedding.default or _is_integer(node))
+        if node.op == "call_function" and (positions or looked_up):
             nodes[node] = None
     return nodes
+
+
+def _is_integer(node: Node) -> bool:
+    """Whether a value is of integers, such as tokens in another shape."""
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and not value.is_floating_point()
 
 
 def _of_integers(program: Program) -> dict[Node, None]:

@@ -15,7 +15,7 @@ from edgec.exporter.adapt.record import as_recorded
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.adapt.training_graph import fuse_attention
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
-from edgec.exporter.recipes.passes import passes_for
+from edgec.exporter.recipes.passes import passes_for, rounds_weights
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.ir.attention import layer_of
@@ -25,6 +25,7 @@ from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.compress.quantize_embedding import QuantizeEmbedding
 from edgec.passes.contract import Pass, run_passes
+from edgec.passes.fuse.matmul_to_linear import products
 from edgec.passes.kv.shared_kv import SharedKv
 from edgec.passes.train.fake_quantize import FakeQuantize
 from edgec.passes.train.low_rank import LowRank
@@ -62,6 +63,7 @@ def build_student(source: ModelSource, recipe: Recipe, settings: Settings) -> Tr
     traced = capture_for_training(source, settings)
     recipe = as_recorded(recipe, source.config)
     program = run_passes(traced.program, reshaping_passes(recipe))
+    _refuse_products(program, recipe)
     make_trainable(program.graph)
     if settings.low_rank:
         for parameter in program.graph.parameters():  # adapters stand for the matrices; norms and biases still learn
@@ -69,6 +71,22 @@ def build_student(source: ModelSource, recipe: Recipe, settings: Settings) -> Tr
     program = run_passes(program, rounding_passes(recipe, settings.low_rank))
     fuse_attention(program.graph)
     return Traced(program, traced.names)
+
+
+def _refuse_products(program: Program, recipe: Recipe) -> None:
+    """Refuse to train for rounding what is not a linear layer before an export makes one of it, as GPT-2's layers.
+
+    Raises:
+        InputError: E509.
+    """
+    if rounds_weights(recipe) and products(program.graph):
+        raise InputError(
+            what=f"the recipe {recipe.name} cannot be trained",
+            where=program.spec.family if program.spec else "the model",
+            why="it writes its layers as products with a transposed matrix (addmm), whose rounding is not imitated yet",
+            fix="export it without training, or train for a recipe that does not round weights",
+            code="E509",
+        )
 
 
 def build_teacher(source: ModelSource, settings: Settings) -> Program:

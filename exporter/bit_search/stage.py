@@ -70,13 +70,14 @@ def _program(request: ExportRequest) -> Program:
     from edgec.passes.cleanup.remove_noops import RemoveNoops
     from edgec.passes.contract import run_passes
     from edgec.passes.draft.early_exit import EarlyExit
+    from edgec.passes.fuse.matmul_to_linear import MatmulToLinear
     from edgec.passes.kv.shared_kv import SharedKv
 
     recipe = request.recipe
     program = capture(request.source, hold_weights(request.source), request.spec, request.limits)
     early = [EarlyExit(recipe.early_exit)] if recipe.early_exit else []
     shared = [SharedKv(recipe.boundary, recipe.shared_kv)] if recipe.shared_kv else []
-    return run_passes(program, [RemoveNoops(), *early, *shared], in_place=True)
+    return run_passes(program, [RemoveNoops(), MatmulToLinear(), *early, *shared], in_place=True)
 
 
 def _check(request: ExportRequest) -> None:

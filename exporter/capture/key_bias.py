@@ -97,7 +97,8 @@ def with_positions(graph: GraphModule, q: Node, k: Node, slopes: Tensor, scale: 
     held.meta["val"] = q.meta["val"].fake_mode.from_tensor(getattr(graph, name), static_shapes=True)
     far = emit(aten.floor_divide.default, positions, _STEP)
     near = emit(aten.remainder.Scalar, positions, _STEP)
-    places = emit(aten.to.dtype, emit(aten.stack.default, [far, near], -1), torch.float32)
+    # Cast before they are joined: Core ML's two operators give numbers of different types.
+    places = emit(aten.stack.default, [emit(aten.to.dtype, each, torch.float32) for each in (far, near)], -1)
     return _joined(emit, q, held), _joined(emit, k, places)
 
 

@@ -51,6 +51,7 @@ def decoder_passes(
     known = Calibration(calibration, context=limits.context)
     return [
         RemoveNoops(),
+        MatmulToLinear(),
         SinkTransposes(),
         LastLogits(rows=limits.logit_rows),
         *([EarlyExit(recipe.early_exit)] if recipe.early_exit else []),
@@ -114,6 +115,7 @@ def static_decoder_passes(recipe: Recipe, limits: Limits, calibration: Sequence[
     cache = KvCache(slots(limits), limits.prefill_chunk, "float32", recipe.sink_tokens, rings=False)
     return [
         RemoveNoops(),
+        MatmulToLinear(),
         LastLogits(rows=1),
         *([EarlyExit(recipe.early_exit)] if recipe.early_exit else []),
         *([SharedKv(recipe.boundary, recipe.shared_kv)] if recipe.shared_kv else []),

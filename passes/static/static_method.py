@@ -22,7 +22,7 @@ from torch.fx import GraphModule, Node
 
 from edgec.errors import InputError
 from edgec.ir.program import Effect, Interface, Program, TensorType
-from edgec.passes.contract import last_placeholder, placeholder
+from edgec.passes.contract import last_placeholder, nodes_of, placeholder
 from edgec.passes.graph.fixed_shapes import fix_shapes
 
 aten = torch.ops.aten
@@ -61,6 +61,8 @@ class StaticMethod:
         _rename(graph, "logit_index", "last")
         _count_from(graph, start, self.tokens)
         fix_shapes(graph, _examples(self.tokens))
+        for view in nodes_of(graph, aten.view.default):
+            view.target = aten.reshape.default  # later passes change the order in which values lie in memory
         vocabulary = program.interface.outputs[0].shape[-1]
         return Interface(
             inputs=tuple(TensorType(name, e.dtype, tuple(e.shape)) for name, e in _examples(self.tokens).items()),

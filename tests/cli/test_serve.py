@@ -12,6 +12,13 @@ import pytest
 
 from edgec.cli.app import run_cli
 
+# A suite that runs in the background hands down that the signal is ignored.
+_INTERRUPTIBLE = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("edgec", run_name="__main__")
+"""
+
 
 def test_a_port_in_use_is_refused_before_anything_is_loaded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
@@ -29,10 +36,14 @@ def test_a_bundle_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 @pytest.mark.slow
 def test_the_command_serves_until_it_is_interrupted(tiny_bundle: Path) -> None:
-    command = [sys.executable, "-m", "edgec", "serve", str(tiny_bundle), "--port", "0"]
+    command = [sys.executable, "-c", _INTERRUPTIBLE, "serve", str(tiny_bundle), "--port", "0"]
     environment = {**os.environ, "EDGEC_API_KEY": "secret"}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
     ) as server:
         assert server.stdout is not None
         address = server.stdout.readline().split()[2]

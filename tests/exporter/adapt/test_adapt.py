@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 import edgec
+from benchmarks.coverage_parts.tiny import tiny_config, tiny_model
 from edgec.bundle.folder import read_manifest
 from edgec.errors import InputError
 from edgec.exporter.adapt import adapt as module
@@ -23,7 +24,7 @@ from edgec.exporter.adapt.adapt import adapt
 from edgec.exporter.adapt.loop import TrainingEvent
 from edgec.exporter.adapt.record import as_recorded, record_of, recorded_grids, recorded_recipe
 from edgec.exporter.adapt.settings import Settings
-from edgec.exporter.adapt.student import Traced
+from edgec.exporter.adapt.student import Traced, build_student
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.passes import passes_for
 from edgec.exporter.recipes.recipe import Recipe
@@ -182,6 +183,14 @@ def test_what_cannot_be_trained_is_refused(tiny_folder: Path, story: Path, tmp_p
         with pytest.raises(InputError) as caught:
             adapt(tiny_folder, **given)
         assert caught.value.code == code
+
+
+def test_layers_that_only_an_export_makes_linear_are_not_trained_for_rounding(tmp_path: Path) -> None:
+    tiny_model(tiny_config("gpt2")).save_pretrained(tmp_path)
+    source = resolve(str(tmp_path))
+    with pytest.raises(InputError, match="E509"):
+        build_student(source, load_recipe("4bit"), Settings(length=16))
+    assert build_student(source, load_recipe("float"), Settings(length=16)).names
 
 
 def test_a_recipe_against_the_record_is_refused() -> None:
