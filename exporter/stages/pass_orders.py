@@ -143,7 +143,7 @@ def method_passes(name: str, tokens: int, limits: Limits, form: Form) -> list[Pa
 
 def module_passes(recipe: Recipe) -> list[Pass]:
     """The passes of a non-decoder model on a CPU, in order."""
-    return [RemoveNoops(), FuseSdpa(), *passes_for(recipe), DecomposeAttention(), FoldConstants()]
+    return [RemoveNoops(), MatmulToLinear(), FuseSdpa(), *passes_for(recipe), DecomposeAttention(), FoldConstants()]
 
 
 def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
@@ -151,6 +151,7 @@ def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:
     rounding = passes_for(recipe)
     return [
         RemoveNoops(),
+        MatmulToLinear(),
         FuseSdpa(),
         FuseRmsNorm(),
         *rounding,
