@@ -8,7 +8,7 @@
 
 A transposition of constants at run time would hide a matrix from ONNX Runtime's kernels, and a dequantised table would
 be multiplied out on every call. Legality: every matrix; integers are symmetric throughout edgec. Exact.
-Measured on examples/tiny-llama at 4 bits: 57 constants are rearranged, 41 norms written out.
+Counted in the prefill of examples/tiny-stories at 4 bits: 57 linear layers are rewritten, 17 norms written out.
 """
 
 from __future__ import annotations

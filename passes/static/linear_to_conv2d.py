@@ -10,8 +10,8 @@ channels in the second place. The residual stream stays in that layout from the 
 (``channel_layout.py`` has a rule for each operator). Weights are views of the stored ones: float, or integers and
 look-up indices with their scales. Legality: a batch of one, fixed shapes, a weight that is a parameter or its quantised
 form and that no embedding reads, which would store it twice; other linear layers stay. Exact. Measured on the
-prefill of examples/tiny-llama (8 layers): 56 of 57 linear layers become convolutions (the tied lm_head
-stays), and 11 transpositions are added.
+prefill of examples/tiny-stories (8 layers): 56 of 57 linear layers become convolutions (the tied lm_head
+stays), and 702 operators become 748.
 """
 
 from __future__ import annotations

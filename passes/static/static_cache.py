@@ -17,7 +17,7 @@ the Neural Engine refuses others. ``updates="caller"`` is for runtimes that keep
 (ExecuTorch's Core ML delegate gives every method its own state).
 
 Legality: full-length caches in float32, as ``kv_cache`` makes them with ``rings=False``. Exact. Layers that share a
-cache keep sharing it. Measured on examples/tiny-llama: 16 states; 374 operators become 462, 11 more a layer.
+cache keep sharing it. Measured on examples/tiny-stories: 16 states; 374 operators become 498.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 
 ``start`` is the position of the first token, ``last`` the row whose logits are wanted: tokens after it are padding,
 whose keys are overwritten before any later token could reach them. Legality: a decoder
-whose only varying sizes are S and K, after ``last_logits``. Exact. Measured on examples/tiny-llama: 394 operators
+whose only varying sizes are S and K, after ``last_logits``. Exact. Measured on examples/tiny-stories: 394 operators
 become 393, none of which computes a size.
 """
 
