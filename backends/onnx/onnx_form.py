@@ -5,6 +5,7 @@
     embedding(dequantize_affine(w, s), ids)           ==>   embedding(w, ids) -> float -> * embedding(s, ids)
     embedding(W, ids), W also a layer's weight        ==>   columns of W^T
     edgec::rms_norm(x, w, eps)                        ==>   x / sqrt(mean(x * x) + eps) * w
+    table[positions int32]                            ==>   table[positions int64]
 
 A transposition of constants at run time would hide a matrix from ONNX Runtime's kernels, and a dequantised table would
 be multiplied out on every call. Legality: every matrix; integers are symmetric throughout edgec. Exact.
@@ -61,7 +62,7 @@ DEQUANTIZE_BLOCKS = torch.ops.edgec.dequantize_blocks.default
 
 @dataclass(frozen=True)
 class OnnxForm:
-    """Linear layers, embeddings and norms as ONNX has them; exact."""
+    """Linear layers, look-ups and norms as ONNX has them; exact."""
 
     name: str = "onnx_form"
     effect: Effect = Effect.EXACT
@@ -70,7 +71,7 @@ class OnnxForm:
         """No requirement: every matrix has a form."""
 
     def apply(self, graph: GraphModule, program: Program) -> Interface:
-        """Rewrite every linear layer, embedding and norm."""
+        """Rewrite every linear layer, look-up and norm."""
         _rewrite(graph, _ONNX)
         return program.interface
 
@@ -158,6 +159,17 @@ def _looked_up(graph: GraphModule, emit: Emitter, table: Node, ids: Node) -> Nod
     return emit(aten.reshape.default, emit(aten.t.default, columns), [*ids.meta["val"].shape, value.shape[1]])
 
 
+def _index(graph: GraphModule, emit: Emitter, node: Node) -> Node:
+    """Rows of a table by positions, which GatherND reads in 64 bits only."""
+    given: Any = node.args
+    return emit(aten.index.Tensor, given[0], [_wide(emit, place) for place in given[1]])
+
+
+def _wide(emit: Emitter, place: Node | None) -> Node | None:
+    narrow = place is not None and place.meta["val"].dtype == torch.int32
+    return emit(aten.to.dtype, place, torch.int64) if narrow else place
+
+
 def _multiplied(graph: GraphModule, table: Node) -> bool:
     for linear in nodes_of(graph, aten.linear.default):
         weight: Any = linear.args[1]
@@ -204,7 +216,8 @@ def _constant(graph: GraphModule, source: Node, name: str, value: Tensor) -> Nod
 _REWRITES: dict[Any, Any] = {
     aten.linear.default: _linear,
     aten.embedding.default: _embedding,
+    aten.index.Tensor: _index,
     RMS_NORM: _rms_norm,
     LAYER_NORM: _layer_norm,
 }
-_ONNX = (aten.linear.default, aten.embedding.default, RMS_NORM)
+_ONNX = (aten.linear.default, aten.embedding.default, aten.index.Tensor, RMS_NORM)

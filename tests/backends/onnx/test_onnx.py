@@ -11,19 +11,23 @@ import pytest
 import torch
 
 import edgec
+from edgec.backends.onnx.onnx_form import OnnxForm
 from edgec.bundle.folder import open_bundle
+from edgec.exporter.capture.module import capture_module
 from edgec.ir.program import Program
 from edgec.ir.static_methods import run_static
 from edgec.ir.weight_scheme import WeightScheme
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.compress.quantize_embedding import QuantizeEmbedding
-from edgec.passes.contract import Pass
+from edgec.passes.contract import Pass, nodes_of, run_pass
 from edgec.passes.static.finite_mask import FiniteMask
 from edgec.passes.static.position_tables import PositionTables
 from edgec.passes.static.static_cache import StaticCache
 from edgec.runtime_py.verify.verify import verify
 from tests.backends.machine_paths import machine_paths
 from tests.passes.static_methods import CONTEXT, PLAN, applied, cached, methods, run, tokens
+
+INDEX = torch.ops.aten.index.Tensor
 
 pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -108,3 +112,17 @@ def test_the_models_say_nothing_of_the_machine_that_made_them(bundle: Path) -> N
 def test_the_bundle_verifies_and_generates(bundle: Path) -> None:
     assert verify(bundle).passed
     assert len(edgec.load(bundle).generate([3, 4, 5], max_new_tokens=4).tokens) == 4
+
+
+def test_rows_by_positions_are_read_by_indices_of_64_bits_and_masks_stay_masks() -> None:
+    class Rows(torch.nn.Module):
+        def forward(self, table: torch.Tensor, places: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return table[places] + table[mask].sum()
+
+    table, places = torch.arange(12.0).view(6, 2), torch.tensor([4, 1], dtype=torch.int32)
+    mask = torch.tensor([True, False, True, False, False, True])
+    captured = capture_module(Rows(), (table, places, mask))
+    written = run_pass(captured, OnnxForm())
+    dtypes = [place.meta["val"].dtype for node in nodes_of(written.graph, INDEX) for place in node.args[1]]
+    assert sorted(map(str, dtypes)) == ["torch.bool", "torch.int64"]
+    assert torch.equal(written.graph(table, places, mask)[0], captured.graph(table, places, mask)[0])
