@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 import torch
@@ -123,6 +124,7 @@ def test_rows_by_positions_are_read_by_indices_of_64_bits_and_masks_stay_masks()
     mask = torch.tensor([True, False, True, False, False, True])
     captured = capture_module(Rows(), (table, places, mask))
     written = run_pass(captured, OnnxForm())
-    dtypes = [place.meta["val"].dtype for node in nodes_of(written.graph, INDEX) for place in node.args[1]]
+    given: list[Any] = [node.args[1] for node in nodes_of(written.graph, INDEX)]
+    dtypes = [place.meta["val"].dtype for places in given for place in places]
     assert sorted(map(str, dtypes)) == ["torch.bool", "torch.int64"]
     assert torch.equal(written.graph(table, places, mask)[0], captured.graph(table, places, mask)[0])
