@@ -47,8 +47,8 @@ COLUMNS: Mapping[str, Column] = {
         Column("host", "host"),
         Column("android-cpu", "android-cpu"),
         Column("onnx", "android-cpu", format="onnx"),
-        Column("iphone", "iphone", tie=5e-3),
-        Column("iphone .pte", "iphone", format="pte", tie=5e-3),
+        Column("iphone pte", "iphone", format="pte", tie=5e-3),
+        Column("iphone mlpackage", "iphone", format="mlpackage", tie=5e-3),
         # The emulation does not load what it compiled; the ladder has executed it.
         Column("snapdragon", "snapdragon-8-elite", recipe="8bit", speaks=False),
     )

@@ -33,8 +33,8 @@ def test_the_page_counts_every_type_once_and_names_those_not_run() -> None:
 def test_other_targets_have_a_column_each_and_their_own_counts() -> None:
     known = [
         *(outcome("a", "equal"), outcome("b", "equal")),
-        *(outcome("a", "equal", column="iphone"), outcome("a", "passed", column="snapdragon")),
-        outcome("b", "refused", "E528", column="iphone"),
+        *(outcome("a", "equal", column="iphone pte"), outcome("a", "passed", column="snapdragon")),
+        outcome("b", "refused", "E528", column="iphone pte"),
     ]
     text = page(["a", "b", "c"], {(o.kind, o.column): o for o in known})
     assert "| `a` |  |  | equal |  | passed |" in text and "| `b` |  |  | refused E528 |  |  |" in text
