@@ -75,9 +75,9 @@ Written by `python -m benchmarks.coverage --table` from `benchmarks/coverage_par
 
 _TARGETS = """## Phones and other runtimes
 
-The same models, without rounding, for the other targets: `onnx` is ONNX Runtime for `android-cpu`, `iphone pte` ExecuTorch's
-Core ML delegate and `iphone mlpackage` a Core ML package, both in float16. "Equal" is as above, from the executed
-artifact: edgec's interpreter stands for Core ML here. `snapdragon` is `snapdragon-8-elite` at `8bit`: "passed" means
-that the context, executed in Qualcomm's emulation, kept the ladder's budgets. A code says why a target was refused;
-an empty cell was not run. No phone has run these.
+The same models, without rounding, for the other targets: `onnx` is ONNX Runtime for `android-cpu`, `iphone pte`
+ExecuTorch's Core ML delegate, `iphone mlpackage` a Core ML package, both in float16. "Equal" is as above, from the
+executed artifact: edgec's interpreter stands for Core ML here. `snapdragon` is `snapdragon-8-elite` at `8bit`: "passed"
+means that the context, executed in Qualcomm's emulation, kept the ladder's budgets. A code says why a target was
+refused; an empty cell was not run. No phone has run these.
 """
