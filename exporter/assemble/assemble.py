@@ -92,9 +92,10 @@ def bundle_contents(
 
 
 def _speed(request: ExportRequest, compiled: Compiled) -> tuple[ReportSamples, ...]:
-    """How fast a decoder's artifact for this machine is, for the report."""
+    """How fast a decoder's .pte for this machine is, for the report; an ONNX file of it is another runtime's."""
     limits = compiled.facts.limits
-    if request.target.name != "host" or request.source.kind != "decoder" or limits is None:
+    own = request.target.name == "host" and not request.form.static
+    if not own or request.source.kind != "decoder" or limits is None:
         return ()
     measured = brief_speed(compiled.artifact, limits, tuple(compiled.facts.operators))
     return () if measured is None else (measured,)

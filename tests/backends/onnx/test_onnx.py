@@ -95,7 +95,7 @@ def test_methods_share_one_copy_of_each_constant_in_its_own_bits() -> None:
 @pytest.fixture(scope="module")
 def bundle(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("onnx") / "tiny.edgec"
-    return edgec.export(tiny_folder, target="android-cpu", format="onnx", recipe="float", context=128, out=out)
+    return edgec.export(tiny_folder, target="host", format="onnx", recipe="float", context=128, out=out)
 
 
 def test_an_export_ends_with_the_executed_model(bundle: Path) -> None:
