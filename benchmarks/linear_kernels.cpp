@@ -62,16 +62,20 @@ struct Weights {
   ~Weights() { std::free(data); }
 };
 
+// As in region/group.cpp.
+constexpr int64_t kRowsAtOnce = 64, kTokensAtOnce = 96;
+
 struct Layer {
   const Matrix& matrix;
-  std::vector<float> x, out, scales, zeros;
+  std::vector<float> x, out, part, scales, zeros;
   std::vector<int8_t> values, pairs;
   std::vector<int32_t> sums, group_sums;
   Tokens tokens;
   volatile uint64_t read = 0;
 
   Layer(const Matrix& of, int64_t count)
-      : matrix(of), x(count * of.width), out(count * of.blocks() * of.block_rows()), scales(count), zeros(count),
+      : matrix(of), x(count * of.width), out(count * of.rows),
+        part(kTokensAtOnce * kRowsAtOnce), scales(count), zeros(count),
         values(count * of.slices() * kSlice), pairs((count + 1) / 2 * 2 * of.slices() * kSlice),
         sums(count * of.slices()), group_sums(count * of.groups()),
         tokens{count, of.slices(), values.data(), pairs.data(), sums.data(), scales.data(), zeros.data()} {
@@ -89,8 +93,23 @@ struct Layer {
       group_sums[group] = 0;
       for (int64_t i = 0; i < per_group; i++) group_sums[group] += sums[group * per_group + i];
     }
-    kernel.multiply(matrix, 0, matrix.blocks(), tokens, group_sums.data(), 0, tokens.count, out.data(),
-                    matrix.blocks() * matrix.block_rows());
+    for (int64_t first = 0; first < matrix.rows; first += kRowsAtOnce) {
+      for (int64_t token = 0; token < tokens.count; token += kTokensAtOnce) multiply_part(kernel, first, token);
+    }
+  }
+
+ private:
+  // As region/group.cpp calls it: the results of some rows and tokens are copied while they lie in a cache.
+  void multiply_part(const Kernel& kernel, int64_t first_row, int64_t first_token) {
+    const int64_t rows = std::min(kRowsAtOnce, matrix.rows - first_row), block_rows = matrix.block_rows();
+    const int64_t count = std::min(kTokensAtOnce, tokens.count - first_token);
+    if (getenv("PF")) for (int64_t i = 0; i < count; i++) for (int64_t line=0; line<rows; line+=16) __builtin_prefetch(out.data() + (first_token + i) * matrix.rows + first_row+line, 1);
+    kernel.multiply(matrix, (getenv("WS")?0:first_row) / block_rows, (rows + block_rows - 1) / block_rows, tokens, group_sums.data(),
+                    first_token, count, part.data(), kRowsAtOnce);
+    for (int64_t i = 0; i < count; i++) {
+      float* to = out.data() + (first_token + i) * matrix.rows + (getenv("OS")?0:first_row);
+      std::memcpy(to, part.data() + i * kRowsAtOnce, static_cast<size_t>(rows) * sizeof(float));
+    }
   }
 };
 

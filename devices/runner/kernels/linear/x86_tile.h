@@ -48,7 +48,7 @@ struct Place {
   const int8_t* values;
 };
 
-inline void prefetch(const uint8_t* line) {
+EDGEC_INLINE void prefetch(const uint8_t* line) {
   _mm_prefetch(reinterpret_cast<const char*>(line), _MM_HINT_T0);
 }
 
