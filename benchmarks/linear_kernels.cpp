@@ -103,11 +103,10 @@ struct Layer {
   void multiply_part(const Kernel& kernel, int64_t first_row, int64_t first_token) {
     const int64_t rows = std::min(kRowsAtOnce, matrix.rows - first_row), block_rows = matrix.block_rows();
     const int64_t count = std::min(kTokensAtOnce, tokens.count - first_token);
-    if (getenv("PF")) for (int64_t i = 0; i < count; i++) for (int64_t line=0; line<rows; line+=16) __builtin_prefetch(out.data() + (first_token + i) * matrix.rows + first_row+line, 1);
-    kernel.multiply(matrix, (getenv("WS")?0:first_row) / block_rows, (rows + block_rows - 1) / block_rows, tokens, group_sums.data(),
+    kernel.multiply(matrix, first_row / block_rows, (rows + block_rows - 1) / block_rows, tokens, group_sums.data(),
                     first_token, count, part.data(), kRowsAtOnce);
     for (int64_t i = 0; i < count; i++) {
-      float* to = out.data() + (first_token + i) * matrix.rows + (getenv("OS")?0:first_row);
+      float* to = out.data() + (first_token + i) * matrix.rows + first_row;
       std::memcpy(to, part.data() + i * kRowsAtOnce, static_cast<size_t>(rows) * sizeof(float));
     }
   }

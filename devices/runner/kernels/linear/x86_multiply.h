@@ -125,6 +125,9 @@ inline void multiply_block(const Work& work, const uint8_t* block, float* out) {
   const int64_t codes = matrix.group_slices() * kBits * kLine, token_bytes = work.tokens.slices * kSlice;
   const auto* tail = reinterpret_cast<const float*>(block + matrix.groups() * matrix.group_bytes());
   const auto* row_scales = reinterpret_cast<const uint8_t*>(tail + kBlockRows);
+  for (int part = 0; part < kParts; part++) {
+    prefetch(reinterpret_cast<const uint8_t*>(tail + beside(part, kVectorRows, matrix.block_bytes() / 4)));
+  }
   alignas(64) float results[kTokenBlock * kTileRows];
   const Window window{block,
                       matrix.group_bytes(),

@@ -48,6 +48,7 @@ struct Place {
   const int8_t* values;
 };
 
+// Inlined by force: GCC removes calls of a function that only prefetches as useless.
 EDGEC_INLINE void prefetch(const uint8_t* line) {
   _mm_prefetch(reinterpret_cast<const char*>(line), _MM_HINT_T0);
 }
@@ -108,6 +109,14 @@ struct Tiles {
     EDGEC_UNROLL
     for (int i = 0; i < kParts / kBlockVectors * kBits; i++) {
       prefetch(slice + i / kBits * block_bytes + i % kBits * kLine);
+    }
+  }
+
+  // A group's scales, after its codes.
+  static EDGEC_INLINE void ask_for_end(const uint8_t* group, const Window& window) {
+    EDGEC_UNROLL
+    for (int block = 0; block < kParts / kBlockVectors; block++) {
+      prefetch(group + block * window.block_bytes + window.group_bytes - 1);
     }
   }
 
@@ -174,6 +183,7 @@ struct Tiles {
                         window.ahead == nullptr ? nullptr : window.ahead + group * window.group_bytes,
                         window.values + group * window.slices * kSlice};
       add_group<kSimple>(place, window, window.starts + group, steps, totals);
+      if (place.ahead != nullptr) ask_for_end(place.ahead, window);
       const uint8_t* scales = window.scales + group * window.group_bytes;
       EDGEC_UNROLL
       for (int i = 0; i < kTotals; i++) {

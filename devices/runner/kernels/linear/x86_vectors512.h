@@ -19,8 +19,8 @@ constexpr int kVectorBytes = 64;
 constexpr int kBlockVectors = 1;
 constexpr int kTileBlocks = 2;
 constexpr bool kUnpacks = false;  // codes once for many tokens
-// Up to so many tokens a tile has one block: memory is read at half the rate where two blocks are read together.
-constexpr int64_t kNarrow = 16;
+// Up to so many tokens, which are one tile, a tile has one block: memory is read faster where one block follows the other.
+constexpr int64_t kNarrow = 5;
 
 // Where vector `index` of a tile lies beside the first.
 inline int64_t beside(int index, int64_t, int64_t block_bytes) {
