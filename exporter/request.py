@@ -88,7 +88,11 @@ class ExportRequest:
         sizes = (self.spec.vocab_size, limits.context, limits.prefill_chunk, limits.logit_rows)
         windows = [layer.window for layer in self.spec.layers if layer.window and layer.window < limits.context]
         window = max(windows) + self.recipe.sink_tokens if windows else 0
-        return make_probe(self.tokenizer, *sizes, self.text, window=window, static=self.form.static)
+        # Some encoder-decoders (M2M-100) give padding a position that no other token has; a text has no padding.
+        padding = self.source.config.get("pad_token_id") if self.source.kind == "encoder-decoder" else None
+        return make_probe(
+            self.tokenizer, *sizes, self.text, window=window, static=self.form.static, padding=padding
+        )
 
 
 def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:

@@ -49,6 +49,7 @@ def make_probe(
     *,
     window: int = 0,
     static: bool = False,
+    padding: int | None = None,
 ) -> Probe:
     """Choose the ladder's tokens and how they are fed.
 
@@ -61,6 +62,7 @@ def make_probe(
         text: the user's own text; None for the built-in one.
         window: tokens in the widest sliding window, sinks included; the probe continues after its end.
         static: the artifact has methods of fixed shape, which take whole chunks and single tokens.
+        padding: a token that seeded tokens leave out.
 
     Raises:
         InputError: E409, the text has too few tokens to execute prefill and decode.
@@ -72,7 +74,7 @@ def make_probe(
     source = "text" if ids else "seeded random tokens"
     if text and 0 < len(ids) < min(_LEAST, length):
         raise _too_short(len(ids))
-    ids = ids or _draw_tokens(vocab_size, length)
+    ids = ids or _draw_tokens(vocab_size, length, padding)
     wanted = max(len(ids), beyond_window) if text else length
     ids = list(islice(cycle(ids), min(length, wanted)))
     plan = static_plan(len(ids), chunk, window) if static else call_plan(len(ids), chunk, rows)
@@ -94,6 +96,7 @@ def _encode(tokenizer: object, text: str, vocab_size: int) -> list[int]:
     return [int(token) for token in ids if token < vocab_size]
 
 
-def _draw_tokens(vocab_size: int, length: int) -> list[int]:
+def _draw_tokens(vocab_size: int, length: int, padding: int | None) -> list[int]:
     generator = random.Random(0)
-    return [generator.randrange(vocab_size) for _ in range(length)]
+    drawn = [generator.randrange(vocab_size) for _ in range(length)]
+    return [(token + 1) % vocab_size if token == padding else token for token in drawn]

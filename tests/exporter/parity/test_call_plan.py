@@ -54,6 +54,11 @@ def test_a_probe_goes_on_after_a_window_and_its_ring(window: int, chunk: int) ->
     assert sum(call.size == 1 and call.start > ring for call in probe.plan) >= 4
 
 
+def test_seeded_tokens_leave_padding_out() -> None:
+    assert 3 in make_probe(None, 50, 512, 64, 1, None).tokens
+    assert 3 not in make_probe(None, 50, 512, 64, 1, None, padding=3).tokens
+
+
 @pytest.mark.parametrize("chunk", [1, 16, 63, 64])
 def test_a_probe_never_leaves_the_context(chunk: int) -> None:
     probe = make_probe(None, 50, 64, chunk, 1, None, window=40)
