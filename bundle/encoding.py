@@ -11,7 +11,9 @@ _MARGIN_TOKENS, _CHARACTERS = 256, 8
 """Tokens at a cut that may read differently than in the whole text, and characters that a token rarely exceeds."""
 
 
-def token_ids(tokenizer: Any, text: str, *, special: bool = True, enough: int | None = None) -> list[int]:
+def token_ids(
+    tokenizer: Any, text: str, *, special: bool = True, enough: int | None = None, most: int | None = None
+) -> list[int]:
     """Turn a text into token ids.
 
     Args:
@@ -19,6 +21,7 @@ def token_ids(tokenizer: Any, text: str, *, special: bool = True, enough: int | 
         text: what to encode.
         special: with the tokenizer's own leading and closing tokens.
         enough: a number of tokens; of a longer text, only a beginning with more tokens than that is read.
+        most: cut a longer text to so many tokens, closing ones included, as the tokenizer cuts it.
 
     Raises:
         InputError: E152, the text is not valid Unicode; E158, the tokenizer cannot read it.
@@ -29,14 +32,15 @@ def token_ids(tokenizer: Any, text: str, *, special: bool = True, enough: int | 
         while size < len(text):
             ids = _ids(tokenizer, text[:size], special)
             if len(ids) > enough + _MARGIN_TOKENS:
-                return ids
+                return ids if most is None else _ids(tokenizer, text[:size], special, most)
             size *= _CHARACTERS
-    return _ids(tokenizer, text, special)
+    return _ids(tokenizer, text, special, most)
 
 
-def _ids(tokenizer: Any, text: str, special: bool) -> list[int]:
+def _ids(tokenizer: Any, text: str, special: bool, most: int | None = None) -> list[int]:
+    cut = {} if most is None else {"truncation": True, "max_length": most}
     try:
-        return [int(token) for token in tokenizer(text, add_special_tokens=special)["input_ids"]]
+        return [int(token) for token in tokenizer(text, add_special_tokens=special, **cut)["input_ids"]]
     except Exception as cause:  # as its files say: tokenizers raises bare Exceptions, transformers all kinds.
         raise _unable("encode", cause) from cause
 

@@ -50,6 +50,10 @@ class MethodInfo(JsonPart):
     outputs: list[TensorInfo]
     dynamic: dict[str, tuple[JsonCount, JsonCount]] = Field(default={})
 
+    def largest(self, tensor: TensorInfo) -> list[int]:
+        """The largest shape of an input or output; a size that varies without limits counts as 0."""
+        return [size if isinstance(size, int) else self.dynamic.get(size, (0, 0))[1] for size in tensor.shape]
+
 
 class StateInfo(JsonPart):
     """A buffer that lives between calls.

@@ -40,6 +40,8 @@ def run(
     thinking_budget: Annotated[
         int | None, typer.Option(help="Most tokens of reasoning; 0 switches it off. Default: the model's own.")
     ] = None,
+    embed: Annotated[bool, typer.Option("--embed", help="Print a text's vector; piped: one text per line.")] = False,
+    truncate: Annotated[bool, typer.Option("--truncate", help="With --embed: cut texts that are too long.")] = False,
     threads: Annotated[int | None, typer.Option(help="CPU threads; default: the runtime's choice.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object per answer on stdout.")] = False,
 ) -> None:
@@ -61,6 +63,8 @@ def run(
     edgec run whisper-tiny-host.edgec --audio speech.wav
 
     edgec run smolvlm-host.edgec --image photo.jpg -p "What is this?"
+
+    edgec run minilm-host.edgec --embed -p "A red ball in the park."
     """
     from edgec.runtime_py.console import RunOptions, run_bundle
 
@@ -72,5 +76,7 @@ def run(
     if max_new_tokens is None:
         del generation["max_new_tokens"]
     options = RunOptions(bundle, prompt, chat, raw, system, threads, json, generation, session, speculate)
-    options = replace(options, audio=audio, language=language, task=task, images=tuple(image or ()))
+    options = replace(
+        options, embed=embed, truncate=truncate, audio=audio, language=language, task=task, images=tuple(image or ())
+    )
     run_bundle(replace(options, tools=tools, thinking_budget=thinking_budget))

@@ -90,9 +90,7 @@ class ExportRequest:
         window = max(windows) + self.recipe.sink_tokens if windows else 0
         # Some encoder-decoders (M2M-100) give padding a position that no other token has; a text has no padding.
         padding = self.source.config.get("pad_token_id") if self.source.kind == "encoder-decoder" else None
-        return make_probe(
-            self.tokenizer, *sizes, self.text, window=window, static=self.form.static, padding=padding
-        )
+        return make_probe(self.tokenizer, *sizes, self.text, window=window, static=self.form.static, padding=padding)
 
 
 def request_inputs(request: ExportRequest, cache: StageCache) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from edgec.bundle.chat_template import Message
 from edgec.devices.simulators import simulator_of
 from edgec.errors import InputError
 from edgec.runtime_py.chat import Conversation
+from edgec.runtime_py.console_embed import print_vectors
 from edgec.runtime_py.console_talk import PrintedMessage, answered, wish_of
 from edgec.runtime_py.encoder_decoder.console import SourceOptions, run_source
 from edgec.runtime_py.generate import Generation
@@ -49,6 +50,8 @@ class RunOptions:
     tools: Path | None = None
     thinking_budget: int | None = None
     images: tuple[Path, ...] = ()
+    embed: bool = False
+    truncate: bool = False
 
 
 def run_bundle(options: RunOptions) -> None:
@@ -59,7 +62,12 @@ def run_bundle(options: RunOptions) -> None:
             to, E620, E621 and E629 for tools that are none, before the bundle is loaded; else as ``load`` and
             ``Model.generate``.
     """
+    given = options.prompt not in (None, "-")
     options = _with_prompt(options)
+    if options.embed:
+        texts = [options.prompt or ""] if given else (options.prompt or "").splitlines()
+        print_vectors(load(options.bundle, options.threads), texts, options.truncate, options.json)
+        return
     _check(options)
     wish_of(options.tools, options.thinking_budget)
     wanted(**{name: options.generation[name] for name in _STRUCTURE if name in options.generation})

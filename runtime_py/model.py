@@ -16,6 +16,7 @@ from edgec.errors import InputError
 from edgec.quiet import quiet
 from edgec.runtime_py.arguments import checked_ids
 from edgec.runtime_py.chat import Conversation
+from edgec.runtime_py.embeddings import Embedding
 from edgec.runtime_py.encoder_decoder.model import Reading
 from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession
 from edgec.runtime_py.engines.choice import engine_for
@@ -27,6 +28,7 @@ from edgec.runtime_py.messages.dialect import NO_WISH, Wish
 from edgec.runtime_py.messages.reader import only_text
 from edgec.runtime_py.prefix import open_prefix, recalled, restored
 from edgec.runtime_py.sampling import Sampler
+from edgec.runtime_py.scoring import Scoring
 from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
 from edgec.runtime_py.sessions.session import Session, opened, text_limits
 from edgec.runtime_py.sessions.snapshots import Snapshots
@@ -68,7 +70,7 @@ def _loader(bundle: Bundle) -> Callable[[Bundle, int | None], Session | EncoderD
     return Session if bundle.manifest.limits else Function
 
 
-class Model(Reading, Seeing, Streaming):
+class Model(Embedding, Reading, Scoring, Seeing, Streaming):
     """A loaded bundle, ready to generate or to run.
 
     Attributes:

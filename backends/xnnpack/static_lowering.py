@@ -1,4 +1,4 @@
-"""A Program of static shapes (encoder, vision model, any module) to a .pte through ExecuTorch's XNNPACK partitioner.
+"""A Program of one method (encoder, vision model, any module) to a .pte through ExecuTorch's XNNPACK partitioner.
 
     Program -> torch.export -> to_edge_transform_and_lower(XNNPACK) -> .pte bytes
 
@@ -21,7 +21,7 @@ from torch.fx import GraphModule, Node
 from edgec.backends.xnnpack.tanh_gelu import write_out_tanh_gelus
 from edgec.errors import InputError
 from edgec.ir.attention import OPERATOR
-from edgec.ir.program import Dynamic, Program
+from edgec.ir.program import Program
 from edgec.ir.reexport import reexport
 from edgec.passes.contract import clone, nodes_of
 
@@ -60,10 +60,10 @@ class StaticLowered:
 
 
 def lower_static(program: Program) -> StaticLowered:
-    """Lower a program whose shapes are all fixed.
+    """Lower a program; where a size varies, memory is planned for its largest.
 
     Raises:
-        InputError: E182, a shape varies, or attention is still in edgec's own form.
+        InputError: E182, attention is still in edgec's own form.
     """
     _check(program)
     edge = _to_edge(program)
@@ -79,16 +79,14 @@ def lower_static(program: Program) -> StaticLowered:
 
 
 def _check(program: Program) -> None:
-    varying = [t.name for t in program.interface.inputs if any(isinstance(size, Dynamic) for size in t.shape)]
-    if varying:
-        why, fix = f"the shape of {varying[0]} varies", "capture it with example inputs, which fix every shape"
-    elif nodes_of(program.graph, OPERATOR):
-        why, fix = "edgec::attention has no kernel here", "add the pass decompose_attention to the recipe"
-    else:
-        return
-    raise InputError(
-        what="the program cannot be lowered with static shapes", where="xnnpack", why=why, fix=fix, code="E182"
-    )
+    if nodes_of(program.graph, OPERATOR):
+        raise InputError(
+            what="the program cannot be lowered as it is",
+            where="xnnpack",
+            why="edgec::attention has no kernel here",
+            fix="add the pass decompose_attention to the recipe",
+            code="E182",
+        )
 
 
 def _to_edge(program: Program) -> Any:

@@ -273,7 +273,8 @@ def _function_vector(compiled: Compiled, form: Form) -> FunctionVector:
     method = compiled.facts.methods[0]
     bounds = {tensor.name: 2 for tensor in method.inputs if not tensor.dtype.startswith("float")}
     values = [
-        torch.from_numpy(probe_values([int(d) for d in t.shape], t.dtype, bounds.get(t.name, 0))) for t in method.inputs
+        torch.from_numpy(probe_values(method.largest(tensor), tensor.dtype, bounds.get(tensor.name, 0)))
+        for tensor in method.inputs
     ]
     outputs = function_of(compiled.artifact, form)(values)
     named: dict[str, Any] = {info.name: out.float().numpy() for info, out in zip(method.outputs, outputs, strict=True)}

@@ -1,4 +1,6 @@
-"""Capture any nn.Module as a Program of static shapes: encoders, vision models, and whatever a factory returns.
+"""Capture any nn.Module as a Program: encoders, vision models, and whatever a factory returns.
+
+Shapes are fixed, but for the number of tokens of a text where the caller says that it varies.
 
 Attention is captured as ``aten.scaled_dot_product_attention``, with its masks; the pass ``fuse_sdpa`` gives it edgec's
 form.
@@ -19,13 +21,17 @@ from torch.utils import _pytree as pytree
 
 from edgec.errors import InputError
 from edgec.ir.attributes import attribute, owner_of
-from edgec.ir.program import Interface, Program, TensorType
+from edgec.ir.program import Dynamic, Interface, Program, TensorType
 
 Examples = Sequence[Tensor] | Mapping[str, Tensor]
 
 
 def capture_module(
-    module: nn.Module, example_inputs: Examples, name: str = "", input_names: Sequence[str] = ()
+    module: nn.Module,
+    example_inputs: Examples,
+    name: str = "",
+    input_names: Sequence[str] = (),
+    tokens: Dynamic | None = None,
 ) -> Program:
     """Trace a module over example inputs; its weights are shared with the program, not copied.
 
@@ -34,6 +40,7 @@ def capture_module(
         example_inputs: tensors in the order of ``forward``'s parameters, or by their names; their shapes are fixed.
         name: for error messages; by default the class's name.
         input_names: names for inputs given by order; ``forward``'s parameter names by default.
+        tokens: the second dimension of every input, where it varies; the outputs' shapes must not depend on it.
 
     Returns:
         A Program without a ModelSpec. Inputs are named after ``forward``'s parameters, outputs after the fields or
@@ -43,19 +50,28 @@ def capture_module(
         InputError: E109, the module cannot be traced, or takes or returns something other than tensors.
     """
     name = name or type(module).__name__
-    exported = _export(module.eval(), example_inputs, name)
-    return _program(exported, list(input_names) or _input_names(module, example_inputs), name)
+    exported = _export(module.eval(), example_inputs, name, tokens)
+    return _program(exported, list(input_names) or _input_names(module, example_inputs), name, tokens)
 
 
-def _export(module: nn.Module, examples: Examples, name: str) -> ExportedProgram:
+def _export(module: nn.Module, examples: Examples, name: str, tokens: Dynamic | None) -> ExportedProgram:
     _check_inputs(module, examples, name)
     positional, keywords = ((), dict(examples)) if isinstance(examples, Mapping) else (tuple(examples), {})
     try:
         with torch.no_grad():
-            return torch.export.export(module, positional, keywords, strict=False)
+            shapes = _dynamic_shapes(examples, tokens)
+            return torch.export.export(module, positional, keywords, dynamic_shapes=shapes, strict=False)
     except Exception as error:
         reason = str(error).strip()
         raise untraceable(name, reason.splitlines()[0][:300] if reason else type(error).__name__) from error
+
+
+def _dynamic_shapes(examples: Examples, tokens: Dynamic | None) -> Any:
+    """torch.export's description of the inputs: their second dimension varies, or nothing does."""
+    if tokens is None:
+        return None
+    varying = {1: torch.export.Dim(tokens.name, min=2, max=tokens.high)}
+    return dict.fromkeys(examples, varying) if isinstance(examples, Mapping) else (varying,) * len(examples)
 
 
 def untraceable(where: str, why: str) -> InputError:
@@ -94,7 +110,7 @@ def _input_names(module: nn.Module, examples: Examples) -> list[str]:
     return names
 
 
-def _program(exported: ExportedProgram, names: list[str], name: str) -> Program:
+def _program(exported: ExportedProgram, names: list[str], name: str, tokens: Dynamic | None) -> Program:
     graph = exported.module(check_guards=False)
     assert isinstance(graph, GraphModule)
     for node, input_name in zip((n for n in graph.graph.nodes if n.op == "placeholder"), names, strict=True):
@@ -104,7 +120,7 @@ def _program(exported: ExportedProgram, names: list[str], name: str) -> Program:
     _detach(graph)
     graph.graph.lint()
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
-    inputs = tuple(_type(str(node.target), node.meta["val"]) for node in placeholders)
+    inputs = tuple(_type(str(node.target), node.meta["val"], tokens) for node in placeholders)
     return Program(graph=graph, interface=Interface(inputs=inputs, outputs=outputs))
 
 
@@ -114,8 +130,10 @@ def _plain(graph: GraphModule) -> GraphModule:
     return GraphModule(graph, graph.graph)
 
 
-def _type(name: str, value: Tensor) -> TensorType:
-    return TensorType(name, value.dtype, tuple(int(size) for size in value.shape))
+def _type(name: str, value: Tensor, tokens: Dynamic | None = None) -> TensorType:
+    # int() of a varying size would fix it.
+    shape = value.shape if tokens is None else (value.shape[0], tokens, *value.shape[2:])
+    return TensorType(name, value.dtype, tuple(size if isinstance(size, Dynamic) else int(size) for size in shape))
 
 
 def _name_outputs(graph: GraphModule, exported: ExportedProgram, where: str) -> tuple[TensorType, ...]:
@@ -127,6 +145,8 @@ def _name_outputs(graph: GraphModule, exported: ExportedProgram, where: str) -> 
     kept = [(name, value) for name, value in zip(paths, values, strict=True) if isinstance(value, torch.fx.Node)]
     if not kept:
         raise untraceable(where, "forward returns no tensor")
+    if any(not isinstance(size, int) for _, value in kept for size in value.meta["val"].shape):
+        raise untraceable(where, "the shape of an output varies with the text")
     output.args = (tuple(value for _, value in kept),)
     return tuple(_type(name, value.meta["val"]) for name, value in kept)
 

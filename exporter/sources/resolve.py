@@ -44,12 +44,22 @@ from edgec.exporter.sources.model_forms import (
     refuse_foreign_folder,
     short_name,
 )
+from edgec.exporter.sources.sentence_encoder import TASK as SENTENCE_TASK
+from edgec.exporter.sources.sentence_encoder import (
+    SentenceEncoder,
+    SentenceForm,
+    check_inputs,
+    example_text,
+    most_tokens,
+    sentence_form,
+)
 from edgec.exporter.sources.source_weights import bind_weights, random_weights, stored_weights
 from edgec.exporter.sources.tasks import auto_class, example_inputs, preprocessor_config, task_of
 from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
 from edgec.exporter.sources.vision_language import Eyes, eyes_of
 from edgec.exporter.sources.weight_names import BoundWeights, untied_weights
 from edgec.exporter.sources.weights import RandomWeights
+from edgec.ir.program import Dynamic
 
 ModuleFactory = Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]
 ModelWeights = BoundWeights | RandomWeights
@@ -97,6 +107,7 @@ class ModelSource:
         reads: what the encoder of an encoder-decoder reads, or None.
         eyes: what the image encoder of a vision-language model reads, or None.
         untied: parameters that the model class ties and the checkpoint does not (the lm_head of Flan-T5).
+        tokens: how many tokens a sentence encoder reads, where its shapes may vary; None for other models.
     """
 
     name: str
@@ -120,6 +131,7 @@ class ModelSource:
     reads: Source | None = None
     eyes: Eyes | None = None
     untied: tuple[str, ...] = ()
+    tokens: Dynamic | None = None
 
     def build_on(
         self,
@@ -297,16 +309,37 @@ def _as_module(source: ModelSource, described: ModelFolder, config: Any, options
     maker = _module_class(config, options.task)
     shell = build(maker, config, device="meta", attn_implementation=None, trust_remote_code=options.trust_remote_code)
     weights, files = _weights(described, shell, options)
+    make = partial(_make_module, maker, config, weights, options.trust_remote_code)
+    plain = replace(
+        source, config=plain_config(config), hf_config=config, weights=weights, files=(*source.files, *files)
+    )
+    form = sentence_form(described.path) if options.task in (None, SENTENCE_TASK) else None
+    if form is not None:
+        return _as_sentence_encoder(plain, form, shell, make)
     inputs = example_inputs(config, shell.main_input_name, described.path, options.seed)
     return replace(
-        source,
-        config=plain_config(config),
-        hf_config=config,
-        weights=weights,
-        files=(*source.files, *files),
+        plain,
         task=options.task or task_of(type(shell).__name__),
         input_names=tuple(inputs),
-        factory=partial(_make_module, maker, config, weights, inputs, options.trust_remote_code),
+        factory=lambda: (make(tuple(inputs)), tuple(inputs.values())),
+    )
+
+
+def _as_sentence_encoder(
+    source: ModelSource, form: SentenceForm, shell: Any, make: Callable[[tuple[str, ...]], nn.Module]
+) -> ModelSource:
+    assert source.path is not None
+    check_inputs(shell.main_input_name, source.path)
+    longest = most_tokens(form, source.config, first_place(shell))
+    inputs = example_text(source.hf_config.get_text_config().vocab_size, longest, source.seed)
+    return replace(
+        source,
+        config={**source.config, "sentence_encoder": {"pooling": form.pooling, "normalised": form.normalised}},
+        files=(*source.files, *form.files),
+        task=SENTENCE_TASK,
+        input_names=tuple(inputs),
+        tokens=Dynamic("T", 1, longest),
+        factory=lambda: (SentenceEncoder(make(tuple(inputs)), form).eval(), tuple(inputs.values())),
     )
 
 
@@ -336,16 +369,17 @@ def _build_generating(
 def _module_class(config: Any, task: str | None) -> Any:
     import transformers
 
+    asked = None if task == SENTENCE_TASK else task
     architecture = next(iter(config.architectures or ()), None)
-    named = getattr(transformers, architecture, None) if architecture and task is None else None
-    return named or auto_class(task or task_of(architecture), config)
+    named = getattr(transformers, architecture, None) if architecture and asked is None else None
+    return named or auto_class(asked or task_of(architecture), config)
 
 
 def _make_module(
-    maker: Any, config: Any, weights: ModelWeights, inputs: dict[str, torch.Tensor], trust_remote_code: bool
-) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    maker: Any, config: Any, weights: ModelWeights, trust_remote_code: bool, names: tuple[str, ...]
+) -> nn.Module:
     model = build(maker, config, device="cpu", attn_implementation=None, trust_remote_code=trust_remote_code)
     put_weights(model, weights)
     if isinstance(weights, BoundWeights) and any(name.startswith("pooler.") for name in weights.absent):
         model.pooler = None  # A head that was not trained with this checkpoint.
-    return PositionalModel(model, tuple(inputs)).eval(), tuple(inputs.values())
+    return PositionalModel(model, names).eval()

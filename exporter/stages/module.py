@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,15 +23,17 @@ from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
+from edgec.exporter.sources.sentence_encoder import other_lengths
 from edgec.exporter.stages.compiled import ARTIFACT, Facts, Rewrite, method_info, pass_info, save_facts
 from edgec.exporter.stages.pass_orders import module_passes
 from edgec.exporter.stages.rewriting import Measure, rewrite
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
-from edgec.ir.program import Program
+from edgec.ir.program import Dynamic, Program
 from edgec.passes.contract import Pass, run_passes
 
 if TYPE_CHECKING:
     from edgec.backends.xnnpack.static_lowering import StaticLowered
+    from edgec.runtime_py.engines.open_artifact import TorchMethod
 
 _REASON = "XNNPACK has no operator for it in this form; it runs on ExecuTorch's CPU kernels"
 
@@ -65,8 +67,13 @@ class ModuleStages:
         assert factory is not None
         return factory()
 
+    def varying(self) -> Dynamic | None:
+        """The number of tokens, where the artifact takes texts of any length."""
+        return self.request.source.tokens
+
     def _capture(self, model: torch.nn.Module) -> Program:
-        return capture_module(model, self.inputs, self.request.source.name, self.request.source.input_names)
+        source = self.request.source
+        return capture_module(model, self.inputs, source.name, source.input_names, self.varying())
 
     def examples(self) -> tuple[Tensor, ...]:
         """The example inputs, made on the first call."""
@@ -96,14 +103,32 @@ class ModuleStages:
         """Execute the artifact on the example inputs and compare."""
         from edgec.runtime_py.engines.open_artifact import TorchMethod
 
-        outputs = TorchMethod(artifact)(self.examples())
+        method = TorchMethod(artifact)
+        outputs = method(self.examples())
         loose = rounds_weights(self.request.recipe)
         budget = {"max_relative": 0.1} if loose else ladder.FLOAT_LOWERING
         note = "executed by ExecuTorch on this machine"
         compare = partial(lowering_rung, budget=budget, rounded=loose, note=note)
         final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flatten_outputs(outputs))
         rung = worst_output_rung(final, executed, sizes_of(outputs), compare)
-        return [rung if rung.passed else self._locate(rung)]
+        return [rung if rung.passed else self._locate(rung), *self._other_lengths(method, loose)]
+
+    def _other_lengths(self, method: TorchMethod, loose: bool) -> Iterator[Rung]:
+        """A sentence encoder's shortest and longest text, each compared with the model itself."""
+        varying, recipe, trained = self.varying(), self.request.recipe, self.request.source.trained
+        if varying is None:
+            return
+        model, examples = self._build()
+        for inputs in other_lengths(examples, varying.high):
+            with torch.no_grad():
+                wanted = Stage("eager module", flatten_outputs(model(*inputs)))
+            count = inputs[0].shape[1]
+            name = f"artifact, {count} {'token' if count == 1 else 'tokens'}"
+            executed = Stage(name, flatten_outputs(method(inputs)))
+            compare = partial(lowering_rung, budget=ladder.FLOAT_LOWERING)
+            if loose:
+                compare = partial(quality_rung, budget=module_budget(recipe), gated=trained)
+            yield worst_output_rung(wanted, executed, [wanted.logits.numel()], compare)
 
     def _locate(self, rung: Rung) -> Rung:
         """Add to a failed rung the first layer where the artifact differs from its graph; costs a second lowering."""

@@ -142,8 +142,12 @@ def method_passes(name: str, tokens: int, limits: Limits, form: Form) -> list[Pa
 
 
 def module_passes(recipe: Recipe) -> list[Pass]:
-    """The passes of a non-decoder model on a CPU, in order."""
-    return [RemoveNoops(), MatmulToLinear(), FuseSdpa(), *passes_for(recipe), DecomposeAttention(), FoldConstants()]
+    """The passes of a non-decoder model on a CPU, in order.
+
+    Attention is written out before anything is rounded: after it, the least difference moves an activation to the next
+    of its 256 levels, and several layers make 5 % of that (measured on MiniLM-L6 in 8 bits), which looks like a fault.
+    """
+    return [RemoveNoops(), MatmulToLinear(), FuseSdpa(), DecomposeAttention(), *passes_for(recipe), FoldConstants()]
 
 
 def static_module_passes(recipe: Recipe, form: Form) -> list[Pass]:

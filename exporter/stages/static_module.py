@@ -37,6 +37,9 @@ class StaticModuleStages(ModuleStages):
         """The passes of this model, in order."""
         return static_module_passes(self.request.recipe, self.request.form)
 
+    def varying(self) -> None:
+        """Nothing varies: texts are padded to the longest."""
+
     def lower(self, folder: Path, progress: Progress) -> None:
         """Lower the last graph; leave the artifact and its facts in ``folder``."""
         methods, given = {METHOD: self.rewritten(progress)}, self.examples()

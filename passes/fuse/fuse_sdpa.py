@@ -101,7 +101,9 @@ def _rewrite(graph: GraphModule, node: Node, layer: int, masks: dict[Node, Node 
         if call.mask is not None and call.mask not in masks:
             masks[call.mask] = _additive(graph, emit, call.mask, call.query)
         mask = None if call.mask is None else masks[call.mask]
-        positions = emit(aten.arange.default, emit.size(call.query, 2))
+        # A real tensor of as many values as a varying size would fix that size.
+        with call.query.meta["val"].fake_mode:
+            positions = emit(aten.arange.default, emit.size(call.query, 2))
         args = (call.query, call.key, call.value, positions, mask, layer, call.scale, call.causal, 0, 0.0, None)
         fused = emit(OPERATOR, *args)
         swapped = emit(aten.transpose.int, fused, 1, 2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +15,7 @@ from edgec.devices.simulators import simulator_of
 from edgec.errors import InputError
 from edgec.runtime_py.evaluate.intervals import Interval, bits_per_byte, perplexity_interval, ratio_interval
 from edgec.runtime_py.evaluate.reference import Reference, reference_for
+from edgec.runtime_py.forced_text import forced_rows, log_softmax
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.sampling import Vector
 from edgec.runtime_py.sessions.session import decoder_limits
@@ -168,17 +169,6 @@ def text_windows(model: Model, text: Path, tokens: int) -> list[list[int]]:
     return usable
 
 
-def forced_rows(stepper: Stepper, tokens: Sequence[int], first: int = 0) -> Iterator[tuple[int, Vector]]:
-    """The logits of every position from ``first`` on, piece by piece: (position, float32 [rows, vocabulary]).
-
-    The KV cache holds the tokens before ``first`` already.
-    """
-    step = min(stepper.limits.prefill_chunk, stepper.limits.logit_rows)
-    for start in range(first, len(tokens), step):
-        piece = tokens[start : start + step]
-        yield start, stepper.forward(piece, start, range(len(piece)))
-
-
 def score_window(stepper: Stepper, tokens: Sequence[int], reference: Reference | None) -> Scores:
     """Score the predictions of ``tokens[1:]``."""
     floats = reference.logits(tokens) if reference else None
@@ -200,12 +190,6 @@ def _score_rows(start: int, logits: Vector, targets: NDArray[Any], floats: Vecto
     kl = (np.exp(reference) * (reference - logprobs)).sum(axis=1)
     agree = (logprobs.argmax(axis=1) == reference.argmax(axis=1)).astype(np.float64)
     return start + rows, -logprobs[rows, targets], -reference[rows, targets], kl, agree
-
-
-def log_softmax(logits: Vector) -> NDArray[np.float64]:
-    """Log-probabilities over the last axis of [rows, vocabulary], in float64."""
-    shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
-    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
 
 
 def bucket_ranges(last: int) -> list[tuple[int, int]]:

@@ -7,12 +7,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from edgec.errors import InputError, ToolError
-from edgec.runtime_py.evaluate.evaluate import forced_rows, log_softmax
+from edgec.runtime_py.forced_text import continuation_score
 from edgec.runtime_py.model import Model, load
-from edgec.runtime_py.stepper import Stepper
 from edgec.terminal import WordTable
 
 MAX_GEN_TOKENS = 256
@@ -119,29 +116,6 @@ def adapter(model: Model) -> Any:
             return [generate_until(model, *request.args) for request in requests]
 
     return BundleLM()
-
-
-def continuation_score(stepper: Stepper, context: Sequence[int], continuation: Sequence[int]) -> tuple[float, bool]:
-    """Log-likelihood in nats of ``continuation`` after ``context``, and whether greedy decoding would give it.
-
-    What does not fit into the model's context is cut off on the left. A prefix that the KV cache holds already (the
-    question that several answers share) is not computed again.
-
-    Args:
-        stepper: the model.
-        context: at least one token.
-        continuation: at least one token.
-    """
-    tokens = [*context, *continuation][-(stepper.limits.context + 1) :]
-    scored = min(len(continuation), len(tokens) - 1)
-    fed, targets = tokens[:-1], np.asarray(tokens[len(tokens) - scored :])
-    first = len(fed) - scored
-    kept = stepper.reusable(fed[: first + 1])
-    if kept < first:
-        stepper.prefill(fed[kept:first], kept)
-    rows = np.concatenate([log_softmax(logits) for _, logits in forced_rows(stepper, fed, first)])
-    total = float(rows[np.arange(scored), targets].sum())
-    return total, bool((rows.argmax(axis=1) == targets).all())
 
 
 def rolling_score(model: Model, text: str, prefix: int) -> float:

@@ -7,6 +7,7 @@ import json
 import logging
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from threading import Event
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -17,8 +18,9 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from edgec.errors import EdgecError
-from edgec.runtime_py.serve.bodies import Body, BodyT, ChatBody, CompletionBody, read_body
+from edgec.runtime_py.serve.bodies import Body, BodyT, ChatBody, CompletionBody, EmbeddingBody, read_body
 from edgec.runtime_py.serve.hosted import Answer, Gone, Hosted, Written
+from edgec.runtime_py.serve.hosted_encoder import HostedEncoder, Served, embeddings_object
 from edgec.runtime_py.serve.limits import ServeLimits
 from edgec.runtime_py.serve.probabilities import Chosen
 from edgec.runtime_py.serve.problems import (
@@ -29,6 +31,7 @@ from edgec.runtime_py.serve.problems import (
     no_such_path,
     too_large,
     wrong_key,
+    wrong_kind,
 )
 from edgec.runtime_py.serve.shapes import MessageShape, Shape, TextShape
 from edgec.runtime_py.serve.wanted_answer import WantedAnswer, wanted_message, wanted_text
@@ -42,7 +45,7 @@ Prepared = tuple[Hosted, WantedAnswer, Shape]
 class Server:
     """The application over some hosted bundles."""
 
-    def __init__(self, hosted: Sequence[Hosted], limits: ServeLimits, key: str | None, local: bool) -> None:
+    def __init__(self, hosted: Sequence[Served], limits: ServeLimits, key: str | None, local: bool) -> None:
         """Serve bundles.
 
         Args:
@@ -62,6 +65,7 @@ class Server:
             Route("/v1/models/{name:path}", self._guarded(self._model)),
             Route("/v1/chat/completions", self._guarded(self._chat), methods=["POST"]),
             Route("/v1/completions", self._guarded(self._completions), methods=["POST"]),
+            Route("/v1/embeddings", self._guarded(self._embeddings), methods=["POST"]),
         ]
         handlers: Mapping[Any, Any] = {404: _nothing_here, 405: _nothing_here}
         return Starlette(routes=routes, exception_handlers=handlers)
@@ -100,21 +104,39 @@ class Server:
     async def _model(self, request: Request) -> JSONResponse:
         return JSONResponse(_described(self._named(request.path_params["name"])))
 
-    def _named(self, name: str) -> Hosted:
+    def _named(self, name: str) -> Served:
         if name not in self._hosted:
             raise no_such_model(name, list(self._hosted))
         return self._hosted[name]
 
+    def _writer(self, name: str) -> Hosted:
+        one = self._named(name)
+        if not isinstance(one, Hosted):
+            raise wrong_kind(name, "/v1/embeddings")
+        return one
+
+    async def _embeddings(self, request: Request) -> Any:
+        body = await self._body(request, EmbeddingBody)
+        hosted, texts, stopped = self._named(body.model), body.texts(), Event()
+        if not isinstance(hosted, HostedEncoder):
+            raise wrong_kind(body.model, "/v1/chat/completions or /v1/completions")
+        watcher = asyncio.create_task(_until_gone(request, stopped.set))
+        try:
+            made = await hosted.embed(texts, stopped)
+        finally:
+            watcher.cancel()
+        return JSONResponse(embeddings_object(hosted.name, made, body))
+
     async def _chat(self, request: Request) -> Any:
         body = await self._body(request, ChatBody)
-        hosted = self._named(body.model)
+        hosted = self._writer(body.model)
         wanted = await run_in_threadpool(wanted_message, hosted.model, body)
         shape = MessageShape(hosted.name, hosted.texts, wanted.top_logprobs is not None)
         return await self._answered(request, body, (hosted, wanted, shape))
 
     async def _completions(self, request: Request) -> Any:
         body = await self._body(request, CompletionBody)
-        hosted = self._named(body.model)
+        hosted = self._writer(body.model)
         wanted = await run_in_threadpool(wanted_text, hosted.model, body)
         shape = TextShape(hosted.name, hosted.texts, wanted.top_logprobs is not None)
         return await self._answered(request, body, (hosted, wanted, shape))
@@ -132,7 +154,7 @@ class Server:
     async def _answered(self, request: Request, body: Body, prepared: Prepared) -> Any:
         hosted, wanted, shape = prepared
         answer = hosted.answer(wanted)
-        watcher, streamed = asyncio.create_task(_until_gone(request, answer)), False
+        watcher, streamed = asyncio.create_task(_until_gone(request, answer.stop)), False
         try:
             if not body.stream:
                 return await _whole(answer, shape)
@@ -209,11 +231,11 @@ async def _whole(answer: Answer, shape: Shape) -> JSONResponse:
     return JSONResponse(shape.whole(answer.result, chosen))
 
 
-async def _until_gone(request: Request, answer: Answer) -> None:
+async def _until_gone(request: Request, stop: Callable[[], None]) -> None:
     """Stop an answer as soon as its client has closed the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
-    answer.stop()
+    stop()
 
 
 async def _limited(request: Request, most: int) -> bytes:
@@ -237,7 +259,7 @@ def _event(held: dict[str, Any]) -> bytes:
     return f"data: {json.dumps(held, ensure_ascii=False)}\n\n".encode()
 
 
-def _described(one: Hosted) -> dict[str, Any]:
+def _described(one: Served) -> dict[str, Any]:
     return {"id": one.name, "object": "model", "created": one.created, "owned_by": "edgec"}
 
 

@@ -12,7 +12,8 @@ from edgec.runtime_py.serve.problems import malformed_body, unsupported
 
 _MOST_TEXT: Final = 4 << 20
 _MOST_MESSAGES: Final = 4096
-BodyT = TypeVar("BodyT", bound="Body")
+_MOST_TEXTS: Final = 2048
+BodyT = TypeVar("BodyT", bound="Strict")
 # Parameters of OpenAI's that are taken where they ask for what is done anyway.
 _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
     "n": (1,),
@@ -29,17 +30,19 @@ _NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
 }
 
 
-class _Strict(BaseModel):
+class Strict(BaseModel):
+    """An object of a body: its values have their own kinds, and there are no others."""
+
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class StreamOptions(_Strict):
+class StreamOptions(Strict):
     """What a stream tells beside the text."""
 
     include_usage: bool = False
 
 
-class Body(_Strict):
+class Body(Strict):
     """What requests for a chat and for a plain text share."""
 
     model: str = Field(max_length=256)
@@ -56,21 +59,21 @@ class Body(_Strict):
     user: str | None = None
 
 
-class Part(_Strict):
+class Part(Strict):
     """A part of a message's content."""
 
     type: Literal["text"]
     text: str = Field(max_length=_MOST_TEXT)
 
 
-class CalledFunction(_Strict):
+class CalledFunction(Strict):
     """What a call names, its arguments as JSON."""
 
     name: str = Field(max_length=256)
     arguments: str = Field(max_length=_MOST_TEXT)
 
 
-class Called(_Strict):
+class Called(Strict):
     """A call in an assistant's message."""
 
     id: str = Field(max_length=256)
@@ -107,7 +110,7 @@ class NamedSchema(BaseModel):
     json_schema: dict[str, JsonValue] = Field(default={}, alias="schema")
 
 
-class ResponseFormat(_Strict):
+class ResponseFormat(Strict):
     """What an answer's text is to be."""
 
     type: Literal["text", "json_object", "json_schema"]
@@ -127,6 +130,28 @@ class ChatBody(Body):
     top_logprobs: int | None = Field(default=None, ge=0, le=20)
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
     thinking_budget: int | None = Field(default=None, ge=0)
+
+
+class EmbeddingBody(Strict):
+    """The body of /v1/embeddings."""
+
+    model: str = Field(max_length=256)
+    input: str | list[str] | list[int] | list[list[int]]
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: int | None = Field(default=None, ge=1)
+    user: str | None = None
+
+    def texts(self) -> list[str | list[int]]:
+        """Each text, or its token ids.
+
+        Raises:
+            RequestError: E632, there are none, or too many.
+        """
+        given: Any = self.input
+        several = given if isinstance(given, list) and not (given and isinstance(given[0], int)) else [given]
+        if not 0 < len(several) <= _MOST_TEXTS:
+            raise malformed_body(f"it holds {len(several)} texts; 1 to {_MOST_TEXTS} are taken", "input")
+        return list(several)
 
 
 class CompletionBody(Body):

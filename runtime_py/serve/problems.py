@@ -49,9 +49,15 @@ def no_such_model(name: str, known: list[str]) -> RequestError:
     return RequestError(what, "model", f"served are {', '.join(known)}"[:_MOST], "name one of them", "E634", "model")
 
 
+def wrong_kind(name: str, path: str) -> RequestError:
+    """A model that another path serves."""
+    what, fix = f"The model {name!r:.80} does not answer here.", f"use {path}"
+    return RequestError(what, "model", "it is another kind of model", fix, "E644", "model")
+
+
 def no_such_path(path: str) -> RequestError:
     """A path or a method that the server does not have."""
-    fix = "use /v1/models, /v1/chat/completions or /v1/completions"
+    fix = "use /v1/models, /v1/chat/completions, /v1/completions or /v1/embeddings"
     return RequestError("There is nothing at this address.", path[:80], "", fix, "E634")
 
 

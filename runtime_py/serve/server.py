@@ -20,7 +20,7 @@ from edgec.runtime_py.serve.limits import DEFAULT_LIMITS, ServeLimits
 if TYPE_CHECKING:
     import uvicorn
 
-    from edgec.runtime_py.serve.hosted import Hosted
+    from edgec.runtime_py.serve.hosted_encoder import Served
 
 KEY_VARIABLE: Final = "EDGEC_API_KEY"
 _BACKLOG: Final = 128
@@ -72,11 +72,13 @@ def made_server(options: ServeOptions) -> Iterator[uvicorn.Server]:
     """An ASGI server over loaded bundles, which are let go at the end. Raises as `serve`."""
     _require_libraries()
     from edgec.runtime_py.serve.hosted import Hosted
+    from edgec.runtime_py.serve.hosted_encoder import HostedEncoder
 
-    hosted: list[Hosted] = []
+    hosted: list[Served] = []
     try:
         for bundle in options.bundles:
-            hosted.append(Hosted(load(bundle, options.threads), options.limits))
+            model = load(bundle, options.threads)
+            hosted.append((HostedEncoder if model.embeds else Hosted)(model, options.limits))
             _require_other_name([one.name for one in hosted])
         key = options.key if options.key is not None else os.environ.get(KEY_VARIABLE)
         yield server_of(hosted, options.limits, key or None, local=is_loopback(options.host))
@@ -85,7 +87,7 @@ def made_server(options: ServeOptions) -> Iterator[uvicorn.Server]:
             one.close()
 
 
-def server_of(hosted: Sequence[Hosted], limits: ServeLimits, key: str | None, *, local: bool) -> uvicorn.Server:
+def server_of(hosted: Sequence[Served], limits: ServeLimits, key: str | None, *, local: bool) -> uvicorn.Server:
     """An ASGI server over hosted bundles; for the arguments see `edgec.runtime_py.serve.app.Server`."""
     import uvicorn
 

@@ -258,9 +258,11 @@ def _rows(session: Stepper, vector: OutputVector) -> Iterator[Any]:
 def function_fault(model: Model, vector: FunctionVector) -> str | None:
     """How the outputs of a non-decoder model differ, or None."""
     method = model.bundle.manifest.methods[0]
-    shapes = {info.name: [size for size in info.shape if isinstance(size, int)] for info in method.inputs}
     try:
-        inputs = {i.name: probe_values(shapes[i.name], i.dtype, vector.bounds.get(i.name, 0)) for i in method.inputs}
+        inputs = {
+            each.name: probe_values(method.largest(each), each.dtype, vector.bounds.get(each.name, 0))
+            for each in method.inputs
+        }
     except (TypeError, ValueError, OverflowError) as error:
         return f"no inputs can be made: {error}"
     outputs = model.run(**inputs)

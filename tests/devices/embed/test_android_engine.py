@@ -15,7 +15,7 @@ from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.golden import OutputVector, read_golden
 from edgec.devices.embed.embed import embed
 from edgec.devices.embed.kotlin_text import package_name
-from edgec.runtime_py.evaluate.evaluate import forced_rows
+from edgec.runtime_py.forced_text import forced_rows
 from edgec.runtime_py.sessions.session import Session
 from tests.devices.embed.android_engine import BuiltEngine, build, lacking, replayed
 

@@ -17,6 +17,7 @@ import openai
 import edgec
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve.hosted import Hosted
+from edgec.runtime_py.serve.hosted_encoder import HostedEncoder, Served
 from edgec.runtime_py.serve.limits import DEFAULT_LIMITS, ServeLimits
 from edgec.runtime_py.serve.server import address_of, bound, server_of
 from tests.runtime_py.messages.talk import said, tokenizer
@@ -41,7 +42,7 @@ class Running:
     """
 
     url: str
-    hosted: tuple[Hosted, ...]
+    hosted: tuple[Served, ...]
 
     @property
     def place(self) -> tuple[str, int]:
@@ -73,7 +74,7 @@ class Running:
 
 @contextmanager
 def running(*models: Model, limits: ServeLimits = DEFAULT_LIMITS, key: str | None = None) -> Iterator[Running]:
-    hosted = tuple(Hosted(model, limits) for model in models)
+    hosted = tuple((HostedEncoder if model.embeds else Hosted)(model, limits) for model in models)
     with bound("127.0.0.1", 0) as listening:
         server = server_of(hosted, limits, key, local=True)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)

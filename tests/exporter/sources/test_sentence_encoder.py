@@ -1,0 +1,68 @@
+"""What the files beside a sentence encoder say, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from edgec.errors import InputError
+from edgec.exporter.sources.sentence_encoder import SentenceForm, most_tokens, sentence_form
+from tests.exporter.tiny_sentence_encoder import write
+
+PARTS = [
+    {"type": f"sentence_transformers.models.{name}", "path": ""} for name in ("Transformer", "Pooling", "Normalize")
+]
+
+
+def told(folder: Path, parts: object, pooling: object) -> SentenceForm | None:
+    write(folder / "modules.json", parts)
+    write(folder / "config.json", pooling)
+    return sentence_form(folder)
+
+
+def test_a_folder_without_the_list_is_none(tmp_path: Path) -> None:
+    assert sentence_form(tmp_path) is None
+
+
+def test_pooling_normalisation_and_length_are_read(tmp_path: Path) -> None:
+    write(tmp_path / "sentence_bert_config.json", {"max_seq_length": 256})
+    form = told(tmp_path, PARTS, {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False})
+    assert form is not None
+    assert (form.pooling, form.normalised, form.most_tokens, len(form.files)) == ("cls", True, 256, 3)
+    newer = told(tmp_path, PARTS[:2], {"pooling_mode": "lasttoken"})
+    assert newer is not None and (newer.pooling, newer.normalised) == ("lasttoken", False)
+
+
+@pytest.mark.parametrize(
+    ("stated", "positions", "first", "most"),
+    [(256, 512, 0, 256), (None, 514, 2, 512), (600, 512, 0, 512), (None, None, 0, 512)],
+)
+def test_a_text_has_as_many_tokens_as_there_are_positions(
+    stated: int | None, positions: int | None, first: int, most: int
+) -> None:
+    form = SentenceForm("mean", True, stated, ())
+    assert most_tokens(form, {"max_position_embeddings": positions}, first) == most
+
+
+@pytest.mark.parametrize(
+    ("parts", "pooling"),
+    [
+        ({}, {}),
+        (["Transformer"], {}),
+        ([], {}),
+        ([*PARTS, {"type": "sentence_transformers.models.Dense", "path": ""}], {"pooling_mode_mean_tokens": True}),
+        ([PARTS[0], {**PARTS[1], "path": "../.."}], {"pooling_mode_mean_tokens": True}),
+        ([PARTS[0], {**PARTS[1], "path": "/etc"}], {"pooling_mode_mean_tokens": True}),
+        ([PARTS[0], {**PARTS[1], "path": "absent"}], {"pooling_mode_mean_tokens": True}),
+        (PARTS, {}),
+        (PARTS, {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True}),
+        (PARTS, {"pooling_mode_weightedmean_tokens": True}),
+        (PARTS, {"pooling_mode": ["mean"]}),
+        (PARTS, []),
+    ],
+)
+def test_what_is_not_known_is_refused(tmp_path: Path, parts: object, pooling: object) -> None:
+    with pytest.raises(InputError) as error:
+        told(tmp_path, parts, pooling)
+    assert error.value.code == "E641"
