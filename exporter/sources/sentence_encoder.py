@@ -129,12 +129,13 @@ class SentenceEncoder(nn.Module):
 
 
 def _normalised(vector: Tensor) -> Tensor:
-    return vector / vector.square().sum(-1, keepdim=True).sqrt().clamp_min(1e-12)
+    # Core ML has no clamp for a value alone.
+    return vector * (vector.square().sum(-1, keepdim=True) + 1e-12).rsqrt()
 
 
 def _mean(tokens: Tensor, mask: Tensor) -> Tensor:
     kept = mask.unsqueeze(-1).to(tokens.dtype)
-    return (tokens * kept).sum(1) / kept.sum(1).clamp_min(1e-9)
+    return (tokens * kept).sum(1) / kept.sum(1)
 
 
 def _largest(tokens: Tensor, mask: Tensor) -> Tensor:
