@@ -326,7 +326,8 @@ class Manifest(JsonPart):
 
     ``limits``: of a decoder; an encoder-decoder has its own in ``encoder_decoder``, a vision-language model in
     ``vision_language``, other models have none.
-    ``target_choice``: why this target was chosen, where the user named a family of phones.
+    ``target_choice``: why this target was chosen, where the user named a family of phones, and whether its kernels were
+    replaced by standard ones.
     """
 
     schema_version: int = SCHEMA_VERSION

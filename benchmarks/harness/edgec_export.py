@@ -31,6 +31,7 @@ def export(job: Mapping[str, Any]) -> dict[str, Any]:
         recipe=recipe,
         random_weights=True,
         context=job["context"],
+        kernels=recipe.kernels,  # Asked for by name, an engine that is missing is an error.
         seed=SEED,
         out=job["out"],
         force=True,

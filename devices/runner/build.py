@@ -175,7 +175,8 @@ def _executorch() -> tuple[Path, str]:
     spec = find_spec("executorch")
     with suppress(PackageNotFoundError):
         if spec is not None and spec.submodule_search_locations:
-            return Path(next(iter(spec.submodule_search_locations))), version("executorch")
+            # Without symbolic links: the build finds its libraries after the link that led to them is gone.
+            return Path(next(iter(spec.submodule_search_locations))).resolve(), version("executorch")
     raise ToolError(
         "The ExecuTorch runtime is not available.",
         where="executorch",
@@ -187,7 +188,7 @@ def _executorch() -> tuple[Path, str]:
 
 @cache
 def _source_key(executorch: Path, executorch_version: str, abi: Abi = NATIVE) -> str:
-    machine = [] if abi.travels else [*_cpu(), str(executorch.resolve())]
+    machine = [] if abi.travels else [*_cpu(), str(executorch)]
     digest = hashlib.sha256(repr((FLAGS, abi, LINKED, executorch_version, machine)).encode())
     for path in sorted(path for path in SOURCES.rglob("*") if path.suffix in (".cpp", ".h")):
         digest.update(path.relative_to(SOURCES).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")

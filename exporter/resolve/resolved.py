@@ -34,6 +34,8 @@ from edgec.exporter.sources.resolve import ModelSource, resolve
 from edgec.exporter.stages.prefix import check_prompt
 
 DEFAULT_TARGET, DEFAULT_RECIPE = "host", "4bit"
+_NO_COMPILER = "E311"
+_FELL_BACK = "no C++ compiler here: ExecuTorch's standard kernels in place of edgec's faster ones"
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class Resolved:
     Attributes:
         request: what the stages read.
         out: the bundle's path.
-        target_choice: why this phone was chosen, where a family was named; else empty.
+        target_choice: why this phone was chosen, where a family was named, and which kernels in place of which; else
+            empty.
     """
 
     request: ExportRequest
@@ -70,7 +73,8 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     recipe = _load_recipe(options, asked)
     if progress and (options.kernels or recipe.kernels) == "edgec" and not form_of(asked).static:
         compile_engine(progress)
-    recipe = _check_legal(recipe, asked, options)
+    wanted, recipe = options.kernels or recipe.kernels, _check_legal(recipe, asked, options)
+    fell_back = _FELL_BACK if wanted != recipe.kernels else ""
     source = _find_source(options)
     recipe = as_recorded(recipe, source.config)
     if source.kind == "decoder":
@@ -86,7 +90,7 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     out = Path(options.out) if options.out is not None else Path(f"{source.name}-{name}.edgec")
     check_output(out, options.force, expected_artifact_bytes(source, recipe))
     check_memory(source, recipe)
-    return Resolved(_request(options, source, target, recipe), out, choice)
+    return Resolved(_request(options, source, target, recipe), out, "; ".join(filter(None, (choice, fell_back))))
 
 
 def _asked_options(options: ExportOptions) -> dict[str, bool]:
@@ -239,15 +243,16 @@ def with_kernels(recipe: Recipe, asked: str | None = None) -> Recipe:
     Args:
         recipe: as read; its own choice holds where ``asked`` is None.
         asked: ``edgec`` or ``standard``, with no fallback. With None, a machine that cannot compile edgec's kernels
-            uses ExecuTorch's: an artifact that cannot be executed here cannot be verified here.
+            (has no compiler) uses ExecuTorch's: an artifact that cannot be executed here cannot be verified here.
 
     Raises:
-        ToolError: E310 or E311, edgec's kernels were asked for and cannot be built.
+        ToolError: E311, edgec's kernels were asked for and there is no compiler; E301 or E312, there is one, and the
+            engine cannot be compiled or loaded.
     """
-    from edgec.runtime_py.engines.choice import choose_engine, missing_engine
+    from edgec.runtime_py.engines.choice import engine_error
 
-    if asked == "edgec":
-        choose_engine((), "edgec")
     wanted = asked or recipe.kernels
-    fallback = asked is None and wanted == "edgec" and missing_engine()
-    return replace(recipe, kernels="standard" if fallback else wanted)
+    error = engine_error() if wanted == "edgec" else None
+    if error and (asked or error.code != _NO_COMPILER):
+        raise error
+    return replace(recipe, kernels="standard" if error else wanted)

@@ -68,8 +68,14 @@ def choose_engine(operators: Sequence[str], wanted: EngineName | None = None) ->
 
 def missing_engine() -> str:
     """Why edgec's engine is not available; empty where it is."""
+    error = engine_error()
+    return f"{error.what} {error.why}".strip() if error else ""
+
+
+def engine_error() -> ToolError | None:
+    """The error with which edgec's engine refuses to be compiled or loaded; None where it is available."""
     try:
         library()
     except ToolError as error:
-        return f"{error.what} {error.why}".strip()
-    return ""
+        return error
+    return None

@@ -6,13 +6,14 @@ import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from edgec.cli.app import run_cli
 from edgec.devices.runner import build as runner_build
 from edgec.devices.runner.abi import find_compiler
-from edgec.devices.runner.build import build_runner, find_build
+from edgec.devices.runner.build import RunnerBuild, build_runner, find_build
 from edgec.errors import ToolError
 
 LIBRARY_SOURCE = 'extern "C" __attribute__((visibility("default"))) int answer() { return 42; }\n'
@@ -68,6 +69,20 @@ def test_a_deleted_environment_takes_no_other_ones_build_along(
     shutil.rmtree(other)
     assert find_build(tmp_path) is None
     assert subprocess.run([build_runner(tmp_path).runner], capture_output=True, check=True).stdout == b"42\n"
+
+
+def test_a_build_outlives_the_link_that_led_to_its_libraries(
+    sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package, _ = runner_build._executorch()
+    link = tmp_path / "executorch"
+    link.symlink_to(package)
+    with monkeypatch.context() as there:
+        there.setattr(runner_build, "find_spec", lambda name: SimpleNamespace(submodule_search_locations=[str(link)]))
+        made = build_runner(tmp_path)
+    link.unlink()
+    assert find_build(tmp_path) == RunnerBuild(made.folder)
+    assert subprocess.run([made.runner], capture_output=True, check=True).stdout == b"42\n"
 
 
 def test_a_build_outlives_its_compiler(sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
