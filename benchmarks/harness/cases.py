@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 FORWARD_WIDTHS = (1, 2, 4, 8, 16)
+LAST_ROW_WIDTHS = (4, 8, 16)
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,17 @@ def forward_cases(context: int, repeats: int, widths: tuple[int, ...] = FORWARD_
     return tuple(Case(f"forward {k}", context, k, k, repeats=repeats) for k in widths)
 
 
+def last_row_cases(context: int, repeats: int) -> tuple[Case, ...]:
+    """Cases of one call of k tokens with the logits of the last one, the only ones that some runtimes give."""
+    return tuple(Case(f"last row {k}", context, k, repeats=repeats) for k in LAST_ROW_WIDTHS)
+
+
 # Repetitions of one process; there are several rounds of processes.
 FULL = (
     Case("prefill 128", 0, 128, repeats=3),
     Case("prefill 512", 0, 512, warmups=0, repeats=2),
     *forward_cases(128, repeats=4),
+    *last_row_cases(128, repeats=4),
     Case("decode at 128", 128, 1, steps=16, repeats=3),
     Case("decode at 960", 960, 1, steps=8, repeats=3),
 )
@@ -61,6 +68,7 @@ SHORT = (
     Case("prefill 128", 0, 128, warmups=0, repeats=2),
     Case("prefill 512", 0, 512, warmups=0, repeats=1),
     *forward_cases(128, repeats=2),
+    *last_row_cases(128, repeats=2),
     Case("decode at 128", 128, 1, steps=8, repeats=2),
     Case("decode at 960", 960, 1, steps=4, repeats=2),
 )

@@ -134,12 +134,16 @@ class Feeder:
 
 
 def measure_speed(job: Mapping[str, Any], open_engine: OpenEngine) -> dict[str, Any]:
-    """Time the load, the first token and every case; ``load`` ends with the engine open, before any logits."""
+    """Time the load, the first token and every case of as many rows of logits as the engine gives.
+
+    ``load`` ends with the engine open, before any logits; ``most_rows`` of the job limits the rows.
+    """
     opened: list[Engine] = []
     load = timed("load", lambda: opened.append(open_engine(job)))
     feeder = Feeder(opened[0])
     first = timed("first token", lambda: feeder.feed(0, 1, 1))
-    cases = [Case(**fields) for fields in job["cases"]]
+    given = [Case(**fields) for fields in job["cases"]]
+    cases = [case for case in given if case.rows <= job.get("most_rows", case.rows)]
     samples = [load, first, *(sample for case in cases for sample in feeder.samples(case))]
     return {"samples": [asdict(sample) for sample in samples]}
 

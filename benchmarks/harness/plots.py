@@ -9,7 +9,8 @@ from edgec.runtime_py.svg import Series, labelled_chart, line_chart, stack
 
 _FORWARD = "forward "
 # Calls that read tokens, from one to a whole prompt; the other cases load, or decode at other positions.
-_READING = ("decode at 128", "forward 2", "forward 4", "forward 8", "forward 16", "prefill 128", "prefill 512")
+_ONE_ROW = ("decode at 128", "last row 4", "last row 8", "last row 16", "prefill 128", "prefill 512")
+_ALL_ROWS = ("decode at 128", "forward 2", "forward 4", "forward 8", "forward 16", "prefill 128", "prefill 512")
 
 
 def context_plot(results: Results) -> str:
@@ -25,11 +26,15 @@ def all_plots(results: Results) -> str:
 
 
 def speed_plot(results: Results, model: str, subjects: Sequence[str], threads: int) -> str:
-    """Plot tokens per second against the tokens of a call, one line for each runtime."""
+    """Plot tokens per second against the tokens of a call, one line for each runtime, with one row of logits each.
+
+    Results from before there were such cases have as many rows as tokens.
+    """
     lines = []
+    reading = _ONE_ROW if any(s.case in _ONE_ROW[1:4] for s in results.speeds) else _ALL_ROWS
     for subject in subjects:
         read = {s.case: s for s in results.speeds if (s.model, s.subject, s.threads) == (model, subject, threads)}
-        speeds = [read[case] for case in _READING if case in read]
+        speeds = [read[case] for case in reading if case in read]
         rates = tuple(s.tokens / s.wall_ms.median * 1e3 for s in speeds)
         lines.append(Series(_short(subject), tuple(s.tokens for s in speeds), rates))
     title = f"Tokens per second on {results.machine.cpu}, {_threads(threads)}, measured"

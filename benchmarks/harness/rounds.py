@@ -131,7 +131,8 @@ def speeds(outcomes: Iterable[Outcome], cases: Sequence[Case], load: str = LOAD)
         }
         walls, cpus = _loads(results, "wall_s"), _loads(results, "cpu_s")
         rows.append(Speed(case=load, tokens=1, wall_ms=spread(walls), cpu_ms=spread(cpus), **common))
-        rows += [_speed(case, results, common) for case in cases]
+        timed = {sample["case"] for result in results for sample in result["samples"]}
+        rows += [_speed(case, results, common) for case in cases if case.name in timed]
     return rows
 
 

@@ -39,6 +39,7 @@ def _row(case: str) -> Row:
     labels: dict[str, Callable[[], Row]] = {
         "prefill": lambda: Row(case, f"prefill of {count} tokens, ms"),
         "forward": lambda: Row(case, f"forward of {count} with logits, ms"),
+        "last row": lambda: Row(case, f"forward of {count}, last logits, ms"),
         "decode at": lambda: Row(case, f"decode at position {count}, tokens/s", rate=True),
     }
     return labels.get(kind, lambda: Row(case, f"{case}, ms"))()

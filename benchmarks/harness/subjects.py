@@ -21,7 +21,7 @@ OWN = "edgec"
 COPIED_STATE = "positions are dropped by copying the KV states, before the clock runs"
 FLOAT_SCALES = "float32 scales (5 bits per weight); the KV cache has the type that MNN chooses"
 FLOAT_CACHE = "float32 scales (5 bits per weight) and a float32 KV cache, which its CPU kernels ask for"
-ONE_ROW = "gives one row of logits only, also where k are asked for"
+ONE_ROW = "gives the logits of the last token only"
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def llama(model: Model, name: str, preset: str, context: int = 1024, kv: str = "
 
 def stock(model: Model) -> Subject:
     """ExecuTorch's own export: 8da4w, groups of 32, embedding in 8 bits."""
-    job = {"vocab_size": model.config["vocab_size"]}
+    job = {"vocab_size": model.config["vocab_size"], "most_rows": 1}
     return Subject("ExecuTorch 8da4w", model, STOCK, "executorch", {}, job, 1024, 4.5, ONE_ROW)
 
 

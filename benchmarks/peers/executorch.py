@@ -1,6 +1,6 @@
 """ExecuTorch's own export as an engine, through its Python runtime.
 
-It gives only the logits of the last token: in a case of several rows, this engine has less to do than the others.
+It gives only the logits of the last token, so it is not asked for several rows (``most_rows`` of its jobs).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ExecuTorch:
         self.vocab_size = vocab_size
 
     def feed(self, tokens: Sequence[int], start: int, rows: int) -> None:
-        """See ``Engine.feed``; one row of logits whatever ``rows`` says."""
+        """See ``Engine.feed``; ``rows`` is 1."""
         torch = self._torch
         inputs = (torch.tensor([list(tokens)]), torch.tensor([start]))
         self._logits = self._module.forward(inputs, clone_outputs=False)[0]

@@ -43,11 +43,20 @@ def test_every_case_runs_behind_a_filled_context(cases: tuple[Case, ...]) -> Non
     assert max(start + count for start, count, _ in engine.calls) == longest(cases) <= 1024
 
 
+def test_an_engine_that_gives_one_row_is_not_asked_for_several() -> None:
+    engine = Notes()
+    job = {"cases": [case.to_json() for case in FULL], "most_rows": 1}
+    samples = measure_speed(job, lambda _: engine)["samples"]
+    assert {rows for _, _, rows in engine.calls} == {1}
+    assert {s["case"] for s in samples} == {"load", "first token", *(case.name for case in FULL if case.rows == 1)}
+
+
 def test_the_cases_are_those_of_the_goals() -> None:
     names = {case.name for case in FULL}
     assert {"prefill 128", "prefill 512", "decode at 128", "decode at 960"} <= names
     assert {f"forward {k}" for k in (1, 2, 4, 8, 16)} <= names
     assert {case.name for case in SHORT} == names
+    assert {case.tokens for case in FULL if case.name.startswith("last row")} == {4, 8, 16}
     assert all(case.rows == case.tokens for case in FULL if case.name.startswith("forward"))
     assert FORWARD_WIDTHS == (1, 2, 4, 8, 16)
 
