@@ -18,7 +18,7 @@ from edgec.exporter.provenance import tool_versions
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.limits import AHEAD_CHUNK, decoder_limits, static_limits
 from edgec.exporter.sources.decoder_spec import model_spec
-from edgec.exporter.sources.resolve import ModelSource
+from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.stage_cache import StageCache
 from edgec.ir.spec import ModelSpec
 

@@ -188,7 +188,7 @@ def _executorch() -> tuple[Path, str]:
 
 @cache
 def _source_key(executorch: Path, executorch_version: str, abi: Abi = NATIVE) -> str:
-    machine = [] if abi.travels else [*_cpu(), str(executorch)]
+    machine = [] if abi.travels else [*_cpu(), f"linked with {executorch}"]
     digest = hashlib.sha256(repr((FLAGS, abi, LINKED, executorch_version, machine)).encode())
     for path in sorted(path for path in SOURCES.rglob("*") if path.suffix in (".cpp", ".h")):
         digest.update(path.relative_to(SOURCES).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from edgec.exporter.adapt.loop import TrainingListener
     from edgec.exporter.adapt.report import Baseline
     from edgec.exporter.adapt.student import Traced
-    from edgec.exporter.sources.resolve import ModelSource
+    from edgec.exporter.sources.model_source import ModelSource
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from edgec.ir.kv_donors import AUTO, kept_layers
 from edgec.ir.weight_scheme import WeightScheme
 
 if TYPE_CHECKING:
-    from edgec.exporter.sources.resolve import ModelSource
+    from edgec.exporter.sources.model_source import ModelSource
     from edgec.passes.compress.rounding.learned_grids import LearnedGrid
 
 KEY = "edgec"

@@ -32,7 +32,7 @@ from edgec.passes.train.low_rank import corrected, merged_weight
 from edgec.passes.train.straight_through import fake_weight
 
 if TYPE_CHECKING:
-    from edgec.exporter.sources.resolve import ModelSource
+    from edgec.exporter.sources.model_source import ModelSource
 
 _TRAINED_UNDER = ("shared_kv", "fake_quantize")
 _FLOAT = "float32"

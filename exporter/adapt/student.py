@@ -31,7 +31,7 @@ from edgec.passes.train.fake_quantize import FakeQuantize
 from edgec.passes.train.low_rank import LowRank
 
 if TYPE_CHECKING:
-    from edgec.exporter.sources.resolve import ModelSource
+    from edgec.exporter.sources.model_source import ModelSource
 
 MAX_BATCH = 1024
 

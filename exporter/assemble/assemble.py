@@ -42,7 +42,7 @@ from edgec.exporter.recipes.text import recipe_text
 from edgec.exporter.report.page import render_report
 from edgec.exporter.report.sections import ReportSamples
 from edgec.exporter.request import ExportRequest
-from edgec.exporter.sources.resolve import ModelSource
+from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.stage_cache import StageCache
 from edgec.exporter.stages.artifact import artifact_layout, function_of, step_of
 from edgec.exporter.stages.device_checks import artifact_checks

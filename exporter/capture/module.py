@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -58,12 +61,28 @@ def _export(module: nn.Module, examples: Examples, name: str, tokens: Dynamic | 
     _check_inputs(module, examples, name)
     positional, keywords = ((), dict(examples)) if isinstance(examples, Mapping) else (tuple(examples), {})
     try:
-        with torch.no_grad():
+        with torch.no_grad(), _masks_by_broadcast():
             shapes = _dynamic_shapes(examples, tokens)
             return torch.export.export(module, positional, keywords, dynamic_shapes=shapes, strict=False)
     except Exception as error:
         reason = str(error).strip()
         raise untraceable(name, reason.splitlines()[0][:300] if reason else type(error).__name__) from error
+
+
+def _masks_by_broadcast() -> AbstractContextManager[object]:
+    """Let masks that transformers maps over each index be computed at once; what vmap leaves in a graph cannot run."""
+    masks = sys.modules.get("transformers.masking_utils")
+    if masks is None:
+        return nullcontext()
+
+    def broadcast(mask: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def of_all(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
+            every = masks._non_vmap_expansion_sdpa(batch, head, query, key)
+            return mask(*every).expand(batch.shape[0], -1, query.shape[0], key.shape[0])  # len() would fix the lengths
+
+        return of_all
+
+    return patch.multiple(masks, _vmap_expansion_sdpa=broadcast, TransformGetItemToIndex=nullcontext)
 
 
 def _dynamic_shapes(examples: Examples, tokens: Dynamic | None) -> Any:

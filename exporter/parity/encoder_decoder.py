@@ -17,7 +17,7 @@ from edgec.exporter.parity.outputs import flatten_outputs
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.sources.encoder_decoder import Source
 from edgec.exporter.sources.model_build import put_weights
-from edgec.exporter.sources.resolve import ModelSource
+from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.weights import Weights
 from edgec.ir.call_plan import call_inputs, compared_positions, last_rows
 from edgec.ir.graph_run import first_output, run_calls

@@ -19,7 +19,7 @@ from edgec.exporter.parity.float32_mode import InFloat32
 from edgec.exporter.parity.outputs import flatten_outputs
 from edgec.exporter.parity.probe import Probe
 from edgec.exporter.sources.model_build import put_weights
-from edgec.exporter.sources.resolve import ModelSource
+from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.vision_language import Eyes
 from edgec.exporter.sources.weights import Weights
 from edgec.ir.attention import REACH

@@ -7,7 +7,7 @@ import torch
 
 from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe
-from edgec.exporter.sources.resolve import ModelSource
+from edgec.exporter.sources.model_source import ModelSource
 
 # Python with torch, transformers and ExecuTorch's exporter loaded: measured 0.9 GB.
 _TOOLS_BYTES = 900_000_000

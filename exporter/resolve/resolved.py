@@ -30,7 +30,8 @@ from edgec.exporter.resolve.target_choice import choose_target, in_format
 from edgec.exporter.resolve.unheld import check_held
 from edgec.exporter.resolve.vision_language import check_vision_language
 from edgec.exporter.sources.decoder_spec import model_spec
-from edgec.exporter.sources.resolve import ModelSource, resolve
+from edgec.exporter.sources.model_source import ModelSource
+from edgec.exporter.sources.resolve import resolve
 from edgec.exporter.stages.prefix import check_prompt
 
 DEFAULT_TARGET, DEFAULT_RECIPE = "host", "4bit"
@@ -152,6 +153,7 @@ def _find_source(options: ExportOptions) -> ModelSource:
         allow_pickle=options.allow_pickle,
         trust_remote_code=options.trust_remote_code,
         task=options.task,
+        context=options.context,
         seed=options.seed,
     )
     check_generation_config(source.generation_config, source.source)

@@ -16,7 +16,7 @@ from edgec.exporter.sources.decoder_spec import model_spec
 
 if TYPE_CHECKING:
     from edgec.exporter.recipes.recipe import Recipe
-    from edgec.exporter.sources.resolve import ModelSource
+    from edgec.exporter.sources.model_source import ModelSource
 
 _KV_BITS = 16
 

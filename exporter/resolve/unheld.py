@@ -9,7 +9,7 @@ from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.decoder_spec import text_config
 from edgec.exporter.sources.expert_counts import experts_of
-from edgec.exporter.sources.resolve import ModelSource
+from edgec.exporter.sources.model_source import ModelSource
 from edgec.passes.kv.recurrent_states import unheld_state
 
 # Kinds of layers that remember earlier tokens in a state other than keys and values.

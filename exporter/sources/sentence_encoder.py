@@ -1,105 +1,22 @@
-"""Sentence encoders in the layout of sentence-transformers: a model of token vectors, pooling, normalisation.
+"""Sentence encoders: a model of token vectors, and after it pooling, dense layers and normalisation as operators.
 
-    modules.json            the parts in order: Transformer, Pooling, Normalize
-    1_Pooling/config.json   how the vectors of a text's tokens become one
-    sentence_bert_config.json   max_seq_length
+    input_ids, attention_mask [1, T] -> model -> [1, T, D] -> pooling over the mask -> dense -> / length -> [1, D']
 
-The parts after the model are a few operators, so that the artifact's one output is the text's vector, on every target.
+So the artifact's one output is the text's vector, on every target.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from edgec.bundle.limited_json import JsonKind, read_json, read_object
-
-TASK = "sentence-similarity"
-INPUTS = ("input_ids", "attention_mask")
-_MODULES = "modules.json"
-_LENGTHS = ("sentence_bert_config.json", "sentence_transformer_config.json")
-_KIND = JsonKind(
-    what="A file that says how token vectors become a sentence's vector is not valid.",
-    fix="copy the file again from the model's page, or export with --task feature-extraction for the tokens' vectors",
-    code="E641",
-)
-_TOKENS = 512
-_PARTS = ("Transformer", "Pooling", "Normalize")
-_MODES: Mapping[str, str] = {
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_max_tokens": "max",
-    "pooling_mode_lasttoken": "lasttoken",
-}
-
-
-@dataclass(frozen=True)
-class SentenceForm:
-    """How a text's vector is made of its tokens' vectors.
-
-    Attributes:
-        pooling: ``mean``, ``cls``, ``max`` or ``lasttoken``.
-        normalised: whether the vector has length 1.
-        most_tokens: the longest text that the model's authors read, special tokens included; None: not stated.
-        files: what was read.
-    """
-
-    pooling: str
-    normalised: bool
-    most_tokens: int | None
-    files: tuple[Path, ...]
-
-
-def sentence_form(folder: Path) -> SentenceForm | None:
-    """Read the parts of a sentence encoder; None where the folder has no ``modules.json``.
-
-    Raises:
-        InputError: E641, a file is damaged, or there is a part or a pooling that edgec does not know.
-    """
-    listed = folder / _MODULES
-    if not listed.is_file():
-        return None
-    parts = _parts(listed)
-    names = [kind for kind, _ in parts]
-    if names not in ([*_PARTS], [*_PARTS[:2]]):
-        raise _KIND.refusal(listed, f"its parts are {', '.join(names)}; known: {', '.join(_PARTS)}")
-    config = folder / parts[1][1] / "config.json"
-    lengths = [folder / name for name in _LENGTHS if (folder / name).is_file()]
-    most = read_object(lengths[0], _KIND).get("max_seq_length") if lengths else None
-    return SentenceForm(
-        pooling=_pooling(config),
-        normalised=_PARTS[2] in names,
-        most_tokens=most if isinstance(most, int) and most > 0 else None,
-        files=(listed, config, *lengths[:1]),
-    )
-
-
-def _parts(listed: Path) -> list[tuple[str, str]]:
-    """The kind and the folder of each part."""
-    entries = read_json(listed, _KIND)
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise _KIND.refusal(listed, "it is not a list of parts")
-    told = [(str(entry.get("type", "")).rpartition(".")[2], str(entry.get("path", ""))) for entry in entries]
-    for _, path in told:
-        if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
-            raise _KIND.refusal(listed, f"the path {path!r} leaves the folder")
-    return told
-
-
-def _pooling(config: Path) -> str:
-    told = read_object(config, _KIND)
-    chosen = [name for name, value in told.items() if name.startswith("pooling_mode_") and value is True]
-    stated = told.get("pooling_mode")
-    modes = [_MODES.get(name, name) for name in chosen] or ([stated] if isinstance(stated, str) else [])
-    if len(modes) != 1 or modes[0] not in _MODES.values():
-        named = ", ".join(map(str, modes)) or "none"
-        raise _KIND.refusal(config, f"the pooling is {named}; known is one of {', '.join(_MODES.values())}")
-    return modes[0]
+from edgec.errors import InputError
+from edgec.exporter.sources.sentence_form import SentenceForm
+from edgec.exporter.sources.source_weights import stored_weights
 
 
 class SentenceVector(NamedTuple):
@@ -114,17 +31,18 @@ class SentenceEncoder(nn.Module):
     Args:
         model: takes ``input_ids`` and ``attention_mask``, int64 [1, T]; the first thing it returns are token vectors.
         form: how these become one.
+        dense: the layers after pooling.
     """
 
-    def __init__(self, model: nn.Module, form: SentenceForm) -> None:
+    def __init__(self, model: nn.Module, form: SentenceForm, dense: Sequence[nn.Module] = ()) -> None:
         super().__init__()
-        self.model, self.form = model, form
+        self.model, self.form, self.dense = model, form, nn.Sequential(*dense)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> SentenceVector:
         """The vector of the tokens that the mask keeps; the rest is padding, on the right."""
         made = self.model(input_ids, attention_mask)
         tokens = made if isinstance(made, Tensor) else made[0]
-        vector = _POOLINGS[self.form.pooling](tokens, attention_mask)
+        vector = self.dense(_POOLINGS[self.form.pooling](tokens, attention_mask))
         return SentenceVector(_normalised(vector) if self.form.normalised else vector)
 
 
@@ -156,17 +74,43 @@ _POOLINGS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-def most_tokens(form: SentenceForm, config: Mapping[str, Any], first_place: int) -> int:
-    """The longest text: what the authors read, as far as there are positions; 512 where nothing is stated.
+def dense_layers(form: SentenceForm, seed: int | None, allow_pickle: bool) -> tuple[nn.Module, ...]:
+    """The layers after pooling, with their weights in float32.
 
     Args:
-        form: the encoder's.
-        config: the model's, as plain data.
-        first_place: rows of the position table before the first token's.
+        form: as read.
+        seed: of random weights; None: the stored ones.
+        allow_pickle: open pickled weights (data only).
+
+    Raises:
+        InputError: E105, E107 or E112, the weights cannot be read; E106, they are not those of the config.
     """
-    stated = config.get("max_position_embeddings")
-    positions = stated - first_place if isinstance(stated, int) and stated > first_place else None
-    return min((size for size in (form.most_tokens, positions) if size is not None), default=_TOKENS)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed or 0)
+        layers = [nn.Linear(part.in_features, part.out_features, part.bias) for part in form.dense]
+    if seed is None:
+        for part, layer in zip(form.dense, layers, strict=True):
+            _load(layer, part.folder, allow_pickle)
+    pairs = zip(layers, form.dense, strict=True)
+    return tuple(made for layer, part in pairs for made in (layer, getattr(nn, part.activation)()))
+
+
+def _load(layer: nn.Linear, folder: Path, allow_pickle: bool) -> None:
+    stored = stored_weights(folder, allow_pickle)
+    parameters = {f"linear.{name}": value for name, value in layer.named_parameters()}
+    expected = {name: tuple(value.shape) for name, value in parameters.items()}
+    found = {name: tuple(entry.shape) for name, entry in stored.names().items()}
+    if found != expected:
+        raise InputError(
+            what="The weights of a Dense part are not those of its config.",
+            where=str(folder),
+            why=f"there are {found}, expected {expected}",
+            fix="copy the folder again from the model's page",
+            code="E106",
+        )
+    with torch.no_grad():
+        for name, value in parameters.items():
+            value.copy_(stored.tensor(name))
 
 
 def example_text(vocab_size: int, length: int, seed: int) -> dict[str, Tensor]:
@@ -174,16 +118,6 @@ def example_text(vocab_size: int, length: int, seed: int) -> dict[str, Tensor]:
     tokens = torch.randint(0, vocab_size, (1, length), generator=torch.Generator().manual_seed(seed))
     kept = length - length // 4
     return {"input_ids": tokens, "attention_mask": (torch.arange(length) < kept).long().unsqueeze(0)}
-
-
-def check_inputs(main_input: str, folder: Path) -> None:
-    """Refuse a sentence encoder whose model does not read tokens.
-
-    Raises:
-        InputError: E641.
-    """
-    if main_input != INPUTS[0]:
-        raise _KIND.refusal(folder / _MODULES, f"the model's main input is {main_input!r}, not tokens")
 
 
 def other_lengths(examples: Sequence[Tensor], longest: int) -> tuple[tuple[Tensor, ...], ...]:

@@ -13,7 +13,7 @@ from edgec.exporter.parity.probe import Probe
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.model_build import put_weights
-from edgec.exporter.sources.resolve import ModelSource
+from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.weights import HeldWeights, Weights
 from edgec.ir.linear_memo import LinearMemo
 from edgec.ir.program import Program

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from edgec.cli.app import app
 from edgec.errors import InputError
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.verify.verify import verify
-from tests.exporter.tiny_sentence_encoder import POSITIONS, expected, save_sentence_encoder, text_of
+from tests.exporter.tiny_sentence_encoder import POSITIONS, expected, gemma3, qwen3, save_sentence_encoder, text_of
 
 # Float32 in another order of additions, relative to vectors of length 1 and of up to about 10.
 TOLERANCE = 2e-6
@@ -100,6 +102,20 @@ def test_every_pooling(tmp_path: Path, pooling: str, normalised: bool) -> None:
     for words in (1, 9):
         wanted = expected(folder, text_of(words), pooling, normalised)
         assert np.abs(model.embed(text_of(words)) - wanted).max() < TOLERANCE * max(1, np.abs(wanted).max())
+
+
+@pytest.mark.parametrize(
+    ("kind", "pooling", "dense"),
+    [(qwen3, "lasttoken", ()), pytest.param(gemma3, "mean_tokens", ("Identity", "Tanh"), marks=pytest.mark.slow)],
+)
+def test_embedders_that_are_decoders(
+    tmp_path: Path, kind: Callable[[], Any], pooling: str, dense: tuple[str, ...]
+) -> None:
+    folder = save_sentence_encoder(tmp_path / "tiny", pooling, model=kind(), dense=dense)
+    model = edgec.load(edgec.export(folder, target="host", recipe="float", out=tmp_path / "x.edgec"))
+    for words in (0, 9, 30):
+        wanted = expected(folder, text_of(words), pooling, True)
+        assert np.abs(model.embed(text_of(words)) - wanted).max() < TOLERANCE
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from edgec.bundle.folder import read_manifest
 from edgec.bundle.manifest import Limits
 from edgec.exporter.assemble.assemble import _parameters
 from edgec.exporter.assemble.brief_speed import brief_speed
-from edgec.exporter.sources.resolve import ModelSource
+from edgec.exporter.sources.model_source import ModelSource
 
 
 def test_a_factorys_parameters_are_those_of_its_module_not_of_the_artifact() -> None:

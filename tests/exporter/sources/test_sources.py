@@ -16,7 +16,8 @@ from torch import nn
 
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.model_build import put_weights
-from edgec.exporter.sources.resolve import ModelSource, resolve
+from edgec.exporter.sources.model_source import ModelSource
+from edgec.exporter.sources.resolve import resolve
 from edgec.exporter.sources.weight_names import BoundWeights
 from tests.exporter.tiny_sources import (
     ENCODER,

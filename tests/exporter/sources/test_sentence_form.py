@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from edgec.errors import InputError
-from edgec.exporter.sources.sentence_encoder import SentenceForm, most_tokens, sentence_form
+from edgec.exporter.sources.sentence_form import DenseForm, SentenceForm, most_tokens, sentence_form
 from tests.exporter.tiny_sentence_encoder import write
 
 PARTS = [
     {"type": f"sentence_transformers.models.{name}", "path": ""} for name in ("Transformer", "Pooling", "Normalize")
 ]
+DENSE = {"type": "sentence_transformers.models.Dense", "path": ""}
+POOLED = {"pooling_mode_mean_tokens": True}
 
 
 def told(folder: Path, parts: object, pooling: object) -> SentenceForm | None:
@@ -34,15 +36,34 @@ def test_pooling_normalisation_and_length_are_read(tmp_path: Path) -> None:
     assert newer is not None and (newer.pooling, newer.normalised) == ("lasttoken", False)
 
 
+def test_dense_layers_are_read(tmp_path: Path) -> None:
+    dense = {
+        "in_features": 32,
+        "out_features": 24,
+        "bias": False,
+        "activation_function": "torch.nn.modules.linear.Identity",
+    }
+    form = told(tmp_path, [*PARTS[:2], DENSE, PARTS[2]], {**POOLED, **dense})
+    assert form is not None and form.dense == (DenseForm(tmp_path, 32, 24, False, "Identity"),)
+
+
 @pytest.mark.parametrize(
-    ("stated", "positions", "first", "most"),
-    [(256, 512, 0, 256), (None, 514, 2, 512), (600, 512, 0, 512), (None, None, 0, 512)],
+    ("stated", "positions", "first", "asked", "most"),
+    [
+        (256, 512, 0, None, 256),
+        (None, 514, 2, None, 512),
+        (600, 512, 0, None, 512),
+        (None, None, 0, None, 512),
+        (None, 32768, 0, None, 2048),
+        (None, 32768, 0, 8192, 8192),
+        (256, 512, 0, 900, 512),
+    ],
 )
-def test_a_text_has_as_many_tokens_as_there_are_positions(
-    stated: int | None, positions: int | None, first: int, most: int
+def test_a_text_has_at_most_as_many_tokens_as_there_are_positions(
+    stated: int | None, positions: int | None, first: int, asked: int | None, most: int
 ) -> None:
-    form = SentenceForm("mean", True, stated, ())
-    assert most_tokens(form, {"max_position_embeddings": positions}, first) == most
+    form = SentenceForm("mean", (), True, stated, ())
+    assert most_tokens(form, {"max_position_embeddings": positions}, first, asked) == most
 
 
 @pytest.mark.parametrize(
@@ -51,7 +72,11 @@ def test_a_text_has_as_many_tokens_as_there_are_positions(
         ({}, {}),
         (["Transformer"], {}),
         ([], {}),
-        ([*PARTS, {"type": "sentence_transformers.models.Dense", "path": ""}], {"pooling_mode_mean_tokens": True}),
+        ([*PARTS, DENSE], {"pooling_mode_mean_tokens": True}),
+        ([PARTS[0], DENSE, *PARTS[1:]], {"pooling_mode_mean_tokens": True}),
+        ([*PARTS[:2], DENSE], {"pooling_mode_mean_tokens": True}),
+        ([*PARTS[:2], DENSE], {**POOLED, "in_features": 0, "out_features": 4, "activation_function": "x.Tanh"}),
+        ([*PARTS[:2], DENSE], {**POOLED, "in_features": 4, "out_features": 4, "activation_function": "os.system"}),
         ([PARTS[0], {**PARTS[1], "path": "../.."}], {"pooling_mode_mean_tokens": True}),
         ([PARTS[0], {**PARTS[1], "path": "/etc"}], {"pooling_mode_mean_tokens": True}),
         ([PARTS[0], {**PARTS[1], "path": "absent"}], {"pooling_mode_mean_tokens": True}),

@@ -1,0 +1,205 @@
+"""What makes a ModelSource whole, for each kind of model: its weights, its config as the passes read it, its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from edgec.exporter.capture.positions import first_place
+from edgec.exporter.sources.encoder_decoder import (
+    SPEECH_TASK,
+    TASKS,
+    generation_defaults,
+    source_of,
+    with_decoder_numbers,
+)
+from edgec.exporter.sources.hf_config import (
+    DECODER,
+    ENCODER_DECODER,
+    MODULE,
+    VISION_LANGUAGE,
+    decoder_config,
+    plain_config,
+)
+from edgec.exporter.sources.model_build import PositionalModel, build, put_weights, untie
+from edgec.exporter.sources.model_folder import ModelFolder
+from edgec.exporter.sources.model_source import ModelSource, ModelWeights, build_generating
+from edgec.exporter.sources.sentence_encoder import SentenceEncoder, dense_layers, example_text
+from edgec.exporter.sources.sentence_form import TASK as SENTENCE_TASK
+from edgec.exporter.sources.sentence_form import SentenceForm, check_inputs, most_tokens, sentence_form
+from edgec.exporter.sources.source_weights import bind_weights, random_weights, stored_weights
+from edgec.exporter.sources.tasks import auto_class, example_inputs, preprocessor_config, task_of
+from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
+from edgec.exporter.sources.vision_language import eyes_of
+from edgec.exporter.sources.weight_names import BoundWeights, untied_weights
+from edgec.ir.program import Dynamic
+
+# Entries of the whole config that a nested text config lacks.
+_KEPT = ("architectures", "edgec")
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options for reading MODEL; the arguments of ``resolve``."""
+
+    random_weights: bool = False
+    revision: str | None = None
+    allow_pickle: bool = False
+    trust_remote_code: bool = False
+    task: str | None = None
+    context: int | None = None
+    seed: int = 0
+
+
+def _as_decoder(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:
+    text = decoder_config(described.path, config)
+    shell = build_generating(DECODER, text, "meta", "eager", torch.float32, options.trust_remote_code)
+    weights, files = _weights(described, shell, options)
+    kept: dict[str, Any] = {key: described.config[key] for key in _KEPT if key in described.config}
+    return replace(
+        source,
+        config={**_with_positions(plain_config(text), shell), **kept},
+        hf_config=text,
+        weights=weights,
+        files=(*source.files, *files),
+        task="text-generation",
+    )
+
+
+def _as_encoder_decoder(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:
+    shell = build_generating(ENCODER_DECODER, config, "meta", "eager", torch.float32, options.trust_remote_code)
+    untied = (
+        () if options.random_weights else untied_weights(shell, stored_weights(described.path, options.allow_pickle))
+    )
+    weights, files = _weights(described, untie(shell, untied), options)
+    plain = with_decoder_numbers(plain_config(config))
+    reads = source_of(shell, plain, preprocessor_config(described.path))
+    return replace(
+        source,
+        config=plain,
+        hf_config=config,
+        weights=weights,
+        files=(*source.files, *files),
+        generation_config=generation_defaults(plain, source.generation_config),
+        task=options.task or (TASKS[0] if reads.is_text else SPEECH_TASK),
+        reads=reads,
+        untied=untied,
+    )
+
+
+def _as_vision_language(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:
+    eyes = eyes_of(config, described.path)
+    shell = build_generating(VISION_LANGUAGE, config, "meta", "eager", torch.float32, options.trust_remote_code)
+    weights, files = _weights(described, shell, options)
+    plain = {**plain_config(config.get_text_config()), "tie_word_embeddings": bool(config.tie_word_embeddings)}
+    return replace(
+        source,
+        config=plain,
+        hf_config=config,
+        weights=weights,
+        files=(*source.files, *eyes.processor_files, *files),
+        task=SEEING_TASK,
+        eyes=eyes,
+    )
+
+
+def _with_positions(config: dict[str, Any], shell: nn.Module) -> dict[str, Any]:
+    """The config with the positions that a text can use: those before a table's first place are none."""
+    first, stated = first_place(shell), config.get("max_position_embeddings")
+    return {**config, "max_position_embeddings": stated - first} if first and isinstance(stated, int) else config
+
+
+def _as_module(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:
+    config.use_cache = False
+    form = sentence_form(described.path) if options.task in (None, SENTENCE_TASK) else None
+    maker = _module_class(config, "feature-extraction" if form else options.task)
+    shell = build(maker, config, device="meta", attn_implementation=None, trust_remote_code=options.trust_remote_code)
+    weights, files = _weights(described, shell, options)
+    make = partial(_make_module, maker, config, weights, options.trust_remote_code)
+    plain = replace(
+        source, config=plain_config(config), hf_config=config, weights=weights, files=(*source.files, *files)
+    )
+    if form is not None:
+        check_inputs(shell.main_input_name, described.path)
+        dense = dense_layers(form, options.seed if options.random_weights else None, options.allow_pickle)
+        return _as_sentence_encoder(
+            plain, form, first_place(shell), lambda names: SentenceEncoder(make(names), form, dense), options.context
+        )
+    inputs = example_inputs(config, shell.main_input_name, described.path, options.seed)
+    return replace(
+        plain,
+        task=options.task or task_of(type(shell).__name__),
+        input_names=tuple(inputs),
+        factory=lambda: (make(tuple(inputs)), tuple(inputs.values())),
+    )
+
+
+def _as_sentence_encoder(
+    source: ModelSource,
+    form: SentenceForm,
+    first: int,
+    make: Callable[[tuple[str, ...]], nn.Module],
+    asked: int | None,
+) -> ModelSource:
+    longest = most_tokens(form, source.config, first, asked)
+    inputs = example_text(source.hf_config.get_text_config().vocab_size, longest, source.seed)
+    return replace(
+        source,
+        config={**source.config, "sentence_encoder": {"pooling": form.pooling, "normalised": form.normalised}},
+        files=(*source.files, *form.files),
+        task=SENTENCE_TASK,
+        input_names=tuple(inputs),
+        tokens=Dynamic("T", 1, longest),
+        factory=lambda: (make(tuple(inputs)).eval(), tuple(inputs.values())),
+    )
+
+
+def _weights(described: ModelFolder, shell: Any, options: Options) -> tuple[ModelWeights, tuple[Path, ...]]:
+    if options.random_weights:
+        return random_weights(shell, options.seed, described.config), ()
+    stored = stored_weights(described.path, options.allow_pickle)
+    return bind_weights(shell, stored, described.config), stored.files
+
+
+def _module_class(config: Any, task: str | None) -> Any:
+    import transformers
+
+    architecture = next(iter(config.architectures or ()), None)
+    named = getattr(transformers, architecture, None) if architecture and task is None else None
+    return named or auto_class(task or task_of(architecture), config)
+
+
+def _make_module(
+    maker: Any, config: Any, weights: ModelWeights, trust_remote_code: bool, names: tuple[str, ...]
+) -> nn.Module:
+    model = build(maker, config, device="cpu", attn_implementation=None, trust_remote_code=trust_remote_code)
+    put_weights(model, weights)
+    if isinstance(weights, BoundWeights) and any(name.startswith("pooler.") for name in weights.absent):
+        model.pooler = None  # A head that was not trained with this checkpoint.
+    return PositionalModel(model, names).eval()
+
+
+def finished(source: ModelSource, described: ModelFolder, config: Any, options: Options) -> ModelSource:
+    """A model of a folder with everything that its kind needs.
+
+    Args:
+        source: with what every kind has.
+        described: the folder's files, read.
+        config: the transformers config.
+        options: those of ``resolve``.
+    """
+    return _BY_KIND[source.kind](source, described, config, options)
+
+
+_BY_KIND = {
+    DECODER: _as_decoder,
+    ENCODER_DECODER: _as_encoder_decoder,
+    VISION_LANGUAGE: _as_vision_language,
+    MODULE: _as_module,
+}

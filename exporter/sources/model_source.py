@@ -1,0 +1,116 @@
+"""A model that was found and checked, before anything is built or loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from edgec.exporter.sources.encoder_decoder import Source, generating_class
+from edgec.exporter.sources.hf_config import ENCODER_DECODER, VISION_LANGUAGE
+from edgec.exporter.sources.model_build import build, untie
+from edgec.exporter.sources.vision_language import Eyes
+from edgec.exporter.sources.weight_names import BoundWeights
+from edgec.exporter.sources.weights import RandomWeights
+from edgec.ir.program import Dynamic
+
+ModuleFactory = Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]
+ModelWeights = BoundWeights | RandomWeights
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model found and checked, before anything is built or loaded.
+
+    Attributes:
+        name: a short name, the default for the bundle.
+        kind: ``decoder`` (a causal language model), ``encoder-decoder``, ``vision-language`` or ``module``.
+        source: MODEL as given.
+        path: the local folder, or None for a factory.
+        config: the effective transformers config (of the text decoder where it is nested); for a factory, its name
+            and the sha256 of the state that it made.
+        revision: the hub commit, or None.
+        licence: its identifier, or None when neither model card nor licence file states one.
+        trained: False for random weights.
+        weights: under the parameter names of the built model; None for a factory, whose module owns its weights.
+        tokenizer_files: the tokenizer's files that are present.
+        generation_config: as stored, or empty.
+        task: optimum's name of what the model does, or None for a factory.
+        files: every file that was read, for the keys of the stage cache.
+        seed: seed of random weights and example inputs.
+        input_names: the arguments for which the example inputs stand (transformers modules; a factory's ``forward``
+            names its own).
+        factory: returns the module with its weights, and its example inputs (kind ``module``); a user's factory is
+            called once, and this returns what it made.
+        hf_config: the transformers config object, or None for a factory.
+        reads: what the encoder of an encoder-decoder reads, or None.
+        eyes: what the image encoder of a vision-language model reads, or None.
+        untied: parameters that the model class ties and the checkpoint does not (the lm_head of Flan-T5).
+        tokens: how many tokens a sentence encoder reads, where its shapes may vary; None for other models.
+    """
+
+    name: str
+    kind: str
+    source: str
+    path: Path | None = None
+    config: dict[str, Any] = field(default_factory=dict)
+    revision: str | None = None
+    licence: str | None = None
+    trained: bool = True
+    weights: ModelWeights | None = None
+    tokenizer_files: tuple[Path, ...] = ()
+    generation_config: dict[str, Any] = field(default_factory=dict)
+    task: str | None = None
+    files: tuple[Path, ...] = ()
+    seed: int = 0
+    input_names: tuple[str, ...] = ()
+    factory: ModuleFactory | None = field(default=None, repr=False, compare=False)
+    hf_config: Any = field(default=None, repr=False, compare=False)
+    trust_remote_code: bool = False
+    reads: Source | None = None
+    eyes: Eyes | None = None
+    untied: tuple[str, ...] = ()
+    tokens: Dynamic | None = None
+
+    def build_on(
+        self,
+        device: str | None = "meta",
+        *,
+        attn_implementation: str = "eager",
+        dtype: torch.dtype = torch.float32,
+    ) -> Any:
+        """Build the model that generates, with uninitialised parameters; ``weights`` has their values.
+
+        Args:
+            device: ``meta``, ``cpu``, or None to follow the caller's mode (FakeTensorMode).
+            attn_implementation: a name in transformers' attention registry.
+            dtype: of the parameters.
+
+        Raises:
+            InputError: E111, the config does not describe a model that can be built.
+        """
+        remote = self.trust_remote_code
+        return untie(
+            build_generating(self.kind, self.hf_config, device, attn_implementation, dtype, remote), self.untied
+        )
+
+
+def build_generating(
+    kind: str, config: Any, device: str | None, attn_implementation: str, dtype: torch.dtype, trust_remote_code: bool
+) -> Any:
+    """Build transformers' class that generates, by the kind of model; see ``ModelSource.build_on``."""
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    makers = {ENCODER_DECODER: generating_class, VISION_LANGUAGE: lambda _: AutoModelForImageTextToText}
+    return build(
+        makers.get(kind, lambda _: AutoModelForCausalLM)(config),
+        config,
+        device=device,
+        attn_implementation=attn_implementation,
+        dtype=dtype,
+        trust_remote_code=trust_remote_code,
+    )
