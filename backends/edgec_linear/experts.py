@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from executorch.exir import EdgeProgramManager
 from executorch.exir._serialize._named_data_store import NamedDataStore
 from torch import Tensor
 from torch.fx import Graph, GraphModule, Node
@@ -97,6 +98,18 @@ def _delegate(
     blob = "".join(f"{name}={value}\n" for name, value in {**fields, **sizes, **coded}.items()).encode()
     output = store.get_named_data_store_output()
     return LoweredBackendModule(_outline(region), BACKEND, blob, [], output), (kept,)
+
+
+def put_experts_last(edge: EdgeProgramManager) -> None:
+    """Order the named data of methods so that all experts lie together at the file's end.
+
+    A system that reads ahead of what every token needs then reads into experts at one border, not beside each matrix.
+    """
+    parts = [part for name in edge.methods for part in edge.exported_program(name).graph_module.children()]
+    delegates = [part for part in parts if isinstance(part, LoweredBackendModule) and part.backend_id == BACKEND]
+    experts = {key for delegate in delegates for key in delegate.named_data_store_output.pte_data}
+    store = edge._named_data_store
+    store.pte_data = dict(sorted(store.pte_data.items(), key=lambda entry: entry[0] in experts))
 
 
 def _filled(table: Tensor, region: ExpertsRegion, block_rows: BlockRows) -> Tensor:

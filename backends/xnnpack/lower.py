@@ -20,7 +20,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from edgec.backends.edgec_linear.delegate import linear_regions, replace_regions
-from edgec.backends.edgec_linear.experts import experts_regions, replace_experts
+from edgec.backends.edgec_linear.experts import experts_regions, put_experts_last, replace_experts
 from edgec.backends.edgec_linear.layout import BlockRows
 from edgec.backends.static_artifact import LoweringProgress
 from edgec.backends.xnnpack.clusters import clusters, is_constant
@@ -222,6 +222,7 @@ def _emit(methods: Mapping[str, tuple[GraphModule, Interface]]) -> ExecutorchPro
     exported = {name: reexport(graph, interface) for name, (graph, interface) in methods.items()}
     config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True)
     edge = to_edge(exported, compile_config=config)
+    put_experts_last(edge)
     return edge.to_executorch(
         ExecutorchBackendConfig(
             do_quant_fusion_and_const_prop=True,

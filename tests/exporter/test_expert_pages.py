@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
+from pathlib import Path
 
 import pytest
 
 import edgec
 from edgec.bundle.folder import Bundle, open_bundle
+from edgec.bundle.pte_layout import NAMED, read_layout
 from edgec.runtime_py.engines.page_cache import drop, resident_share
 from edgec.runtime_py.sessions.session import Session
 from tests.families import Family, save
@@ -52,15 +55,32 @@ def read_for_one_token(bundle: Bundle, token: int) -> float:
     return (after - before) * artifact.stat().st_size
 
 
+def read_ahead_bytes(file: Path) -> int:
+    """What the system reads around a place that a mapping touches: 128 KiB by default, megabytes on some servers."""
+    device = file.stat().st_dev
+    setting = Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb")
+    return int(setting.read_text()) * 1024 if setting.exists() else 128 * 1024
+
+
 @pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="the goal is not reached: 3.4 times the active bytes were measured")
 @pytest.mark.parametrize("token", [5, 99, 300])
 def test_a_token_reads_little_more_than_its_active_bytes(bundle: Bundle, token: int) -> None:
+    """Experts lie together, so what is read ahead of everything else ends in them at one border."""
     ledger = bundle.manifest.ledger
     assert ledger is not None and ledger.active_bytes is not None
     # 14 of 16 experts are not chosen; they are most of the file.
     assert ledger.active_bytes < 0.35 * ledger.artifact_bytes
-    assert 0.7 * ledger.active_bytes < read_for_one_token(bundle, token) < 1.15 * ledger.active_bytes
+    most = 1.15 * ledger.active_bytes + read_ahead_bytes(bundle.artifact_path)
+    assert 0.7 * ledger.active_bytes < read_for_one_token(bundle, token) < most < 0.6 * ledger.artifact_bytes
+
+
+@pytest.mark.slow
+def test_experts_are_the_last_data_of_the_file(bundle: Bundle) -> None:
+    ledger = bundle.manifest.ledger
+    assert ledger is not None
+    experts = sorted(row.bytes for row in ledger.rows if row.active == 2 / 16)
+    named = [run.bytes for run in read_layout(bundle.artifact_path).stored if run.place == NAMED]
+    assert len(experts) == 4 and sorted(named[-4:]) == experts
 
 
 @pytest.mark.slow
