@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch.fx import GraphModule
 
+import edgec
 from edgec.backends.edgec_linear.delegate import LinearRegion, linear_regions
 from edgec.backends.edgec_linear.layout import BlockRows
 from edgec.backends.edgec_linear.steps import Binary, Group, Norm
@@ -24,6 +26,7 @@ from edgec.passes.cleanup.sink_transposes import SinkTransposes
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.contract import nodes_of, run_passes
 from edgec.passes.kv.kv_cache import KvCache
+from edgec.runtime_py.engines.engine import EngineModel, set_pool_threads
 from tests.backends.edgec_linear.programs import EIGHT, FOUR, MIXED, quantised
 from tests.passes.decoders import CONTEXT, ROWS, captured, tokens
 
@@ -103,6 +106,23 @@ def test_an_artifact_computes_what_its_graph_says_in_either_layout(family: str, 
     errors = (results[0] - wanted).abs().amax(-1) / wanted.abs().max()
     assert float(errors.quantile(0.25)) <= TOLERANCE and float(errors.max()) <= STEP
     assert torch.equal(results[0], results[1]), "a layout changes the numbers"
+
+
+@pytest.mark.slow
+def test_any_number_of_threads_gives_the_same_bits(tmp_path: Path) -> None:
+    """Matrices of a few hundred rows and 64 tokens are enough work for the kernels to wake the pool."""
+    bundle = edgec.export("examples/tiny-stories", target="host", recipe="4bit", out=tmp_path / "x.edgec")
+    model, before, results = EngineModel(bundle / "model.pte"), set_pool_threads(None), []
+    calls = [(np.arange(1, 65), np.arange(64)), (np.array([5]), np.array([64]))]
+    try:
+        for threads in (1, 2, 3):
+            assert set_pool_threads(threads) == threads
+            session = model.session()
+            rows = [session.run([tokens[None], at, np.array([len(at) - 1])])[0].copy() for tokens, at in calls]
+            results.append(rows)
+    finally:
+        set_pool_threads(before)
+    assert all(np.array_equal(a, b) for other in results[1:] for a, b in zip(results[0], other, strict=True))
 
 
 def test_a_tied_table_lies_in_the_file_once(tmp_path: Path) -> None:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import platform
 import random
 import re
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import edgec
+from edgec.backends.edgec_linear.layout import BlockRows
+from edgec.backends.xnnpack.lower import lower
 from edgec.bundle.folder import open_bundle, write_bundle
 from edgec.errors import InputError
+from edgec.runtime_py.engines.engine import EngineModel
 from edgec.runtime_py.verify.verify import verify
+from tests.backends.edgec_linear import programs as linear_programs
+from tests.backends.edgec_linear import test_experts as expert_programs
 from tests.devices.runner.sanitized import MEMORY, THREADS, Sanitized, sanitized, why_not
 
 pytestmark = pytest.mark.slow
-CALLS, TEXTS, ARTIFACTS, COMMANDS, ROUNDS = 20_000, 4_000, 600, 40, 40
+CALLS, TEXTS, ARTIFACTS, LAID_OUT, COMMANDS, ROUNDS = 20_000, 4_000, 600, 500, 40, 40
+OWN = BlockRows.of(platform.machine())
 REPORT_STATUS, RACE_STATUS, DEADLY = 99, 66, 3
 FATAL = f"exit {REPORT_STATUS}"
 _NOBODYS = ("libasan", "libubsan", "libc.", "libstdc++")
@@ -68,14 +76,37 @@ def test_manifests_and_command_lines(
     say(capsys, done.stdout.strip())
 
 
+def few_bits(folder: Path, rows: BlockRows = OWN) -> Path:
+    """An artifact with edgec's delegates: linear layers and a table of few bits."""
+    path = folder / f"few-bits-{rows.name}.pte"
+    path.write_bytes(lower(linear_programs.quantised("llama", linear_programs.MIXED), block_rows=rows).artifact)
+    return path
+
+
+def experts(folder: Path) -> Path:
+    """An artifact with a mixture of experts of few bits."""
+    path = folder / "experts.pte"
+    path.write_bytes(lower(expert_programs.quantised("olmoe"), block_rows=OWN).artifact)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("make", "rows"), [(None, 8), (few_bits, 1), (experts, 1)], ids=["xnnpack", "linear", "experts"]
+)
 def test_damaged_artifacts(
-    memory: Sanitized, tiny_bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    memory: Sanitized,
+    make: Callable[[Path], Path] | None,
+    rows: int,
+    tiny_bundle: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A crash inside ExecuTorch is contained by the trial; a crash never begins in edgec's own code."""
+    artifact = tiny_bundle / "model.pte" if make is None else make(tmp_path)
     program = memory.program("artifacts", tmp_path)
     reports = tmp_path / "report"
     options = f"detect_leaks=0:exitcode=99:allocator_may_return_null=1:log_path={reports}"
-    words = (program, tiny_bundle / "model.pte", tmp_path / "damaged.pte", 1, ARTIFACTS, 16, 8)
+    words = (program, artifact, tmp_path / "damaged.pte", 1, ARTIFACTS, 12, rows)
     done = memory.run(*words, ASAN_OPTIONS=options)
     assert done.returncode == 0, done.stderr[-3000:]
     verdicts = Counter(line.split(maxsplit=2)[2] for line in done.stdout.splitlines())
@@ -86,6 +117,25 @@ def test_damaged_artifacts(
     say(capsys, f"damaged artifacts {dict(verdicts)}, places of faults {dict(places)}")
     assert "runtime error" not in done.stderr, done.stderr[-3000:]
     assert all(place.startswith("libexecutorch") for place in places), places
+
+
+def test_damaged_matrices_that_were_laid_out_anew(
+    memory: Sanitized, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A lie in the index is seen and the file written again; a bit of a matrix is only another number."""
+    packed, laid_out = tmp_path / "model.packed", tmp_path / "model.laid.packed"
+    artifact = few_bits(tmp_path, next(rows for rows in BlockRows if rows is not OWN))
+    assert EngineModel(artifact, packed=packed).info.packed == "written"
+    intact = tmp_path / "intact"
+    shutil.copy(laid_out, intact)
+    program = memory.program("laid_out", tmp_path)
+    done = memory.run(program, artifact, packed, laid_out, 1, LAID_OUT, 12, 1)
+    assert done.returncode == 0 and "ERROR" not in done.stderr and "runtime error" not in done.stderr, done.stderr[
+        -3000:
+    ]
+    verdicts = Counter(line.split(maxsplit=2)[2] for line in done.stdout.splitlines())
+    say(capsys, f"damaged laid-out files {dict(verdicts)}")
+    assert verdicts == {"ran": LAID_OUT}
 
 
 def fault_place(report: str) -> str:

@@ -9,7 +9,7 @@ import torch
 
 from edgec.bundle.manifest import BitSearch
 from edgec.errors import InputError
-from edgec.exporter.bit_search.search import search_bits
+from edgec.exporter.bit_search.search import candidate_schemes, search_bits
 from edgec.exporter.bit_search.sensitivity import mean_square_gradients, measure_choices
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.file import load_recipe, parse_recipe, recipe_names
@@ -49,6 +49,17 @@ def test_the_search_keeps_its_budget_and_its_result_can_be_repeated() -> None:
     assert stored == pytest.approx(search.bits)
     again = parse_recipe(tomllib.loads(recipe_text(recipe)), recipe.name, "")
     assert again.rules == recipe.rules
+
+
+@pytest.mark.slow
+def test_cpus_go_down_to_two_bits() -> None:
+    """edgec's kernels read 2 and 3 bits at their size; XNNPACK would hold them in 4."""
+    recipe, search = search_bits(every_position("llama"), CPU, tokens(512), 2.5, 64, Progress())
+    assert 2.3 < search.bits <= 2.5
+    used = {scheme.bits for _, scheme in recipe.rules}
+    assert 2 in used and used <= {2, 3, 4, 8}
+    standard = for_backend(replace(load_recipe("4bit"), kernels="standard"), "xnnpack")
+    assert {scheme.bits for scheme in candidate_schemes(standard)} == {4, 8}
 
 
 @pytest.mark.slow
