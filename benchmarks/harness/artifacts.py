@@ -78,7 +78,9 @@ class Workshop:
 
     def interpreter(self, subject: Subject) -> Path:
         """The Python that runs a subject's worker, and its export unless that is edgec's."""
-        return self.python(subject.maker) if subject.maker in ENVIRONMENTS else Path(sys.executable)
+        if subject.maker not in ENVIRONMENTS:
+            return Path(sys.executable)
+        return self.python(f"{subject.maker} {subject.isa}".strip())
 
     def python(self, maker: str) -> Path:
         """The interpreter of a maker's environment, which is made on first use, and tried once.

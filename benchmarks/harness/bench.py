@@ -14,7 +14,7 @@ from benchmarks.harness.cases import CASES, Case
 from benchmarks.harness.results import Failure
 from benchmarks.harness.rounds import Rounds
 from benchmarks.harness.store import Store
-from benchmarks.harness.subjects import FEW_BITS, LARGE, LONG_CONTEXT, MORE, QUICK_CONTEXT, SPEED, USUAL, Subject
+from benchmarks.harness.subjects import FEW_BITS, HELD, LARGE, LONG_CONTEXT, MORE, QUICK_CONTEXT, SPEED, USUAL, Subject
 
 Fields = dict[str, list[Any]]
 
@@ -42,7 +42,7 @@ class Settings:
         """The subjects by model."""
         if self.quick:
             return {"tiny": SPEED["tiny"]}
-        extra, names = (MORE, (*USUAL, *FEW_BITS)) if self.more else ({}, USUAL)
+        extra, names = (MORE, (*USUAL, *FEW_BITS, *HELD)) if self.more else ({}, USUAL)
         return {name: (*SPEED[name], *extra.get(name, ())) for name in names}
 
     @property

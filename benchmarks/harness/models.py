@@ -78,6 +78,7 @@ def _layer_values(config: Mapping[str, Any]) -> int:
 
 
 Q8L = Model("q8L", "qwen3-0.6b", "Qwen3-0.6B cut to 8 layers", layers=8)
+Q8L_AVX2 = Model("q8L-avx2", "qwen3-0.6b", "the same, all of it held to AVX2", layers=8)
 SMOL = Model("smol", "smollm2-135m", "SmolLM2-135M, 30 layers")
 QWEN3 = Model("qwen3", "qwen3-0.6b", "Qwen3-0.6B, 28 layers")
 Q17L = Model("q17L", "qwen3-1.7b", "Qwen3-1.7B cut to 8 layers", layers=8)

@@ -18,7 +18,7 @@ from benchmarks.harness.processes import ProcessFailed, run_worker
 from benchmarks.harness.results import Agreement, Artifact, Export, Failure, ModelFacts
 from benchmarks.harness.rounds import FIRST_LOAD, curves, missed, speeds
 from benchmarks.harness.scripts import SCRIPTS, run_script
-from benchmarks.harness.subjects import LARGE, LLAMA, NOT_RUN, OWN, Subject
+from benchmarks.harness.subjects import HELD, LARGE, LLAMA, NOT_RUN, OWN, Subject
 from benchmarks.peers.environment import ENVIRONMENTS
 
 _BF16_BYTES = 2
@@ -118,7 +118,7 @@ def _facts(model: Model) -> ModelFacts:
 
 def _agreement(bench: Bench) -> Fields:
     """Compare llama.cpp's float16 form with transformers; the largest model differs from the first only in depth."""
-    models = [subjects[0].model for name, subjects in bench.settings.models.items() if name not in LARGE]
+    models = [subjects[0].model for name, subjects in bench.settings.models.items() if name not in (*LARGE, *HELD)]
     return {"agreements": [bench.once({"model": m.name}, partial(_agree, bench, m)) for m in models]}
 
 
@@ -202,7 +202,7 @@ def parts(quick: bool, more: bool = False) -> tuple[PartOfRun, ...]:
         _speed_part("q8L", 500),
         _speed_part("smol", 310),
         _speed_part("qwen3", 460),
-        *((_speed_part("q17L", 150), _speed_part("q4L", 220)) if more else ()),
+        *((_speed_part("q17L", 150), _speed_part("q4L", 220), _speed_part("q8L-avx2", 500)) if more else ()),
         PartOfRun("memory", 105, _memory),
         PartOfRun("profile", 25, _profile),
         PartOfRun("long context", 380, partial(_contexts, 400)),

@@ -135,13 +135,18 @@ def _why(command: Sequence[str | Path], status: int, late: bool, timeout_s: floa
 
 
 def run_worker(
-    module: str, job: Mapping[str, Any], *, python: Path | None = None, timeout_s: float | None = None
+    module: str,
+    job: Mapping[str, Any],
+    *,
+    python: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    timeout_s: float | None = None,
 ) -> dict[str, Any]:
-    """Run ``python -m MODULE`` with a job on stdin, and return its JSON.
+    """Run ``python -m MODULE`` with a job on stdin and more variables in its environment, and return its JSON.
 
     Raises:
         ProcessFailed: it did not succeed.
     """
     interpreter = python or Path(sys.executable)
-    environment = {**QUIET, "OMP_NUM_THREADS": str(job.get("threads", 1))}
-    return run([interpreter, "-m", module], stdin=job, environment=environment, timeout_s=timeout_s).json()
+    variables = {**QUIET, "OMP_NUM_THREADS": str(job.get("threads", 1)), **(environment or {})}
+    return run([interpreter, "-m", module], stdin=job, environment=variables, timeout_s=timeout_s).json()

@@ -8,11 +8,11 @@ from benchmarks.harness import goals
 from benchmarks.harness.grid import Grid, megabytes, number
 from benchmarks.harness.results import TIME, Results
 from benchmarks.harness.speed_tables import speed_grid
-from benchmarks.harness.subjects import FEW_BITS, USUAL
+from benchmarks.harness.subjects import FEW_BITS, HELD, USUAL
 
 BEGIN, END = "<!-- speed: begin; made by python -m benchmarks.harness.publish -->", "<!-- speed: end -->"
 NOTHING = "No results are committed for this version: run `make bench`."
-_SHOWN = (*USUAL, *FEW_BITS)
+_SHOWN = (*USUAL, *FEW_BITS, *HELD)
 
 
 def section(results: Results | None, plot: str | None) -> str:

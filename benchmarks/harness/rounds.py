@@ -79,12 +79,12 @@ class Rounds:
         subject, made = turn.subject, self.shop.made(turn.subject)
         extra = {"artifact": str(made.path), "threads": turn.threads, "context": subject.context}
         whole = {**job, **subject.job, **extra}
-        python = self.shop.interpreter(subject)
+        python, held = self.shop.interpreter(subject), {"EDGEC_ISA": subject.isa} if subject.isa else {}
 
         def work() -> dict[str, Any]:
-            return run_worker(subject.worker, whole, python=python, timeout_s=_TIMEOUT_S)
+            return run_worker(subject.worker, whole, python=python, environment=held, timeout_s=_TIMEOUT_S)
 
-        return self.store.once({"worker": subject.worker, "job": whole, "round": turn.round}, work)
+        return self.store.once({"worker": subject.worker, "job": whole, "round": turn.round, **held}, work)
 
 
 def missed(subject: Subject, failed: ProcessFailed, of: str = "") -> Failure:

@@ -6,11 +6,11 @@ A subject is a model in one runtime's form. ``worker`` is the module that measur
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.models import LONG, Q4L, Q8L, Q17L, Q35L, QWEN3, SMOL, TINY, WINDOW, Model, head_dim
+from benchmarks.harness.models import LONG, Q4L, Q8L, Q8L_AVX2, Q17L, Q35L, QWEN3, SMOL, TINY, WINDOW, Model, head_dim
 
 _RECIPES = Path(__file__).resolve().parents[1] / "recipes"
 EQUAL = str(_RECIPES / "equal.toml")
@@ -37,6 +37,7 @@ class Subject:
         matrix_bits: bits per weight with scales, also in the lm_head; None where the maker counts the bytes.
         note: how it differs from an exact counterpart of the others.
         optional: compared where it can be installed and run; elsewhere the tables say why not, and nothing has failed.
+        isa: the instruction set that its runtime is held to; empty: the processor's best.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Subject:
     matrix_bits: float | None = None
     note: str = ""
     optional: bool = False
+    isa: str = ""
 
     @property
     def peer(self) -> bool:
@@ -116,6 +118,12 @@ def _few_bits(model: Model) -> tuple[Subject, ...]:
     )
 
 
+def _held_to_avx2(model: Model) -> tuple[Subject, ...]:
+    """By EDGEC_ISA, and llama.cpp by how it is compiled; the other runtimes choose by the processor."""
+    presets = (llama(model, "llama.cpp Q4_0", "preset"), llama(model, "llama.cpp, all Q4_0", "equal"))
+    return tuple(replace(subject, isa="avx2") for subject in (edgec(model, OWN), *presets))
+
+
 # Peers that nothing here drives, and why; the tables say so.
 NOT_RUN = {
     "LiteRT-LM": "a session (litert-lm-api 0.18.1) takes strings and gives no logits, and its own Benchmark reports "
@@ -123,6 +131,7 @@ NOT_RUN = {
 }
 SHARED = {"shared_kv": "reuse"}
 SPEED = {
+    "q8L-avx2": _held_to_avx2(Q8L_AVX2),
     "q8L": (edgec(Q8L, "edgec, shared KV", SHARED), *_side_by_side(Q8L), stock(Q8L)),
     "smol": _side_by_side(SMOL),
     "qwen3": _side_by_side(QWEN3),
@@ -134,6 +143,8 @@ USUAL = ("q8L", "smol", "qwen3")
 """Models that ``make bench`` compares."""
 FEW_BITS = ("q17L", "q4L")
 """Models of which the first subject has two bits, compared by ``make bench-all``."""
+HELD = ("q8L-avx2",)
+"""Models compared on an older processor's instructions, by ``make bench-all``."""
 LARGE = ("qwen3", *FEW_BITS)
 """Models whose prefill takes seconds; llama.cpp's conversion is the same as of smaller ones."""
 # ``make bench-all``: the default recipe, and the stock export of SmolLM2.

@@ -67,8 +67,11 @@ class Environment:
 
 REQUIREMENTS = ("llama-cpp-python==0.3.36", "gguf==0.19.0", "numpy==2.4.6", "safetensors==0.8.0")
 _NATIVE = {"CMAKE_ARGS": "-DGGML_NATIVE=ON", "CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count() or 1)}
+_HELD = {**_NATIVE, "CMAKE_ARGS": "-DGGML_NATIVE=OFF -DGGML_AVX2=ON -DGGML_FMA=ON -DGGML_F16C=ON -DGGML_BMI2=ON"}
 _TORCH = ("torch==2.13.0", "safetensors==0.8.0", "numpy==2.4.6")
 LLAMA = Environment("peers", REQUIREMENTS, ("--no-binary", "llama-cpp-python"), _NATIVE)
+# pip's cache does not know what a wheel was compiled for.
+LLAMA_AVX2 = Environment("peers_avx2", REQUIREMENTS, ("--no-cache-dir", "--no-binary", "llama-cpp-python"), _HELD)
 OPENVINO = Environment(
     "openvino",
     ("openvino==2026.4.1", "nncf==3.4.0", "optimum-intel==2.2.0", "transformers==5.5.4", *_TORCH),
@@ -98,8 +101,8 @@ MNN = Environment(
         *_TORCH,
     ),
 )
-# By maker; other makers run in edgec's own environment.
-ENVIRONMENTS = {"gguf": LLAMA, "openvino": OPENVINO, "onnxruntime": ONNXRUNTIME, "mnn": MNN}
+# By maker, and the instruction set that it is held to; other makers run in edgec's own environment.
+ENVIRONMENTS = {"gguf": LLAMA, "gguf avx2": LLAMA_AVX2, "openvino": OPENVINO, "onnxruntime": ONNXRUNTIME, "mnn": MNN}
 
 
 def peers_python(build: Path) -> Path:

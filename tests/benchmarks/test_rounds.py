@@ -29,10 +29,14 @@ class Workers:
 
     def __init__(self, broken: str = "") -> None:
         self.started: list[tuple[str, int]] = []
+        self.held: list[Mapping[str, str]] = []
         self.broken = broken
 
-    def __call__(self, module: str, job: Mapping[str, Any], **_: Any) -> dict[str, Any]:
+    def __call__(
+        self, module: str, job: Mapping[str, Any], *, environment: Mapping[str, str] | None = None, **_: Any
+    ) -> dict[str, Any]:
         self.started.append((module, job["threads"]))
+        self.held.append(environment or {})
         if module == self.broken:
             raise ProcessFailed("out of memory")
         wall = SECONDS[module] * len(self.started)
@@ -51,6 +55,13 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> Workers:
     fake = Workers()
     monkeypatch.setattr(rounds, "run_worker", fake)
     return fake
+
+
+def test_a_subject_that_is_held_to_a_lesser_processor_is_measured_apart(tmp_path: Path, workers: Workers) -> None:
+    held = tuple(replace(subject, isa="avx2") for subject in SUBJECTS)
+    for subjects in (SUBJECTS, held):
+        turns(tmp_path, count=1).take(subjects, JOB)
+    assert workers.held == [{}] * 4 + [{"EDGEC_ISA": "avx2"}] * 4
 
 
 def test_subjects_take_turns(tmp_path: Path, workers: Workers) -> None:

@@ -11,6 +11,7 @@ from benchmarks.harness.artifacts import MAKERS
 from benchmarks.harness.cases import CASES, longest
 from benchmarks.harness.models import LONG, Q8L, QWEN3, SMOL, TINY, WINDOW, Model, write_config
 from benchmarks.harness.subjects import EQUAL, EQUAL_KV, LONG_CONTEXT, MORE, QUICK_CONTEXT, SPEED, Subject
+from benchmarks.peers.environment import ENVIRONMENTS
 from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.recipe import Recipe
@@ -44,6 +45,14 @@ def test_subjects_can_be_made_and_measured(subject: Subject) -> None:
     if subject.maker == "edgec":
         assert set(subject.options["changes"]) <= {field.name for field in fields(Recipe)}
         check_recipe(replace(load_recipe(subject.options["recipe"]), **subject.options["changes"]), "xnnpack")
+
+
+def test_only_runtimes_that_can_be_held_to_avx2_are() -> None:
+    held = SPEED["q8L-avx2"]
+    assert [s.maker for s in held] == ["edgec", "gguf", "gguf"] and {s.isa for s in held} == {"avx2"}
+    flags = ENVIRONMENTS["gguf avx2"].variables["CMAKE_ARGS"]
+    assert "GGML_NATIVE=OFF" in flags and "AVX512" not in flags
+    assert "--no-cache-dir" in ENVIRONMENTS["gguf avx2"].options
 
 
 def test_the_recipe_has_the_bits_of_its_peer() -> None:
