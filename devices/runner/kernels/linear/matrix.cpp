@@ -1,6 +1,7 @@
 #include "matrix.h"
 
 #include <cstring>
+#include <type_traits>
 
 namespace edgec::linear {
 namespace {
@@ -58,57 +59,100 @@ uint8_t code_at(const Matrix& matrix, const Planes& planes, const uint8_t* slice
   return code ^ inverted(matrix);
 }
 
-constexpr int64_t kMostVectorBytes = 64;
+// How a slice is cut into vectors, known to the compiler: constant sizes become the moves and shifts of whole registers.
+template <Layout kLayout>
+struct Cut {
+  static constexpr bool kWide = kLayout == Layout::kRows16;
+  static constexpr int64_t kRows = static_cast<int64_t>(kLayout), kBytes = kWide ? 64 : 16, kRun = kWide ? 4 : 8;
+  static constexpr int64_t kCodes = kRows * kSlice, kVectors = kCodes / kBytes;
 
-int64_t vectors(const Matrix& matrix) {
-  return matrix.block_rows() * kSlice / vector_bytes(matrix.layout);
-}
-
-// The codes of vector n of a slice, in the order of its bytes.
-void read_vector(const Matrix& matrix, const Planes& planes, const uint8_t* slice, int64_t n, uint8_t* codes) {
-  const int64_t bytes = vector_bytes(matrix.layout);
-  std::memset(codes, inverted(matrix), bytes);
-  for (int i = 0; i < planes.count; i++) {
-    const Plane plane = planes.plane[i];
-    const uint8_t* line = slice + plane.start + n * plane.bits / 8 * bytes;
-    const int shift = static_cast<int>(n * plane.bits % 8), mask = (1 << plane.bits) - 1;
-    for (int64_t j = 0; j < bytes; j++) codes[j] ^= static_cast<uint8_t>((line[j] >> shift & mask) << plane.below);
+  // Where the run of values at `at` of the vectors, one after the other, lies among the codes [kRows][kSlice].
+  static constexpr int64_t among_codes(int64_t at) {
+    const int64_t n = at / kBytes, row = at % kBytes / kRun;
+    return kWide ? row * kSlice + n * 4 : (n % 4 * 2 + row) * kSlice + n / 4 * 8;
   }
+};
+
+// Eight codes at once: shifted as one number, then masked, so that no bit of a neighbour stays.
+using Codes8 = uint64_t;
+
+constexpr Codes8 eight(int code) {
+  return Codes8{0x0101010101010101} * static_cast<Codes8>(code);
 }
 
-// Adds the codes of vector n to a slice that was zero.
-void write_vector(const Matrix& matrix, const Planes& planes, const uint8_t* codes, int64_t n, uint8_t* slice) {
-  const int64_t bytes = vector_bytes(matrix.layout);
-  for (int i = 0; i < planes.count; i++) {
-    const Plane plane = planes.plane[i];
-    uint8_t* line = slice + plane.start + n * plane.bits / 8 * bytes;
-    const int shift = static_cast<int>(n * plane.bits % 8), mask = (1 << plane.bits) - 1;
-    for (int64_t j = 0; j < bytes; j++) {
-      line[j] |= static_cast<uint8_t>(((codes[j] ^ inverted(matrix)) >> plane.below & mask) << shift);
+// Adds a plane of kBits bits, which lie kBelow bits high in a code, to the vectors of a slice.
+template <Layout kLayout, int kBits, int kBelow>
+void read_plane(const uint8_t* plane, uint8_t* vectors) {
+  constexpr int64_t kBytes = Cut<kLayout>::kBytes, kEach = 8 / kBits, kLines = Cut<kLayout>::kVectors / kEach;
+  for (int64_t line = 0; line < kLines; line++) {
+    for (int64_t k = 0; k < kEach; k++) {
+      for (int64_t j = 0; j < kBytes; j += 8) {
+        Codes8 bits, codes;
+        std::memcpy(&bits, plane + line * kBytes + j, 8);
+        std::memcpy(&codes, vectors + (line * kEach + k) * kBytes + j, 8);
+        codes ^= (bits >> k * kBits & eight((1 << kBits) - 1)) << kBelow;
+        std::memcpy(vectors + (line * kEach + k) * kBytes + j, &codes, 8);
+      }
     }
   }
 }
 
-// Calls use(bytes of the vector, codes of the slice, how many) for each run of values of one row in vector n.
+template <Layout kLayout, int kBits, int kBelow>
+void write_plane(const uint8_t* vectors, uint8_t* plane) {
+  constexpr int64_t kBytes = Cut<kLayout>::kBytes, kEach = 8 / kBits, kLines = Cut<kLayout>::kVectors / kEach;
+  for (int64_t line = 0; line < kLines; line++) {
+    for (int64_t j = 0; j < kBytes; j += 8) {
+      Codes8 bits = 0, codes;
+      for (int64_t k = 0; k < kEach; k++) {
+        std::memcpy(&codes, vectors + (line * kEach + k) * kBytes + j, 8);
+        bits |= (codes >> kBelow & eight((1 << kBits) - 1)) << k * kBits;
+      }
+      std::memcpy(plane + line * kBytes + j, &bits, 8);
+    }
+  }
+}
+
+template <Layout kLayout, int kBits>
+void read_codes(const uint8_t* slice, uint8_t* codes) {
+  using In = Cut<kLayout>;
+  constexpr int kInverted = kLayout == Layout::kRows8 ? 1 << (kBits - 1) : 0, kLow = kBits == 3 ? 2 : kBits;
+  uint8_t vectors[In::kCodes];
+  std::memset(vectors, kInverted, sizeof vectors);
+  read_plane<kLayout, kLow, 0>(slice, vectors);
+  if constexpr (kBits == 3) read_plane<kLayout, 1, 2>(slice + In::kCodes * 2 / 8, vectors);
+  for (int64_t at = 0; at < In::kCodes; at += In::kRun) std::memcpy(codes + In::among_codes(at), vectors + at, In::kRun);
+}
+
+template <Layout kLayout, int kBits>
+void write_codes(const uint8_t* codes, uint8_t* slice) {
+  using In = Cut<kLayout>;
+  constexpr int kInverted = kLayout == Layout::kRows8 ? 1 << (kBits - 1) : 0, kLow = kBits == 3 ? 2 : kBits;
+  uint8_t vectors[In::kCodes];
+  for (int64_t at = 0; at < In::kCodes; at += In::kRun) std::memcpy(vectors + at, codes + In::among_codes(at), In::kRun);
+  for (int64_t i = 0; i < In::kCodes; i++) vectors[i] ^= kInverted;
+  write_plane<kLayout, kLow, 0>(vectors, slice);
+  if constexpr (kBits == 3) write_plane<kLayout, 1, 2>(vectors, slice + In::kCodes * 2 / 8);
+}
+
+// Calls use(a function of the layout and the bits): those of `matrix`, as constants.
 template <typename Use>
-void for_runs(Layout layout, int64_t n, const Use& use) {
-  const int64_t run = layout == Layout::kRows16 ? 4 : 8, rows = layout == Layout::kRows16 ? 16 : 2;
-  const int64_t first_row = layout == Layout::kRows16 ? 0 : n % 4 * 2;
-  const int64_t first_value = layout == Layout::kRows16 ? n * 4 : n / 4 * 8;
-  for (int64_t row = 0; row < rows; row++) use(row * run, (first_row + row) * kSlice + first_value, run);
+void with_constants(const Matrix& matrix, const Use& use) {
+  const auto with_bits = [&](auto layout) {
+    constexpr Layout kLayout = decltype(layout)::value;
+    switch (matrix.bits) {
+      case 2: return use(std::integral_constant<Layout, kLayout>{}, std::integral_constant<int, 2>{});
+      case 3: return use(std::integral_constant<Layout, kLayout>{}, std::integral_constant<int, 3>{});
+      case 4: return use(std::integral_constant<Layout, kLayout>{}, std::integral_constant<int, 4>{});
+      default: return use(std::integral_constant<Layout, kLayout>{}, std::integral_constant<int, 8>{});
+    }
+  };
+  if (matrix.layout == Layout::kRows16) return with_bits(std::integral_constant<Layout, Layout::kRows16>{});
+  return with_bits(std::integral_constant<Layout, Layout::kRows8>{});
 }
 
 // codes [block_rows][kSlice].
 void write_slice(const Matrix& matrix, const uint8_t* codes, uint8_t* slice) {
-  const Planes planes = planes_of(matrix);
-  uint8_t vector[kMostVectorBytes];
-  std::memset(slice, 0, matrix.slice_bytes());
-  for (int64_t n = 0; n < vectors(matrix); n++) {
-    for_runs(matrix.layout, n, [&](int64_t in_vector, int64_t in_slice, int64_t run) {
-      std::memcpy(vector + in_vector, codes + in_slice, run);
-    });
-    write_vector(matrix, planes, vector, n, slice);
-  }
+  with_constants(matrix, [&](auto layout, auto bits) { write_codes<layout.value, bits.value>(codes, slice); });
 }
 
 // Copies the row's entries of every array that stands beside the codes.
@@ -161,15 +205,8 @@ float scale_at(const Matrix& matrix, const uint8_t* block, int64_t row, int64_t 
 }
 
 void read_slice(const Matrix& matrix, const uint8_t* block, int64_t slice, uint8_t* codes) {
-  const Planes planes = planes_of(matrix);
   const uint8_t* from = slice_at(matrix, block, slice);
-  uint8_t vector[kMostVectorBytes];
-  for (int64_t n = 0; n < vectors(matrix); n++) {
-    read_vector(matrix, planes, from, n, vector);
-    for_runs(matrix.layout, n, [&](int64_t in_vector, int64_t in_slice, int64_t run) {
-      std::memcpy(codes + in_slice, vector + in_vector, run);
-    });
-  }
+  with_constants(matrix, [&](auto layout, auto bits) { read_codes<layout.value, bits.value>(from, codes); });
 }
 
 void read_row(const Matrix& matrix, int64_t row, float* values) {
