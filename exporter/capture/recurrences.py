@@ -44,6 +44,14 @@ def captured_recurrences(model: nn.Module) -> Iterator[None]:
         yield
 
 
+def names_of_recurrences(model: nn.Module) -> frozenset[str]:
+    """The names by which the code of a model's classes calls recurrences that edgec has operators for."""
+    types = {type(module) for module in model.modules()}
+    files = {sys.modules[each.__module__] for each in types}
+    functions = {name for name in _FUNCTIONS for file in files if hasattr(file, name)}
+    return frozenset(functions - _NOT_RECURRENT | {name for name in _METHODS for each in types if name in vars(each)})
+
+
 def recognise_convolutions(graph: GraphModule) -> None:
     """Replace depthwise convolutions over the sequence, padded at the start and cut at the end, by edgec's operator.
 
@@ -223,6 +231,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "mamba_selective_scan": _selective_scan,
     "rwkv_linear_attention": _wkv,
 }
+_NOT_RECURRENT = frozenset({"create_chunked_causal_mask", "causal_conv1d_fn"})
 # What only widens float16's range: it halves hidden states and, while the model runs, the stored weights before them.
 _SETTINGS: Mapping[str, object] = {"rescale_every": 0}
 _METHODS: Mapping[str, Callable[..., Any]] = {"_rnn_scan": _rnn_scan}

@@ -27,7 +27,7 @@ from edgec.exporter.resolve.engine import compile_engine
 from edgec.exporter.resolve.limits import check_static
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
 from edgec.exporter.resolve.target_choice import choose_target, in_format
-from edgec.exporter.resolve.unheld import check_held
+from edgec.exporter.resolve.unheld import check_held, check_recurrences
 from edgec.exporter.resolve.vision_language import check_vision_language
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.model_source import ModelSource
@@ -80,6 +80,7 @@ def resolve_options(options: ExportOptions, progress: Progress | None = None) ->
     recipe = as_recorded(recipe, source.config)
     if source.kind == "decoder":
         check_held(source, recipe, static=form_of(asked).static)
+        check_recurrences(source)
     elif source.kind == "encoder-decoder":
         check_encoder_decoder(recipe, form_of(asked), _asked_options(options))
     elif source.kind == "vision-language":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import version
 from typing import Any
 
 from edgec.errors import InputError
@@ -14,6 +15,8 @@ from edgec.passes.kv.recurrent_states import unheld_state
 
 # Kinds of layers that remember earlier tokens in a state other than keys and values.
 _RECURRENT = frozenset({"linear_attention", "conv", "hybrid", "hybrid_sliding", "mamba", "recurrent"})
+# Those of them that are always a recurrence, which model code calls by a name.
+_NAMED = frozenset({"linear_attention", "mamba", "recurrent"})
 
 
 def check_held(source: ModelSource, recipe: Recipe, *, static: bool) -> None:
@@ -34,6 +37,29 @@ def check_held(source: ModelSource, recipe: Recipe, *, static: bool) -> None:
         raise unread_experts(source.name)
     if _remembers(source):
         raise unheld_state(source.name, varying=not static)
+
+
+def check_recurrences(source: ModelSource) -> None:
+    """Refuse a decoder whose config names recurrent layers where edgec knows none of the functions that compute them.
+
+    Raises:
+        InputError: E529.
+    """
+    from edgec.exporter.capture.attention import NAME, register
+    from edgec.exporter.capture.recurrences import names_of_recurrences
+
+    kinds = sorted(_NAMED.intersection(_layer_kinds(text_config(source.config))))
+    if not kinds:
+        return
+    register()
+    if not names_of_recurrences(source.build_on("meta", attn_implementation=NAME)):
+        raise InputError(
+            what="this model's recurrent layers are computed by code that edgec has no operator for",
+            where=f"{source.name}, layers of kind {', '.join(kinds)}",
+            why=f"its file in transformers {version('transformers')} has none of the functions that edgec replaces",
+            fix="use the version of transformers that edgec requires; if it is installed, report the architecture",
+            code="E529",
+        )
 
 
 def _layer_kinds(config: Mapping[str, Any]) -> frozenset[str]:

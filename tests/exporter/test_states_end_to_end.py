@@ -191,6 +191,30 @@ def test_states_that_the_models_code_tells_of_are_refused_before_tracing(
     assert refused.value.code == "E528"
 
 
+@pytest.mark.parametrize("name", ["qwen3_next", "recurrent_gemma"])
+def test_a_recurrence_under_an_unknown_name_is_refused_before_tracing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with a transformers in which the function has another name."""
+    folder = save(next(f for f in STATE_FAMILIES if f.name == name), tmp_path / name)
+    monkeypatch.setattr("torch.export.export", lambda *_, **__: pytest.fail("it was traced"))
+    for table in ("_FUNCTIONS", "_METHODS"):
+        monkeypatch.setattr(f"edgec.exporter.capture.recurrences.{table}", {})
+    with pytest.raises(InputError) as refused:
+        edgec.export(folder, out=tmp_path / "x.edgec")
+    assert refused.value.code == "E529" and name in refused.value.where
+
+
+def test_lightning_attention_is_refused_before_tracing(tmp_path: Path) -> None:
+    folder = save(
+        Family("minimax", {"layer_types": ["linear_attention", "full_attention", "linear_attention"]}),
+        tmp_path / "minimax",
+    )
+    with pytest.raises(InputError) as refused:
+        edgec.export(folder, out=tmp_path / "x.edgec")
+    assert refused.value.code == "E529" and "linear_attention" in refused.value.where
+
+
 def test_experts_are_refused_before_tracing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = save(Family("olmoe", {"num_experts": 4, "num_experts_per_tok": 2}), tmp_path / "olmoe")
     monkeypatch.setattr("torch.export.export", lambda *_, **__: pytest.fail("it was traced"))
