@@ -104,9 +104,10 @@ def test_every_pooling(tmp_path: Path, pooling: str, normalised: bool) -> None:
         assert np.abs(model.embed(text_of(words)) - wanted).max() < TOLERANCE * max(1, np.abs(wanted).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "pooling", "dense"),
-    [(qwen3, "lasttoken", ()), pytest.param(gemma3, "mean_tokens", ("Identity", "Tanh"), marks=pytest.mark.slow)],
+    [(qwen3, "lasttoken", ()), (gemma3, "mean_tokens", ("Identity", "Tanh"))],
 )
 def test_embedders_that_are_decoders(
     tmp_path: Path, kind: Callable[[], Any], pooling: str, dense: tuple[str, ...]
