@@ -110,6 +110,11 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def of_method(rung: Rung, method: str) -> Rung:
+    """A rung that says which method of several it is about."""
+    return rung.model_copy(update={"stage": f"{method}: {rung.stage}", "reference": f"{method}: {rung.reference}"})
+
+
 def gate(rungs: Sequence[Rung]) -> None:
     """Stop at the first gated rung that missed its budget.
 
