@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgec.bundle.manifest import ENCODER_DECODER_METHODS
+from edgec.bundle.entry_points import ENCODER_DECODER_METHODS
 from edgec.exporter.capture.encoder_decoder import decode, remembering_cache
 from edgec.exporter.parity.float32_mode import InFloat32
 from edgec.exporter.parity.outputs import flatten_outputs, sizes_of

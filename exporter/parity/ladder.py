@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from edgec.bundle.manifest import Rung
+from edgec.bundle.findings import Rung
 from edgec.errors import BudgetError
 from edgec.exporter.parity.metrics import Difference, difference, tie_margin
 from edgec.ir.program import Effect

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgec.bundle.manifest import VISION_LANGUAGE_METHODS as METHODS
-from edgec.bundle.manifest import Ahead, Limits
+from edgec.bundle.entry_points import VISION_LANGUAGE_METHODS as METHODS
+from edgec.bundle.entry_points import Ahead, Limits
 from edgec.bundle.reach import reach_of
 from edgec.errors import InputError
 from edgec.exporter.capture.vision_language import FEATURES, SEEN

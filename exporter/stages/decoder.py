@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from edgec.bundle.manifest import Rung
+from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import Layers, program_layers
 from edgec.exporter.parity.execution import run_artifact, run_program

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from edgec.bundle.manifest import ENCODER_DECODER_METHODS
+from edgec.bundle.entry_points import ENCODER_DECODER_METHODS
 from edgec.exporter.capture.decoder import build_skeleton
 from edgec.exporter.capture.encoder_decoder import capture_encoder_decoder
 from edgec.exporter.parity.encoder_decoder import ProbedEncoderDecoder, Reference, eager_reference, source_probe

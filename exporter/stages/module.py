@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from edgec.bundle.manifest import Delegation, Fallback, Rung
+from edgec.bundle.findings import Delegation, Fallback, Rung
 from edgec.exporter.capture.module import capture_module
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import Layers

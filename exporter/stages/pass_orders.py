@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from edgec.backends.forms import Form
-from edgec.bundle.manifest import Limits
+from edgec.bundle.entry_points import Limits
 from edgec.exporter.recipes.passes import passes_for, preparing_passes
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.limits import slots

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from edgec.bundle.manifest import Rung
+from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import Layers, first_diverging_layer
 from edgec.exporter.parity.ladder import Stage, quality_rung

@@ -17,7 +17,7 @@ from typing import Final
 
 from torch import Tensor
 
-from edgec.bundle.manifest import Rung
+from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.ladder import Stage, lowering_rung, of_method, quality_rung
 from edgec.exporter.parity.outputs import worst_output_rung

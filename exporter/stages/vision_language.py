@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from edgec.bundle.manifest import VISION_LANGUAGE_METHODS
+from edgec.bundle.entry_points import VISION_LANGUAGE_METHODS
 from edgec.errors import InputError
 from edgec.exporter.capture.decoder import build_skeleton
 from edgec.exporter.capture.vision_language import capture_vision_language

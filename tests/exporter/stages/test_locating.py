@@ -14,7 +14,7 @@ from torch.fx import GraphModule
 import edgec
 from edgec.backends.xnnpack.lower import lower_methods
 from edgec.backends.xnnpack.static_lowering import lower_static
-from edgec.bundle.manifest import Limits
+from edgec.bundle.entry_points import Limits
 from edgec.errors import BudgetError
 from edgec.exporter.capture.encoder_decoder import Captured
 from edgec.exporter.capture.module import capture_module
