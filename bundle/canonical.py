@@ -1,7 +1,7 @@
 """The canonical text of a manifest, and the digests that are taken of it.
 
-One JSON text: sorted keys, two spaces of indentation, UTF-8, a final newline. The ``digest`` in it is the sha256 of that
-same text with ``digest`` left empty, so any language can check it with a text replacement.
+One JSON text: sorted keys, two spaces of indentation, UTF-8, a final newline. The ``digest`` in it is the sha256 of
+that same text with ``digest`` left empty, so any language can check it with a text replacement.
 """
 
 from __future__ import annotations

@@ -120,10 +120,10 @@ def rewrite(
         after = Stage(name, measure.run_before(groups[index + 1 :], program), effect)
         semantic = _semantic_reference(group[-1], after, unrounded)
         for rung in _compare(before, reference, after, measure, semantic):
-            if rung.gated and not rung.passed:
-                located = _locate(rung, _replay(capture, groups[:index]), group, before, measure)
-                ladder.gate([measure.named(located)])
-            rungs.append(measure.named(rung))
+            failed = rung.gated and not rung.passed
+            told = _locate(rung, _replay(capture, groups[:index]), group, before, measure) if failed else rung
+            rungs.append(measure.named(told))
+        ladder.gate(rungs)
         reference, before = semantic or reference, after
     require_rounded(program)
     return Rewritten(program, tuple(rungs), before, reference)
