@@ -10,7 +10,7 @@ from typing import Protocol, cast
 
 from torch import Tensor
 
-from edgec.bundle.manifest import Delegation
+from edgec.bundle.findings import Delegation
 from edgec.bundle.pte_layout import ArtifactLayout
 from edgec.ir.program import Interface, Program
 from edgec.ir.static_methods import Methods

@@ -1,14 +1,8 @@
-"""The bundle NAME.edgec/: written whole, and refused when a single bit of it is not what its manifest says.
-
-The manifest is one canonical JSON text: sorted keys, two spaces of indentation, UTF-8, a final newline. Its ``digest``
-is the sha256 of that same text with ``digest`` left empty, so any language can check it with a text replacement.
-"""
+"""The bundle NAME.edgec/: written whole, and refused when a single bit of it is not what its manifest says."""
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +14,7 @@ from typing import IO
 from pydantic import ValidationError
 
 from edgec.bundle.atomic import NameTaken, existing_parent, free_bytes, new_folder, typed_os_errors
+from edgec.bundle.canonical import REPORT, canonical_json, manifest_digest, seal
 from edgec.bundle.checked_files import bad_paths, copy_hashed, first_difference, path_fault, refuse_if
 from edgec.bundle.limited_json import first_fault, limited_bytes, parse_json
 from edgec.bundle.manifest import SCHEMA_VERSION, FileInfo, Manifest
@@ -28,7 +23,6 @@ from edgec.errors import InputError
 
 MANIFEST = "manifest.json"
 SIGNATURE = "model.sig"
-REPORT = "report.html"
 _MAX_MANIFEST_BYTES = 64 << 20
 _EXPORT_AGAIN = "copy the bundle again from where it was intact, or export the model again"
 _CODES = {"path": "E137", "missing": "E134", "irregular": "E134", "content": "E135", "unlisted": "E136"}
@@ -167,34 +161,6 @@ def _write(folder: Path, name: str, content: bytes | Path) -> FileInfo:
     with opened as source, open(folder / name, "xb") as target:
         size, sha256 = copy_hashed(source, target)
     return FileInfo(path=name, bytes=size, sha256=sha256)
-
-
-def canonical_json(manifest: Manifest) -> bytes:
-    """A manifest's canonical text: the only one that is accepted."""
-    fields = manifest.model_dump(mode="json")
-    return (json.dumps(fields, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-
-def manifest_sha256(manifest: Manifest) -> str:
-    """The sha256 of the file that holds a sealed manifest."""
-    return hashlib.sha256(canonical_json(manifest)).hexdigest()
-
-
-def manifest_digest(manifest: Manifest) -> str:
-    """The sha256 of the canonical JSON with an empty ``digest``."""
-    return manifest_sha256(manifest.model_copy(update={"digest": ""}))
-
-
-def seal(manifest: Manifest) -> Manifest:
-    """A copy of a manifest with its digest filled in."""
-    return manifest.model_copy(update={"digest": manifest_digest(manifest)})
-
-
-def identity_digest(manifest: Manifest) -> str:
-    """The sha256 over what two exports of the same input must share: no ``build``, no ``digest``, no report."""
-    fields = manifest.model_dump(mode="json", exclude={"build", "digest"})
-    fields["files"] = [file for file in fields["files"] if file["path"] != REPORT]
-    return hashlib.sha256(json.dumps(fields, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
 def open_bundle(path: Path, check_files: bool = True) -> Bundle:

@@ -10,13 +10,19 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from edgec.bundle.part import Dtype, JsonCount, JsonPart, JsonSize, Sha256
+from edgec.bundle.entry_points import (
+    ENCODER_DECODER_METHODS,
+    VISION_LANGUAGE_METHODS,
+    EncoderDecoderInfo,
+    Limits,
+    MethodInfo,
+    StateInfo,
+    VisionLanguageInfo,
+)
+from edgec.bundle.findings import Delegation, DeviceCheck, LintFinding, Rung
+from edgec.bundle.part import JsonCount, JsonPart, JsonSize, Sha256
 
 SCHEMA_VERSION = 3
-Ahead = Literal["none", "image", "prompt"]
-"""What sees ahead: nothing, the rows of an image, all of a prompt with images."""
-ENCODER_DECODER_METHODS = ("encode", "cross", "forward")
-VISION_LANGUAGE_METHODS = ("see", "forward")
 
 
 class ModelInfo(JsonPart):
@@ -32,46 +38,6 @@ class ModelInfo(JsonPart):
     layers: JsonSize | None = None
     vocab_size: JsonSize | None = None
     trained: bool = True
-
-
-class TensorInfo(JsonPart):
-    """One input or output; a string dimension names a dynamic size given in ``MethodInfo.dynamic``."""
-
-    name: str
-    dtype: Dtype
-    shape: list[JsonCount | str]
-
-
-class MethodInfo(JsonPart):
-    """One entry point of the artifact. ``dynamic`` maps a dimension's name to [low, high], inclusive."""
-
-    name: str
-    inputs: list[TensorInfo]
-    outputs: list[TensorInfo]
-    dynamic: dict[str, tuple[JsonCount, JsonCount]] = Field(default={})
-
-    def largest(self, tensor: TensorInfo) -> list[int]:
-        """The largest shape of an input or output; a size that varies without limits counts as 0."""
-        return [size if isinstance(size, int) else self.dynamic.get(size, (0, 0))[1] for size in tensor.shape]
-
-
-class StateInfo(JsonPart):
-    """A buffer that lives between calls.
-
-    ``offset``: its first byte in the program's state arena; None where the runtime keeps it out of reach.
-    """
-
-    name: str
-    layer: JsonCount
-    role: str
-    dtype: Dtype
-    shape: list[JsonSize]
-    layout: Literal["full", "ring", "recurrent"]
-    slots: JsonSize
-    window: JsonSize | None = None
-    sink_tokens: JsonCount = 0
-    bytes: JsonCount
-    offset: JsonCount | None = None
 
 
 class PrefixInfo(JsonPart):
@@ -99,143 +65,6 @@ class PassInfo(JsonPart):
     nodes_after: int
     bytes_before: int
     bytes_after: int
-
-
-class Limits(JsonPart):
-    """What a caller must keep to: at most ``prefill_chunk`` tokens and ``logit_rows`` logit positions per call."""
-
-    context: JsonSize
-    prefill_chunk: JsonSize
-    logit_rows: JsonSize
-
-
-class SoundInfo(JsonPart):
-    """How an encoder's log-mel features are made of sound, as Whisper's: see docs/encoder-decoders.md.
-
-    ``mels`` by ``frames`` features of ``frames * hop`` samples at ``sampling_rate`` Hz; windows of ``fft`` samples.
-    """
-
-    sampling_rate: JsonSize
-    mels: JsonSize
-    frames: JsonSize
-    fft: JsonSize
-    hop: JsonSize
-
-
-class EncoderDecoderInfo(JsonPart):
-    """An artifact with the methods encode, cross and forward.
-
-    ``limits``: of forward, whose context is the decoder's; ``source_tokens``: the most that encode reads, None where
-    it reads sound.
-    """
-
-    limits: Limits
-    source_tokens: JsonSize | None = None
-    sound: SoundInfo | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if (self.source_tokens is None) == (self.sound is None):
-            raise ValueError("an encoder reads either tokens or sound")
-        return self
-
-
-class VisionLanguageInfo(JsonPart):
-    """An artifact with the methods see and forward: see docs/eyes.md.
-
-    ``limits``: of forward; ``channels``, ``height``, ``width``: of one tile, the input of see; ``rows``: tokens that a
-    tile takes in the text, each written there as ``image_token``; ``ahead``: what sees tokens after itself, see
-    ``bundle/reach.py``.
-    """
-
-    limits: Limits
-    channels: JsonSize
-    height: JsonSize
-    width: JsonSize
-    rows: JsonSize
-    image_token: JsonCount
-    ahead: Ahead = "none"
-
-
-class Rung(JsonPart):
-    """One step of the parity ladder: ``stage`` compared with ``reference`` over ``positions`` positions.
-
-    KL in nats; ``top1_agreement`` counts a differing top-1 only where the reference's top-2 margin exceeds ``epsilon``.
-    """
-
-    half: Literal["lowering", "quality"]
-    stage: str
-    reference: str
-    effect: Literal["exact", "approximate", "semantic"]
-    positions: int
-    max_abs: float | None
-    mean_abs: float | None
-    reference_max_abs: float | None
-    kl_mean: float | None
-    kl_max: float | None
-    top1_agreement: float | None
-    epsilon: float
-    budget: dict[str, float]
-    gated: bool
-    passed: bool
-    first_diverging_layer: int | None = None
-    note: str = ""
-
-
-class Fallback(JsonPart):
-    """An operator outside the accelerator. ``share`` of the multiply-accumulates of one decoded token, 0..1."""
-
-    operator: str
-    count: int
-    reason: str
-    share: float
-
-
-class Delegation(JsonPart):
-    """The share of the operators that run on the backend, and those that do not."""
-
-    backend: str
-    delegates: int
-    delegated_operators: int
-    delegated_share: float
-    fallbacks: list[Fallback]
-
-
-class Placement(JsonPart):
-    """Operators of one kind in a method that the system puts on one compute unit."""
-
-    method: str
-    operator: str
-    unit: Literal["cpu", "gpu", "neural engine", "unknown"]
-    count: int
-
-
-class DeviceCheck(JsonPart):
-    """A check that only a Mac or a phone can make.
-
-    ``status``: ``not run`` where there was none, with the reason in ``note``; ``machine``: where it ran;
-    ``placement``: of the check of that name.
-    """
-
-    name: Literal["compile", "predict", "placement"]
-    status: Literal["passed", "failed", "not run"]
-    machine: str = ""
-    note: str = ""
-    placement: list[Placement] = Field(default=[])
-
-
-class LintFinding(JsonPart):
-    """What a target's linter found before conversion.
-
-    ``place``: the node, weight or file; ``severity``: ``warning`` where it runs slower or elsewhere, ``refused`` where
-    the format has no form for it.
-    """
-
-    rule: str
-    severity: Literal["warning", "refused"]
-    place: str
-    found: str
-    fix: str
 
 
 class LedgerRow(JsonPart):

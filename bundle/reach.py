@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from edgec.bundle.manifest import Ahead
+from edgec.bundle.entry_points import Ahead
 
 
 def reach_of(ahead: Ahead, tokens: Sequence[int], image_token: int, prompt: int) -> NDArray[np.int64]:

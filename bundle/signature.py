@@ -17,8 +17,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from edgec.bundle.atomic import clean_siblings, typed_os_errors, write_file
+from edgec.bundle.canonical import manifest_sha256
 from edgec.bundle.checked_files import file_sha256, walk
-from edgec.bundle.folder import MANIFEST, SIGNATURE, manifest_sha256, open_bundle, require_bundle, unreadable_as_error
+from edgec.bundle.folder import MANIFEST, SIGNATURE, open_bundle, require_bundle, unreadable_as_error
 from edgec.bundle.signature_file import SIGNATURE_KIND, Signature, read_signature
 from edgec.bundle.signing_keys import PublicKey, read_private_key
 from edgec.errors import InputError

@@ -15,7 +15,7 @@ from typing import Any
 
 from torch import Tensor
 
-from edgec.bundle.manifest import Rung
+from edgec.bundle.findings import Rung
 from edgec.errors import BudgetError
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.sample import Sample, artifact_text

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from edgec.backends.forms import Form, form_of
-from edgec.bundle.manifest import BitSearch, Limits
+from edgec.bundle.entry_points import Limits
+from edgec.bundle.manifest import BitSearch
 from edgec.bundle.prefix import SystemPrompt
 from edgec.devices.targets import Target
 from edgec.exporter.parity.probe import Probe, make_probe

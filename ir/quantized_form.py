@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.ir.attributes import attribute, remove
-from edgec.ir.weight_scheme import Decision
+from edgec.ir.weight_decision import Decision
 
 aten = torch.ops.aten
 DEQUANTIZE = torch.ops.torchao.dequantize_affine.default

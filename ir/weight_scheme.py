@@ -1,10 +1,9 @@
-"""Ways to store a weight, which of them kernels can read, and the record of what was decided for each tensor."""
+"""Ways to store a weight, how many bytes each takes, and which have a meaning."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import log, log2
-from typing import Any
 
 from edgec.errors import InputError
 
@@ -83,123 +82,8 @@ class WeightScheme:
 
 SchemeRule = tuple[str, WeightScheme | None]
 """A pattern on a parameter's name, and the scheme for what matches it; None leaves it in float."""
-
-
-@dataclass(frozen=True)
-class KernelGrid:
-    """The group sizes that kernels for one integer width can read.
-
-    Attributes:
-        groups: group sizes, largest first; empty when only per channel.
-        channel_multiple: per-channel rows must be a multiple of this wide; 0 forbids per channel.
-        coarsens: whether groups that do not divide a row become one per row at these bits, rather than wider integers.
-    """
-
-    bits: int
-    groups: tuple[int, ...]
-    channel_multiple: int
-    coarsens: bool = True
-
-    def accepts(self, scheme: WeightScheme, width: int) -> bool:
-        """Whether rows of ``width`` values may be stored by ``scheme``."""
-        if scheme.bits != self.bits:
-            return False
-        if scheme.group_size:
-            return scheme.group_size in self.groups and width % scheme.group_size == 0
-        return self.channel_multiple > 0 and width % self.channel_multiple == 0
-
-
-LOOKUP_BITS = (2, 4, 8)
 CONTAINER = WeightScheme(4, 0)
 """What holds the balanced set where there are no look-up tables: -3, -1, 1 and 3 times half its scale, exactly."""
-# Below this, a float32 scale costs more than the integers it scales.
-_SMALLEST_GROUP = 16
-# ExecuTorch 1.5.1 stores per-channel int4 as one block per row: it asserts a block size that is a multiple of 32.
-DYNAMIC_INT8_KERNELS = (KernelGrid(4, (256, 128, 64, 32), 32), KernelGrid(8, (), 1))
-_LINEAR_GROUPS = (256, 128, 64, 32)
-LINEAR_KERNELS = (*(KernelGrid(bits, _LINEAR_GROUPS, 1, coarsens=False) for bits in (2, 3, 4)), KernelGrid(8, (), 1))
-"""What edgec's own linear kernels read (devices/runner/kernels/linear/matrix.h)."""
-
-
-def lookup_kernels(width: int) -> tuple[KernelGrid, ...]:
-    """What embedding look-ups of rows of ``width`` values read: groups that divide the row and fill whole bytes."""
-    groups = tuple(g for g in range(width - 1, _SMALLEST_GROUP - 1, -1) if width % g == 0)
-    return tuple(KernelGrid(bits, tuple(g for g in groups if g * bits % 8 == 0), 8 // bits) for bits in LOOKUP_BITS)
-
-
-@dataclass(frozen=True)
-class Decision:
-    """The scheme that was asked for a tensor, and the one it got.
-
-    Attributes:
-        name: the parameter's own name.
-        role: ``linear``, ``vocabulary`` or ``embedding``.
-        shape: rows, width.
-        requested: as asked by recipe or rule; None for float.
-        used: as stored; None when the tensor stays in float.
-        reason: why ``used`` is not ``requested``; empty when it is.
-        container_bits: bits per weight as stored.
-        bytes: integers and scales as a device stores them (packed), bytes.
-        buffers: names of the integer, scale and zero-point buffers in the graph.
-        algorithm: how the scales were chosen.
-    """
-
-    name: str
-    role: str
-    shape: tuple[int, int]
-    requested: WeightScheme | None
-    used: WeightScheme | None
-    reason: str
-    information_bits: float
-    container_bits: int
-    bytes: int
-    buffers: tuple[str, ...] = ()
-    algorithm: str = ""
-
-    def placed(self, names: tuple[str, ...], algorithm: str) -> Decision:
-        """This decision after its tensors were placed in the graph."""
-        return replace(self, buffers=names, algorithm=algorithm)
-
-    def same_integers(self, other: Decision) -> bool:
-        """Whether both stand for the same stored tensors: one parameter, one scheme; activations may differ.
-
-        What follows a comma in ``algorithm`` says how inputs were weighted, which look-ups of the same table share.
-        """
-        algorithms = [each.algorithm.partition(",")[0] for each in (self, other)]
-        if self.used is None or other.used is None or self.name != other.name or algorithms[0] != algorithms[1]:
-            return False
-        return replace(self.used, activation_bits=0) == replace(other.used, activation_bits=0)
-
-    def to_json(self) -> dict[str, Any]:
-        """The decision as plain data, for manifest and report."""
-        return asdict(self)
-
-
-def decide(
-    name: str,
-    role: str,
-    shape: tuple[int, int],
-    requested: WeightScheme | None,
-    fitted: tuple[WeightScheme | None, str],
-    packed_bits: int = 0,
-) -> Decision:
-    """Record a decision with its exact size; a float tensor counts 32 bits a weight.
-
-    Args:
-        name: of the parameter.
-        role: as in ``Decision``.
-        shape: rows, width.
-        requested: as asked by recipe or rule.
-        fitted: the scheme in the graph, and why it is not the requested one.
-        packed_bits: bits of an integer in the file where kernels read fewer than the graph's scheme has; 0: as many.
-    """
-    used, reason = fitted
-    bits = packed_bits or (used.bits if used else 32)
-    information = used.information_bits if used else bits
-    if used and requested and requested.kind == BALANCED_SET:
-        information = requested.bits
-    size = stored_bytes(shape, replace(used, bits=bits)) if used else shape[0] * shape[1] * 4
-    return Decision(name, role, shape, requested, used, reason, information, bits, size)
 
 
 def lut(bits: int, group_rows: int = 0, sparsity: float = 0.0, sparse_block: int = 0) -> WeightScheme:
@@ -239,32 +123,6 @@ def stored_bytes(shape: tuple[int, int], scheme: WeightScheme) -> int:
     integers = rows * -(-width * scheme.bits // 8)
     scales = rows * (width // scheme.block(width)) * scheme.scale_bits // 8
     return integers + scales
-
-
-def fit(scheme: WeightScheme, width: int, kernels: tuple[KernelGrid, ...]) -> tuple[WeightScheme | None, str]:
-    """The scheme itself when kernels read it, else the nearest one with at least its bits, with the reason.
-
-    Order: a smaller group at the same bits, per channel at the same bits, then the same with wider integers, then float
-    (None). Matrix kernels read 4 bits per channel only where they also read groups of 32, so there this means 8 bits.
-    """
-    if any(grid.accepts(scheme, width) for grid in kernels):
-        return scheme, ""
-    for candidate in _nearest(scheme, kernels):
-        if any(grid.accepts(candidate, width) for grid in kernels):
-            return candidate, f"no kernel reads {scheme} at a width of {width}; {candidate} used"
-    return None, f"no kernel reads {scheme} at a width of {width}; left in float"
-
-
-def _nearest(scheme: WeightScheme, kernels: tuple[KernelGrid, ...]) -> list[WeightScheme]:
-    """Candidates in order of preference; the caller drops those that the width rules out."""
-    candidates = []
-    for grid in sorted((grid for grid in kernels if grid.bits >= scheme.bits), key=lambda grid: grid.bits):
-        smaller = [group for group in grid.groups if group <= scheme.group_size]
-        candidates += [replace(scheme, bits=grid.bits, group_size=group) for group in smaller]
-        if grid.coarsens:
-            scale_bits = scheme.scale_bits if grid.bits < 8 else 32
-            candidates.append(replace(scheme, bits=grid.bits, group_size=0, scale_bits=scale_bits))
-    return candidates
 
 
 def require_supported(scheme: WeightScheme, where: str) -> None:

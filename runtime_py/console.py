@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,13 @@ from edgec.devices.simulators import simulator_of
 from edgec.errors import InputError
 from edgec.runtime_py.chat import Conversation
 from edgec.runtime_py.console_embed import print_vectors
+from edgec.runtime_py.console_result import as_json, simulated_summary, summary, without_speed
 from edgec.runtime_py.console_talk import PrintedMessage, answered, wish_of
 from edgec.runtime_py.encoder_decoder.console import SourceOptions, run_source
 from edgec.runtime_py.generate import Generation
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.sessions.session import text_limits
 from edgec.runtime_py.speculation.choice import OFF
-from edgec.runtime_py.speculation.speculator import SpeculationCounts
 from edgec.runtime_py.structured.wanted import wanted
 from edgec.runtime_py.vision_language.session import vision_language_info
 
@@ -258,51 +258,3 @@ def _finish(result: Generation, model: Model, options: RunOptions, templated: bo
         print(flush=True)
     line = simulated_summary(result, simulator) if simulator else summary(result, model.load_ms)
     print(line, file=sys.stderr, flush=True)
-
-
-def as_json(result: Generation, load_ms: float, templated: bool) -> dict[str, Any]:
-    """A generation as plain data; null is unavailable."""
-    speeds = {
-        "prefill_tokens_per_s": result.prefill_tokens_per_s,
-        "decode_tokens_per_s": result.decode_tokens_per_s,
-        "load_ms": load_ms,
-    }
-    counts = result.speculation
-    drafts = asdict(counts) | {"tokens_per_call": counts.tokens_per_call} if counts else None
-    plain = asdict(result)
-    for name in ("value", "reasoning", "tool_calls"):  # Free text has none.
-        if not plain[name] and (name != "value" or plain[name] is None):
-            del plain[name]
-    return plain | speeds | {"speculation": drafts} | {"chat_template": templated, "obtained": "measured"}
-
-
-def without_speed(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """A simulated answer with its times removed, because they are an interpreter's."""
-    timed = ("ttft_ms", "token_ms", "load_ms", "prefill_tokens_per_s", "decode_tokens_per_s")
-    return {**answer, **dict.fromkeys(timed), "obtained": "simulated"}
-
-
-def simulated_summary(result: Generation, simulator: str) -> str:
-    """One line that says what was computed; a simulator has no speed."""
-    return (
-        f"[simulated by {simulator}: prompt {result.prompt_tokens} tokens ({result.cached_tokens} cached), "
-        f"{len(result.tokens)} new tokens, speed unavailable, finish: {result.finish_reason}]"
-    )
-
-
-def summary(result: Generation, load_ms: float) -> str:
-    """One line that says what was computed and how fast, measured by wall clock."""
-    decode = result.decode_tokens_per_s
-    return (
-        f"[measured: load {load_ms:.0f} ms, prompt {result.prompt_tokens} tokens ({result.cached_tokens} cached), "
-        f"TTFT {result.ttft_ms:.1f} ms, prefill {result.prefill_tokens_per_s:.0f} tokens/s, "
-        f"decode {'unavailable' if decode is None else f'{decode:.1f} tokens/s'}, "
-        f"{len(result.tokens)} new tokens, {_speculation(result.speculation)}finish: {result.finish_reason}]"
-    )
-
-
-def _speculation(counts: SpeculationCounts | None) -> str:
-    """How many drafted tokens were right; empty without drafts."""
-    if counts is None or counts.acceptance is None or counts.tokens_per_call is None:
-        return ""
-    return f"{counts.tokens_per_call:.2f} per call ({counts.accepted} of {counts.drafted} drafted were right), "

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgec.bundle.manifest import MethodInfo, TensorInfo
+from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.errors import InputError
 from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.executor import Array

@@ -14,7 +14,7 @@ import numpy as np
 from torch import Tensor
 
 from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
-from edgec.bundle.manifest import Delegation
+from edgec.bundle.findings import Delegation
 from edgec.bundle.pte_layout import ArtifactLayout
 from edgec.errors import InputError, ToolError
 from edgec.ir.program import Interface, Program

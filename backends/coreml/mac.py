@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgec.bundle.manifest import MethodInfo, Placement
+from edgec.bundle.entry_points import MethodInfo
+from edgec.bundle.findings import Placement
 from edgec.ir.static_methods import joined_logits, write_new_rows
 
 if TYPE_CHECKING:

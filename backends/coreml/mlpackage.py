@@ -16,7 +16,7 @@ from edgec.backends.coreml.interpreter.proto import read_spec
 from edgec.backends.coreml.package import write_package
 from edgec.backends.coreml.stored import package_layout
 from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
-from edgec.bundle.manifest import Delegation
+from edgec.bundle.findings import Delegation
 from edgec.bundle.pte_layout import ArtifactLayout
 from edgec.errors import InputError
 from edgec.ir.program import Interface, Program

@@ -12,7 +12,7 @@ from edgec.backends.onnx.methods import OnnxMethods, open_sessions
 from edgec.backends.onnx.translate import translated
 from edgec.backends.onnx.weight_file import folder_layout, write_models
 from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
-from edgec.bundle.manifest import Delegation
+from edgec.bundle.findings import Delegation
 from edgec.bundle.pte_layout import ArtifactLayout
 from edgec.ir.program import Program
 from edgec.ir.static_methods import DECODE, PREFILL

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from edgec.backends.onnx.work import OnnxWork
-from edgec.bundle.manifest import Delegation, Fallback
+from edgec.bundle.findings import Delegation, Fallback
 from edgec.ir.static_methods import DECODE
 
 _REASON = (

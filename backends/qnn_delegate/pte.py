@@ -22,7 +22,7 @@ from edgec.backends.delegated_pte import delegated_layout as layout
 from edgec.backends.qnn_delegate.hand_over import ANSWER, JOB, RESULT
 from edgec.backends.qnn_delegate.sdk import environment, fitting_sdk, last_words
 from edgec.backends.static_artifact import Chip, LoweringProgress, StaticArtifact
-from edgec.bundle.manifest import Delegation
+from edgec.bundle.findings import Delegation
 from edgec.errors import InputError, ToolError
 from edgec.ir.program import Program
 from edgec.ir.static_methods import Methods

@@ -14,7 +14,7 @@ import torch
 from torch.fx import Node
 
 from edgec.backends.xnnpack.clusters import LINEAR
-from edgec.bundle.manifest import Delegation, Fallback
+from edgec.bundle.findings import Delegation, Fallback
 from edgec.ir.experts import EXPERTS
 from edgec.ir.state_operators import CACHED_STATES
 

@@ -31,7 +31,7 @@ from edgec.backends.xnnpack.norms import write_out_norms
 from edgec.backends.xnnpack.region import DelegateRegion, extract
 from edgec.backends.xnnpack.replace import replace_clusters
 from edgec.backends.xnnpack.tanh_gelu import write_out_tanh_gelus
-from edgec.bundle.manifest import Delegation
+from edgec.bundle.findings import Delegation
 from edgec.free_memory import return_free_memory
 from edgec.ir.encoder_operators import BIASED_ATTENTION, ENCODER_ATTENTION
 from edgec.ir.operators import CACHED_ATTENTION

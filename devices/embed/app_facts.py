@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from edgec.bundle.folder import MANIFEST, REPORT, Bundle
+from edgec.bundle.canonical import REPORT
+from edgec.bundle.folder import MANIFEST, Bundle
 from edgec.bundle.generation_config import GenerationConfig, read_generation_config
 from edgec.bundle.golden import read_golden
 from edgec.bundle.limited_json import JsonKind, read_object

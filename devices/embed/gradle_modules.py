@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from edgec.bundle.folder import MANIFEST, Bundle
 from edgec.bundle.manifest import Manifest
@@ -86,15 +87,12 @@ def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK) -> AppPacka
     pieces = chat_pieces(bundle.tokenizer_dir)
     tokenizer = tokenizer_plan(bundle.tokenizer_dir / "tokenizer.json")
     values = {**kotlin_values(facts, pieces), **gradle_values(facts, target_sdk), **tokenizer.values}
-    sources = {path: fill(load(_TEMPLATES, name), values).encode() for path, name in _places(facts, tokenizer).items()}
-    assets = f"{'model_pack' if facts.in_asset_pack else 'model'}/src/main/assets/{BUNDLE_FOLDER}"
-    shipped = {f"{assets}/{name}": bundle.path / name for name in (MANIFEST, *(f.path for f in facts.files))}
     contents: Files = {
-        **sources,
+        **{path: fill(load(_TEMPLATES, name), values).encode() for path, name in _places(facts, tokenizer).items()},
         **(engine_project(facts) if runtime.compiled else {}),
         "README.md": android_readme(facts, pieces is not None, [*libraries, *compiled], target_sdk).encode(),
         "bench/job.json": (json.dumps({**_JOB, "edgec_version": __version__}, indent=2) + "\n").encode(),
-        **shipped,
+        **_assets(facts, bundle),
     }
     return AppPackage(
         platform="android",
@@ -107,6 +105,12 @@ def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK) -> AppPacka
         entitled=False,
         executables=frozenset({"gradlew"}),
     )
+
+
+def _assets(facts: AppFacts, bundle: Bundle) -> dict[str, Path]:
+    """The bundle's files by their paths in the modules."""
+    assets = f"{'model_pack' if facts.in_asset_pack else 'model'}/src/main/assets/{BUNDLE_FOLDER}"
+    return {f"{assets}/{name}": bundle.path / name for name in (MANIFEST, *(f.path for f in facts.files))}
 
 
 def _check_target(target_sdk: int) -> None:

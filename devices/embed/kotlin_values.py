@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edgec.bundle.manifest import MethodInfo, TensorInfo
+from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.chat_pieces import ChatPieces
 from edgec.devices.embed.kotlin_text import boolean, package_name, string

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from edgec.bundle.manifest import FileInfo, MethodInfo, TensorInfo
+from edgec.bundle.entry_points import MethodInfo, TensorInfo
+from edgec.bundle.manifest import FileInfo
 from edgec.devices.embed.app_facts import AppFacts, TextFacts
 from edgec.devices.embed.glue import Glue, caller_states, executorch_branch
 from edgec.devices.embed.manifest_values import manifest_values, module_name

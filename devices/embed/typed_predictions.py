@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from edgec.bundle.manifest import MethodInfo, TensorInfo
+from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.devices.embed.swift_text import identifier, string, type_name, unique
 from edgec.errors import InputError
 

@@ -7,15 +7,9 @@ from dataclasses import dataclass
 
 from edgec.devices.prediction.estimate import Range
 from edgec.devices.prediction.parameters import Kind, Parameter
+from edgec.ir.kernel_grids import DYNAMIC_INT8_KERNELS, LINEAR_KERNELS, fit
 from edgec.ir.spec import LayerSpec, ModelSpec
-from edgec.ir.weight_scheme import (
-    DYNAMIC_INT8_KERNELS,
-    LINEAR_KERNELS,
-    WeightScheme,
-    fit,
-    fit_tables,
-    stored_bytes,
-)
+from edgec.ir.weight_scheme import WeightScheme, fit_tables, stored_bytes
 
 SIZE_TOLERANCE = 1.05
 """Bounds the artifact from above: an export that exceeds the sum of its bits by more is refused."""

@@ -90,9 +90,8 @@ def plan(
     """
     widths = _legal(widths or default_widths(target), target)
     spec, listed = _with_shared_layers(decoder, widths)
-    prompt_tokens = (
-        min(_PROMPT_TOKENS, spec.context if context is None else context) if prompt_tokens is None else prompt_tokens
-    )
+    if prompt_tokens is None:
+        prompt_tokens = min(_PROMPT_TOKENS, spec.context if context is None else context)
     context = _legal_context(spec, context, prompt_tokens)
     states = sum(state.bytes() for state in decoder.states or ())
     needs = partial(_footprint, listed, spec, target, states)

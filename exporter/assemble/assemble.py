@@ -15,6 +15,8 @@ import torch
 
 from edgec.backends.forms import Form
 from edgec.bundle.encoding import decoded
+from edgec.bundle.entry_points import EncoderDecoderInfo, Limits
+from edgec.bundle.findings import DeviceCheck
 from edgec.bundle.golden import (
     GOLDEN_SOURCE_TOKENS,
     HALF_TOLERANCE,
@@ -29,7 +31,7 @@ from edgec.bundle.golden import (
     probe_values,
     text_vectors,
 )
-from edgec.bundle.manifest import Build, DeviceCheck, EncoderDecoderInfo, Ledger, Limits, Manifest, ModelInfo, Runtime
+from edgec.bundle.manifest import Build, Ledger, Manifest, ModelInfo, Runtime
 from edgec.bundle.named_delegates import named_delegates
 from edgec.bundle.prefix import Files
 from edgec.exporter.assemble.brief_speed import brief_speed

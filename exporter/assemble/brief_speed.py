@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgec.bundle.manifest import Limits
+from edgec.bundle.entry_points import Limits
 from edgec.exporter.report.sections import ReportSamples
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.executor import Executor

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from edgec.bundle.entry_points import VisionLanguageInfo
 from edgec.bundle.golden import OutputVector, output_vector, probe_values
 from edgec.bundle.image_files import IMAGE_FOLDER
-from edgec.bundle.manifest import VisionLanguageInfo
 from edgec.bundle.prefix import Files
 from edgec.exporter.pipeline import Compiled
 from edgec.exporter.request import ExportRequest

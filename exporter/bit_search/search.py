@@ -23,9 +23,10 @@ from edgec.exporter.recipes.passes import passes_for
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.recipes.support import Support, support_of
 from edgec.ir.graph_run import first_output, run_calls
+from edgec.ir.kernel_grids import fit
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import parameter_name, parameter_of
-from edgec.ir.weight_scheme import WeightScheme, fit, fit_tables, lut
+from edgec.ir.weight_scheme import WeightScheme, fit_tables, lut
 from edgec.passes.contract import nodes_of, run_passes
 from edgec.passes.graph.calibration import Calibration
 from edgec.passes.prefill.last_logits import lm_head_linear

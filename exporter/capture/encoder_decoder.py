@@ -22,6 +22,7 @@ from torch.fx import GraphModule
 
 from edgec.exporter.capture import attention
 from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind, traced
+from edgec.exporter.capture.layer_numbers import number_layers
 from edgec.exporter.capture.positions import follow_positions
 from edgec.exporter.sources.encoder_decoder import SOURCE, Source
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
@@ -150,6 +151,7 @@ class _Layer:
 def _capture_encode(skeleton: Skeleton, source: Source, weights: TensorSource) -> Program:
     example = torch.zeros([min(8, d.high) if isinstance(d, Dynamic) else d for d in source.shape], dtype=source.dtype)
     graph = traced(_Encoder(skeleton.model, source.name), skeleton.model, (example,), {"source": _dims(source.shape)})
+    number_layers(graph)
     return _program(graph, skeleton, weights, (source.tensor_type(),), (STATES,))
 
 

@@ -20,6 +20,7 @@ from torch.fx import GraphModule
 
 from edgec.exporter.capture import attention
 from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind, traced
+from edgec.exporter.capture.layer_numbers import number_layers
 from edgec.exporter.capture.own_attention import use_operator
 from edgec.exporter.capture.positions import follow_positions
 from edgec.exporter.capture.recurrences import recognise_convolutions
@@ -87,6 +88,7 @@ def _capture_see(skeleton: Skeleton, eyes: Eyes, weights: TensorSource) -> Progr
     shape = (1, *eyes.shape)
     graph = traced(_See(skeleton.model, eyes), skeleton.model, (torch.zeros(shape),), {"pixels": {}})
     graph.graph.eliminate_dead_code()
+    number_layers(graph)
     bind(graph, skeleton.aliases, weights)
     _reshape_views(graph)
     _store_constants(graph)

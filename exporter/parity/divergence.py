@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from edgec.exporter.parity.execution import record_layers
+from edgec.exporter.parity.probe_calls import ProbeCall, text_calls
 from edgec.ir.attention import layer_of
-from edgec.ir.call_plan import Call, Tokens, call_inputs, compared_positions, last_rows
+from edgec.ir.call_plan import Call, Tokens
 from edgec.ir.program import Interface, Program, TensorType
 from edgec.ir.static_methods import GraphMethods, method_inputs
 from edgec.passes.contract import clone
 
+if TYPE_CHECKING:
+    from edgec.runtime_py.engines.open_artifact import TorchMethod
 
-def first_diverging_layer(
-    reference: Mapping[int, Tensor], candidate: Mapping[int, Tensor], tolerance: float
-) -> int | None:
+Layers = Mapping[int, Tensor]
+"""What each layer gives, by its number."""
+
+
+def first_diverging_layer(reference: Layers, candidate: Layers, tolerance: float) -> int | None:
     """The first layer whose relative error (norm of the difference over the reference's norm) exceeds ``tolerance``."""
     for layer in sorted(set(reference) & set(candidate)):
         error = (reference[layer].float() - candidate[layer].float()).norm()
@@ -32,15 +37,23 @@ def program_layers(program: Program, tokens: Tokens, plan: Sequence[Call]) -> di
 
     ``prefill_skip`` computes some layers only for the rows with logits, which are exactly these positions.
     """
-    if not program.interface.states:
-        whole = record_layers(program.graph, _inputs(program.interface, tokens, Call(0, len(tokens), 1)))
-        return {layer: value[:, compared_positions(plan)] for layer, value in whole.items()}
-    parts = [(call, record_layers(program.graph, _inputs(program.interface, tokens, call))) for call in plan]
-    return {layer: torch.cat([part[layer][:, -call.rows :] for call, part in parts], 1) for layer in parts[0][1]}
+    return call_layers(program, text_calls(program.interface, tokens, plan))
 
 
-def _inputs(interface: Interface, tokens: Tokens, call: Call) -> list[Tensor]:
-    return call_inputs(interface, tokens, call.start, call.size, last_rows(call))
+def call_layers(program: Program, calls: Sequence[ProbeCall]) -> dict[int, Tensor]:
+    """Attention outputs [1, P, H, D] of some calls, by layer; of a layer that attends twice, the last."""
+    return _joined(calls, [record_layers(program.graph, call.inputs) for call in calls])
+
+
+def _joined(calls: Sequence[ProbeCall], parts: Sequence[Layers]) -> dict[int, Tensor]:
+    """The compared rows of all calls after each other, by layer."""
+    pairs = list(zip(calls, parts, strict=True))
+    return {layer: torch.cat([_rows(part[layer], call.rows) for call, part in pairs], 1) for layer in parts[0]}
+
+
+def _rows(value: Tensor, rows: Tensor | None) -> Tensor:
+    """The compared rows of a layer that computed all of them, or these only."""
+    return value if rows is None or value.shape[1] == len(rows) else value[:, rows]
 
 
 def expose_layers(program: Program) -> Program:
@@ -57,19 +70,13 @@ def expose_layers(program: Program) -> Program:
     return Program(graph, interface, program.spec, program.history)
 
 
-def artifact_layers(artifact: Path, exposed: Program, tokens: Tokens, plan: Sequence[Call]) -> dict[int, Tensor]:
-    """Attention outputs, by layer, of an artifact that was lowered from a program of ``expose_layers``."""
-    from edgec.runtime_py.engines.open_artifact import TorchMethod
-
-    method = TorchMethod(artifact)
+def artifact_layers(method: TorchMethod, exposed: Program, calls: Sequence[ProbeCall]) -> dict[int, Tensor]:
+    """Attention outputs, by layer, of a method that was lowered from a program of ``expose_layers``."""
     layers = [layer for layer in (layer_of(node) for node in exposed.graph.graph.nodes) if layer is not None]
-    parts: dict[int, list[Tensor]] = {layer: [] for layer in layers}
-    for call in plan:
-        outputs = method(_inputs(exposed.interface, tokens, call))
-        # Where a layer attends several times, the last output counts, as in `record_layers`.
-        for layer, value in dict(zip(layers, outputs[len(outputs) - len(layers) :], strict=True)).items():
-            parts[layer].append(value[:, -call.rows :].clone())
-    return {layer: torch.cat(values, 1) for layer, values in parts.items()}
+    outputs = [method(call.inputs) for call in calls]
+    # Where a layer attends several times, the last output counts, as in `record_layers`.
+    parts = [dict(zip(layers, each[len(each) - len(layers) :], strict=True)) for each in outputs]
+    return _joined(calls, parts)
 
 
 def method_layers(methods: Mapping[str, Program], tokens: Tokens, plan: Sequence[Call]) -> dict[int, Tensor]:

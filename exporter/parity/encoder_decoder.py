@@ -10,18 +10,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgec.bundle.manifest import ENCODER_DECODER_METHODS
+from edgec.bundle.entry_points import ENCODER_DECODER_METHODS
 from edgec.exporter.capture.encoder_decoder import decode, remembering_cache
 from edgec.exporter.parity.float32_mode import InFloat32
-from edgec.exporter.parity.outputs import flatten_outputs
+from edgec.exporter.parity.outputs import flatten_outputs, sizes_of
 from edgec.exporter.parity.probe import Probe
+from edgec.exporter.parity.probe_calls import ProbeCall, text_calls
+from edgec.exporter.parity.probed_method import Executed, ProbedMethod
 from edgec.exporter.sources.encoder_decoder import Source
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.weights import Weights
-from edgec.ir.call_plan import call_inputs, compared_positions, last_rows
-from edgec.ir.graph_run import first_output, run_calls
-from edgec.ir.program import Dynamic, Program
+from edgec.ir.call_plan import compared_positions, last_rows
+from edgec.ir.program import Dynamic, Interface
 
 # Lengths of the sources that are read: not a multiple of any kernel's tile, then one that is shorter.
 _LENGTHS = (37, 5)
@@ -65,18 +66,6 @@ class Reference:
     memory: tuple[Tensor, ...]
     logits: Tensor
 
-    def of(self, method: str) -> Tensor:
-        """The outputs of a method, as ``run_method`` gives them."""
-        return {
-            "encode": lambda: flatten_outputs(self.states),
-            "cross": lambda: flatten_outputs(self.memory),
-            "forward": lambda: self.logits,
-        }[method]()
-
-    def sizes(self, method: str) -> list[int]:
-        """The number of values of each output of ``encode`` or ``cross``."""
-        return [value.numel() for value in {"encode": self.states, "cross": self.memory}[method]]
-
     def tensors(self) -> dict[str, Tensor]:
         """All tensors by name, to be stored with the rungs."""
         named = {"states": self.states, "memory": self.memory, "logits": (self.logits,)}
@@ -105,27 +94,50 @@ def eager_reference(source: ModelSource, weights: Weights, sources: SourceProbe,
     return Reference(states, memory, logits.float())
 
 
-def run_method(program: Program, name: str, probe: SourceProbe, reference: Reference, decoder: Probe) -> Tensor:
-    """Run the Program of a method on what transformers' model gave the method before it."""
-    with torch.no_grad():
-        if name == "encode":
-            return flatten_outputs([first_output(program.graph(each)) for each in probe.sources])
-        if name == "cross":
-            return flatten_outputs(program.graph(reference.states[0]))
-        return _run_forward(program, decoder, reference.memory)
+@dataclass(frozen=True)
+class ProbedEncoderDecoder:
+    """What an encoder-decoder is compared on.
 
+    Attributes:
+        sources: what the encoder reads.
+        text: what the decoder writes after the first source.
+        reference: what transformers' own model computes.
+    """
 
-def _run_forward(program: Program, probe: Probe, memory: Sequence[Tensor]) -> Tensor:
-    wanted = compared_positions(probe.plan)
-    whole = (0, len(probe.tokens), torch.tensor(wanted))
-    calls = [(call.start, call.size, last_rows(call)) for call in probe.plan] if program.interface.states else [whole]
-    names = [tensor.name for tensor in program.interface.inputs if tensor.name.startswith("cross_")]
-    given = dict(zip(names, memory, strict=True))
-    outputs = run_calls(program, [call_inputs(program.interface, probe.tokens, *call, given) for call in calls])
-    chosen = any(tensor.name == "logit_index" for tensor in program.interface.inputs)
-    logits = [first_output(output)[0] for output in outputs]
-    kept = logits if chosen else [each[rows] for each, (*_, rows) in zip(logits, calls, strict=True)]
-    return torch.cat(kept).float()
+    sources: SourceProbe
+    text: Probe
+    reference: Reference
+
+    def methods(self) -> Mapping[str, ProbedMethod]:
+        """The methods, each on what transformers' model gave the one before it."""
+        states, memory = self.reference.states, self.reference.memory
+        encoded, crossed = [ProbeCall([each]) for each in self.sources.sources], [ProbeCall([states[0]])]
+        encode, cross, forward = ENCODER_DECODER_METHODS
+        return {
+            encode: ProbedMethod(encode, lambda _: encoded, flatten_outputs(states), sizes_of(states)),
+            cross: ProbedMethod(cross, lambda _: crossed, flatten_outputs(memory), sizes_of(memory), layer_outputs=2),
+            forward: ProbedMethod(forward, self._text_calls, self.reference.logits),
+        }
+
+    def _text_calls(self, interface: Interface) -> Sequence[ProbeCall]:
+        names = [tensor.name for tensor in interface.inputs if tensor.name.startswith("cross_")]
+        given = dict(zip(names, self.reference.memory, strict=True))
+        return text_calls(interface, self.text.tokens, self.text.plan, lambda start, size: given)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """As ``Reference.tensors``."""
+        return self.reference.tensors()
+
+    def execute(self, artifact: Path) -> Executed:
+        """Execute the methods of an artifact, each alone, and all of them from the first source to the logits."""
+        methods, reference, sources = ExecutedMethods(artifact), self.reference, self.sources.sources
+        alone = (
+            methods.states(sources),
+            methods.keys_and_values(reference.states[0]),
+            methods.plan_logits(reference.memory, self.text),
+        )
+        whole = methods.plan_logits(methods.memory(sources[0]), self.text)
+        return Executed(dict(zip(ENCODER_DECODER_METHODS, alone, strict=True)), whole)
 
 
 class ExecutedMethods:
@@ -141,13 +153,13 @@ class ExecutedMethods:
 
         self._encode, self._cross, self._forward = (TorchMethod(artifact, n) for n in ENCODER_DECODER_METHODS)
 
-    def alone(self, method: str, probe: SourceProbe, reference: Reference, decoder: Probe) -> Tensor:
-        """A method's outputs on what transformers' model gave the method before it, as ``run_method``."""
-        if method == "encode":
-            return flatten_outputs([self._encode([each])[0] for each in probe.sources])
-        if method == "cross":
-            return flatten_outputs(self._cross([reference.states[0]]))
-        return self.plan_logits(reference.memory, decoder)
+    def states(self, sources: Sequence[Tensor]) -> Tensor:
+        """The states of all sources in one row."""
+        return flatten_outputs([self._encode([each])[0] for each in sources])
+
+    def keys_and_values(self, states: Tensor) -> Tensor:
+        """The keys and values of all layers in one row, of an encoder's states [1, T, C]."""
+        return flatten_outputs(self._cross([states]))
 
     def memory(self, source: Tensor) -> Sequence[Tensor]:
         """A source's keys and values, float32 [1, T, G, D] each."""

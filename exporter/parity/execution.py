@@ -14,9 +14,9 @@ from torch.fx import GraphModule
 
 from edgec.exporter.capture.positions import first_place
 from edgec.exporter.parity.float32_mode import InFloat32
+from edgec.exporter.parity.probe_calls import text_calls, text_logits
 from edgec.exporter.parity.step_by_step import step_by_step
-from edgec.ir.call_plan import Call, DecoderStep, Tokens, call_inputs, compared_positions, feed, last_rows
-from edgec.ir.graph_run import first_output, run_calls
+from edgec.ir.call_plan import Call, DecoderStep, Tokens, compared_positions, feed
 from edgec.ir.linear_memo import LinearMemo
 from edgec.ir.program import Program
 from edgec.passes.contract import run_pass
@@ -28,18 +28,8 @@ _MOST_LOGITS = 1 << 28
 
 def run_program(program: Program, tokens: Tokens, plan: Sequence[Call], memo: LinearMemo | None = None) -> Tensor:
     """Run a decoder's Program: logits float32 [P, V] at the plan's compared positions; ``memo`` as in ``run_calls``."""
-    wanted = compared_positions(plan)
-    program = _bound_logits(program, len(tokens), len(wanted))
-    whole = (0, len(tokens), torch.tensor(wanted))
-    parts = [(call.start, call.size, last_rows(call)) for call in plan] if program.interface.states else [whole]
-    with torch.no_grad():
-        outputs = run_calls(program, [call_inputs(program.interface, tokens, *part) for part in parts], memo)
-    has_index = any(tensor.name == "logit_index" for tensor in program.interface.inputs)
-    logits = [
-        first_output(output)[0] if has_index else first_output(output)[0, rows]
-        for output, (*_, rows) in zip(outputs, parts, strict=True)
-    ]
-    return torch.cat(logits).float()
+    program = _bound_logits(program, len(tokens), len(compared_positions(plan)))
+    return text_logits(program, text_calls(program.interface, tokens, plan), memo)
 
 
 def _bound_logits(program: Program, length: int, rows: int) -> Program:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from edgec.bundle.manifest import Rung
+from edgec.bundle.findings import Rung
 from edgec.errors import BudgetError
 from edgec.exporter.parity.metrics import Difference, difference, tie_margin
 from edgec.ir.program import Effect
@@ -108,6 +108,11 @@ def excesses(gap: Difference, budget: Mapping[str, float]) -> list[str]:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
+
+
+def of_method(rung: Rung, method: str) -> Rung:
+    """A rung that says which method of several it is about."""
+    return rung.model_copy(update={"stage": f"{method}: {rung.stage}", "reference": f"{method}: {rung.reference}"})
 
 
 def gate(rungs: Sequence[Rung]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgec.bundle.manifest import Rung
+from edgec.bundle.findings import Rung
 from edgec.exporter.parity.ladder import Stage
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -11,21 +12,23 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgec.bundle.manifest import VISION_LANGUAGE_METHODS, Ahead, Limits
+from edgec.bundle.entry_points import VISION_LANGUAGE_METHODS as METHODS
+from edgec.bundle.entry_points import Ahead, Limits
 from edgec.bundle.reach import reach_of
 from edgec.errors import InputError
 from edgec.exporter.capture.vision_language import FEATURES, SEEN
 from edgec.exporter.parity.float32_mode import InFloat32
-from edgec.exporter.parity.outputs import flatten_outputs
+from edgec.exporter.parity.outputs import flatten_outputs, sizes_of
 from edgec.exporter.parity.probe import Probe
+from edgec.exporter.parity.probe_calls import ProbeCall, text_calls
+from edgec.exporter.parity.probed_method import Executed, ProbedMethod
 from edgec.exporter.sources.model_build import put_weights
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.vision_language import Eyes
 from edgec.exporter.sources.weights import Weights
 from edgec.ir.attention import REACH
-from edgec.ir.call_plan import Call, call_inputs, call_plan, compared_positions, last_rows
-from edgec.ir.graph_run import first_output, run_calls
-from edgec.ir.program import Program
+from edgec.ir.call_plan import Call, call_plan, compared_positions, last_rows
+from edgec.ir.program import Interface
 
 # Tokens before an image and, at least, after it.
 _BEFORE, _AFTER = 3, 16
@@ -126,10 +129,6 @@ class Reference:
     features: Tensor
     logits: Tensor
 
-    def of(self, method: str) -> Tensor:
-        """The outputs of a method, as ``run_method`` gives them."""
-        return flatten_outputs(self.features) if method == "see" else self.logits
-
     def tensors(self) -> dict[str, Tensor]:
         """All tensors by name, to be stored with the rungs."""
         return {"features": self.features, "logits": self.logits}
@@ -166,26 +165,35 @@ class EagerModel:
         return Reference(self.features(probe.pixels), logits[0, compared_positions(probe.plan)].float())
 
 
-def run_method(program: Program, name: str, probe: ImageProbe, reference: Reference) -> Tensor:
-    """Run the Program of a method on what transformers' model gave the method before it."""
-    with torch.no_grad():
-        if name == "see":
-            return flatten_outputs(program.graph(probe.pixels))
-        return _run_forward(program, probe, probe.placed(reference.features))
+@dataclass(frozen=True)
+class ProbedVisionLanguage:
+    """What a vision-language model is compared on, and what transformers' own model computes."""
 
+    probe: ImageProbe
+    reference: Reference
 
-def _run_forward(program: Program, probe: ImageProbe, placed: Mapping[str, Tensor]) -> Tensor:
-    wanted = compared_positions(probe.plan)
-    whole = (0, len(probe.tokens), torch.tensor(wanted))
-    calls = [(call.start, call.size, last_rows(call)) for call in probe.plan] if program.interface.states else [whole]
-    inputs = [
-        call_inputs(program.interface, probe.tokens, start, size, rows, _part(placed, start, size))
-        for start, size, rows in calls
-    ]
-    outputs = [first_output(output)[0] for output in run_calls(program, inputs)]
-    chosen = any(tensor.name == "logit_index" for tensor in program.interface.inputs)
-    kept = outputs if chosen else [each[rows] for each, (*_, rows) in zip(outputs, calls, strict=True)]
-    return torch.cat(kept).float()
+    def methods(self) -> Mapping[str, ProbedMethod]:
+        """The methods; text is written after transformers' own rows of the tile."""
+        seen, features, (see, forward) = [ProbeCall([self.probe.pixels])], self.reference.features, METHODS
+        return {
+            see: ProbedMethod(see, lambda _: seen, flatten_outputs(features), sizes_of(features)),
+            forward: ProbedMethod(forward, self._text_calls, self.reference.logits),
+        }
+
+    def _text_calls(self, interface: Interface) -> Sequence[ProbeCall]:
+        placed = self.probe.placed(self.reference.features)
+        return text_calls(interface, self.probe.tokens, self.probe.plan, partial(_part, placed))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """As ``Reference.tensors``."""
+        return self.reference.tensors()
+
+    def execute(self, artifact: Path) -> Executed:
+        """Execute the methods of an artifact, each alone, and both of them from the pixels to the logits."""
+        methods, (see, forward) = ExecutedMethods(artifact), METHODS
+        rows = methods.features(self.probe.pixels)
+        written = methods.plan_logits(self.probe, self.reference.features)
+        return Executed({see: flatten_outputs(rows), forward: written}, methods.plan_logits(self.probe, rows))
 
 
 def _part(placed: Mapping[str, Tensor], start: int, size: int) -> dict[str, Tensor]:
@@ -204,7 +212,7 @@ class ExecutedMethods:
         """
         from edgec.runtime_py.engines.open_artifact import TorchMethod
 
-        self._see, self._forward = (TorchMethod(artifact, name) for name in VISION_LANGUAGE_METHODS)
+        self._see, self._forward = (TorchMethod(artifact, name) for name in METHODS)
 
     def features(self, pixels: Tensor) -> Tensor:
         """The rows of a tile, float32 [T, hidden]."""

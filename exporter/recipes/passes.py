@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.recipes.support import support_of
-from edgec.ir.weight_scheme import DYNAMIC_INT8_KERNELS, WeightScheme
+from edgec.ir.kernel_grids import DYNAMIC_INT8_KERNELS
+from edgec.ir.weight_scheme import WeightScheme
 
 if TYPE_CHECKING:
     from edgec.passes.contract import Pass

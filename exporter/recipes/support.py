@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from edgec.ir.weight_scheme import DYNAMIC_INT8_KERNELS, LINEAR_KERNELS, LOOKUP_BITS, KernelGrid
+from edgec.ir.kernel_grids import DYNAMIC_INT8_KERNELS, LINEAR_KERNELS, LOOKUP_BITS, KernelGrid
 
 _GROUPS = (1024, 512, 256, 128, 64, 32, 16)
 

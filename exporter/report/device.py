@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-from edgec.bundle.manifest import DeviceCheck, Manifest
+from edgec.bundle.findings import DeviceCheck
+from edgec.bundle.manifest import Manifest
 from edgec.exporter.report.parts import code, section, table
 
 _BADGES = {"passed": "ok", "failed": "bad"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from edgec.bundle.manifest import Manifest, Rung
+from edgec.bundle.findings import Rung
+from edgec.bundle.manifest import Manifest
 from edgec.exporter.report.parts import UNAVAILABLE, code, rounded, section
 from edgec.exporter.report.reading import NextTokens
 from edgec.exporter.report.sections import ReportSamples, verdict

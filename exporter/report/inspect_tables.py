@@ -7,8 +7,11 @@ from pathlib import Path
 
 from rich.text import Text
 
-from edgec.bundle.folder import canonical_json, open_bundle
-from edgec.bundle.manifest import Manifest, Rung, TensorInfo
+from edgec.bundle.canonical import canonical_json
+from edgec.bundle.entry_points import TensorInfo
+from edgec.bundle.findings import Rung
+from edgec.bundle.folder import open_bundle
+from edgec.bundle.manifest import Manifest
 from edgec.bundle.signature_file import is_signed
 from edgec.terminal import WordTable, make_console
 

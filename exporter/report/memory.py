@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from edgec.bundle.manifest import Ledger, LedgerRow, Manifest, StateInfo
+from edgec.bundle.entry_points import StateInfo
+from edgec.bundle.manifest import Ledger, LedgerRow, Manifest
 from edgec.exporter.report.layers import layer_bars
 from edgec.exporter.report.parts import (
     REST,

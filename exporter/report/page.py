@@ -34,25 +34,28 @@ def render_report(
         decode: token ids to text.
         sample: a short text of both, shown in place of the next tokens.
     """
-    body = "\n".join(
-        (
-            headline(manifest, bench, said),
-            texts(sample, decode) or reading(said, decode),
-            sections.summary(manifest),
-            parity(manifest),
-            sections.bench(bench),
-            bit_search(manifest),
-            ledger(manifest),
-            sections.delegation(manifest),
-            lint(manifest),
-            device_checks(manifest),
-            kv_memory(manifest),
-            sections.passes(manifest),
-            sections.methods(manifest),
-            sections.stages(manifest),
-            sections.tools(manifest),
-        )
+    parts = (
+        headline(manifest, bench, said),
+        texts(sample, decode) or reading(said, decode),
+        sections.summary(manifest),
+        parity(manifest),
+        sections.bench(bench),
+        bit_search(manifest),
+        ledger(manifest),
+        sections.delegation(manifest),
+        lint(manifest),
+        device_checks(manifest),
+        kv_memory(manifest),
+        sections.passes(manifest),
+        sections.methods(manifest),
+        sections.stages(manifest),
+        sections.tools(manifest),
     )
+    return _document(manifest, "\n".join(parts))
+
+
+def _document(manifest: Manifest, body: str) -> str:
+    """The whole file around the sections."""
     name = escape(manifest.name)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from html import escape
 from statistics import median
 
-from edgec.bundle.manifest import Delegation, Fallback, Manifest, MethodInfo, PassInfo, Rung, TensorInfo
+from edgec.bundle.entry_points import MethodInfo, TensorInfo
+from edgec.bundle.findings import Delegation, Fallback, Rung
+from edgec.bundle.manifest import Manifest, PassInfo
 from edgec.exporter.report.parts import (
     UNAVAILABLE,
     PagePart,

@@ -8,8 +8,9 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 
+from edgec.bundle.findings import Rung
 from edgec.bundle.golden import read_golden
-from edgec.bundle.manifest import Manifest, Rung
+from edgec.bundle.manifest import Manifest
 from edgec.exporter.report.bits import bit_search_table
 from edgec.exporter.sources.tokenizer import round_trips
 from edgec.terminal import WordTable, make_console

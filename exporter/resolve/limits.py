@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgec.backends.forms import Form
-from edgec.bundle.manifest import Limits
+from edgec.bundle.entry_points import Limits
 from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.ir.spec import ModelSpec

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from edgec.bundle.manifest import SoundInfo
+from edgec.bundle.entry_points import SoundInfo
 from edgec.errors import InputError
 from edgec.ir.program import Dynamic, TensorType
 

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from edgec.bundle.entry_points import Ahead
 from edgec.bundle.image_files import IMAGE_FILES
-from edgec.bundle.manifest import Ahead
 from edgec.errors import InputError
 
 TASK = "image-text-to-text"

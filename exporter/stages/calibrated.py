@@ -15,7 +15,7 @@ from torch import Tensor
 
 from edgec.backends.qnn.context import execute_on_cpu
 from edgec.backends.qnn.function import open_function, open_function_on_cpu
-from edgec.bundle.manifest import Rung
+from edgec.bundle.findings import Rung
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
 from edgec.exporter.stages.compiled import Rewrite

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from edgec.bundle.manifest import Limits
+from edgec.bundle.entry_points import Limits
 from edgec.exporter.adapt.record import recorded_grids
 from edgec.exporter.capture.decoder import build_skeleton, capture_decoder
 from edgec.exporter.parity.execution import run_eager

@@ -10,16 +10,9 @@ from pydantic import Field
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from edgec.bundle.manifest import (
-    Delegation,
-    Limits,
-    LintFinding,
-    MethodInfo,
-    PassInfo,
-    Rung,
-    StateInfo,
-    TensorInfo,
-)
+from edgec.bundle.entry_points import Limits, MethodInfo, StateInfo, TensorInfo
+from edgec.bundle.findings import Delegation, LintFinding, Rung
+from edgec.bundle.manifest import PassInfo
 from edgec.bundle.part import JsonPart
 from edgec.ir.program import Change, Dynamic, Interface, State, TensorType
 

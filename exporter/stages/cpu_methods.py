@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgec.bundle.manifest import Limits, PassInfo
+from edgec.bundle.entry_points import Limits
+from edgec.bundle.manifest import PassInfo
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.stages.compiled import ARTIFACT, Facts, method_info, pass_info, save_facts, state_info

@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from torch import Tensor
 
-from edgec.bundle.manifest import Rung
+from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
-from edgec.exporter.parity.divergence import artifact_layers, expose_layers, first_diverging_layer, program_layers
+from edgec.exporter.parity.divergence import Layers, program_layers
 from edgec.exporter.parity.execution import run_artifact, run_program
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.parity.position_mixing import refuse_mixed_positions
 from edgec.exporter.parity.probe import Probe
+from edgec.exporter.parity.probe_calls import text_calls
 from edgec.exporter.parity.sample import model_text
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_values
@@ -26,6 +26,7 @@ from edgec.exporter.resolve.unheld import unread_experts
 from edgec.exporter.stages.capturing import capture_request, eager_model, eager_stage, hold_weights
 from edgec.exporter.stages.compiled import Rewrite
 from edgec.exporter.stages.cpu_methods import block_rows, lower_to_folder
+from edgec.exporter.stages.locating import locate_in_artifact
 from edgec.exporter.stages.pass_orders import decoder_passes
 from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_passes, rewrite
 from edgec.ir.experts import EXPERTS
@@ -77,10 +78,9 @@ class DecoderStages:
         from edgec.backends.xnnpack.lower import lower
 
         program = self.program or self._rewrite_again(Progress())
-        rows = block_rows(self.request)
-        layer = locate_in_artifact(
-            program, self.request.probe, lambda exposed: lower(exposed, block_rows=rows).artifact
-        )
+        rows, probe = block_rows(self.request), self.request.probe
+        calls = text_calls(program.interface, probe.tokens, probe.plan)
+        layer = locate_in_artifact(program, calls, lambda exposed: lower(exposed, block_rows=rows).artifact)
         return rung.model_copy(update={"first_diverging_layer": layer})
 
 
@@ -132,14 +132,22 @@ def rewrite_decoder(
 
 def decoder_measure(probe: Probe, recipe: Recipe, trained: bool) -> Measure:
     """How to measure a decoder: logits at the probe's compared positions; rounding is gated for trained models."""
-    note = "" if trained else "random weights: reported, not gated"
     memo = LinearMemo()
+    run = lambda program: run_program(program, probe.tokens, probe.plan, memo)  # noqa: E731
+    layers = lambda program: program_layers(program, probe.tokens, probe.plan)  # noqa: E731
+    return replace(logits_measure(run, layers, recipe, trained), memo=memo)
+
+
+def logits_measure(
+    run: Callable[[Program], Tensor], layers: Callable[[Program], Layers], recipe: Recipe, trained: bool
+) -> Measure:
+    """How to measure logits, however a program is run; rounding is gated for trained models."""
+    note = "" if trained else "random weights: reported, not gated"
     return Measure(
-        run=lambda program: run_program(program, probe.tokens, probe.plan, memo),
+        run=run,
         lowering=lowering_rung,
         quality=partial(quality_rung, budget=quality_budget(recipe), gated=trained, note=note),
-        layers=lambda program: program_layers(program, probe.tokens, probe.plan),
-        memo=memo,
+        layers=layers,
     )
 
 
@@ -160,13 +168,3 @@ def artifact_rungs(
     if loose:
         rungs.append(quality_rung(reference, executed, quality_budget(recipe), gated=trained))
     return rungs
-
-
-def locate_in_artifact(program: Program, probe: Probe, lower: Callable[[Program], bytes]) -> int | None:
-    """The first layer whose attention differs between a graph and its artifact; lowers the graph with probes."""
-    exposed = expose_layers(program)
-    with TemporaryDirectory() as folder:
-        artifact = Path(folder) / "exposed.pte"
-        artifact.write_bytes(lower(exposed))
-        inside = artifact_layers(artifact, exposed, probe.tokens, probe.plan)
-    return first_diverging_layer(program_layers(program, probe.tokens, probe.plan), inside, 0.1)

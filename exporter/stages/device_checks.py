@@ -13,7 +13,8 @@ from torch import Tensor
 from edgec.backends.coreml.mac import MacMethods, Tools, mac_methods, mac_tools, placements
 from edgec.backends.coreml.mlpackage import execute
 from edgec.backends.coreml.mlpackage import packages as packages_of
-from edgec.bundle.manifest import DeviceCheck, MethodInfo, Placement
+from edgec.bundle.entry_points import MethodInfo
+from edgec.bundle.findings import DeviceCheck, Placement
 from edgec.devices.targets import Target
 from edgec.errors import BudgetError, EdgecError
 from edgec.exporter.parity.metrics import difference

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from edgec.bundle.manifest import Delegation, Fallback, Rung
+from edgec.bundle.findings import Delegation, Fallback, Rung
 from edgec.exporter.capture.module import capture_module
 from edgec.exporter.parity import ladder
-from edgec.exporter.parity.divergence import expose_layers, first_diverging_layer
+from edgec.exporter.parity.divergence import Layers
 from edgec.exporter.parity.execution import record_layers
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
+from edgec.exporter.parity.probe_calls import ProbeCall
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.sentence_encoder import other_lengths
 from edgec.exporter.stages.compiled import ARTIFACT, Facts, Rewrite, method_info, pass_info, save_facts
+from edgec.exporter.stages.locating import locate_in_artifact
 from edgec.exporter.stages.pass_orders import module_passes
 from edgec.exporter.stages.rewriting import Measure, rewrite
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
@@ -134,11 +135,9 @@ class ModuleStages:
         """Add to a failed rung the first layer where the artifact differs from its graph; costs a second lowering."""
         from edgec.backends.xnnpack.static_lowering import lower_static
 
-        program = self.rewritten(Progress())
-        exposed = expose_layers(program)
-        wanted = record_layers(program.graph, self.inputs)
-        inside = _executed_layers(lower_static(exposed).artifact, self.inputs, list(wanted))
-        return rung.model_copy(update={"first_diverging_layer": first_diverging_layer(wanted, inside, 0.1)})
+        program, calls = self.rewritten(Progress()), [ProbeCall(self.inputs)]
+        layer = locate_in_artifact(program, calls, lambda exposed: lower_static(exposed).artifact)
+        return rung.model_copy(update={"first_diverging_layer": layer})
 
 
 def module_measure(inputs: Sequence[Tensor], sizes: Sequence[int], recipe: Recipe, trained: bool) -> Measure:
@@ -155,29 +154,29 @@ def module_measure(inputs: Sequence[Tensor], sizes: Sequence[int], recipe: Recip
         with torch.no_grad():
             return flatten_outputs(program.graph(*inputs))
 
+    return outputs_measure(run, lambda program: record_layers(program.graph, inputs), sizes, recipe, trained)
+
+
+def outputs_measure(
+    run: Callable[[Program], Tensor],
+    layers: Callable[[Program], Layers],
+    sizes: Sequence[int],
+    recipe: Recipe,
+    trained: bool,
+) -> Measure:
+    """How to measure outputs that are not distributions over tokens; ``run`` gives them in one row."""
     quality = partial(quality_rung, budget=module_budget(recipe), gated=trained)
     return Measure(
         run=run,
         lowering=lambda before, after: worst_output_rung(before, after, sizes, lowering_rung),
         quality=lambda reference, after: worst_output_rung(reference, after, sizes, quality),
-        layers=lambda program: record_layers(program.graph, inputs),
+        layers=layers,
     )
 
 
 def module_budget(recipe: Recipe) -> Mapping[str, float]:
     """How far a module's outputs may differ; they are not distributions over tokens, so KL does not apply."""
     return {"max_relative": recipe.budgets.get("max_relative", 0.25)}
-
-
-def _executed_layers(artifact: bytes, inputs: Sequence[Tensor], layers: Sequence[int]) -> Mapping[int, Tensor]:
-    """Attention outputs of an artifact that returns them after its own outputs."""
-    from edgec.runtime_py.engines.open_artifact import TorchMethod
-
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "exposed.pte"
-        path.write_bytes(artifact)
-        outputs = TorchMethod(path)(inputs)
-    return dict(zip(layers, outputs[len(outputs) - len(layers) :], strict=True))
 
 
 def _facts(program: Program, lowered: StaticLowered) -> Facts:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from edgec.backends.forms import Form
-from edgec.bundle.manifest import Limits
+from edgec.bundle.entry_points import Limits
 from edgec.exporter.recipes.passes import passes_for, preparing_passes
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.resolve.limits import slots
@@ -38,6 +38,9 @@ from edgec.passes.static.position_tables import PositionTables
 from edgec.passes.static.split_linear import SplitLinear
 from edgec.passes.static.static_cache import StaticCache
 from edgec.passes.static.static_method import StaticMethod
+
+MethodPasses = Callable[[Recipe, Limits], Mapping[str, list[Pass]]]
+"""The passes of each method of a model, in order."""
 
 # A cast to float32 doubles a bfloat16 weight; the backend stores float16 anyway.
 _GROWTH = 1.5

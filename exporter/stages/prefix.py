@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from edgec.bundle.checked_files import file_sha256
+from edgec.bundle.findings import Rung
 from edgec.bundle.folder import Bundle
-from edgec.bundle.manifest import FileInfo, Manifest, PrefixInfo, Rung
+from edgec.bundle.manifest import FileInfo, Manifest, PrefixInfo
 from edgec.bundle.part import JsonPart
 from edgec.bundle.prefix import Files, SystemPrompt, prefix_files, prefix_info
 from edgec.errors import InputError, ToolError

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from torch import Tensor
 
-from edgec.bundle.manifest import Rung
+from edgec.bundle.findings import Rung
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.stages.compiled import Rewrite
@@ -45,8 +45,8 @@ _STAGES: Mapping[tuple[str, bool, bool], tuple[str, str]] = {
     ("decoder", False, False): (f"{_HERE}.decoder", "DecoderStages"),
     ("decoder", True, False): (f"{_HERE}.static_decoder", "StaticDecoderStages"),
     ("decoder", True, True): (f"{_HERE}.calibrated", "CalibratedDecoderStages"),
-    ("encoder-decoder", False, False): (f"{_HERE}.encoder_decoder", "EncoderDecoderStages"),
-    ("vision-language", False, False): (f"{_HERE}.vision_language", "VisionLanguageStages"),
+    ("encoder-decoder", False, False): (f"{_HERE}.encoder_decoder", "encoder_decoder_stages"),
+    ("vision-language", False, False): (f"{_HERE}.vision_language", "vision_language_stages"),
     ("module", False, False): (f"{_HERE}.module", "ModuleStages"),
     ("module", True, False): (f"{_HERE}.static_module", "StaticModuleStages"),
     ("module", True, True): (f"{_HERE}.calibrated", "CalibratedModuleStages"),
@@ -58,17 +58,17 @@ LOWERING = (f"{_HERE}.static_lowering", *(f"edgec.backends.{name}" for name in _
 
 def stages_of(request: ExportRequest) -> Stages:
     """The stages of a request; only the modules that they need are imported."""
-    module, name = _stages_class(request)
+    module, name = _stages_maker(request)
     stages: Stages = getattr(import_module(module), name)(request)
     return stages
 
 
 def stage_module(request: ExportRequest) -> str:
     """The dotted name of the module that defines a request's stages."""
-    return _stages_class(request)[0]
+    return _stages_maker(request)[0]
 
 
-def _stages_class(request: ExportRequest) -> tuple[str, str]:
-    """The module and the class of a request's stages."""
+def _stages_maker(request: ExportRequest) -> tuple[str, str]:
+    """The module with a request's stages, and the name in it of what makes them."""
     form = request.form
     return _STAGES[request.source.kind, form.static, form.calibrated]

@@ -10,15 +10,15 @@ pass made of it. A failed rung is located: which pass of its group, and the firs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from torch import Tensor
 
-from edgec.bundle.manifest import Rung
+from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
-from edgec.exporter.parity.divergence import first_diverging_layer
+from edgec.exporter.parity.divergence import Layers, first_diverging_layer
 from edgec.exporter.parity.ladder import Stage, quality_rung
 from edgec.exporter.progress import Progress
 from edgec.exporter.stages.compiled import Rewrite, save_rewrite
@@ -28,8 +28,6 @@ from edgec.ir.linear_memo import LinearMemo
 from edgec.ir.program import Effect, Program
 from edgec.passes.contract import Pass, effect_on, run_pass, run_passes
 from edgec.passes.kv.kv_cache import KvCache
-
-Layers = Mapping[int, Tensor]
 
 
 @dataclass(frozen=True)
@@ -42,6 +40,7 @@ class Measure:
         quality: compares a rounded model with the float one.
         layers: a program's attention outputs on the probe, by layer.
         memo: what ``run`` may take from its last run, if it has one.
+        method: the method that is measured, where a model has several.
     """
 
     run: Callable[[Program], Tensor]
@@ -49,6 +48,11 @@ class Measure:
     quality: Callable[[Stage, Stage], Rung]
     layers: Callable[[Program], Layers]
     memo: LinearMemo = field(default_factory=LinearMemo)
+    method: str = ""
+
+    def named(self, rung: Rung) -> Rung:
+        """A rung that says which method it is about."""
+        return ladder.of_method(rung, self.method) if self.method else rung
 
     def run_before(self, following: Sequence[Sequence[Pass]], program: Program) -> Tensor:
         """The outputs, kept for the run after the next group where that leaves most of them as they are."""
@@ -105,7 +109,7 @@ def rewrite(
     program = capture()
     progress.enter("rewrite")
     reference = before = Stage("captured", measure.run_before(groups, program))
-    rungs = [measure.lowering(eager, before)]
+    rungs = [measure.named(measure.lowering(eager, before))]
     ladder.gate(rungs)
     for index, group in enumerate(groups):
         name = " + ".join(each.name for each in group)
@@ -116,9 +120,10 @@ def rewrite(
         after = Stage(name, measure.run_before(groups[index + 1 :], program), effect)
         semantic = _semantic_reference(group[-1], after, unrounded)
         for rung in _compare(before, reference, after, measure, semantic):
-            if rung.gated and not rung.passed:
-                ladder.gate([_locate(rung, _replay(capture, groups[:index]), group, before, measure)])
-            rungs.append(rung)
+            failed = rung.gated and not rung.passed
+            told = _locate(rung, _replay(capture, groups[:index]), group, before, measure) if failed else rung
+            rungs.append(measure.named(told))
+        ladder.gate(rungs)
         reference, before = semantic or reference, after
     require_rounded(program)
     return Rewritten(program, tuple(rungs), before, reference)

@@ -1,54 +1,172 @@
-"""What models of several methods share on a CPU: what is kept of their rewrites, and how their rungs are compared."""
+"""Models of several methods on a CPU: a ladder for each method, then one artifact of all.
+
+    reference, capture -> method -> passes -> ... -> last graph -+
+                          method -> passes -> ... -> last graph -+-> lowered together -> executed alone, and as a whole
+
+Each method's graph is compared with transformers' own model on the same inputs, each executed method with its graph;
+at the end the artifact runs as a whole. What the methods are, and on what they are compared, is a `Kind`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from torch import Tensor
 
-from edgec.bundle.manifest import Rung
+from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
-from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
+from edgec.exporter.parity.ladder import Stage, lowering_rung, of_method, quality_rung
+from edgec.exporter.parity.outputs import worst_output_rung
+from edgec.exporter.parity.probed_method import Probed, ProbedMethod
+from edgec.exporter.progress import Progress
+from edgec.exporter.recipes.passes import rounds_values
 from edgec.exporter.recipes.recipe import Recipe
+from edgec.exporter.request import ExportRequest
+from edgec.exporter.sources.weights import HeldWeights
+from edgec.exporter.stages.capturing import hold_weights
 from edgec.exporter.stages.compiled import Rewrite, save_rewrite
-from edgec.exporter.stages.decoder import quality_budget
-from edgec.exporter.stages.rewriting import Rewritten
+from edgec.exporter.stages.cpu_methods import block_rows, lower_to_folder
+from edgec.exporter.stages.decoder import logits_measure, quality_budget
+from edgec.exporter.stages.locating import first_layer_lowered_otherwise
+from edgec.exporter.stages.module import outputs_measure
+from edgec.exporter.stages.pass_orders import MethodPasses
+from edgec.exporter.stages.rewriting import Measure, Rewritten, group_exact_passes, rewrite
 from edgec.ir.program import Program
+from edgec.passes.contract import run_passes
 
 FORWARD: Final = "forward"
-EXECUTED: Final = "executed by ExecuTorch on this machine"
-REFERENCE: Final = "transformers float32"
+_EXECUTED = "executed by ExecuTorch on this machine"
+_REFERENCE = "transformers float32"
+
+Programs = dict[str, Program]
 
 
-def keep_rewrites(folder: Path, done: Mapping[str, Rewritten], tensors: Mapping[str, Tensor]) -> None:
+@dataclass(frozen=True)
+class Kind:
+    """A kind of model: all in which models of several methods differ.
+
+    Attributes:
+        reads: what the first method reads.
+        begin: captures the methods and runs transformers' own model on the probe.
+        capture: captures the methods again.
+        read: what ``begin`` made of the probe, from the tensors that were stored.
+        passes: of each method, in order.
+    """
+
+    reads: str
+    begin: Callable[[ExportRequest, HeldWeights, Progress], tuple[Programs, Probed]]
+    capture: Callable[[ExportRequest, HeldWeights, Progress], Programs]
+    read: Callable[[ExportRequest, Mapping[str, Tensor]], Probed]
+    passes: MethodPasses
+
+
+@dataclass
+class SeveralMethodsStages:
+    """The stages of a model of several methods; its rewritten programs stay in memory between them."""
+
+    request: ExportRequest
+    kind: Kind
+    programs: Mapping[str, Program] | None = None
+
+    def rewrite(self, folder: Path, progress: Progress) -> None:
+        """Run the reference, capture the model and apply its passes; leave rungs and outputs in ``folder``."""
+        weights = hold_weights(self.request.source)
+        captured, probed = self.kind.begin(self.request, weights, progress)
+        weights.let_go()
+
+        def capture(name: str) -> Program:
+            """The captured program, which its passes use up; traced again where a failure has to be located."""
+            return captured.pop(name, None) or self.kind.capture(self.request, weights, progress)[name]
+
+        done = {
+            name: self._rewrite(method, partial(capture, name), progress) for name, method in probed.methods().items()
+        }
+        self.programs = {name: each.program for name, each in done.items()}
+        _keep(folder, done, probed)
+
+    def _rewrite(self, method: ProbedMethod, capture: Callable[[], Program], progress: Progress) -> Rewritten:
+        request, eager = self.request, Stage(_REFERENCE, method.wanted)
+        passes = self.kind.passes(request.recipe, request.limits)[method.name]
+        measure = method_measure(method, request.recipe, request.source.trained)
+        return rewrite(capture, eager, group_exact_passes(passes), measure, progress)
+
+    def lower(self, folder: Path, progress: Progress) -> None:
+        """Lower the last graphs; leave the artifact and its facts in ``folder``."""
+        lower_to_folder(self.programs or self._rewrite_again(progress), self.request, folder, progress)
+        self.programs = None
+
+    def _rewrite_again(self, progress: Progress) -> Mapping[str, Program]:
+        """Rewrite without measuring, for an export that was interrupted after its rungs were measured."""
+        captured = self.kind.capture(self.request, hold_weights(self.request.source), progress)
+        passes = self.kind.passes(self.request.recipe, self.request.limits)
+        return {name: run_passes(program, passes[name], in_place=True) for name, program in captured.items()}
+
+    def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
+        """Execute each method and compare it with its graph, then all of them together with the float model."""
+        probed = self.kind.read(self.request, logits)
+        executed, methods = probed.execute(artifact), probed.methods()
+        rungs = [
+            self._lowering(method, Stage("rewritten graph", logits[f"{name}.final"]), executed.alone[name])
+            for name, method in methods.items()
+        ]
+        whole = Stage(f"artifact, from {self.kind.reads} to logits", executed.whole)
+        return [*rungs, _whole_rung(methods[FORWARD].wanted, whole, self.request)]
+
+    def _lowering(self, method: ProbedMethod, final: Stage, executed: Tensor) -> Rung:
+        rung = _lowering_rung(method, final, Stage("artifact", executed), self.request.recipe)
+        return of_method(rung if rung.passed else self._locate(rung, method), method.name)
+
+    def _locate(self, rung: Rung, method: ProbedMethod) -> Rung:
+        """Add to a failed rung the first layer where the artifact differs from its graph; costs a second lowering."""
+        from edgec.backends.xnnpack.lower import lower_methods
+
+        programs, rows = self.programs or self._rewrite_again(Progress()), block_rows(self.request)
+        program = programs[method.name]
+
+        def lower(exposed: Program) -> bytes:
+            # With the other methods, which decide what kernels there are.
+            return lower_methods({**programs, method.name: exposed}, block_rows=rows).artifact
+
+        layer = first_layer_lowered_otherwise(program, method.layers(program), method.executed_layers, lower)
+        return rung.model_copy(update={"first_diverging_layer": layer})
+
+
+def method_measure(method: ProbedMethod, recipe: Recipe, trained: bool) -> Measure:
+    """How to measure a method: logits as those of every decoder, other outputs as those of a module."""
+    if method.gives_logits:
+        measure = logits_measure(method.run, method.layers, recipe, trained)
+    else:
+        measure = outputs_measure(method.run, method.layers, method.sizes, recipe, trained)
+    return replace(measure, method=method.name)
+
+
+def _keep(folder: Path, done: Mapping[str, Rewritten], probed: Probed) -> None:
     """Leave the rungs of all methods in ``folder``, their last outputs, and what their reference computed."""
     outputs = {f"{name}.final": each.final.logits for name, each in done.items()}
-    rungs = [named(rung, name) for name, each in done.items() for rung in each.rungs]
-    names = Rewrite(rungs=rungs, reference=REFERENCE, final=done[FORWARD].final.name)
-    save_rewrite(folder, names, {**outputs, **tensors, "reference": done[FORWARD].reference.logits})
+    rungs = [rung for each in done.values() for rung in each.rungs]
+    names = Rewrite(rungs=rungs, reference=_REFERENCE, final=done[FORWARD].final.name)
+    save_rewrite(folder, names, {**outputs, **probed.tensors(), "reference": done[FORWARD].reference.logits})
 
 
-def named(rung: Rung, method: str) -> Rung:
-    """A rung that says which method it is about."""
-    return rung.model_copy(update={"stage": f"{method}: {rung.stage}", "reference": f"{method}: {rung.reference}"})
+def _lowering_rung(method: ProbedMethod, final: Stage, artifact: Stage, recipe: Recipe) -> Rung:
+    """An executed method against its graph."""
+    loose = rounds_values(recipe)
+    compare = partial(lowering_rung, rounded=loose, note=_EXECUTED)
+    if method.gives_logits:
+        return compare(
+            final, artifact, ladder.ROUNDED_LOWERING if loose else {**ladder.FLOAT_LOWERING, **recipe.budgets}
+        )
+    budget = ladder.ROUNDED_MODULE if loose else ladder.FLOAT_LOWERING
+    return worst_output_rung(final, artifact, method.sizes, partial(compare, budget=budget))
 
 
-def no_layers(_: Program) -> Mapping[int, Tensor]:
-    """No layer is told apart: several methods have layers of the same number, or one attends twice."""
-    return {}
-
-
-def forward_rung(final: Stage, artifact: Stage, recipe: Recipe, loose: bool) -> Rung:
-    """The executed method that writes text against its graph; ``loose``: values were rounded."""
-    budget = ladder.ROUNDED_LOWERING if loose else {**ladder.FLOAT_LOWERING, **recipe.budgets}
-    return named(lowering_rung(final, artifact, budget, rounded=loose, note=EXECUTED), FORWARD)
-
-
-def whole_rung(wanted: Tensor, whole: Stage, recipe: Recipe, *, loose: bool, trained: bool) -> Rung:
+def _whole_rung(wanted: Tensor, whole: Stage, request: ExportRequest) -> Rung:
     """The artifact, all methods one after the other, against transformers' own model."""
-    original = Stage(REFERENCE, wanted)
-    if loose:
-        return quality_rung(original, whole, quality_budget(recipe), gated=trained, note=EXECUTED)
-    return lowering_rung(original, whole, {**ladder.WHOLE_LOWERING, **recipe.budgets}, note=EXECUTED)
+    original, recipe = Stage(_REFERENCE, wanted), request.recipe
+    if rounds_values(recipe):
+        return quality_rung(original, whole, quality_budget(recipe), gated=request.source.trained, note=_EXECUTED)
+    return lowering_rung(original, whole, {**ladder.WHOLE_LOWERING, **recipe.budgets}, note=_EXECUTED)

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from edgec.backends.forms import Form
 from edgec.backends.static_artifact import StaticBackend, backend_of
-from edgec.bundle.manifest import Limits, Rung
+from edgec.bundle.entry_points import Limits
+from edgec.bundle.findings import Rung
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import method_layers, program_layers
 from edgec.exporter.parity.held_matrices import hold_matrices

@@ -11,7 +11,8 @@ from torch import Tensor
 from edgec.backends.coreml.activation_ranges import activation_ranges
 from edgec.backends.coreml.lint import lint_methods
 from edgec.backends.static_artifact import Chip, StaticArtifact, backend_of, chip_backend_of
-from edgec.bundle.manifest import Limits, LintFinding
+from edgec.bundle.entry_points import Limits
+from edgec.bundle.findings import LintFinding
 from edgec.errors import InputError
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest

@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import Tensor
 
 from edgec.backends.static_artifact import StaticBackend, backend_of
-from edgec.bundle.manifest import Rung
+from edgec.bundle.findings import Rung
 from edgec.exporter.parity.ladder import FLOAT_LOWERING, HALF_MODULE, ROUNDED_MODULE, Stage, lowering_rung
 from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
 from edgec.exporter.progress import Progress

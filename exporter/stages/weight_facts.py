@@ -18,7 +18,7 @@ from edgec.exporter.stages.compiled import WeightFact, dtype_name
 from edgec.ir.attributes import attribute
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import decisions_of, parameter_name
-from edgec.ir.weight_scheme import Decision
+from edgec.ir.weight_decision import Decision
 from edgec.passes.graph.stored_bits import stored_bits
 
 if TYPE_CHECKING:

@@ -30,15 +30,8 @@ from edgec.ir.quantized_form import (
     parameter_of,
     record,
 )
-from edgec.ir.weight_scheme import (
-    Decision,
-    SchemeRule,
-    WeightScheme,
-    decide,
-    fit_tables,
-    require_supported,
-    stored_bytes,
-)
+from edgec.ir.weight_decision import Decision, decide
+from edgec.ir.weight_scheme import SchemeRule, WeightScheme, fit_tables, require_supported, stored_bytes
 from edgec.passes.compress.rounding.gptq import Curvature, gptq_table
 from edgec.passes.compress.rounding.learned_grids import LEARNED, learned_scale, learned_table
 from edgec.passes.compress.rounding.weight_tables import WeightTable, tabulate

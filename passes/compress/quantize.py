@@ -22,6 +22,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from edgec.ir.experts import EXPERTS
+from edgec.ir.kernel_grids import DYNAMIC_INT8_KERNELS, KernelGrid, fit
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import (
     DEQUANTIZE,
@@ -34,18 +35,8 @@ from edgec.ir.quantized_form import (
     quantize_input,
     record,
 )
-from edgec.ir.weight_scheme import (
-    BALANCED_SET,
-    CONTAINER,
-    DYNAMIC_INT8_KERNELS,
-    Decision,
-    KernelGrid,
-    SchemeRule,
-    WeightScheme,
-    decide,
-    fit,
-    require_supported,
-)
+from edgec.ir.weight_decision import Decision, decide
+from edgec.ir.weight_scheme import BALANCED_SET, CONTAINER, SchemeRule, WeightScheme, require_supported
 from edgec.passes.compress.expert_weights import flatten_experts, routers
 from edgec.passes.compress.rounding.gptq import Curvature
 from edgec.passes.compress.rounding.placement import place_integers

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch.fx import GraphModule, Node
 
+from edgec.ir.kernel_grids import fit, lookup_kernels
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import (
     DEQUANTIZE,
@@ -28,7 +29,8 @@ from edgec.ir.quantized_form import (
     parameter_of,
     record,
 )
-from edgec.ir.weight_scheme import Decision, WeightScheme, decide, fit, lookup_kernels, require_supported
+from edgec.ir.weight_decision import Decision, decide
+from edgec.ir.weight_scheme import WeightScheme, require_supported
 from edgec.passes.compress.rounding.placement import place_integers
 from edgec.passes.compress.rounding.weight_grid import require_algorithm, without_inputs
 from edgec.passes.contract import nodes_of

@@ -27,7 +27,8 @@ from edgec.ir.attributes import set_parameter
 from edgec.ir.operators import grid_group
 from edgec.ir.program import Effect, Interface, Program
 from edgec.ir.quantized_form import matrix, parameter_of
-from edgec.ir.weight_scheme import BALANCED_SET, Decision
+from edgec.ir.weight_decision import Decision
+from edgec.ir.weight_scheme import BALANCED_SET
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.compress.quantize_embedding import QuantizeEmbedding
 from edgec.passes.compress.rounding.learned_grids import (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgec.bundle.manifest import Limits
+from edgec.bundle.entry_points import Limits
 from edgec.errors import ToolError
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.open_artifact import artifact_digest, open_executor

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from edgec.bundle.manifest import SoundInfo
+from edgec.bundle.entry_points import SoundInfo
 from edgec.runtime_py.encoder_decoder.sound_file import Samples
 from edgec.runtime_py.engines.executor import Array
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgec.bundle.manifest import ENCODER_DECODER_METHODS, EncoderDecoderInfo
+from edgec.bundle.entry_points import ENCODER_DECODER_METHODS, EncoderDecoderInfo
 from edgec.errors import InputError
 from edgec.runtime_py.encoder_decoder.token_rules import TokenRules
 from edgec.runtime_py.engines.choice import engine_for

@@ -12,8 +12,8 @@ from time import perf_counter
 
 import numpy as np
 
+from edgec.bundle.entry_points import SoundInfo
 from edgec.bundle.generation_config import GenerationConfig
-from edgec.bundle.manifest import SoundInfo
 from edgec.errors import InputError
 from edgec.runtime_py.encoder_decoder.log_mel import log_mel
 from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession

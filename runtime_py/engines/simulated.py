@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgec.backends.forms import FORMS
-from edgec.bundle.manifest import Manifest, MethodInfo
+from edgec.bundle.entry_points import MethodInfo
+from edgec.bundle.manifest import Manifest
 from edgec.errors import InputError
 from edgec.runtime_py.engines.executor import Array, Executor
 

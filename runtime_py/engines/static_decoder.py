@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from edgec.bundle.manifest import Limits
+from edgec.bundle.entry_points import Limits
 from edgec.ir.static_methods import DECODE, PREFILL, Methods
 from edgec.runtime_py.engines.executor import Array
 

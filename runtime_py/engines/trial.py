@@ -26,8 +26,8 @@ from edgec.runtime_py.engines.executor import Array, EngineName
 from edgec.runtime_py.engines.open_artifact import artifact_digest, open_executor
 
 if TYPE_CHECKING:
+    from edgec.bundle.entry_points import Limits, MethodInfo
     from edgec.bundle.folder import Bundle
-    from edgec.bundle.manifest import Limits, MethodInfo
 
 # Packing and one prefill of the largest models take minutes; longer than this means that it never ends.
 LIMIT_S: Final = 1800.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from threading import Event, Lock
 from typing import Any, Final
 
-from edgec.bundle.manifest import Limits
+from edgec.bundle.entry_points import Limits
 from edgec.runtime_py.generate import Generation, Memory, pieces
 from edgec.runtime_py.messages.reader import TEXT, Piece
 from edgec.runtime_py.model import Model

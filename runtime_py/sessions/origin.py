@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from edgec.bundle.manifest import Manifest, StateInfo
+from edgec.bundle.entry_points import StateInfo
+from edgec.bundle.manifest import Manifest
 
 FORMAT = "edgec-session-1"
 

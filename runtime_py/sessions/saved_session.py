@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Protocol
 
 from edgec.bundle.chat_template import Message
-from edgec.bundle.manifest import Limits, Manifest
+from edgec.bundle.entry_points import Limits
+from edgec.bundle.manifest import Manifest
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.sessions.origin import origin_of
 from edgec.runtime_py.sessions.session_file import (

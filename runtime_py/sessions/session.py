@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from edgec.bundle.entry_points import Limits
 from edgec.bundle.folder import Bundle, open_bundle
-from edgec.bundle.manifest import Limits
 from edgec.errors import InputError
 from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.executor import Array, EngineName

@@ -21,8 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from edgec.bundle.atomic import write_file
 from edgec.bundle.chat_template import Message, checked_messages
+from edgec.bundle.entry_points import StateInfo
 from edgec.bundle.limited_json import parse_json
-from edgec.bundle.manifest import StateInfo
 from edgec.bundle.part import JsonCount
 from edgec.errors import InputError
 from edgec.runtime_py.sessions.origin import Origin

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgec.bundle.manifest import StateInfo
+from edgec.bundle.entry_points import StateInfo
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.sessions.saved_session import Restorable
 from edgec.runtime_py.sessions.state_arena import Arena, reachable, used_bytes, used_slots

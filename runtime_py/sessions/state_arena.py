@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from edgec.bundle.manifest import StateInfo
+from edgec.bundle.entry_points import StateInfo
 
 Arena = NDArray[np.uint8]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from edgec.bundle.manifest import VISION_LANGUAGE_METHODS, Limits, VisionLanguageInfo
+from edgec.bundle.entry_points import VISION_LANGUAGE_METHODS, Limits, VisionLanguageInfo
 from edgec.bundle.reach import reach_of, whole_calls
 from edgec.errors import InputError
 from edgec.runtime_py.engines.executor import Array, EngineName, Executor

@@ -4,23 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from edgec.bundle.entry_points import Limits, MethodInfo, StateInfo, TensorInfo
+from edgec.bundle.findings import Delegation, Fallback, Rung
 from edgec.bundle.folder import write_bundle
-from edgec.bundle.manifest import (
-    Build,
-    Delegation,
-    Fallback,
-    Ledger,
-    LedgerRow,
-    Limits,
-    Manifest,
-    MethodInfo,
-    ModelInfo,
-    PassInfo,
-    Rung,
-    Runtime,
-    StateInfo,
-    TensorInfo,
-)
+from edgec.bundle.manifest import Build, Ledger, LedgerRow, Manifest, ModelInfo, PassInfo, Runtime
 
 FILES: dict[str, bytes | Path] = {
     "model.pte": bytes(range(256)) * 9,

@@ -12,16 +12,8 @@ from pathlib import Path
 import pytest
 
 from edgec.bundle import atomic
-from edgec.bundle.folder import (
-    Bundle,
-    canonical_json,
-    check_output,
-    identity_digest,
-    open_bundle,
-    read_manifest,
-    seal,
-    write_bundle,
-)
+from edgec.bundle.canonical import canonical_json, identity_digest, seal
+from edgec.bundle.folder import Bundle, check_output, open_bundle, read_manifest, write_bundle
 from edgec.bundle.manifest import SCHEMA_VERSION, Build, FileInfo, Manifest, PrefixInfo
 from edgec.errors import InputError
 from tests.bundle.bundle_samples import FILES, sample_manifest, write_sample

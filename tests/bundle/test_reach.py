@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgec.bundle.manifest import Ahead
+from edgec.bundle.entry_points import Ahead
 from edgec.bundle.reach import reach_of, whole_calls
 
 IMAGE = 9

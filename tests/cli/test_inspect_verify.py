@@ -10,7 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from edgec.bundle.folder import canonical_json, read_manifest
+from edgec.bundle.canonical import canonical_json
+from edgec.bundle.folder import read_manifest
 from edgec.cli.inspect import inspect
 from edgec.cli.verify import verify
 from edgec.errors import InputError

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 import edgec
-from edgec.bundle.folder import identity_digest, open_bundle
+from edgec.bundle.canonical import identity_digest
+from edgec.bundle.folder import open_bundle
 from edgec.runtime_py.model import load
 from tests.conftest import with_engine
 

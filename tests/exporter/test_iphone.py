@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import edgec
+from edgec.bundle.findings import Rung
 from edgec.bundle.folder import open_bundle
-from edgec.bundle.manifest import Manifest, Rung
+from edgec.bundle.manifest import Manifest
 from edgec.errors import BudgetError, InputError
 from edgec.exporter.parity import ladder
 from edgec.runtime_py.verify.verify import verify

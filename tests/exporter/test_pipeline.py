@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 import edgec
-from edgec.bundle.folder import identity_digest, read_manifest
+from edgec.bundle.canonical import identity_digest
+from edgec.bundle.folder import read_manifest
 from edgec.errors import BudgetError, InputError
 from edgec.exporter.progress import Event
 from tests.conftest import with_engine

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgec.bundle.manifest import Limits, StateInfo
+from edgec.bundle.entry_points import Limits, StateInfo
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.sessions.origin import origin
 from edgec.runtime_py.sessions.session_file import SessionPlace

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from edgec.bundle.manifest import Limits, StateInfo
+from edgec.bundle.entry_points import Limits, StateInfo
 from edgec.errors import InputError
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.stepper import Logits, prefill_in_chunks

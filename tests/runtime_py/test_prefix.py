@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from edgec.bundle.canonical import canonical_json, seal
 from edgec.bundle.checked_files import file_sha256
-from edgec.bundle.folder import Bundle, canonical_json, open_bundle, read_manifest, seal, write_bundle
-from edgec.bundle.manifest import Limits, StateInfo
+from edgec.bundle.entry_points import Limits, StateInfo
+from edgec.bundle.folder import Bundle, open_bundle, read_manifest, write_bundle
 from edgec.bundle.prefix import STATE, SystemPrompt, prefix_files, prefix_info
 from edgec.errors import InputError
 from edgec.runtime_py.prefix import Prefix, open_prefix, recalled, restored

@@ -16,8 +16,9 @@ import torch
 from transformers import AttentionInterface, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.masking_utils import AttentionMaskInterface
 
+from edgec.bundle.entry_points import Limits, MethodInfo, TensorInfo
 from edgec.bundle.folder import write_bundle
-from edgec.bundle.manifest import Build, Limits, Manifest, MethodInfo, ModelInfo, Runtime, TensorInfo
+from edgec.bundle.manifest import Build, Manifest, ModelInfo, Runtime
 
 CONTEXT, CHUNK, ROWS, VOCAB = 96, 16, 8, 320
 OPERATORS = ["llama::custom_sdpa.out", "llama::update_cache.out"]

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
-from edgec.ir.weight_scheme import BALANCED_SET, Decision, WeightScheme
+from edgec.ir.weight_decision import Decision
+from edgec.ir.weight_scheme import BALANCED_SET, WeightScheme
 from edgec.passes.compress.rounding.weight_grid import QuantizedWeight
 from edgec.passes.compress.rounding.weight_tables import WeightTable
 

@@ -8,7 +8,8 @@ from torch.fx import GraphModule, Node
 
 from edgec.ir.attributes import set_buffer
 from edgec.ir.quantized_form import decisions_of, matrix
-from edgec.ir.weight_scheme import BALANCED_SET, Decision
+from edgec.ir.weight_decision import Decision
+from edgec.ir.weight_scheme import BALANCED_SET
 from edgec.passes.compress.rounding.gptq import Curvature, gptq_balanced, gptq_integers
 from edgec.passes.compress.rounding.learned_grids import LEARNED, learned_scale, on_learned_grid
 from edgec.passes.compress.rounding.weight_grid import QuantizedWeight, quantize_weight

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgec.backends.coreml import mac
-from edgec.bundle.manifest import DeviceCheck
+from edgec.bundle.findings import DeviceCheck
 from edgec.devices.targets import load_target
 from edgec.errors import BudgetError
 from edgec.exporter.stages.device_checks import artifact_checks, device_checks, not_run

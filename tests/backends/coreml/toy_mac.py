@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from edgec.bundle.manifest import MethodInfo, TensorInfo
+from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.ir.static_methods import joined_logits
 
 CHUNK, SLOTS, WIDTH, VOCABULARY = 4, 64, 32, 12

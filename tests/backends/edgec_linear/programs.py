@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from edgec.ir.kernel_grids import LINEAR_KERNELS
 from edgec.ir.program import Program
-from edgec.ir.weight_scheme import LINEAR_KERNELS, SchemeRule, WeightScheme, balanced
+from edgec.ir.weight_scheme import SchemeRule, WeightScheme, balanced
 from edgec.passes.cleanup.fold_constants import FoldConstants
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.compress.quantize_embedding import QuantizeEmbedding

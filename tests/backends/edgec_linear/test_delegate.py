@@ -18,9 +18,9 @@ from edgec.backends.xnnpack.lower import lower
 from edgec.bundle.pte_layout import read_calls
 from edgec.exporter.parity.execution import run_artifact, run_program
 from edgec.ir.call_plan import call_plan
+from edgec.ir.kernel_grids import LINEAR_KERNELS
 from edgec.ir.program import Program
 from edgec.ir.reexport import reexport
-from edgec.ir.weight_scheme import LINEAR_KERNELS
 from edgec.passes.cleanup.fold_constants import FoldConstants
 from edgec.passes.cleanup.sink_transposes import SinkTransposes
 from edgec.passes.compress.quantize import Quantize

@@ -23,9 +23,10 @@ from edgec.exporter.sources.hf_config import plain_config
 from edgec.exporter.sources.model_build import build
 from edgec.ir.call_plan import call_plan
 from edgec.ir.experts import EXPERTS, ExpertsCall
+from edgec.ir.kernel_grids import LINEAR_KERNELS
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import decisions_of
-from edgec.ir.weight_scheme import LINEAR_KERNELS, WeightScheme
+from edgec.ir.weight_scheme import WeightScheme
 from edgec.passes.cleanup.fold_constants import FoldConstants
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.compress.quantize import Quantize

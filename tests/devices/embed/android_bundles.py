@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from edgec.bundle.entry_points import MethodInfo, StateInfo, TensorInfo
 from edgec.bundle.folder import Bundle
-from edgec.bundle.manifest import Manifest, MethodInfo, Runtime, StateInfo, TensorInfo
+from edgec.bundle.manifest import Manifest, Runtime
 from tests.devices.embed.ios_bundles import bundle_of, decoder_manifest
 
 CONTEXT, CHUNK, VOCABULARY, HEADS, WIDTH = 512, 128, 512, 2, 4

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from edgec.bundle.checked_files import list_files
+from edgec.bundle.entry_points import MethodInfo, StateInfo, TensorInfo
 from edgec.bundle.folder import Bundle
 from edgec.bundle.golden import Golden, OutputVector, TextVector, golden_bytes
-from edgec.bundle.manifest import Manifest, MethodInfo, Runtime, StateInfo, TensorInfo
+from edgec.bundle.manifest import Manifest, Runtime
 from edgec.devices.targets import Target, load_target
 from tests.bundle.bundle_samples import sample_manifest
 

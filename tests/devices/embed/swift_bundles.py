@@ -7,9 +7,10 @@ import re
 import shutil
 from pathlib import Path
 
+from edgec.bundle.entry_points import Limits
 from edgec.bundle.folder import write_bundle
 from edgec.bundle.golden import ChatVector, Golden, OutputVector, TextVector, golden_bytes
-from edgec.bundle.manifest import Limits, Manifest, PrefixInfo
+from edgec.bundle.manifest import Manifest, PrefixInfo
 from tests.bundle.bundle_samples import sample_manifest
 from tests.devices.embed import swift_cases as python
 from tests.devices.embed.ios_bundles import CHUNK, CONTEXT, caller_methods, decoder_manifest

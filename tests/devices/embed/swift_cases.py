@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from edgec.bundle.manifest import Limits
+from edgec.bundle.entry_points import Limits
 from edgec.runtime_py.generate import GenerationRequest, generate
 from edgec.runtime_py.sampling import Sampling, processed
 from edgec.runtime_py.stepper import Logits, prefill_in_chunks

@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from edgec.bundle.entry_points import Limits
 from edgec.bundle.folder import read_manifest
-from edgec.bundle.manifest import Limits
 from edgec.exporter.assemble.assemble import _parameters
 from edgec.exporter.assemble.brief_speed import brief_speed
 from edgec.exporter.sources.model_source import ModelSource

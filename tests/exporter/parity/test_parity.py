@@ -192,8 +192,8 @@ def test_the_ladder_says_where_what_and_how_much() -> None:
 @pytest.mark.slow
 def test_a_broken_artifact_is_located_by_lowering_it_with_its_layers_exposed() -> None:
     from edgec.backends.xnnpack.lower import lower
-    from edgec.exporter.parity.probe import Probe
-    from edgec.exporter.stages.decoder import locate_in_artifact
+    from edgec.exporter.parity.probe_calls import text_calls
+    from edgec.exporter.stages.locating import locate_in_artifact
 
     program = run_pass(captured("llama"), KvCache(CONTEXT, 12))
 
@@ -204,9 +204,9 @@ def test_a_broken_artifact_is_located_by_lowering_it_with_its_layers_exposed() -
         setattr(*owner_of(graph, name), wrong)
         return lower(Program(graph, exposed.interface, exposed.spec)).artifact
 
-    probe = Probe(tuple(tokens(24)), PLAN, "seeded")
-    assert locate_in_artifact(program, probe, lower_wrongly) == 1
-    assert locate_in_artifact(program, probe, lambda exposed: lower(exposed).artifact) is None
+    calls = text_calls(program.interface, tokens(24), PLAN)
+    assert locate_in_artifact(program, calls, lower_wrongly) == 1
+    assert locate_in_artifact(program, calls, lambda exposed: lower(exposed).artifact) is None
 
 
 def test_layers_computed_for_chosen_rows_only_are_compared_where_all_have_them() -> None:

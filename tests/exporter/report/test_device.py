@@ -6,7 +6,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from edgec.bundle.manifest import DeviceCheck, LintFinding, Manifest, Placement
+from edgec.bundle.findings import DeviceCheck, LintFinding, Placement
+from edgec.bundle.manifest import Manifest
 from edgec.exporter.report.inspect_tables import manifest_tables
 from edgec.exporter.report.page import render_report
 from edgec.exporter.stages.device_checks import not_run

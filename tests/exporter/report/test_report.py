@@ -7,7 +7,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from edgec.bundle.manifest import Build, Delegation, Fallback, Manifest, ModelInfo
+from edgec.bundle.findings import Delegation, Fallback
+from edgec.bundle.manifest import Build, Manifest, ModelInfo
 from edgec.exporter.report.memory import kv_bytes
 from edgec.exporter.report.page import render_report
 from edgec.exporter.report.parts import LogScale, number, percent, size, ticks

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from edgec.bundle.manifest import Limits
+from edgec.bundle.entry_points import Limits
 from edgec.errors import InputError
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.recipe import Recipe, for_backend

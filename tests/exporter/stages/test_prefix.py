@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from edgec.bundle.manifest import StateInfo
+from edgec.bundle.entry_points import StateInfo
 from edgec.bundle.prefix import SystemPrompt
 from edgec.errors import BudgetError, InputError, ToolError
 from edgec.exporter.parity.ladder import FLOAT_LOWERING

@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from edgec.bundle.findings import Rung
 from edgec.bundle.folder import write_bundle
-from edgec.bundle.manifest import Rung
 from edgec.errors import InputError
 from edgec.exporter.sweep import sweep as sweep_module
 from edgec.exporter.sweep.engines import PoolEngine

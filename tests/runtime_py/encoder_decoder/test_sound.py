@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgec.bundle.manifest import SoundInfo
+from edgec.bundle.entry_points import SoundInfo
 from edgec.errors import InputError
 from edgec.runtime_py.encoder_decoder.log_mel import log_mel
 from edgec.runtime_py.encoder_decoder.sound_file import LONGEST_S, check_samples, read_sound

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgec.bundle.manifest import Limits
+from edgec.bundle.entry_points import Limits
 from edgec.runtime_py.sessions.cache_contents import CacheContents
 from edgec.runtime_py.speculation.draft import DraftLimits
 from tests.runtime_py.fake_stepper import recurrent_states, ring_state

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
-from edgec.bundle.manifest import StateInfo
+from edgec.bundle.entry_points import StateInfo
 from edgec.errors import InputError
 from edgec.runtime_py.sessions.saved_session import load_session, save_session
 from edgec.runtime_py.sessions.session_file import Contents, SessionPlace, write_session_file

@@ -10,8 +10,8 @@ import torch
 from transformers import AutoModelForCausalLM
 
 import edgec
+from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.bundle.folder import open_bundle
-from edgec.bundle.manifest import MethodInfo, TensorInfo
 from edgec.errors import InputError
 from edgec.runtime_py.console import RunOptions, run_bundle
 from edgec.runtime_py.engines.executor import Executor

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from edgec.bundle.manifest import Limits
+from edgec.bundle.entry_points import Limits
 from edgec.errors import InputError
 from edgec.exporter.stages.compiled import state_info
 from edgec.ir.program import Program

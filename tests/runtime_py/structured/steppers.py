@@ -11,7 +11,7 @@ import numpy as np
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from edgec.bundle.encoding import decoded
-from edgec.bundle.manifest import Limits
+from edgec.bundle.entry_points import Limits
 from edgec.runtime_py.generate import Generation, GenerationRequest, generate
 from edgec.runtime_py.sampling import Sampling
 from edgec.runtime_py.sessions.cache_contents import CacheContents

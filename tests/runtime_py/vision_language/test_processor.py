@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from edgec.bundle.manifest import Limits, VisionLanguageInfo
+from edgec.bundle.entry_points import Limits, VisionLanguageInfo
 from edgec.errors import InputError
 from edgec.runtime_py.vision_language.processor import PromptProcessor
 from tests.vision_language import FAMILIES, IMAGE_TOKEN, picture, processor, save_processor

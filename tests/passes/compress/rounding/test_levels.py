@@ -9,7 +9,9 @@ import torch
 
 from edgec.errors import InputError
 from edgec.exporter.recipes.file import parse_recipe
-from edgec.ir.weight_scheme import DYNAMIC_INT8_KERNELS, WeightScheme, decide, fit, require_supported
+from edgec.ir.kernel_grids import DYNAMIC_INT8_KERNELS, fit
+from edgec.ir.weight_decision import decide
+from edgec.ir.weight_scheme import WeightScheme, require_supported
 from edgec.passes.compress.rounding.weight_grid import quantize_weight
 
 WEIGHT = torch.randn(16, 128, generator=torch.Generator().manual_seed(0))

@@ -8,15 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgec.errors import InputError
-from edgec.ir.weight_scheme import (
-    DYNAMIC_INT8_KERNELS,
-    WeightScheme,
-    decide,
-    fit,
-    lookup_kernels,
-    require_supported,
-    stored_bytes,
-)
+from edgec.ir.kernel_grids import DYNAMIC_INT8_KERNELS, fit, lookup_kernels
+from edgec.ir.weight_decision import decide
+from edgec.ir.weight_scheme import WeightScheme, require_supported, stored_bytes
 from edgec.passes.compress.rounding.weight_grid import ALGORITHMS, quantize_weight
 from tests.example_counts import examples
 

@@ -1,0 +1,110 @@
+"""The manifest on an artifact's methods: their inputs, outputs and states, and what callers must keep to."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from edgec.bundle.part import Dtype, JsonCount, JsonPart, JsonSize
+
+Ahead = Literal["none", "image", "prompt"]
+"""What sees ahead: nothing, the rows of an image, all of a prompt with images."""
+ENCODER_DECODER_METHODS = ("encode", "cross", "forward")
+VISION_LANGUAGE_METHODS = ("see", "forward")
+
+
+class TensorInfo(JsonPart):
+    """One input or output; a string dimension names a dynamic size given in ``MethodInfo.dynamic``."""
+
+    name: str
+    dtype: Dtype
+    shape: list[JsonCount | str]
+
+
+class MethodInfo(JsonPart):
+    """One entry point of the artifact. ``dynamic`` maps a dimension's name to [low, high], inclusive."""
+
+    name: str
+    inputs: list[TensorInfo]
+    outputs: list[TensorInfo]
+    dynamic: dict[str, tuple[JsonCount, JsonCount]] = Field(default={})
+
+    def largest(self, tensor: TensorInfo) -> list[int]:
+        """The largest shape of an input or output; a size that varies without limits counts as 0."""
+        return [size if isinstance(size, int) else self.dynamic.get(size, (0, 0))[1] for size in tensor.shape]
+
+
+class StateInfo(JsonPart):
+    """A buffer that lives between calls.
+
+    ``offset``: its first byte in the program's state arena; None where the runtime keeps it out of reach.
+    """
+
+    name: str
+    layer: JsonCount
+    role: str
+    dtype: Dtype
+    shape: list[JsonSize]
+    layout: Literal["full", "ring", "recurrent"]
+    slots: JsonSize
+    window: JsonSize | None = None
+    sink_tokens: JsonCount = 0
+    bytes: JsonCount
+    offset: JsonCount | None = None
+
+
+class Limits(JsonPart):
+    """What a caller must keep to: at most ``prefill_chunk`` tokens and ``logit_rows`` logit positions per call."""
+
+    context: JsonSize
+    prefill_chunk: JsonSize
+    logit_rows: JsonSize
+
+
+class SoundInfo(JsonPart):
+    """How an encoder's log-mel features are made of sound, as Whisper's: see docs/encoder-decoders.md.
+
+    ``mels`` by ``frames`` features of ``frames * hop`` samples at ``sampling_rate`` Hz; windows of ``fft`` samples.
+    """
+
+    sampling_rate: JsonSize
+    mels: JsonSize
+    frames: JsonSize
+    fft: JsonSize
+    hop: JsonSize
+
+
+class EncoderDecoderInfo(JsonPart):
+    """An artifact with the methods encode, cross and forward.
+
+    ``limits``: of forward, whose context is the decoder's; ``source_tokens``: the most that encode reads, None where
+    it reads sound.
+    """
+
+    limits: Limits
+    source_tokens: JsonSize | None = None
+    sound: SoundInfo | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.source_tokens is None) == (self.sound is None):
+            raise ValueError("an encoder reads either tokens or sound")
+        return self
+
+
+class VisionLanguageInfo(JsonPart):
+    """An artifact with the methods see and forward: see docs/eyes.md.
+
+    ``limits``: of forward; ``channels``, ``height``, ``width``: of one tile, the input of see; ``rows``: tokens that a
+    tile takes in the text, each written there as ``image_token``; ``ahead``: what sees tokens after itself, see
+    ``bundle/reach.py``.
+    """
+
+    limits: Limits
+    channels: JsonSize
+    height: JsonSize
+    width: JsonSize
+    rows: JsonSize
+    image_token: JsonCount
+    ahead: Ahead = "none"

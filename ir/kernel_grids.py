@@ -1,0 +1,73 @@
+"""Which integer schemes kernels can read, and the nearest of them to the one that was asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from edgec.ir.weight_scheme import WeightScheme
+
+
+@dataclass(frozen=True)
+class KernelGrid:
+    """The group sizes that kernels for one integer width can read.
+
+    Attributes:
+        groups: group sizes, largest first; empty when only per channel.
+        channel_multiple: per-channel rows must be a multiple of this wide; 0 forbids per channel.
+        coarsens: whether groups that do not divide a row become one per row at these bits, rather than wider integers.
+    """
+
+    bits: int
+    groups: tuple[int, ...]
+    channel_multiple: int
+    coarsens: bool = True
+
+    def accepts(self, scheme: WeightScheme, width: int) -> bool:
+        """Whether rows of ``width`` values may be stored by ``scheme``."""
+        if scheme.bits != self.bits:
+            return False
+        if scheme.group_size:
+            return scheme.group_size in self.groups and width % scheme.group_size == 0
+        return self.channel_multiple > 0 and width % self.channel_multiple == 0
+
+
+LOOKUP_BITS = (2, 4, 8)
+# Below this, a float32 scale costs more than the integers it scales.
+_SMALLEST_GROUP = 16
+# ExecuTorch 1.5.1 stores per-channel int4 as one block per row: it asserts a block size that is a multiple of 32.
+DYNAMIC_INT8_KERNELS = (KernelGrid(4, (256, 128, 64, 32), 32), KernelGrid(8, (), 1))
+_LINEAR_GROUPS = (256, 128, 64, 32)
+LINEAR_KERNELS = (*(KernelGrid(bits, _LINEAR_GROUPS, 1, coarsens=False) for bits in (2, 3, 4)), KernelGrid(8, (), 1))
+"""What edgec's own linear kernels read (devices/runner/kernels/linear/matrix.h)."""
+
+
+def lookup_kernels(width: int) -> tuple[KernelGrid, ...]:
+    """What embedding look-ups of rows of ``width`` values read: groups that divide the row and fill whole bytes."""
+    groups = tuple(g for g in range(width - 1, _SMALLEST_GROUP - 1, -1) if width % g == 0)
+    return tuple(KernelGrid(bits, tuple(g for g in groups if g * bits % 8 == 0), 8 // bits) for bits in LOOKUP_BITS)
+
+
+def fit(scheme: WeightScheme, width: int, kernels: tuple[KernelGrid, ...]) -> tuple[WeightScheme | None, str]:
+    """The scheme itself when kernels read it, else the nearest one with at least its bits, with the reason.
+
+    Order: a smaller group at the same bits, per channel at the same bits, then the same with wider integers, then float
+    (None). Matrix kernels read 4 bits per channel only where they also read groups of 32, so there this means 8 bits.
+    """
+    if any(grid.accepts(scheme, width) for grid in kernels):
+        return scheme, ""
+    for candidate in _nearest(scheme, kernels):
+        if any(grid.accepts(candidate, width) for grid in kernels):
+            return candidate, f"no kernel reads {scheme} at a width of {width}; {candidate} used"
+    return None, f"no kernel reads {scheme} at a width of {width}; left in float"
+
+
+def _nearest(scheme: WeightScheme, kernels: tuple[KernelGrid, ...]) -> list[WeightScheme]:
+    """Candidates in order of preference; the caller drops those that the width rules out."""
+    candidates = []
+    for grid in sorted((grid for grid in kernels if grid.bits >= scheme.bits), key=lambda grid: grid.bits):
+        smaller = [group for group in grid.groups if group <= scheme.group_size]
+        candidates += [replace(scheme, bits=grid.bits, group_size=group) for group in smaller]
+        if grid.coarsens:
+            scale_bits = scheme.scale_bits if grid.bits < 8 else 32
+            candidates.append(replace(scheme, bits=grid.bits, group_size=0, scale_bits=scale_bits))
+    return candidates
