@@ -63,7 +63,7 @@ class HostTransport:
 
     def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """Run a job in a fresh process; its result or its error comes back as JSON."""
-        command = [sys.executable, "-m", "edgec.runtime_py.bench.worker"]
+        command = [sys.executable, "-m", "edgec.runtime_py.bench.job"]
         done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, check=False)
         try:
             answer = json.loads(done.stdout.splitlines()[-1])

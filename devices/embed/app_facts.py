@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from edgec.bundle.delegates import OWN_DELEGATES, XNNPACK, named_delegates
 from edgec.bundle.folder import MANIFEST, REPORT, Bundle
 from edgec.bundle.generation_config import GenerationConfig, read_generation_config
 from edgec.bundle.golden import read_golden
 from edgec.bundle.limited_json import JsonKind, read_object
 from edgec.bundle.manifest import FileInfo, Manifest
-from edgec.bundle.named_delegates import OWN_DELEGATES, XNNPACK, named_delegates
 from edgec.bundle.prefix import prefix_text
 from edgec.bundle.tokenizer_json import read_tokenizer_json
 from edgec.devices.targets import Target, all_targets, load_target

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from edgec.backends.forms import Form
+from edgec.bundle.delegates import named_delegates
 from edgec.bundle.encoding import decoded
 from edgec.bundle.golden import (
     GOLDEN_SOURCE_TOKENS,
@@ -30,7 +31,6 @@ from edgec.bundle.golden import (
     text_vectors,
 )
 from edgec.bundle.manifest import Build, DeviceCheck, EncoderDecoderInfo, Ledger, Limits, Manifest, ModelInfo, Runtime
-from edgec.bundle.named_delegates import named_delegates
 from edgec.bundle.prefix import Files
 from edgec.exporter.assemble.brief_speed import brief_speed
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of

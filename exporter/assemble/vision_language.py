@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from edgec.bundle.golden import OutputVector, output_vector, probe_values
-from edgec.bundle.image_files import IMAGE_FOLDER
 from edgec.bundle.manifest import VisionLanguageInfo
 from edgec.bundle.prefix import Files
+from edgec.bundle.tokenizer_folder import IMAGE_FOLDER
 from edgec.exporter.pipeline import Compiled
 from edgec.exporter.request import ExportRequest
 from edgec.runtime_py.vision_language.image_file import read_image

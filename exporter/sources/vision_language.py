@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgec.bundle.image_files import IMAGE_FILES
 from edgec.bundle.manifest import Ahead
+from edgec.bundle.tokenizer_folder import IMAGE_FILES
 from edgec.errors import InputError
 
 TASK = "image-text-to-text"

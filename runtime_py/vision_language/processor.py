@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgec.bundle.encoding import check_unicode
-from edgec.bundle.image_files import IMAGE_FOLDER, PREPROCESSOR, PROCESSOR
 from edgec.bundle.limited_json import JsonKind, read_object
 from edgec.bundle.manifest import VisionLanguageInfo
+from edgec.bundle.tokenizer_folder import IMAGE_FOLDER, PREPROCESSOR, PROCESSOR
 from edgec.errors import InputError
 
 # The same for images; the one of SmolVLM needs libraries for videos.
