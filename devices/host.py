@@ -70,7 +70,9 @@ class HostTransport:
         except (IndexError, ValueError) as cause:
             raise died("measuring process", job, done) from cause
         if "error" in answer:
-            raise _as_error(answer["error"])
+            fields = answer["error"]
+            texts = {name: fields[name] for name in ("what", "where", "why", "fix", "code")}
+            raise CLASSES.get(fields["exit_code"], EdgecError)(**texts)
         return dict(answer["result"])
 
 
@@ -83,11 +85,6 @@ def died(process: str, job: Mapping[str, Any], done: subprocess.CompletedProcess
         fix="a negative status is a signal: -9 usually means that memory ran out",
         code="E321",
     )
-
-
-def _as_error(fields: Mapping[str, Any]) -> EdgecError:
-    texts = {name: fields[name] for name in ("what", "where", "why", "fix", "code")}
-    return CLASSES.get(fields["exit_code"], EdgecError)(**texts)
 
 
 def _cpu_model() -> str:

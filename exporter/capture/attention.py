@@ -122,7 +122,7 @@ def _from_transformers(
         key,
         value,
         positions_of(query.shape[2]),
-        _added(mask, position_bias),
+        position_bias if mask is None else mask if position_bias is None else mask + position_bias,
         max(0, int(getattr(module, "layer_idx", None) or 0)),  # -1: one module that several layers call
         float(query.shape[-1] ** -0.5 if scaling is None else scaling),
         bool(getattr(module, "is_causal", True)) or (own and _asked_causal()),
@@ -131,11 +131,6 @@ def _from_transformers(
         s_aux,
     )
     return out, None
-
-
-def _added(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
-    """All that is added to the scores."""
-    return bias if mask is None else mask if bias is None else mask + bias
 
 
 def _asked_causal() -> bool:

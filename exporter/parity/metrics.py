@@ -60,7 +60,8 @@ def difference(reference: Tensor, candidate: Tensor, epsilon: float, widest: flo
     gap = (reference - candidate).abs()
     kl = _kl(reference, candidate)
     epsilon = max(epsilon, min(widest, tie_margin(float(kl.median()))))
-    margin = _margins(reference)
+    best = reference.topk(min(2, reference.shape[-1]), -1).values
+    margin = best[:, 0] - best[:, -1]
     same = (candidate.argmax(-1) == reference.argmax(-1)) | (margin <= epsilon)
     return Difference(
         positions=reference.shape[0],
@@ -87,12 +88,6 @@ def tie_margin(kl: float) -> float:
 def _infinite(reference: Tensor, epsilon: float) -> Difference:
     scale = float(reference.abs().max())
     return Difference(reference.shape[0], math.inf, math.inf, scale, math.inf, math.inf, 0.0, epsilon, 0)
-
-
-def _margins(logits: Tensor) -> Tensor:
-    """The margin of the best logit over the second best, for each position, [P]."""
-    best = logits.topk(min(2, logits.shape[-1]), -1).values
-    return best[:, 0] - best[:, -1]
 
 
 def _kl(reference: Tensor, candidate: Tensor) -> Tensor:

@@ -48,6 +48,8 @@ def summary(manifest: Manifest) -> str:
     """What was exported, and for which target."""
     model, ledger, limits = manifest.model, manifest.ledger, manifest.limits
     share = manifest.delegation.delegated_share if manifest.delegation else None
+    prefix = manifest.prefix
+    shipped = f"{prefix.tokens:,} tokens, KV state shipped ({size(prefix.bytes)})" if prefix else "none shipped"
     pairs = [
         ("model", escape(model.name) + ("" if model.trained else " (random weights)")),
         ("family, task", escape(f"{model.family}, {model.task}")),
@@ -58,17 +60,12 @@ def summary(manifest: Manifest) -> str:
         ("artifact (measured)", size(ledger.artifact_bytes) if ledger else UNAVAILABLE),
         ("KV cache allocated", size(sum(state.bytes for state in manifest.states)) if manifest.states else "none"),
         ("context", f"{limits.context:,} tokens" if limits else "not a decoder"),
-        ("system prompt", _prefix(manifest)),
+        ("system prompt", shipped),
         ("arithmetic on the accelerator", percent(share)),
         ("licence of the model", escape(model.licence or "not stated")),
         ("export peak memory (measured)", size(manifest.build.peak_bytes)),
     ]
     return section("Summary", facts(pairs))
-
-
-def _prefix(manifest: Manifest) -> str:
-    prefix = manifest.prefix
-    return f"{prefix.tokens:,} tokens, KV state shipped ({size(prefix.bytes)})" if prefix else "none shipped"
 
 
 def verdict(parity: Sequence[Rung]) -> str:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.sources.decoder_spec import text_config
@@ -27,18 +24,15 @@ def check_held(source: ModelSource, recipe: Recipe, *, static: bool) -> None:
     if not static and recipe.kernels == "edgec":
         return
     config = text_config(source.config)
-    kinds = sorted(_RECURRENT.intersection(_layer_kinds(config)))
+    named = (config.get(key) for key in ("layer_types", "layers_block_type", "block_types"))
+    layer_kinds = frozenset(str(kind) for kinds in named if isinstance(kinds, list | tuple) for kind in kinds)
+    kinds = sorted(_RECURRENT.intersection(layer_kinds))
     if kinds:
         raise unheld_state(f"{source.name}, layers of kind {', '.join(kinds)}", varying=not static)
     if experts_of(config) > 1:
         raise unread_experts(source.name)
     if _remembers(source):
         raise unheld_state(source.name, varying=not static)
-
-
-def _layer_kinds(config: Mapping[str, Any]) -> frozenset[str]:
-    named = (config.get(key) for key in ("layer_types", "layers_block_type", "block_types"))
-    return frozenset(str(kind) for kinds in named if isinstance(kinds, list | tuple) for kind in kinds)
 
 
 def _remembers(source: ModelSource) -> bool:

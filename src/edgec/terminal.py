@@ -49,22 +49,16 @@ class WordTable(Table):
         for count in range(len(self.optional) + 1):
             left_out = self.optional[:count]
             self.columns = [column for column in every if column.header not in left_out]
-            if (widths := self._fitted(console, options)) is not None:
-                yield from self._drawn(console, options, widths)
+            spans = [_span(console, options, column) for column in self.columns]
+            if (widths := fitted(spans, options.max_width - self._borders(console, options, spans))) is not None:
+                with self._of_widths(widths):
+                    yield from super().__rich_console__(console, options)
                 if left_out:
                     yield Text(f"left out (terminal too narrow): {', '.join(left_out)}", "dim")
                 break
         self.columns = every
         if widths is None:
             yield from self._records(console)
-
-    def _fitted(self, console: Console, options: ConsoleOptions) -> list[int] | None:
-        spans = [_span(console, options, column) for column in self.columns]
-        return fitted(spans, options.max_width - self._borders(console, options, spans))
-
-    def _drawn(self, console: Console, options: ConsoleOptions, widths: list[int]) -> RenderResult:
-        with self._of_widths(widths):
-            yield from super().__rich_console__(console, options)
 
     def _borders(self, console: Console, options: ConsoleOptions, spans: list[Measurement]) -> int:
         """The cells that lines and padding take in addition to the columns."""
