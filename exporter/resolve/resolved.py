@@ -24,12 +24,11 @@ from edgec.exporter.recipes.passes import check_preparation
 from edgec.exporter.recipes.recipe import Recipe, for_backend
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.calibration_text import calibration_tokens
-from edgec.exporter.resolve.encoder_decoder import check_encoder_decoder
 from edgec.exporter.resolve.limits import check_static
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
+from edgec.exporter.resolve.several_methods import check_encoder_decoder, check_vision_language
 from edgec.exporter.resolve.target_choice import choose_target, in_format
 from edgec.exporter.resolve.unheld import check_held
-from edgec.exporter.resolve.vision_language import check_vision_language
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
