@@ -42,7 +42,8 @@ class Workspace:
     def __init__(self, link: AdbLink, say: Say) -> None:
         """Choose the folder's name; nothing is made on the phone yet."""
         self.link, self._say = link, say
-        self.path = f"{BASE}/{_own_name()}"
+        name = "-".join(("edgec", _host(), *own_mark(), secrets.token_hex(4)))
+        self.path = f"{BASE}/{name}"
 
     def make(self) -> None:
         """Take over a folder that an earlier run left, or make a new one.
@@ -240,10 +241,6 @@ def _ended(folder: str) -> str:
 
 def _quietly(link: AdbLink, script: str) -> None:
     link.shell(script)
-
-
-def _own_name() -> str:
-    return "-".join(("edgec", _host(), *own_mark(), secrets.token_hex(4)))
 
 
 def _host() -> str:

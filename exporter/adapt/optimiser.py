@@ -1,4 +1,4 @@
-"""AdamW over matrices, vectors and logarithms of scales, its learning rate over a run, and the average of the weights."""
+"""AdamW over matrices, vectors and logarithms of scales, its learning rate over a run, and averages of the weights."""
 
 from __future__ import annotations
 

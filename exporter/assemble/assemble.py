@@ -81,7 +81,8 @@ def bundle_contents(
         **{f"tokenizer/{file.name}": file for file in request.source.tokenizer_files},
         **image_files(request),
         **_generation_config(request),
-        **_searched_recipe(request),
+        # A bit search's recipe, to repeat the export without searching.
+        **({"recipe.toml": recipe_text(request.recipe).encode()} if request.bit_search else {}),
     }
     manifest, files = with_prefix(manifest, files, request, cache)
     tokenizer = request.tokenizer
@@ -222,11 +223,6 @@ def _device_checks(request: ExportRequest, compiled: Compiled) -> list[DeviceChe
 def _generation_config(request: ExportRequest) -> Files:
     config = request.source.generation_config
     return {"generation_config.json": json.dumps(config, indent=2, sort_keys=True).encode()} if config else {}
-
-
-def _searched_recipe(request: ExportRequest) -> Files:
-    """The recipe of a bit search as a file, to repeat the export without searching."""
-    return {"recipe.toml": recipe_text(request.recipe).encode()} if request.bit_search else {}
 
 
 def _golden(request: ExportRequest, compiled: Compiled) -> Golden:

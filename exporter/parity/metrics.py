@@ -56,7 +56,8 @@ def difference(reference: Tensor, candidate: Tensor, epsilon: float, widest: flo
     """
     reference, candidate = reference.float(), candidate.float()
     if not bool(torch.isfinite(candidate).all()):
-        return _infinite(reference, epsilon)
+        scale = float(reference.abs().max())
+        return Difference(reference.shape[0], math.inf, math.inf, scale, math.inf, math.inf, 0.0, epsilon, 0)
     gap = (reference - candidate).abs()
     kl = _kl(reference, candidate)
     epsilon = max(epsilon, min(widest, tie_margin(float(kl.median()))))
@@ -83,11 +84,6 @@ def tie_margin(kl: float) -> float:
     difference of two logits then varies by sqrt(2) s, and three standard deviations of that are 6 sqrt(KL).
     """
     return 6 * math.sqrt(max(kl, 0.0))
-
-
-def _infinite(reference: Tensor, epsilon: float) -> Difference:
-    scale = float(reference.abs().max())
-    return Difference(reference.shape[0], math.inf, math.inf, scale, math.inf, math.inf, 0.0, epsilon, 0)
 
 
 def _kl(reference: Tensor, candidate: Tensor) -> Tensor:

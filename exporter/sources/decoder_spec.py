@@ -64,7 +64,8 @@ def model_spec(config: Mapping[str, Any]) -> ModelSpec:
             raise ValueError(fault)
         layers = tuple(_layer(plain, text, index) for index in range(text.num_hidden_layers))
     except ValidationError as error:
-        raise _not_a_decoder(config, error) from error
+        absent = [".".join(map(str, fault["loc"])) for fault in error.errors() if fault["type"] == "missing"]
+        raise _lacks(config, absent) if absent else _senseless(first_fault(error)) from error
     except (ValueError, IndexError) as error:
         raise _senseless(str(error)) from error
     return ModelSpec(
@@ -75,11 +76,6 @@ def model_spec(config: Mapping[str, Any]) -> ModelSpec:
         layers=layers,
         tied=bool(config.get("tie_word_embeddings", plain.get("tie_word_embeddings", False))),
     )
-
-
-def _not_a_decoder(config: Mapping[str, Any], error: ValidationError) -> InputError:
-    absent = [".".join(map(str, fault["loc"])) for fault in error.errors() if fault["type"] == "missing"]
-    return _lacks(config, absent) if absent else _senseless(first_fault(error))
 
 
 def _lacks(config: Mapping[str, Any], absent: Sequence[str]) -> InputError:

@@ -154,8 +154,9 @@ def export_inputs(model: str, recipe: str, options: tuple[tuple[str, Any], ...])
     """
     from edgec.installation import __version__
 
-    named = [recipe, *(value for _, value in options if isinstance(value, str))]
-    parts = [__version__, _stamps(Path(model)), [_content(Path(name)) for name in named]]
+    named = [Path(name) for name in (recipe, *(value for _, value in options if isinstance(value, str)))]
+    contents = [hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "" for path in named]
+    parts = [__version__, _stamps(Path(model)), contents]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -185,7 +186,3 @@ def _stamps(model: Path) -> list[tuple[str, int, int]]:
 def _stamp(path: Path, folder: Path) -> tuple[str, int, int]:
     status = path.stat()
     return str(path.relative_to(folder)), status.st_size, status.st_mtime_ns
-
-
-def _content(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
