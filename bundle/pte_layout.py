@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgec.bundle.linear_text import is_linear_text, linear_matrices
-from edgec.bundle.xnnpack_blob import BlobConstant, read_xnnpack_blob
+from edgec.bundle.delegates import BlobConstant, is_linear_text, linear_matrices, read_xnnpack_blob
 from edgec.errors import InputError
 
 if TYPE_CHECKING:

@@ -38,6 +38,10 @@ TOKENIZER_NAMES = (
     "chat_template.jinja",
     "chat_template.json",
 )
+IMAGE_FOLDER = "images"
+"""The folder of a bundle with the files that say how an image becomes the input of a vision-language model."""
+PREPROCESSOR, PROCESSOR = "preprocessor_config.json", "processor_config.json"
+IMAGE_FILES = (PREPROCESSOR, PROCESSOR)
 EXTRA_TEMPLATES = "additional_chat_templates/*.jinja"
 _CONFIG = "tokenizer_config.json"
 _MAX_CONFIG_BYTES, _MAX_FILE_BYTES = 32 << 20, 512 << 20

@@ -33,7 +33,7 @@ def serve(
     """
     from dataclasses import replace
 
-    from edgec.runtime_py.serve.limits import DEFAULT_LIMITS
+    from edgec.runtime_py.serve.hosted import DEFAULT_LIMITS
     from edgec.runtime_py.serve.server import ServeOptions
     from edgec.runtime_py.serve.server import serve as run
 

@@ -30,7 +30,7 @@ def verify(
 
     edgec verify tiny-stories-host.edgec --json
     """
-    from edgec.runtime_py.verify.table import print_verification
+    from edgec.runtime_py.verify.report import print_verification
     from edgec.runtime_py.verify.verify import verify as verify_bundle
 
     report = verify_bundle(bundle, threads, device, public_key)

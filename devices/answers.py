@@ -1,17 +1,21 @@
 """Answers of devices and services, treated as untrusted input: read within limits, or refused with the reason.
 
 Terminal control characters are removed from text; numbers have ranges, each with its reason; JSON has a maximum depth
-and size. A violation is an ``AnswerFault``, which each caller turns into its own typed error.
+and size. A violation is an ``AnswerFault``, which each caller turns into its own typed error. What the services' client
+libraries raise becomes one in ``asked``.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from pydantic_core import from_json
+
+from edgec.errors import EdgecError, InputError, ToolError
 
 MOST_JSON: Final = 16 << 20
 MOST_TEXT: Final = 200
@@ -133,3 +137,24 @@ HOTTEST_STATUS = 6
 ThermalStatus = Annotated[int, Field(ge=0, le=HOTTEST_STATUS)]
 Energy = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 PlainText = Annotated[str, AfterValidator(plain)]
+
+
+def asked(ask: Callable[[], T], failed: Callable[[str], InputError]) -> T:
+    """Call a client library and turn whatever it raises into a typed error.
+
+    Args:
+        ask: the call.
+        failed: makes the typed error from a reason.
+    """
+    try:
+        return ask()
+    except EdgecError:
+        raise
+    except Exception as cause:
+        raise failed(f"{type(cause).__name__}: {cause}") from cause
+
+
+def not_installed(library: str, service: str, extra: str, cause: ImportError) -> ToolError:
+    """E567: a client library is not installed."""
+    fix = f'pip install "edgec[{extra}]"'
+    return ToolError(f"{library} is not installed.", where=service, why=str(cause), fix=fix, code="E567")

@@ -36,13 +36,10 @@ def device_table(devices: Sequence[Connected]) -> WordTable:
         table.add_column(column, overflow="fold", no_wrap=column in ("device", "condition"))
     for device in devices:
         state = f"{device.state}, simulated" if device.simulated else device.state
-        row = (device.address, device.product, device.chip, device.system, state, _condition(device))
+        battery = None if device.battery_percent is None else f"{device.battery_percent:.0f} %"
+        temperature = None if device.temperature_c is None else f"{device.temperature_c:.1f} °C"
+        condition = "\n".join(filter(None, (battery, temperature)))
+        row = (device.address, device.product, device.chip, device.system, state, condition)
         # Text, since a device may have brackets in its name.
         table.add_row(*(Text(text or "unavailable") for text in row))
     return table
-
-
-def _condition(device: Connected) -> str:
-    battery = None if device.battery_percent is None else f"{device.battery_percent:.0f} %"
-    temperature = None if device.temperature_c is None else f"{device.temperature_c:.1f} °C"
-    return "\n".join(filter(None, (battery, temperature)))

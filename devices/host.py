@@ -63,14 +63,16 @@ class HostTransport:
 
     def run(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """Run a job in a fresh process; its result or its error comes back as JSON."""
-        command = [sys.executable, "-m", "edgec.runtime_py.bench.worker"]
+        command = [sys.executable, "-m", "edgec.runtime_py.bench.job"]
         done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, check=False)
         try:
             answer = json.loads(done.stdout.splitlines()[-1])
         except (IndexError, ValueError) as cause:
             raise died("measuring process", job, done) from cause
         if "error" in answer:
-            raise _as_error(answer["error"])
+            fields = answer["error"]
+            texts = {name: fields[name] for name in ("what", "where", "why", "fix", "code")}
+            raise CLASSES.get(fields["exit_code"], EdgecError)(**texts)
         return dict(answer["result"])
 
 
@@ -83,11 +85,6 @@ def died(process: str, job: Mapping[str, Any], done: subprocess.CompletedProcess
         fix="a negative status is a signal: -9 usually means that memory ran out",
         code="E321",
     )
-
-
-def _as_error(fields: Mapping[str, Any]) -> EdgecError:
-    texts = {name: fields[name] for name in ("what", "where", "why", "fix", "code")}
-    return CLASSES.get(fields["exit_code"], EdgecError)(**texts)
 
 
 def _cpu_model() -> str:

@@ -100,7 +100,9 @@ def load_target(name: str) -> Target:
     full = aliases().get(name, name)
     target = _by_name().get(full)
     if target is None:
-        raise InputError(f"unknown target '{name}'", "--target", fix=_nearest(name), code="E163")
+        near = difflib.get_close_matches(name, [*aliases(), *_by_name()], n=4, cutoff=0.4)
+        nearest = f"use {', '.join(near)}; " * bool(near) + "`edgec targets` lists them all"
+        raise InputError(f"unknown target '{name}'", "--target", fix=nearest, code="E163")
     return target if full == name else replace(target, name=name, alias_of=full)
 
 
@@ -125,11 +127,6 @@ def chips() -> Mapping[str, Mapping[str, Any]]:
 def phones() -> Mapping[str, Mapping[str, Any]]:
     """Phone key -> its table, as written in ``phones/*.toml``."""
     return _merged("phones")
-
-
-def _nearest(name: str) -> str:
-    near = difflib.get_close_matches(name, [*aliases(), *_by_name()], n=4, cutoff=0.4)
-    return f"use {', '.join(near)}; " * bool(near) + "`edgec targets` lists them all"
 
 
 @cache

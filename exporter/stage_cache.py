@@ -102,7 +102,8 @@ class StageCache:
             with new_folder(self._entry(key)) as folder:
                 (folder / _DATA).mkdir()
                 writer(folder / _DATA)
-                (folder / _ENTRY).write_bytes(_listing(key, list_files(folder / _DATA)))
+                fields = {"key": key, "files": [file.model_dump() for file in list_files(folder / _DATA)]}
+                (folder / _ENTRY).write_bytes(json.dumps(fields, sort_keys=True, indent=1).encode())
                 descriptor = os.open(folder, os.O_RDONLY)
                 undo.callback(os.close, descriptor)
                 fcntl.flock(descriptor, fcntl.LOCK_SH)
@@ -180,11 +181,6 @@ class StageCache:
 
     def _release(self, key: str) -> None:
         os.close(self._held.pop(key))
-
-
-def _listing(key: str, files: list[FileInfo]) -> bytes:
-    fields = {"key": key, "files": [file.model_dump() for file in files]}
-    return json.dumps(fields, sort_keys=True, indent=1).encode()
 
 
 def _read_listing(entry: Path) -> tuple[str, list[FileInfo]]:

@@ -11,8 +11,6 @@ weights are tables too: a pruned table holds an exact 0 at index 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
@@ -39,15 +37,11 @@ def dequantize_lut(indices: Tensor, table: Tensor, scale: Tensor | None, group_r
     result = torch.empty(indices.shape, dtype=table.dtype)
     flat, values, dense = indices.reshape(rows, -1), table.reshape(-1), result.view(rows, -1)
     first = torch.arange(rows, dtype=torch.int32).div_(group_rows, rounding_mode="floor").mul_(table.shape[1])
-    for part in _blocks(rows, flat.shape[1]):
+    step = max(1, _BLOCK_VALUES // max(1, flat.shape[1]))
+    for part in (slice(start, start + step) for start in range(0, rows, step)):
         places = torch.add(flat[part], first[part].unsqueeze(1))
         torch.index_select(values, 0, places.view(-1), out=dense[part].view(-1))
     return result if scale is None else result.mul_(scale.view(-1, *[1] * (indices.dim() - 1)).to(table.dtype))
-
-
-def _blocks(rows: int, width: int) -> Iterator[slice]:
-    step = max(1, _BLOCK_VALUES // max(1, width))
-    return (slice(start, min(rows, start + step)) for start in range(0, rows, step))
 
 
 def _fake(indices: Tensor, table: Tensor, scale: Tensor | None, group_rows: int) -> Tensor:

@@ -77,7 +77,9 @@ def run_bundle(options: RunOptions) -> None:
     if model.bundle.manifest.encoder_decoder is not None:
         _write(model, options)
         return
-    _refuse_sources(options)
+    if options.audio is not None or options.language is not None:
+        what, fix = "This model continues text and has no encoder.", "give -p TEXT, without --audio and --language"
+        raise InputError(what, where="edgec run", fix=fix, code="E156")
     text_limits(model.bundle)  # Refuses a non-decoder as such, before its missing tokenizer is noticed.
     if options.chat:
         _converse(model, options)
@@ -109,12 +111,6 @@ def _write(model: Model, options: RunOptions) -> None:
         options.prompt, options.audio, options.language, options.task, options.json, options.generation
     )
     run_source(model, source, lambda result: _finish(result, model, options, False))
-
-
-def _refuse_sources(options: RunOptions) -> None:
-    if options.audio is not None or options.language is not None:
-        what, fix = "This model continues text and has no encoder.", "give -p TEXT, without --audio and --language"
-        raise InputError(what, where="edgec run", fix=fix, code="E156")
 
 
 def _check(options: RunOptions) -> None:
@@ -202,7 +198,9 @@ def _conversation(model: Model, options: RunOptions) -> Iterator[Conversation]:
     chat = model.chat(options.system, options.speculate)
     if options.session is not None and options.session.exists():
         messages = model.load_session(options.session)
-        _check_conversation(messages, options.session)
+        if any(message["role"] == _TEXT for message in messages):
+            what, fix = "The saved session is a text, not a conversation.", "add --raw, or name another --session"
+            raise InputError(what, where=str(options.session), fix=fix, code="E156")
         _check_system(options.system, messages, options.session)
         chat.messages = messages
     try:
@@ -210,12 +208,6 @@ def _conversation(model: Model, options: RunOptions) -> Iterator[Conversation]:
     finally:
         if options.session is not None:
             model.save_session(options.session, chat.messages)
-
-
-def _check_conversation(messages: Sequence[Message], file: Path) -> None:
-    if any(message["role"] == _TEXT for message in messages):
-        what, fix = "The saved session is a text, not a conversation.", "add --raw, or name another --session"
-        raise InputError(what, where=str(file), fix=fix, code="E156")
 
 
 def _check_system(system: str | None, messages: Sequence[Message], file: Path) -> None:

@@ -8,8 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from edgec.durations import time_left
-from edgec.terminal import PIPED_WIDTH, WordTable, counted_bar, make_console
+from edgec.terminal import PIPED_WIDTH, WordTable, counted_bar, make_console, time_left
 
 WORDS = ("samsung-galaxy-s24-ultra", "a long text that is wrapped between its words, extraordinarily", "12.5 GB/s")
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.ir.program import Program
-from edgec.passes.graph.observation import observe
+from edgec.passes.graph.activation_statistics import observe
 from edgec.passes.static.finite_mask import HIDDEN
 
 _MASKED = (1.25 * HIDDEN, 0.75 * HIDDEN)

@@ -41,7 +41,12 @@ class PackageMethods:
         """Execute a function and return all outputs by name; inputs that it does not take are left out."""
         function = self.functions[method]
         if not self.states:
-            self.states = _empty(function)
+            # Empty states: those inside the function, and those that it takes as inputs.
+            outside = [each for each in function.inputs if each.name not in _GIVEN]
+            self.states = {
+                **function.fresh_state(),
+                **{f.name: torch.zeros(f.fixed_shape, dtype=torch.float16) for f in outside},
+            }
         names = {feature.name for feature in function.inputs}
         given = {name: value for name, value in {**self.states, **inputs}.items() if name in names}
         inside = {name: value for name, value in self.states.items() if name not in names}
@@ -69,12 +74,6 @@ class PartedMethods:
             outputs = part.outputs(method, given)
             given |= {HIDDEN: outputs[NEXT]} if NEXT in outputs else {}
         return joined_logits(outputs)
-
-
-def _empty(function: MilFunction) -> dict[str, Tensor]:
-    """Empty states: those inside the function, and those that it takes as inputs."""
-    outside = [each for each in function.inputs if each.name not in _GIVEN]
-    return {**function.fresh_state(), **{f.name: torch.zeros(f.fixed_shape, dtype=torch.float16) for f in outside}}
 
 
 def package_methods(path: Path) -> PackageMethods:

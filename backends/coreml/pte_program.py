@@ -225,14 +225,10 @@ def _tensor(program: PTEFile, value: schema.Tensor) -> Tensor:
     dtype = _DTYPES[int(value.scalar_type)]
     if value.data_buffer_idx == 0:
         return torch.zeros(list(value.sizes), dtype=dtype)
-    data = bytearray(_stored(program, value))
-    return torch.frombuffer(data, dtype=dtype).reshape(list(value.sizes))
-
-
-def _stored(program: PTEFile, value: schema.Tensor) -> bytes:
     mutable: Any = None if value.allocation_info is None else program.mutable_data
     buffers = program.program.constant_buffer if mutable is None else mutable
-    return bytes(buffers[value.data_buffer_idx].storage)
+    data = bytearray(bytes(buffers[value.data_buffer_idx].storage))
+    return torch.frombuffer(data, dtype=dtype).reshape(list(value.sizes))
 
 
 def resolved(values: list[Any], index: int) -> Any:

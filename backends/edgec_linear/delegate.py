@@ -76,11 +76,8 @@ def replace_regions(
 def _delegate(
     graph: GraphModule, region: LinearRegion, block_rows: BlockRows
 ) -> tuple[LoweredBackendModule, tuple[DelegateConstant, ...]]:
-    text = DelegateText(graph, block_rows, _numbered(region))
+    numbered = {node: number for number, node in enumerate((*region.inputs, *_computed(region.steps)))}
+    text = DelegateText(graph, block_rows, numbered)
     blob = text.blob(region.inputs, region.outputs, region.steps)
     outlined, data = outline_of(region.inputs, region.outputs), text.store.get_named_data_store_output()
     return LoweredBackendModule(outlined, BACKEND, blob, [], data), tuple(text.stored)
-
-
-def _numbered(region: LinearRegion) -> dict[Node, int]:
-    return {node: number for number, node in enumerate((*region.inputs, *_computed(region.steps)))}

@@ -9,7 +9,6 @@ A kernel reads a block from its first byte to its last, so nothing is packed whe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -113,17 +112,13 @@ def pack_matrix(shape: PackedMatrix, values: Tensor, scales: Tensor) -> Tensor:
     """
     packed = torch.empty(shape.bytes, dtype=torch.uint8)
     done = 0
-    for part, part_scales in _chunks(values, scales):
+    # By rows, so that the intermediate tensors of a large lm_head stay small.
+    for part, part_scales in zip(values.split(_CHUNK_ROWS), scales.split(_CHUNK_ROWS), strict=True):
         blocks = _pack_blocks(shape, part, part_scales)
         packed[done : done + blocks.numel()] = blocks.reshape(-1)
         done += blocks.numel()
     assert done == shape.bytes
     return packed
-
-
-def _chunks(values: Tensor, scales: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Cut a matrix by rows, so that the intermediate tensors of a large lm_head stay small."""
-    yield from zip(values.split(_CHUNK_ROWS), scales.split(_CHUNK_ROWS), strict=True)
 
 
 def _pack_blocks(shape: PackedMatrix, values: Tensor, scales: Tensor) -> Tensor:

@@ -105,7 +105,11 @@ def lower_template(region: DelegateRegion, sizes: dict[str, tuple[int, int]]) ->
     # XNNPACK's graph holds upper bounds and is given the sizes of each call: traced at the largest sizes it is the same
     # as traced with symbols, byte for byte, in half the time.
     with torch.no_grad():
-        exported = torch.export.export(module, _examples(region, sizes), strict=False)
+        shapes = [[d if isinstance(d, int) else sizes[d][1] for d in shape_of(node)] for node in region.inputs]
+        examples = tuple(
+            torch.rand(shape).to(n.meta["val"].dtype) for n, shape in zip(region.inputs, shapes, strict=True)
+        )
+        exported = torch.export.export(module, examples, strict=False)
     config = EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=True, preserve_ops=[LINEAR])
     edge = to_edge(exported, compile_config=config).exported_program()
     lowered = to_backend(XnnpackBackend.__name__, edge, [])
@@ -120,7 +124,9 @@ def instantiate(
     constants = [buffer for _, buffer in region.module.named_buffers(remove_duplicate=False)]
     for slot in template.slots:
         data = raw_bytes(ENCODINGS[slot.encoding](constants[slot.constant]))
-        key = _key(slot.key, data)
+        # A key of the same length and prefix as the template's.
+        digest = _digest(data)
+        key = slot.key[: len(slot.key) - len(digest)] + digest
         blob = blob.replace(slot.key.encode(), key.encode())
         store.add_named_data(key, data, alignment=ALIGNMENT)
         stored.append(DelegateConstant(region.constants[slot.constant], slot.encoding, len(data), key))
@@ -142,12 +148,6 @@ def raw_bytes(value: Tensor) -> bytes:
     """A tensor's contents as they lie in memory."""
     flat = value.detach().contiguous().reshape(-1).view(torch.uint8)
     return flat.numpy().tobytes()
-
-
-def _key(model: str, data: bytes) -> str:
-    """A key of the same length and prefix as the template's."""
-    digest = _digest(data)
-    return model[: len(model) - len(digest)] + digest
 
 
 def _digest(data: bytes) -> str:
@@ -207,9 +207,3 @@ def _integer_ranges(module: GraphModule) -> dict[str, tuple[int, int]]:
         for source in [node.args[0]]
         if isinstance(source, Node) and source.op == "get_attr"
     }
-
-
-def _examples(region: DelegateRegion, sizes: dict[str, tuple[int, int]]) -> tuple[Tensor, ...]:
-    """Example inputs at the largest sizes."""
-    shapes = [[d if isinstance(d, int) else sizes[d][1] for d in shape_of(node)] for node in region.inputs]
-    return tuple(torch.rand(shape).to(n.meta["val"].dtype) for n, shape in zip(region.inputs, shapes, strict=True))

@@ -1,15 +1,16 @@
-"""Put delegates in place of the clusters that they compute."""
+"""Put delegates in place of the clusters that they compute, and nodes in an order that states allow."""
 
 from __future__ import annotations
 
+import heapq
 import operator
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 
 from edgec.backends.xnnpack.delegate import DelegateConstant
-from edgec.backends.xnnpack.order import sort_stably
 from edgec.backends.xnnpack.outline import LoweredBackendModule
 from edgec.passes.contract import clean
 
@@ -68,3 +69,43 @@ def _call(graph: GraphModule, region: Bordered, name: str, moved: dict[Node, Nod
         output.replace_all_uses_with(anchor)
         outputs[output] = anchor
     return outputs
+
+
+def sort_stably(graph: Graph) -> None:
+    """Sort topologically, keeping the present order where possible; users of one buffer keep their sequence.
+
+    ``torch.fx``'s own sort sees data edges only: it may move attention before the cache update whose effect it reads.
+    """
+    nodes = list(graph.nodes)
+    index = {node: i for i, node in enumerate(nodes)}
+    after = _state_order(nodes)
+    waiting = {n: len({*n.all_input_nodes, *after[n]}) for n in nodes}
+    readers: defaultdict[Node, list[Node]] = defaultdict(list)
+    for node in nodes:
+        for source in {*node.all_input_nodes, *after[node]}:
+            readers[source].append(node)
+    ready = [index[n] for n in nodes if not waiting[n]]
+    heapq.heapify(ready)
+    previous = graph._root
+    while ready:
+        node = nodes[heapq.heappop(ready)]
+        previous.append(node)
+        previous = node
+        for reader in readers[node]:
+            waiting[reader] -= 1
+            if not waiting[reader]:
+                heapq.heappush(ready, index[reader])
+
+
+def _state_order(nodes: list[Node]) -> defaultdict[Node, set[Node]]:
+    """For each node, the node that touched the same buffer just before it."""
+    after: defaultdict[Node, set[Node]] = defaultdict(set)
+    last: dict[str, Node] = {}
+    for node in nodes:
+        for source in node.all_input_nodes:
+            if source.op == "get_attr":
+                touched = str(source.target)
+                if touched in last and last[touched] is not node:
+                    after[node].add(last[touched])
+                last[touched] = node
+    return after

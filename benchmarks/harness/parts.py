@@ -160,7 +160,7 @@ def _phases(bench: Bench, subject: Subject, threads: int) -> dict[str, Any]:
     prompt, new = (32, 8) if bench.settings.quick else (512, 32)
     shape = {"prompt_tokens": prompt, "new_tokens": new, "threads": threads, "repetitions": 3}
     job = {"kind": "profile", "bundle": str(bench.shop.made(subject).path), **shape}
-    phases = run_worker("edgec.runtime_py.bench.worker", job)["result"]["phases"]
+    phases = run_worker("edgec.runtime_py.bench.job", job)["result"]["phases"]
     common = {"model": subject.model.name, "subject": subject.name, "threads": threads}
     return {"phases": [{**common, **phase} for phase in phases]}
 

@@ -42,7 +42,8 @@ class Workspace:
     def __init__(self, link: AdbLink, say: Say) -> None:
         """Choose the folder's name; nothing is made on the phone yet."""
         self.link, self._say = link, say
-        self.path = f"{BASE}/{_own_name()}"
+        name = "-".join(("edgec", _host(), *own_mark(), secrets.token_hex(4)))
+        self.path = f"{BASE}/{name}"
 
     def make(self) -> None:
         """Take over a folder that an earlier run left, or make a new one.
@@ -67,7 +68,9 @@ class Workspace:
         present = self._hashes([*files, *map(_partial, files)])
         wanted = {name: _sha256(path) for name, path in files.items()}
         missing = [name for name in files if present.get(name) != wanted[name]]
-        self._remove_others([*(set(files) - set(missing)), *map(_partial, missing)])
+        # Remove an earlier run's files that are not needed or have other content; keep its packed weights.
+        kept = "|".join(map(shlex.quote, [*[*(set(files) - set(missing)), *map(_partial, missing)], "packed"]))
+        self.shell(f'for f in *; do case "$f" in {kept}) ;; *) rm -rf "$f" ;; esac; done')
         self._check_space([self._left(name, files[name], _partial(name) in present) for name in missing])
         sizes = {name: files[name].stat().st_size for name in missing}
         done = 0
@@ -138,11 +141,6 @@ class Workspace:
         said = self.shell(f'for f in {listed}; do [ -f "$f" ] && sha256sum "$f"; done; true').stdout
         lines = [line.split(maxsplit=1) for line in said.splitlines()]
         return {line[1].strip(): line[0] for line in lines if len(line) == 2}
-
-    def _remove_others(self, wanted: Sequence[str]) -> None:
-        """Remove an earlier run's files that are not needed or have other content; keep its packed weights."""
-        kept = "|".join(map(shlex.quote, [*wanted, "packed"]))
-        self.shell(f'for f in *; do case "$f" in {kept}) ;; *) rm -rf "$f" ;; esac; done')
 
     def _left(self, name: str, path: Path, begun: bool) -> int:
         """How many bytes of a file are still to be sent."""
@@ -243,10 +241,6 @@ def _ended(folder: str) -> str:
 
 def _quietly(link: AdbLink, script: str) -> None:
     link.shell(script)
-
-
-def _own_name() -> str:
-    return "-".join(("edgec", _host(), *own_mark(), secrets.token_hex(4)))
 
 
 def _host() -> str:

@@ -20,8 +20,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from edgec.devices.answers import Bytes, first_fault, plain
-from edgec.devices.cloud.client_library import asked, not_installed
+from edgec.devices.answers import Bytes, asked, first_fault, not_installed, plain
 from edgec.errors import InputError
 
 _US_PER_MS = 1e3

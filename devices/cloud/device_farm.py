@@ -21,8 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from edgec.devices.answers import plain
-from edgec.devices.cloud.client_library import asked, not_installed
+from edgec.devices.answers import asked, not_installed, plain
 from edgec.devices.cloud.farm_package import FACTS_AFTER, FACTS_BEFORE, FarmPackage, output_name
 from edgec.devices.transport import Say
 from edgec.errors import InputError

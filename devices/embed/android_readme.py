@@ -8,10 +8,9 @@ from edgec.bundle.manifest import Manifest
 from edgec.devices.embed.android_runtimes import AndroidRuntime, dependencies, runtime_of
 from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.kotlin_text import package_name
-from edgec.devices.embed.manifest_values import module_name
 from edgec.devices.embed.page_sizes import LibraryPages, android_project
 from edgec.devices.embed.readme import plain
-from edgec.devices.embed.template_text import fill, load
+from edgec.devices.embed.template_text import fill, load, module_name
 from edgec.installation import __version__
 
 _PACK = (

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Literal
 
 from edgec.bundle.canonical import REPORT
+from edgec.bundle.delegates import OWN_DELEGATES, XNNPACK, named_delegates
 from edgec.bundle.folder import MANIFEST, Bundle
 from edgec.bundle.generation_config import GenerationConfig, read_generation_config
 from edgec.bundle.golden import read_golden
 from edgec.bundle.limited_json import JsonKind, read_object
 from edgec.bundle.manifest import FileInfo, Manifest
-from edgec.bundle.named_delegates import OWN_DELEGATES, XNNPACK, named_delegates
 from edgec.bundle.prefix import prefix_text
 from edgec.bundle.tokenizer_json import read_tokenizer_json
 from edgec.devices.targets import Target, all_targets, load_target
@@ -110,7 +110,11 @@ def app_facts(bundle: Bundle, system: str) -> AppFacts:
     shipped = tuple(file for file in manifest.files if file.path not in (REPORT, MANIFEST))
     delegates = named_delegates(bundle.artifact_path) if manifest.format == "pte" else frozenset()
     facts = AppFacts(manifest, target, shipped, texts, 0, delegates)
-    return replace(facts, needed_bytes=_needed_bytes(facts))
+    # Bytes of weights and states in memory; XNNPACK packs a second copy of the weights at load, the others do not.
+    packs = facts.target.backend == "xnnpack" and (XNNPACK in facts.delegates or not facts.own_kernels)
+    copies = 2 if packs else 1
+    weights_and_states = copies * facts.artifact_bytes + sum(state.bytes for state in facts.manifest.states)
+    return replace(facts, needed_bytes=weights_and_states)
 
 
 def _in_its_format(target: Target, form: str) -> Target:
@@ -133,13 +137,6 @@ def _target(manifest: Manifest, system: str) -> Target:
 
 
 _EXAMPLE = {"ios": "iphone", "android": "android-cpu"}
-
-
-def _needed_bytes(facts: AppFacts) -> int:
-    """Bytes of weights and states in memory; XNNPACK packs a second copy of the weights at load, the others do not."""
-    packs = facts.target.backend == "xnnpack" and (XNNPACK in facts.delegates or not facts.own_kernels)
-    copies = 2 if packs else 1
-    return copies * facts.artifact_bytes + sum(state.bytes for state in facts.manifest.states)
 
 
 def _texts(bundle: Bundle) -> TextFacts:

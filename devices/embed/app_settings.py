@@ -9,8 +9,8 @@ from typing import Any
 
 from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.glue import Glue
-from edgec.devices.embed.manifest_values import module_name
 from edgec.devices.embed.swift_values import bundle_folder
+from edgec.devices.embed.template_text import module_name
 from edgec.devices.targets import phones
 
 _MEMORY = "com.apple.developer.kernel.increased-memory-limit"

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgec.bundle.atomic import typed_os_errors
-from edgec.devices.embed.elf_alignment import PAGE_BYTES, load_alignment
 from edgec.devices.embed.engine_project import FOLDER, NATIVE_CLASSES
-from edgec.devices.embed.page_sizes import android_project
+from edgec.devices.embed.page_sizes import PAGE_BYTES, android_project, load_alignment
 from edgec.errors import InputError, ToolError
 
 ABI = "arm64-v8a"

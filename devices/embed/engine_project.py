@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.resources import files
 
-from edgec.bundle.named_delegates import XNNPACK
+from edgec.bundle.delegates import XNNPACK
 from edgec.bundle.prefix import Files
 from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.engine_sources import (

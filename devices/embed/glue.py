@@ -9,9 +9,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from edgec.bundle.delegates import XNNPACK
 from edgec.bundle.entry_points import MethodInfo
 from edgec.bundle.manifest import Manifest
-from edgec.bundle.named_delegates import XNNPACK
 from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.engine_sources import executorch_operators, takes_quantized
 from edgec.devices.prediction.oldest_fit import minimum_os

@@ -8,8 +8,8 @@ from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.chat_pieces import ChatPieces
 from edgec.devices.embed.kotlin_text import boolean, package_name, string
-from edgec.devices.embed.manifest_values import manifest_values
 from edgec.devices.embed.number_text import INT_BITS, integer, integers, single
+from edgec.devices.embed.template_text import manifest_values
 from edgec.installation import __version__
 
 BUNDLE_FOLDER = "model.edgec"

@@ -1,15 +1,17 @@
 """Whether an app's native libraries suit phones with pages of 16 KB, which Google Play requires for Android 15.
 
 Archives that Gradle or Maven have on this machine are read; for others, what is publicly known about their versions is
-used (``android_project.toml``).
+used (``android_project.toml``). A library's alignment is the smallest one of its loaded segments, by its ELF headers.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import struct
 import tomllib
-from collections.abc import Iterable, Mapping
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -17,9 +19,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edgec.bundle.folder import Bundle
-from edgec.devices.embed.elf_alignment import PAGE_BYTES, load_alignment, unaligned_libraries
 from edgec.errors import InputError
 
+PAGE_BYTES = 16384
+_MAGIC, _LOAD = b"\x7fELF", 1
+# By the file's class: width of a word, and the offsets of the segment table, of its counts, and of the alignment.
+_FORMS = {1: ("I", 28, 42, 28), 2: ("Q", 32, 54, 48)}
 # Android 15: from this target SDK on, Google Play requires aligned libraries.
 ASKED_FROM_SDK = 35
 AlignmentStatus = Literal["aligned", "unaligned", "unknown"]
@@ -124,3 +129,42 @@ def _local(archive: str) -> Iterable[Path]:
     file = f"{name}-{version}.aar"
     yield from sorted((gradle / "caches/modules-2/files-2.1" / group / name / version).glob(f"*/{file}"))
     yield Path.home() / ".m2/repository" / group.replace(".", "/") / name / version / file
+
+
+def load_alignment(content: bytes) -> int | None:
+    """The alignment in bytes of every loaded segment; None for a file that is not ELF, or loads nothing.
+
+    Raises:
+        ValueError: an ELF file that ends too early.
+    """
+    if content[:4] != _MAGIC:
+        return None
+    try:
+        return min(_alignments(content), default=None)
+    except (struct.error, KeyError, IndexError) as error:
+        raise ValueError(f"a broken ELF header: {error}") from error
+
+
+def _alignments(content: bytes) -> Iterator[int]:
+    word, table, counts, alignment = _FORMS[content[4]]
+    order = "<" if content[5] == 1 else ">"
+    (start,) = struct.unpack_from(order + word, content, table)
+    size, count = struct.unpack_from(f"{order}HH", content, counts)
+    for segment in range(start, start + size * count, size):
+        if struct.unpack_from(f"{order}I", content, segment)[0] == _LOAD:
+            yield struct.unpack_from(order + word, content, segment + alignment)[0]
+
+
+def unaligned_libraries(archive: Path, page_bytes: int = PAGE_BYTES) -> dict[str, int]:
+    """The 64-bit Android libraries in an archive (.aar, .apk) that are aligned to less than a page: path -> alignment.
+
+    Raises:
+        ValueError: the archive or a library in it cannot be read.
+    """
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            names = [name for name in opened.namelist() if name.endswith(".so") and "/arm64-v8a/" in f"/{name}"]
+            alignments = {name: load_alignment(opened.read(name)) for name in names}
+    except (OSError, zipfile.BadZipFile) as error:
+        raise ValueError(str(error)) from error
+    return {name: aligned for name, aligned in alignments.items() if aligned is not None and aligned < page_bytes}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from edgec.devices.embed.app_facts import AppFacts
 from edgec.devices.embed.app_settings import entitlements, needs_more_memory
 from edgec.devices.embed.glue import Glue, executorch_branch
-from edgec.devices.embed.manifest_values import module_name
 from edgec.devices.embed.swift_values import TOKENIZERS_VERSION, bundle_folder
-from edgec.devices.embed.template_text import fill, load
+from edgec.devices.embed.template_text import fill, load, module_name
 from edgec.installation import __version__
 
 _BENCH_FOLDER = " The bundle is a folder of this app: nothing is downloaded to measure."

@@ -13,8 +13,7 @@ from edgec.devices.embed.engine_sources import (
     executorch_version,
 )
 from edgec.devices.embed.glue import Glue
-from edgec.devices.embed.manifest_values import module_name
-from edgec.devices.embed.template_text import fill, load
+from edgec.devices.embed.template_text import fill, load, module_name
 from edgec.installation import __version__
 
 _TEMPLATES = "edgec.devices.embed.native"

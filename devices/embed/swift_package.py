@@ -15,11 +15,10 @@ from edgec.devices.embed.app_settings import (
     xcconfig,
 )
 from edgec.devices.embed.glue import Glue, glue_for
-from edgec.devices.embed.manifest_values import module_name
 from edgec.devices.embed.readme import readme
 from edgec.devices.embed.swift_engine import engine_target
 from edgec.devices.embed.swift_values import bundle_folder, swift_values
-from edgec.devices.embed.template_text import fill, load
+from edgec.devices.embed.template_text import fill, load, module_name
 from edgec.devices.embed.written_package import AppPackage
 from edgec.devices.embed.xcode_project import BENCH, xcode_project
 from edgec.installation import __version__

@@ -8,10 +8,10 @@ from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.bundle.manifest import FileInfo
 from edgec.devices.embed.app_facts import AppFacts, TextFacts
 from edgec.devices.embed.glue import Glue, caller_states, executorch_branch
-from edgec.devices.embed.manifest_values import manifest_values, module_name
 from edgec.devices.embed.number_text import integer, integers, single
 from edgec.devices.embed.swift_engine import engine_module, engine_package_values, executorch_product
 from edgec.devices.embed.swift_text import boolean, optional, string
+from edgec.devices.embed.template_text import manifest_values, module_name
 from edgec.devices.embed.typed_predictions import predictions
 from edgec.installation import __version__
 

@@ -1,10 +1,14 @@
-"""Loading templates and filling in their placeholders (``@@name@@``)."""
+"""Loading templates and filling in their placeholders (``@@name@@``); those that Swift and Kotlin share."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
+
+from edgec.devices.embed.app_facts import AppFacts
+from edgec.devices.embed.number_text import integer
+from edgec.devices.embed.swift_text import type_name
 
 _PLACE = re.compile(r"@@([a-z_]+)@@")
 SUFFIX = ".template"
@@ -27,3 +31,36 @@ def fill(text: str, values: Mapping[str, str]) -> str:
         KeyError: a placeholder has no value.
     """
     return _PLACE.sub(lambda match: values[match[1]], text)
+
+
+def module_name(facts: AppFacts) -> str:
+    """The name of the module or project: the bundle's name in camel case."""
+    return type_name(facts.manifest.name, "Model") + "Kit"
+
+
+def manifest_values(facts: AppFacts, bundle_folder: str, string: Callable[[str], str]) -> Mapping[str, str]:
+    """The manifest's values as source code.
+
+    Args:
+        facts: about the bundle.
+        bundle_folder: where the app finds the bundle.
+        string: writes a string literal of the language.
+    """
+    manifest = facts.manifest
+    revision = f"@{manifest.model.revision}" if manifest.model.revision else ""
+    return {
+        "module": module_name(facts),
+        "name": string(manifest.name),
+        "digest": string(manifest.digest),
+        "recipe": string(manifest.recipe_name),
+        "target": string(manifest.target),
+        "model": string(f"{manifest.model.name}{revision}"),
+        "parameters": integer("parameters", manifest.model.parameters),
+        "format": string(str(manifest.format)),
+        "artifact": string(manifest.artifact.rstrip("/")),
+        "artifact_bytes": integer(manifest.artifact, facts.artifact_bytes),
+        "runtime": string(manifest.runtime.name),
+        "runtime_version": string(manifest.runtime.version),
+        "needed_bytes": integer("needed_bytes", facts.needed_bytes),
+        "bundle_folder": string(bundle_folder),
+    }

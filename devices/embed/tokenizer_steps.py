@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -170,10 +170,6 @@ _SPLITTERS: Mapping[str, Callable[[Json], list[TokenizerStep]]] = {
 }
 
 
-def _in_tokens(steps: Sequence[TokenizerStep]) -> list[TokenizerStep]:
-    return [TokenizerStep(f"InEachToken({each.kotlin})", each.pattern) for each in steps]
-
-
 def _metaspace_decoder(part: Json) -> list[TokenizerStep]:
     space, drops = string(part["replacement"]), boolean(part["prepend_scheme"] != "never")
     return [TokenizerStep(f"MetaspaceAsSpace({space}.single(), {drops})")]
@@ -189,7 +185,7 @@ _DECODERS: Mapping[str, Callable[[Json], list[TokenizerStep]]] = {
     "ByteLevel": lambda _: [TokenizerStep("CharactersAsBytes()")],
     "ByteFallback": lambda _: [TokenizerStep("ByteFallback()")],
     "Fuse": lambda _: [TokenizerStep("Fuse()")],
-    "Replace": lambda part: _in_tokens(_replace(part)),
+    "Replace": lambda part: [TokenizerStep(f"InEachToken({each.kotlin})", each.pattern) for each in _replace(part)],
     "Strip": _strip_decoder,
     "Metaspace": _metaspace_decoder,
     "WordPiece": lambda part: [TokenizerStep(f"WordPieces({string(part['prefix'])}, {boolean(part['cleanup'])})")],

@@ -82,6 +82,7 @@ def _workload(row: Mapping[str, str]) -> Workload:
     chip, shape = chips()[row["chip"]], decoders()[row["decoder"]]
     prompt = _number(row["prompt_tokens"]) or _USUAL_PROMPT
     prompt_parameters = "prompt_parameters" if row["runtime"] in _SKIPS_READERS else "matrix_parameters"
+    values = 2 * int(shape["attention_layers"]) * int(shape["kv_width"]) * _context(row)
     return Workload(
         unit=row["unit"],
         runtime=row["runtime"],
@@ -98,7 +99,7 @@ def _workload(row: Mapping[str, str]) -> Workload:
         parameters=float(row["parameters"]),
         prompt_parameters=float(shape[prompt_parameters]),
         weight_bytes=float(row["weight_bytes"]),
-        cache_bytes=_cache_bytes(row, shape),
+        cache_bytes=values * _CACHE_VALUE_BYTES.get(row["runtime"], 2),
         attention_operations=_attention_operations(row, shape, prompt),
         tokens_at_once=min(prompt, _CALL_TOKENS.get(row["runtime"], _USUAL_CALL_TOKENS)),
         bandwidth_bytes_per_s=float(row["bandwidth_bytes_per_s"]),
@@ -111,11 +112,6 @@ def _workload(row: Mapping[str, str]) -> Workload:
 
 def _context(row: Mapping[str, str]) -> float:
     return _number(row["context_tokens"]) or _USUAL_CONTEXT
-
-
-def _cache_bytes(row: Mapping[str, str], shape: Mapping[str, str]) -> float:
-    values = 2 * int(shape["attention_layers"]) * int(shape["kv_width"]) * _context(row)
-    return values * _CACHE_VALUE_BYTES.get(row["runtime"], 2)
 
 
 def _attention_operations(row: Mapping[str, str], shape: Mapping[str, str], prompt: float) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgec.bundle.named_delegates import ON_CPUS
+from edgec.bundle.delegates import ON_CPUS
 from edgec.devices.transport import Say
 from edgec.errors import InputError
 

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from edgec.errors import InputError
 from edgec.exporter.adapt.batches import Batches
 from edgec.exporter.adapt.checkpoint import Point, restore, save
-from edgec.exporter.adapt.ema import MovingAverage
 from edgec.exporter.adapt.losses import distillation, hidden_match, text_loss
-from edgec.exporter.adapt.optimiser import learning_rate_share, make_optimiser, set_rate
+from edgec.exporter.adapt.optimiser import MovingAverage, learning_rate_share, make_optimiser, set_rate
 from edgec.exporter.adapt.settings import Settings
 
 

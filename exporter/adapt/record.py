@@ -79,7 +79,9 @@ def record_of(config: Mapping[str, Any]) -> AdaptRecord | None:
         return None
     try:
         record = AdaptRecord(**dict(_Entry.model_validate(entry)))
-        _check_grids(record.grids)
+        for grid in record.grids.values():
+            if not isinstance(grid["parameter"], str) or _scheme(grid).bits < 1:
+                raise TypeError("a grid names no parameter")
     except (TypeError, KeyError, AttributeError, ValidationError) as error:
         raise InputError(
             what="what adapt recorded in the config cannot be read",
@@ -181,12 +183,6 @@ def recorded_grids(source: ModelSource) -> list[LearnedGrid]:
 def grid_entry(parameter: str, scheme: WeightScheme) -> dict[str, Any]:
     """The record's entry for one learned grid."""
     return {"parameter": parameter, **asdict(scheme)}
-
-
-def _check_grids(grids: Mapping[str, Mapping[str, Any]]) -> None:
-    for grid in grids.values():
-        if not isinstance(grid["parameter"], str) or _scheme(grid).bits < 1:
-            raise TypeError("a grid names no parameter")
 
 
 def _scheme(grid: Mapping[str, Any]) -> WeightScheme:

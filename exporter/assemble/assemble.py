@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from edgec.backends.forms import Form
+from edgec.bundle.delegates import named_delegates
 from edgec.bundle.encoding import decoded
 from edgec.bundle.entry_points import EncoderDecoderInfo, Limits
 from edgec.bundle.findings import DeviceCheck
@@ -32,7 +33,6 @@ from edgec.bundle.golden import (
     text_vectors,
 )
 from edgec.bundle.manifest import Build, Ledger, Manifest, ModelInfo, Runtime
-from edgec.bundle.named_delegates import named_delegates
 from edgec.bundle.prefix import Files
 from edgec.exporter.assemble.brief_speed import brief_speed
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
@@ -83,7 +83,8 @@ def bundle_contents(
         **{f"tokenizer/{file.name}": file for file in request.source.tokenizer_files},
         **image_files(request),
         **_generation_config(request),
-        **_searched_recipe(request),
+        # A bit search's recipe, to repeat the export without searching.
+        **({"recipe.toml": recipe_text(request.recipe).encode()} if request.bit_search else {}),
     }
     manifest, files = with_prefix(manifest, files, request, cache)
     tokenizer = request.tokenizer
@@ -224,11 +225,6 @@ def _device_checks(request: ExportRequest, compiled: Compiled) -> list[DeviceChe
 def _generation_config(request: ExportRequest) -> Files:
     config = request.source.generation_config
     return {"generation_config.json": json.dumps(config, indent=2, sort_keys=True).encode()} if config else {}
-
-
-def _searched_recipe(request: ExportRequest) -> Files:
-    """The recipe of a bit search as a file, to repeat the export without searching."""
-    return {"recipe.toml": recipe_text(request.recipe).encode()} if request.bit_search else {}
 
 
 def _golden(request: ExportRequest, compiled: Compiled) -> Golden:

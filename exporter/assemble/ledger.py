@@ -100,7 +100,10 @@ def _claim(layout: ArtifactLayout, records: Sequence[WeightRecord]) -> _Claims:
     """Give each record one run; then give equal content and left-over scales to their owners."""
     claims = _Claims({(run.place, run.key): run for run in layout.stored})
     for index, record in enumerate(records):
-        run = _best(claims, record)
+        # An unclaimed run of the right size, if possible of the right shape too.
+        sized = [run for run in claims.free.values() if record.bytes in _sizes(claims, run)]
+        shaped = [run for run in sized if run.shape == record.shape]
+        run = next(iter(shaped or sized), None)
         if run is not None:
             scales = claims.scales(run) if record.bytes != run.bytes else []
             for part in (run, *scales):
@@ -116,13 +119,6 @@ def _claim_copies(claims: _Claims) -> None:
     owners = {run.sha256: index for index, runs in claims.taken.items() for run in runs}
     for run in [run for run in claims.free.values() if run.sha256 in owners]:
         claims.take(owners[run.sha256], run)
-
-
-def _best(claims: _Claims, record: WeightRecord) -> StoredBytes | None:
-    """An unclaimed run of the right size, if possible of the right shape too."""
-    sized = [run for run in claims.free.values() if record.bytes in _sizes(claims, run)]
-    shaped = [run for run in sized if run.shape == record.shape]
-    return next(iter(shaped or sized), None)
 
 
 def _sizes(claims: _Claims, run: StoredBytes) -> tuple[int, int]:

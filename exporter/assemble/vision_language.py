@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from edgec.bundle.entry_points import VisionLanguageInfo
 from edgec.bundle.golden import OutputVector, output_vector, probe_values
-from edgec.bundle.image_files import IMAGE_FOLDER
 from edgec.bundle.prefix import Files
+from edgec.bundle.tokenizer_folder import IMAGE_FOLDER
 from edgec.exporter.pipeline import Compiled
 from edgec.exporter.request import ExportRequest
 from edgec.runtime_py.vision_language.image_file import read_image
@@ -40,19 +39,9 @@ def vision_language_info(request: ExportRequest, compiled: Compiled) -> VisionLa
         ahead=eyes.asked.ahead,
     )
     if request.tokenizer is not None and request.source.path is not None:
-        _check_processor(request.source.path, info, request.tokenizer)
+        grey = np.full((48, 64, 3), 128, np.uint8)
+        PromptProcessor(request.source.path, info, request.tokenizer).prompt("", [read_image(grey)], rendered=False)
     return info
-
-
-def _check_processor(folder: Path, info: VisionLanguageInfo, tokenizer: Any) -> None:
-    """Prepare an image once as it will be on use.
-
-    Raises:
-        InputError: E656 or E657, the processor cannot be used, or makes other tiles than the model reads.
-        ToolError: E670, Pillow is not installed.
-    """
-    grey = np.full((48, 64, 3), 128, np.uint8)
-    PromptProcessor(folder, info, tokenizer).prompt("", [read_image(grey)], rendered=False)
 
 
 def image_files(request: ExportRequest) -> Files:

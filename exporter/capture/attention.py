@@ -1,4 +1,7 @@
-"""Capture transformers' attention as edgec's operator: positions decide what is visible, without a mask."""
+"""Capture transformers' attention as edgec's operator: positions decide what is visible, without a mask.
+
+The experts of its models become ``edgec::experts`` in the same way, without family-specific code.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from edgec.exporter.capture import experts
 from edgec.ir.attention import OPERATOR
+from edgec.ir.experts import EXPERTS
 
 _POSITIONS: ContextVar[Tensor | None] = ContextVar("edgec_positions", default=None)
 # What masks a model asked for while it is traced: the window of each, 0 for plain causal, None where it is not causal.
@@ -44,11 +47,12 @@ def register() -> None:
     Experts are offered under the same name.
     """
     from transformers import AttentionInterface
+    from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
     from transformers.masking_utils import AttentionMaskInterface
 
     AttentionInterface.register(NAME, _from_transformers)
     AttentionMaskInterface.register(NAME, _no_mask)
-    experts.register()
+    ALL_EXPERTS_FUNCTIONS.register(NAME, _experts_from_transformers)
 
 
 @dataclass(frozen=True)
@@ -118,7 +122,7 @@ def _from_transformers(
         key,
         value,
         positions_of(query.shape[2]),
-        _added(mask, position_bias),
+        position_bias if mask is None else mask if position_bias is None else mask + position_bias,
         max(0, int(getattr(module, "layer_idx", None) or 0)),  # -1: one module that several layers call
         float(query.shape[-1] ** -0.5 if scaling is None else scaling),
         bool(getattr(module, "is_causal", True)) or (own and _asked_causal()),
@@ -127,11 +131,6 @@ def _from_transformers(
         s_aux,
     )
     return out, None
-
-
-def _added(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
-    """All that is added to the scores."""
-    return bias if mask is None else mask if bias is None else mask + bias
 
 
 def _asked_causal() -> bool:
@@ -143,3 +142,24 @@ def _asked_window() -> int:
     """The window of the only mask that the model asked for: its layers need not say it again."""
     asked = _ASKED.get(set()) - {None}
     return next(iter(asked)) or 0 if len(asked) == 1 else 0
+
+
+def _experts_from_transformers(
+    module: nn.Module, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor, **_: object
+) -> Tensor:
+    """What the decorated experts of a model do: up, gate or function, down, and the sum weighted by the router."""
+    name = "gate_up_proj" if module.has_gate else "up_proj"
+    inner = _multiply(module, name, hidden_states.unsqueeze(1), top_k_index)
+    gated: Tensor = module._apply_gate(inner) if module.has_gate else module.act_fn(inner)  # type: ignore[operator]
+    out = _multiply(module, "down_proj", gated, top_k_index)
+    if module.has_post_expert_norm:
+        out = module.post_expert_norm(out)  # type: ignore[operator]
+    weighted = out * top_k_weights.unsqueeze(2)
+    return weighted.sum(1).to(hidden_states.dtype)
+
+
+def _multiply(module: nn.Module, name: str, x: Tensor, index: Tensor) -> Tensor:
+    weight: Tensor = getattr(module, name)
+    bias: Tensor | None = getattr(module, f"{name}_bias") if module.has_bias else None
+    out: Tensor = EXPERTS(x, index, weight.transpose(1, 2) if module.is_transposed else weight, bias)
+    return out

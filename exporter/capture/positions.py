@@ -90,12 +90,8 @@ def _places(graph: GraphModule, positions: Node, node: Node) -> Node:
     """The positions plus 1 as [1, S], in the dtype of a sum."""
     with graph.graph.inserting_before(node):
         emit = Emitter(graph.graph)
-        return emit(aten.to.dtype, emit(aten.unsqueeze.default, emit(aten.add.Tensor, positions, 1), 0), _dtype(node))
-
-
-def _dtype(node: Node) -> torch.dtype:
-    dtype: torch.dtype = node.meta["val"].dtype
-    return dtype
+        dtype: torch.dtype = node.meta["val"].dtype
+        return emit(aten.to.dtype, emit(aten.unsqueeze.default, emit(aten.add.Tensor, positions, 1), 0), dtype)
 
 
 def _sizes(graph: GraphModule) -> set[Node]:

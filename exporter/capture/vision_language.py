@@ -90,9 +90,12 @@ def _capture_see(skeleton: Skeleton, eyes: Eyes, weights: TensorSource) -> Progr
     graph.graph.eliminate_dead_code()
     number_layers(graph)
     bind(graph, skeleton.aliases, weights)
-    _reshape_views(graph)
+    # Let no shape depend on how a value lies in memory: passes move and remove what made it contiguous.
+    for node in nodes_of(graph, torch.ops.aten.view.default):
+        node.target = torch.ops.aten.reshape.default
     _store_constants(graph)
-    rows = _output_shape(graph)
+    output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
+    rows = tuple(int(size) for size in output.all_input_nodes[0].meta["val"].shape)
     pixels = TensorType("pixels", torch.float32, shape)
     return Program(graph, Interface((pixels,), (TensorType(FEATURES, torch.float32, rows),)))
 
@@ -123,12 +126,6 @@ def _capture_forward(
     return Program(graph, Interface(inputs, (logits,)), spec)
 
 
-def _reshape_views(graph: GraphModule) -> None:
-    """Let no shape depend on how a value lies in memory: passes move and remove what made it contiguous."""
-    for node in nodes_of(graph, torch.ops.aten.view.default):
-        node.target = torch.ops.aten.reshape.default
-
-
 def _store_constants(graph: GraphModule) -> None:
     """Store what is made from nothing (ranges, masks of ones), so that all that follows from it can be folded."""
     made = [node for node in graph.graph.nodes if node.op == "call_function" and not node.all_input_nodes]
@@ -140,8 +137,3 @@ def _store_constants(graph: GraphModule) -> None:
         node.replace_all_uses_with(stored)
         graph.graph.erase_node(node)
     graph.recompile()
-
-
-def _output_shape(graph: GraphModule) -> tuple[int, ...]:
-    output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
-    return tuple(int(size) for size in output.all_input_nodes[0].meta["val"].shape)

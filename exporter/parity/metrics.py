@@ -56,11 +56,13 @@ def difference(reference: Tensor, candidate: Tensor, epsilon: float, widest: flo
     """
     reference, candidate = reference.float(), candidate.float()
     if not bool(torch.isfinite(candidate).all()):
-        return _infinite(reference, epsilon)
+        scale = float(reference.abs().max())
+        return Difference(reference.shape[0], math.inf, math.inf, scale, math.inf, math.inf, 0.0, epsilon, 0)
     gap = (reference - candidate).abs()
     kl = _kl(reference, candidate)
     epsilon = max(epsilon, min(widest, tie_margin(float(kl.median()))))
-    margin = _margins(reference)
+    best = reference.topk(min(2, reference.shape[-1]), -1).values
+    margin = best[:, 0] - best[:, -1]
     same = (candidate.argmax(-1) == reference.argmax(-1)) | (margin <= epsilon)
     return Difference(
         positions=reference.shape[0],
@@ -82,17 +84,6 @@ def tie_margin(kl: float) -> float:
     difference of two logits then varies by sqrt(2) s, and three standard deviations of that are 6 sqrt(KL).
     """
     return 6 * math.sqrt(max(kl, 0.0))
-
-
-def _infinite(reference: Tensor, epsilon: float) -> Difference:
-    scale = float(reference.abs().max())
-    return Difference(reference.shape[0], math.inf, math.inf, scale, math.inf, math.inf, 0.0, epsilon, 0)
-
-
-def _margins(logits: Tensor) -> Tensor:
-    """The margin of the best logit over the second best, for each position, [P]."""
-    best = logits.topk(min(2, logits.shape[-1]), -1).values
-    return best[:, 0] - best[:, -1]
 
 
 def _kl(reference: Tensor, candidate: Tensor) -> Tensor:

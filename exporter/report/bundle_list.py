@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from edgec.bundle.folder import read_manifest
-from edgec.bundle.manifest import Manifest
 from edgec.bundle.signature_file import is_signed
 from edgec.errors import EdgecError, InputError
 from edgec.terminal import WordTable, make_console
@@ -60,20 +59,16 @@ def read_listed(path: Path) -> ListedBundle:
         manifest = read_manifest(path)
     except EdgecError as error:
         return ListedBundle(path, problem=f"{error.what} [{error.code}]")
+    gated = [rung.passed for rung in manifest.parity if rung.gated]
     return ListedBundle(
         path,
         manifest.target,
         manifest.recipe_name,
         sum(file.bytes for file in manifest.files),
-        _passed(manifest),
+        all(gated) if gated else None,
         manifest.build.created,
         is_signed(path),
     )
-
-
-def _passed(manifest: Manifest) -> bool | None:
-    gated = [rung.passed for rung in manifest.parity if rung.gated]
-    return all(gated) if gated else None
 
 
 def bundle_table(listed: Sequence[ListedBundle]) -> WordTable:

@@ -72,13 +72,10 @@ def next_commands(manifest: Manifest) -> list[str]:
             "edgec help eyes",
         ]
     use = f'edgec run {quoted} -p "Once upon a time"' if manifest.limits else f"edgec verify {quoted}"
+    apple = manifest.format in ("mlpackage", "aimodel") or "CoreMLBackend" in manifest.runtime.backends
+    platform = "ios" if apple else "android"
     phone = {"host": f"edgec eval {quoted} --text held-out.txt"}.get(
-        manifest.target, f"edgec embed {quoted} --platform {_platform(manifest)}"
+        manifest.target, f"edgec embed {quoted} --platform {platform}"
     )
     measure = f"edgec bench {quoted}" if manifest.limits else f"edgec inspect {quoted}"
     return [use, measure, phone if manifest.limits or manifest.target != "host" else "edgec help embed"]
-
-
-def _platform(manifest: Manifest) -> str:
-    apple = manifest.format in ("mlpackage", "aimodel") or "CoreMLBackend" in manifest.runtime.backends
-    return "ios" if apple else "android"

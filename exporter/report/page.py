@@ -9,12 +9,11 @@ from edgec.bundle.manifest import Manifest
 from edgec.exporter.parity.sample import Sample
 from edgec.exporter.report import sections
 from edgec.exporter.report.bits import bit_search
-from edgec.exporter.report.device import device_checks, lint
 from edgec.exporter.report.headline import headline
 from edgec.exporter.report.memory import kv_memory, ledger
 from edgec.exporter.report.parity import parity
 from edgec.exporter.report.reading import Decode, NextTokens, reading, texts
-from edgec.exporter.report.sections import ReportSamples
+from edgec.exporter.report.sections import ReportSamples, device_checks, lint
 from edgec.exporter.report.style import STYLE
 
 

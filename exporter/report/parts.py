@@ -21,12 +21,10 @@ def size(count: float | None) -> str:
         return UNAVAILABLE
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= factor:
-            return f"{_three_digits(count / factor)} {unit}"
+            value = count / factor
+            three_digits = f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+            return f"{three_digits} {unit}"
     return f"{count:.0f} B"
-
-
-def _three_digits(value: float) -> str:
-    return f"{value:,.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
 def number(value: float | None) -> str:

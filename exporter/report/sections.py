@@ -8,7 +8,7 @@ from html import escape
 from statistics import median
 
 from edgec.bundle.entry_points import MethodInfo, TensorInfo
-from edgec.bundle.findings import Delegation, Fallback, Rung
+from edgec.bundle.findings import Delegation, DeviceCheck, Fallback, Rung
 from edgec.bundle.manifest import Manifest, PassInfo
 from edgec.exporter.report.parts import (
     UNAVAILABLE,
@@ -28,6 +28,8 @@ from edgec.exporter.report.parts import (
 )
 
 _NAMED_OPERATORS, _NAMED_SHARE = 4, 0.01
+_BADGES = {"passed": "ok", "failed": "bad"}
+_NO_MAC = "Checks that need a Mac run automatically on a Mac."
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ def summary(manifest: Manifest) -> str:
     """What was exported, and for which target."""
     model, ledger, limits = manifest.model, manifest.ledger, manifest.limits
     share = manifest.delegation.delegated_share if manifest.delegation else None
+    prefix = manifest.prefix
+    shipped = f"{prefix.tokens:,} tokens, KV state shipped ({size(prefix.bytes)})" if prefix else "none shipped"
     pairs = [
         ("model", escape(model.name) + ("" if model.trained else " (random weights)")),
         ("family, task", escape(f"{model.family}, {model.task}")),
@@ -60,17 +64,12 @@ def summary(manifest: Manifest) -> str:
         ("artifact (measured)", size(ledger.artifact_bytes) if ledger else UNAVAILABLE),
         ("KV cache allocated", size(sum(state.bytes for state in manifest.states)) if manifest.states else "none"),
         ("context", f"{limits.context:,} tokens" if limits else "not a decoder"),
-        ("system prompt", _prefix(manifest)),
+        ("system prompt", shipped),
         ("arithmetic on the accelerator", percent(share)),
         ("licence of the model", escape(model.licence or "not stated")),
         ("export peak memory (measured)", size(manifest.build.peak_bytes)),
     ]
     return section("Summary", facts(pairs))
-
-
-def _prefix(manifest: Manifest) -> str:
-    prefix = manifest.prefix
-    return f"{prefix.tokens:,} tokens, KV state shipped ({size(prefix.bytes)})" if prefix else "none shipped"
 
 
 def verdict(parity: Sequence[Rung]) -> str:
@@ -211,3 +210,42 @@ def tools(manifest: Manifest) -> str:
         "<h3>Versions at export</h3>",
         table(("tool", "version"), versions),
     )
+
+
+def lint(manifest: Manifest) -> str:
+    """The linter's findings, the refused ones first."""
+    if not manifest.lint:
+        return ""
+    ordered = sorted(manifest.lint, key=lambda finding: (finding.severity != "refused", finding.rule, finding.place))
+    rows = [(escape(f.severity), escape(f.rule), code(f.place), escape(f.found), escape(f.fix)) for f in ordered]
+    return section("Linter", table(("severity", "rule", "place", "found", "fix"), rows))
+
+
+def device_checks(manifest: Manifest) -> str:
+    """Compile, predict and placement: the results on a Mac, or that there was none."""
+    if not manifest.device_checks:
+        return ""
+    rows = [
+        (escape(check.name), _status(check), escape(check.machine), escape(check.note))
+        for check in manifest.device_checks
+    ]
+    return section(
+        "On a Mac",
+        f"<p>{_NO_MAC}</p>",
+        table(("check", "status", "machine", "note"), rows),
+        _placement(manifest),
+    )
+
+
+def _status(check: DeviceCheck) -> str:
+    badge = _BADGES.get(check.status)
+    return f'<span class="badge {badge}">{check.status}</span>' if badge else f'<span class="dim">{check.status}</span>'
+
+
+def _placement(manifest: Manifest) -> str:
+    """Where Core ML would run each kind of operator."""
+    placed = [row for check in manifest.device_checks for row in check.placement]
+    if not placed:
+        return ""
+    rows = [(escape(row.method), code(row.operator), escape(row.unit), f"{row.count:,}") for row in placed]
+    return table(("method", "operator", "unit", "count"), rows, numeric=(3,))

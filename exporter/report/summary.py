@@ -80,11 +80,6 @@ _LINTED = 3
 _COUNTED = ("coreml", "vulkan", "qnn")
 
 
-def _unit_of(backend: str) -> str:
-    """What a backend's delegated share counts: operators or arithmetic."""
-    return "operators" if backend in _COUNTED else "arithmetic"
-
-
 def _lines(manifest: Manifest) -> list[str]:
     lines = [f"target  {manifest.target_choice}"] if manifest.target_choice else []
     if manifest.ledger:
@@ -95,7 +90,8 @@ def _lines(manifest: Manifest) -> list[str]:
     if manifest.delegation:
         where = manifest.delegation
         outside = ", ".join(f"{f.operator} x{f.count} {f.share:.1%}" for f in where.fallbacks[:3])
-        share = f"{where.delegated_share:.1%} of the {_unit_of(where.backend)}"
+        counted = "operators" if where.backend in _COUNTED else "arithmetic"
+        share = f"{where.delegated_share:.1%} of the {counted}"
         lines.append(f"inside  {share} in {where.delegates} {where.backend} delegates")
         lines.append(f"outside {outside or 'nothing'}")
     lines += [f"lint    {finding.rule}: {finding.place}: {finding.found}" for finding in manifest.lint[:_LINTED]]

@@ -58,8 +58,11 @@ def read_project(file: Path) -> Project:
     for key, value in table.items():
         _check(file, key, value)
     targets = (*([table["target"]] if "target" in table else []), *table.get("targets", ()))
+    # What exists next to the file is a path; anything else is a hub id or a factory.
+    model = table.get("model")
+    path = existing_path(model, file.parent) if model else None
     return Project(
-        model=_anchor(file.parent, table.get("model")),
+        model=str(path) if path else model,
         targets=tuple(dict.fromkeys(targets)),
         recipe=table.get("recipe"),
         out=table.get("out"),
@@ -103,12 +106,6 @@ def require_model(project: Project) -> str:
         fix='Give one, for example `edgec export path/to/model --target host`, or write model = "..." in edgec.toml.',
         code="E116",
     )
-
-
-def _anchor(folder: Path, model: str | None) -> str | None:
-    # What exists next to the file is a path; anything else is a hub id or a factory.
-    path = existing_path(model, folder) if model else None
-    return str(path) if path else model
 
 
 def _check(file: Path, key: str, value: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,24 +12,23 @@ from edgec.backends.qnn.legality import check_chip
 from edgec.bundle.folder import check_output
 from edgec.bundle.generation_config import check_generation_config
 from edgec.bundle.prefix import read_system_prompt
+from edgec.devices.runner.build import build_runner, find_build
 from edgec.devices.targets import Target, load_target
-from edgec.errors import InputError
+from edgec.errors import InputError, ToolError
 from edgec.exporter.adapt.record import as_recorded, recorded_recipe
 from edgec.exporter.options import ExportOptions
-from edgec.exporter.progress import Progress
+from edgec.exporter.progress import Progress, shares_with_engine
 from edgec.exporter.recipes.checks import check_recipe
 from edgec.exporter.recipes.file import load_recipe
 from edgec.exporter.recipes.passes import check_preparation
 from edgec.exporter.recipes.recipe import Recipe, for_backend
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.resolve.calibration_text import calibration_tokens
-from edgec.exporter.resolve.encoder_decoder import check_encoder_decoder
-from edgec.exporter.resolve.engine import compile_engine
 from edgec.exporter.resolve.limits import check_static
 from edgec.exporter.resolve.memory_forecast import check_memory, expected_artifact_bytes
+from edgec.exporter.resolve.several_methods import check_encoder_decoder, check_vision_language
 from edgec.exporter.resolve.target_choice import choose_target, in_format
 from edgec.exporter.resolve.unheld import check_held, check_recurrences
-from edgec.exporter.resolve.vision_language import check_vision_language
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.resolve import resolve
@@ -259,3 +259,19 @@ def with_kernels(recipe: Recipe, asked: str | None = None) -> Recipe:
     if error and (asked or error.code != _NO_COMPILER):
         raise error
     return replace(recipe, kernels="standard" if error else wanted)
+
+
+def compile_engine(progress: Progress) -> None:
+    """Compile the engine unless it is compiled already, and report each file; afterwards the stage is ``resolve``.
+
+    A machine that cannot compile it is left as it is: whether that is an error depends on the recipe's kernels.
+    """
+    if find_build() is not None:
+        return
+    progress.shares = shares_with_engine()
+    progress.enter("engine", "compiling, once")
+    with suppress(ToolError):
+        build_runner(
+            compiled=lambda done, files: progress.step(done / files, f"{done} of {files} files compiled, once")
+        )
+    progress.enter("resolve")

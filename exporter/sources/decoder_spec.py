@@ -58,11 +58,14 @@ def model_spec(config: Mapping[str, Any]) -> ModelSpec:
     plain = text_config(config)
     try:
         text = _Decoder.model_validate(plain)
-        _require_heads(config, text)
-        _require_routing(plain)
+        if text.num_attention_heads is None and not _WITHOUT_KEYS.issuperset(text.layer_types or [""]):
+            raise _lacks(config, ["num_attention_heads"])
+        if fault := routing_fault(plain):
+            raise ValueError(fault)
         layers = tuple(_layer(plain, text, index) for index in range(text.num_hidden_layers))
     except ValidationError as error:
-        raise _not_a_decoder(config, error) from error
+        absent = [".".join(map(str, fault["loc"])) for fault in error.errors() if fault["type"] == "missing"]
+        raise _lacks(config, absent) if absent else _senseless(first_fault(error)) from error
     except (ValueError, IndexError) as error:
         raise _senseless(str(error)) from error
     return ModelSpec(
@@ -73,22 +76,6 @@ def model_spec(config: Mapping[str, Any]) -> ModelSpec:
         layers=layers,
         tied=bool(config.get("tie_word_embeddings", plain.get("tie_word_embeddings", False))),
     )
-
-
-def _require_heads(config: Mapping[str, Any], text: _Decoder) -> None:
-    """Refuse a config without attention heads, unless all its layers are known to need none."""
-    if text.num_attention_heads is None and not _WITHOUT_KEYS.issuperset(text.layer_types or [""]):
-        raise _lacks(config, ["num_attention_heads"])
-
-
-def _require_routing(plain: Mapping[str, Any]) -> None:
-    if fault := routing_fault(plain):
-        raise ValueError(fault)
-
-
-def _not_a_decoder(config: Mapping[str, Any], error: ValidationError) -> InputError:
-    absent = [".".join(map(str, fault["loc"])) for fault in error.errors() if fault["type"] == "missing"]
-    return _lacks(config, absent) if absent else _senseless(first_fault(error))
 
 
 def _lacks(config: Mapping[str, Any], absent: Sequence[str]) -> InputError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from edgec.exporter.sources.by_kind import Options, finished
 from edgec.exporter.sources.factory import call_factory, import_factory, is_factory, state_digest
@@ -93,9 +92,10 @@ def _from_folder(model: str, folder: Path, config_file: Path | None, options: Op
     if not options.random_weights:
         refuse_quantized(folder, described.config)
     config = load_config(folder, described.config, trust_remote_code=options.trust_remote_code)
+    kind = kind_of(config, options.task)
     source = ModelSource(
         name=short_name(folder.name),
-        kind=_kind(config, folder, options.task),
+        kind=MODULE if kind == DECODER and options.task is None and is_sentence_encoder(folder) else kind,
         source=model,
         path=folder,
         licence=described.licence,
@@ -107,9 +107,3 @@ def _from_folder(model: str, folder: Path, config_file: Path | None, options: Op
         trust_remote_code=options.trust_remote_code,
     )
     return finished(source, described, config, options)
-
-
-def _kind(config: Any, folder: Path, task: str | None) -> str:
-    """The kind; a decoder beside which the parts of a sentence encoder lie makes vectors."""
-    kind = kind_of(config, task)
-    return MODULE if kind == DECODER and task is None and is_sentence_encoder(folder) else kind

@@ -55,13 +55,10 @@ def random_weights(model: Any, seed: int, raw: Mapping[str, Any]) -> RandomWeigh
     """
     parameters = {name for name, _ in model.named_parameters()}
     shapes = {name: shape for name, shape in expected_shapes(model).items() if name in parameters}
-    return RandomWeights(shapes, seed, _stated_dtype(raw))
-
-
-def _stated_dtype(raw: Mapping[str, Any]) -> torch.dtype:
     tables = (table for table in (raw, raw.get("text_config")) if isinstance(table, Mapping))
     named = (table.get("dtype") or table.get("torch_dtype") for table in tables)
-    return next((_DTYPES[name] for name in named if isinstance(name, str) and name in _DTYPES), torch.float32)
+    stated_dtype = next((_DTYPES[name] for name in named if isinstance(name, str) and name in _DTYPES), torch.float32)
+    return RandomWeights(shapes, seed, stated_dtype)
 
 
 def bind_weights(model: Any, weights: WeightFiles | PickledWeights, raw: Mapping[str, Any]) -> BoundWeights:

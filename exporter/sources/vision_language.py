@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from edgec.bundle.entry_points import Ahead
-from edgec.bundle.image_files import IMAGE_FILES
+from edgec.bundle.tokenizer_folder import IMAGE_FILES
 from edgec.errors import InputError
 
 TASK = "image-text-to-text"

@@ -69,7 +69,9 @@ def _groups(rows: Sequence[Row], axis: Axis) -> list[Points]:
         if x and y is not None:
             labels = groups.setdefault((row.model, axis.place(row)), {}).setdefault((x, y), [])
             labels.append(_label(row, axis, rows))
-    names = _model_names(rows)
+    # The last part of each model's path; the whole path where two are the same.
+    last = {model: Path(model).name for model in dict.fromkeys(row.model for row in rows)}
+    names = {model: name if list(last.values()).count(name) == 1 else model for model, name in last.items()}
     return [
         Points(
             f"{names[model]}, {place}",
@@ -83,12 +85,6 @@ def _groups(rows: Sequence[Row], axis: Axis) -> list[Points]:
 
 def _shown(points: Iterable[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
     return tuple((x, max(y, LEAST_NATS)) for x, y in points)
-
-
-def _model_names(rows: Sequence[Row]) -> dict[str, str]:
-    """The last part of each model's path; the whole path where two are the same."""
-    last = {model: Path(model).name for model in dict.fromkeys(row.model for row in rows)}
-    return {model: name if list(last.values()).count(name) == 1 else model for model, name in last.items()}
 
 
 def _label(row: Row, axis: Axis, rows: Sequence[Row]) -> str:

@@ -25,7 +25,6 @@ from typing import Any
 
 from edgec.bundle.limited_json import JsonKind, read_toml
 from edgec.errors import InputError
-from edgec.exporter.sweep.inputs import export_inputs
 
 LISTS, TABLES = ("models", "recipes", "targets", "devices"), ("export", "bench")
 FORBIDDEN = {"export": ("out", "target", "recipe", "json", "force"), "bench": ("out", "device", "json")}
@@ -143,3 +142,47 @@ def _digest(value: Any) -> str:
 
 def _fault(path: Path, why: str) -> InputError:
     return InputError(_WHAT, str(path), why, _FIX, "E560")
+
+
+def export_inputs(model: str, recipe: str, options: tuple[tuple[str, Any], ...]) -> str:
+    """A digest of an export's inputs and edgec's version; equal inputs have equal digests.
+
+    Args:
+        model: of a folder, the name, size and time of change of its files count; of a hub id or a factory, the name.
+        recipe: of a file, the content counts; of a named recipe, nothing more.
+        options: of values that name files, the content counts.
+    """
+    from edgec.installation import __version__
+
+    named = [Path(name) for name in (recipe, *(value for _, value in options if isinstance(value, str)))]
+    contents = [hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "" for path in named]
+    parts = [__version__, _stamps(Path(model)), contents]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def whole_path(text: Any) -> Any:
+    """The absolute path of an option's value that names a file; anything else as it is."""
+    return str(Path(text).resolve()) if isinstance(text, str) and Path(text).is_file() else text
+
+
+def whole_model(text: str) -> str:
+    """The absolute path of a model folder; a hub id or a factory as it is."""
+    return str(Path(text).resolve()) if Path(text).exists() else text
+
+
+def whole_recipe(text: str) -> str:
+    """The absolute path of a recipe's file; a named recipe as it is, even where there is a file of that name."""
+    from edgec.exporter.recipes.file import recipe_names
+
+    return text if text in recipe_names() else str(whole_path(text))
+
+
+def _stamps(model: Path) -> list[tuple[str, int, int]]:
+    if not model.is_dir():
+        return [_stamp(model, model.parent)] if model.is_file() else []
+    return sorted(_stamp(path, model) for path in model.rglob("*") if path.is_file())
+
+
+def _stamp(path: Path, folder: Path) -> tuple[str, int, int]:
+    status = path.stat()
+    return str(path.relative_to(folder)), status.st_size, status.st_mtime_ns

@@ -15,9 +15,17 @@ from pathlib import Path
 from edgec.bundle.atomic import typed_os_errors, write_file
 from edgec.devices.transport import Say
 from edgec.exporter.sweep.engines import Engine, engine_named
-from edgec.exporter.sweep.inputs import whole_model, whole_path, whole_recipe
 from edgec.exporter.sweep.pareto import save_pareto
-from edgec.exporter.sweep.spec import Artifact, Cell, SweepSpec, command_options, read_spec
+from edgec.exporter.sweep.spec import (
+    Artifact,
+    Cell,
+    SweepSpec,
+    command_options,
+    read_spec,
+    whole_model,
+    whole_path,
+    whole_recipe,
+)
 from edgec.exporter.sweep.step import Done, SweepStep
 from edgec.exporter.sweep.table import Row, make_row, write_table
 

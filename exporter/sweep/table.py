@@ -62,6 +62,7 @@ def make_row(cell: Cell, bundle: Path, exported: Done | None, measured: Done | N
     error = _error(exported) or (_error(last) if cell.device else None)
     if cell.device and error is None and measured is None:
         error = {"code": "E561", "why": "it was not measured"}
+    figures = measured.answer.get("figures", []) if measured is not None else []
     return Row(
         model=artifact.model,
         recipe=artifact.recipe,
@@ -69,9 +70,9 @@ def make_row(cell: Cell, bundle: Path, exported: Done | None, measured: Done | N
         device=cell.device,
         status=_status(cell, error, measured),
         error_code=str(error["code"]) if error else None,
-        error=_said(error),
+        error=None if error is None else " ".join(str(error.get(name, "")) for name in ("what", "why")).strip(),
         **_facts(bundle, artifact.model),
-        **_figures(measured),
+        **{FIGURES[figure["name"]]: figure["median"] for figure in figures if figure["name"] in FIGURES},
     )
 
 
@@ -79,10 +80,6 @@ def _error(done: Done | None) -> Mapping[str, Any] | None:
     if done is None:
         return {"code": "E561", "why": "it did not run"}
     return done.error
-
-
-def _said(error: Mapping[str, Any] | None) -> str | None:
-    return None if error is None else " ".join(str(error.get(name, "")) for name in ("what", "why")).strip()
 
 
 def _status(
@@ -116,11 +113,6 @@ def _facts(bundle: Path, model: str) -> dict[str, Any]:
     }
 
 
-def _figures(measured: Done | None) -> dict[str, Any]:
-    figures = measured.answer.get("figures", []) if measured is not None else []
-    return {FIGURES[figure["name"]]: figure["median"] for figure in figures if figure["name"] in FIGURES}
-
-
 def write_table(rows: Sequence[Row], folder: Path) -> tuple[Path, ...]:
     """Write ``results.jsonl``, and ``results.parquet`` where pyarrow is installed.
 
@@ -135,15 +127,11 @@ def write_table(rows: Sequence[Row], folder: Path) -> tuple[Path, ...]:
     except ImportError:
         return (lines,)
     sink = pyarrow.BufferOutputStream()
-    parquet.write_table(pyarrow.Table.from_pylist([asdict(row) for row in rows], schema=_schema(pyarrow)), sink)
+    kinds = {"artifact_bytes": pyarrow.int64(), **{name: pyarrow.float64() for name in _NUMBERS}}
+    schema = pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in Row.__dataclass_fields__])
+    parquet.write_table(pyarrow.Table.from_pylist([asdict(row) for row in rows], schema=schema), sink)
     write_file(folder / "results.parquet", sink.getvalue().to_pybytes())
     return (lines, folder / "results.parquet")
-
-
-def _schema(pyarrow: Any) -> Any:
-    """The column types, which are stated even where every value is null."""
-    kinds = {"artifact_bytes": pyarrow.int64(), **{name: pyarrow.float64() for name in _NUMBERS}}
-    return pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in Row.__dataclass_fields__])
 
 
 _NUMBERS = ("kl_mean_nats", "top1_agreement", *FIGURES.values())

@@ -57,7 +57,8 @@ class FoldConstants:
     def _fold(self, graph: GraphModule, node: Node, memo: _Memo) -> None:
         leaves = _leaves(node)
         value = memo.value(node)
-        if not self._is_worth_storing(value, [attribute(graph, str(leaf.target)) for leaf in leaves]):
+        made_from = sum(_bytes(attribute(graph, str(leaf.target))) for leaf in leaves)
+        if _bytes(value) > max(self.small_bytes, self.growth * made_from):
             return
         target = memo.register(node, leaves[0], value)
         with graph.graph.inserting_before(node):
@@ -65,10 +66,6 @@ class FoldConstants:
         folded.meta = dict(node.meta)
         node.replace_all_uses_with(folded)
         _erase(graph, node)
-
-    def _is_worth_storing(self, value: Tensor, sources: list[Tensor]) -> bool:
-        size, made_from = _bytes(value), sum(_bytes(source) for source in sources)
-        return size <= self.small_bytes or size <= self.growth * made_from
 
     def ensures(self, program: Program) -> None:
         """No cast of a parameter is left."""

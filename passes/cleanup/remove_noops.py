@@ -52,12 +52,6 @@ def _by_one(node: Node) -> bool:
     return isinstance(node.args[1], float) and node.args[1] == 1.0
 
 
-def _bypass(node: Node) -> None:
-    node.replace_all_uses_with(node.args[0])  # type: ignore[arg-type]
-    # dropout counts as impure: dead-code elimination would keep it.
-    node.graph.erase_node(node)
-
-
 def _drop_empty_parts(cat: Node) -> None:
     """Bypass ``cat([x, empty])``, which a rotary embedding over the whole head leaves."""
     parts = [part for part in cat.args[0] if part.meta["val"].numel() != 0]  # type: ignore[union-attr, union-attr]
@@ -99,7 +93,9 @@ class RemoveNoops:
             if node.target in _ASSERTIONS:
                 graph.graph.erase_node(node)
             elif node.target in _IDENTITIES and _IDENTITIES[node.target](node):
-                _bypass(node)
+                node.replace_all_uses_with(node.args[0])
+                # dropout counts as impure: dead-code elimination would keep it.
+                graph.graph.erase_node(node)
             elif node.target is aten.cat.default:
                 _drop_empty_parts(node)
         return program.interface

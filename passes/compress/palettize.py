@@ -86,7 +86,9 @@ class Palettize:
         moments = second_moments(program, self.calibration.calls(program)) if calibrated else {}
 
         def visit(layer: Node, curvature: Curvature | None) -> None:
-            known = _Known(moments.get(_parameter_target(layer)), curvature)
+            parameter = _parameter(layer)
+            assert parameter is not None
+            known = _Known(moments.get(str(parameter.target)), curvature)
             record(graph, [_replace(graph, layer, asked[layer], _role(layer, lm_head), known)])
 
         linear = [layer for layer in asked if layer.target is aten.linear.default and self.compensate]
@@ -137,12 +139,6 @@ class _Known:
 
 def _parameter(layer: Node) -> Node | None:
     return parameter_of(layer.args[_WEIGHT[layer.target]])  # type: ignore[index]
-
-
-def _parameter_target(layer: Node) -> str:
-    parameter = _parameter(layer)
-    assert parameter is not None
-    return str(parameter.target)
 
 
 def _replace(graph: GraphModule, layer: Node, asked: WeightScheme, role: str, known: _Known) -> Decision:
@@ -200,12 +196,9 @@ def _table(weight: Tensor, decision: Decision, known: _Known) -> WeightTable:
     assert decision.used is not None
     if known.curvature is not None:
         return gptq_table(weight, decision.used, known.curvature, decision.name)
-    return tabulate(weight, decision.used, decision.name, _fitting(known.moments, weight.shape[1]))
-
-
-def _fitting(moments: Tensor | None, width: int) -> Tensor | None:
-    """Mean squares for each value of a row; a convolution's input channel counts at each place of its kernel."""
-    return None if moments is None else moments.repeat_interleave(width // len(moments))
+    # Mean squares for each value of a row; a convolution's input channel counts at each place of its kernel.
+    fitting = None if known.moments is None else known.moments.repeat_interleave(weight.shape[1] // len(known.moments))
+    return tabulate(weight, decision.used, decision.name, fitting)
 
 
 def _learned(graph: GraphModule, decision: Decision) -> Tensor | None:

@@ -105,7 +105,9 @@ def _cosines(size: int) -> Tensor:
 
 def _rotate_stream(graph: GraphModule, stream: ResidualStream, rotation: Tensor) -> None:
     for writer in stream.writers:
-        _rotate_output(graph, writer, rotation)
+        edit(graph, writer, 1, lambda weight: rotation.T @ weight)
+        if len(writer.args) > 2 and writer.args[2] is not None:
+            edit(graph, writer, 2, lambda bias: bias @ rotation)
     for norm, layers in stream.readers.items():
         if any(is_tied(graph, layer, 1) for layer in layers):
             _insert(graph, norm, 0, rotation, f"{ROTATED}_back")
@@ -118,12 +120,6 @@ def _rotate_stream(graph: GraphModule, stream: ResidualStream, rotation: Tensor)
             _rotate_after(graph, source, rotation)
         else:
             edit(graph, source, 0, lambda table: table @ rotation)
-
-
-def _rotate_output(graph: GraphModule, layer: Node, rotation: Tensor) -> None:
-    edit(graph, layer, 1, lambda weight: rotation.T @ weight)
-    if len(layer.args) > 2 and layer.args[2] is not None:
-        edit(graph, layer, 2, lambda bias: bias @ rotation)
 
 
 def _fold_norm(graph: GraphModule, norm: Node, layers: list[Node]) -> None:

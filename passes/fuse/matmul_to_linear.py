@@ -81,14 +81,10 @@ def _product(graph: GraphModule, node: Node) -> Product | None:
         return Product(x, weight, None, x)
     if not isinstance(bias, Node) or bias.meta["val"].dim() != 1:
         return None
-    return Product(x, weight, bias, _before_flattening(x))
-
-
-def _before_flattening(x: Node) -> Node:
-    """What a view [S, I] was made of, where that has rows of the same width; else the value itself."""
+    # What a view [S, I] was made of, where that has rows of the same width; else the value itself.
     source = x.all_input_nodes[0] if x.target in _VIEWS else x
     same = statically_known_true(source.meta["val"].shape[-1] == x.meta["val"].shape[-1])
-    return source if same and source.meta["val"].dim() > 2 else x
+    return Product(x, weight, bias, source if same and source.meta["val"].dim() > 2 else x)
 
 
 def _replace(graph: GraphModule, node: Node, product: Product) -> None:

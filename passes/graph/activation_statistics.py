@@ -1,21 +1,23 @@
 """Measure how large the inputs of each matrix are on real text: the diagonal of their second moment.
 
 The error that a rounded weight causes at a layer's output is (weight error x input), so the mean square of each input
-says how much the weights that read it matter (the diagonal of GPTQ's Hessian).
+says how much the weights that read it matter (the diagonal of GPTQ's Hessian). Running a graph to look at its values
+leaves its states as they were.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
+from edgec.ir.attributes import attribute
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import parameter_of
-from edgec.passes.graph.observation import observe
 
 aten = torch.ops.aten
 _INPUT_DIMENSION = {aten.linear.default: -1, aten.conv2d.default: 1}
@@ -34,6 +36,29 @@ def second_moments(program: Program, calls: Iterable[Sequence[Tensor]]) -> Mappi
     recorder = _Recorder(program.graph)
     observe(recorder, program, calls)
     return {name: (total / recorder.counts[name]).float() for name, total in recorder.totals.items()}
+
+
+def observe(recorder: torch.fx.Interpreter, program: Program, calls: Iterable[Sequence[Tensor]]) -> None:
+    """Run a graph on the inputs of each call.
+
+    Args:
+        recorder: an interpreter of the program's graph that takes note of what it sees.
+        program: any graph whose operators execute here.
+        calls: inputs in the interface's order; states carry over from call to call and are put back at the end.
+    """
+    with torch.no_grad(), restored_states(program):
+        for inputs in calls:
+            recorder.run(*inputs)
+
+
+@contextmanager
+def restored_states(program: Program) -> Iterator[None]:
+    """Put the contents of a program's states back when the block ends without an error."""
+    states = [attribute(program.graph, state.buffer) for state in program.interface.states]
+    before = [value.clone() for value in states]
+    yield
+    for value, old in zip(states, before, strict=True):
+        value.copy_(old)
 
 
 class _Recorder(torch.fx.Interpreter):

@@ -49,7 +49,12 @@ class Calibration:
     def calls(self, program: Program) -> Iterator[Sequence[Tensor]]:
         """The inputs of each call, as the program takes them."""
         yield from self.given
-        chunk = _chunk(program.interface)
+        # Tokens of one call: as many as the graph takes, at most 64.
+        sizes = [
+            _CHUNK,
+            *(size for tensor in program.interface.inputs if tensor.name == "tokens" for size in tensor.shape[1:]),
+        ]
+        chunk = min(size.high if isinstance(size, Dynamic) else size for size in sizes)
         usable = max(chunk, self.context // chunk * chunk)
         for first in range(0, len(self.tokens), usable):
             part = self.tokens[first : first + usable]
@@ -72,12 +77,6 @@ def require_calibration(calibration: Calibration, where: str) -> None:
             fix='pass --calibrate FILE with text like what the model will see, or set algorithm = "mse"',
             code="E521",
         )
-
-
-def _chunk(interface: Interface) -> int:
-    """Tokens of one call: as many as the graph takes, at most 64."""
-    sizes = [_CHUNK, *(size for tensor in interface.inputs if tensor.name == "tokens" for size in tensor.shape[1:])]
-    return min(size.high if isinstance(size, Dynamic) else size for size in sizes)
 
 
 def _rows(interface: Interface, size: int) -> Tensor:

@@ -16,8 +16,8 @@ from edgec.errors import InputError
 from edgec.ir.graph_run import visit_layers
 from edgec.ir.program import Program
 from edgec.passes.compress.rounding.gptq import Curvature
+from edgec.passes.graph.activation_statistics import restored_states
 from edgec.passes.graph.calibration import Calibration
-from edgec.passes.graph.observation import restored_states
 
 LayerVisit = Callable[[Node, Curvature | None], None]
 

@@ -16,7 +16,6 @@ Qwen3-0.6B at 5/8: KV values per token 16,384 -> 10,240; multiply-accumulates of
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
 
 from torch.fx import GraphModule, Node
@@ -109,7 +108,11 @@ class SharedKv:
         assert all(layer in readers(program.graph) for layer in _calls(program.graph) if layer >= kept)
 
     def _donors(self, graph: GraphModule, spec: ModelSpec) -> dict[int, int]:
-        return donors(_kinds(graph), kept_layers(self.boundary, len(spec.layers)))
+        # For each layer, the properties that two layers must share to read the same keys and values.
+        calls = _calls(graph)
+        rotated = rotations(graph, {layer: call.k for layer, call in calls.items()})
+        kinds = {layer: (call.window, *_widths(call), rotated[layer]) for layer, call in calls.items()}
+        return donors(kinds, kept_layers(self.boundary, len(spec.layers)))
 
 
 def readers(graph: GraphModule) -> dict[int, int]:
@@ -122,13 +125,6 @@ def readers(graph: GraphModule) -> dict[int, int]:
 def _calls(graph: GraphModule) -> dict[int, AttentionCall]:
     calls = (AttentionCall.of(node) for node in nodes_of(graph, OPERATOR))
     return {call.layer: call for call in calls}
-
-
-def _kinds(graph: GraphModule) -> dict[int, Hashable]:
-    """For each layer, the properties that two layers must share to read the same keys and values."""
-    calls = _calls(graph)
-    rotated = rotations(graph, {layer: call.k for layer, call in calls.items()})
-    return {layer: (call.window, *_widths(call), rotated[layer]) for layer, call in calls.items()}
 
 
 def _widths(call: AttentionCall) -> tuple[int, int, int]:

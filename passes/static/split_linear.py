@@ -59,7 +59,9 @@ class SplitLinear:
             limit = self.vocabulary if linear is last else self.width
             rows = _pieces(graph, linear, limit)
             if len(rows) > 1 and linear is not last:
-                _split_inside(graph, linear, rows)
+                with graph.graph.inserting_before(linear):
+                    parts = list(_parts(graph, linear, rows))
+                    linear.replace_all_uses_with(Emitter(graph.graph)(aten.cat.default, parts, -1))
             elif len(rows) > 1:
                 return self._with_outputs(graph, program.interface, linear, rows)
         return program.interface
@@ -128,12 +130,6 @@ def _gather(graph: GraphModule, look_up: Node, rows: Sequence[range]) -> None:
             mine = emit(aten.unsqueeze.default, emit(aten.eq.Tensor, place, inside), -1)
             embedded = values if embedded is None else emit(aten.where.self, mine, values, embedded)
         look_up.replace_all_uses_with(embedded)  # type: ignore[arg-type]
-
-
-def _split_inside(graph: GraphModule, linear: Node, rows: Sequence[range]) -> None:
-    with graph.graph.inserting_before(linear):
-        parts = list(_parts(graph, linear, rows))
-        linear.replace_all_uses_with(Emitter(graph.graph)(aten.cat.default, parts, -1))
 
 
 def _parts(graph: GraphModule, linear: Node, rows: Sequence[range]) -> Iterator[Node]:

@@ -6,11 +6,13 @@ Every job runs in a fresh process. Memory has a separate pass, because watching 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgec.bundle.atomic import typed_os_errors
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.replaceable import check_replaceable_files
 from edgec.devices.job import Job, core_numbers
@@ -18,11 +20,11 @@ from edgec.devices.transport import Conditions, Say, Transport, connect
 from edgec.errors import InputError
 from edgec.quiet import quiet
 from edgec.runtime_py.bench.app_result import app_records
-from edgec.runtime_py.bench.plot import save_plot
-from edgec.runtime_py.bench.record import AnyRecord, holds_record, write_records
+from edgec.runtime_py.bench.record import AnyRecord, RepetitionRecord, SustainedRecord, holds_record, write_records
 from edgec.runtime_py.bench.run import measure
 from edgec.runtime_py.bench.summary import Figure, summarise
 from edgec.runtime_py.sessions.session import decoder_limits
+from edgec.runtime_py.svg import Series, box_chart, line_chart, stack
 
 
 @dataclass(frozen=True)
@@ -170,3 +172,32 @@ def _check(plan: BenchPlan, bundle: Bundle) -> None:
             fix=f"ask for at most {context} in total, for instance --prompt-tokens {context // 2}",
             code="E150",
         )
+
+
+def save_plot(records: Sequence[AnyRecord], path: Path) -> Path:
+    """Write the SVG; returns its path.
+
+    Raises:
+        InputError: E121, the path cannot be written.
+    """
+    with typed_os_errors(path):
+        path.write_text(plot(records))
+    return path
+
+
+def plot(records: Sequence[AnyRecord]) -> str:
+    """The run as one SVG document."""
+    name = f"{records[0].subject.name} on {records[0].comparability.device} (measured)"
+    laps = [r for r in records if isinstance(r, RepetitionRecord)]
+    lines = [Series(f"repetition {r.index}", tuple(range(1, r.tokens)), tuple(r.token_ms)) for r in laps]
+    boxes = [Series(str(r.index), (), tuple(r.token_ms)) for r in laps]
+    charts = [
+        line_chart(f"Inter-token latency: {name}", "new token", "ms", lines),
+        box_chart(f"Inter-token latency by repetition: {name}", "repetition", "ms", boxes),
+    ]
+    steady = [r for r in records if isinstance(r, SustainedRecord)]
+    if steady:
+        minutes, speeds = tuple(r.elapsed_s / 60 for r in steady), tuple(r.decode_tokens_per_s for r in steady)
+        line = Series("decode", minutes, speeds)
+        charts.append(line_chart(f"Sustained decode: {name}", "minutes", "tokens/s", [line]))
+    return stack(charts)

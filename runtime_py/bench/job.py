@@ -1,12 +1,17 @@
 """The measurements inside one process: a load, a peak of memory, repetitions, a profile, or a sustained run.
 
 A job is plain data, so that a transport can send it anywhere: ``Job`` in, a dictionary of figures out.
+``python -m edgec.runtime_py.bench.job`` reads one as JSON from stdin and prints its result or its error.
 """
 
 from __future__ import annotations
 
+import ctypes
+import json
+import mmap
 import os
 import resource
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import islice, pairwise
@@ -15,9 +20,8 @@ from time import perf_counter, sleep
 from typing import Any
 
 from edgec.bundle.folder import Bundle, open_bundle
-from edgec.devices.job import Job, bench_prompt, core_numbers, vocab_size
-from edgec.errors import InputError
-from edgec.runtime_py.engines import page_cache
+from edgec.devices.job import Job, bench_prompt, core_numbers, job_from_json, vocab_size
+from edgec.errors import EdgecError, InputError
 from edgec.runtime_py.engines.choice import choose_engine
 from edgec.runtime_py.engines.engine import linear_kernel
 from edgec.runtime_py.engines.threads import set_threads
@@ -85,7 +89,6 @@ def _stay_on(cores: str) -> None:
 
 
 def _bundle(job: Job) -> Bundle:
-
     # The parent has verified the checksums; hashing here would fill the page cache and the peak.
     return open_bundle(Path(job.bundle), check_files=False)
 
@@ -96,11 +99,39 @@ def _session(job: Job) -> Session:
 
 def _load(job: Job) -> dict[str, Any]:
     bundle = _bundle(job)
-    {"cold": page_cache.drop, "warm": page_cache.warm}[job.state](bundle.artifact_path)
-    share = page_cache.resident_share(bundle.artifact_path)
+    {"cold": drop_pages, "warm": warm_pages}[job.state](bundle.artifact_path)
+    share = resident_share(bundle.artifact_path)
     before = perf_counter()
     Session(bundle, job.threads)
     return {"state": job.state, "load_ms": (perf_counter() - before) * 1e3, "resident_share": share}
+
+
+def drop_pages(path: Path) -> None:
+    """Ask the kernel to forget a file's pages (posix_fadvise DONTNEED); needs no privileges."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def warm_pages(path: Path) -> None:
+    """Read a file once, so that its pages are in memory."""
+    with path.open("rb", buffering=0) as file:
+        while file.read(1 << 20):
+            pass
+
+
+def resident_share(path: Path) -> float | None:
+    """Share of a file's pages in memory, 0..1, by mincore; None where that is unavailable."""
+    size = path.stat().st_size
+    mincore = getattr(ctypes.CDLL(None), "mincore", None)
+    if mincore is None or size == 0:
+        return None
+    with path.open("rb") as file, mmap.mmap(file.fileno(), size, access=mmap.ACCESS_COPY) as view:
+        pages = (ctypes.c_ubyte * -(-size // mmap.PAGESIZE))()
+        first = ctypes.c_char.from_buffer(view)
+        failed = mincore(ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(size), pages)
+        del first
+    return None if failed else sum(page & 1 for page in pages) / len(pages)
 
 
 def _memory(job: Job) -> dict[str, Any]:
@@ -176,3 +207,17 @@ def _window(session: Session, prompt: list[int], new_tokens: int) -> dict[str, f
         "clock_mhz": facts.clock_mhz,
         "temperature_c": facts.temperature_c,
     }
+
+
+def main() -> int:
+    """Run the job; the exit status is the error's."""
+    try:
+        print(json.dumps({"result": run_job(job_from_json(json.load(sys.stdin)))}))
+    except EdgecError as error:
+        print(json.dumps({"error": error.to_json()}))
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

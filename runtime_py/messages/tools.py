@@ -89,7 +89,11 @@ def _tool(given: Any, where: str) -> Tool:
     if not isinstance(parameters, dict) or parameters.get("type", "object") != "object":
         raise no_tool(f"{where}, {name}", "its parameters are not the JSON Schema of an object")
     shown = {"description": "", **function, "parameters": parameters}
-    return Tool(name, _closed(parameters), {"type": "function", "function": shown})
+    # A schema of declared arguments alone, unless it declares none or says what others may be.
+    properties, more = parameters.get("properties"), {"additionalProperties", "patternProperties", "$ref", "allOf"}
+    closed = isinstance(properties, dict) and not more & parameters.keys()
+    schema = {"type": "object", **parameters} | ({"additionalProperties": False} if closed else {})
+    return Tool(name, schema, {"type": "function", "function": shown})
 
 
 def _plain(given: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -101,13 +105,6 @@ def _plain(given: Mapping[str, Any], where: str) -> dict[str, Any]:
         return dict(parse_json(text))
     except (TypeError, ValueError, RecursionError) as cause:
         raise no_tool(where, str(cause)) from cause
-
-
-def _closed(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema of declared arguments alone, unless it declares none or says what others may be."""
-    properties, more = parameters.get("properties"), {"additionalProperties", "patternProperties", "$ref", "allOf"}
-    closed = isinstance(properties, dict) and not more & parameters.keys()
-    return {"type": "object", **parameters} | ({"additionalProperties": False} if closed else {})
 
 
 def _described(function: FunctionType | MethodType, where: str) -> dict[str, Any]:

@@ -19,9 +19,8 @@ from starlette.types import Receive, Scope, Send
 
 from edgec.errors import EdgecError
 from edgec.runtime_py.serve.bodies import Body, BodyT, ChatBody, CompletionBody, EmbeddingBody, read_body
-from edgec.runtime_py.serve.hosted import Answer, Gone, Hosted, Written
+from edgec.runtime_py.serve.hosted import Answer, Gone, Hosted, ServeLimits, Written
 from edgec.runtime_py.serve.hosted_encoder import HostedEncoder, Served, embeddings_object
-from edgec.runtime_py.serve.limits import ServeLimits
 from edgec.runtime_py.serve.probabilities import Chosen
 from edgec.runtime_py.serve.problems import (
     as_body,

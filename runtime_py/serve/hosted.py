@@ -16,12 +16,35 @@ from edgec.runtime_py.generate import Generation, Memory, pieces
 from edgec.runtime_py.messages.reader import TEXT, Piece
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.sampling import Vector
-from edgec.runtime_py.serve.limits import ServeLimits
 from edgec.runtime_py.serve.probabilities import Chosen, TokenTexts, chosen_of
 from edgec.runtime_py.serve.problems import out_of_time, too_many
 from edgec.runtime_py.serve.wanted_answer import WantedAnswer
 from edgec.runtime_py.stepper import Logits, Stepper, prefill_in_chunks
 from edgec.runtime_py.streams import Stream
+
+
+@dataclass(frozen=True)
+class ServeLimits:
+    """Limits of the server.
+
+    Attributes:
+        body_bytes: the largest body of a request.
+        answer_seconds: the longest time for computing one answer, without the time it waits for its turn.
+        waiting: requests of one bundle that may wait for their turn.
+        body_seconds: the longest time in which a body arrives.
+        send_seconds: the longest time that a client may leave one piece unread.
+        connections: open connections, beyond which new ones are answered with 503.
+    """
+
+    body_bytes: int = 4 << 20
+    answer_seconds: float = 600.0
+    waiting: int = 64
+    body_seconds: float = 30.0
+    send_seconds: float = 60.0
+    connections: int = 256
+
+
+DEFAULT_LIMITS: Final = ServeLimits()
 
 
 class Gone(Exception):

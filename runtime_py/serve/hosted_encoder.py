@@ -14,8 +14,7 @@ from typing import Any
 from edgec.runtime_py.engines.executor import Array
 from edgec.runtime_py.model import Model
 from edgec.runtime_py.serve.bodies import EmbeddingBody
-from edgec.runtime_py.serve.hosted import Hosted
-from edgec.runtime_py.serve.limits import ServeLimits
+from edgec.runtime_py.serve.hosted import Hosted, ServeLimits
 from edgec.runtime_py.serve.problems import out_of_time, too_many, unsupported
 
 
@@ -102,12 +101,7 @@ def embeddings_object(name: str, made: Vectors, body: EmbeddingBody) -> dict[str
     if body.dimensions not in (None, width):
         raise unsupported("dimensions", f"the model's vectors have {width} values")
     packed = body.encoding_format == "base64"
-    values = [_packed(each) if packed else each.tolist() for each in made.vectors]
+    values = [b64encode(each.astype("<f4").tobytes()).decode() if packed else each.tolist() for each in made.vectors]
     data = [{"object": "embedding", "index": i, "embedding": each} for i, each in enumerate(values)]
     usage = {"prompt_tokens": made.tokens, "total_tokens": made.tokens}
     return {"object": "list", "model": name, "data": data, "usage": usage}
-
-
-def _packed(vector: Array) -> str:
-    """Little-endian float32 in base64."""
-    return b64encode(vector.astype("<f4").tobytes()).decode()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from edgec.bundle.folder import Bundle
 from edgec.errors import InputError, ToolError
 from edgec.runtime_py.model import load
-from edgec.runtime_py.serve.limits import DEFAULT_LIMITS, ServeLimits
+from edgec.runtime_py.serve.hosted import DEFAULT_LIMITS, ServeLimits
 
 if TYPE_CHECKING:
     import uvicorn

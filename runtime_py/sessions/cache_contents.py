@@ -1,4 +1,4 @@
-"""The contents of a KV cache, and how far it may be rewound.
+"""The contents of a KV cache, how far it may be rewound, and which bytes of the state arena hold it.
 
 A full-length cache keeps every position, so any earlier position may be written again. A ring of S slots that serves
 a window of W tokens keeps the last S: going back by r tokens needs the W - 1 positions before the new end, so
@@ -12,6 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgec.bundle.entry_points import StateInfo
+
+Arena = NDArray[np.uint8]
 
 
 class CacheState(Protocol):
@@ -112,3 +119,19 @@ class CacheContents:
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(self.tokens, tokens, strict=False)))
         kept = min(shared, len(tokens) - 1)
         return kept if self.continues_at(kept) else 0
+
+
+def reachable(states: Sequence[StateInfo]) -> bool:
+    """Whether the states of an artifact lie in its state arena, so that they can be copied out and in."""
+    return bool(states) and all(state.offset is not None for state in states)
+
+
+def used_slots(state: StateInfo, length: int, high_water: int) -> int:
+    """The slots that ``length`` tokens need; all but full caches were written up to ``high_water``, the highest end."""
+    return min(length if state.layout == "full" else high_water, state.slots)
+
+
+def used_bytes(arena: Arena, state: StateInfo, slots: int) -> Arena:
+    """A view of a state's first ``slots`` slots: uint8 [bytes], writable when the arena is."""
+    assert state.offset is not None  # callers ask `reachable` first
+    return arena[state.offset : state.offset + slots * (state.bytes // state.slots)]

@@ -69,13 +69,9 @@ def origin_of(manifest: Manifest) -> Origin:
     """The origin of every state that a bundle's model computes."""
     files = {file.path: file.sha256 for file in manifest.files}
     tokenizer = {path: sha256 for path, sha256 in files.items() if path.startswith("tokenizer/")}
-    return origin(_artifact(manifest.artifact, files), manifest.recipe, tokenizer, manifest.states)
-
-
-def _artifact(name: str, files: Mapping[str, str]) -> str:
-    """The sha256 of an artifact that is a file, or of the list of files in one that is a folder."""
-    inside = {path: sha256 for path, sha256 in files.items() if path.startswith(f"{name}/")}
-    return files[name] if name in files else _digest(inside)
+    inside = {path: sha256 for path, sha256 in files.items() if path.startswith(f"{manifest.artifact}/")}
+    artifact = files[manifest.artifact] if manifest.artifact in files else _digest(inside)
+    return origin(artifact, manifest.recipe, tokenizer, manifest.states)
 
 
 def _digest(value: object) -> str:

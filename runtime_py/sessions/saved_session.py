@@ -9,7 +9,7 @@ from typing import Protocol
 from edgec.bundle.chat_template import Message
 from edgec.bundle.entry_points import Limits
 from edgec.bundle.manifest import Manifest
-from edgec.runtime_py.sessions.cache_contents import CacheContents
+from edgec.runtime_py.sessions.cache_contents import Arena, CacheContents, reachable
 from edgec.runtime_py.sessions.origin import origin_of
 from edgec.runtime_py.sessions.session_file import (
     Contents,
@@ -18,7 +18,6 @@ from edgec.runtime_py.sessions.session_file import (
     open_session_file,
     write_session_file,
 )
-from edgec.runtime_py.sessions.state_arena import Arena, reachable
 from edgec.runtime_py.stepper import Logits
 
 

@@ -25,8 +25,8 @@ from edgec.bundle.entry_points import StateInfo
 from edgec.bundle.limited_json import parse_json
 from edgec.bundle.part import JsonCount
 from edgec.errors import InputError
+from edgec.runtime_py.sessions.cache_contents import Arena, used_bytes, used_slots
 from edgec.runtime_py.sessions.origin import Origin
-from edgec.runtime_py.sessions.state_arena import Arena, used_bytes, used_slots
 
 _LENGTH_BYTES, _PIECE = 8, 1 << 20
 _HEADER_LIMIT = 64 << 20

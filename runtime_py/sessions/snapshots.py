@@ -10,9 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgec.bundle.entry_points import StateInfo
-from edgec.runtime_py.sessions.cache_contents import CacheContents
+from edgec.runtime_py.sessions.cache_contents import Arena, CacheContents, reachable, used_bytes, used_slots
 from edgec.runtime_py.sessions.saved_session import Restorable
-from edgec.runtime_py.sessions.state_arena import Arena, reachable, used_bytes, used_slots
 
 
 @dataclass(frozen=True)

@@ -45,12 +45,9 @@ class HeadDrafts:
         if logits is None:
             return None
         tokens = tuple(int(token) for token in logits[:count].argmax(axis=-1))
-        return Draft(tokens, confidence=sum(_lead(logits[0], tokens[0]) >= lead for lead in _LEADS))
-
-
-def _lead(logits: Logits, best: int) -> float:
-    """The lead of the largest logit over the second largest."""
-    return float(logits[best] - max(_largest(logits[:best]), _largest(logits[best + 1 :])))
+        first, best = logits[0], tokens[0]
+        lead = float(first[best] - max(_largest(first[:best]), _largest(first[best + 1 :])))
+        return Draft(tokens, confidence=sum(lead >= least for least in _LEADS))
 
 
 def _largest(logits: Logits) -> float:

@@ -61,7 +61,9 @@ def accept_or_redraw(
     for index, (token, guessed) in enumerate(zip(draft.tokens, draft.drawn_from, strict=True)):
         wanted = _wanted(rows[index], history, sampling, rule)
         if rng.random() * guessed[token] >= wanted[token]:
-            history.append(_taken(draw(_missing(wanted, guessed), rng), rule))
+            # What the guess left out; rounding can leave nothing where the two agree, and then either serves.
+            missing = np.maximum(wanted - guessed, 0.0)
+            history.append(_taken(draw(missing if missing.any() else wanted, rng), rule))
             return index
         history.append(_taken(token, rule))
         if history[-1] != token:
@@ -77,10 +79,3 @@ def _wanted(row: Logits, history: Sequence[int], sampling: Sampling, rule: Token
 
 def _taken(token: int, rule: TokenRule | None) -> int:
     return token if rule is None else rule.take(token)
-
-
-def _missing(wanted: Distribution, guessed: Distribution) -> Distribution:
-    """The part of the wanted distribution that the guess left out, not normalised."""
-    missing = np.maximum(wanted - guessed, 0.0)
-    # Rounding can leave nothing where the two agree; then either serves.
-    return missing if missing.any() else wanted

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import copy
 from itertools import product
 from typing import Final, Self
@@ -99,17 +99,13 @@ class Closer:
 
     def _exit(self, place: Matcher) -> tuple[int, ...]:
         """A hint, or one or two characters, after which the text, or the string that is open, may end."""
-        for step in (*self._exits, *self._steps()):
+        for step in (*self._exits, *product(self._tried, repeat=1), *product(self._tried, repeat=2)):
             ahead = step if self._quote is None else (*step, self._quote)
             fits = place.fitting(ahead)
             if fits == len(ahead) or (fits >= len(step) and self._accepts(place, step)):
                 self._exits[step] = None
                 return step
         return ()
-
-    def _steps(self) -> Iterator[tuple[int, ...]]:
-        for length in (1, 2):
-            yield from product(self._tried, repeat=length)
 
     @staticmethod
     def _accepts(place: Matcher, step: tuple[int, ...]) -> bool:

@@ -120,9 +120,13 @@ def _schema(given: Any) -> Wanted:
 
     def checked(pattern: str) -> str:
         patterns[pattern] = None
-        return _pattern_fault(pattern)
+        made = library().LLMatcher.grammar_from_json_schema({"type": "string", "pattern": pattern})
+        fault = " ".join(fault_of(made).split())
+        return "" if "nsatisfiable" in fault else fault
 
-    text = _dumped(normalised(_plain(given), checked))
+    # The library takes its options from an object only.
+    schema = normalised(_plain(given), checked)
+    text = json.dumps({"allOf": [schema]} if isinstance(schema, bool) else schema)
     overrides = {"whitespace_pattern": _WHITESPACE, "json_allowed_escapes": _ESCAPES, "lenient": False}
     made = library().LLMatcher.grammar_from_json_schema(text, overrides={**overrides, "coerce_one_of": False})
     if fault := fault_of(made):
@@ -157,11 +161,6 @@ def _plain(given: Any) -> Any:
         raise no_schema("schema", str(error)) from error
 
 
-def _dumped(schema: Any) -> str:
-    # The library takes its options from an object only.
-    return json.dumps({"allOf": [schema]} if isinstance(schema, bool) else schema)
-
-
 def _schema_fault(fault: str) -> InputError:
     """What the library says of a schema that was checked before."""
     if "nsatisfiable" in fault or "is empty" in fault:
@@ -176,12 +175,6 @@ def _schema_fault(fault: str) -> InputError:
     }
     found = next((keyword for words, keyword in named.items() if words in fault), None)
     return not_enforced(found, "schema", fault) if found else too_much("schema", fault)
-
-
-def _pattern_fault(pattern: str) -> str:
-    made = library().LLMatcher.grammar_from_json_schema({"type": "string", "pattern": pattern})
-    fault = " ".join(fault_of(made).split())
-    return "" if "nsatisfiable" in fault else fault
 
 
 def _regex(given: Any) -> Wanted:

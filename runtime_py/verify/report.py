@@ -1,13 +1,15 @@
-"""What a verification found: its checks, as a report."""
+"""What a verification found: its checks, as a report that can be printed."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 CheckStatus = Literal["passed", "failed", "warning", "unavailable"]
+_STYLES = {"passed": "green", "failed": "bold red", "warning": "yellow", "unavailable": "dim"}
 
 
 @dataclass(frozen=True)
@@ -44,3 +46,23 @@ class VerifyReport:
         """The report as plain data."""
         checks = [check.to_json() for check in self.checks]
         return {"bundle": str(self.bundle), "passed": self.passed, "checks": checks}
+
+
+def print_verification(report: VerifyReport, as_json: bool) -> None:
+    """Print a report to stdout, as a table or as JSON."""
+    from rich.text import Text
+
+    from edgec.terminal import WordTable, make_console
+
+    if as_json:
+        print(json.dumps(report.to_json(), indent=2))
+        return
+    table = WordTable(title=str(report.bundle), title_justify="left", box=None, pad_edge=False)
+    table.add_column("check", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    table.add_column("detail")
+    for check in report.checks:
+        table.add_row(check.name, Text(check.status, _STYLES[check.status]), Text(check.detail))
+    console = make_console()
+    console.print(table)
+    console.print(Text("verified" if report.passed else "FAILED", "green" if report.passed else "bold red"))

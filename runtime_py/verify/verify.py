@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from edgec.bundle.chat_template import rendered
+from edgec.bundle.delegates import ON_CPUS
 from edgec.bundle.encoding import token_ids
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.golden import (
@@ -24,14 +25,13 @@ from edgec.bundle.golden import (
     read_golden,
 )
 from edgec.bundle.manifest import Runtime
-from edgec.bundle.named_delegates import ON_CPUS
 from edgec.devices.simulators import simulator_of
 from edgec.devices.transport import parse_address
 from edgec.errors import EdgecError, InputError, ToolError
 from edgec.runtime_py.engines.choice import engine_for
 from edgec.runtime_py.engines.trial import in_another_process
 from edgec.runtime_py.verify.report import BundleCheck, CheckStatus, VerifyReport
-from edgec.runtime_py.verify.signed import signature_check
+from edgec.runtime_py.verify.signing import signature_check
 from edgec.runtime_py.vision_language.session import VisionLanguageSession
 
 if TYPE_CHECKING:

@@ -63,19 +63,15 @@ def _opened(library: Any, source: ImageSource, where: str) -> Any:
         # The header alone is read here.
         image = library.open(Path(source), formats=FORMATS)
     elif isinstance(source, np.ndarray):
-        image = _from_array(library, source, where)
+        if source.dtype != np.uint8 or source.ndim != 3 or source.shape[2] != 3 or 0 in source.shape:
+            raise _no_image(where, f"its values are {source.dtype} of shape {list(source.shape)}, not uint8 [H, W, 3]")
+        image = library.fromarray(source)
     elif isinstance(source, library.Image):
         image = source
     else:
         raise _no_image(where, "it is neither a path, an array nor an image of Pillow")
     _check(image, where)
     return image
-
-
-def _from_array(library: Any, values: NDArray[Any], where: str) -> Any:
-    if values.dtype != np.uint8 or values.ndim != 3 or values.shape[2] != 3 or 0 in values.shape:
-        raise _no_image(where, f"its values are {values.dtype} of shape {list(values.shape)}, not uint8 [H, W, 3]")
-    return library.fromarray(values)
 
 
 def _check(image: Any, where: str) -> None:

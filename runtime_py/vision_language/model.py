@@ -8,7 +8,7 @@ from typing import Any
 
 from edgec.bundle.chat_template import render_parts
 from edgec.bundle.encoding import check_unicode
-from edgec.bundle.image_files import IMAGE_FOLDER
+from edgec.bundle.tokenizer_folder import IMAGE_FOLDER
 from edgec.errors import InputError
 from edgec.runtime_py.generate import Memory
 from edgec.runtime_py.stepper import check_context

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from edgec.bundle.encoding import check_unicode
 from edgec.bundle.entry_points import VisionLanguageInfo
-from edgec.bundle.image_files import IMAGE_FOLDER, PREPROCESSOR, PROCESSOR
 from edgec.bundle.limited_json import JsonKind, read_object
+from edgec.bundle.tokenizer_folder import IMAGE_FOLDER, PREPROCESSOR, PROCESSOR
 from edgec.errors import InputError
 
 # The same for images; the one of SmolVLM needs libraries for videos.
@@ -52,7 +52,8 @@ class PromptProcessor:
             InputError: E656, they are absent or damaged, or describe a processor that cannot be used here.
         """
         self.info = info
-        described = {name: _read(folder / name) for name in (PROCESSOR, PREPROCESSOR)}
+        files = {name: folder / name for name in (PROCESSOR, PREPROCESSOR)}
+        described = {name: read_object(file, _KIND) if file.is_file() else {} for name, file in files.items()}
         try:
             # A processor marks tokens of its tokenizer as special, which would change what others decode.
             self._processor = _processor(described[PROCESSOR], described[PREPROCESSOR], deepcopy(tokenizer))
@@ -99,10 +100,6 @@ class PromptProcessor:
         if places != len(pixels) * info.rows:
             raise _refused(f"{len(pixels)} tiles have {len(pixels) * info.rows} rows, and the text has {places} places")
         return Prompt([int(token) for token in tokens], pixels)
-
-
-def _read(file: Path) -> dict[str, Any]:
-    return read_object(file, _KIND) if file.is_file() else {}
 
 
 def _processor(described: Mapping[str, Any], preprocessor: Mapping[str, Any], tokenizer: Any) -> Any:

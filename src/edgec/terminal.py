@@ -15,8 +15,6 @@ from rich.measure import Measurement
 from rich.table import Column, Table
 from rich.text import Text
 
-from edgec.durations import time_left
-
 # Columns of a pipe or a file: wide enough for every table of edgec in one piece.
 PIPED_WIDTH = 400
 
@@ -51,22 +49,16 @@ class WordTable(Table):
         for count in range(len(self.optional) + 1):
             left_out = self.optional[:count]
             self.columns = [column for column in every if column.header not in left_out]
-            if (widths := self._fitted(console, options)) is not None:
-                yield from self._drawn(console, options, widths)
+            spans = [_span(console, options, column) for column in self.columns]
+            if (widths := fitted(spans, options.max_width - self._borders(console, options, spans))) is not None:
+                with self._of_widths(widths):
+                    yield from super().__rich_console__(console, options)
                 if left_out:
                     yield Text(f"left out (terminal too narrow): {', '.join(left_out)}", "dim")
                 break
         self.columns = every
         if widths is None:
             yield from self._records(console)
-
-    def _fitted(self, console: Console, options: ConsoleOptions) -> list[int] | None:
-        spans = [_span(console, options, column) for column in self.columns]
-        return fitted(spans, options.max_width - self._borders(console, options, spans))
-
-    def _drawn(self, console: Console, options: ConsoleOptions, widths: list[int]) -> RenderResult:
-        with self._of_widths(widths):
-            yield from super().__rich_console__(console, options)
 
     def _borders(self, console: Console, options: ConsoleOptions, spans: list[Measurement]) -> int:
         """The cells that lines and padding take in addition to the columns."""
@@ -156,3 +148,11 @@ def _announcing(what: str) -> Callable[[int, int], None]:
             print(f"edgec: {what}", file=sys.stderr, flush=True)
 
     return announce
+
+
+def time_left(seconds: float) -> str:
+    """Seconds as people say them: ``45 s``, ``28 min``, ``2 h 5 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from edgec.bundle.golden import (
+    TEXTS,
     TOP,
     Golden,
     chat_vector,
@@ -19,7 +20,6 @@ from edgec.bundle.golden import (
     read_golden,
     text_vectors,
 )
-from edgec.bundle.golden_texts import TEXTS
 from edgec.errors import InputError
 from edgec.exporter.sources.tokenizer import check_tokenizer, round_trips
 

@@ -11,7 +11,7 @@ import pytest
 import edgec
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.bundle.pte_layout import NAMED, read_layout
-from edgec.runtime_py.engines.page_cache import drop, resident_share
+from edgec.runtime_py.bench.job import drop_pages, resident_share
 from edgec.runtime_py.sessions.session import Session
 from tests.families import Family, save
 
@@ -43,7 +43,7 @@ def read_for_one_token(bundle: Bundle, token: int) -> float:
     """Bytes of the artifact in memory after it was loaded, forgotten, and one token was fed."""
     artifact = bundle.artifact_path
     session = Session(bundle)
-    drop(artifact)
+    drop_pages(artifact)
     before = resident_share(artifact)
     session.forward([token], 0, (0,))
     after = resident_share(artifact)

@@ -63,7 +63,10 @@ def load_package(path: Path, accumulate: Accumulate = "float16") -> Package:
     for name, message in spec.mlProgram.functions.items():
         graph = read_graph(message)
         _check_operators(graph, operators, name)
-        functions[name] = _function(name, graph, constants, operators, accumulate, _described(spec, name))
+        # The description's inputs by name; a package of one function describes it at the top.
+        own = next((entry for entry in spec.description.functions if entry.name == name), spec.description)
+        inputs = {entry.name: entry for entry in own.input}
+        functions[name] = _function(name, graph, constants, operators, accumulate, inputs)
     default = spec.description.defaultFunctionName or next(iter(functions))
     return Package(path, spec.specificationVersion, functions, default, constants)
 
@@ -80,12 +83,6 @@ def _function(
     states = tuple(feature(state, kind) for state, kind in graph.states.items())
     inputs = input_features(graph, described)
     return MilFunction(name, inputs, outputs, states, graph, constants, operators, accumulate)
-
-
-def _described(spec: Any, function: str) -> Mapping[str, Any]:
-    """The description's inputs by name; a package of one function describes it at the top."""
-    own = next((entry for entry in spec.description.functions if entry.name == function), spec.description)
-    return {entry.name: entry for entry in own.input}
 
 
 def _check_operators(graph: Graph, operators: Mapping[str, Operator], function: str) -> None:

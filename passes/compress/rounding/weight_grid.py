@@ -81,7 +81,9 @@ def quantize_weight(
         block = _finite(weight[start : start + step].to(torch.float32), name).view(-1, width // group, group)
         chosen = _on_scale_grid(choose(block, scheme), scheme)
         scale[start : start + step] = chosen
-        integers[start : start + step] = _round(block, chosen, scheme).view(-1, width).to(torch.int8)
+        # Nearest grid points; multiplying by the reciprocal is torchao's arithmetic, kept for bit-exactness.
+        nearest = (block * (1.0 / chosen).unsqueeze(-1)).round_().clamp_(*scheme.bounds)
+        integers[start : start + step] = nearest.view(-1, width).to(torch.int8)
     return QuantizedWeight(integers, scale, torch.zeros_like(scale, dtype=torch.int8))
 
 
@@ -115,11 +117,6 @@ def _finite(block: Tensor, name: str) -> Tensor:
             code="E173",
         )
     return block
-
-
-def _round(groups: Tensor, scale: Tensor, scheme: WeightScheme) -> Tensor:
-    """Nearest grid points; multiplying by the reciprocal is torchao's arithmetic, kept for bit-exactness."""
-    return (groups * (1.0 / scale).unsqueeze(-1)).round_().clamp_(*scheme.bounds)
 
 
 def _on_scale_grid(scale: Tensor, scheme: WeightScheme) -> Tensor:

@@ -61,7 +61,9 @@ def tabulate(weight: Tensor, scheme: WeightScheme, name: str = "", moments: Tens
     indices = torch.empty((rows, width), dtype=torch.uint8)
     tables = []
     for start, stop in _batches(rows, width, shared, bins_for(1 << scheme.bits)):
-        batch = _Batch(weight[start:stop], shared, scheme, _checked(moments), name)
+        # Second moments as weights of errors; inputs that were never seen count a little, so that no cluster is lost.
+        checked = None if moments is None else moments.float().clamp_min(float(moments.mean()) * 1e-3 + 1e-20)
+        batch = _Batch(weight[start:stop], shared, scheme, checked, name)
         tabulated = batch.balanced() if scheme.kind == "balanced" else batch.clustered()
         indices[start:stop] = batch.indices(tabulated)
         tables.append(tabulated.table)
@@ -89,13 +91,6 @@ def _batches(rows: int, width: int, shared: int, bins: int) -> Iterator[tuple[in
     """Ranges of rows of whole groups, small enough in values and bins."""
     step = max(1, min(_BLOCK_VALUES // (shared * width), _BLOCK_VALUES // bins)) * shared
     return ((start, min(rows, start + step)) for start in range(0, rows, step))
-
-
-def _checked(moments: Tensor | None) -> Tensor | None:
-    """Second moments as weights of errors; inputs that were never seen count a little, so that no cluster is lost."""
-    if moments is None:
-        return None
-    return moments.float().clamp_min(float(moments.mean()) * 1e-3 + 1e-20)
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,10 @@ def _narrow(graph: GraphModule, linear: Node, slices: list[_Slice], start: int, 
     for argument in linear.args[1:]:
         parameter = parameter_of(argument)
         if parameter is not None:
-            _cut(graph, str(parameter.target), start, end)
+            target = str(parameter.target)
+            value: Tensor = attribute(graph, target)
+            graph.meta[NARROWED] = {**graph.meta.get(NARROWED, {}), target: (start, end)}
+            setattr(*owner_of(graph, target), nn.Parameter(value.detach()[start:end], requires_grad=False))
             for node in (parameter, argument):
                 node.meta.update(val=node.meta["val"].narrow(0, start, end - start))  # type: ignore[union-attr]
     linear.meta["val"] = linear.meta["val"].narrow(-1, start, end - start)
@@ -84,9 +87,3 @@ def _narrow(graph: GraphModule, linear: Node, slices: list[_Slice], start: int, 
             graph.graph.erase_node(each.node)
         else:
             each.node.args = (linear, -1, each.start - start, each.end - start)
-
-
-def _cut(graph: GraphModule, target: str, start: int, end: int) -> None:
-    value: Tensor = attribute(graph, target)
-    graph.meta[NARROWED] = {**graph.meta.get(NARROWED, {}), target: (start, end)}
-    setattr(*owner_of(graph, target), nn.Parameter(value.detach()[start:end], requires_grad=False))

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
@@ -69,11 +68,8 @@ def _digest(graph: GraphModule, node: Node) -> str:
     if node.op == "placeholder" or node.target is aten.sym_size.int:
         return str(node.target)
     if node.op == "get_attr":
-        return _content(attribute(graph, str(node.target)))
+        value = attribute(graph, str(node.target))
+        plain = value.detach().float().contiguous().numpy().tobytes()
+        return hashlib.sha256(plain + str(tuple(value.shape)).encode()).hexdigest()
     operands: Any = map_arg((node.args, node.kwargs), lambda source: _digest(graph, source))
     return hashlib.sha256(f"{node.target}{operands}".encode()).hexdigest()
-
-
-def _content(value: Tensor) -> str:
-    plain = value.detach().float().contiguous().numpy().tobytes()
-    return hashlib.sha256(plain + str(tuple(value.shape)).encode()).hexdigest()

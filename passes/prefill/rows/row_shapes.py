@@ -49,15 +49,12 @@ def row_shapes(graph: GraphModule, interface: Interface) -> dict[Node, Rows]:
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     with FakeTensorMode(shape_env=ShapeEnv()) as mode, torch.no_grad():
-        two = _run(graph, interface, _TOKENS[0], _parameters(graph, mode))
+        # The graph's own tensors as shapes: an operator over real ones alone would be computed even in this mode.
+        held = (node for node in graph.graph.nodes if node.op == "get_attr")
+        parameters = {node: mode.from_tensor(attribute(graph, str(node.target)), static_shapes=True) for node in held}
+        two = _run(graph, interface, _TOKENS[0], parameters)
         three = _run(graph, interface, _TOKENS[1], {node: two[node] for node in _constants(graph)})
     return {node: _rows(value, three.get(node, value)) for node, value in two.items()}
-
-
-def _parameters(graph: GraphModule, mode: FakeTensorMode) -> dict[Node, Any]:
-    """The graph's own tensors as shapes: an operator over real ones alone would be computed even in this mode."""
-    held = (node for node in graph.graph.nodes if node.op == "get_attr")
-    return {node: mode.from_tensor(attribute(graph, str(node.target)), static_shapes=True) for node in held}
 
 
 def _constants(graph: GraphModule) -> list[Node]:

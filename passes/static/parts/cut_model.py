@@ -45,7 +45,9 @@ def cut_model(program: Program, sizes: Mapping[str, int], limit: int) -> list[Pr
         InputError: E408, a part between two legal cuts is larger than the limit.
     """
     steps = _steps(program)
-    rows = _new_rows(program)
+    # Outputs that the caller writes to its states: the part that computes them returns them.
+    returned = zip(_results(program), program.interface.outputs, strict=True)
+    rows = {node: tensor for node, tensor in returned if tensor.name.startswith(NEW)}
     crossing = _crossing(steps, rows)
     cuts = _cuts(steps, crossing, sizes, limit)
     if not cuts:
@@ -66,12 +68,6 @@ def _steps(program: Program) -> list[Node]:
         if is_tokens or any(source in steps for source in node.all_input_nodes):
             steps[node] = None
     return list(steps)
-
-
-def _new_rows(program: Program) -> dict[Node, TensorType]:
-    """Outputs that the caller writes to its states: the part that computes them returns them."""
-    returned = zip(_results(program), program.interface.outputs, strict=True)
-    return {node: tensor for node, tensor in returned if tensor.name.startswith(NEW)}
 
 
 def _results(program: Program) -> list[Node]:

@@ -71,7 +71,10 @@ class Masks:
             parts = [self._slots(emit, call, slots, fresh is not None)]
             parts += [_visible(emit, call, fresh)] if fresh is not None else []
             seen = emit(aten.cat.default, parts, -1) if len(parts) > 1 else parts[0]
-            self.made[key] = _additive(emit, seen, repeats)
+            # Arithmetic instead of a selection, whose branches coremltools would store as whole matrices.
+            mask = emit(aten.mul.Tensor, emit(aten.sub.Tensor, emit(aten.to.dtype, seen, torch.float32), 1.0), -HIDDEN)
+            rows = emit(aten.cat.default, [mask] * repeats, 0) if repeats > 1 else mask
+            self.made[key] = emit(aten.reshape.default, rows, [1, 1, *rows.meta["val"].shape])
         return self.made[key]
 
     def _slots(self, emit: Emitter, call: CachedCall, slots: int, old_only: bool) -> Node:
@@ -106,13 +109,6 @@ def near_keys(emit: Emitter, rows: Node, columns: Node, window: int) -> Node:
         return emit(aten.lt.Scalar, emit(aten.sub.Tensor, rows, columns), window)
     begin = emit(aten.sub.Tensor, rows, emit(aten.remainder.Scalar, rows, -window))
     return emit(aten.ge.Tensor, columns, begin)
-
-
-def _additive(emit: Emitter, seen: Node, repeats: int) -> Node:
-    # Arithmetic instead of a selection, whose branches coremltools would store as whole matrices.
-    mask = emit(aten.mul.Tensor, emit(aten.sub.Tensor, emit(aten.to.dtype, seen, torch.float32), 1.0), -HIDDEN)
-    rows = emit(aten.cat.default, [mask] * repeats, 0) if repeats > 1 else mask
-    return emit(aten.reshape.default, rows, [1, 1, *rows.meta["val"].shape])
 
 
 def attend(emit: Emitter, call: CachedCall, keys: CacheView, values: CacheView, masks: Masks) -> Node:

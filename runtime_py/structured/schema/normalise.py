@@ -22,7 +22,6 @@ from edgec.runtime_py.structured.schema.keywords import (
     PATTERNS,
     REFUSED,
 )
-from edgec.runtime_py.structured.schema.patterns import portable
 from edgec.runtime_py.structured.schema.references import References, refers
 from edgec.runtime_py.structured.schema.values import (
     check_const,
@@ -36,6 +35,7 @@ from edgec.runtime_py.structured.schema.values import (
 MOST_NODES: Final = 20_000
 DEEPEST: Final = 64
 _SIMILAR: Final = 0.86
+_DOUBLED: Final = "&-~"
 _OLD: Final = ("draft-03", "draft-04", "draft-06", "draft-07")
 _BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _COUNTS: Final = ("minProperties", "maxProperties", "minItems", "maxItems", "minLength", "maxLength")
@@ -225,3 +225,26 @@ class _Rewriting:
                 out.setdefault("allOf", []).append({"maxLength": HOSTNAME_CHARACTERS})
         else:
             raise not_enforced("format", where, f"the format {name!r} is not known")
+
+
+def portable(pattern: str) -> str:
+    """The pattern with what only the engine reads as a nested class or an operator escaped; ECMA-262 knows neither."""
+    out, place, inside = [], 0, False
+    while place < len(pattern):
+        char = pattern[place]
+        if char == "\\":
+            out.append(pattern[place : place + 2])
+            place += 2
+            continue
+        if not inside and char == "[":
+            inside = True
+            lead = "[^" if pattern.startswith("[^", place) else "["
+            out.append(lead)
+            place += len(lead)
+            continue
+        if inside and char == "]":
+            inside = False
+        doubled = char in _DOUBLED and pattern.startswith(char * 2, place)
+        out.append(f"\\{char}" if inside and (char == "[" or doubled) else char)
+        place += 1
+    return "".join(out)

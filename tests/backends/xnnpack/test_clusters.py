@@ -9,8 +9,8 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from edgec.backends.xnnpack.clusters import LINEAR, clusters, is_constant
-from edgec.backends.xnnpack.order import sort_stably
 from edgec.backends.xnnpack.region import extract
+from edgec.backends.xnnpack.replace import sort_stably
 from edgec.ir.reexport import reexport
 from edgec.passes.contract import run_pass
 from edgec.passes.kv.kv_cache import KvCache

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from edgec.bundle.delegates import ON_CPUS
 from edgec.bundle.folder import write_bundle
-from edgec.bundle.named_delegates import ON_CPUS
 from edgec.devices.runner.files import check_shell_artifact
 from edgec.errors import InputError
 from edgec.runtime_py.bench.bench import bench

@@ -14,10 +14,10 @@ import pytest
 
 import edgec
 from edgec.devices.embed.console import build_aar
-from edgec.devices.embed.elf_alignment import PAGE_BYTES, load_alignment, unaligned_libraries
 from edgec.devices.embed.embed import embed
 from edgec.devices.embed.engine_archive import build_archive, find_ndk
 from edgec.devices.embed.gradle_modules import gradle_modules
+from edgec.devices.embed.page_sizes import PAGE_BYTES, load_alignment, unaligned_libraries
 from edgec.devices.embed.written_package import write_package
 from edgec.devices.runner.abi import ARM64
 from edgec.devices.runner.arm64_wheel import unpacked_wheel

@@ -11,9 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from edgec.devices.embed.elf_alignment import load_alignment, unaligned_libraries
 from edgec.devices.embed.gradle_modules import gradle_modules
-from edgec.devices.embed.page_sizes import LibraryPages, android_project, library_pages
+from edgec.devices.embed.page_sizes import (
+    LibraryPages,
+    android_project,
+    library_pages,
+    load_alignment,
+    unaligned_libraries,
+)
 from edgec.errors import InputError
 from tests.devices.embed.android_bundles import CPU, HEXAGON, android_bundle
 

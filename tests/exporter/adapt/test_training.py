@@ -13,9 +13,8 @@ from torch import nn
 
 from edgec.errors import InputError
 from edgec.exporter.adapt.checkpoint import TrainingState, restore, save
-from edgec.exporter.adapt.ema import MovingAverage
 from edgec.exporter.adapt.losses import distillation, hidden_match, text_loss
-from edgec.exporter.adapt.optimiser import learning_rate_share, make_optimiser, set_rate
+from edgec.exporter.adapt.optimiser import MovingAverage, learning_rate_share, make_optimiser, set_rate
 from edgec.exporter.adapt.settings import Settings
 from edgec.exporter.adapt.student import TrainableDecoder, make_trainable, move_constants
 from edgec.exporter.adapt.training_graph import checkpoint_layers, fuse_attention

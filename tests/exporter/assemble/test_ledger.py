@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from edgec.bundle.delegates import read_xnnpack_blob
 from edgec.bundle.manifest import Ledger, LedgerRow
 from edgec.bundle.pte_layout import CONSTANTS, DELEGATE, NAMED, ArtifactLayout, StoredBytes, read_layout
-from edgec.bundle.xnnpack_blob import read_xnnpack_blob
 from edgec.errors import BudgetError, InputError
 from edgec.exporter.assemble.ledger import WeightRecord, build_ledger, check_ledger, ledger_of, unexplained_bytes
 

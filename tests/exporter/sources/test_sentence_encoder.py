@@ -43,8 +43,12 @@ def test_dense_layers_hold_the_stored_weights(tmp_path: Path) -> None:
     x = torch.randn(1, 32)
     assert nn.Sequential(*layers)(x).shape == (1, 24) and isinstance(layers[3], nn.Tanh)
     assert torch.equal(nn.Sequential(*layers)(x), nn.Sequential(*dense_layers(form, None, allow_pickle=False))(x))
-    seeded = [dense_layers(form, 7, allow_pickle=False)[0].weight for _ in range(2)]
-    assert torch.equal(*seeded) and not torch.equal(seeded[0], layers[0].weight)
+    stored, one, two = (made[0].get_parameter("weight") for made in (layers, *seeded(form)))
+    assert torch.equal(one, two) and not torch.equal(one, stored)
+
+
+def seeded(form: SentenceForm) -> tuple[tuple[nn.Module, ...], ...]:
+    return tuple(dense_layers(form, 7, allow_pickle=False) for _ in range(2))
 
 
 def test_weights_of_another_shape_are_refused(tmp_path: Path) -> None:

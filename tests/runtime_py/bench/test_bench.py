@@ -19,7 +19,7 @@ from edgec.runtime_py.bench import bench as bench_module
 from edgec.runtime_py.bench.bench import BenchResult, bench
 from edgec.runtime_py.bench.console import report
 from edgec.runtime_py.bench.devices import Outcome
-from edgec.runtime_py.bench.job import lap, run_job
+from edgec.runtime_py.bench.job import drop_pages, lap, resident_share, run_job, warm_pages
 from edgec.runtime_py.bench.record import (
     LoadRecord,
     MemoryRecord,
@@ -28,7 +28,6 @@ from edgec.runtime_py.bench.record import (
     RunRecord,
     read_records,
 )
-from edgec.runtime_py.engines import page_cache
 from tests.runtime_py.fake_stepper import FakeStepper, sums
 
 FACTS = DeviceFacts("Linux", "Chip", 4, 1 << 33, None, None, 0.5, None)
@@ -176,11 +175,11 @@ def test_no_token_is_a_failure() -> None:
 def test_page_cache_is_dropped_and_filled(tmp_path: Path) -> None:
     path = tmp_path / "artifact"
     path.write_bytes(bytes(1 << 20))
-    page_cache.warm(path)
-    if page_cache.resident_share(path) != 1.0:
+    warm_pages(path)
+    if resident_share(path) != 1.0:
         pytest.skip("mincore says nothing on this file system")
-    page_cache.drop(path)
-    assert page_cache.resident_share(path) == 0.0
+    drop_pages(path)
+    assert resident_share(path) == 0.0
 
 
 @pytest.mark.parametrize("kind", ["load", "memory", "speed"])

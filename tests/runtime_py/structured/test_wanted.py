@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, field_validator
 from edgec.errors import InputError, ToolError
 from edgec.runtime_py.generate import GenerationRequest
 from edgec.runtime_py.sampling import Sampling
-from edgec.runtime_py.structured.schema.patterns import portable
+from edgec.runtime_py.structured.schema.normalise import portable
 from edgec.runtime_py.structured.wanted import MOST_BYTES, wanted
 from tests.runtime_py.structured.steppers import structures, written
 

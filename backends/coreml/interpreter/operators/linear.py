@@ -81,9 +81,10 @@ def _conv(
 ) -> Tensor:
     """X [B, C, *spatial], weight [N, C / groups, *kernel] -> [B, N, *spatial]."""
     stride, dilation = sizes(strides, x, 2), sizes(dilations, x, 2)
-    around = _padding(x, weight, stride, dilation, pad_type, pad)
+    pairs = padding_pairs(x.shape[2:], weight.shape[2:], stride, dilation, pad_type, ints(pad))
+    around = [size for pair in reversed(pairs) for size in pair]
     padded = F.pad(x, around) if any(around) else x
-    if _pointwise(weight, stride, int(groups)):
+    if int(groups) == 1 and all(size == 1 for size in (*weight.shape[2:], *stride)):
         rows = product(weight.flatten(1), padded.flatten(2))
         result = rows.reshape(x.shape[0], weight.shape[0], *x.shape[2:])
     else:
@@ -92,22 +93,10 @@ def _conv(
     return result if bias is None else result + bias.reshape(-1, *[1] * (x.dim() - 2))
 
 
-def _pointwise(weight: Tensor, stride: Sequence[int], groups: int) -> bool:
-    return groups == 1 and all(size == 1 for size in (*weight.shape[2:], *stride))
-
-
 def _half_conv(convolve: Callable[[Tensor, Tensor], Tensor], x: Tensor, weight: Tensor) -> Tensor:
     """A running float16 sum over groups of TERMS input channels."""
     parts = zip(x.split(TERMS, 1), weight.split(TERMS, 1), strict=True)
     return _half_sum([convolve(a, b).half() for a, b in parts])
-
-
-def _padding(
-    x: Tensor, weight: Tensor, stride: Sequence[int], dilation: Sequence[int], pad_type: str, pad: Any
-) -> list[int]:
-    """Padding as F.pad wants it: last dimension first, before and after."""
-    pairs = padding_pairs(x.shape[2:], weight.shape[2:], stride, dilation, pad_type, ints(pad))
-    return [size for pair in reversed(pairs) for size in pair]
 
 
 def padding_pairs(

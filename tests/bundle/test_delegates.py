@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgec.bundle.named_delegates import named_delegates
+from edgec.bundle.delegates import named_delegates
 
 
 @pytest.mark.parametrize(

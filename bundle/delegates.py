@@ -1,15 +1,26 @@
-"""Read which constants an XNNPACK delegate blob refers to.
+"""Which delegates a .pte names, and which constants those of XNNPACK and of edgec's linear kernels refer to.
 
-The blob is a header, a flatbuffer with the graph and, in older artifacts, constant bytes. Only four tables of the
+XNNPACK's blob is a header, a flatbuffer with the graph and, in older artifacts, constant bytes. Only four tables of the
 flatbuffer are read (executorch/backends/xnnpack/serialization/schema.fbs), by hand: its Python readers are not in the
 ExecuTorch wheel, and decompiling with flatc writes numbers that are not JSON.
+
+edgec's delegate is text, written by ``backends/edgec_linear/text.py`` and read on the device by
+``devices/runner/kernels/region/region_text.cpp``, which checks it whole; here only its matrices are of interest.
 """
 
 from __future__ import annotations
 
+import mmap
 import struct
 from dataclasses import dataclass
+from pathlib import Path
 
+OWN_DELEGATES = frozenset({"EdgecLinear", "EdgecEmbedding", "EdgecExperts"})
+XNNPACK = "XnnpackBackend"
+ON_CPUS = OWN_DELEGATES | {XNNPACK}
+"""The backends of artifacts for CPUs."""
+# The file's extended header: a magic word, its own length, the program's size.
+_PROGRAM_MAGIC, _MAGIC_AT, _SIZE_AT, _SIZE_END = b"eh00", 8, 16, 24
 _HEADER = struct.Struct("<4x4sHIIIQ")
 _MAGIC = b"XH00"
 _DTYPES = (
@@ -18,6 +29,8 @@ _DTYPES = (
 )
 _QUANTISED_VALUE, _PER_CHANNEL, _PER_GROUP = 2, 1, 4
 _SCALE_BUFFER = {_PER_CHANNEL: 2, _PER_GROUP: 4}
+_START, _MOST_BYTES, _MOST_NUMBER = b"edgec.linear 1\n", 1 << 20, 1 << 26
+_MATRIX_WORDS = 8
 
 
 @dataclass(frozen=True)
@@ -121,3 +134,34 @@ def _constant(value: _Table, keys: list[str]) -> BlobConstant | None:
 def _scale_key(quantised: _Table, keys: list[str]) -> str:
     slot = _SCALE_BUFFER.get(quantised.number(1, "<B"))
     return keys[quantised.table(2).number(slot, "<I")] if slot is not None else ""
+
+
+def is_linear_text(blob: bytes) -> bool:
+    """Whether a delegate's bytes are a text of edgec's linear kernels, and nothing else."""
+    return blob.startswith(_START) and blob.endswith(b"\nend\n") and len(blob) <= _MOST_BYTES and blob.isascii()
+
+
+def linear_matrices(blob: bytes) -> tuple[BlobConstant, ...]:
+    """The matrices of a text: ``intB`` for B bits as dtype, [rows, width] as shape; none where it is not one."""
+    lines = [line.split(" ") for line in blob.decode("ascii").splitlines()] if is_linear_text(blob) else []
+    widths: list[int] = []
+    width, matrices = 0, []
+    for kind, *words in lines:
+        numbers = [int(word) if word.isdigit() and len(word) < 10 else -1 for word in words]
+        if kind == "widths":
+            widths = numbers
+        elif kind == "group" and words and 0 <= numbers[0] < len(widths):
+            width = widths[numbers[0]]
+        elif kind == "matrix" and len(words) == _MATRIX_WORDS and 0 < numbers[1] <= _MOST_NUMBER and width > 0:
+            matrices.append(BlobConstant(f"int{numbers[3]}", (numbers[1], width), words[6]))
+    return tuple(matrices)
+
+
+def named_delegates(artifact: Path) -> frozenset[str]:
+    """The backends whose names stand in a .pte's program; one that stands there by accident only costs its library."""
+    if not artifact.is_file() or artifact.stat().st_size == 0:
+        return frozenset()
+    with artifact.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        known = data[_MAGIC_AT : _MAGIC_AT + len(_PROGRAM_MAGIC)] == _PROGRAM_MAGIC
+        end = int.from_bytes(data[_SIZE_AT:_SIZE_END], "little") if known else len(data)
+        return frozenset(name for name in ON_CPUS if data.find(name.encode(), 0, min(end, len(data))) >= 0)

@@ -1,4 +1,4 @@
-"""Refuse what an encoder-decoder cannot be exported with, before any work."""
+"""Refuse what models of several methods cannot be exported with, before any work: encoder-decoders, models that see."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from edgec.backends.forms import Form
 from edgec.errors import InputError
 from edgec.exporter.recipes.recipe import Recipe
 
-_OPTIONS = {
+_ENCODER_DECODER_OPTIONS = {
     "--draft-heads": "draft heads need a decoder that continues a text",
     "--system-prompt": "the prompt is read by the encoder, which keeps no state",
     "--calibrate": "calibration would need text for both the encoder and the decoder",
+    "--target-bits": "bits are searched for decoders only",
+}
+_VISION_LANGUAGE_OPTIONS = {
+    "--draft-heads": "draft heads were trained on texts without images",
+    "--system-prompt": "its state is computed by a decoder without eyes",
+    "--calibrate": "calibration would need images as well as text",
     "--target-bits": "bits are searched for decoders only",
 }
 
@@ -30,7 +36,7 @@ def check_encoder_decoder(recipe: Recipe, form: Form, given: Mapping[str, bool])
     refusals = {
         "--target": form.static and "its methods have fixed shapes, which edgec cannot give to encoder-decoders yet",
         "--kernels": recipe.kernels != "edgec" and "ExecuTorch's standard kernels do not attend to an encoder",
-        **{option: given.get(option, False) and why for option, why in _OPTIONS.items()},
+        **{option: given.get(option, False) and why for option, why in _ENCODER_DECODER_OPTIONS.items()},
         f"recipe {recipe.name}, shared_kv": bool(recipe.shared_kv) and "its layers attend to an encoder as well",
         f"recipe {recipe.name}, early_exit": bool(recipe.early_exit) and "its layers attend to an encoder as well",
         f"recipe {recipe.name}, cache.sink_tokens": bool(recipe.sink_tokens) and "its layers have no window",
@@ -43,4 +49,32 @@ def check_encoder_decoder(recipe: Recipe, form: Form, given: Mapping[str, bool])
                 why=why,
                 fix="export for a CPU with edgec's kernels: --target host or android-cpu, without this option",
                 code="E534",
+            )
+
+
+def check_vision_language(recipe: Recipe, form: Form, given: Mapping[str, bool]) -> None:
+    """Refuse targets and options for which the methods see and forward do not exist.
+
+    Args:
+        recipe: with the kernels that the artifact will call.
+        form: of the target's artifact.
+        given: whether each of the options in question was given.
+
+    Raises:
+        InputError: E652.
+    """
+    refusals = {
+        "--target": form.static and "its methods have fixed shapes, which edgec cannot give to these models yet",
+        "--kernels": recipe.kernels != "edgec" and "ExecuTorch's standard kernels cannot run the image encoder",
+        **{option: given.get(option, False) and why for option, why in _VISION_LANGUAGE_OPTIONS.items()},
+    }
+    for where, why in refusals.items():
+        if why:
+            raise InputError(
+                what="a vision-language model cannot be exported this way",
+                where=where,
+                why=why,
+                fix="export for a CPU with edgec's kernels (--target host or android-cpu) without this option, or only "
+                "the text part with --task text-generation",
+                code="E652",
             )

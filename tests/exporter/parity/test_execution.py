@@ -1,4 +1,4 @@
-"""The reference's delta rule, token by token."""
+"""The reference, fed as on a phone: its delta rule goes token by token."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from transformers.models.qwen3_5 import modeling_qwen3_5 as file
 
 from benchmarks.coverage_parts.tiny import tiny_config, tiny_model
-from edgec.exporter.parity.step_by_step import step_by_step
+from edgec.exporter.parity.execution import step_by_step
 
 # The same sums in another order, which gated norms over small heads enlarge.
 TOLERANCE = 1e-3
