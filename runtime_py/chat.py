@@ -13,7 +13,7 @@ from edgec.quiet import quiet
 from edgec.runtime_py.generate import Decode, GenerationRequest, Memory, exhausted, pieces
 from edgec.runtime_py.messages.calls import ToolCall, assistant_message, result_message
 from edgec.runtime_py.messages.dialect import NO_WISH, Dialect, Wish
-from edgec.runtime_py.messages.grammar import chosen
+from edgec.runtime_py.messages.grammar import choose_tools
 from edgec.runtime_py.messages.reader import TEXT, Piece
 from edgec.runtime_py.messages.refusals import foreign_result, nothing_said
 from edgec.runtime_py.messages.tools import Given, tools_of
@@ -24,7 +24,7 @@ from edgec.runtime_py.streams import Stream
 from edgec.runtime_py.structured.structures import Structures
 from edgec.runtime_py.structured.vocabulary import vocabulary_of
 
-Ask = Callable[..., GenerationRequest]
+MakeRequest = Callable[..., GenerationRequest]
 
 
 class Conversation:
@@ -46,7 +46,7 @@ class Conversation:
         speculate: Speculator | None = None,
         *,
         dialect: Dialect | None = None,
-        ask: Ask = GenerationRequest,
+        ask: MakeRequest = GenerationRequest,
     ) -> None:
         """Begin with an optional system message.
 
@@ -135,7 +135,7 @@ class Conversation:
     ) -> Wish:
         """What ``send`` asks for beside the options of a request, checked. Raises InputError E620, E621, E626."""
         made = tools_of(tools)
-        choice = chosen(made, tool_choice, parallel_tool_calls)
+        choice = choose_tools(made, tool_choice, parallel_tool_calls)
         return Wish(made if choice.tools else (), choice, thinking_budget)
 
     def answer(

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from edgec.errors import InputError
 from edgec.runtime_py.messages.calls import ToolCall
-from edgec.runtime_py.readers import PlainText, Reader
+from edgec.runtime_py.readers import PlainTextReader, Reader
 from edgec.runtime_py.sampling import Sampler, Sampling, Watch
 from edgec.runtime_py.speculation.speculator import SpeculationCounts, Speculator
 from edgec.runtime_py.stepper import Stepper, check_context
@@ -225,7 +225,11 @@ def pieces(
         InputError: E150 when the prompt does not fit, E151 when it is empty; nothing has changed then.
     """
     check_context(len(prompt), stepper.limits.context)
-    text = manner.reader(prompt, request) if manner else PlainText(TextStream(decode, prompt), StopText(request.stop))
+    text = (
+        manner.reader(prompt, request)
+        if manner
+        else PlainTextReader(TextStream(decode, prompt), StopText(request.stop))
+    )
     tokens: list[int] = []
     times = [perf_counter()]
     rule = rule_of(request, len(prompt), stepper.limits.context, manner)

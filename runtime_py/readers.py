@@ -28,7 +28,7 @@ class Reader(Protocol):
         """The pieces that became certain since the last time."""
 
 
-class PlainText:
+class PlainTextReader:
     """Reads text: the chain of detokeniser and stop filter, as `Reader`."""
 
     def __init__(self, stream: TextStream, stop: StopText) -> None:

@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgec.errors import InputError
-from edgec.runtime_py.structured.rule import TokenRule
+from edgec.runtime_py.structured.rule import TokenRule, Vector
 
-Vector = NDArray[np.floating]
 _RANGES: Mapping[str, tuple[type, Callable[[Any], bool], str]] = {
     "temperature": (Real, lambda value: 0 <= value < float("inf"), "0 (greedy) or more"),
     "top_k": (Integral, lambda value: value >= 0, "a whole number, 0 (all) or more"),

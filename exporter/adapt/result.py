@@ -27,7 +27,7 @@ from edgec.exporter.sources.weight_names import adapted_absence
 from edgec.ir.kv_donors import kept_layers
 from edgec.passes.compress.rounding.learned_grids import levels_of, needs_half
 from edgec.passes.kv.sharing.narrow_linear import NARROWED
-from edgec.passes.train.fake_quantize import Prepared, learned_grids, prepared
+from edgec.passes.train.fake_quantize import PreparedWeight, learned_grids, prepared
 from edgec.passes.train.low_rank import corrected, merged_weight
 from edgec.passes.train.straight_through import fake_weight
 
@@ -133,7 +133,7 @@ def _value(graph: GraphModule, target: str, stored: Tensor) -> Tensor:
     return whole
 
 
-def _only_reader(graph: GraphModule, grid: Prepared) -> bool:
+def _only_reader(graph: GraphModule, grid: PreparedWeight) -> bool:
     """Whether a weight is read through this one grid only."""
     pending: list[Node] = [node for node in graph.graph.nodes if node.op == "get_attr" and node.target == grid.weight]
     while pending:

@@ -32,7 +32,7 @@ STATES = "states"
 
 
 @dataclass(frozen=True)
-class Captured:
+class CapturedEncoderDecoder:
     """The programs of an encoder-decoder."""
 
     encode: Program
@@ -42,7 +42,7 @@ class Captured:
 
 def capture_encoder_decoder(
     build: Callable[[], Skeleton], source: Source, spec: ModelSpec, weights: TensorSource, max_tokens: int
-) -> Captured:
+) -> CapturedEncoderDecoder:
     """Trace an encoder-decoder and bind its weights.
 
     Args:
@@ -59,7 +59,7 @@ def capture_encoder_decoder(
     states = encode.interface.outputs[0]
     cross = _capture_cross(build(), states, weights)
     forward = _capture_forward(build(), cross.interface.outputs, states, spec, weights, max_tokens)
-    return Captured(encode, cross, forward)
+    return CapturedEncoderDecoder(encode, cross, forward)
 
 
 class _Encoder(nn.Module):

@@ -33,7 +33,7 @@ FEATURES, SEEN = "features", "seen"
 
 
 @dataclass(frozen=True)
-class Captured:
+class CapturedVisionLanguage:
     """The programs of a vision-language model."""
 
     see: Program
@@ -42,7 +42,7 @@ class Captured:
 
 def capture_vision_language(
     build: Callable[[], Skeleton], eyes: Eyes, spec: ModelSpec, weights: TensorSource, max_tokens: int
-) -> Captured:
+) -> CapturedVisionLanguage:
     """Trace a vision-language model and bind its weights.
 
     Args:
@@ -55,7 +55,9 @@ def capture_vision_language(
     Raises:
         InputError: E109, the architecture cannot be traced.
     """
-    return Captured(_capture_see(build(), eyes, weights), _capture_forward(build(), eyes, spec, weights, max_tokens))
+    return CapturedVisionLanguage(
+        _capture_see(build(), eyes, weights), _capture_forward(build(), eyes, spec, weights, max_tokens)
+    )
 
 
 class _See(nn.Module):

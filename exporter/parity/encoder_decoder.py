@@ -52,7 +52,7 @@ def source_probe(reads: Source, probe: Probe, vocab_size: int) -> SourceProbe:
 
 
 @dataclass(frozen=True)
-class Reference:
+class EncoderDecoderReference:
     """What transformers' own model computes: an encoder's states, a decoder's keys and values of them, its logits.
 
     Attributes:
@@ -83,14 +83,16 @@ class Reference:
         return {f"{name}.{i}": value for name, values in named.items() for i, value in enumerate(values)}
 
     @classmethod
-    def read(cls, kept: Mapping[str, Tensor]) -> Reference:
+    def read(cls, kept: Mapping[str, Tensor]) -> EncoderDecoderReference:
         """Restore a reference from what ``tensors`` returned."""
         lists = {name: [key for key in kept if key.startswith(f"{name}.")] for name in ("states", "memory", "logits")}
         states, memory, logits = (tuple(kept[f"{name}.{i}"] for i in range(len(keys))) for name, keys in lists.items())
         return cls(states, memory, logits[0])
 
 
-def eager_reference(source: ModelSource, weights: Weights, sources: SourceProbe, probe: Probe) -> Reference:
+def eager_reference(
+    source: ModelSource, weights: Weights, sources: SourceProbe, probe: Probe
+) -> EncoderDecoderReference:
     """Run transformers' own model in float32 over the weights as they are stored, without its own cache."""
     model = source.build_on("cpu", attn_implementation="eager")
     put_weights(model, weights, as_stored=True)
@@ -102,10 +104,12 @@ def eager_reference(source: ModelSource, weights: Weights, sources: SourceProbe,
         kept: Mapping[int, tuple[Tensor, Tensor]] = cache.cross_attention_cache.kept
         memory = tuple(value.transpose(1, 2).contiguous() for layer in sorted(kept) for value in kept[layer])
         logits = decode(model, tokens, states[0])[0, rows]
-    return Reference(states, memory, logits.float())
+    return EncoderDecoderReference(states, memory, logits.float())
 
 
-def run_method(program: Program, name: str, probe: SourceProbe, reference: Reference, decoder: Probe) -> Tensor:
+def run_method(
+    program: Program, name: str, probe: SourceProbe, reference: EncoderDecoderReference, decoder: Probe
+) -> Tensor:
     """Run the Program of a method on what transformers' model gave the method before it."""
     with torch.no_grad():
         if name == "encode":
@@ -128,7 +132,7 @@ def _run_forward(program: Program, probe: Probe, memory: Sequence[Tensor]) -> Te
     return torch.cat(kept).float()
 
 
-class ExecutedMethods:
+class ExecutedEncoderDecoder:
     """The methods of an artifact in ExecuTorch's runtime, in this process."""
 
     def __init__(self, artifact: Path) -> None:
@@ -141,7 +145,7 @@ class ExecutedMethods:
 
         self._encode, self._cross, self._forward = (TorchMethod(artifact, n) for n in ENCODER_DECODER_METHODS)
 
-    def alone(self, method: str, probe: SourceProbe, reference: Reference, decoder: Probe) -> Tensor:
+    def alone(self, method: str, probe: SourceProbe, reference: EncoderDecoderReference, decoder: Probe) -> Tensor:
         """A method's outputs on what transformers' model gave the method before it, as ``run_method``."""
         if method == "encode":
             return flatten_outputs([self._encode([each])[0] for each in probe.sources])

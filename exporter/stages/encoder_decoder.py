@@ -19,11 +19,11 @@ from torch import Tensor
 
 from edgec.bundle.manifest import ENCODER_DECODER_METHODS, Rung
 from edgec.exporter.capture.decoder import build_skeleton
-from edgec.exporter.capture.encoder_decoder import Captured, capture_encoder_decoder
+from edgec.exporter.capture.encoder_decoder import CapturedEncoderDecoder, capture_encoder_decoder
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.encoder_decoder import (
-    ExecutedMethods,
-    Reference,
+    EncoderDecoderReference,
+    ExecutedEncoderDecoder,
     SourceProbe,
     eager_reference,
     run_method,
@@ -88,7 +88,12 @@ class EncoderDecoderStages:
         return source_probe(self.request.source.reads, self.request.probe, self.request.spec.vocab_size)
 
     def _rewrite(
-        self, name: str, capture: Callable[[], Program], probe: SourceProbe, reference: Reference, progress: Progress
+        self,
+        name: str,
+        capture: Callable[[], Program],
+        probe: SourceProbe,
+        reference: EncoderDecoderReference,
+        progress: Progress,
     ) -> Rewritten:
         passes = encoder_decoder_passes(self.request.recipe, self.request.limits)[name]
         measure = self._measure(name, probe, reference)
@@ -100,10 +105,12 @@ class EncoderDecoderStages:
         source, spec = self.request.source, self.request.spec
         assert source.reads is not None
         build = lambda: build_skeleton(lambda: source.build_on(None, attn_implementation="edgec"))  # noqa: E731
-        captured: Captured = capture_encoder_decoder(build, source.reads, spec, weights, self.request.limits.context)
+        captured: CapturedEncoderDecoder = capture_encoder_decoder(
+            build, source.reads, spec, weights, self.request.limits.context
+        )
         return {ENCODE: captured.encode, CROSS: captured.cross, FORWARD: captured.forward}
 
-    def _measure(self, name: str, probe: SourceProbe, reference: Reference) -> Measure:
+    def _measure(self, name: str, probe: SourceProbe, reference: EncoderDecoderReference) -> Measure:
         recipe, trained = self.request.recipe, self.request.source.trained
         run = partial(run_method, name=name, probe=probe, reference=reference, decoder=self.request.probe)
         if name == FORWARD:
@@ -131,8 +138,8 @@ class EncoderDecoderStages:
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
         """Execute each method and compare it with its graph, then all of them from the source to the logits."""
-        probe, decoder, reference = self._probe(), self.request.probe, Reference.read(logits)
-        methods, loose = ExecutedMethods(artifact), rounds_values(self.request.recipe)
+        probe, decoder, reference = self._probe(), self.request.probe, EncoderDecoderReference.read(logits)
+        methods, loose = ExecutedEncoderDecoder(artifact), rounds_values(self.request.recipe)
         alone = {name: methods.alone(name, probe, reference, decoder) for name in METHODS}
         rungs = [self._lowering(name, logits, value, reference, loose) for name, value in alone.items()]
         logits_after = methods.plan_logits(methods.memory(probe.sources[0]), decoder)
@@ -141,7 +148,7 @@ class EncoderDecoderStages:
         return [*rungs, whole_rung(reference.of(FORWARD), whole, recipe, loose=loose, trained=trained)]
 
     def _lowering(
-        self, name: str, logits: Mapping[str, Tensor], executed: Tensor, reference: Reference, loose: bool
+        self, name: str, logits: Mapping[str, Tensor], executed: Tensor, reference: EncoderDecoderReference, loose: bool
     ) -> Rung:
         final, artifact = Stage("rewritten graph", logits[f"{name}.final"]), Stage("artifact", executed)
         if name == FORWARD:

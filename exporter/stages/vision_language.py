@@ -20,14 +20,14 @@ from torch import Tensor
 from edgec.bundle.manifest import VISION_LANGUAGE_METHODS, Rung
 from edgec.errors import InputError
 from edgec.exporter.capture.decoder import build_skeleton
-from edgec.exporter.capture.vision_language import Captured, capture_vision_language
+from edgec.exporter.capture.vision_language import CapturedVisionLanguage, capture_vision_language
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.ladder import Stage, lowering_rung, quality_rung
 from edgec.exporter.parity.vision_language import (
     EagerModel,
-    ExecutedMethods,
+    ExecutedVisionLanguage,
     ImageProbe,
-    Reference,
+    VisionLanguageReference,
     image_probe,
     run_method,
 )
@@ -98,17 +98,22 @@ class VisionLanguageStages:
         assert source.eyes is not None
         build = lambda: build_skeleton(lambda: source.build_on(None, attn_implementation="edgec"))  # noqa: E731
         context = max(self.request.limits.context, 8)
-        captured: Captured = capture_vision_language(build, source.eyes, spec, weights, context)
+        captured: CapturedVisionLanguage = capture_vision_language(build, source.eyes, spec, weights, context)
         return {SEE: captured.see, FORWARD: captured.forward}
 
     def _rewrite(
-        self, name: str, capture: Callable[[], Program], probe: ImageProbe, reference: Reference, progress: Progress
+        self,
+        name: str,
+        capture: Callable[[], Program],
+        probe: ImageProbe,
+        reference: VisionLanguageReference,
+        progress: Progress,
     ) -> Rewritten:
         passes = vision_language_passes(self.request.recipe, self.request.limits)[name]
         eager = Stage(REFERENCE, reference.of(name))
         return rewrite(capture, eager, group_exact_passes(passes), self._measure(name, probe, reference), progress)
 
-    def _measure(self, name: str, probe: ImageProbe, reference: Reference) -> Measure:
+    def _measure(self, name: str, probe: ImageProbe, reference: VisionLanguageReference) -> Measure:
         recipe, trained = self.request.recipe, self.request.source.trained
         run = partial(run_method, name=name, probe=probe, reference=reference)
         if name == FORWARD:
@@ -135,7 +140,7 @@ class VisionLanguageStages:
 
     def verify(self, artifact: Path, rewrite: Rewrite, logits: dict[str, Tensor]) -> list[Rung]:
         """Execute each method and compare it with its graph, then both of them from the pixels to the logits."""
-        reference, methods = Reference.read(logits), ExecutedMethods(artifact)
+        reference, methods = VisionLanguageReference.read(logits), ExecutedVisionLanguage(artifact)
         probe, loose = self._probe(rows=len(reference.features)), rounds_values(self.request.recipe)
         seen = methods.features(probe.pixels)
         alone, whole = methods.plan_logits(probe, reference.features), methods.plan_logits(probe, seen)

@@ -50,7 +50,7 @@ PREPARED = "edgec_prepared"
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedWeight:
     """A weight that is rounded while it is trained.
 
     Attributes:
@@ -111,9 +111,9 @@ class FakeQuantize:
         assert all(each.log_scale in read for each in prepared(program.graph))
 
 
-def prepared(graph: GraphModule) -> tuple[Prepared, ...]:
+def prepared(graph: GraphModule) -> tuple[PreparedWeight, ...]:
     """The weights of a graph that are rounded while training."""
-    weights: tuple[Prepared, ...] = graph.meta.get(PREPARED, ())
+    weights: tuple[PreparedWeight, ...] = graph.meta.get(PREPARED, ())
     return weights
 
 
@@ -184,7 +184,7 @@ def _round_weight(
         arguments = (read, scale, levels.low, levels.high, levels.step, needs_half(decision))
         rounded = graph.graph.call_function(fake_weight, arguments)  # type: ignore[arg-type]
     if twin is None:
-        graph.meta[PREPARED] = (*prepared(graph), Prepared(decision, str(parameter.target), target))
+        graph.meta[PREPARED] = (*prepared(graph), PreparedWeight(decision, str(parameter.target), target))
     return rounded
 
 

@@ -14,7 +14,7 @@ from edgec.bundle.encoding import decoded, token_ids
 from edgec.runtime_py.generate import GenerationRequest
 from edgec.runtime_py.messages.calls import ToolCall
 from edgec.runtime_py.messages.forms import SWITCHES, CallForm, ThinkingForm, call_form, thinking_form
-from edgec.runtime_py.messages.grammar import Choice, message_grammar
+from edgec.runtime_py.messages.grammar import ToolChoice, message_grammar
 from edgec.runtime_py.messages.reader import MessageReader
 from edgec.runtime_py.messages.refusals import no_thinking, no_tools_here, tools_and_structure
 from edgec.runtime_py.messages.rule import ANSWER, START, THINK, HeadedRule, Markers, MessageRule
@@ -25,7 +25,7 @@ from edgec.runtime_py.structured.rule import TokenRule
 from edgec.runtime_py.structured.structures import Structures
 from edgec.runtime_py.text_stream import TextStream
 
-_NO_CHOICE: Final = Choice(())
+_NO_CHOICE: Final = ToolChoice(())
 _EFFORT: Final = "reasoning_effort"
 
 
@@ -41,7 +41,7 @@ class Wish:
     """
 
     tools: tuple[Tool, ...] = ()
-    choice: Choice = _NO_CHOICE
+    choice: ToolChoice = _NO_CHOICE
     thinking_budget: int | None = None
     effort: str | None = None
 
@@ -165,7 +165,7 @@ class Dialect:
                 return tuple(ids)
         raise no_thinking("The markers of reasoning cannot be written.", f"no tokens write {text!r}", "use no budget")
 
-    def constraint(self, choice: Choice, tokens: int) -> TokenRule:
+    def constraint(self, choice: ToolChoice, tokens: int) -> TokenRule:
         """The rule of a message that may call tools; raises as `message_grammar`, and E617, E619."""
         assert self.calls is not None
         made = self._structures()

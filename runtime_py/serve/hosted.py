@@ -15,13 +15,13 @@ from edgec.bundle.manifest import Limits
 from edgec.runtime_py.generate import Generation, Memory, pieces
 from edgec.runtime_py.messages.reader import TEXT, Piece
 from edgec.runtime_py.model import Model
-from edgec.runtime_py.sampling import Vector
 from edgec.runtime_py.serve.limits import ServeLimits
-from edgec.runtime_py.serve.probabilities import Chosen, TokenTexts, chosen_of
+from edgec.runtime_py.serve.probabilities import ChosenToken, TokenTexts, chosen_of
 from edgec.runtime_py.serve.problems import out_of_time, too_many
 from edgec.runtime_py.serve.wanted_answer import WantedAnswer
 from edgec.runtime_py.stepper import Logits, Stepper, prefill_in_chunks
 from edgec.runtime_py.streams import Stream
+from edgec.runtime_py.structured.rule import Vector
 
 
 class Gone(Exception):
@@ -33,7 +33,7 @@ class Written:
     """A piece of an answer, with the probabilities of tokens where they were asked for."""
 
     piece: Piece
-    chosen: tuple[Chosen, ...] = ()
+    chosen: tuple[ChosenToken, ...] = ()
 
 
 class WatchedStepper:
@@ -79,7 +79,7 @@ class Answer:
         self._limits, self._stopped, self._deadline = limits, Event(), float("inf")
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[Any] = asyncio.Queue()
-        self._chosen: list[Chosen] = []
+        self._chosen: list[ChosenToken] = []
         self.future: Future[None] | None = None
 
     def stop(self) -> None:

@@ -14,7 +14,7 @@ from edgec.runtime_py.chat import Conversation
 from edgec.runtime_py.generate import GenerationRequest, Manner
 from edgec.runtime_py.messages.dialect import Wish
 from edgec.runtime_py.model import Model
-from edgec.runtime_py.serve.bodies import Body, ChatBody, CompletionBody, Said
+from edgec.runtime_py.serve.bodies import ChatBody, CompletionBody, GenerationBody, Said
 from edgec.runtime_py.serve.problems import malformed_body, unsupported
 from edgec.runtime_py.stepper import check_context
 
@@ -83,7 +83,7 @@ def _one_prompt(prompt: str | list[str] | list[int]) -> str | Sequence[int]:
     return prompt  # type: ignore[return-value]
 
 
-def _sampling(body: Body) -> dict[str, Any]:
+def _sampling(body: GenerationBody) -> dict[str, Any]:
     """The options of sampling; the temperature is 1 by default, as OpenAI's is."""
     names = ("top_p", "top_k", "min_p", "repetition_penalty", "seed", "stop")
     given = {name: getattr(body, name) for name in names if getattr(body, name) is not None}

@@ -59,7 +59,7 @@ class _Tokens:
         return self._vocabulary.spelled(text.encode() if isinstance(text, str) else text)
 
 
-class Engine:
+class GrammarEngine:
     """The library with one vocabulary.
 
     Attributes:

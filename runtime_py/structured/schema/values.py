@@ -13,10 +13,10 @@ MOST_NUMBER: Final = 2**53
 MOST_COUNT: Final = {"minLength": 100_000, "maxLength": 1 << 20}
 MOST_OTHERS: Final = 2_000
 _WORDS: Final[dict[type, str]] = {dict: "an object", list: "a list", str: "text"}
-Part = TypeVar("Part")
+PartT = TypeVar("PartT")
 
 
-def part_of(value: Any, kind: type[Part], where: str) -> Part:
+def part_of(value: Any, kind: type[PartT], where: str) -> PartT:
     """A value that is to be of a kind.
 
     Raises:
