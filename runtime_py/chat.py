@@ -177,8 +177,8 @@ class Conversation:
         if wanted not in self.waiting:
             raise foreign_result(str(wanted))
         calls = [each for message in self.messages for each in message.get("tool_calls", ())]
-        found = next(each for each in calls if each["id"] == wanted)
-        self.messages = [*self.messages, result_message(found, result)]
+        answered = next(each for each in calls if each["id"] == wanted)
+        self.messages = [*self.messages, result_message(answered, result)]
 
     @property
     def waiting(self) -> tuple[str, ...]:

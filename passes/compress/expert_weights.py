@@ -37,7 +37,7 @@ def flatten_experts(graph: GraphModule) -> dict[Node, Node]:
 
 def routers(graph: GraphModule) -> set[Node]:
     """The linear layers that choose experts: those that an index of experts is computed from."""
-    found: set[Node] = set()
+    choosing: set[Node] = set()
     seen: set[Node] = set()
     pending = [ExpertsCall.of(node).index for node in nodes_of(graph, EXPERTS)]
     while pending:
@@ -46,7 +46,7 @@ def routers(graph: GraphModule) -> set[Node]:
             continue
         seen.add(node)
         if node.target is aten.linear.default:
-            found.add(node)
+            choosing.add(node)
         else:
             pending.extend(node.all_input_nodes)
-    return found
+    return choosing

@@ -88,7 +88,7 @@ class Dialect:
         return token_ids(self._tokenizer, text, special=False, enough=enough)
 
     def manner(self, prompt: Sequence[int], wish: Wish = NO_WISH) -> MessageManner:
-        """The manner of an answer behind ``prompt``."""
+        """The manner of an answer after ``prompt``."""
         self._check(wish)
         end = self.decode(list(prompt[-self._tail :])).rstrip() if self.thinking else ""
         phase = START

@@ -53,7 +53,7 @@ class MessageRule:
         Args:
             decode: token ids to text, markers included.
             markers: those of reasoning; None where the template has none.
-            begin: begins the rule of an answer of at most so many tokens, behind reasoning or not; None: it is free.
+            begin: begins the rule of an answer of at most so many tokens, after reasoning or not; None: it is free.
             tokens: the most tokens of the message.
             phase: ``think`` where the prompt has opened the reasoning, ``answer`` where it has closed it.
             budget: the most tokens of reasoning; None for any number.

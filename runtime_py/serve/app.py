@@ -71,7 +71,7 @@ class Server:
         return Starlette(routes=routes, exception_handlers=handlers)
 
     def _guarded(self, endpoint: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Any]]:
-        """The endpoint behind the checks of host and key, its errors as answers."""
+        """The endpoint after the checks of host and key, its errors as answers."""
 
         async def guarded(request: Request) -> Any:
             try:

@@ -121,7 +121,7 @@ class Constraint:
         return min(self._matcher.vocabulary.eos, default=token)
 
     def _way_after(self, token: int, closer: Closer) -> list[int] | None:
-        """A way to the end behind a token: the one before it where that still leads there, as within a string."""
+        """A way to the end after a token: the one before it where that still leads there, as within a string."""
         after = self._matcher.fork()
         after.consume([token])
         if self._way is not None and len(self._way) < self._left and after.fitting(self._way) == len(self._way):

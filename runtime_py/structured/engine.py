@@ -68,11 +68,12 @@ class GrammarEngine:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
-        found = library()
+        llguidance = library()
         size = len(vocabulary.tokens) + 1
-        slices = [*found.LLTokenizer.general_slices(), *_SLICES]
-        self._tokens = found.LLTokenizer(found.TokenizerWrapper(_Tokens(vocabulary)), n_vocab=size, slices=slices)
-        self._matcher = found.LLMatcher
+        slices = [*llguidance.LLTokenizer.general_slices(), *_SLICES]
+        tokens = llguidance.TokenizerWrapper(_Tokens(vocabulary))
+        self._tokens = llguidance.LLTokenizer(tokens, n_vocab=size, slices=slices)
+        self._matcher = llguidance.LLMatcher
 
     def compile(self, grammar: str) -> Matcher:
         """Make the matcher of a description that has no fault.

@@ -174,8 +174,8 @@ def _schema_fault(fault: str) -> InputError:
         "circular references": "$ref",
         "Schema intersection": "allOf",
     }
-    found = next((keyword for words, keyword in named.items() if words in fault), None)
-    return not_enforced(found, "schema", fault) if found else too_much("schema", fault)
+    keyword_at_fault = next((keyword for words, keyword in named.items() if words in fault), None)
+    return not_enforced(keyword_at_fault, "schema", fault) if keyword_at_fault else too_much("schema", fault)
 
 
 def _pattern_fault(pattern: str) -> str:
@@ -197,9 +197,9 @@ def _grammar(given: Any) -> Wanted:
     text = _read_text(given) if isinstance(given, Path) else given
     if not isinstance(text, str) or len(text.encode(errors="replace")) > MOST_BYTES:
         raise malformed("grammar", "it is not text, or too long")
-    found = _SPECIAL.search(_QUOTED.sub("", text))
-    if found and "::=" not in text:
-        raise malformed("grammar", f"{found[0]} is not supported: no special tokens, schemas or options inside")
+    special = _SPECIAL.search(_QUOTED.sub("", text))
+    if special and "::=" not in text:
+        raise malformed("grammar", f"{special[0]} is not supported: no special tokens, schemas or options inside")
     try:
         made = library().grammar_from("gbnf" if "::=" in text else "lark", text)
     except ValueError as error:

@@ -36,7 +36,7 @@ def checked_types(value: Any, where: str) -> Any:
     names = [value] if isinstance(value, str) else part_of(value, list, where)
     unknown = next((name for name in names if name not in TYPES), None)
     if unknown is not None or not names:
-        raise no_schema(where, f"{unknown!r:.40} is no type" if names else "it lists no type")
+        raise no_schema(where, f"{unknown!r:.40} is not a type" if names else "it lists no type")
     return value
 
 

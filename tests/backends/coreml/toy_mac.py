@@ -36,7 +36,7 @@ def _method(name: str, width: int, held: bool) -> MethodInfo:
 
 
 def toy_step(data: Mapping[str, Any], cache: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Logits that depend on every token so far, and on nothing behind the last one."""
+    """Logits that depend on every token so far, and on nothing after the last one."""
     tokens, start, last = data["tokens"][0], int(data["start"][0]), int(data["last"][0])
     rows = _ROWS[tokens]
     seen = np.concatenate([cache[0, 0, :start], rows[: last + 1]])

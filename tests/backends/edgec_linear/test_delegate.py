@@ -50,7 +50,7 @@ def test_the_regions_of_a_llama_hold_every_linear_layer_and_norm() -> None:
     regions = linear_regions(graph)
     inside = {node for region in regions for node in region.nodes}
     assert set(nodes_of(graph, LINEAR)) <= inside
-    # before the first attention, between the two, after the last, and the lm_head behind the choice of rows
+    # before the first attention, between the two, after the last, and the lm_head after the choice of rows
     assert len(regions) == 4
     norms = [step for region in regions for step in region.steps if isinstance(step, NormStep)]
     assert len(norms) == 5 and not any(isinstance(s, BinaryStep) for region in regions for s in region.steps)

@@ -32,7 +32,7 @@ def unknown(x: Tensor) -> Tensor:
 
 
 def between_layers(make: Callable[[Any, Node], Node]) -> Program:
-    """A captured decoder with something put behind its first addition to the residual stream."""
+    """A captured decoder with something put after its first addition to the residual stream."""
     program = captured("llama")
     graph = clone(program.graph)
     place = next(node for node in graph.graph.nodes if node.target is aten.add.Tensor and node.meta["val"].dim() == 3)
