@@ -136,7 +136,7 @@ def write(structure: CompiledStructure, rng: np.random.Generator) -> tuple[bytes
         if token in vocabulary.eos:
             break
         tokens.append(token)
-    return b"".join(vocabulary.tokens[token] for token in tokens), rule.fulfilled(len(tokens))
+    return b"".join(vocabulary.tokens[token] for token in tokens), rule.is_whole(len(tokens))
 
 
 def sample(folder: Path, count: int) -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from edgec.bundle.chat_template import Message, rendered
+from edgec.bundle.chat_template import Message, render_messages
 from edgec.bundle.encoding import check_unicode, token_ids
 from edgec.errors import InputError
 from edgec.quiet import quiet
@@ -244,4 +244,4 @@ def chat_tokens(tokenizer: Any, messages: Sequence[Message], enough: int | None 
     Raises:
         InputError: E154, the template refuses them; E159, it exceeds its limits; E152, they are not valid Unicode.
     """
-    return token_ids(tokenizer, rendered(tokenizer, messages), special=False, enough=enough)
+    return token_ids(tokenizer, render_messages(tokenizer, messages), special=False, enough=enough)

@@ -35,7 +35,7 @@ class Manner(Protocol):
     def reader(self, prompt: Sequence[int], request: GenerationRequest) -> Reader:
         """The reader of a text after ``prompt``."""
 
-    def told_apart(self, reader: Reader) -> dict[str, Any]:
+    def read_fields(self, reader: Reader) -> dict[str, Any]:
         """The fields of `Generation` that the reader found beside the text."""
 
 
@@ -243,15 +243,15 @@ def pieces(
         if finished := _finished(token, len(tokens), request, text, rule):
             reason = finished
             break
-        yield from text.drained()
+        yield from text.drain()
     text.close()
-    yield from text.drained()
-    if rule is not None and reason != "eos" and rule.fulfilled(len(tokens)):
+    yield from text.drain()
+    if rule is not None and reason != "eos" and rule.is_whole(len(tokens)):
         reason = "complete"
     gaps = tuple((b - a) * 1e3 for a, b in pairwise(times))
     counts = speculate.counts if speculate and not watch else None
     made = Generation(text.shown, tuple(tokens), len(prompt), cached, reason, gaps[0], gaps[1:], speculation=counts)
-    more = manner.told_apart(text) if manner else {}
+    more = manner.read_fields(text) if manner else {}
     return replace(made, value=_value(request, text.shown, reason), **more)
 
 

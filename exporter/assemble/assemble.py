@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from edgec.backends.forms import Form
-from edgec.bundle.encoding import decoded
+from edgec.bundle.encoding import decode_tokens
 from edgec.bundle.golden import (
     GOLDEN_SOURCE_TOKENS,
     HALF_TOLERANCE,
@@ -85,7 +85,7 @@ def bundle_contents(
     }
     manifest, files = with_prefix(manifest, files, request, cache)
     tokenizer = request.tokenizer
-    decode = None if tokenizer is None else lambda ids: decoded(tokenizer, ids)
+    decode = None if tokenizer is None else lambda ids: decode_tokens(tokenizer, ids)
     speed = _speed(request, compiled)
     report = render_report(manifest, speed, compiled.said, decode, compiled.sample)
     return manifest, {**files, "report.html": report.encode(errors="replace")}

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.fx import GraphModule
 
 from edgec.exporter.capture import attention
-from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind, traced
+from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind, trace_module
 from edgec.exporter.capture.positions import follow_positions
 from edgec.exporter.sources.encoder_decoder import SOURCE, Source
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
@@ -149,13 +149,15 @@ class _Layer:
 
 def _capture_encode(skeleton: Skeleton, source: Source, weights: TensorSource) -> Program:
     example = torch.zeros([min(8, d.high) if isinstance(d, Dynamic) else d for d in source.shape], dtype=source.dtype)
-    graph = traced(_Encoder(skeleton.model, source.name), skeleton.model, (example,), {"source": _dims(source.shape)})
+    graph = trace_module(
+        _Encoder(skeleton.model, source.name), skeleton.model, (example,), {"source": _dims(source.shape)}
+    )
     return _program(graph, skeleton, weights, (source.tensor_type(),), (STATES,))
 
 
 def _capture_cross(skeleton: Skeleton, states: TensorType, weights: TensorSource) -> Program:
     example = torch.zeros([8 if isinstance(d, Dynamic) else d for d in states.shape])
-    graph = traced(_Cross(skeleton.model), skeleton.model, (example,), {"states": _dims(states.shape)})
+    graph = trace_module(_Cross(skeleton.model), skeleton.model, (example,), {"states": _dims(states.shape)})
     count = len(output_node(graph).all_input_nodes)
     names = tuple(f"cross_{role}_{layer}" for layer in range(count // 2) for role in ("key", "value"))
     return _program(graph, skeleton, weights, (states,), names)
@@ -176,7 +178,7 @@ def _capture_forward(
     example = (torch.zeros(1, 8, dtype=torch.long), torch.arange(8))
     read = tuple(torch.zeros([8 if isinstance(d, Dynamic) else d for d in value.shape]) for value in memory)
     shapes = {"tokens": {1: length}, "positions": {0: length}, "memory": tuple(_dims(v.shape) for v in memory)}
-    graph = traced(_Forward(skeleton.model, width), skeleton.model, (*example, *read), shapes)
+    graph = trace_module(_Forward(skeleton.model, width), skeleton.model, (*example, *read), shapes)
     follow_positions(graph)
     program = _program(graph, skeleton, weights, (tokens, places, *memory), ("logits",))
     logits = TensorType("logits", torch.float32, (1, size, spec.vocab_size))

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.fx import GraphModule
 
 from edgec.exporter.capture import attention
-from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind, traced
+from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind, trace_module
 from edgec.exporter.capture.own_attention import use_operator
 from edgec.exporter.capture.positions import follow_positions
 from edgec.exporter.capture.recurrences import recognise_convolutions
@@ -87,7 +87,7 @@ class _Forward(nn.Module):
 
 def _capture_see(skeleton: Skeleton, eyes: Eyes, weights: TensorSource) -> Program:
     shape = (1, *eyes.shape)
-    graph = traced(_See(skeleton.model, eyes), skeleton.model, (torch.zeros(shape),), {"pixels": {}})
+    graph = trace_module(_See(skeleton.model, eyes), skeleton.model, (torch.zeros(shape),), {"pixels": {}})
     graph.graph.eliminate_dead_code()
     bind(graph, skeleton.aliases, weights)
     _reshape_views(graph)
@@ -113,7 +113,7 @@ def _capture_forward(
     examples = tuple(
         torch.zeros([example if isinstance(d, Dynamic) else d for d in each.shape], dtype=each.dtype) for each in inputs
     )
-    graph = traced(_Forward(skeleton.model, eyes.asked.first_place), skeleton.model, examples, shapes)
+    graph = trace_module(_Forward(skeleton.model, eyes.asked.first_place), skeleton.model, examples, shapes)
     graph.graph.eliminate_dead_code()
     follow_positions(graph)
     use_operator(graph)

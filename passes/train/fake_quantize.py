@@ -42,7 +42,7 @@ from edgec.passes.compress.rounding.weight_grid import quantize_weight, without_
 from edgec.passes.compress.rounding.weight_tables import balanced_integers
 from edgec.passes.contract import nodes_of
 from edgec.passes.prefill.last_logits import lm_head_linear
-from edgec.passes.train.low_rank import corrected
+from edgec.passes.train.low_rank import add_correction
 from edgec.passes.train.straight_through import CACHES, fake_cache, fake_input, fake_weight
 
 aten = torch.ops.aten
@@ -190,7 +190,7 @@ def _round_weight(
 
 def _parameter(read: object) -> Node | None:
     """The parameter that a weight argument reads, perhaps with a low-rank adapter added to it."""
-    if isinstance(read, Node) and read.target is corrected:
+    if isinstance(read, Node) and read.target is add_correction:
         read = read.args[0]
     return parameter_of(read)
 

@@ -9,8 +9,8 @@ from functools import cached_property
 from numbers import Integral
 from typing import Any, Final
 
-from edgec.bundle.chat_template import Message, rendered
-from edgec.bundle.encoding import decoded, token_ids
+from edgec.bundle.chat_template import Message, render_messages
+from edgec.bundle.encoding import decode_tokens, token_ids
 from edgec.runtime_py.generate import GenerationRequest
 from edgec.runtime_py.messages.calls import ToolCall
 from edgec.runtime_py.messages.forms import SWITCHES, CallForm, ThinkingForm, call_form, thinking_form
@@ -84,7 +84,7 @@ class Dialect:
         """
         self._check(wish)
         definitions = [tool.definition for tool in wish.tools]
-        text = rendered(self._tokenizer, messages, tools=definitions, options=self._options(wish))
+        text = render_messages(self._tokenizer, messages, tools=definitions, options=self._options(wish))
         return token_ids(self._tokenizer, text, special=False, enough=enough)
 
     def manner(self, prompt: Sequence[int], wish: Wish = NO_WISH) -> MessageManner:
@@ -142,7 +142,7 @@ class Dialect:
     def decode(self, tokens: Sequence[int]) -> str:
         """Token ids to text, with the markers of the notations and without other special tokens."""
         shown = [token for token in tokens if token not in self._hidden]
-        return decoded(self._tokenizer, shown, special=True)
+        return decode_tokens(self._tokenizer, shown, special=True)
 
     @cached_property
     def markers(self) -> Markers | None:
@@ -202,7 +202,7 @@ class MessageManner:
     calls: CallForm | None
 
     def rule(self, request: GenerationRequest, tokens: int) -> TokenRule | None:
-        """As `Manner.rule`.
+        """The rule of a message of at most ``tokens``; None where nothing of it is prescribed.
 
         Raises:
             InputError: E627, tools and a structure are asked for at once; else as `Dialect.constraint`.
@@ -239,7 +239,7 @@ class MessageManner:
         return self.dialect.spelled((frame.lead if thought else "") + frame.answer)
 
     def reader(self, prompt: Sequence[int], request: GenerationRequest) -> MessageReader:
-        """As `Manner.reader`."""
+        """The reader that tells reasoning, calls and answer apart in a message after ``prompt``."""
         return MessageReader(
             TextStream(self.dialect.decode, prompt),
             request.stop,
@@ -249,7 +249,7 @@ class MessageManner:
             reasoning=self.phase == THINK,
         )
 
-    def told_apart(self, reader: Reader) -> dict[str, Any]:
-        """As `Manner.told_apart`."""
+    def read_fields(self, reader: Reader) -> dict[str, Any]:
+        """The reasoning and the calls that the reader has read, as fields of `Generation`."""
         assert isinstance(reader, MessageReader)
         return {"reasoning": reader.reasoning, "tool_calls": reader.calls}

@@ -100,7 +100,7 @@ class MessageReader:
         if not self.stopped:
             self._show(self._stop.flush())
 
-    def drained(self) -> Iterator[Piece]:
+    def drain(self) -> Iterator[Piece]:
         """The pieces that became certain since the last time."""
         while self._fresh:
             yield self._fresh.pop(0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from edgec.bundle.encoding import decoded
+from edgec.bundle.encoding import decode_tokens
 from edgec.runtime_py.structured.rule import Vector
 
 
@@ -28,7 +28,7 @@ class ChosenToken:
     likeliest: tuple[Likely, ...]
 
 
-def chosen_of(logits: Vector, token: int, most: int) -> ChosenToken:
+def rate_token(logits: Vector, token: int, most: int) -> ChosenToken:
     """What ``logits`` [vocabulary] say of a token and of the ``most`` likeliest."""
     wide = logits.astype(np.float64)
     peak = wide.max()
@@ -52,7 +52,7 @@ class TokenTexts:
 
     def text(self, token: int) -> str:
         """The text of a token, special ones by name."""
-        return decoded(self._tokenizer, [token], special=True)
+        return decode_tokens(self._tokenizer, [token], special=True)
 
     def raw(self, token: int) -> list[int]:
         """The bytes of a token."""

@@ -77,7 +77,7 @@ class MessageShape:
         return {"content": [self.texts.for_chat(each) for each in chosen], "refusal": None}
 
     def whole(self, made: Generation, chosen: list[ChosenToken]) -> dict[str, Any]:
-        """As `AnswerShape.whole`."""
+        """The answer at once, as a `chat.completion` with one message."""
         message: dict[str, Any] = {"role": "assistant", "content": made.text or (None if made.tool_calls else "")}
         message["refusal"] = None
         if made.reasoning:
@@ -88,11 +88,11 @@ class MessageShape:
         return {**self._object("chat.completion", [choice]), "usage": usage_of(made)}
 
     def first(self) -> Iterator[dict[str, Any]]:
-        """As `AnswerShape.first`."""
+        """The chunk before any piece, which says that the assistant speaks."""
         yield self._chunk({"role": "assistant", "content": ""})
 
     def chunks(self, written: Written) -> Iterator[dict[str, Any]]:
-        """As `AnswerShape.chunks`."""
+        """The chunk of a piece: its calls, its reasoning or its text."""
         piece = written.piece
         if piece.kind == CALL:
             calls = [{"index": self._calls + place, **_call(call)} for place, call in enumerate(piece.calls)]
@@ -104,11 +104,11 @@ class MessageShape:
             yield self._chunk({"content": piece.text}, logprobs=self._logprobs(list(written.chosen)))
 
     def last(self, made: Generation) -> dict[str, Any]:
-        """As `AnswerShape.last`."""
+        """The chunk without text that says why the message ended."""
         return self._chunk({}, _reason(made))
 
     def usage(self, made: Generation) -> dict[str, Any]:
-        """As `AnswerShape.usage`."""
+        """The chunk without choices that counts the tokens of the message."""
         return {**self._object("chat.completion.chunk", []), "usage": usage_of(made)}
 
 
@@ -133,23 +133,23 @@ class TextShape:
         return {"index": 0, "text": text, "logprobs": logprobs, "finish_reason": reason}
 
     def whole(self, made: Generation, chosen: list[ChosenToken]) -> dict[str, Any]:
-        """As `AnswerShape.whole`."""
+        """The answer at once, as a `text_completion`."""
         return {**self._object([self._choice(made.text, _reason(made), chosen)]), "usage": usage_of(made)}
 
     def first(self) -> Iterator[dict[str, Any]]:
-        """As `AnswerShape.first`."""
+        """No chunks: a plain text has none before its first piece."""
         return iter(())
 
     def chunks(self, written: Written) -> Iterator[dict[str, Any]]:
-        """As `AnswerShape.chunks`."""
+        """The chunk of a piece of text."""
         yield self._object([self._choice(written.piece.text, None, list(written.chosen))])
 
     def last(self, made: Generation) -> dict[str, Any]:
-        """As `AnswerShape.last`."""
+        """The chunk without text that says why the text ended."""
         return self._object([{"index": 0, "text": "", "logprobs": None, "finish_reason": _reason(made)}])
 
     def usage(self, made: Generation) -> dict[str, Any]:
-        """As `AnswerShape.usage`."""
+        """The chunk without choices that counts the tokens of the text."""
         return {**self._object([]), "usage": usage_of(made)}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from edgec.bundle.chat_template import Message
 from edgec.bundle.encoding import token_ids
 from edgec.bundle.limited_json import parse_json
-from edgec.runtime_py.arguments import checked_ids
+from edgec.runtime_py.arguments import check_ids
 from edgec.runtime_py.chat import Conversation
 from edgec.runtime_py.generate import GenerationRequest, Manner
 from edgec.runtime_py.messages.dialect import Wish
@@ -64,7 +64,7 @@ def wanted_text(model: Model, body: CompletionBody) -> WantedAnswer:
     most = _DEFAULT_COMPLETION if body.max_tokens is None else body.max_tokens
     request = model.request(max_new_tokens=most, **_sampling(body))
     prompt, context = _one_prompt(body.prompt), model.session.limits.context
-    ids = token_ids(model.tokenizer, prompt, enough=context) if isinstance(prompt, str) else checked_ids(prompt)
+    ids = token_ids(model.tokenizer, prompt, enough=context) if isinstance(prompt, str) else check_ids(prompt)
     tokens = tuple(ids)
     check_context(len(tokens), context)
     if not tokens:

@@ -59,7 +59,7 @@ class Closer:
         other._exits = {tuple(self._vocabulary.spelled(text)): None for text in texts}
         return other
 
-    def way_out(self, matcher: Matcher, limit: int) -> list[int] | None:
+    def find_way_out(self, matcher: Matcher, limit: int) -> list[int] | None:
         """Tokens that make the text whole, at most ``limit``; None where they were not found."""
         place, out, met = matcher.fork(), list[int](), Counter[bytes]()
         while not place.accepting:
@@ -101,7 +101,7 @@ class Closer:
         """A hint, or one or two characters, after which the text, or the string that is open, may end."""
         for step in (*self._exits, *self._steps()):
             ahead = step if self._quote is None else (*step, self._quote)
-            fits = place.fitting(ahead)
+            fits = place.count_fitting(ahead)
             if fits == len(ahead) or (fits >= len(step) and self._accepts(place, step)):
                 self._exits[step] = None
                 return step

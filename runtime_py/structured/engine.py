@@ -122,7 +122,7 @@ class Matcher:
         """Move on by as many leading tokens as may come next; returns how many."""
         return int(self._matcher.try_consume_tokens(list(tokens)))
 
-    def fitting(self, tokens: Sequence[int]) -> int:
+    def count_fitting(self, tokens: Sequence[int]) -> int:
         """How many leading tokens may come next, without moving on."""
         return int(self._matcher.validate_tokens(list(tokens)))
 

@@ -28,11 +28,11 @@ class CompiledStructure:
     closer: Closer
 
     def begin(self, budget: int) -> Constraint:
-        """As `Structure.begin`."""
+        """Begin a text of this structure of at most ``budget`` tokens."""
         return Constraint(self.matcher.fork(), self.closer, budget)
 
     def value(self, text: str) -> Any:
-        """As `Structure.value`."""
+        """The value of a whole text: what its JSON says, or the text itself."""
         return self.wanted.value(text)
 
 
@@ -79,6 +79,6 @@ class Structures:
 
     def _shortest(self, grammar: str) -> bytes:
         """A short text of a description as it stands within a JSON string; empty where none is found."""
-        way = self._closer.way_out(self.engine.compile(grammar), _LONGEST_HINT) or ()
+        way = self._closer.find_way_out(self.engine.compile(grammar), _LONGEST_HINT) or ()
         text = b"".join(self.engine.vocabulary.tokens[token] for token in way).decode(errors="replace")
         return json.dumps(text, ensure_ascii=False)[1:-1].encode()

@@ -25,7 +25,7 @@ from edgec.runtime_py.structured.refusals import (
     too_much,
     unreadable,
 )
-from edgec.runtime_py.structured.schema.normalise import normalised
+from edgec.runtime_py.structured.schema.normalise import normalise
 
 MOST_BYTES: Final = 1 << 20
 # Space between values: none, one blank, or a line with its indentation. Unbounded, a model may write nothing else.
@@ -122,7 +122,7 @@ def _schema(given: Any) -> Wanted:
         patterns[pattern] = None
         return _pattern_fault(pattern)
 
-    text = _dumped(normalised(_plain(given), checked))
+    text = _dumped(normalise(_plain(given), checked))
     overrides = {"whitespace_pattern": _WHITESPACE, "json_allowed_escapes": _ESCAPES, "lenient": False}
     made = library().LLMatcher.grammar_from_json_schema(text, overrides={**overrides, "coerce_one_of": False})
     if fault := fault_of(made):

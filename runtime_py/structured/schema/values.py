@@ -27,7 +27,7 @@ def part_of(value: Any, kind: type[PartT], where: str) -> PartT:
     return value
 
 
-def checked_types(value: Any, where: str) -> Any:
+def check_types(value: Any, where: str) -> Any:
     """The value of ``type``.
 
     Raises:
@@ -40,7 +40,7 @@ def checked_types(value: Any, where: str) -> Any:
     return value
 
 
-def checked_names(value: Any, where: str) -> list[str]:
+def check_names(value: Any, where: str) -> list[str]:
     """The value of ``required``.
 
     Raises:
@@ -49,7 +49,7 @@ def checked_names(value: Any, where: str) -> list[str]:
     return [part_of(name, str, where) for name in part_of(value, list, where)]
 
 
-def checked_count(key: str, value: Any, where: str) -> int:
+def check_count(key: str, value: Any, where: str) -> int:
     """The value of a keyword that counts.
 
     Raises:
@@ -63,7 +63,7 @@ def checked_count(key: str, value: Any, where: str) -> int:
     return int(value)
 
 
-def checked_bound(key: str, value: Any, node: dict[str, Any], out: dict[str, Any], where: str, old: bool) -> None:
+def check_bound(key: str, value: Any, node: dict[str, Any], out: dict[str, Any], where: str, old: bool) -> None:
     """Put the bound of a number into ``out``; ``old``: exclusive bounds are truth values, as in draft 4.
 
     Raises:

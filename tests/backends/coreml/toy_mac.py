@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from edgec.bundle.manifest import MethodInfo, TensorInfo
-from edgec.ir.static_methods import joined_logits
+from edgec.ir.static_methods import join_logits
 
 CHUNK, SLOTS, WIDTH, VOCABULARY = 4, 64, 32, 12
 STATE = "key_cache_0"
@@ -57,7 +57,7 @@ class ToyReference:
         outputs = toy_step({name: value.numpy() for name, value in inputs.items()}, self.cache)
         start, rows = int(inputs["start"]), outputs.pop(f"new_{STATE}")
         self.cache[:, :, start : start + rows.shape[2]] = rows
-        return joined_logits({name: torch.from_numpy(outputs[name]) for name in ("logits_0", "logits_1")})
+        return join_logits({name: torch.from_numpy(outputs[name]) for name in ("logits_0", "logits_1")})
 
 
 @dataclass
