@@ -2,7 +2,7 @@
 
 qemu executes a small program (arm64_instructions.cpp) with the kernels of ``devices/runner/kernels/linear``, and a
 plugin of qemu (arm64_instructions.c) counts the instructions of each multiplication. An emulator's times say nothing
-about a phone, and a count is no time either: none is claimed. A count shows whether a change to a kernel saves work,
+about a phone, and a count is not a time either: none is claimed. A count shows whether a change to a kernel saves work,
 and how near it comes to its design. The compiler is aarch64-linux-gnu-g++, or the one that CXX_ARM64 names.
 """
 
@@ -116,10 +116,10 @@ def count(schemes: Sequence[Scheme], tokens: Sequence[int]) -> list[Count]:
     lines = (f"{isa} {s.bits} {s.step} {s.offset} {s.group} {2 * ROWS} {WIDTH} {n}\n" for isa, s, n in cases)
     with TemporaryDirectory() as folder:
         counted = _run(_compiled(Path(folder)), "".join(lines))
-    found = (counted[at : at + _INTERVALS] for at in range(0, len(counted), _INTERVALS))
+    counts = (counted[at : at + _INTERVALS] for at in range(0, len(counted), _INTERVALS))
     return [
         Count(isa, scheme.name, n, whole - half, quantisation)
-        for (isa, scheme, n), (_, quantisation, _, whole, half) in zip(cases, found, strict=True)
+        for (isa, scheme, n), (_, quantisation, _, whole, half) in zip(cases, counts, strict=True)
     ]
 
 

@@ -49,7 +49,7 @@ class Row:
         held: the cache holds the prefix already, as with every further question.
         turn: a conversation's next turn, after what the cache holds of it.
         turn_without: a conversation's next turn, everything computed.
-        restore_ms: the reading alone, in ``restored``.
+        restore_ms: the reading alone, in ``restore_prefix``.
         same_token: all variants give the same first token.
     """
 
@@ -139,11 +139,11 @@ def _emptied(model: Model) -> Model:
 
 
 def _restore_ms(model: Model, prompt: Sequence[int]) -> float:
-    from edgec.runtime_py.prefix import restored
+    from edgec.runtime_py.prefix import restore_prefix
 
     _emptied(model)
     before = perf_counter()
-    restored(model.session, model.prefix, prompt)
+    restore_prefix(model.session, model.prefix, prompt)
     return (perf_counter() - before) * 1e3
 
 

@@ -27,8 +27,8 @@ from edgec.errors import EdgecError, InputError
 from edgec.runtime_py.sampling import Sampler, Sampling
 from edgec.runtime_py.structured.closing import Closer
 from edgec.runtime_py.structured.constraint import Constraint
-from edgec.runtime_py.structured.engine import Engine
-from edgec.runtime_py.structured.structures import Compiled, Structures
+from edgec.runtime_py.structured.engine import GrammarEngine
+from edgec.runtime_py.structured.structures import CompiledStructure, Structures
 from edgec.runtime_py.structured.vocabulary import Vocabulary
 from edgec.runtime_py.structured.wanted import wanted
 
@@ -96,7 +96,7 @@ def made_up(size: int, seed: int = 0) -> Vocabulary:
     return Vocabulary(tuple(tokens), frozenset({0}), frozenset({0}))
 
 
-def measure_masks(engine: Engine, steps: int) -> None:
+def measure_masks(engine: GrammarEngine, steps: int) -> None:
     """Print the time of a mask, and of all that a step costs besides the model."""
     print(f"masks at {TOKENS:,} tokens, {steps} steps of random text each (measured; one thread)")
     rng = np.random.default_rng(0)
@@ -126,7 +126,7 @@ def measure_masks(engine: Engine, steps: int) -> None:
         )
 
 
-def write(structure: Compiled, rng: np.random.Generator) -> tuple[bytes, bool]:
+def write(structure: CompiledStructure, rng: np.random.Generator) -> tuple[bytes, bool]:
     """Text from random logits, and whether it is whole."""
     rule, vocabulary = structure.begin(MOST), structure.matcher.vocabulary
     choose, tokens = Sampler(Sampling(1.0, seed=int(rng.integers(2**31))), rule), list[int]()
@@ -136,7 +136,7 @@ def write(structure: Compiled, rng: np.random.Generator) -> tuple[bytes, bool]:
         if token in vocabulary.eos:
             break
         tokens.append(token)
-    return b"".join(vocabulary.tokens[token] for token in tokens), rule.fulfilled(len(tokens))
+    return b"".join(vocabulary.tokens[token] for token in tokens), rule.is_whole(len(tokens))
 
 
 def sample(folder: Path, count: int) -> Iterator[tuple[str, Any]]:
@@ -189,7 +189,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=600)
     options = parser.parse_args()
     if options.schemas is None:
-        measure_masks(Engine(made_up(TOKENS)), options.steps)
+        measure_masks(GrammarEngine(made_up(TOKENS)), options.steps)
     else:
         measure_schemas(made_up(SMALL), options.schemas, options.count)
 

@@ -36,7 +36,7 @@ _CALLS = "tool_calls"
 _MESSAGES = TypeAdapter(list[dict[str, str | list[dict[str, JsonValue]]]], config=ConfigDict(strict=True))
 
 
-def rendered(
+def render_messages(
     tokenizer: Any,
     messages: Sequence[Mapping[str, Any]],
     answer: bool = True,
@@ -68,7 +68,7 @@ def render_parts(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> str:
         messages: ``{"role": ..., "content": [{"type": "image"}, {"type": "text", "text": ...}]}`` each.
 
     Raises:
-        InputError: E154, E159, and ToolError: E300, as ``rendered``.
+        InputError: E154, E159, and ToolError: E300, as ``render_messages``.
     """
     return _rendered(tokenizer, messages)
 
@@ -102,7 +102,7 @@ def _rendered(
     return reply["text"]
 
 
-def checked_messages(value: Any) -> list[Message]:
+def check_messages(value: Any) -> list[Message]:
     """A conversation's messages: objects of texts, each with a role and a content; ``tool_calls`` is a list.
 
     Raises:
@@ -120,7 +120,7 @@ def checked_messages(value: Any) -> list[Message]:
 
 def _given(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
     try:
-        return checked_messages([dict(message) for message in messages])
+        return check_messages([dict(message) for message in messages])
     except (TypeError, ValueError) as cause:
         why = first_fault(cause) if isinstance(cause, ValidationError) else str(cause)
         what, fix = "The messages are not a conversation.", 'give {"role": "user", "content": "..."} for each'

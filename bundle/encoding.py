@@ -45,7 +45,7 @@ def _ids(tokenizer: Any, text: str, special: bool, most: int | None = None) -> l
         raise _unable("encode", cause) from cause
 
 
-def decoded(tokenizer: Any, tokens: Sequence[int], *, special: bool = False) -> str:
+def decode_tokens(tokenizer: Any, tokens: Sequence[int], *, special: bool = False) -> str:
     """Turn token ids into text, with special tokens or without.
 
     Raises:

@@ -229,7 +229,7 @@ def unreadable_as_error(path: Path) -> Iterator[None]:
 
 
 def require_bundle(path: Path) -> None:
-    """Refuse a path that is no bundle by the look of it.
+    """Refuse a path that does not look like a bundle.
 
     Raises:
         InputError: E130.

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from edgec.bundle.chat_template import rendered
-from edgec.bundle.encoding import decoded, token_ids
+from edgec.bundle.chat_template import render_messages
+from edgec.bundle.encoding import decode_tokens, token_ids
 from edgec.bundle.limited_json import JsonKind, read_model
 from edgec.bundle.part import JsonCount, JsonPart, JsonSize, TokenId
 
@@ -165,7 +165,7 @@ def text_vectors(tokenizer: Any) -> tuple[TextVector, ...]:
     """The vectors of `TEXTS`, through a transformers tokenizer."""
     encoded = [(label, text, token_ids(tokenizer, text)) for label, text in TEXTS]
     return tuple(
-        TextVector(label=label, text=text, ids=ids, round_trip=decoded(tokenizer, ids) == text)
+        TextVector(label=label, text=text, ids=ids, round_trip=decode_tokens(tokenizer, ids) == text)
         for label, text, ids in encoded
     )
 
@@ -175,7 +175,7 @@ def chat_vector(tokenizer: Any) -> ChatVector | None:
     if not getattr(tokenizer, "chat_template", None):
         return None
     messages = [dict(message) for message in CHAT]
-    text = rendered(tokenizer, messages)
+    text = render_messages(tokenizer, messages)
     return ChatVector(messages=messages, rendered=text, ids=token_ids(tokenizer, text, special=False))
 
 

@@ -8,7 +8,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal
 
-from edgec.bundle.chat_template import rendered
+from edgec.bundle.chat_template import render_messages
 from edgec.bundle.encoding import token_ids
 from edgec.bundle.folder import Bundle
 from edgec.bundle.limited_json import limited_bytes
@@ -55,8 +55,8 @@ def read_system_prompt(path: Path, tokenizer: Any) -> SystemPrompt:
         return SystemPrompt(text, "text", _common([token_ids(tokenizer, text + tail) for tail in _TAILS]))
     system = {"role": "system", "content": text}
     turns = [{"role": "user", "content": tail} for tail in _TAILS]
-    with_system = [rendered(tokenizer, [system, turn]) for turn in turns]
-    if with_system[0] == rendered(tokenizer, turns[:1]):
+    with_system = [render_messages(tokenizer, [system, turn]) for turn in turns]
+    if with_system[0] == render_messages(tokenizer, turns[:1]):
         raise _unusable(path, "the chat template of this model leaves system messages out")
     return SystemPrompt(text, "chat", _common([token_ids(tokenizer, each, special=False) for each in with_system]))
 

@@ -158,10 +158,10 @@ def _refuse_links(folder: Path) -> None:
 
 
 def _refuse_differences(folder: Path, files: Mapping[str, str], contents: bool) -> None:
-    found = list(islice(_differences(folder, files, contents), _NAMED + 1))
-    if found:
-        more = ["and more"] if len(found) > _NAMED else []
-        raise _differs(folder, "; ".join(found[:_NAMED] + more))
+    differences = list(islice(_differences(folder, files, contents), _NAMED + 1))
+    if differences:
+        more = ["and more"] if len(differences) > _NAMED else []
+        raise _differs(folder, "; ".join(differences[:_NAMED] + more))
 
 
 def _differences(folder: Path, files: Mapping[str, str], contents: bool) -> Iterator[str]:

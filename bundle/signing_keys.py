@@ -61,7 +61,7 @@ def read_public_key(path: Path) -> PublicKey:
     """Read the key that a signature is checked with.
 
     Raises:
-        InputError: E605, the file is no public key on a curve that the format knows.
+        InputError: E605, the file is not a public key on a curve that the format knows.
         ToolError: E600, the library is not installed.
     """
     require_library()
@@ -84,7 +84,7 @@ def read_private_key(path: Path, password: str | None = None) -> PrivateKey:
         password: of an encrypted key; an empty one is none.
 
     Raises:
-        InputError: E605, the file is no private key on a curve that the format knows; E606, its password.
+        InputError: E605, the file is not a private key on a curve that the format knows; E606, its password.
         ToolError: E600, the library is not installed.
     """
     require_library()

@@ -59,17 +59,17 @@ class Outcome:
 
 def variants(model: Path, out: Path) -> list[Variant]:
     """The sizes that can be made from what is there; a packed model is unpacked into ``out``."""
-    found = [Variant("float", model, "float"), Variant("4 bits", model, "4bit")]
+    sizes = [Variant("float", model, "float"), Variant("4 bits", model, "4bit")]
     two_bit = model.with_name(model.name + TWO_BIT)
     if not (two_bit / PACKED).is_file():
-        return found
-    return [*found, Variant("2 bits, shared KV", unpack(two_bit, out / two_bit.name), None)]
+        return sizes
+    return [*sizes, Variant("2 bits, shared KV", unpack(two_bit, out / two_bit.name), None)]
 
 
 def two_sentences(text: str) -> str:
     """The first two sentences of a text on one line, or all of it where it has no two."""
-    found = [match.group().strip() for match in SENTENCE.finditer(text.strip())][:2]
-    return " ".join(" ".join(found or [text]).split())
+    sentences = [match.group().strip() for match in SENTENCE.finditer(text.strip())][:2]
+    return " ".join(" ".join(sentences or [text]).split())
 
 
 def show_variant(variant: Variant, reference: Path, out: Path, prompt: str) -> Outcome:

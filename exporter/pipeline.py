@@ -32,7 +32,7 @@ from edgec.ir.call_plan import compared_positions
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledModel:
     """A verified artifact, ready to be bundled.
 
     Attributes:
@@ -51,7 +51,7 @@ class Compiled:
 
 
 @few_collections()
-def compile_model(request: ExportRequest, cache: StageCache, progress: Progress) -> Compiled:
+def compile_model(request: ExportRequest, cache: StageCache, progress: Progress) -> CompiledModel:
     """Run every stage between resolve and bundle, or take its result from the cache.
 
     Raises:
@@ -71,7 +71,7 @@ def compile_model(request: ExportRequest, cache: StageCache, progress: Progress)
     return_free_memory()
     ladder.gate(rungs)
     sample = _sample(request, artifact, rewrite.text)
-    return Compiled(artifact, facts, rungs, _said(request, facts, logits), sample)
+    return CompiledModel(artifact, facts, rungs, _said(request, facts, logits), sample)
 
 
 def _sample(request: ExportRequest, artifact: Path, text: Sequence[int]) -> Sample | None:

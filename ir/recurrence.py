@@ -49,10 +49,10 @@ NO_EXPONENT = -1e30
 
 def causal_conv(x: Tensor, weight: Tensor, bias: Tensor | None, positions: Tensor, silu: bool) -> Tensor:
     """Filter each channel over a token and those before it; nothing lies before the first."""
-    return convolved(pad(x, (0, 0, weight.shape[1] - 1, 0)), weight, bias, silu)
+    return convolve(pad(x, (0, 0, weight.shape[1] - 1, 0)), weight, bias, silu)
 
 
-def convolved(x: Tensor, weight: Tensor, bias: Tensor | None, activated: bool) -> Tensor:
+def convolve(x: Tensor, weight: Tensor, bias: Tensor | None, activated: bool) -> Tensor:
     """Filter each channel of [B, K - 1 + S, C]; returns [B, S, C]."""
     filtered = conv1d(x.transpose(1, 2), weight.unsqueeze(1), bias, groups=weight.shape[0]).transpose(1, 2)
     return (silu(filtered) if activated else filtered).contiguous()

@@ -37,7 +37,7 @@ from torch import Tensor
 
 from edgec.ir.operators import NAMESPACE, Definition, define_with_out
 from edgec.ir.recurrence import (
-    convolved,
+    convolve,
     delta_steps,
     each_head,
     recurrence_steps,
@@ -103,7 +103,7 @@ def cached_conv(
     """``causal_conv``; the state holds the K - 1 tokens before."""
     held = _Held(state, log, seen, lambda before, row: torch.cat([before, row[:, None]], 1)[:, 1:])
     begun = held.begun(positions)
-    out = convolved(torch.cat([begun, x], 1), weight.t(), bias, silu)
+    out = convolve(torch.cat([begun, x], 1), weight.t(), bias, silu)
     held.keep(positions, begun, x[0])
     return out
 

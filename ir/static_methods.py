@@ -112,7 +112,7 @@ class GraphMethods:
 
     def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
         """Execute a graph; new rows that it returns are written here, as a caller would."""
-        return joined_logits(self.outputs(method, inputs))
+        return join_logits(self.outputs(method, inputs))
 
     def outputs(self, method: str, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """All outputs of a call by name, after their new rows were written."""
@@ -135,7 +135,7 @@ def write_new_rows(states: Mapping[str, Tensor], outputs: Mapping[str, Tensor], 
             states[name.removeprefix("new_")][:, :, start : start + value.shape[2]] = value
 
 
-def joined_logits(outputs: Mapping[str, Tensor]) -> Tensor:
+def join_logits(outputs: Mapping[str, Tensor]) -> Tensor:
     """The logits of one token, from ``logits`` or from ``logits_0``, ``logits_1``, ... side by side: float32 [V]."""
     pieces = {name: value for name, value in outputs.items() if name == "logits" or name.startswith("logits_")}
     parts = [pieces[name].reshape(-1) for name in sorted(pieces, key=lambda name: (len(name), name))]

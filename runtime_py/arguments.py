@@ -11,7 +11,7 @@ from edgec.errors import InputError
 _MAX_ID: Final = (1 << 31) - 1
 
 
-def checked_ids(prompt: Any) -> list[int]:
+def check_ids(prompt: Any) -> list[int]:
     """A prompt as token ids: whole numbers of any kind, numpy's and torch's too.
 
     Raises:

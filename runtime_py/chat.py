@@ -6,14 +6,14 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from edgec.bundle.chat_template import Message, rendered
+from edgec.bundle.chat_template import Message, render_messages
 from edgec.bundle.encoding import check_unicode, token_ids
 from edgec.errors import InputError
 from edgec.quiet import quiet
 from edgec.runtime_py.generate import Decode, GenerationRequest, Memory, exhausted, pieces
 from edgec.runtime_py.messages.calls import ToolCall, assistant_message, result_message
 from edgec.runtime_py.messages.dialect import NO_WISH, Dialect, Wish
-from edgec.runtime_py.messages.grammar import chosen
+from edgec.runtime_py.messages.grammar import choose_tools
 from edgec.runtime_py.messages.reader import TEXT, Piece
 from edgec.runtime_py.messages.refusals import foreign_result, nothing_said
 from edgec.runtime_py.messages.tools import Given, tools_of
@@ -24,7 +24,7 @@ from edgec.runtime_py.streams import Stream
 from edgec.runtime_py.structured.structures import Structures
 from edgec.runtime_py.structured.vocabulary import vocabulary_of
 
-Ask = Callable[..., GenerationRequest]
+MakeRequest = Callable[..., GenerationRequest]
 
 
 class Conversation:
@@ -46,7 +46,7 @@ class Conversation:
         speculate: Speculator | None = None,
         *,
         dialect: Dialect | None = None,
-        ask: Ask = GenerationRequest,
+        ask: MakeRequest = GenerationRequest,
     ) -> None:
         """Begin with an optional system message.
 
@@ -135,7 +135,7 @@ class Conversation:
     ) -> Wish:
         """What ``send`` asks for beside the options of a request, checked. Raises InputError E620, E621, E626."""
         made = tools_of(tools)
-        choice = chosen(made, tool_choice, parallel_tool_calls)
+        choice = choose_tools(made, tool_choice, parallel_tool_calls)
         return Wish(made if choice.tools else (), choice, thinking_budget)
 
     def answer(
@@ -177,8 +177,8 @@ class Conversation:
         if wanted not in self.waiting:
             raise foreign_result(str(wanted))
         calls = [each for message in self.messages for each in message.get("tool_calls", ())]
-        found = next(each for each in calls if each["id"] == wanted)
-        self.messages = [*self.messages, result_message(found, result)]
+        answered = next(each for each in calls if each["id"] == wanted)
+        self.messages = [*self.messages, result_message(answered, result)]
 
     @property
     def waiting(self) -> tuple[str, ...]:
@@ -244,4 +244,4 @@ def chat_tokens(tokenizer: Any, messages: Sequence[Message], enough: int | None 
     Raises:
         InputError: E154, the template refuses them; E159, it exceeds its limits; E152, they are not valid Unicode.
     """
-    return token_ids(tokenizer, rendered(tokenizer, messages), special=False, enough=enough)
+    return token_ids(tokenizer, render_messages(tokenizer, messages), special=False, enough=enough)

@@ -9,7 +9,7 @@ import numpy as np
 from edgec.bundle.encoding import token_ids
 from edgec.errors import InputError
 from edgec.quiet import quiet
-from edgec.runtime_py.arguments import checked_ids
+from edgec.runtime_py.arguments import check_ids
 from edgec.runtime_py.engines.executor import Array
 from edgec.runtime_py.function import Function
 from edgec.runtime_py.tokenized import Tokenized
@@ -84,7 +84,7 @@ class Embedding(Tokenized):
         raise InputError(what, where=repr(text[:40]), why=why, fix=fix, code="E643")
 
     def _checked(self, ids: Sequence[int]) -> list[int]:
-        tokens, known = checked_ids(ids), len(self.tokenizer)
+        tokens, known = check_ids(ids), len(self.tokenizer)
         if tokens and max(tokens) >= known:
             what, why = f"The token {max(tokens)} does not exist.", f"the tokenizer has {known}"
             where, fix = f"{len(tokens)} token ids", "give ids of this bundle's tokenizer"

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from edgec.errors import InputError
 from edgec.runtime_py.messages.calls import ToolCall
-from edgec.runtime_py.readers import PlainText, Reader
+from edgec.runtime_py.readers import PlainTextReader, Reader
 from edgec.runtime_py.sampling import Sampler, Sampling, Watch
 from edgec.runtime_py.speculation.speculator import SpeculationCounts, Speculator
 from edgec.runtime_py.stepper import Stepper, check_context
@@ -35,7 +35,7 @@ class Manner(Protocol):
     def reader(self, prompt: Sequence[int], request: GenerationRequest) -> Reader:
         """The reader of a text after ``prompt``."""
 
-    def told_apart(self, reader: Reader) -> dict[str, Any]:
+    def read_fields(self, reader: Reader) -> dict[str, Any]:
         """The fields of `Generation` that the reader found beside the text."""
 
 
@@ -225,7 +225,11 @@ def pieces(
         InputError: E150 when the prompt does not fit, E151 when it is empty; nothing has changed then.
     """
     check_context(len(prompt), stepper.limits.context)
-    text = manner.reader(prompt, request) if manner else PlainText(TextStream(decode, prompt), StopText(request.stop))
+    text = (
+        manner.reader(prompt, request)
+        if manner
+        else PlainTextReader(TextStream(decode, prompt), StopText(request.stop))
+    )
     tokens: list[int] = []
     times = [perf_counter()]
     rule = rule_of(request, len(prompt), stepper.limits.context, manner)
@@ -239,15 +243,15 @@ def pieces(
         if finished := _finished(token, len(tokens), request, text, rule):
             reason = finished
             break
-        yield from text.drained()
+        yield from text.drain()
     text.close()
-    yield from text.drained()
-    if rule is not None and reason != "eos" and rule.fulfilled(len(tokens)):
+    yield from text.drain()
+    if rule is not None and reason != "eos" and rule.is_whole(len(tokens)):
         reason = "complete"
     gaps = tuple((b - a) * 1e3 for a, b in pairwise(times))
     counts = speculate.counts if speculate and not watch else None
     made = Generation(text.shown, tuple(tokens), len(prompt), cached, reason, gaps[0], gaps[1:], speculation=counts)
-    more = manner.told_apart(text) if manner else {}
+    more = manner.read_fields(text) if manner else {}
     return replace(made, value=_value(request, text.shown, reason), **more)
 
 

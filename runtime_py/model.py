@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from edgec.bundle.encoding import check_unicode, token_ids
 from edgec.errors import InputError
 from edgec.quiet import quiet
-from edgec.runtime_py.arguments import checked_ids
+from edgec.runtime_py.arguments import check_ids
 from edgec.runtime_py.chat import Conversation
 from edgec.runtime_py.embeddings import Embedding
 from edgec.runtime_py.encoder_decoder.model import Reading
@@ -26,7 +26,7 @@ from edgec.runtime_py.generate import Generation, Memory, pieces, rule_of, strea
 from edgec.runtime_py.generation_arguments import GenerationArguments
 from edgec.runtime_py.messages.dialect import NO_WISH, Wish
 from edgec.runtime_py.messages.reader import only_text
-from edgec.runtime_py.prefix import open_prefix, recalled, restored
+from edgec.runtime_py.prefix import open_prefix, recall_prefix, restore_prefix
 from edgec.runtime_py.sampling import Sampler
 from edgec.runtime_py.scoring import Scoring
 from edgec.runtime_py.sessions.model import Remembering
@@ -205,9 +205,9 @@ class Model(Embedding, Reading, Remembering, Scoring, Seeing, Streaming):
         A model with eyes looks at the images of ``seen``, or at none, before anything is recalled.
         """
         if not resume:
-            return self._looking(Memory(partial(restored, self.session, self.prefix)), seen, resume)
+            return self._looking(Memory(partial(restore_prefix, self.session, self.prefix)), seen, resume)
         snapshots = Snapshots(self.session, self.bundle.manifest.states)
-        recall = partial(recalled, self.session, self.prefix, snapshots)
+        recall = partial(recall_prefix, self.session, self.prefix, snapshots)
         return self._looking(Memory(recall, snapshots.keep), seen, resume)
 
     def tokens(self, prompt: str | Sequence[int], *, template: bool = False, **options: Any) -> Iterator[int]:
@@ -228,7 +228,7 @@ class Model(Embedding, Reading, Remembering, Scoring, Seeing, Streaming):
     def _ids(self, prompt: str | Sequence[int], template: bool, wish: Wish = NO_WISH) -> list[int]:
         if isinstance(prompt, str):
             return self._encoded(prompt, template, self.session.limits.context, wish)
-        return checked_ids(prompt)
+        return check_ids(prompt)
 
     def speculator(self, choice: str | Path | Bundle = "auto") -> Speculator | None:
         """The object that drafts ahead, or None for ``off``; it is kept, since it learns what pays on this machine.

@@ -57,7 +57,7 @@ def open_prefix(bundle: Bundle) -> Prefix | None:
     return Prefix(text, info.form, file, contents)
 
 
-def restored(session: Restorable, prefix: Prefix | None, tokens: Sequence[int]) -> int:
+def restore_prefix(session: Restorable, prefix: Prefix | None, tokens: Sequence[int]) -> int:
     """Restore the part of the prefix that ``tokens`` begin with into the KV cache; returns its length in tokens."""
     count = prefix.reusable(tokens) if prefix is not None and session.arena is not None else 0
     held = session.cache.tokens[:count] == list(tokens[:count]) and session.cache.continues_at(count)
@@ -66,12 +66,12 @@ def restored(session: Restorable, prefix: Prefix | None, tokens: Sequence[int]) 
     return count
 
 
-def recalled(session: Restorable, prefix: Prefix | None, snapshots: Snapshots, tokens: Sequence[int]) -> int:
+def recall_prefix(session: Restorable, prefix: Prefix | None, snapshots: Snapshots, tokens: Sequence[int]) -> int:
     """How many leading ``tokens`` the KV cache holds, after going back to a snapshot or the prefix if that is more."""
     held = snapshots.recall(tokens)
     if prefix is None or prefix.reusable(tokens) <= held:
         return held
-    return max(restored(session, prefix, tokens), held)
+    return max(restore_prefix(session, prefix, tokens), held)
 
 
 def _other_tokens(file: SessionFile) -> InputError:

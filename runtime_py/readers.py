@@ -24,11 +24,11 @@ class Reader(Protocol):
     def close(self) -> None:
         """Read what was held back, once nothing more comes."""
 
-    def drained(self) -> Iterator[Any]:
+    def drain(self) -> Iterator[Any]:
         """The pieces that became certain since the last time."""
 
 
-class PlainText:
+class PlainTextReader:
     """Reads text: the chain of detokeniser and stop filter, as `Reader`."""
 
     def __init__(self, stream: TextStream, stop: StopText) -> None:
@@ -39,15 +39,15 @@ class PlainText:
 
     @property
     def stopped(self) -> bool:
-        """As `Reader.stopped`."""
+        """Whether a stop string has ended the text."""
         return self._stop.hit is not None
 
     def push(self, token: int) -> None:
-        """As `Reader.push`."""
+        """Read one more token, and keep what it makes certain of the text."""
         self._emit(self._stop.feed(self._stream.push(token)))
 
     def close(self) -> None:
-        """As `Reader.close`."""
+        """Read what was held back as the possible beginning of a stop string, once nothing more comes."""
         if not self.stopped:
             self._emit(self._stop.feed(self._stream.flush()))
         if not self.stopped:
@@ -58,7 +58,7 @@ class PlainText:
             self.shown += piece
             self._fresh.append(piece)
 
-    def drained(self) -> Iterator[str]:
-        """As `Reader.drained`."""
+    def drain(self) -> Iterator[str]:
+        """Yield the pieces of text that became certain since the last time."""
         while self._fresh:
             yield self._fresh.pop(0)

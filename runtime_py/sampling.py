@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgec.errors import InputError
-from edgec.runtime_py.structured.rule import TokenRule
+from edgec.runtime_py.structured.rule import TokenRule, Vector
 
-Vector = NDArray[np.floating]
 _RANGES: Mapping[str, tuple[type, Callable[[Any], bool], str]] = {
     "temperature": (Real, lambda value: 0 <= value < float("inf"), "0 (greedy) or more"),
     "top_k": (Integral, lambda value: value >= 0, "a whole number, 0 (all) or more"),
@@ -106,7 +105,7 @@ def probabilities(logits: Vector) -> NDArray[np.float64]:
     return np.asarray(shifted / shifted.sum())
 
 
-def processed(logits: Vector, seen: Sequence[int], sampling: Sampling) -> Vector:
+def process_logits(logits: Vector, seen: Sequence[int], sampling: Sampling) -> Vector:
     """Apply all steps in order; for greedy decoding only the repetition penalty."""
     out = penalise_repetition(logits, seen, sampling.repetition_penalty)
     if sampling.temperature == 0:
@@ -141,8 +140,8 @@ class Sampler:
 
     def __call__(self, logits: Vector, seen: Sequence[int]) -> int:
         """Choose the next token after ``seen`` (prompt and generated tokens), given logits [vocabulary]."""
-        allowed = logits if self.rule is None else self.rule.masked(logits)
-        scores = processed(allowed, seen, self.sampling)
+        allowed = logits if self.rule is None else self.rule.mask(logits)
+        scores = process_logits(allowed, seen, self.sampling)
         token = int(scores.argmax()) if self.sampling.temperature == 0 else draw(probabilities(scores), self._rng)
         token = token if self.rule is None else self.rule.take(token)
         if self._watch is not None:

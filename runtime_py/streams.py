@@ -72,7 +72,7 @@ class AsyncStream(AsyncIterator[str]):
 
     @property
     def result(self) -> Generation | None:
-        """As `Stream.result`."""
+        """The whole text with its measurements, once the stream has ended; None before."""
         return self.stream.result
 
     async def __anext__(self) -> str:

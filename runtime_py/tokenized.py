@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgec.bundle.encoding import decoded
+from edgec.bundle.encoding import decode_tokens
 from edgec.bundle.generation_config import GenerationConfig, read_generation_config
 from edgec.bundle.tokenizer_folder import open_tokenizer, unusable_tokenizer
 from edgec.quiet import quiet
@@ -68,7 +68,7 @@ class Tokenized:
         """Token ids to text without special tokens; empty when the bundle has no tokenizer."""
         if self.bundle.tokenizer_dir is None:
             return ""
-        return decoded(self.tokenizer, tokens)
+        return decode_tokens(self.tokenizer, tokens)
 
     def request(
         self,

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from edgec.exporter.capture.decoder import Skeleton, build_skeleton
-from edgec.exporter.capture.encoder_decoder import Captured, capture_encoder_decoder
+from edgec.exporter.capture.encoder_decoder import CapturedEncoderDecoder, capture_encoder_decoder
 from edgec.exporter.sources.decoder_spec import model_spec
 from edgec.exporter.sources.encoder_decoder import source_of, with_decoder_numbers
 from edgec.exporter.sources.hf_config import plain_config
@@ -77,7 +77,7 @@ def greedy_text(model: Any, source: Any, count: int, **options: Any) -> list[int
 
 
 @lru_cache(maxsize=2)
-def captured_encoder_decoder(family: str) -> Captured:
+def captured_encoder_decoder(family: str) -> CapturedEncoderDecoder:
     """The three programs of a family's random model."""
     model = tiny_encoder_decoder(family)
     config = with_decoder_numbers(plain_config(model.config))

@@ -25,8 +25,13 @@ FENCE = re.compile(r"^( *)```.*?^\1```[ \t]*$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"(?<!`)\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
 MODULE = re.compile(r"(?<![\w./-])edgec(?:\.[A-Za-z_]\w*)+")
-# Terms that the glossary of docs/architecture.md replaces.
-OLD_WORDS = re.compile(r"vocabulary\s+matri|\bfor ever\b|half turned|attend (?:few|many)", re.IGNORECASE)
+# Terms that the glossary of docs/architecture.md replaces, "is no X" for "is not an X", and "behind" for "after".
+OLD_WORDS = re.compile(
+    r"vocabulary\s+matri|\bfor\s+ever\b|half turned|attend (?:few|many)"
+    r"|(?<!there\s)\b(?:is|are|was|were)\s+no\s+(?!longer\b|better\b|more\b|less\b)[a-z]"
+    r"|\b(?:begins?|stands?|comes?|follows?|right)\s+behind\b",
+    re.IGNORECASE,
+)
 Problems = list[str]
 
 
@@ -103,7 +108,7 @@ def unresolved_modules(text: str) -> Problems:
 
 
 def _resolves(name: str) -> bool:
-    """Whether modules lead to a file, and the names behind them are defined in it, class by class."""
+    """Whether modules lead to a file, and the names after them are defined in it, class by class."""
     parts, place = name.split(".")[1:], PACKAGE
     if parts[0] in edgec.__all__:
         return True
@@ -188,6 +193,21 @@ def test_modules_exist(file: Path) -> None:
 @pytest.mark.parametrize("file", DOCUMENTS, ids=name_of)
 def test_each_thing_has_one_name(file: Path) -> None:
     assert OLD_WORDS.findall(file.read_text()) == []
+
+
+def test_each_thing_has_one_name_in_the_code() -> None:
+    folders = [ROOT / name for name in (*FOLDERS[:8], "examples", "benchmarks", "tests")]
+    files = [file for folder in folders for kind in ("*.py", "*.h", "*.cpp") for file in folder.rglob(kind)]
+    texts = {file: file.read_text() for file in files if file != Path(__file__)}
+    assert len(texts) > 1000
+    assert [(file.name, words) for file, text in texts.items() if (words := OLD_WORDS.findall(text))] == []
+
+
+def test_planted_old_words_are_found() -> None:
+    right = "There is no key. It is no longer there, is not a key, and nothing is left behind. There are\nno keys."
+    wrong = ["is no k", "are\nno k", "for ever", "comes behind"]
+    assert OLD_WORDS.findall(right) == []
+    assert OLD_WORDS.findall("It is no key. They are\nno keys for ever; x comes behind y.") == wrong
 
 
 def test_the_index_names_every_document() -> None:

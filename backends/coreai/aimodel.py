@@ -19,7 +19,7 @@ from edgec.bundle.pte_layout import ArtifactLayout
 from edgec.errors import InputError, ToolError
 from edgec.ir.program import Interface, Program
 from edgec.ir.reexport import reexport
-from edgec.ir.static_methods import PREFILL, joined_logits
+from edgec.ir.static_methods import PREFILL, join_logits
 from edgec.passes.contract import run_pass
 from edgec.passes.static.half_precision import HalfPrecision, half_interface
 
@@ -131,7 +131,7 @@ class ModelMethods:
     def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
         """Execute a function; it leaves its writes in the states."""
         self.states = self.states or self.functions[method].fresh_state()
-        return joined_logits(self.functions[method].run(inputs, self.states))
+        return join_logits(self.functions[method].run(inputs, self.states))
 
 
 def execute(path: Path) -> ModelMethods:

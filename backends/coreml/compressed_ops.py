@@ -46,13 +46,13 @@ def _dequantize_lut(context: Any, node: Any) -> None:
     indices, table, scale, group_rows = _values(context, node, 4, "a look-up table")
     dense = np.asarray(indices, dtype=np.uint8)
     factors = None if scale is None else np.asarray(scale)
-    tables = expanded_tables(np.asarray(table), factors, int(group_rows), dense.shape)
+    tables = expand_tables(np.asarray(table), factors, int(group_rows), dense.shape)
     sparse = sparse_parts(dense, tables)
     made = _sparse(sparse, tables, node.name) if sparse else _dense(dense, tables, node.name)
     context.add(made, torch_name=node.name)
 
 
-def expanded_tables(
+def expand_tables(
     table: NDArray[Any], scale: NDArray[Any] | None, group_rows: int, shape: tuple[int, ...]
 ) -> NDArray[Any]:
     """Tables as Core ML wants them, [G, 1, ..., 2^bits, 1]; a scale per row makes a table per row.

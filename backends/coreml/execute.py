@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from edgec.backends.coreml.interpreter import MilFunction, load_package
-from edgec.ir.static_methods import PREFILL, joined_logits, write_new_rows
+from edgec.ir.static_methods import PREFILL, join_logits, write_new_rows
 from edgec.passes.static.parts.cut_model import HIDDEN, NEXT
 
 _GIVEN = ("tokens", "start", "last", HIDDEN)
@@ -35,7 +35,7 @@ class PackageMethods:
 
     def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
         """Execute a function; new rows that it returns are written here, as a caller would."""
-        return joined_logits(self.outputs(method, inputs))
+        return join_logits(self.outputs(method, inputs))
 
     def outputs(self, method: str, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Execute a function and return all outputs by name; inputs that it does not take are left out."""
@@ -73,7 +73,7 @@ class PartedMethods:
         for part in self.parts:
             outputs = part.outputs(method, given)
             given |= {HIDDEN: outputs[NEXT]} if NEXT in outputs else {}
-        return joined_logits(outputs)
+        return join_logits(outputs)
 
 
 def package_methods(path: Path) -> PackageMethods:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from edgec.bundle.entry_points import MethodInfo
 from edgec.bundle.findings import Placement
-from edgec.ir.static_methods import joined_logits, write_new_rows
+from edgec.ir.static_methods import join_logits, write_new_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -137,7 +137,7 @@ class MacMethods:
         arrays = self.models[method].predict(given, self.inside)
         outputs = {name: torch.from_numpy(np.asarray(value)) for name, value in arrays.items()}
         write_new_rows(self.held, outputs, int(inputs["start"]))
-        return joined_logits(outputs)
+        return join_logits(outputs)
 
 
 def mac_methods(tools: Tools, compiled: Path, methods: Sequence[MethodInfo], states: Sequence[str]) -> MacMethods:

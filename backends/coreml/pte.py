@@ -23,7 +23,7 @@ from edgec.backends.static_artifact import LoweringProgress, StaticArtifact
 from edgec.bundle.pte_layout import DELEGATE, ArtifactLayout, read_layout
 from edgec.ir.program import Interface, Program
 from edgec.ir.reexport import reexport
-from edgec.ir.static_methods import PREFILL, joined_logits, write_new_rows
+from edgec.ir.static_methods import PREFILL, join_logits, write_new_rows
 from edgec.passes.contract import run_pass
 from edgec.passes.static.half_precision import HalfPrecision, half_interface
 from edgec.passes.static.separate_bias import SeparateBias
@@ -108,7 +108,7 @@ class PteMethods:
         outputs = self.methods[method].run([given[name] for name in names])
         named = dict(zip(results, outputs, strict=True))
         write_new_rows(self.states, named, int(inputs["start"]))
-        return joined_logits(named)
+        return join_logits(named)
 
 
 def execute(path: Path) -> PteMethods:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from torch.fx import GraphModule, Node
 
 from edgec.backends.edgec_linear.layout import BlockRows
-from edgec.backends.edgec_linear.steps import Group, NotExecutable, Step, executable, steps_of
+from edgec.backends.edgec_linear.steps import MatrixGroup, NotExecutable, Step, executable, steps_of
 from edgec.backends.edgec_linear.text import DelegateText
 from edgec.backends.xnnpack.clusters import clusters, is_constant
 from edgec.backends.xnnpack.delegate import DelegateConstant
@@ -62,7 +62,7 @@ def _region(graph: GraphModule, cluster: Sequence[Node]) -> LinearRegion | None:
 
 def _computed(steps: Sequence[Step]) -> list[Node]:
     """The nodes that the steps write, in order."""
-    written = ([p.out for p in step.products] if isinstance(step, Group) else [step.out] for step in steps)
+    written = ([p.out for p in step.products] if isinstance(step, MatrixGroup) else [step.out] for step in steps)
     return list(dict.fromkeys(node for nodes in written for node in nodes))
 
 

@@ -37,7 +37,7 @@ ARITHMETIC: dict[Any, str] = {aten.add.Tensor: "add", aten.sub.Tensor: "sub", at
 
 
 @dataclass(frozen=True)
-class Product:
+class MatrixProduct:
     """A matrix, the name of its bias if it has one, and the node that it computes."""
 
     matrix: StoredMatrix
@@ -46,17 +46,17 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Group:
+class MatrixGroup:
     """Matrices that read the same value; ``gate``: the product of the first, through a function, with the second."""
 
     x: Node
-    products: tuple[Product, ...]
+    products: tuple[MatrixProduct, ...]
     add: Node | None = None
     gate: str | None = None
 
 
 @dataclass(frozen=True)
-class Norm:
+class NormStep:
     """An RMS norm; ``weight`` names its weight [width]."""
 
     out: Node
@@ -66,7 +66,7 @@ class Norm:
 
 
 @dataclass(frozen=True)
-class Binary:
+class BinaryStep:
     """Arithmetic on two values."""
 
     kind: str
@@ -75,7 +75,7 @@ class Binary:
 
 
 @dataclass(frozen=True)
-class Constant:
+class ConstantStep:
     """Arithmetic on a value and a constant: float32 [width] or [1]."""
 
     kind: str
@@ -85,7 +85,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Function:
+class FunctionStep:
     """A function of each number."""
 
     kind: str
@@ -93,7 +93,7 @@ class Function:
     x: Node
 
 
-Step = Group | Norm | Binary | Constant | Function
+Step = MatrixGroup | NormStep | BinaryStep | ConstantStep | FunctionStep
 
 
 class NotExecutable(Exception):
@@ -141,7 +141,7 @@ def _step(graph: GraphModule, node: Node) -> list[Step]:
         return [_norm(node)]
     if node.target in FUNCTIONS and _is_value(node.args[0]):
         tanh = node.kwargs.get("approximate", "none") == "tanh"
-        return [Function(FUNCTIONS[node.target] + "_tanh" * tanh, node, node.args[0])]  # type: ignore[arg-type]
+        return [FunctionStep(FUNCTIONS[node.target] + "_tanh" * tanh, node, node.args[0])]  # type: ignore[arg-type]
     if node.target in ARITHMETIC and node.kwargs.get("alpha", 1) == 1:
         return [_arithmetic(graph, node)]
     raise NotExecutable(node.name)
@@ -153,7 +153,7 @@ def _linear(graph: GraphModule, node: Node) -> Step:
     plain = bias is None or (isinstance(bias, Node) and bias.op == "get_attr")
     if source is None or matrix is None or not plain:
         raise NotExecutable(node.name)
-    return Group(source, (Product(matrix, None if bias is None else str(bias.target), node),))  # type: ignore[union-attr]
+    return MatrixGroup(source, (MatrixProduct(matrix, None if bias is None else str(bias.target), node),))  # type: ignore[union-attr]
 
 
 def _norm(node: Node) -> Step:
@@ -161,19 +161,19 @@ def _norm(node: Node) -> Step:
     if not _is_value(x) or not (weight is None or (isinstance(weight, Node) and weight.op == "get_attr")):
         raise NotExecutable(node.name)
     name = None if weight is None else str(weight.target)
-    return Norm(node, x, float(eps), name)  # type: ignore[arg-type]
+    return NormStep(node, x, float(eps), name)  # type: ignore[arg-type]
 
 
 def _arithmetic(graph: GraphModule, node: Node) -> Step:
     kind, (a, b) = ARITHMETIC[node.target], node.args[:2]
     if _is_value(a) and _is_value(b) and _shape(a) == _shape(b):
-        return Binary(kind, node, (a, b))  # type: ignore[arg-type]
+        return BinaryStep(kind, node, (a, b))  # type: ignore[arg-type]
     for x, other in ((a, b), (b, a)):
         values = _constant_values(graph, other)
         if values is None or kind == "sub" or not _is_value(x) or _shape(x) != _shape(node):
             continue
         if str(values.numel()) in ("1", _shape(x)[-1]):
-            return Constant(kind, node, x, values)  # type: ignore[arg-type]
+            return ConstantStep(kind, node, x, values)  # type: ignore[arg-type]
     raise NotExecutable(node.name)
 
 
@@ -202,20 +202,20 @@ def _shape(node: Any) -> tuple[str, ...]:
 
 def _with_gates(steps: list[Step]) -> list[Step]:
     """Join two matrices, the function of one's result, and the product of both."""
-    by_out = {step.out: step for step in steps if not isinstance(step, Group)}
-    linears = {step.products[0].out: step for step in steps if isinstance(step, Group)}
-    joined: dict[Node, Group] = {}
+    by_out = {step.out: step for step in steps if not isinstance(step, MatrixGroup)}
+    linears = {step.products[0].out: step for step in steps if isinstance(step, MatrixGroup)}
+    joined: dict[Node, MatrixGroup] = {}
     gone: set[Node] = set()
     for step in steps:
-        if isinstance(step, Binary) and step.kind == "mul":
+        if isinstance(step, BinaryStep) and step.kind == "mul":
             for opened, other in (step.x, step.x[::-1]):
                 function = by_out.get(opened)
-                if not isinstance(function, Function) or {opened, other, function.x} & gone:
+                if not isinstance(function, FunctionStep) or {opened, other, function.x} & gone:
                     continue
                 gate, up = linears.get(function.x), linears.get(other)
                 if gate and up and gate.x is up.x and all(len(n.users) == 1 for n in (opened, other, function.x)):
-                    products = tuple(Product(p.matrix, p.bias, step.out) for p in (*gate.products, *up.products))
-                    joined[step.out] = Group(gate.x, products, gate=function.kind)
+                    products = tuple(MatrixProduct(p.matrix, p.bias, step.out) for p in (*gate.products, *up.products))
+                    joined[step.out] = MatrixGroup(gate.x, products, gate=function.kind)
                     gone |= {opened, other, function.x}
                     break
     return [joined.get(out, step) for step in steps for out in [_out(step)] if out not in gone]
@@ -224,17 +224,19 @@ def _with_gates(steps: list[Step]) -> list[Step]:
 def _with_residuals(steps: list[Step]) -> list[Step]:
     """Add a value to a matrix's result where nothing else reads the result and the value is there before."""
     position = {_out(step): index for index, step in enumerate(steps)}
-    linears = {_out(s): s for s in steps if isinstance(s, Group) and s.gate is None}
-    joined: dict[Node, Group] = {}
+    linears = {_out(s): s for s in steps if isinstance(s, MatrixGroup) and s.gate is None}
+    joined: dict[Node, MatrixGroup] = {}
     gone: set[Node] = set()
     for step in steps:
-        if isinstance(step, Binary) and step.kind == "add":
+        if isinstance(step, BinaryStep) and step.kind == "add":
             for result, other in (step.x, step.x[::-1]):
                 group = linears.get(result)
                 ready = other is not result and position.get(other, -1) < position[step.out]
                 if group and ready and len(result.users) == 1:
                     product = group.products[0]
-                    joined[step.out] = Group(group.x, (Product(product.matrix, product.bias, step.out),), add=other)
+                    joined[step.out] = MatrixGroup(
+                        group.x, (MatrixProduct(product.matrix, product.bias, step.out),), add=other
+                    )
                     gone.add(result)
                     break
     return [joined.get(out, step) for step in steps for out in [_out(step)] if out not in gone]
@@ -245,17 +247,17 @@ def _grouped(steps: Iterable[Step]) -> tuple[Step, ...]:
     grouped: list[Step] = []
     place: dict[Node, int] = {}
     for step in steps:
-        plain = isinstance(step, Group) and step.add is None and step.gate is None
-        if isinstance(step, Group) and plain and step.x in place:
+        plain = isinstance(step, MatrixGroup) and step.add is None and step.gate is None
+        if isinstance(step, MatrixGroup) and plain and step.x in place:
             first = grouped[place[step.x]]
-            assert isinstance(first, Group)
-            grouped[place[step.x]] = Group(step.x, (*first.products, *step.products))
+            assert isinstance(first, MatrixGroup)
+            grouped[place[step.x]] = MatrixGroup(step.x, (*first.products, *step.products))
             continue
-        if isinstance(step, Group) and plain:
+        if isinstance(step, MatrixGroup) and plain:
             place[step.x] = len(grouped)
         grouped.append(step)
     return tuple(grouped)
 
 
 def _out(step: Step) -> Node:
-    return step.products[0].out if isinstance(step, Group) else step.out
+    return step.products[0].out if isinstance(step, MatrixGroup) else step.out

@@ -11,7 +11,15 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from edgec.backends.edgec_linear.layout import BlockRows
-from edgec.backends.edgec_linear.steps import Binary, Constant, Function, Group, Norm, Product, Step
+from edgec.backends.edgec_linear.steps import (
+    BinaryStep,
+    ConstantStep,
+    FunctionStep,
+    MatrixGroup,
+    MatrixProduct,
+    NormStep,
+    Step,
+)
 from edgec.backends.edgec_linear.weights import keep_matrix
 from edgec.backends.xnnpack.delegate import DelegateConstant, keep, raw_bytes
 from edgec.ir.attributes import attribute
@@ -55,32 +63,32 @@ class DelegateText:
         raise TypeError(step)
 
     @lines.register
-    def _(self, step: Norm) -> list[str]:
+    def _(self, step: NormStep) -> list[str]:
         weight = _NONE if step.weight is None else self._parameter(step.weight)
         return [f"norm {self.values[step.out]} {self.values[step.x]} {step.eps!r} {weight}"]
 
     @lines.register
-    def _(self, step: Group) -> list[str]:
+    def _(self, step: MatrixGroup) -> list[str]:
         epilogue = "gate" if step.gate else "none" if step.add is None else "add"
         other = 0 if step.add is None else self.values[step.add]
         line = f"group {self.values[step.x]} {len(step.products)} {epilogue} {other} {step.gate or 'none'}"
         return [line, *map(self._matrix, step.products)]
 
     @lines.register
-    def _(self, step: Binary) -> list[str]:
+    def _(self, step: BinaryStep) -> list[str]:
         a, b = (self.values[node] for node in step.x)
         return [f"binary {step.kind} {self.values[step.out]} {a} {b}"]
 
     @lines.register
-    def _(self, step: Constant) -> list[str]:
+    def _(self, step: ConstantStep) -> list[str]:
         key = self._float(step.out.name, step.values)
         return [f"constant {step.kind} {self.values[step.out]} {self.values[step.x]} {step.values.numel()} {key}"]
 
     @lines.register
-    def _(self, step: Function) -> list[str]:
+    def _(self, step: FunctionStep) -> list[str]:
         return [f"function {step.kind} {self.values[step.out]} {self.values[step.x]}"]
 
-    def _matrix(self, product: Product) -> str:
+    def _matrix(self, product: MatrixProduct) -> str:
         shape, constant = keep_matrix(self.graph, product.matrix, self.block_rows, self.store)
         self.stored.append(constant)
         grid = shape.grid

@@ -54,7 +54,7 @@ class StoredMatrix:
 
 
 def stored_matrix(graph: GraphModule, weight: Any) -> StoredMatrix | None:
-    """The integers behind a weight, where edgec's kernels can read them; None otherwise."""
+    """The integers that a weight is dequantised from, where edgec's kernels can read them; None otherwise."""
     if not isinstance(weight, Node) or weight.target is not DEQUANTIZE:
         return None
     if any(source.op != "get_attr" for source in weight.all_input_nodes):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from edgec.backends.onnx.translate import missing
 from edgec.errors import InputError
-from edgec.ir.static_methods import PREFILL, joined_logits, write_new_rows
+from edgec.ir.static_methods import PREFILL, join_logits, write_new_rows
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -46,7 +46,7 @@ class OnnxMethods:
 
     def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
         """Execute a method and write the rows that it returns."""
-        return joined_logits(self.outputs(method, inputs))
+        return join_logits(self.outputs(method, inputs))
 
     def outputs(self, method: str, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Execute a method and return all outputs by name; inputs that it does not take are left out."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from edgec.ir.call_plan import Call
 from edgec.ir.program import Program
-from edgec.ir.static_methods import PREFILL, joined_logits, named_results, run_static, write_new_rows
+from edgec.ir.static_methods import PREFILL, join_logits, named_results, run_static, write_new_rows
 from edgec.passes.static.parts.cut_model import HIDDEN, NEXT
 
 ModelParts = Mapping[str, Sequence[tuple[Program, Program]]]
@@ -55,7 +55,7 @@ class FloatRun:
 
     def call(self, method: str, inputs: Mapping[str, Tensor]) -> Tensor:
         """Run all parts of a decoder's method and note what goes in and out."""
-        return joined_logits(self.outputs(method, inputs))
+        return join_logits(self.outputs(method, inputs))
 
     def outputs(self, method: str, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Run all parts of a method and return the outputs of the last part, by name."""

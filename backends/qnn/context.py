@@ -36,7 +36,7 @@ from edgec.backends.static_artifact import Chip, LoweringProgress, StaticArtifac
 from edgec.bundle.pte_layout import ArtifactLayout
 from edgec.errors import ToolError
 from edgec.ir.program import Interface, Program, State
-from edgec.ir.static_methods import DECODE, PREFILL, joined_logits
+from edgec.ir.static_methods import DECODE, PREFILL, join_logits
 from edgec.passes.contract import run_pass
 from edgec.passes.static.linear_to_conv2d import LinearToConv2d
 from edgec.passes.static.parts.cut_model import HIDDEN, NEXT, cut_model, stored_sizes
@@ -136,7 +136,7 @@ class PartedOnnx:
             given |= host.outputs(method, given) if method in host.sessions else {}
             outputs = accelerated.outputs(method, given)
             given |= {HIDDEN: outputs[NEXT]} if NEXT in outputs else {}
-        return joined_logits(outputs)
+        return join_logits(outputs)
 
 
 def execute(path: Path) -> PartedOnnx:

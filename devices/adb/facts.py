@@ -45,7 +45,7 @@ _SKIN = re.compile(r"Temperature\{mValue=([^,{}\s]{1,40}), mType=3,")
 
 
 @dataclass(frozen=True)
-class Reading:
+class NumberPattern:
     """How to read a number from the answer: the part, the pattern around the number, and its plausible range."""
 
     part: str
@@ -55,15 +55,15 @@ class Reading:
 
 
 READINGS = {
-    "skin temperature": Reading("thermal", _SKIN.pattern, answers.COLDEST_C, answers.HOTTEST_C),
-    "thermal status": Reading("thermal", r"^Thermal Status: (\S{1,40})", 0, answers.HOTTEST_STATUS),
-    "battery temperature": Reading(
+    "skin temperature": NumberPattern("thermal", _SKIN.pattern, answers.COLDEST_C, answers.HOTTEST_C),
+    "thermal status": NumberPattern("thermal", r"^Thermal Status: (\S{1,40})", 0, answers.HOTTEST_STATUS),
+    "battery temperature": NumberPattern(
         "battery", r"^[ \t]{0,40}temperature: {0,9}(\S{1,40})", 10 * answers.COLDEST_C, 10 * answers.HOTTEST_C
     ),
-    "battery level": Reading("battery", r"^[ \t]{0,40}level: {0,9}(\S{1,40})", 0, 100),
-    "memory": Reading("memory", r"MemTotal:[ \t]{0,40}(\S{1,40})", 1, answers.MOST_BYTES / 1024),
-    "load": Reading("load", r"^(\S{1,40})", 0, answers.MOST_TASKS),
-    "clock": Reading("clock", r"^(\S{1,40})$", 1, 1e3 * answers.FASTEST_MHZ),
+    "battery level": NumberPattern("battery", r"^[ \t]{0,40}level: {0,9}(\S{1,40})", 0, 100),
+    "memory": NumberPattern("memory", r"MemTotal:[ \t]{0,40}(\S{1,40})", 1, answers.MOST_BYTES / 1024),
+    "load": NumberPattern("load", r"^(\S{1,40})", 0, answers.MOST_TASKS),
+    "clock": NumberPattern("clock", r"^(\S{1,40})$", 1, 1e3 * answers.FASTEST_MHZ),
 }
 
 

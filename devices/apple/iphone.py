@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from edgec.devices.apple.connected import AppleDevice, apple_device, check_reachable, check_ready, chosen
-from edgec.devices.apple.phone import copied_text
+from edgec.devices.apple.phone import copy_text
 from edgec.devices.apple.xcrun import devicectl
 from edgec.devices.transport import DeviceFacts
 
@@ -56,7 +56,7 @@ class Iphone:
     def read(self, app_id: str, name: str) -> str:
         """The text of a file in the app's Documents; empty when there is none yet."""
         words = ["copy", "from", *_documents(app_id), "--source", f"Documents/{name}", "--destination"]
-        return copied_text(name, lambda target: self._do([*words, str(target)], f"Reading {name}"), self._check_there)
+        return copy_text(name, lambda target: self._do([*words, str(target)], f"Reading {name}"), self._check_there)
 
     def uninstall(self, app_id: str) -> None:
         """Remove the app and its files."""

@@ -64,7 +64,7 @@ class Phone(Protocol):
         """Remove the app and its files."""
 
 
-def copied_text(name: str, copy: Callable[[Path], object], check_there: Callable[[], None]) -> str:
+def copy_text(name: str, copy: Callable[[Path], object], check_there: Callable[[], None]) -> str:
     """The text of a file of the app; empty when there is none yet.
 
     Args:

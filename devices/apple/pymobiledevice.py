@@ -13,7 +13,7 @@ from typing import Any
 
 from edgec.devices.answers import AnswerFault, json_among, plain
 from edgec.devices.apple.connected import AppleDevice, check_reachable, check_ready, chosen
-from edgec.devices.apple.phone import copied_text
+from edgec.devices.apple.phone import copy_text
 from edgec.devices.apple.refusals import ErrorLink, refusal
 from edgec.devices.apple.xcrun import called, no_xcode
 from edgec.devices.transport import DeviceFacts
@@ -90,7 +90,7 @@ class PyMobileDevicePhone:
     def read(self, app_id: str, name: str) -> str:
         """The text of a file in the app's Documents; empty when there is none yet."""
         words = ["apps", "pull", app_id, f"Documents/{name}"]
-        return copied_text(name, lambda target: self._do([*words, str(target)], f"Reading {name}"), self._check_there)
+        return copy_text(name, lambda target: self._do([*words, str(target)], f"Reading {name}"), self._check_there)
 
     def uninstall(self, app_id: str) -> None:
         """Remove the app and its files."""

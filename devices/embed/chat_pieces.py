@@ -13,7 +13,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from edgec.bundle.chat_template import rendered
+from edgec.bundle.chat_template import render_messages
 from edgec.bundle.tokenizer_folder import has_template, open_tokenizer
 from edgec.errors import ToolError
 
@@ -55,7 +55,11 @@ class ChatPieces:
 
 def chat_pieces(tokenizer_folder: Path) -> ChatPieces | None:
     """The pieces of a tokenizer's chat template; None without a template, or where it does not consist of pieces."""
-    return pieces_of(partial(rendered, open_tokenizer(tokenizer_folder))) if has_template(tokenizer_folder) else None
+    return (
+        pieces_of(partial(render_messages, open_tokenizer(tokenizer_folder)))
+        if has_template(tokenizer_folder)
+        else None
+    )
 
 
 def pieces_of(render: Render) -> ChatPieces | None:

@@ -91,10 +91,10 @@ def _version(folder: Path) -> tuple[int, ...]:
 
 
 def _cmake() -> str:
-    found = shutil.which("cmake")
-    if found is None:
+    cmake = shutil.which("cmake")
+    if cmake is None:
         raise ToolError("There is no CMake.", "cmake", "it is not on the PATH", "pip install cmake", "E576")
-    return found
+    return cmake
 
 
 def _names(package: Path) -> tuple[str, str]:

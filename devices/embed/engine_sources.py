@@ -22,8 +22,8 @@ _OPERATOR = re.compile(r"(\w+)::\w+(\.\w+)?", re.ASCII)
 
 def engine_sources() -> tuple[str, ...]:
     """The engine's and kernels' sources, as paths under ``devices/runner``."""
-    found = (path for name in ("engine", "kernels") for path in (RUNNER / name).rglob("*") if path.suffix in _ENDINGS)
-    return tuple(sorted(path.relative_to(RUNNER).as_posix() for path in found))
+    paths = (path for name in ("engine", "kernels") for path in (RUNNER / name).rglob("*") if path.suffix in _ENDINGS)
+    return tuple(sorted(path.relative_to(RUNNER).as_posix() for path in paths))
 
 
 def engine_functions() -> tuple[str, ...]:

@@ -27,6 +27,6 @@ class Range:
         """The range multiplied by a factor, for example into another unit."""
         return Range(self.low * factor, self.mid * factor, self.high * factor, self.confidence, self.how)
 
-    def inverted(self, numerator: float) -> Range:
+    def invert(self, numerator: float) -> Range:
         """``numerator / range``, for example seconds from a rate."""
         return Range(numerator / self.high, numerator / self.mid, numerator / self.low, self.confidence, self.how)

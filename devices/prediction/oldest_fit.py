@@ -1,4 +1,4 @@
-"""The choice behind ``--target iphone``: the oldest iPhone that a model fits, with the reason.
+"""The choice that ``--target iphone`` makes: the oldest iPhone that a model fits, with the reason.
 
 A phone fits where its system and chip can load the format and the system is known to grant an app enough memory. Apple
 publishes no such limits; where nobody measured one, that of a phone with at most as much memory is the lower bound.

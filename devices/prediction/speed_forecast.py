@@ -92,7 +92,7 @@ def forecast(task: Task, target: Target) -> Speeds:
     prefill = None if beyond["prefill"] else prefill_tokens_per_s(work)
     return Speeds(
         prefill_tokens_per_s=prefill,
-        ttft_ms=prefill.inverted(1000 * task.prompt_tokens) if prefill else None,
+        ttft_ms=prefill.invert(1000 * task.prompt_tokens) if prefill else None,
         decode_tokens_per_s=None if beyond["decode"] else decode_tokens_per_s(work),
         notes=(*filter(None, beyond.values()), *_assumptions(work, target), *_limits(work, target)),
     )

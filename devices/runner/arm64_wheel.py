@@ -17,7 +17,7 @@ WANTED = (("executorch", "include"), ("executorch", "lib"))
 PYTHON = "3.11"  # The libraries do not depend on Python; one wheel per version exists, and this one always does.
 
 
-def unpacked_wheel(abi: Abi, version: str, folder: Path, wheel: Path | None = None) -> Path:
+def unpack_wheel(abi: Abi, version: str, folder: Path, wheel: Path | None = None) -> Path:
     """The folder ``executorch`` of the wheel for ``abi``, unpacked under ``folder`` on first use.
 
     Args:

@@ -28,7 +28,7 @@ from typing import Final
 
 from edgec.bundle.atomic import NameTaken, new_folder
 from edgec.devices.runner.abi import LOADER, NATIVE, Abi, find_compiler
-from edgec.devices.runner.arm64_wheel import unpacked_wheel
+from edgec.devices.runner.arm64_wheel import unpack_wheel
 from edgec.errors import ToolError
 from edgec.installation import cache_root
 
@@ -153,7 +153,7 @@ def build_runner(
             return known
         announce(f"compiling the engine for {'this CPU' if abi is NATIVE else abi.name} with {compiler} (once)")
         start = time.monotonic()
-        package = unpacked_wheel(abi, version, _folder(root), wheel) if abi.wheel_platform else installed
+        package = unpack_wheel(abi, version, _folder(root), wheel) if abi.wheel_platform else installed
         with suppress(NameTaken), new_folder(target) as folder:
             _compile_all(Toolchain(abi, compiler, package, version), folder, compiled)
         return RunnerBuild(target, time.monotonic() - start, abi)

@@ -52,8 +52,8 @@ def loss_on(folder: Path, texts: Iterable[str]) -> TextLoss:
 
 def known_share(texts: Iterable[str], vocabulary: Counter[str], at_least: int = 1) -> float:
     """The share of the words of texts that the vocabulary has ``at_least`` so many times, 0 to 1."""
-    found = [vocabulary[word] >= at_least for text in texts for word in words(text)]
-    return sum(found) / max(1, len(found))
+    known = [vocabulary[word] >= at_least for text in texts for word in words(text)]
+    return sum(known) / max(1, len(known))
 
 
 def float_bundle(model: Path, work: Path) -> Path:

@@ -27,8 +27,8 @@ from edgec.exporter.sources.weight_names import adapted_absence
 from edgec.ir.kv_donors import kept_layers
 from edgec.passes.compress.rounding.learned_grids import levels_of, needs_half
 from edgec.passes.kv.sharing.narrow_linear import NARROWED
-from edgec.passes.train.fake_quantize import Prepared, learned_grids, prepared
-from edgec.passes.train.low_rank import corrected, merged_weight
+from edgec.passes.train.fake_quantize import PreparedWeight, learned_grids, prepared
+from edgec.passes.train.low_rank import add_correction, merge_weight
 from edgec.passes.train.straight_through import fake_weight
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _record(learner: Traced, recipe: Recipe, recipe_name: str, grids: Mapping[st
 @torch.no_grad()
 def _value(graph: GraphModule, target: str, stored: Tensor) -> Tensor:
     """A parameter as it is written: with its correction, on its grid, at its place in the model's own tensor."""
-    value = merged_weight(graph, target)
+    value = merge_weight(graph, target)
     grid = next((each for each in prepared(graph) if each.weight == target and _only_reader(graph, each)), None)
     if grid is not None:
         levels = levels_of(grid.decision)
@@ -133,7 +133,7 @@ def _value(graph: GraphModule, target: str, stored: Tensor) -> Tensor:
     return whole
 
 
-def _only_reader(graph: GraphModule, grid: Prepared) -> bool:
+def _only_reader(graph: GraphModule, grid: PreparedWeight) -> bool:
     """Whether a weight is read through this one grid only."""
     pending: list[Node] = [node for node in graph.graph.nodes if node.op == "get_attr" and node.target == grid.weight]
     while pending:
@@ -142,7 +142,7 @@ def _only_reader(graph: GraphModule, grid: Prepared) -> bool:
                 scale = user.args[1]
                 if not isinstance(scale, Node) or scale.target != grid.log_scale:
                     return False
-            elif user.target is corrected:
+            elif user.target is add_correction:
                 pending.append(user)
             else:
                 return False

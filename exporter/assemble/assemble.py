@@ -15,7 +15,7 @@ import torch
 
 from edgec.backends.forms import Form
 from edgec.bundle.delegates import named_delegates
-from edgec.bundle.encoding import decoded
+from edgec.bundle.encoding import decode_tokens
 from edgec.bundle.entry_points import EncoderDecoderInfo, Limits
 from edgec.bundle.findings import DeviceCheck
 from edgec.bundle.golden import (
@@ -38,7 +38,7 @@ from edgec.exporter.assemble.brief_speed import brief_speed
 from edgec.exporter.assemble.ledger import WeightRecord, check_ledger, ledger_of
 from edgec.exporter.assemble.vision_language import image_files, seen_vector, vision_language_info
 from edgec.exporter.parity.sample import greedy
-from edgec.exporter.pipeline import Compiled
+from edgec.exporter.pipeline import CompiledModel
 from edgec.exporter.provenance import tool_versions
 from edgec.exporter.recipes.text import recipe_text
 from edgec.exporter.report.page import render_report
@@ -58,7 +58,7 @@ _GOLDEN_PROMPT, _GOLDEN_TOKENS = 12, 8
 
 def bundle_contents(
     request: ExportRequest,
-    compiled: Compiled,
+    compiled: CompiledModel,
     name: str,
     seconds: Mapping[str, float],
     cache: StageCache,
@@ -88,13 +88,13 @@ def bundle_contents(
     }
     manifest, files = with_prefix(manifest, files, request, cache)
     tokenizer = request.tokenizer
-    decode = None if tokenizer is None else lambda ids: decoded(tokenizer, ids)
+    decode = None if tokenizer is None else lambda ids: decode_tokens(tokenizer, ids)
     speed = _speed(request, compiled)
     report = render_report(manifest, speed, compiled.said, decode, compiled.sample)
     return manifest, {**files, "report.html": report.encode(errors="replace")}
 
 
-def _speed(request: ExportRequest, compiled: Compiled) -> tuple[ReportSamples, ...]:
+def _speed(request: ExportRequest, compiled: CompiledModel) -> tuple[ReportSamples, ...]:
     """How fast a decoder's .pte for this machine is, for the report; an ONNX file of it is another runtime's."""
     limits = compiled.facts.limits
     own = request.target.name == "host" and not request.form.static
@@ -112,7 +112,7 @@ def artifact_files(artifact: Path) -> Files:
     return {f"{artifact.name}/{path.relative_to(artifact).as_posix()}": path for path in inside}
 
 
-def size_ledger(compiled: Compiled, form: Form) -> Ledger:
+def size_ledger(compiled: CompiledModel, form: Form) -> Ledger:
     """Account for the artifact's bytes, and check the result.
 
     Raises:
@@ -136,7 +136,7 @@ def size_ledger(compiled: Compiled, form: Form) -> Ledger:
 
 
 def _manifest(
-    request: ExportRequest, compiled: Compiled, name: str, ledger: Ledger, seconds: Mapping[str, float]
+    request: ExportRequest, compiled: CompiledModel, name: str, ledger: Ledger, seconds: Mapping[str, float]
 ) -> Manifest:
     facts = compiled.facts
     manifest = Manifest(
@@ -200,7 +200,7 @@ def _parameters(source: ModelSource) -> int:
     return sum(parameter.numel() for parameter in source.factory()[0].parameters())
 
 
-def _runtime(compiled: Compiled, form: Form) -> Runtime:
+def _runtime(compiled: CompiledModel, form: Form) -> Runtime:
     version = tool_versions(form.tools)[form.runtime]
     named = named_delegates(compiled.artifact) if form.laid_out else ()
     backends = sorted(named) or list(form.backends)
@@ -215,7 +215,7 @@ def _build(seconds: Mapping[str, float]) -> Build:
     )
 
 
-def _device_checks(request: ExportRequest, compiled: Compiled) -> list[DeviceCheck]:
+def _device_checks(request: ExportRequest, compiled: CompiledModel) -> list[DeviceCheck]:
     """The checks on a Mac, or that there is no Mac."""
     states = [state.name for state in compiled.facts.states]
     tokens = request.probe.tokens if compiled.facts.limits is not None else ()
@@ -227,7 +227,7 @@ def _generation_config(request: ExportRequest) -> Files:
     return {"generation_config.json": json.dumps(config, indent=2, sort_keys=True).encode()} if config else {}
 
 
-def _golden(request: ExportRequest, compiled: Compiled) -> Golden:
+def _golden(request: ExportRequest, compiled: CompiledModel) -> Golden:
     tokenizer = request.tokenizer
     texts = text_vectors(tokenizer) if tokenizer is not None else ()
     chat = chat_vector(tokenizer) if tokenizer is not None else None
@@ -251,9 +251,9 @@ def _greedy_vector(request: ExportRequest, artifact: Path, limits: Limits) -> Ou
 
 def _written_vector(request: ExportRequest, artifact: Path) -> OutputVector:
     """The artifact's greedy text after a source that is easy to generate again in any language."""
-    from edgec.exporter.parity.encoder_decoder import ExecutedMethods
+    from edgec.exporter.parity.encoder_decoder import ExecutedEncoderDecoder
 
-    reads, methods = request.source.reads, ExecutedMethods(artifact)
+    reads, methods = request.source.reads, ExecutedEncoderDecoder(artifact)
     assert reads is not None
     sizes, dtype = reads.sizes(GOLDEN_SOURCE_TOKENS), "int64" if reads.is_text else "float32"
     memory = methods.memory(torch.from_numpy(probe_values(sizes, dtype, request.spec.vocab_size)))
@@ -266,7 +266,7 @@ def _written_vector(request: ExportRequest, artifact: Path) -> OutputVector:
     return output_vector(prompt, tokens[1:], np.stack(rows), **_tolerances(request.form))
 
 
-def _function_vector(compiled: Compiled, form: Form) -> FunctionVector:
+def _function_vector(compiled: CompiledModel, form: Form) -> FunctionVector:
     """A module's outputs on inputs that are easy to generate again in any language."""
     method = compiled.facts.methods[0]
     bounds = {tensor.name: 2 for tensor in method.inputs if not tensor.dtype.startswith("float")}

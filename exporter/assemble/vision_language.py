@@ -11,13 +11,13 @@ from edgec.bundle.entry_points import VisionLanguageInfo
 from edgec.bundle.golden import OutputVector, output_vector, probe_values
 from edgec.bundle.prefix import Files
 from edgec.bundle.tokenizer_folder import IMAGE_FOLDER
-from edgec.exporter.pipeline import Compiled
+from edgec.exporter.pipeline import CompiledModel
 from edgec.exporter.request import ExportRequest
 from edgec.runtime_py.vision_language.image_file import read_image
 from edgec.runtime_py.vision_language.processor import PromptProcessor
 
 
-def vision_language_info(request: ExportRequest, compiled: Compiled) -> VisionLanguageInfo | None:
+def vision_language_info(request: ExportRequest, compiled: CompiledModel) -> VisionLanguageInfo | None:
     """The limits and the tile of a vision-language model; None for other kinds.
 
     Raises:
@@ -52,9 +52,9 @@ def image_files(request: ExportRequest) -> Files:
 
 def seen_vector(request: ExportRequest, artifact: Path, count: int) -> OutputVector:
     """The artifact's greedy text after a tile that is easy to generate again in any language."""
-    from edgec.exporter.parity.vision_language import ExecutedMethods, image_probe
+    from edgec.exporter.parity.vision_language import ExecutedVisionLanguage, image_probe
 
-    eyes, methods = request.source.eyes, ExecutedMethods(artifact)
+    eyes, methods = request.source.eyes, ExecutedVisionLanguage(artifact)
     assert eyes is not None
     features = methods.features(torch.from_numpy(probe_values([1, *eyes.shape], "float32", 0)))
     probe = image_probe(eyes, len(features), request.probe, request.limits)

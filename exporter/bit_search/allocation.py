@@ -15,7 +15,7 @@ from edgec.ir.weight_scheme import WeightScheme
 
 
 @dataclass(frozen=True)
-class Choice:
+class WidthChoice:
     """One possible width of one layer.
 
     Attributes:
@@ -29,12 +29,12 @@ class Choice:
     loss: float
 
 
-Chosen = dict[str, Choice]
+ChosenWidths = dict[str, WidthChoice]
 
 
-def convex_hull(choices: Sequence[Choice]) -> list[Choice]:
+def convex_hull(choices: Sequence[WidthChoice]) -> list[WidthChoice]:
     """The choices worth taking, from few bits to many: each saves less per bit than the one before it."""
-    kept: list[Choice] = []
+    kept: list[WidthChoice] = []
     for choice in sorted(choices, key=lambda each: (each.bits, each.loss)):
         if kept and choice.loss >= kept[-1].loss:
             continue
@@ -44,7 +44,7 @@ def convex_hull(choices: Sequence[Choice]) -> list[Choice]:
     return kept
 
 
-def trade_off_path(layers: Mapping[str, Sequence[Choice]]) -> Iterator[Chosen]:
+def trade_off_path(layers: Mapping[str, Sequence[WidthChoice]]) -> Iterator[ChosenWidths]:
     """All points of the trade-off, from the fewest bits to the most; each is a new mapping."""
     hulls = {name: convex_hull(choices) for name, choices in layers.items()}
     chosen = {name: choices[0] for name, choices in hulls.items()}
@@ -59,7 +59,7 @@ def trade_off_path(layers: Mapping[str, Sequence[Choice]]) -> Iterator[Chosen]:
         yield dict(chosen)
 
 
-def allocate(layers: Mapping[str, Sequence[Choice]], budget: float) -> Chosen | None:
+def allocate(layers: Mapping[str, Sequence[WidthChoice]], budget: float) -> ChosenWidths | None:
     """The last point of the path within a total budget of bits; None where even the smallest exceeds it."""
     best = None
     for point in trade_off_path(layers):
@@ -69,20 +69,20 @@ def allocate(layers: Mapping[str, Sequence[Choice]], budget: float) -> Chosen | 
     return best
 
 
-def total_bits(chosen: Mapping[str, Choice]) -> float:
+def total_bits(chosen: Mapping[str, WidthChoice]) -> float:
     """The bits of all layers together."""
     return sum(choice.bits for choice in chosen.values())
 
 
-def total_loss(chosen: Mapping[str, Choice]) -> float:
+def total_loss(chosen: Mapping[str, WidthChoice]) -> float:
     """The expected loss of all layers, as if their losses added up: nats per token."""
     return sum(choice.loss for choice in chosen.values())
 
 
-def _saved_per_bit(small: Choice, large: Choice) -> float:
+def _saved_per_bit(small: WidthChoice, large: WidthChoice) -> float:
     """The loss saved per bit between two choices."""
     return (small.loss - large.loss) / (large.bits - small.bits)
 
 
-def _step(name: str, choices: Sequence[Choice], index: int) -> tuple[float, str, int]:
+def _step(name: str, choices: Sequence[WidthChoice], index: int) -> tuple[float, str, int]:
     return -_saved_per_bit(choices[index - 1], choices[index]), name, index

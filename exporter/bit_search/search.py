@@ -16,7 +16,14 @@ from torch import Tensor
 
 from edgec.bundle.manifest import BitSearch, TradeOffPoint
 from edgec.errors import InputError
-from edgec.exporter.bit_search.allocation import Choice, Chosen, allocate, total_bits, total_loss, trade_off_path
+from edgec.exporter.bit_search.allocation import (
+    ChosenWidths,
+    WidthChoice,
+    allocate,
+    total_bits,
+    total_loss,
+    trade_off_path,
+)
 from edgec.exporter.bit_search.sensitivity import mean_square_gradients, measure_choices
 from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import passes_for
@@ -79,7 +86,7 @@ def search_bits(
 
 def _layers(
     program: Program, recipe: Recipe, known: Calibration, progress: Progress
-) -> tuple[dict[str, list[Choice]], int]:
+) -> tuple[dict[str, list[WidthChoice]], int]:
     """The cost of every width of every open layer, and the number of weights in these layers."""
     progress.step(0.0, "gradients")
     fisher = mean_square_gradients(program, known)
@@ -157,7 +164,7 @@ def _count(calibration: Calibration) -> int:
     return sum(int(call[0].shape[1]) for call in calibration.given)
 
 
-def with_choice(recipe: Recipe, chosen: Chosen, bits: float) -> Recipe:
+def with_choice(recipe: Recipe, chosen: ChosenWidths, bits: float) -> Recipe:
     """The recipe with a rule for each layer; its own rules come first and so win."""
     rules = tuple((name, choice.scheme) for name, choice in chosen.items())
     return replace(recipe, name=f"{recipe.name}, {bits:.2f} bits", rules=(*recipe.rules, *rules))
@@ -176,7 +183,7 @@ def _open_layers(program: Program, recipe: Recipe) -> dict[str, int]:
     return sizes
 
 
-def _spread(points: Sequence[Chosen], chosen: Chosen) -> list[Chosen]:
+def _spread(points: Sequence[ChosenWidths], chosen: ChosenWidths) -> list[ChosenWidths]:
     """The ends of the path, the chosen point, and some between them at even distances in bits."""
     low, high = total_bits(points[0]), total_bits(points[-1])
     marks = [low + (high - low) * i / (_MEASURED - 1) for i in range(_MEASURED)]
@@ -185,7 +192,7 @@ def _spread(points: Sequence[Chosen], chosen: Chosen) -> list[Chosen]:
     return [unique[bits] for bits in sorted(unique)]
 
 
-def _measure(program: Program, recipe: Recipe, points: Sequence[Chosen], text: _Text) -> list[float]:
+def _measure(program: Program, recipe: Recipe, points: Sequence[ChosenWidths], text: _Text) -> list[float]:
     """The divergence from the float model on held-out windows, nats per token, with nothing else compressed."""
     plain = replace(recipe, weights=None, lm_head=None, embedding=None)
     reference = _log_probabilities(program, text.held_out)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.fx import Interpreter, Node
 
-from edgec.exporter.bit_search.allocation import Choice
+from edgec.exporter.bit_search.allocation import WidthChoice
 from edgec.ir.graph_run import first_output
 from edgec.ir.program import Program
 from edgec.ir.quantized_form import parameter_name, parameter_of
@@ -79,7 +79,7 @@ def measure_choices(
     fisher: Mapping[str, Tensor],
     schemes: Schemes,
     algorithm: str,
-) -> dict[str, list[Choice]]:
+) -> dict[str, list[WidthChoice]]:
     """Measure what every width of every layer costs.
 
     Args:
@@ -89,7 +89,7 @@ def measure_choices(
         schemes: the widths to consider for a parameter's name and shape; none leaves the layer out.
         algorithm: how integers are chosen.
     """
-    choices: dict[str, list[Choice]] = {}
+    choices: dict[str, list[WidthChoice]] = {}
 
     def measure_layer(layer: Node, inputs: Tensor) -> None:
         name = parameter_name(parameter_of(layer.args[1]))  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ def measure_choices(
             assert moment is not None
             change = _round(weight, scheme, algorithm, moment.diagonal()) - weight
             loss = 0.5 * float((((change @ moment) * change).sum(1) * fisher[name]).sum())
-            choices.setdefault(name, []).append(Choice(scheme, 8.0 * stored_bytes(shape, scheme), loss))
+            choices.setdefault(name, []).append(WidthChoice(scheme, 8.0 * stored_bytes(shape, scheme), loss))
 
     observe_layers(program, calibration, measure_layer, "--target-bits")
     return choices

@@ -22,7 +22,7 @@ from edgec.exporter.capture import attention
 from edgec.exporter.capture.complex_pairs import complex_as_pairs
 from edgec.exporter.capture.own_attention import plain_flags, use_operator
 from edgec.exporter.capture.positions import first_place, follow_positions
-from edgec.exporter.capture.recurrences import captured_recurrences, recognise_convolutions
+from edgec.exporter.capture.recurrences import call_recurrences, recognise_convolutions
 from edgec.exporter.capture.untraceable import (
     refuse_indexers,
     refuse_special_sizes,
@@ -159,12 +159,12 @@ def _trace(model: nn.Module, max_tokens: int, max_batch: int) -> GraphModule:
     batch = {0: torch.export.Dim("B", min=2, max=max_batch)} if max_batch > 1 else {}
     shapes = {"tokens": {**batch, 1: size}, "positions": {0: size}}
     inputs = (torch.zeros(min(2, max_batch), example, dtype=torch.long), torch.arange(example))
-    graph = traced(_Decoder(model), model, inputs, shapes, export_any_size)
+    graph = trace_module(_Decoder(model), model, inputs, shapes, export_any_size)
     refuse_special_sizes(graph, max_tokens, type(model).__name__)
     return graph
 
 
-def traced(
+def trace_module(
     module: nn.Module, model: nn.Module, inputs: tuple[Tensor, ...], shapes: Any, export: Export = export_proved
 ) -> GraphModule:
     """Trace a module around a model of transformers, whose attention is edgec's operator.
@@ -192,7 +192,7 @@ def traced(
             attention.masks_left_out(model),
             plain_flags(),
             complex_as_pairs(),
-            captured_recurrences(model),
+            call_recurrences(model),
         ):
             made = export(module, inputs, shapes).module(check_guards=False)
     except Exception as error:

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.fx import GraphModule
 
 from edgec.exporter.capture import attention
-from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind, traced
+from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind, trace_module
 from edgec.exporter.capture.layer_numbers import number_layers
 from edgec.exporter.capture.positions import follow_positions
 from edgec.exporter.sources.encoder_decoder import SOURCE, Source
@@ -33,7 +33,7 @@ STATES = "states"
 
 
 @dataclass(frozen=True)
-class Captured:
+class CapturedEncoderDecoder:
     """The programs of an encoder-decoder."""
 
     encode: Program
@@ -43,7 +43,7 @@ class Captured:
 
 def capture_encoder_decoder(
     build: Callable[[], Skeleton], source: Source, spec: ModelSpec, weights: TensorSource, max_tokens: int
-) -> Captured:
+) -> CapturedEncoderDecoder:
     """Trace an encoder-decoder and bind its weights.
 
     Args:
@@ -60,7 +60,7 @@ def capture_encoder_decoder(
     states = encode.interface.outputs[0]
     cross = _capture_cross(build(), states, weights)
     forward = _capture_forward(build(), cross.interface.outputs, states, spec, weights, max_tokens)
-    return Captured(encode, cross, forward)
+    return CapturedEncoderDecoder(encode, cross, forward)
 
 
 class _Encoder(nn.Module):
@@ -150,14 +150,16 @@ class _Layer:
 
 def _capture_encode(skeleton: Skeleton, source: Source, weights: TensorSource) -> Program:
     example = torch.zeros([min(8, d.high) if isinstance(d, Dynamic) else d for d in source.shape], dtype=source.dtype)
-    graph = traced(_Encoder(skeleton.model, source.name), skeleton.model, (example,), {"source": _dims(source.shape)})
+    graph = trace_module(
+        _Encoder(skeleton.model, source.name), skeleton.model, (example,), {"source": _dims(source.shape)}
+    )
     number_layers(graph)
     return _program(graph, skeleton, weights, (source.tensor_type(),), (STATES,))
 
 
 def _capture_cross(skeleton: Skeleton, states: TensorType, weights: TensorSource) -> Program:
     example = torch.zeros([8 if isinstance(d, Dynamic) else d for d in states.shape])
-    graph = traced(_Cross(skeleton.model), skeleton.model, (example,), {"states": _dims(states.shape)})
+    graph = trace_module(_Cross(skeleton.model), skeleton.model, (example,), {"states": _dims(states.shape)})
     count = len(output_node(graph).all_input_nodes)
     names = tuple(f"cross_{role}_{layer}" for layer in range(count // 2) for role in ("key", "value"))
     return _program(graph, skeleton, weights, (states,), names)
@@ -178,7 +180,7 @@ def _capture_forward(
     example = (torch.zeros(1, 8, dtype=torch.long), torch.arange(8))
     read = tuple(torch.zeros([8 if isinstance(d, Dynamic) else d for d in value.shape]) for value in memory)
     shapes = {"tokens": {1: length}, "positions": {0: length}, "memory": tuple(_dims(v.shape) for v in memory)}
-    graph = traced(_Forward(skeleton.model, width), skeleton.model, (*example, *read), shapes)
+    graph = trace_module(_Forward(skeleton.model, width), skeleton.model, (*example, *read), shapes)
     follow_positions(graph)
     program = _program(graph, skeleton, weights, (tokens, places, *memory), ("logits",))
     logits = TensorType("logits", torch.float32, (1, size, spec.vocab_size))

@@ -47,18 +47,18 @@ def value_for(graph: GraphModule, node: Any, tokens: int) -> Any:
 
 def _sources(node: Node) -> dict[Node, None] | None:
     """A node and all that it is computed from, inputs in the graph's order; None where a token's value matters."""
-    found: dict[Node, None] = {}
+    sources: dict[Node, None] = {}
     waiting = [node]
     while waiting:
         each = waiting.pop()
-        if each in found:
+        if each in sources:
             continue
-        found[each] = None
-        if each.op == "placeholder" and each.target == "tokens" and not _only_sizes(each, found):
+        sources[each] = None
+        if each.op == "placeholder" and each.target == "tokens" and not _only_sizes(each, sources):
             return None
         waiting += each.all_input_nodes
     order = {each: index for index, each in enumerate(node.graph.nodes)}
-    return dict.fromkeys(sorted(found, key=order.__getitem__))
+    return dict.fromkeys(sorted(sources, key=order.__getitem__))
 
 
 def _only_sizes(tokens: Node, readers: Mapping[Node, None]) -> bool:

@@ -75,9 +75,9 @@ def use_operator(graph: GraphModule) -> None:
         return
     layer = 0
     for node in list(graph.graph.nodes):
-        found = _sdpa(node) or _softmax(graph, node)
-        if found is not None:
-            _replace(graph, *found, layer)
+        attention = _sdpa(node) or _softmax(graph, node)
+        if attention is not None:
+            _replace(graph, *attention, layer)
             layer += 1
     if layer:
         graph.graph.eliminate_dead_code()
@@ -155,8 +155,8 @@ def _scores(graph: GraphModule, node: Any) -> _Scores | None:
     while isinstance(node, Node) and node.target not in _PRODUCTS:
         if node.target in _SCALED and (factor := _number(graph, node.args[1])) is not None:
             scale *= factor ** _SCALED[node.target]
-        elif node.target is aten.where.self and (found := _window(graph, node.args[0])) is not None:
-            window = found
+        elif node.target is aten.where.self and (masked := _window(graph, node.args[0])) is not None:
+            window = masked
         elif node.target in _ADDED and (bias := _bias(graph, node)) is not None:
             node, slopes = bias[0], _sum(slopes, bias[1] * scale)
             continue

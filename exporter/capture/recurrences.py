@@ -27,7 +27,7 @@ aten = torch.ops.aten
 
 
 @contextmanager
-def captured_recurrences(model: nn.Module) -> Iterator[None]:
+def call_recurrences(model: nn.Module) -> Iterator[None]:
     """Let the code of a model's classes call edgec's operators inside the block."""
     types = {type(module) for module in model.modules()}
     files = {sys.modules[each.__module__] for each in types}

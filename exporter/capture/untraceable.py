@@ -25,9 +25,9 @@ def refuse_indexers(model: nn.Module) -> None:
     Raises:
         InputError: E109.
     """
-    found = next((name for name, module in model.named_modules() if type(module).__name__.endswith("Indexer")), None)
-    if found is not None:
-        why = f"{found} chooses which keys are attended to, and keeps its own keys: edgec cannot do that"
+    indexer = next((name for name, module in model.named_modules() if type(module).__name__.endswith("Indexer")), None)
+    if indexer is not None:
+        why = f"{indexer} chooses which keys are attended to, and keeps its own keys: edgec cannot do that"
         raise _refused(type(model).__name__, why)
 
 

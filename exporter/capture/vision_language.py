@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.fx import GraphModule
 
 from edgec.exporter.capture import attention
-from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind, traced
+from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind, trace_module
 from edgec.exporter.capture.layer_numbers import number_layers
 from edgec.exporter.capture.own_attention import use_operator
 from edgec.exporter.capture.positions import follow_positions
@@ -34,7 +34,7 @@ FEATURES, SEEN = "features", "seen"
 
 
 @dataclass(frozen=True)
-class Captured:
+class CapturedVisionLanguage:
     """The programs of a vision-language model."""
 
     see: Program
@@ -43,7 +43,7 @@ class Captured:
 
 def capture_vision_language(
     build: Callable[[], Skeleton], eyes: Eyes, spec: ModelSpec, weights: TensorSource, max_tokens: int
-) -> Captured:
+) -> CapturedVisionLanguage:
     """Trace a vision-language model and bind its weights.
 
     Args:
@@ -56,7 +56,9 @@ def capture_vision_language(
     Raises:
         InputError: E109, the architecture cannot be traced.
     """
-    return Captured(_capture_see(build(), eyes, weights), _capture_forward(build(), eyes, spec, weights, max_tokens))
+    return CapturedVisionLanguage(
+        _capture_see(build(), eyes, weights), _capture_forward(build(), eyes, spec, weights, max_tokens)
+    )
 
 
 class _See(nn.Module):
@@ -86,7 +88,7 @@ class _Forward(nn.Module):
 
 def _capture_see(skeleton: Skeleton, eyes: Eyes, weights: TensorSource) -> Program:
     shape = (1, *eyes.shape)
-    graph = traced(_See(skeleton.model, eyes), skeleton.model, (torch.zeros(shape),), {"pixels": {}})
+    graph = trace_module(_See(skeleton.model, eyes), skeleton.model, (torch.zeros(shape),), {"pixels": {}})
     graph.graph.eliminate_dead_code()
     number_layers(graph)
     bind(graph, skeleton.aliases, weights)
@@ -116,7 +118,7 @@ def _capture_forward(
     examples = tuple(
         torch.zeros([example if isinstance(d, Dynamic) else d for d in each.shape], dtype=each.dtype) for each in inputs
     )
-    graph = traced(_Forward(skeleton.model, eyes.asked.first_place), skeleton.model, examples, shapes)
+    graph = trace_module(_Forward(skeleton.model, eyes.asked.first_place), skeleton.model, examples, shapes)
     graph.graph.eliminate_dead_code()
     follow_positions(graph)
     use_operator(graph)

@@ -53,7 +53,7 @@ def source_probe(reads: Source, probe: Probe, vocab_size: int) -> SourceProbe:
 
 
 @dataclass(frozen=True)
-class Reference:
+class EncoderDecoderReference:
     """What transformers' own model computes: an encoder's states, a decoder's keys and values of them, its logits.
 
     Attributes:
@@ -72,14 +72,16 @@ class Reference:
         return {f"{name}.{i}": value for name, values in named.items() for i, value in enumerate(values)}
 
     @classmethod
-    def read(cls, kept: Mapping[str, Tensor]) -> Reference:
+    def read(cls, kept: Mapping[str, Tensor]) -> EncoderDecoderReference:
         """Restore a reference from what ``tensors`` returned."""
         lists = {name: [key for key in kept if key.startswith(f"{name}.")] for name in ("states", "memory", "logits")}
         states, memory, logits = (tuple(kept[f"{name}.{i}"] for i in range(len(keys))) for name, keys in lists.items())
         return cls(states, memory, logits[0])
 
 
-def eager_reference(source: ModelSource, weights: Weights, sources: SourceProbe, probe: Probe) -> Reference:
+def eager_reference(
+    source: ModelSource, weights: Weights, sources: SourceProbe, probe: Probe
+) -> EncoderDecoderReference:
     """Run transformers' own model in float32 over the weights as they are stored, without its own cache."""
     model = source.build_on("cpu", attn_implementation="eager")
     put_weights(model, weights, as_stored=True)
@@ -91,7 +93,7 @@ def eager_reference(source: ModelSource, weights: Weights, sources: SourceProbe,
         kept: Mapping[int, tuple[Tensor, Tensor]] = cache.cross_attention_cache.kept
         memory = tuple(value.transpose(1, 2).contiguous() for layer in sorted(kept) for value in kept[layer])
         logits = decode(model, tokens, states[0])[0, rows]
-    return Reference(states, memory, logits.float())
+    return EncoderDecoderReference(states, memory, logits.float())
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ class ProbedEncoderDecoder:
 
     sources: SourceProbe
     text: Probe
-    reference: Reference
+    reference: EncoderDecoderReference
 
     def methods(self) -> Mapping[str, ProbedMethod]:
         """The methods, each on what transformers' model gave the one before it."""
@@ -130,7 +132,7 @@ class ProbedEncoderDecoder:
 
     def execute(self, artifact: Path) -> Executed:
         """Execute the methods of an artifact, each alone, and all of them from the first source to the logits."""
-        methods, reference, sources = ExecutedMethods(artifact), self.reference, self.sources.sources
+        methods, reference, sources = ExecutedEncoderDecoder(artifact), self.reference, self.sources.sources
         alone = (
             methods.states(sources),
             methods.keys_and_values(reference.states[0]),
@@ -140,7 +142,7 @@ class ProbedEncoderDecoder:
         return Executed(dict(zip(ENCODER_DECODER_METHODS, alone, strict=True)), whole)
 
 
-class ExecutedMethods:
+class ExecutedEncoderDecoder:
     """The methods of an artifact in ExecuTorch's runtime, in this process."""
 
     def __init__(self, artifact: Path) -> None:

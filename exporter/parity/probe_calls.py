@@ -13,7 +13,7 @@ from edgec.ir.graph_run import first_output, run_calls
 from edgec.ir.linear_memo import LinearMemo
 from edgec.ir.program import Interface, Program
 
-Given = Callable[[int, int], Mapping[str, Tensor]]
+OtherInputs = Callable[[int, int], Mapping[str, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class ProbeCall:
 
 
 def text_calls(
-    interface: Interface, tokens: Tokens, plan: Sequence[Call], given: Given = lambda start, size: {}
+    interface: Interface, tokens: Tokens, plan: Sequence[Call], given: OtherInputs = lambda start, size: {}
 ) -> list[ProbeCall]:
     """The calls that feed a text: those of ``plan`` where the interface has states, else one with the whole text.
 

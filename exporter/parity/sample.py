@@ -59,7 +59,7 @@ def _length(start: Sequence[int], context: int) -> int:
 
 
 def greedy(step: DecoderStep, prompt: Sequence[int], count: int) -> tuple[list[int], list[Tensor]]:
-    """The likeliest ``count`` tokens after a prompt, which is read in one call, and the logits [V] behind each."""
+    """The likeliest ``count`` tokens after a prompt, which is read in one call, and the logits [V] that chose each."""
     rows: list[Tensor] = []
     tokens, fed = list(prompt), 0
     for _ in range(count):

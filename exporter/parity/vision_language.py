@@ -123,7 +123,7 @@ def _whole_prompt(prompt: int, length: int, limits: Limits) -> tuple[Call, ...]:
 
 
 @dataclass(frozen=True)
-class Reference:
+class VisionLanguageReference:
     """What transformers' own model computes: a tile's rows [T, hidden], and logits [P, V] at the compared positions."""
 
     features: Tensor
@@ -134,7 +134,7 @@ class Reference:
         return {"features": self.features, "logits": self.logits}
 
     @classmethod
-    def read(cls, kept: Mapping[str, Tensor]) -> Reference:
+    def read(cls, kept: Mapping[str, Tensor]) -> VisionLanguageReference:
         """Restore a reference from what ``tensors`` returned."""
         return cls(kept["features"], kept["logits"])
 
@@ -155,14 +155,14 @@ class EagerModel:
             rows = self._model.get_image_features(pixel_values=given, return_dict=True).pooler_output
             return torch.cat([each.flatten(0, -2) for each in rows]).float()
 
-    def reference(self, probe: ImageProbe) -> Reference:
+    def reference(self, probe: ImageProbe) -> VisionLanguageReference:
         """The model's own answers from pixels and tokens, without a cache."""
         with torch.no_grad(), InFloat32(None):
             asked, tokens = self.eyes.asked, torch.tensor([list(probe.tokens)])
             kinds = {"token_type_ids": asked.kinds(probe.seen, probe.prompt)} if asked.kinds else {}
             pixels = asked.given(probe.pixels)
             logits: Tensor = self._model(input_ids=tokens, pixel_values=pixels, use_cache=False, **kinds).logits
-        return Reference(self.features(probe.pixels), logits[0, compared_positions(probe.plan)].float())
+        return VisionLanguageReference(self.features(probe.pixels), logits[0, compared_positions(probe.plan)].float())
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class ProbedVisionLanguage:
     """What a vision-language model is compared on, and what transformers' own model computes."""
 
     probe: ImageProbe
-    reference: Reference
+    reference: VisionLanguageReference
 
     def methods(self) -> Mapping[str, ProbedMethod]:
         """The methods; text is written after transformers' own rows of the tile."""
@@ -190,7 +190,7 @@ class ProbedVisionLanguage:
 
     def execute(self, artifact: Path) -> Executed:
         """Execute the methods of an artifact, each alone, and both of them from the pixels to the logits."""
-        methods, (see, forward) = ExecutedMethods(artifact), METHODS
+        methods, (see, forward) = ExecutedVisionLanguage(artifact), METHODS
         rows = methods.features(self.probe.pixels)
         written = methods.plan_logits(self.probe, self.reference.features)
         return Executed({see: flatten_outputs(rows), forward: written}, methods.plan_logits(self.probe, rows))
@@ -201,7 +201,7 @@ def _part(placed: Mapping[str, Tensor], start: int, size: int) -> dict[str, Tens
     return {**parts, REACH: parts[REACH][0]} if REACH in parts else parts
 
 
-class ExecutedMethods:
+class ExecutedVisionLanguage:
     """The methods of an artifact in ExecuTorch's runtime, in this process."""
 
     def __init__(self, artifact: Path) -> None:

@@ -62,9 +62,9 @@ def layer_groups(rows: Sequence[LedgerRow]) -> list[LayerBytes]:
     """What lies outside the layers in one group, then the layers in order; equal neighbours are joined."""
     sums: dict[int, list[int]] = {}
     for row in rows:
-        found = _LAYER.search(row.name)
-        counts = sums.setdefault(int(found[1]) if found else -1, [0] * len(_KINDS))
-        counts[_kind(row.name) if found else -1] += row.bytes
+        numbered = _LAYER.search(row.name)
+        counts = sums.setdefault(int(numbered[1]) if numbered else -1, [0] * len(_KINDS))
+        counts[_kind(row.name) if numbered else -1] += row.bytes
     groups: list[LayerBytes] = []
     for layer, counts in sorted(sums.items()):
         kinds, before = tuple(counts), groups[-1] if groups else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
 from edgec.bundle.manifest import Manifest
 from edgec.exporter.parity.sample import Sample
@@ -12,9 +13,12 @@ from edgec.exporter.report.bits import bit_search
 from edgec.exporter.report.headline import headline
 from edgec.exporter.report.memory import kv_memory, ledger
 from edgec.exporter.report.parity import parity
-from edgec.exporter.report.reading import Decode, NextTokens, reading, texts
+from edgec.exporter.report.reading import NextTokens, reading, texts
 from edgec.exporter.report.sections import ReportSamples, device_checks, lint
 from edgec.exporter.report.style import STYLE
+
+if TYPE_CHECKING:
+    from edgec.runtime_py.generate import Decode
 
 
 def render_report(

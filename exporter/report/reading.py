@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from edgec.exporter.parity.sample import Sample
 from edgec.exporter.report.parts import section
 
-Decode = Callable[[list[int]], str]
+if TYPE_CHECKING:
+    from edgec.runtime_py.generate import Decode
+
 _SHOWN = 48
 _LEAD = 24
 

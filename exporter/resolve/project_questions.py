@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from edgec.bundle.atomic import typed_os_errors, write_file
@@ -13,7 +13,6 @@ from edgec.errors import InputError
 from edgec.exporter.options import ExportOptions, parse_budgets
 from edgec.exporter.resolve.project_file import PROJECT_FILE
 
-Ask = Callable[[str, str], str]
 _QUESTIONS = {
     "model": ("MODEL: a hub id, a folder, a config.json or package.module:factory", ""),
     "target": ("targets, separated by commas (edgec targets lists them)", "host"),

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from edgec.devices.prediction.parameters import HeldState
 from edgec.exporter.capture.attention import masks_left_out
-from edgec.exporter.capture.recurrences import captured_recurrences, places_shifted
+from edgec.exporter.capture.recurrences import call_recurrences, places_shifted
 from edgec.ir.recurrence import CAUSAL_CONV, RECURRENCES
 from edgec.passes.kv.recurrent_states import held_values
 
@@ -27,7 +27,7 @@ def held_states(model: Any) -> tuple[HeldState, ...] | None:
     # Model code looks at values of plain tensors, also on the meta device, but not at those of fake ones.
     fake = FakeTensorMode(allow_non_fake_inputs=True)
     try:
-        with fake, torch.device("meta"), torch.no_grad(), masks_left_out(model), captured_recurrences(model), recorded:
+        with fake, torch.device("meta"), torch.no_grad(), masks_left_out(model), call_recurrences(model), recorded:
             model(input_ids=torch.zeros(1, _TOKENS, dtype=torch.long), use_cache=False)
     except Exception:  # Model code of any family fails in its own way where values are needed.
         return recorded.states if not recorded.states and _attends_everywhere(model) else None

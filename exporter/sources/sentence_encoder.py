@@ -99,12 +99,12 @@ def _load(layer: nn.Linear, folder: Path, allow_pickle: bool) -> None:
     stored = stored_weights(folder, allow_pickle)
     parameters = {f"linear.{name}": value for name, value in layer.named_parameters()}
     expected = {name: tuple(value.shape) for name, value in parameters.items()}
-    found = {name: tuple(entry.shape) for name, entry in stored.names().items()}
-    if found != expected:
+    stored_shapes = {name: tuple(entry.shape) for name, entry in stored.names().items()}
+    if stored_shapes != expected:
         raise InputError(
             what="The weights of a Dense part are not those of its config.",
             where=str(folder),
-            why=f"there are {found}, expected {expected}",
+            why=f"there are {stored_shapes}, expected {expected}",
             fix="copy the folder again from the model's page",
             code="E106",
         )

@@ -14,18 +14,23 @@ from torch import Tensor
 from edgec.bundle.entry_points import ENCODER_DECODER_METHODS
 from edgec.exporter.capture.decoder import build_skeleton
 from edgec.exporter.capture.encoder_decoder import capture_encoder_decoder
-from edgec.exporter.parity.encoder_decoder import ProbedEncoderDecoder, Reference, eager_reference, source_probe
+from edgec.exporter.parity.encoder_decoder import (
+    EncoderDecoderReference,
+    ProbedEncoderDecoder,
+    eager_reference,
+    source_probe,
+)
 from edgec.exporter.parity.probed_method import Probed
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.weights import HeldWeights
 from edgec.exporter.stages.pass_orders import encoder_decoder_passes
-from edgec.exporter.stages.several_methods import Kind, Programs, SeveralMethodsStages
+from edgec.exporter.stages.several_methods import Programs, SeveralMethodsKind, SeveralMethodsStages
 
 
 def encoder_decoder_stages(request: ExportRequest) -> SeveralMethodsStages:
     """The stages of an encoder-decoder."""
-    return SeveralMethodsStages(request, Kind("source", _begin, _capture, _read, encoder_decoder_passes))
+    return SeveralMethodsStages(request, SeveralMethodsKind("source", _begin, _capture, _read, encoder_decoder_passes))
 
 
 def _begin(request: ExportRequest, weights: HeldWeights, progress: Progress) -> tuple[Programs, Probed]:
@@ -48,4 +53,4 @@ def _capture(request: ExportRequest, weights: HeldWeights, progress: Progress) -
 def _read(request: ExportRequest, kept: Mapping[str, Tensor]) -> Probed:
     assert request.source.reads is not None
     sources = source_probe(request.source.reads, request.probe, request.spec.vocab_size)
-    return ProbedEncoderDecoder(sources, request.probe, Reference.read(kept))
+    return ProbedEncoderDecoder(sources, request.probe, EncoderDecoderReference.read(kept))

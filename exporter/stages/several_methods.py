@@ -4,7 +4,7 @@
                           method -> passes -> ... -> last graph -+-> lowered together -> executed alone, and as a whole
 
 Each method's graph is compared with transformers' own model on the same inputs, each executed method with its graph;
-at the end the artifact runs as a whole. What the methods are, and on what they are compared, is a `Kind`.
+at the end the artifact runs as a whole. What the methods are, and on what they are compared, is a `SeveralMethodsKind`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Programs = dict[str, Program]
 
 
 @dataclass(frozen=True)
-class Kind:
+class SeveralMethodsKind:
     """A kind of model: all in which models of several methods differ.
 
     Attributes:
@@ -69,7 +69,7 @@ class SeveralMethodsStages:
     """The stages of a model of several methods; its rewritten programs stay in memory between them."""
 
     request: ExportRequest
-    kind: Kind
+    kind: SeveralMethodsKind
     programs: Mapping[str, Program] | None = None
 
     def rewrite(self, folder: Path, progress: Progress) -> None:

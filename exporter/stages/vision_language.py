@@ -20,21 +20,21 @@ from edgec.exporter.parity.vision_language import (
     EagerModel,
     ImageProbe,
     ProbedVisionLanguage,
-    Reference,
+    VisionLanguageReference,
     image_probe,
 )
 from edgec.exporter.progress import Progress
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.weights import HeldWeights
 from edgec.exporter.stages.pass_orders import vision_language_passes
-from edgec.exporter.stages.several_methods import Kind, Programs, SeveralMethodsStages
+from edgec.exporter.stages.several_methods import Programs, SeveralMethodsKind, SeveralMethodsStages
 
 SEE, _ = VISION_LANGUAGE_METHODS
 
 
 def vision_language_stages(request: ExportRequest) -> SeveralMethodsStages:
     """The stages of a vision-language model."""
-    return SeveralMethodsStages(request, Kind("pixels", _begin, _capture, _read, vision_language_passes))
+    return SeveralMethodsStages(request, SeveralMethodsKind("pixels", _begin, _capture, _read, vision_language_passes))
 
 
 def _begin(request: ExportRequest, weights: HeldWeights, progress: Progress) -> tuple[Programs, Probed]:
@@ -58,7 +58,7 @@ def _capture(request: ExportRequest, weights: HeldWeights, progress: Progress) -
 
 
 def _read(request: ExportRequest, kept: Mapping[str, Tensor]) -> Probed:
-    reference = Reference.read(kept)
+    reference = VisionLanguageReference.read(kept)
     return ProbedVisionLanguage(_probe(request, len(reference.features)), reference)
 
 

@@ -10,7 +10,7 @@ from edgec.errors import InputError, ToolError
 from edgec.exporter.sweep.step import Done, SweepStep, run_step
 
 
-class Engine(Protocol):
+class SweepEngine(Protocol):
     """Something that runs steps, several at once."""
 
     def run(self, steps: Sequence[SweepStep]) -> Iterator[Done]:
@@ -25,7 +25,7 @@ class PoolEngine:
         self._workers = workers
 
     def run(self, steps: Sequence[SweepStep]) -> Iterator[Done]:
-        """Run steps as ``Engine`` says; the threads only wait for the processes."""
+        """Run steps as ``SweepEngine`` says; the threads only wait for the processes."""
         with ThreadPoolExecutor(self._workers) as pool:
             futures = [pool.submit(run_step, step) for step in steps]
             try:
@@ -63,7 +63,7 @@ class RayEngine:
             raise ToolError("The Ray cluster cannot be joined.", "--engine ray", why, fix, "E562") from cause
 
     def run(self, steps: Sequence[SweepStep]) -> Iterator[Done]:
-        """Run steps as ``Engine`` says; Ray repeats the task of a node that died on another one."""
+        """Run steps as ``SweepEngine`` says; Ray repeats the task of a node that died on another one."""
         task = self._ray.remote(num_cpus=1, max_retries=1)(run_step)
         waiting, left = dict[Any, SweepStep](), list(steps)
         while left or waiting:
@@ -86,10 +86,10 @@ class RayEngine:
         return done
 
 
-ENGINES: Mapping[str, Callable[[int], Engine]] = {"pool": PoolEngine, "ray": RayEngine}
+ENGINES: Mapping[str, Callable[[int], SweepEngine]] = {"pool": PoolEngine, "ray": RayEngine}
 
 
-def engine_named(name: str, workers: int) -> Engine:
+def engine_named(name: str, workers: int) -> SweepEngine:
     """The engine of a given name.
 
     Raises:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from edgec.bundle.atomic import typed_os_errors, write_file
 from edgec.devices.transport import Say
-from edgec.exporter.sweep.engines import Engine, engine_named
+from edgec.exporter.sweep.engines import SweepEngine, engine_named
 from edgec.exporter.sweep.pareto import save_pareto
 from edgec.exporter.sweep.spec import (
     Artifact,
@@ -78,7 +78,7 @@ def sweep(
     return _table(grid, folder)
 
 
-def _run(engine: Engine, folder: Path, steps: Sequence[SweepStep], say: Say) -> None:
+def _run(engine: SweepEngine, folder: Path, steps: Sequence[SweepStep], say: Say) -> None:
     for done in engine.run(steps):
         write_file(_note(folder, done.key), json.dumps(asdict(done)).encode())
         say(f"{done.key}: {'done' if done.error is None else done.error['code'] + ' ' + done.error['why']}")

@@ -3,7 +3,8 @@
     input_ids int64 [1,S] -> embedding               ==>          input_ids int32 [1,S] -> to(int64) -> embedding
 
 Legality: values are indices or flags below 2^31, as token ids and masks are. Exact. An encoder of text has two or three
-such inputs.
+such inputs. Measured on a tiny random BERT (2 layers, two inputs of 16 tokens): 256 bytes of inputs a call before, 128
+after, for two more nodes (97, then 99).
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@
 lm_head, which is read once for all of them.) Exact: the model's logits are those of the same rows of the same matrix.
 
 Legality: ``last_logits`` has run, and what stands between the lm_head and the output works row by row.
+Measured on a tiny random Llama (2 layers, hidden size 32, 96 tokens) with three heads: 123,552 bytes before, 135,840
+after; 112 operators before, 122 after.
 """
 
 from __future__ import annotations

@@ -130,13 +130,13 @@ def _with_rest(source: Node, cos: Node, sin: Node, add: Node) -> _Rope:
 def _fuse(graph: GraphModule, rope: _Rope) -> None:
     with graph.graph.inserting_before(rope.result):
         emit = Emitter(graph.graph)
-        rows = swapped(emit, rope.x)
+        rows = swap_axes(emit, rope.x)
         result = emit(aten.transpose.int, emit(ROPE, rows, rope.cos, rope.sin), 1, 2)
     rope.result.replace_all_uses_with(result)
     erase_unread(rope.result)
 
 
-def swapped(emit: Emitter, x: Node) -> Node:
+def swap_axes(emit: Emitter, x: Node) -> Node:
     """``transpose(x, 1, 2)``, or what ``x`` was transposed from."""
     if x.target is aten.transpose.int and set(x.args[1:]) == {1, 2}:
         return x.args[0]  # type: ignore[return-value]

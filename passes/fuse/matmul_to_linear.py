@@ -51,7 +51,7 @@ class MatmulToLinear:
 
 
 @dataclass(frozen=True)
-class Product:
+class WeightProduct:
     """``x @ weight + bias``; ``rows`` is ``x`` before it was flattened, where it was."""
 
     x: Node
@@ -60,13 +60,13 @@ class Product:
     rows: Node
 
 
-def products(graph: GraphModule) -> list[tuple[Node, Product]]:
+def products(graph: GraphModule) -> list[tuple[Node, WeightProduct]]:
     """The products with a parameter of rank 2, in order."""
     every = nodes_of(graph, aten.matmul.default, aten.mm.default, aten.addmm.default)
     return [(node, product) for node in every if (product := _product(graph, node)) is not None]
 
 
-def _product(graph: GraphModule, node: Node) -> Product | None:
+def _product(graph: GraphModule, node: Node) -> WeightProduct | None:
     """A product with a parameter; None for any other."""
     if node.kwargs or len(node.args) != (3 if node.target is aten.addmm.default else 2):
         return None
@@ -78,16 +78,16 @@ def _product(graph: GraphModule, node: Node) -> Product | None:
     if stored is None or stored.dim() != 2 or x.meta["val"].dim() < 2:
         return None
     if bias is None:
-        return Product(x, weight, None, x)
+        return WeightProduct(x, weight, None, x)
     if not isinstance(bias, Node) or bias.meta["val"].dim() != 1:
         return None
     # What a view [S, I] was made of, where that has rows of the same width; else the value itself.
     source = x.all_input_nodes[0] if x.target in _VIEWS else x
     same = statically_known_true(source.meta["val"].shape[-1] == x.meta["val"].shape[-1])
-    return Product(x, weight, bias, source if same and source.meta["val"].dim() > 2 else x)
+    return WeightProduct(x, weight, bias, source if same and source.meta["val"].dim() > 2 else x)
 
 
-def _replace(graph: GraphModule, node: Node, product: Product) -> None:
+def _replace(graph: GraphModule, node: Node, product: WeightProduct) -> None:
     with graph.graph.inserting_before(node):
         emit = Emitter(graph.graph)
         matrix = _matrix(graph, emit, product.weight)

@@ -23,7 +23,7 @@ from edgec.ir.attention import LAYER, OPERATOR, AttentionCall
 from edgec.ir.encoder_operators import ENCODER_ATTENTION
 from edgec.ir.program import Effect, Interface, Program
 from edgec.passes.contract import nodes_of
-from edgec.passes.fuse.fuse_rope import swapped
+from edgec.passes.fuse.fuse_rope import swap_axes
 from edgec.passes.graph.emit import Emitter
 
 aten = torch.ops.aten
@@ -59,7 +59,7 @@ class EncoderAttention:
             call = AttentionCall.of(node)
             with graph.graph.inserting_before(node):
                 emit = Emitter(graph.graph)
-                q, k, v = (swapped(emit, each) for each in (call.q, call.k, call.v))
+                q, k, v = (swap_axes(emit, each) for each in (call.q, call.k, call.v))
                 result = emit(ENCODER_ATTENTION, q, k, v, _bias(call), call.scale)
             result.meta = {**node.meta, LAYER: call.layer, "val": node.meta["val"]}
             node.replace_all_uses_with(result)

@@ -146,5 +146,5 @@ def _shape(argument: Any) -> tuple[int, ...]:
 def _layer(node: Node, default: int) -> int:
     """The layer of a node: the first number in the path of the module that called it."""
     modules: Any = list((node.meta.get("nn_module_stack") or {}).values())
-    found = re.search(r"\.(\d+)(\.|$)", modules[-1][0]) if modules else None
-    return int(found.group(1)) if found else default
+    numbered = re.search(r"\.(\d+)(\.|$)", modules[-1][0]) if modules else None
+    return int(numbered.group(1)) if numbered else default

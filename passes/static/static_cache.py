@@ -34,7 +34,7 @@ from edgec.ir.attention import LAYER
 from edgec.ir.operators import CACHE_WRITE, CACHED_ATTENTION, UPDATE_SLOTS
 from edgec.ir.program import Effect, Interface, Program, State, TensorType
 from edgec.passes.contract import last_placeholder, nodes_of, output_node, placeholder
-from edgec.passes.fuse.fuse_rope import swapped
+from edgec.passes.fuse.fuse_rope import swap_axes
 from edgec.passes.graph.emit import Emitter
 from edgec.passes.static.parts.static_attention import CachedCall, CacheView, Masks, attend
 
@@ -119,7 +119,7 @@ class _Caches:
         value, _, cache, *_ = node.args
         assert isinstance(value, Node) and isinstance(cache, Node)
         emit, name = Emitter(self.graph.graph), str(cache.target)
-        rows = padded(emit, swapped(emit, value), self.multiple)
+        rows = pad_last(emit, swap_axes(emit, value), self.multiple)
         old = self.states[name]
         width, groups = int(rows.meta["val"].shape[3]), int(rows.meta["val"].shape[1])
         self.states[name] = replace(old, shape=(1, groups, old.slots, width))
@@ -174,7 +174,7 @@ class _ByCaller(_Caches):
             yield TensorType(f"{prefix}{name}", states[name].dtype, shape)
 
 
-def padded(emit: Emitter, value: Node, multiple: int) -> Node:
+def pad_last(emit: Emitter, value: Node, multiple: int) -> Node:
     """A value whose last dimension is padded with zeros up to a multiple."""
     missing = -int(value.meta["val"].shape[-1]) % multiple
     return emit(aten.constant_pad_nd.default, value, [0, missing], 0.0) if missing else value

@@ -43,7 +43,7 @@ from edgec.passes.compress.rounding.weight_grid import quantize_weight, without_
 from edgec.passes.compress.rounding.weight_tables import balanced_integers
 from edgec.passes.contract import nodes_of
 from edgec.passes.prefill.last_logits import lm_head_linear
-from edgec.passes.train.low_rank import corrected
+from edgec.passes.train.low_rank import add_correction
 from edgec.passes.train.straight_through import CACHES, fake_cache, fake_input, fake_weight
 
 aten = torch.ops.aten
@@ -51,7 +51,7 @@ PREPARED = "edgec_prepared"
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedWeight:
     """A weight that is rounded while it is trained.
 
     Attributes:
@@ -112,9 +112,9 @@ class FakeQuantize:
         assert all(each.log_scale in read for each in prepared(program.graph))
 
 
-def prepared(graph: GraphModule) -> tuple[Prepared, ...]:
+def prepared(graph: GraphModule) -> tuple[PreparedWeight, ...]:
     """The weights of a graph that are rounded while training."""
-    weights: tuple[Prepared, ...] = graph.meta.get(PREPARED, ())
+    weights: tuple[PreparedWeight, ...] = graph.meta.get(PREPARED, ())
     return weights
 
 
@@ -185,13 +185,13 @@ def _round_weight(
         arguments = (read, scale, levels.low, levels.high, levels.step, needs_half(decision))
         rounded = graph.graph.call_function(fake_weight, arguments)  # type: ignore[arg-type]
     if twin is None:
-        graph.meta[PREPARED] = (*prepared(graph), Prepared(decision, str(parameter.target), target))
+        graph.meta[PREPARED] = (*prepared(graph), PreparedWeight(decision, str(parameter.target), target))
     return rounded
 
 
 def _parameter(read: object) -> Node | None:
     """The parameter that a weight argument reads, perhaps with a low-rank adapter added to it."""
-    if isinstance(read, Node) and read.target is corrected:
+    if isinstance(read, Node) and read.target is add_correction:
         read = read.args[0]
     return parameter_of(read)
 

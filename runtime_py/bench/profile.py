@@ -82,14 +82,14 @@ class ProfiledDecoder:
         self._session: EngineSession = executor
 
     def forward(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> Logits:
-        """See ``Stepper.forward``."""
+        """Feed ``tokens`` at positions ``start``.. by the profiled engine, and return the logits of ``rows``."""
         positions = np.arange(start, start + len(tokens), dtype=np.int64)
         inputs = (np.array([tokens], dtype=np.int64), positions, np.array(rows, dtype=np.int64))
         logits: Logits = self._session.run(inputs)[0][0]
         return logits
 
     def prefill(self, tokens: Sequence[int], start: int) -> Logits:
-        """See ``Stepper.prefill``."""
+        """Feed any number of tokens chunk by chunk, and return the last one's logits, float32 [vocabulary]."""
         return prefill_in_chunks(self, tokens, start)
 
     def reusable(self, _tokens: Sequence[int]) -> int:

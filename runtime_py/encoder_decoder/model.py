@@ -11,7 +11,7 @@ import numpy as np
 
 from edgec.bundle.encoding import token_ids
 from edgec.quiet import quiet
-from edgec.runtime_py.arguments import checked_ids
+from edgec.runtime_py.arguments import check_ids
 from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession, encoder_decoder_info
 from edgec.runtime_py.encoder_decoder.sound_file import Samples, read_sound
 from edgec.runtime_py.encoder_decoder.transcription import (
@@ -59,7 +59,7 @@ class Reading(Tokenized):
         first = None if language is None else language_token(self.tokenizer, language)
         with self._turn:
             result = write(
-                session, checked_ids(source), request, self.generation_config, self.decode, first=first, show=stream
+                session, check_ids(source), request, self.generation_config, self.decode, first=first, show=stream
             )
         return replace(result, load_ms=self.load_ms)
 

@@ -236,11 +236,11 @@ def _language(
 ) -> str:
     """The token of the language that was asked for, else of the likeliest one after the first window."""
     if asked is not None:
-        found = next((name for name in (asked.lower(), f"<|{asked.lower()}|>") if name in known), None)
-        if found is None:
+        language = next((name for name in (asked.lower(), f"<|{asked.lower()}|>") if name in known), None)
+        if language is None:
             what, fix = f"The model does not know the language {asked!r:.60}.", f"give one of {', '.join(known)}"[:300]
             raise InputError(what, where="language", fix=fix, code="E156")
-        return found
+        return language
     session.read(log_mel(samples[: sound.frames * sound.hop], sound))
     logits = session.forward(prompt, 0, [len(prompt) - 1])[0]
     names = list(known)

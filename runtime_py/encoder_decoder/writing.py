@@ -75,15 +75,15 @@ def language_token(tokenizer: Any, language: str) -> int:
     """
     vocabulary = tokenizer.get_vocab()
     names = (language, f"<|{language}|>", f">>{language}<<", f"__{language}__")
-    found = next((vocabulary[name] for name in names if name in vocabulary), None)
-    if found is None:
+    token = next((vocabulary[name] for name in names if name in vocabulary), None)
+    if token is None:
         raise InputError(
             f"The model has no token for the language {language!r:.60}.",
             where="language",
             fix="give the model's own name of it, such as fra_Latn (NLLB) or fr (Whisper)",
             code="E156",
         )
-    return int(found)
+    return int(token)
 
 
 def most_tokens(session: EncoderDecoderSession, prompt: Sequence[int], request: GenerationRequest) -> int:

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from edgec.backends.onnx.methods import TensorFunction
     from edgec.bundle.folder import Bundle
-
-TensorFunction = Callable[[Sequence["Tensor"]], Sequence["Tensor"]]
 
 
 def simulator_threads(threads: int | None) -> int:

@@ -40,10 +40,10 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
 def _checks(bundle: Bundle, threads: int | None) -> list[dict[str, str]]:
     from edgec.bundle.golden import Golden, read_golden
     from edgec.runtime_py.model import load
-    from edgec.runtime_py.verify.verify import replayed_vectors
+    from edgec.runtime_py.verify.verify import replay_vectors
 
     golden = read_golden(bundle.golden_path) if bundle.golden_path else Golden()
-    return [check.to_json() for check in replayed_vectors(load(bundle, threads), golden)]
+    return [check.to_json() for check in replay_vectors(load(bundle, threads), golden)]
 
 
 if __name__ == "__main__":

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from edgec.devices.simulators import simulator_of
 from edgec.errors import InputError
 from edgec.runtime_py.evaluate.intervals import Interval, bits_per_byte, perplexity_interval, ratio_interval
-from edgec.runtime_py.evaluate.reference import Reference, reference_for
+from edgec.runtime_py.evaluate.reference import ReferenceModel, reference_for
 from edgec.runtime_py.forced_text import forced_rows, log_softmax
 from edgec.runtime_py.model import Model, load
-from edgec.runtime_py.sampling import Vector
 from edgec.runtime_py.sessions.session import decoder_limits
 from edgec.runtime_py.stepper import Stepper
+from edgec.runtime_py.structured.rule import Vector
 
 FIRST_BUCKET = 16
 
@@ -139,7 +139,7 @@ def evaluate(
 
 
 def _score_windows(
-    stepper: Stepper, windows: Sequence[Sequence[int]], reference: Reference | None, say: Callable[[str], None]
+    stepper: Stepper, windows: Sequence[Sequence[int]], reference: ReferenceModel | None, say: Callable[[str], None]
 ) -> Scores:
     parts = []
     for i, window in enumerate(windows):
@@ -169,7 +169,7 @@ def text_windows(model: Model, text: Path, tokens: int) -> list[list[int]]:
     return usable
 
 
-def score_window(stepper: Stepper, tokens: Sequence[int], reference: Reference | None) -> Scores:
+def score_window(stepper: Stepper, tokens: Sequence[int], reference: ReferenceModel | None) -> Scores:
     """Score the predictions of ``tokens[1:]``."""
     floats = reference.logits(tokens) if reference else None
     pieces = []

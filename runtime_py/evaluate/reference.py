@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
 
 
-class Reference(Protocol):
+class ReferenceModel(Protocol):
     """A model that gives logits for a whole sequence at once."""
 
     @property

@@ -9,12 +9,12 @@ from functools import cached_property
 from numbers import Integral
 from typing import Any, Final
 
-from edgec.bundle.chat_template import Message, rendered
-from edgec.bundle.encoding import decoded, token_ids
+from edgec.bundle.chat_template import Message, render_messages
+from edgec.bundle.encoding import decode_tokens, token_ids
 from edgec.runtime_py.generate import GenerationRequest
 from edgec.runtime_py.messages.calls import ToolCall
 from edgec.runtime_py.messages.forms import SWITCHES, CallForm, ThinkingForm, call_form, thinking_form
-from edgec.runtime_py.messages.grammar import Choice, message_grammar
+from edgec.runtime_py.messages.grammar import ToolChoice, message_grammar
 from edgec.runtime_py.messages.reader import MessageReader
 from edgec.runtime_py.messages.refusals import no_thinking, no_tools_here, tools_and_structure
 from edgec.runtime_py.messages.rule import ANSWER, START, THINK, HeadedRule, Markers, MessageRule
@@ -25,7 +25,7 @@ from edgec.runtime_py.structured.rule import TokenRule
 from edgec.runtime_py.structured.structures import Structures
 from edgec.runtime_py.text_stream import TextStream
 
-_NO_CHOICE: Final = Choice(())
+_NO_CHOICE: Final = ToolChoice(())
 _EFFORT: Final = "reasoning_effort"
 
 
@@ -41,7 +41,7 @@ class Wish:
     """
 
     tools: tuple[Tool, ...] = ()
-    choice: Choice = _NO_CHOICE
+    choice: ToolChoice = _NO_CHOICE
     thinking_budget: int | None = None
     effort: str | None = None
 
@@ -84,11 +84,11 @@ class Dialect:
         """
         self._check(wish)
         definitions = [tool.definition for tool in wish.tools]
-        text = rendered(self._tokenizer, messages, tools=definitions, options=self._options(wish))
+        text = render_messages(self._tokenizer, messages, tools=definitions, options=self._options(wish))
         return token_ids(self._tokenizer, text, special=False, enough=enough)
 
     def manner(self, prompt: Sequence[int], wish: Wish = NO_WISH) -> MessageManner:
-        """The manner of an answer behind ``prompt``."""
+        """The manner of an answer after ``prompt``."""
         self._check(wish)
         end = self.decode(list(prompt[-self._tail :])).rstrip() if self.thinking else ""
         phase = START
@@ -142,7 +142,7 @@ class Dialect:
     def decode(self, tokens: Sequence[int]) -> str:
         """Token ids to text, with the markers of the notations and without other special tokens."""
         shown = [token for token in tokens if token not in self._hidden]
-        return decoded(self._tokenizer, shown, special=True)
+        return decode_tokens(self._tokenizer, shown, special=True)
 
     @cached_property
     def markers(self) -> Markers | None:
@@ -165,7 +165,7 @@ class Dialect:
                 return tuple(ids)
         raise no_thinking("The markers of reasoning cannot be written.", f"no tokens write {text!r}", "use no budget")
 
-    def constraint(self, choice: Choice, tokens: int) -> TokenRule:
+    def constraint(self, choice: ToolChoice, tokens: int) -> TokenRule:
         """The rule of a message that may call tools; raises as `message_grammar`, and E617, E619."""
         assert self.calls is not None
         made = self._structures()
@@ -202,7 +202,7 @@ class MessageManner:
     calls: CallForm | None
 
     def rule(self, request: GenerationRequest, tokens: int) -> TokenRule | None:
-        """As `Manner.rule`.
+        """The rule of a message of at most ``tokens``; None where nothing of it is prescribed.
 
         Raises:
             InputError: E627, tools and a structure are asked for at once; else as `Dialect.constraint`.
@@ -239,7 +239,7 @@ class MessageManner:
         return self.dialect.spelled((frame.lead if thought else "") + frame.answer)
 
     def reader(self, prompt: Sequence[int], request: GenerationRequest) -> MessageReader:
-        """As `Manner.reader`."""
+        """The reader that tells reasoning, calls and answer apart in a message after ``prompt``."""
         return MessageReader(
             TextStream(self.dialect.decode, prompt),
             request.stop,
@@ -249,7 +249,7 @@ class MessageManner:
             reasoning=self.phase == THINK,
         )
 
-    def told_apart(self, reader: Reader) -> dict[str, Any]:
-        """As `Manner.told_apart`."""
+    def read_fields(self, reader: Reader) -> dict[str, Any]:
+        """The reasoning and the calls that the reader has read, as fields of `Generation`."""
         assert isinstance(reader, MessageReader)
         return {"reasoning": reader.reasoning, "tool_calls": reader.calls}

@@ -19,7 +19,7 @@ from edgec.runtime_py.messages.sheet import Sheet
 from edgec.runtime_py.messages.tools import Tool
 
 
-class Body(Protocol):
+class CallBody(Protocol):
     """What stands between the markers of a call."""
 
     def rule(self, tools: Sequence[Tool], sheet: Sheet, many: bool = True) -> str:
@@ -69,7 +69,7 @@ class CallForm:
     name: str
     marks: tuple[str, ...]
     open: str
-    body: Body
+    body: CallBody
     close: str = ""
     without: tuple[str, ...] = ()
     alone: bool = False

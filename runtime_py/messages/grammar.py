@@ -13,7 +13,7 @@ from edgec.runtime_py.structured.wanted import Wanted
 
 
 @dataclass(frozen=True)
-class Choice:
+class ToolChoice:
     """What a message may or must call.
 
     Attributes:
@@ -27,7 +27,7 @@ class Choice:
     parallel: bool = True
 
 
-def chosen(tools: Sequence[Tool], choice: object = "auto", parallel: bool = True) -> Choice:
+def choose_tools(tools: Sequence[Tool], choice: object = "auto", parallel: bool = True) -> ToolChoice:
     """Which tools a message may or must call.
 
     Args:
@@ -44,18 +44,18 @@ def chosen(tools: Sequence[Tool], choice: object = "auto", parallel: bool = True
         name = function.get("name") if isinstance(function, Mapping) else None
     named = tuple(tool for tool in tools if tool.name == name)
     if named and isinstance(choice, Mapping | str) and (isinstance(choice, Mapping) or name not in _WORDS):
-        return Choice(named, True, parallel)
+        return ToolChoice(named, True, parallel)
     if isinstance(choice, Mapping) or choice not in _WORDS:
         raise no_such_choice(choice, f"the tools are {', '.join(tool.name for tool in tools) or 'none'}"[:200])
     if choice == "required" and not tools:
         raise no_such_choice(choice, "there are no tools")
-    return Choice(() if choice == "none" else tuple(tools), choice == "required", parallel)
+    return ToolChoice(() if choice == "none" else tuple(tools), choice == "required", parallel)
 
 
 _WORDS = ("auto", "none", "required")
 
 
-def message_grammar(form: CallForm, choice: Choice, special: Mapping[str, int]) -> Wanted:
+def message_grammar(form: CallForm, choice: ToolChoice, special: Mapping[str, int]) -> Wanted:
     """The grammar of a message.
 
     Args:

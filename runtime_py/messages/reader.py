@@ -35,7 +35,7 @@ class Piece:
 
 
 class MessageReader:
-    """Reads one message; markers, and space beside them, are no part of what they tell apart.
+    """Reads one message; markers, and the space around them, do not belong to the parts that they separate.
 
     Attributes:
         shown: the answer so far.
@@ -100,7 +100,7 @@ class MessageReader:
         if not self.stopped:
             self._show(self._stop.flush())
 
-    def drained(self) -> Iterator[Piece]:
+    def drain(self) -> Iterator[Piece]:
         """The pieces that became certain since the last time."""
         while self._fresh:
             yield self._fresh.pop(0)
@@ -126,10 +126,10 @@ class MessageReader:
         self._held += text
         while not self.stopped:
             marks = self._marks()
-            found = [(self._held.find(mark), -len(mark), mark) for mark in marks if mark in self._held]
-            if not found:
+            marked = [(self._held.find(mark), -len(mark), mark) for mark in marks if mark in self._held]
+            if not marked:
                 break
-            place, _, mark = min(found)
+            place, _, mark = min(marked)
             if self._misplaced(mark, self._held[:place]):
                 self._write(self._held[: place + len(mark)])
                 self._held = self._held[place + len(mark) :]
@@ -141,7 +141,7 @@ class MessageReader:
             self._held = self._held[len(self._held) - keep :]
 
     def _misplaced(self, mark: str, before: str) -> bool:
-        """Whether a marker is text: that of a call which must be all of the message, behind something else."""
+        """Whether a marker is text: that of a call which must be all of the message, after something else."""
         form = self._calls
         return form is not None and form.alone and mark == form.open and bool(before.strip())
 

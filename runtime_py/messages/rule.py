@@ -53,7 +53,7 @@ class MessageRule:
         Args:
             decode: token ids to text, markers included.
             markers: those of reasoning; None where the template has none.
-            begin: begins the rule of an answer of at most so many tokens, behind reasoning or not; None: it is free.
+            begin: begins the rule of an answer of at most so many tokens, after reasoning or not; None: it is free.
             tokens: the most tokens of the message.
             phase: ``think`` where the prompt has opened the reasoning, ``answer`` where it has closed it.
             budget: the most tokens of reasoning; None for any number.
@@ -73,8 +73,8 @@ class MessageRule:
         else:
             self._begin_inner(thought=False)
 
-    def masked(self, logits: Vector) -> Vector:
-        """As `TokenRule.masked`."""
+    def mask(self, logits: Vector) -> Vector:
+        """The logits [vocabulary] with -inf for each token that may not come next in this part of the message."""
         if self._forced:
             return _only(logits, self._forced[:1])
         if self._phase == THINK:
@@ -82,14 +82,14 @@ class MessageRule:
         if self._inner is None:
             return logits
         if self._phase == ANSWER:
-            return self._inner.masked(logits)
-        out = self._inner.masked(logits) if self._alive else np.full_like(logits, -np.inf)
+            return self._inner.mask(logits)
+        out = self._inner.mask(logits) if self._alive else np.full_like(logits, -np.inf)
         for token in self._onward():
             out[token] = logits[token]
         return out
 
     def take(self, token: int) -> int:
-        """As `TokenRule.take`."""
+        """Take a token, or the one that has to come now to close the reasoning or the answer; returns the taken one."""
         self._taken += 1
         self._left -= 1
         if self._forced:
@@ -106,8 +106,8 @@ class MessageRule:
                 token = token if self._inner is None else self._inner.take(token)
         return token
 
-    def fitting(self, tokens: Sequence[int]) -> int:
-        """As `TokenRule.fitting`."""
+    def count_fitting(self, tokens: Sequence[int]) -> int:
+        """How many leading tokens of a draft may come next in the message, one after the other."""
         ahead = self.fork()
         for count, token in enumerate(tokens):
             if not ahead._fits(token) or ahead.take(token) != token:
@@ -115,19 +115,19 @@ class MessageRule:
         return len(tokens)
 
     def fork(self) -> Self:
-        """As `TokenRule.fork`."""
+        """A copy of the message's rule to draft with; its counts begin here."""
         other = copy(self)
         other._run = list(self._run)
         other._inner = None if self._inner is None else self._inner.fork()
         other._offset = other._taken = 0
         return other
 
-    def fulfilled(self, count: int) -> bool:
-        """As `TokenRule.fulfilled`; free text and calls are never whole before the model ends them."""
-        return self._structured and self._inside(count) and self._rule.fulfilled(count - self._offset)
+    def is_whole(self, count: int) -> bool:
+        """Whether the first ``count`` tokens are a whole message; free text and calls are not before they end."""
+        return self._structured and self._inside(count) and self._rule.is_whole(count - self._offset)
 
     def ended(self, count: int) -> bool:
-        """As `TokenRule.ended`."""
+        """Whether nothing may follow the first ``count`` tokens of the message."""
         return self._inside(count) and self._rule.ended(count - self._offset)
 
     @property
@@ -149,7 +149,7 @@ class MessageRule:
             return True
         if self._phase == START and token in self._onward():
             return True
-        return self._alive and self._inner.fitting([token]) == 1
+        return self._alive and self._inner.count_fitting([token]) == 1
 
     def _onward(self) -> tuple[int, ...]:
         """The token that continues the opening marker."""
@@ -175,7 +175,7 @@ class MessageRule:
         return token
 
     def _allows(self, token: int) -> bool:
-        return self._inner is not None and self._inner.fitting([token]) == 1
+        return self._inner is not None and self._inner.count_fitting([token]) == 1
 
     def _take_thought(self, token: int) -> None:
         assert self._markers is not None
@@ -224,35 +224,35 @@ class HeadedRule:
         self._head, self._length = tuple(head), len(head)
         self._inner = begin(max(tokens - len(head), 1))
 
-    def masked(self, logits: Vector) -> Vector:
-        """As `TokenRule.masked`."""
-        return _only(logits, self._head[:1]) if self._head else self._inner.masked(logits)
+    def mask(self, logits: Vector) -> Vector:
+        """The logits [vocabulary] with only the next token of the head, then as the text's own rule masks them."""
+        return _only(logits, self._head[:1]) if self._head else self._inner.mask(logits)
 
     def take(self, token: int) -> int:
-        """As `TokenRule.take`."""
+        """Take a token of the text, or whatever comes, the next token of the head; returns the taken one."""
         if not self._head:
             return self._inner.take(token)
         token, self._head = self._head[0], self._head[1:]
         return token
 
-    def fitting(self, tokens: Sequence[int]) -> int:
-        """As `TokenRule.fitting`."""
+    def count_fitting(self, tokens: Sequence[int]) -> int:
+        """How many leading tokens of a draft continue the head and then fit the text."""
         ahead = tuple(tokens[: len(self._head)])
         same = next((place for place, token in enumerate(ahead) if token != self._head[place]), len(ahead))
         if same < len(self._head):
             return same
-        return same + self._inner.fitting(tokens[same:])
+        return same + self._inner.count_fitting(tokens[same:])
 
     def fork(self) -> Self:
-        """As `TokenRule.fork`."""
+        """A copy of the rule to draft with; its counts begin here."""
         other = copy(self)
         other._inner, other._length = self._inner.fork(), len(self._head)
         return other
 
-    def fulfilled(self, count: int) -> bool:
-        """As `TokenRule.fulfilled`."""
-        return count >= self._length and self._inner.fulfilled(count - self._length)
+    def is_whole(self, count: int) -> bool:
+        """Whether the first ``count`` tokens are the head and a whole text."""
+        return count >= self._length and self._inner.is_whole(count - self._length)
 
     def ended(self, count: int) -> bool:
-        """As `TokenRule.ended`."""
+        """Whether nothing may follow the head and the text within the first ``count`` tokens."""
         return count >= self._length and self._inner.ended(count - self._length)

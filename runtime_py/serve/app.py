@@ -18,10 +18,10 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from edgec.errors import EdgecError
-from edgec.runtime_py.serve.bodies import Body, BodyT, ChatBody, CompletionBody, EmbeddingBody, read_body
+from edgec.runtime_py.serve.bodies import BodyT, ChatBody, CompletionBody, EmbeddingBody, GenerationBody, read_body
 from edgec.runtime_py.serve.hosted import Answer, Gone, Hosted, ServeLimits, Written
 from edgec.runtime_py.serve.hosted_encoder import HostedEncoder, Served, embeddings_object
-from edgec.runtime_py.serve.probabilities import Chosen
+from edgec.runtime_py.serve.probabilities import ChosenToken
 from edgec.runtime_py.serve.problems import (
     as_body,
     foreign_host,
@@ -32,13 +32,13 @@ from edgec.runtime_py.serve.problems import (
     wrong_key,
     wrong_kind,
 )
-from edgec.runtime_py.serve.shapes import MessageShape, Shape, TextShape
+from edgec.runtime_py.serve.shapes import AnswerShape, MessageShape, TextShape
 from edgec.runtime_py.serve.wanted_answer import WantedAnswer, wanted_message, wanted_text
 
 _LOG: Final = logging.getLogger("edgec.serve")
 _LOCAL: Final = ("127.0.0.1", "localhost", "::1")
 _DONE: Final = b"data: [DONE]\n\n"
-Prepared = tuple[Hosted, WantedAnswer, Shape]
+PreparedAnswer = tuple[Hosted, WantedAnswer, AnswerShape]
 
 
 class Server:
@@ -70,7 +70,7 @@ class Server:
         return Starlette(routes=routes, exception_handlers=handlers)
 
     def _guarded(self, endpoint: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Any]]:
-        """The endpoint behind the checks of host and key, its errors as answers."""
+        """The endpoint after the checks of host and key, its errors as answers."""
 
         async def guarded(request: Request) -> Any:
             try:
@@ -150,7 +150,7 @@ class Server:
             raise malformed_body(f"it did not arrive within {self._limits.body_seconds:g} s") from cause
         return await run_in_threadpool(read_body, raw, kind)
 
-    async def _answered(self, request: Request, body: Body, prepared: Prepared) -> Any:
+    async def _answered(self, request: Request, body: GenerationBody, prepared: PreparedAnswer) -> Any:
         hosted, wanted, shape = prepared
         answer = hosted.answer(wanted)
         watcher, streamed = asyncio.create_task(_until_gone(request, answer.stop)), False
@@ -197,7 +197,7 @@ class EventStream:
 
 
 async def _events(
-    answer: Answer, shape: Shape, first: Written | None, rest: AsyncIterator[Written], usage: bool
+    answer: Answer, shape: AnswerShape, first: Written | None, rest: AsyncIterator[Written], usage: bool
 ) -> AsyncIterator[bytes]:
     """The events of an answer; an error on the way is the last one."""
     for chunk in shape.first():
@@ -222,8 +222,8 @@ async def _events(
     yield _DONE
 
 
-async def _whole(answer: Answer, shape: Shape) -> JSONResponse:
-    chosen: list[Chosen] = []
+async def _whole(answer: Answer, shape: AnswerShape) -> JSONResponse:
+    chosen: list[ChosenToken] = []
     async for written in answer.read():
         chosen += written.chosen
     assert answer.result is not None

@@ -42,7 +42,7 @@ class StreamOptions(Strict):
     include_usage: bool = False
 
 
-class Body(Strict):
+class GenerationBody(Strict):
     """What requests for a chat and for a plain text share."""
 
     model: str = Field(max_length=256)
@@ -59,7 +59,7 @@ class Body(Strict):
     user: str | None = None
 
 
-class Part(Strict):
+class ContentPart(Strict):
     """A part of a message's content."""
 
     type: Literal["text"]
@@ -88,7 +88,7 @@ class Said(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[Part] | None = None
+    content: str | list[ContentPart] | None = None
     name: str | None = None
     tool_calls: list[Called] | None = Field(default=None, max_length=128)
     tool_call_id: str | None = None
@@ -117,7 +117,7 @@ class ResponseFormat(Strict):
     json_schema: NamedSchema | None = None
 
 
-class ChatBody(Body):
+class ChatBody(GenerationBody):
     """The body of /v1/chat/completions."""
 
     messages: list[Said] = Field(min_length=1, max_length=_MOST_MESSAGES)
@@ -154,7 +154,7 @@ class EmbeddingBody(Strict):
         return list(several)
 
 
-class CompletionBody(Body):
+class CompletionBody(GenerationBody):
     """The body of /v1/completions."""
 
     prompt: str | list[str] | list[int]

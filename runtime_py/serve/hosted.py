@@ -15,12 +15,12 @@ from edgec.bundle.entry_points import Limits
 from edgec.runtime_py.generate import Generation, Memory, pieces
 from edgec.runtime_py.messages.reader import TEXT, Piece
 from edgec.runtime_py.model import Model
-from edgec.runtime_py.sampling import Vector
-from edgec.runtime_py.serve.probabilities import Chosen, TokenTexts, chosen_of
+from edgec.runtime_py.serve.probabilities import ChosenToken, TokenTexts, rate_token
 from edgec.runtime_py.serve.problems import out_of_time, too_many
 from edgec.runtime_py.serve.wanted_answer import WantedAnswer
 from edgec.runtime_py.stepper import Logits, Stepper, prefill_in_chunks
 from edgec.runtime_py.streams import Stream
+from edgec.runtime_py.structured.rule import Vector
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Written:
     """A piece of an answer, with the probabilities of tokens where they were asked for."""
 
     piece: Piece
-    chosen: tuple[Chosen, ...] = ()
+    chosen: tuple[ChosenToken, ...] = ()
 
 
 class WatchedStepper:
@@ -68,20 +68,20 @@ class WatchedStepper:
 
     @property
     def limits(self) -> Limits:
-        """As `Stepper.limits`."""
+        """The context, tokens per call and rows of logits per call of the decoder."""
         return self._stepper.limits
 
     def forward(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> Logits:
-        """As `Stepper.forward`."""
+        """Check whether the request still stands, then feed ``tokens`` and return the logits of ``rows``."""
         self._check()
         return self._stepper.forward(tokens, start, rows)
 
     def prefill(self, tokens: Sequence[int], start: int) -> Logits:
-        """As `Stepper.prefill`."""
+        """Feed any number of tokens, with a check before each chunk, and return the last one's logits [vocabulary]."""
         return prefill_in_chunks(self, tokens, start)
 
     def reusable(self, tokens: Sequence[int]) -> int:
-        """As `Stepper.reusable`."""
+        """How many leading ``tokens`` the KV cache holds and can continue from; fewer than all of them."""
         return self._stepper.reusable(tokens)
 
 
@@ -102,7 +102,7 @@ class Answer:
         self._limits, self._stopped, self._deadline = limits, Event(), float("inf")
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[Any] = asyncio.Queue()
-        self._chosen: list[Chosen] = []
+        self._chosen: list[ChosenToken] = []
         self.future: Future[None] | None = None
 
     def stop(self) -> None:
@@ -143,7 +143,7 @@ class Answer:
             yield Written(Piece(TEXT, ""), rest)
 
     def _watch(self, logits: Vector, token: int) -> None:
-        self._chosen.append(chosen_of(logits, token, self.wanted.top_logprobs or 0))
+        self._chosen.append(rate_token(logits, token, self.wanted.top_logprobs or 0))
 
     def _check(self) -> None:
         if self._stopped.is_set():

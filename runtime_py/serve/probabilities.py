@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from edgec.bundle.encoding import decoded
-from edgec.runtime_py.sampling import Vector
+from edgec.bundle.encoding import decode_tokens
+from edgec.runtime_py.structured.rule import Vector
 
 
 @dataclass(frozen=True)
@@ -21,20 +21,20 @@ class Likely:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenToken:
     """A token that was chosen, and the likeliest ones at its place."""
 
     one: Likely
     likeliest: tuple[Likely, ...]
 
 
-def chosen_of(logits: Vector, token: int, most: int) -> Chosen:
+def rate_token(logits: Vector, token: int, most: int) -> ChosenToken:
     """What ``logits`` [vocabulary] say of a token and of the ``most`` likeliest."""
     wide = logits.astype(np.float64)
     peak = wide.max()
     total = peak + np.log(np.exp(wide - peak).sum())
     best = np.argsort(-wide, kind="stable")[:most]
-    return Chosen(
+    return ChosenToken(
         Likely(token, float(wide[token] - total)), tuple(Likely(int(each), float(wide[each] - total)) for each in best)
     )
 
@@ -52,21 +52,21 @@ class TokenTexts:
 
     def text(self, token: int) -> str:
         """The text of a token, special ones by name."""
-        return decoded(self._tokenizer, [token], special=True)
+        return decode_tokens(self._tokenizer, [token], special=True)
 
     def raw(self, token: int) -> list[int]:
         """The bytes of a token."""
         known = self._written[token] if token < len(self._written) else b""
         return list(known or self.text(token).encode())
 
-    def for_chat(self, chosen: Chosen) -> dict[str, Any]:
+    def for_chat(self, chosen: ChosenToken) -> dict[str, Any]:
         """One entry of ``logprobs.content``."""
         return {**self._entry(chosen.one), "top_logprobs": [self._entry(each) for each in chosen.likeliest]}
 
     def _entry(self, one: Likely) -> dict[str, Any]:
         return {"token": self.text(one.token), "logprob": one.logprob, "bytes": self.raw(one.token)}
 
-    def for_text(self, chosen: list[Chosen], offset: int) -> dict[str, Any]:
+    def for_text(self, chosen: list[ChosenToken], offset: int) -> dict[str, Any]:
         """The object ``logprobs`` of a plain text, whose first token begins ``offset`` characters in."""
         texts = [self.text(each.one.token) for each in chosen]
         offsets = [offset + sum(map(len, texts[:place])) for place in range(len(texts))]

@@ -13,15 +13,15 @@ from edgec.runtime_py.generate import Generation
 from edgec.runtime_py.messages.calls import ToolCall
 from edgec.runtime_py.messages.reader import CALL, REASONING
 from edgec.runtime_py.serve.hosted import Written
-from edgec.runtime_py.serve.probabilities import Chosen, TokenTexts
+from edgec.runtime_py.serve.probabilities import ChosenToken, TokenTexts
 
 _REASONS: Final = {"eos": "stop", "stop": "stop", "complete": "stop", "length": "length", "context": "length"}
 
 
-class Shape(Protocol):
+class AnswerShape(Protocol):
     """How one kind of answer is written."""
 
-    def whole(self, made: Generation, chosen: list[Chosen]) -> dict[str, Any]:
+    def whole(self, made: Generation, chosen: list[ChosenToken]) -> dict[str, Any]:
         """The answer at once."""
 
     def chunks(self, written: Written) -> Iterator[dict[str, Any]]:
@@ -71,13 +71,13 @@ class MessageShape:
         choice = {"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": reason}
         return self._object("chat.completion.chunk", [choice])
 
-    def _logprobs(self, chosen: list[Chosen]) -> dict[str, Any] | None:
+    def _logprobs(self, chosen: list[ChosenToken]) -> dict[str, Any] | None:
         if not self.probabilities:
             return None
         return {"content": [self.texts.for_chat(each) for each in chosen], "refusal": None}
 
-    def whole(self, made: Generation, chosen: list[Chosen]) -> dict[str, Any]:
-        """As `Shape.whole`."""
+    def whole(self, made: Generation, chosen: list[ChosenToken]) -> dict[str, Any]:
+        """The answer at once, as a `chat.completion` with one message."""
         message: dict[str, Any] = {"role": "assistant", "content": made.text or (None if made.tool_calls else "")}
         message["refusal"] = None
         if made.reasoning:
@@ -88,11 +88,11 @@ class MessageShape:
         return {**self._object("chat.completion", [choice]), "usage": usage_of(made)}
 
     def first(self) -> Iterator[dict[str, Any]]:
-        """As `Shape.first`."""
+        """The chunk before any piece, which says that the assistant speaks."""
         yield self._chunk({"role": "assistant", "content": ""})
 
     def chunks(self, written: Written) -> Iterator[dict[str, Any]]:
-        """As `Shape.chunks`."""
+        """The chunk of a piece: its calls, its reasoning or its text."""
         piece = written.piece
         if piece.kind == CALL:
             calls = [{"index": self._calls + place, **_call(call)} for place, call in enumerate(piece.calls)]
@@ -104,11 +104,11 @@ class MessageShape:
             yield self._chunk({"content": piece.text}, logprobs=self._logprobs(list(written.chosen)))
 
     def last(self, made: Generation) -> dict[str, Any]:
-        """As `Shape.last`."""
+        """The chunk without text that says why the message ended."""
         return self._chunk({}, _reason(made))
 
     def usage(self, made: Generation) -> dict[str, Any]:
-        """As `Shape.usage`."""
+        """The chunk without choices that counts the tokens of the message."""
         return {**self._object("chat.completion.chunk", []), "usage": usage_of(made)}
 
 
@@ -127,29 +127,29 @@ class TextShape:
         kind = "text_completion"
         return {"id": self.number, "object": kind, "created": self.created, "model": self.model, "choices": choices}
 
-    def _choice(self, text: str, reason: str | None, chosen: list[Chosen]) -> dict[str, Any]:
+    def _choice(self, text: str, reason: str | None, chosen: list[ChosenToken]) -> dict[str, Any]:
         logprobs = self.texts.for_text(chosen, self._length) if self.probabilities else None
         self._length += len(text)
         return {"index": 0, "text": text, "logprobs": logprobs, "finish_reason": reason}
 
-    def whole(self, made: Generation, chosen: list[Chosen]) -> dict[str, Any]:
-        """As `Shape.whole`."""
+    def whole(self, made: Generation, chosen: list[ChosenToken]) -> dict[str, Any]:
+        """The answer at once, as a `text_completion`."""
         return {**self._object([self._choice(made.text, _reason(made), chosen)]), "usage": usage_of(made)}
 
     def first(self) -> Iterator[dict[str, Any]]:
-        """As `Shape.first`."""
+        """No chunks: a plain text has none before its first piece."""
         return iter(())
 
     def chunks(self, written: Written) -> Iterator[dict[str, Any]]:
-        """As `Shape.chunks`."""
+        """The chunk of a piece of text."""
         yield self._object([self._choice(written.piece.text, None, list(written.chosen))])
 
     def last(self, made: Generation) -> dict[str, Any]:
-        """As `Shape.last`."""
+        """The chunk without text that says why the text ended."""
         return self._object([{"index": 0, "text": "", "logprobs": None, "finish_reason": _reason(made)}])
 
     def usage(self, made: Generation) -> dict[str, Any]:
-        """As `Shape.usage`."""
+        """The chunk without choices that counts the tokens of the text."""
         return {**self._object([]), "usage": usage_of(made)}
 
 

@@ -9,12 +9,12 @@ from typing import Any
 from edgec.bundle.chat_template import Message
 from edgec.bundle.encoding import token_ids
 from edgec.bundle.limited_json import parse_json
-from edgec.runtime_py.arguments import checked_ids
+from edgec.runtime_py.arguments import check_ids
 from edgec.runtime_py.chat import Conversation
 from edgec.runtime_py.generate import GenerationRequest, Manner
 from edgec.runtime_py.messages.dialect import Wish
 from edgec.runtime_py.model import Model
-from edgec.runtime_py.serve.bodies import Body, ChatBody, CompletionBody, Said
+from edgec.runtime_py.serve.bodies import ChatBody, CompletionBody, GenerationBody, Said
 from edgec.runtime_py.serve.problems import malformed_body, unsupported
 from edgec.runtime_py.stepper import check_context
 
@@ -64,7 +64,7 @@ def wanted_text(model: Model, body: CompletionBody) -> WantedAnswer:
     most = _DEFAULT_COMPLETION if body.max_tokens is None else body.max_tokens
     request = model.request(max_new_tokens=most, **_sampling(body))
     prompt, context = _one_prompt(body.prompt), model.session.limits.context
-    ids = token_ids(model.tokenizer, prompt, enough=context) if isinstance(prompt, str) else checked_ids(prompt)
+    ids = token_ids(model.tokenizer, prompt, enough=context) if isinstance(prompt, str) else check_ids(prompt)
     tokens = tuple(ids)
     check_context(len(tokens), context)
     if not tokens:
@@ -83,7 +83,7 @@ def _one_prompt(prompt: str | list[str] | list[int]) -> str | Sequence[int]:
     return prompt  # type: ignore[return-value]
 
 
-def _sampling(body: Body) -> dict[str, Any]:
+def _sampling(body: GenerationBody) -> dict[str, Any]:
     """The options of sampling; the temperature is 1 by default, as OpenAI's is."""
     names = ("top_p", "top_k", "min_p", "repetition_penalty", "seed", "stop")
     given = {name: getattr(body, name) for name in names if getattr(body, name) is not None}

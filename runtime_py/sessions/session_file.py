@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from edgec.bundle.atomic import write_file
-from edgec.bundle.chat_template import Message, checked_messages
+from edgec.bundle.chat_template import Message, check_messages
 from edgec.bundle.entry_points import StateInfo
 from edgec.bundle.limited_json import parse_json
 from edgec.bundle.part import JsonCount
@@ -237,7 +237,7 @@ def _contents(file: BinaryIO, header: Header, place: SessionPlace) -> Contents:
         raise ValueError("it ends early")
     if tokens and not 0 <= min(tokens) <= max(tokens) < (place.vocab_size or 1 << 31):
         raise ValueError(f"it holds ids from {min(tokens)} to {max(tokens)}, the vocabulary has {place.vocab_size}")
-    messages = checked_messages(parse_json(header[_METADATA]["messages"].encode()))
+    messages = check_messages(parse_json(header[_METADATA]["messages"].encode()))
     return Contents(tuple(tokens), high_water, tuple(messages))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgec.runtime_py.sampling import Sampling, draw, probabilities, processed
+from edgec.runtime_py.sampling import Sampling, draw, probabilities, process_logits
 from edgec.runtime_py.sessions.snapshots import Snapshots
 from edgec.runtime_py.speculation.draft import Distribution, Draft, DraftLimits
 from edgec.runtime_py.stepper import Logits, Stepper
@@ -105,7 +105,7 @@ class DraftModel:
 
     def _choose(self, logits: Logits, seen: Sequence[int], likely: list[Distribution], rule: TokenRule | None) -> int:
         """Choose the next drafted token; where it is drawn, its distribution is added to ``likely``."""
-        scores = processed(logits if rule is None else rule.masked(logits), seen, self._sampling)
+        scores = process_logits(logits if rule is None else rule.mask(logits), seen, self._sampling)
         if self._sampling.temperature == 0 or self._sampling.seed is not None:
             token = int(scores.argmax())
         else:

@@ -245,5 +245,5 @@ def _fitting(draft: Draft | None, rule: TokenRule | None) -> Draft | None:
     """The beginning of a draft that a rule allows, or None. What was drawn was masked by its drafter."""
     if draft is None or rule is None or draft.drawn_from:
         return draft
-    count = rule.fitting(draft.tokens)
+    count = rule.count_fitting(draft.tokens)
     return draft.first(count) if count else None

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from edgec.runtime_py.sampling import Sampling, draw, probabilities, processed
+from edgec.runtime_py.sampling import Sampling, draw, probabilities, process_logits
 from edgec.runtime_py.speculation.draft import Distribution, Draft
 from edgec.runtime_py.stepper import Logits
 from edgec.runtime_py.structured.rule import TokenRule
@@ -74,7 +74,7 @@ def accept_or_redraw(
 
 
 def _wanted(row: Logits, history: Sequence[int], sampling: Sampling, rule: TokenRule | None) -> Distribution:
-    return probabilities(processed(row if rule is None else rule.masked(row), history, sampling))
+    return probabilities(process_logits(row if rule is None else rule.mask(row), history, sampling))
 
 
 def _taken(token: int, rule: TokenRule | None) -> int:

@@ -4,7 +4,7 @@ The library knows which tokens may come next, not how far the end is. So the end
 are taken as they are; otherwise the token that most likely leads out, closing brackets first. Where the same choice
 comes up again and again, a character is sought after which another one does, then a pair of characters after which the
 text or its string may end; else the next candidate is taken. That finds an end of nearly every JSON Schema in few
-tokens; it is not always the shortest, and where the end hides behind a certain longer word, none may be found.
+tokens; it is not always the shortest, and where the end needs a certain longer word, none may be found.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Closer:
         quoted = [text for text in joined if text.startswith(b'"')]
         self._inside = self._numbers([*quoted, b'"', *words, *leading[letters:], *leading[:letters], *others])
         self._string = self._numbers([b"a", b"}"])
-        # Without the backslash, behind which a quote closes nothing.
+        # Without the backslash: a quote after it closes nothing.
         plain = [bytes([byte]) for byte in range(0x20, 0x7F) if byte not in b'\\"']
         self._tried = [int(token) for token in self._numbers(plain)]
         self._quote = ids.get(b'"')
@@ -59,7 +59,7 @@ class Closer:
         other._exits = {tuple(self._vocabulary.spelled(text)): None for text in texts}
         return other
 
-    def way_out(self, matcher: Matcher, limit: int) -> list[int] | None:
+    def find_way_out(self, matcher: Matcher, limit: int) -> list[int] | None:
         """Tokens that make the text whole, at most ``limit``; None where they were not found."""
         place, out, met = matcher.fork(), list[int](), Counter[bytes]()
         while not place.accepting:
@@ -101,7 +101,7 @@ class Closer:
         """A hint, or one or two characters, after which the text, or the string that is open, may end."""
         for step in (*self._exits, *product(self._tried, repeat=1), *product(self._tried, repeat=2)):
             ahead = step if self._quote is None else (*step, self._quote)
-            fits = place.fitting(ahead)
+            fits = place.count_fitting(ahead)
             if fits == len(ahead) or (fits >= len(step) and self._accepts(place, step)):
                 self._exits[step] = None
                 return step

@@ -41,8 +41,8 @@ class Constraint:
         self._whole = [matcher.accepting]
         self._end: int | None = None
 
-    def masked(self, logits: Vector) -> Vector:
-        """As `TokenRule.masked`.
+    def mask(self, logits: Vector) -> Vector:
+        """The logits [vocabulary] with -inf for each token that the structure does not allow next.
 
         Raises:
             InputError: E614, the text became too complex for the library; E615, nothing may follow and nothing ends it.
@@ -62,7 +62,7 @@ class Constraint:
         return out
 
     def take(self, token: int) -> int:
-        """As `TokenRule.take`."""
+        """Take a token that the structure allows, or the next one of the way to the end where budget runs out."""
         if self._closed or self._end is not None:
             return token
         token = self._affordable(token)
@@ -76,11 +76,11 @@ class Constraint:
             self._end = len(self._whole) - 1
         return token
 
-    def fitting(self, tokens: Sequence[int]) -> int:
-        """As `TokenRule.fitting`; a token that ends the text fits where the text is whole."""
+    def count_fitting(self, tokens: Sequence[int]) -> int:
+        """How many leading tokens of a draft may come next; a token that ends the text fits where the text is whole."""
         ends = self._matcher.vocabulary.eos
         before = next((place for place, token in enumerate(tokens) if token in ends), len(tokens))
-        count = self._matcher.fitting(tokens[:before]) if before and not self._closed else 0
+        count = self._matcher.count_fitting(tokens[:before]) if before and not self._closed else 0
         if before == len(tokens) or count < before:
             return count
         place = self._matcher.fork()
@@ -88,17 +88,17 @@ class Constraint:
         return count + (1 if place.accepting else 0)
 
     def fork(self) -> Self:
-        """As `TokenRule.fork`."""
+        """A copy at the same place of the text to draft with, which never closes the text early."""
         copy = type(self)(self._matcher.fork(), None, self._left)
         copy._closed, copy._end = self._closed, None if self._end is None else 0
         return copy
 
-    def fulfilled(self, count: int) -> bool:
-        """As `TokenRule.fulfilled`."""
+    def is_whole(self, count: int) -> bool:
+        """Whether the first ``count`` tokens are a whole text of the structure."""
         return count < len(self._whole) and self._whole[count]
 
     def ended(self, count: int) -> bool:
-        """As `TokenRule.ended`."""
+        """Whether nothing may follow the first ``count`` tokens."""
         return self._end is not None and count >= self._end
 
     def _affordable(self, token: int) -> int:
@@ -121,15 +121,15 @@ class Constraint:
         return min(self._matcher.vocabulary.eos, default=token)
 
     def _way_after(self, token: int, closer: Closer) -> list[int] | None:
-        """A way to the end behind a token: the one before it where that still leads there, as within a string."""
+        """A way to the end after a token: the one before it where that still leads there, as within a string."""
         after = self._matcher.fork()
         after.consume([token])
-        if self._way is not None and len(self._way) < self._left and after.fitting(self._way) == len(self._way):
+        if self._way is not None and len(self._way) < self._left and after.count_fitting(self._way) == len(self._way):
             trial = after.fork()
             trial.consume(self._way)
             if trial.accepting:
                 return self._way
-        return closer.way_out(after, self._left - 1)
+        return closer.find_way_out(after, self._left - 1)
 
     def _near(self, closer: Closer) -> bool:
         """Whether so few tokens are left that the way to the end is kept; it is looked for now and then before."""
@@ -137,12 +137,12 @@ class Constraint:
         if self._left > self._watched:
             self._way = None
             if place - self._looked >= _EVERY:
-                self._looked, self._way = place, closer.way_out(self._matcher, min(self._left, _FARTHEST))
+                self._looked, self._way = place, closer.find_way_out(self._matcher, min(self._left, _FARTHEST))
                 self._watched = max(self._watched, _SLACK * len(self._way or ()) + _ROOM)
         if self._left > self._watched:
             self._way = None
             return False
         if self._way is None and place - self._failed >= _EVERY:
-            self._way = closer.way_out(self._matcher, min(self._left, _FARTHEST))
+            self._way = closer.find_way_out(self._matcher, min(self._left, _FARTHEST))
             self._failed = self._failed if self._way is not None else place
         return True

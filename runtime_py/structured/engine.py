@@ -59,7 +59,7 @@ class _Tokens:
         return self._vocabulary.spelled(text.encode() if isinstance(text, str) else text)
 
 
-class Engine:
+class GrammarEngine:
     """The library with one vocabulary.
 
     Attributes:
@@ -68,11 +68,12 @@ class Engine:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
-        found = library()
+        llguidance = library()
         size = len(vocabulary.tokens) + 1
-        slices = [*found.LLTokenizer.general_slices(), *_SLICES]
-        self._tokens = found.LLTokenizer(found.TokenizerWrapper(_Tokens(vocabulary)), n_vocab=size, slices=slices)
-        self._matcher = found.LLMatcher
+        slices = [*llguidance.LLTokenizer.general_slices(), *_SLICES]
+        tokens = llguidance.TokenizerWrapper(_Tokens(vocabulary))
+        self._tokens = llguidance.LLTokenizer(tokens, n_vocab=size, slices=slices)
+        self._matcher = llguidance.LLMatcher
 
     def compile(self, grammar: str) -> Matcher:
         """Make the matcher of a description that has no fault.
@@ -121,7 +122,7 @@ class Matcher:
         """Move on by as many leading tokens as may come next; returns how many."""
         return int(self._matcher.try_consume_tokens(list(tokens)))
 
-    def fitting(self, tokens: Sequence[int]) -> int:
+    def count_fitting(self, tokens: Sequence[int]) -> int:
         """How many leading tokens may come next, without moving on."""
         return int(self._matcher.validate_tokens(list(tokens)))
 

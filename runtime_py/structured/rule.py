@@ -14,19 +14,19 @@ Vector = NDArray[np.floating]
 class TokenRule(Protocol):
     """Says token by token what one text may hold; it moves on with each token that is taken."""
 
-    def masked(self, logits: Vector) -> Vector:
+    def mask(self, logits: Vector) -> Vector:
         """The logits [vocabulary] with -inf for every token that may not come next; the argument stays as it is."""
 
     def take(self, token: int) -> int:
-        """Take a token that ``masked`` allows, or another one where the text has to close now; returns the taken."""
+        """Take a token that ``mask`` allows, or another one where the text has to close now; returns the taken."""
 
-    def fitting(self, tokens: Sequence[int]) -> int:
+    def count_fitting(self, tokens: Sequence[int]) -> int:
         """How many leading tokens of a draft may come next, one after the other."""
 
     def fork(self) -> Self:
         """A copy to draft with."""
 
-    def fulfilled(self, count: int) -> bool:
+    def is_whole(self, count: int) -> bool:
         """Whether the first ``count`` tokens are a whole text."""
 
     def ended(self, count: int) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from edgec.runtime_py.structured.closing import Closer
 from edgec.runtime_py.structured.constraint import Constraint
-from edgec.runtime_py.structured.engine import Engine, Matcher
+from edgec.runtime_py.structured.engine import GrammarEngine, Matcher
 from edgec.runtime_py.structured.vocabulary import Vocabulary
 from edgec.runtime_py.structured.wanted import Wanted
 
@@ -20,7 +20,7 @@ _LONGEST_HINT: Final = 64
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledStructure:
     """A structure for one vocabulary, as `Structure`."""
 
     wanted: Wanted
@@ -28,11 +28,11 @@ class Compiled:
     closer: Closer
 
     def begin(self, budget: int) -> Constraint:
-        """As `Structure.begin`."""
+        """Begin a text of this structure of at most ``budget`` tokens."""
         return Constraint(self.matcher.fork(), self.closer, budget)
 
     def value(self, text: str) -> Any:
-        """As `Structure.value`."""
+        """The value of a whole text: what its JSON says, or the text itself."""
         return self.wanted.value(text)
 
 
@@ -46,19 +46,19 @@ class Structures:
     def __init__(self, vocabulary: Vocabulary) -> None:
         """Begin with nothing compiled."""
         self.vocabulary = vocabulary
-        self._kept: OrderedDict[tuple[str, int], Compiled] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, int], CompiledStructure] = OrderedDict()
         self._turn = Lock()
 
     @cached_property
-    def engine(self) -> Engine:
+    def engine(self) -> GrammarEngine:
         """The library with the vocabulary."""
-        return Engine(self.vocabulary)
+        return GrammarEngine(self.vocabulary)
 
     @cached_property
     def _closer(self) -> Closer:
         return Closer(self.engine.vocabulary)
 
-    def compiled(self, wanted: Wanted) -> Compiled:
+    def compiled(self, wanted: Wanted) -> CompiledStructure:
         """The structure that is wanted, compiled now or before.
 
         Raises:
@@ -67,11 +67,11 @@ class Structures:
         with self._turn:
             return self._compiled(wanted)
 
-    def _compiled(self, wanted: Wanted) -> Compiled:
+    def _compiled(self, wanted: Wanted) -> CompiledStructure:
         key = (wanted.key, id(wanted.model))
         if key not in self._kept:
             matcher, hints = self.engine.compile(wanted.grammar), [self._shortest(sought) for sought in wanted.sought]
-            self._kept[key] = Compiled(wanted, matcher, self._closer.hinted([hint for hint in hints if hint]))
+            self._kept[key] = CompiledStructure(wanted, matcher, self._closer.hinted([hint for hint in hints if hint]))
         self._kept.move_to_end(key)
         while len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
@@ -79,6 +79,6 @@ class Structures:
 
     def _shortest(self, grammar: str) -> bytes:
         """A short text of a description as it stands within a JSON string; empty where none is found."""
-        way = self._closer.way_out(self.engine.compile(grammar), _LONGEST_HINT) or ()
+        way = self._closer.find_way_out(self.engine.compile(grammar), _LONGEST_HINT) or ()
         text = b"".join(self.engine.vocabulary.tokens[token] for token in way).decode(errors="replace")
         return json.dumps(text, ensure_ascii=False)[1:-1].encode()

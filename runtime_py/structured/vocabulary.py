@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from edgec.bundle.encoding import decoded
+from edgec.bundle.encoding import decode_tokens
 from edgec.errors import InputError
 from edgec.runtime_py.structured.refusals import unsuited
 
@@ -130,7 +130,7 @@ def _with_fallback(piece: str) -> bytes:
 
 def _written(tokenizer: Any, ids: list[int]) -> str:
     try:
-        return decoded(tokenizer, ids)
+        return decode_tokens(tokenizer, ids)
     except InputError:
         return ""
 

@@ -25,7 +25,7 @@ from edgec.runtime_py.structured.refusals import (
     too_much,
     unreadable,
 )
-from edgec.runtime_py.structured.schema.normalise import normalised
+from edgec.runtime_py.structured.schema.normalise import normalise
 
 MOST_BYTES: Final = 1 << 20
 # Space between values: none, one blank, or a line with its indentation. Unbounded, a model may write nothing else.
@@ -125,7 +125,7 @@ def _schema(given: Any) -> Wanted:
         return "" if "nsatisfiable" in fault else fault
 
     # The library takes its options from an object only.
-    schema = normalised(_plain(given), checked)
+    schema = normalise(_plain(given), checked)
     text = json.dumps({"allOf": [schema]} if isinstance(schema, bool) else schema)
     overrides = {"whitespace_pattern": _WHITESPACE, "json_allowed_escapes": _ESCAPES, "lenient": False}
     made = library().LLMatcher.grammar_from_json_schema(text, overrides={**overrides, "coerce_one_of": False})
@@ -173,8 +173,8 @@ def _schema_fault(fault: str) -> InputError:
         "circular references": "$ref",
         "Schema intersection": "allOf",
     }
-    found = next((keyword for words, keyword in named.items() if words in fault), None)
-    return not_enforced(found, "schema", fault) if found else too_much("schema", fault)
+    keyword_at_fault = next((keyword for words, keyword in named.items() if words in fault), None)
+    return not_enforced(keyword_at_fault, "schema", fault) if keyword_at_fault else too_much("schema", fault)
 
 
 def _regex(given: Any) -> Wanted:
@@ -190,9 +190,9 @@ def _grammar(given: Any) -> Wanted:
     text = _read_text(given) if isinstance(given, Path) else given
     if not isinstance(text, str) or len(text.encode(errors="replace")) > MOST_BYTES:
         raise malformed("grammar", "it is not text, or too long")
-    found = _SPECIAL.search(_QUOTED.sub("", text))
-    if found and "::=" not in text:
-        raise malformed("grammar", f"{found[0]} is not supported: no special tokens, schemas or options inside")
+    special = _SPECIAL.search(_QUOTED.sub("", text))
+    if special and "::=" not in text:
+        raise malformed("grammar", f"{special[0]} is not supported: no special tokens, schemas or options inside")
     try:
         made = library().grammar_from("gbnf" if "::=" in text else "lark", text)
     except ValueError as error:

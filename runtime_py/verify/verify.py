@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from edgec.bundle.chat_template import rendered
+from edgec.bundle.chat_template import render_messages
 from edgec.bundle.delegates import ON_CPUS
 from edgec.bundle.encoding import token_ids
 from edgec.bundle.folder import Bundle, open_bundle
@@ -109,11 +109,11 @@ def _replay(bundle: Bundle, golden: Golden, threads: int | None) -> list[BundleC
         BundleCheck("artifact", "passed", accepted),
         _outcome("tokenizer", "text", golden.texts, lambda vector: text_fault(model, vector)),
         _outcome("chat template", "conversation", chat, lambda vector: chat_fault(model, vector)),
-        *(map(BundleCheck.from_json, checks) if checks else replayed_vectors(model, golden)),
+        *(map(BundleCheck.from_json, checks) if checks else replay_vectors(model, golden)),
     ]
 
 
-def replayed_vectors(model: Model, golden: Golden) -> list[BundleCheck]:
+def replay_vectors(model: Model, golden: Golden) -> list[BundleCheck]:
     """Replay the golden vectors of a bundle by executing its artifact in this process."""
     return [
         _outcome("output vectors", "vector", golden.outputs, lambda vector: output_fault(model, vector)),
@@ -176,7 +176,7 @@ def text_fault(model: Model, vector: TextVector) -> str | None:
 
 def chat_fault(model: Model, vector: ChatVector) -> str | None:
     """How the rendered conversation or its ids differ, or None. Both must be equal."""
-    if rendered(model.tokenizer, vector.messages) != vector.rendered:
+    if render_messages(model.tokenizer, vector.messages) != vector.rendered:
         return "the chat template renders a different text"
     ids = token_ids(model.tokenizer, vector.rendered, special=False)
     return None if ids == vector.ids else f"the rendered text gives {_first_difference(vector.ids, ids)}"

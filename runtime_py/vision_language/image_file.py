@@ -33,7 +33,7 @@ def read_image(source: ImageSource) -> PillowImage:
         source: the path of a PNG, JPEG, WebP, GIF, BMP or TIFF file; uint8 [H, W, 3]; or an image of Pillow.
 
     Raises:
-        InputError: E653, it is no image, damaged or of another kind; E654, too large or too long; E655, animated.
+        InputError: E653, it is not an image, damaged or of another kind; E654, too large or too long; E655, animated.
         ToolError: E670, Pillow is not installed.
     """
     library, where = _library(), str(source)[:200] if isinstance(source, str | Path) else type(source).__name__

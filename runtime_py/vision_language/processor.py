@@ -142,10 +142,10 @@ def _class(name: str, base: str) -> Any:
     from transformers.processing_utils import ProcessorMixin
 
     kinds = {"ProcessorMixin": ProcessorMixin, "BaseImageProcessor": BaseImageProcessor}
-    found = getattr(transformers, name, None) if name in transformers.__all__ else None
-    if not (isinstance(found, type) and issubclass(found, kinds[base])):
+    processor = getattr(transformers, name, None) if name in transformers.__all__ else None
+    if not (isinstance(processor, type) and issubclass(processor, kinds[base])):
         raise _unusable(Path(IMAGE_FOLDER), f"transformers has no {name!r} that prepares images with Pillow")
-    return found
+    return processor
 
 
 def _unusable(where: Path, why: str) -> InputError:

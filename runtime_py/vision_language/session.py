@@ -100,7 +100,7 @@ class VisionLanguageSession(Session):
         self._place[places] = np.arange(len(places))
 
     def prefill(self, tokens: Sequence[int], start: int) -> Logits:
-        """As ``Session.prefill``, in calls that hold all of what their tokens see."""
+        """Feed tokens in calls that hold all that their tokens see, and return the last one's logits [vocabulary]."""
         if self.info.ahead == "none" or not tokens:
             return super().prefill(tokens, start)
         check_context(start + len(tokens), self.limits.context)

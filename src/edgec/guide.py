@@ -19,8 +19,8 @@ def topics() -> dict[str, str]:
 
 
 def _title(path: Path) -> str:
-    found = _TITLE.search(path.read_text(encoding="utf-8"))
-    return found[1] if found else path.stem
+    title = _TITLE.search(path.read_text(encoding="utf-8"))
+    return title[1] if title else path.stem
 
 
 def page(topic: str) -> str:

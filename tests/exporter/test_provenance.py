@@ -35,7 +35,8 @@ def test_a_rewritten_graph_depends_on_what_its_stage_imports_but_not_on_backends
 
 
 def test_no_stage_depends_on_what_only_shows_or_measures() -> None:
-    stages = ("decoder", "static_decoder", "module", "static_module", "calibrated")
+    decoders, modules = ("decoder", "static_decoder", "calibrated"), ("module", "static_module")
+    stages = (*decoders, *modules, "encoder_decoder", "vision_language")
     every = imported_modules(tuple(f"edgec.exporter.stages.{name}" for name in stages), EXECUTION)
     apart = (APP_TEMPLATES, "edgec.cli", "edgec.exporter.report", "edgec.exporter.assemble", "edgec.exporter.sweep")
     assert not [name for name in every if name.startswith((*apart, *EXECUTION))]

@@ -50,6 +50,6 @@ def assert_state_comes_back(bundle: Path, tmp_path: Path) -> None:
 
 
 def tensor_bytes(file: Path) -> int:
-    """Bytes behind a safetensors header, which names each tensor and outweighs states as small as these."""
+    """Bytes after a safetensors header, which names each tensor and outweighs states as small as these."""
     content = file.read_bytes()
     return len(content) - 8 - int.from_bytes(content[:8], "little")

@@ -48,7 +48,7 @@ def test_cached_attention_is_attention_over_all_tokens(
     whole = reference_attention(q_heads, k_heads, v_heads, *order)
     start = newest = 0
     for size, undo in zip(sizes, back, strict=False):
-        # A ring has room to undo 5 tokens behind the newest one ever written, however many calls undo them.
+        # A ring has room to undo 5 tokens before the newest one ever written, however many calls undo them.
         start = max(0, start - undo, newest - 5)
         now = torch.arange(start, start + size)
         CACHE_WRITE(k[:, now], now, keys, key_grid, ring, 0)

@@ -11,7 +11,7 @@ from torch import Tensor
 from edgec.errors import InputError
 from edgec.exporter.parity.probe import make_probe
 from edgec.ir.call_plan import static_plan
-from edgec.ir.static_methods import joined_logits, methods_step, run_static, write_new_rows
+from edgec.ir.static_methods import join_logits, methods_step, run_static, write_new_rows
 
 
 class Recorded:
@@ -85,7 +85,7 @@ def test_new_rows_go_to_their_slots_and_logits_come_together() -> None:
     }
     write_new_rows(states, outputs, 3)
     assert states["key_cache_0"][0, 0, :, 0].tolist() == [0, 0, 0, 1, 1, 0]
-    assert joined_logits(outputs).tolist() == [1, 1, 0]
+    assert join_logits(outputs).tolist() == [1, 1, 0]
 
 
 class Words:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from edgec.errors import InputError
-from edgec.runtime_py.arguments import checked_ids, stop_strings
+from edgec.runtime_py.arguments import check_ids, stop_strings
 from edgec.runtime_py.generate import GenerationRequest
 from edgec.runtime_py.model import Model, load
 from edgec.runtime_py.sampling import Sampling
@@ -32,7 +32,7 @@ def model(tiny_bundle: Path) -> Model:
 
 @pytest.mark.parametrize("ids", [(5, 6), np.array([5, 6]), torch.tensor([5, 6]), iter([5, 6])])
 def test_whole_numbers_of_any_kind_are_token_ids(ids: Any) -> None:
-    assert checked_ids(ids) == [5, 6]
+    assert check_ids(ids) == [5, 6]
 
 
 @pytest.mark.parametrize("prompt", [[1.5], None, 5, True, b"text", ["5"], [None], [[5]], [-1], [1 << 40], [10**400]])

@@ -12,7 +12,7 @@ from edgec.bundle.entry_points import Limits, StateInfo
 from edgec.bundle.folder import Bundle, open_bundle, read_manifest, write_bundle
 from edgec.bundle.prefix import STATE, SystemPrompt, prefix_files, prefix_info
 from edgec.errors import InputError
-from edgec.runtime_py.prefix import Prefix, open_prefix, recalled, restored
+from edgec.runtime_py.prefix import Prefix, open_prefix, recall_prefix, restore_prefix
 from edgec.runtime_py.sessions.origin import origin
 from edgec.runtime_py.sessions.session_file import Contents, SessionPlace, write_session_file
 from edgec.runtime_py.sessions.snapshots import Snapshots
@@ -55,11 +55,11 @@ def answer(session: ArenaStepper, prompt: Sequence[int], cached: int) -> int:
 
 def continued(session: ArenaStepper, prefix: Prefix | None, tokens: Sequence[int]) -> int:
     """What is recalled where nothing was snapshot."""
-    return recalled(session, prefix, Snapshots(session, ()), tokens)
+    return recall_prefix(session, prefix, Snapshots(session, ()), tokens)
 
 
 @pytest.mark.parametrize("states", [FULL, WITH_RING])
-@pytest.mark.parametrize("take", [restored, continued])
+@pytest.mark.parametrize("take", [restore_prefix, continued])
 def test_a_prompt_that_begins_with_it_is_not_computed_again(
     states: Sequence[StateInfo], take: Any, tmp_path: Path
 ) -> None:
@@ -76,22 +76,22 @@ def test_a_prompt_that_begins_with_a_part_of_it_uses_that_part(tmp_path: Path) -
     prefix = open_prefix(bundle_with_prefix(tmp_path / "b"))
     session = ArenaStepper()
     prompt = [*PREFIX[:9], *QUESTION]
-    assert restored(session, prefix, prompt) == 9 and session.cache.tokens == list(PREFIX[:9])
+    assert restore_prefix(session, prefix, prompt) == 9 and session.cache.tokens == list(PREFIX[:9])
     assert answer(session, prompt, 9) == answer(ArenaStepper(), prompt, 0)
 
 
 def test_the_prefix_itself_as_a_prompt_leaves_one_token_for_its_logits(tmp_path: Path) -> None:
     prefix = open_prefix(bundle_with_prefix(tmp_path / "b"))
     session = ArenaStepper()
-    assert restored(session, prefix, PREFIX) == len(PREFIX) - 1
+    assert restore_prefix(session, prefix, PREFIX) == len(PREFIX) - 1
     assert answer(session, PREFIX, len(PREFIX) - 1) == answer(ArenaStepper(), PREFIX, 0)
 
 
 def test_a_prompt_of_its_own_is_computed_whole(tmp_path: Path) -> None:
     prefix = open_prefix(bundle_with_prefix(tmp_path / "b"))
     session = ArenaStepper()
-    assert restored(session, prefix, QUESTION) == continued(session, prefix, QUESTION) == 0
-    assert restored(session, None, QUESTION) == continued(session, None, QUESTION) == 0
+    assert restore_prefix(session, prefix, QUESTION) == continued(session, prefix, QUESTION) == 0
+    assert restore_prefix(session, None, QUESTION) == continued(session, None, QUESTION) == 0
 
 
 def test_of_cache_and_prefix_the_longer_one_is_used(tmp_path: Path) -> None:
@@ -110,17 +110,17 @@ def test_a_cache_that_holds_the_prefix_already_is_not_copied_into(
 ) -> None:
     prefix = open_prefix(bundle_with_prefix(tmp_path / "b"))
     session = ArenaStepper()
-    restored(session, prefix, [*PREFIX, 1])
+    restore_prefix(session, prefix, [*PREFIX, 1])
     assert prefix is not None
     prefix.file.path.unlink()
-    assert restored(session, prefix, [*PREFIX, 2]) == len(PREFIX)
+    assert restore_prefix(session, prefix, [*PREFIX, 2]) == len(PREFIX)
 
 
 def test_where_states_are_out_of_reach_everything_is_computed(tmp_path: Path) -> None:
     prefix = open_prefix(bundle_with_prefix(tmp_path / "b"))
     session = ArenaStepper(reachable=False)
     prompt = [*PREFIX, *QUESTION]
-    assert restored(session, prefix, prompt) == continued(session, prefix, prompt) == 0
+    assert restore_prefix(session, prefix, prompt) == continued(session, prefix, prompt) == 0
     assert answer(session, prompt, 0) == answer(ArenaStepper(), prompt, 0)
 
 

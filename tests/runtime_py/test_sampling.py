@@ -15,7 +15,7 @@ from transformers import (
 )
 
 from edgec.errors import InputError
-from edgec.runtime_py.sampling import Sampler, Sampling, draw, keep_top_k, keep_top_p, probabilities, processed
+from edgec.runtime_py.sampling import Sampler, Sampling, draw, keep_top_k, keep_top_p, probabilities, process_logits
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -52,7 +52,7 @@ OPTIONS = st.builds(
 @given(SEEDS, OPTIONS)
 def test_equals_transformers(seed: int, sampling: Sampling) -> None:
     logits, seen = random_logits(seed), list(np.random.default_rng(seed).integers(0, 97, 9))
-    ours, theirs = processed(logits, seen, sampling), by_transformers(logits, seen, sampling)
+    ours, theirs = process_logits(logits, seen, sampling), by_transformers(logits, seen, sampling)
     assert (np.isfinite(ours) == np.isfinite(theirs)).all()
     # float32 rounding of one division and one multiplication.
     np.testing.assert_allclose(ours, theirs, rtol=1e-6)

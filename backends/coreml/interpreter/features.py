@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from edgec.backends.coreml.interpreter.graph import Graph, Shape, ValueType
+from edgec.backends.coreml.interpreter.graph import Graph, MilShape, ValueType
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Feature:
 
     name: str
     dtype: torch.dtype
-    shape: Shape
+    shape: MilShape
     choices: tuple[tuple[int, ...], ...] = ()
     bounds: tuple[tuple[int, int], ...] = ()
 

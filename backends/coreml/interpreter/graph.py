@@ -8,7 +8,7 @@ from typing import Any
 
 from edgec.backends.coreml.interpreter.element_types import BY_NUMBER, STRING, ElementType
 
-Shape = tuple[int | None, ...]
+MilShape = tuple[int | None, ...]
 # Core ML's own checks of indices and labels: they do not change a result.
 _WITHOUT_MEANING = frozenset({"name", "validate_indices"})
 
@@ -18,7 +18,7 @@ class ValueType:
     """Element type (None for text) and shape; None stands for a dimension known only when it runs."""
 
     element: ElementType | None
-    shape: Shape
+    shape: MilShape
 
 
 @dataclass(frozen=True)

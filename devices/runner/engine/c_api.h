@@ -47,7 +47,7 @@ typedef struct {
   int64_t state_bytes;   // KV cache and other state of one session
   int64_t scratch_bytes; // planned activations, one copy for all sessions unless the program keeps state in it
   int64_t packed_bytes;  // size of the packed file; 0 without one
-  int64_t max_tokens;    // tokens that one call of a decoder takes; 0 when the method is no decoder's
+  int64_t max_tokens;    // tokens that one call of a decoder takes; 0 when the method is not a decoder's
   int64_t max_rows;      // rows of logits that one call returns; 0 likewise
   int32_t packed;        // EdgecPacked
   int32_t sessions;      // open now

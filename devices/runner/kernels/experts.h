@@ -10,7 +10,7 @@ namespace edgec {
 
 struct Experts {
   const float* x;        // [tokens, x_rows, width]
-  const int64_t* index;  // [tokens, choices]; a number that is no expert gives zeros
+  const int64_t* index;  // [tokens, choices]; a number that is not an expert's gives zeros
   int64_t tokens;
   int64_t choices;
   int64_t x_rows;        // 1: all choices of a token read the same row; else as many as choices

@@ -166,7 +166,7 @@ void copy_columns(const Columns& from, const Columns& to) {
 
 struct ColumnScratch {};
 
-// The last columns of a width that is no multiple of a block are copied to where whole vectors may be written; so are
+// The last columns of a width that is not a multiple of a block are copied to where whole vectors may be written; so are
 // all before tokens that may be dropped again.
 void walk_columns(const Matrices& call, int64_t head, int64_t first) {
   const int64_t count = std::min<int64_t>(kBlock, call.values - first), taken = call.held.taken;

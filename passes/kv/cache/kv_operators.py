@@ -20,7 +20,7 @@ from edgec.ir.encoder_operators import BIASED_ATTENTION
 from edgec.ir.kv_layout import CacheLayout
 from edgec.ir.operators import CACHE_WRITE, CACHED_ATTENTION, grid_group
 from edgec.passes.contract import placeholder
-from edgec.passes.fuse.fuse_rope import swapped
+from edgec.passes.fuse.fuse_rope import swap_axes
 from edgec.passes.graph.emit import Emitter
 from edgec.passes.kv.cache.kv_states import States
 from edgec.passes.kv.cache.slot_bias import slot_bias
@@ -63,7 +63,7 @@ class OwnCache:
 
     def _attend(self, emit: Emitter, call: AttentionCall, held: tuple[Held, Held], where: CacheLayout) -> Node:
         (keys, key_grid), (values, value_grid) = held
-        q, caches = swapped(emit, call.q), (keys, values, key_grid, value_grid)
+        q, caches = swap_axes(emit, call.q), (keys, values, key_grid, value_grid)
         if call.mask is not None:
             # Layers that share a bias read the copy that the first of them needed.
             if call.mask not in self.biases:
@@ -81,7 +81,7 @@ class OwnCache:
         grid = None
         if self.dtype in ("int8", "int4"):
             grid = self.states.add(call, f"{role}_grid", where, 2 * width // grid_group(dtype, width), torch.float16)
-        emit(CACHE_WRITE, swapped(emit, value), self._written(call), cache, grid, _ring(where), where.sink)
+        emit(CACHE_WRITE, swap_axes(emit, value), self._written(call), cache, grid, _ring(where), where.sink)
         return cache, grid
 
     def _written(self, call: AttentionCall) -> Node:

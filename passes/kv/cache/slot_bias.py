@@ -53,11 +53,11 @@ def _is_row(node: Node, positions: Node) -> bool:
 
 def _upstream(node: Node) -> list[Node]:
     """A node and all that it is computed from."""
-    found: dict[Node, None] = {}
+    upstream: dict[Node, None] = {}
     pending = [node]
     while pending:
         last = pending.pop()
-        if last not in found:
-            found[last] = None
+        if last not in upstream:
+            upstream[last] = None
             pending.extend(last.all_input_nodes)
-    return list(found)
+    return list(upstream)

@@ -8,7 +8,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from edgec.passes.contract import placeholder
-from edgec.passes.fuse.fuse_rope import swapped
+from edgec.passes.fuse.fuse_rope import swap_axes
 from edgec.passes.graph.emit import Emitter
 from edgec.passes.static.finite_mask import HIDDEN
 
@@ -116,7 +116,7 @@ def attend(emit: Emitter, call: CachedCall, keys: CacheView, values: CacheView, 
     rows, heads, width = (int(size) for size in call.q.meta["val"].shape[1:])
     groups, wide = int(keys.held.meta["val"].shape[1]), int(keys.held.meta["val"].shape[3])
     repeats = heads // groups
-    q = emit(aten.mul.Tensor, swapped(emit, call.q), call.scale)
+    q = emit(aten.mul.Tensor, swap_axes(emit, call.q), call.scale)
     q = emit(aten.reshape.default, q, [1, groups, repeats * rows, width])
     if wide > width:
         q = emit(aten.constant_pad_nd.default, q, [0, wide - width], 0.0)

@@ -81,8 +81,8 @@ class GemmaCall:
 
     def read(self, text: str) -> list[ToolCall]:
         """The call of a text. Raises ValueError."""
-        head, found, rest = text.strip().partition("{")
-        if not found or not head.startswith("call:"):
+        head, brace, rest = text.strip().partition("{")
+        if not brace or not head.startswith("call:"):
             raise ValueError("a call is call:NAME{...}")
         reader = _Reader("{" + rest, self.quote)
         arguments = reader.value(0)
@@ -110,9 +110,9 @@ class _Reader:
     def _take(self, wanted: str) -> bool:
         while self._text[self._place : self._place + 1].isspace():
             self._place += 1
-        found = self._text.startswith(wanted, self._place)
-        self._place += len(wanted) if found else 0
-        return found
+        follows = self._text.startswith(wanted, self._place)
+        self._place += len(wanted) if follows else 0
+        return follows
 
     def value(self, depth: int) -> Any:
         if depth > _DEEPEST:
@@ -123,11 +123,11 @@ class _Reader:
             return dict(self._items("}", depth, keyed=True))
         if self._take("["):
             return [value for _, value in self._items("]", depth, keyed=False)]
-        found = _SCALAR.match(self._text, self._place)
-        if not found:
+        scalar = _SCALAR.match(self._text, self._place)
+        if not scalar:
             raise ValueError("a value is missing")
-        self._place = found.end()
-        return json.loads(found[0].strip())
+        self._place = scalar.end()
+        return json.loads(scalar[0].strip())
 
     def _quoted(self) -> str:
         end = self._text.find(self._quote, self._place)
@@ -148,8 +148,8 @@ class _Reader:
         if self._take(self._quote):
             key = self._quoted()
         else:
-            found = _KEY.match(self._text, self._place)
-            key = found[0] if found else ""
+            key_match = _KEY.match(self._text, self._place)
+            key = key_match[0] if key_match else ""
             self._place += len(key)
         if not key or not self._take(":"):
             raise ValueError("a key is missing")

@@ -1,4 +1,4 @@
-"""Calls written as JSON: an object, a list of objects, or a name with an object behind it."""
+"""Calls written as JSON: an object, a list of objects, or a name with an object after it."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ class NamedJson:
 
     def read(self, text: str) -> list[ToolCall]:
         """The call of a text. Raises ValueError."""
-        name, found, arguments = text.partition(self.between)
-        if not found:
+        name, separator, arguments = text.partition(self.between)
+        if not separator:
             raise ValueError(f"{self.between.strip()} is missing after the name")
         name = name.partition(self.skipped)[0] if self.skipped else name
         return [_checked(name.strip(), parse_json(arguments.encode()))]

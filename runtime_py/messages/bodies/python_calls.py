@@ -33,14 +33,14 @@ class PythonCalls:
     def _call(self, tool: Tool, sheet: Sheet) -> str:
         where = f"tool {tool.name}"
         if not _named(tool.name):
-            raise no_tool(where, "it is no name in Python, as this model writes calls")
+            raise no_tool(where, "it is not a name in Python, as this model writes calls")
         fields = [
             (sheet.rule(f"{json.dumps(f'{name}=')} {self._value(schema, sheet, where)}"), required)
             for name, schema, required in properties_of(tool, where)
         ]
         for name, _, _ in properties_of(tool, where):
             if not name.isidentifier():
-                raise no_tool(where, f"{name!r:.60} is no name of an argument in Python, as this model writes calls")
+                raise no_tool(where, f"{name!r:.60} cannot name an argument in Python, as this model writes calls")
         return f'{json.dumps(tool.name + "(")} {in_order(fields, sheet, chr(34) + "," + chr(34) + " BLANK")} ")"'
 
     @staticmethod

@@ -34,14 +34,14 @@ class TaggedCall:
 
     def read(self, text: str) -> list[ToolCall]:
         """The call of a text; a value is text where it is not JSON. Raises ValueError."""
-        head, found, rest = text.strip().removeprefix("<function=").partition(">")
-        if not found or not text.strip().startswith("<function="):
+        head, bracket, rest = text.strip().removeprefix("<function=").partition(">")
+        if not bracket or not text.strip().startswith("<function="):
             raise ValueError("a call begins with <function=NAME>")
         arguments: dict[str, Any] = {}
         while not (rest := rest.lstrip()).startswith("</function>"):
-            key, found, rest = rest.removeprefix("<parameter=").partition(">")
+            key, bracket, rest = rest.removeprefix("<parameter=").partition(">")
             value, ended, rest = rest.partition("</parameter>")
-            if not found or not ended:
+            if not bracket or not ended:
                 raise ValueError("a parameter does not end")
             arguments[key.strip()] = value.removeprefix("\n").removesuffix("\n")
         return [ToolCall(head.strip(), arguments)]

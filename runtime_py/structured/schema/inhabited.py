@@ -15,10 +15,10 @@ def inhabited(schema: Any) -> bool:
     names = schema.get("$defs", {}) if isinstance(schema, Mapping) else {}
     known: set[str] = set()
     while True:
-        found = {name for name, node in names.items() if name not in known and _may(node, known)}
-        if not found:
+        newly_known = {name for name, node in names.items() if name not in known and _may(node, known)}
+        if not newly_known:
             return _may(schema, known)
-        known |= found
+        known |= newly_known
 
 
 def _may(node: Any, known: set[str]) -> bool:

@@ -24,11 +24,11 @@ from edgec.runtime_py.structured.schema.keywords import (
 )
 from edgec.runtime_py.structured.schema.references import References, refers
 from edgec.runtime_py.structured.schema.values import (
+    check_bound,
     check_const,
-    checked_bound,
-    checked_count,
-    checked_names,
-    checked_types,
+    check_count,
+    check_names,
+    check_types,
     part_of,
 )
 
@@ -45,7 +45,7 @@ PatternFault = Callable[[str], str]
 Node = dict[str, Any]
 
 
-def normalised(schema: Any, pattern_fault: PatternFault) -> Any:
+def normalise(schema: Any, pattern_fault: PatternFault) -> Any:
     """Rewrite a schema.
 
     Args:
@@ -121,9 +121,9 @@ class _Rewriting:
         if key in _LISTS:
             self._alternatives(key, value, out, where, depth)
         elif key in _BOUNDS:
-            checked_bound(key, value, node, out, where, "draft-04" in self._draft or "draft-03" in self._draft)
+            check_bound(key, value, node, out, where, "draft-04" in self._draft or "draft-03" in self._draft)
         elif key in _COUNTS:
-            out[key] = checked_count(key, value, where)
+            out[key] = check_count(key, value, where)
             if key == "minProperties":
                 self._min_properties(value, node, out, where)
         elif key in ("properties", "patternProperties"):
@@ -142,9 +142,9 @@ class _Rewriting:
         if key == "$ref":
             out[key] = f"#/$defs/{self._defined(value, where)}"
         elif key == "type":
-            out[key] = checked_types(value, where)
+            out[key] = check_types(value, where)
         elif key == "required":
-            out[key] = checked_names(value, where)
+            out[key] = check_names(value, where)
         elif key in ("enum", "const"):
             check_const([value] if key == "const" else part_of(value, list, where), where)
             if value == []:

@@ -13,10 +13,10 @@ MOST_NUMBER: Final = 2**53
 MOST_COUNT: Final = {"minLength": 100_000, "maxLength": 1 << 20}
 MOST_OTHERS: Final = 2_000
 _WORDS: Final[dict[type, str]] = {dict: "an object", list: "a list", str: "text"}
-Part = TypeVar("Part")
+PartT = TypeVar("PartT")
 
 
-def part_of(value: Any, kind: type[Part], where: str) -> Part:
+def part_of(value: Any, kind: type[PartT], where: str) -> PartT:
     """A value that is to be of a kind.
 
     Raises:
@@ -27,7 +27,7 @@ def part_of(value: Any, kind: type[Part], where: str) -> Part:
     return value
 
 
-def checked_types(value: Any, where: str) -> Any:
+def check_types(value: Any, where: str) -> Any:
     """The value of ``type``.
 
     Raises:
@@ -36,11 +36,11 @@ def checked_types(value: Any, where: str) -> Any:
     names = [value] if isinstance(value, str) else part_of(value, list, where)
     unknown = next((name for name in names if name not in TYPES), None)
     if unknown is not None or not names:
-        raise no_schema(where, f"{unknown!r:.40} is no type" if names else "it lists no type")
+        raise no_schema(where, f"{unknown!r:.40} is not a type" if names else "it lists no type")
     return value
 
 
-def checked_names(value: Any, where: str) -> list[str]:
+def check_names(value: Any, where: str) -> list[str]:
     """The value of ``required``.
 
     Raises:
@@ -49,7 +49,7 @@ def checked_names(value: Any, where: str) -> list[str]:
     return [part_of(name, str, where) for name in part_of(value, list, where)]
 
 
-def checked_count(key: str, value: Any, where: str) -> int:
+def check_count(key: str, value: Any, where: str) -> int:
     """The value of a keyword that counts.
 
     Raises:
@@ -63,7 +63,7 @@ def checked_count(key: str, value: Any, where: str) -> int:
     return int(value)
 
 
-def checked_bound(key: str, value: Any, node: dict[str, Any], out: dict[str, Any], where: str, old: bool) -> None:
+def check_bound(key: str, value: Any, node: dict[str, Any], out: dict[str, Any], where: str, old: bool) -> None:
     """Put the bound of a number into ``out``; ``old``: exclusive bounds are truth values, as in draft 4.
 
     Raises:

@@ -20,7 +20,7 @@ SLOTS, WIDTH = 8, 16
 
 
 class Counted(nn.Module):
-    """Writes a projected row behind ``start``, gives all of them."""
+    """Writes a projected row after ``start``, gives all of them."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.export import ExportedProgram
 
-from edgec.backends.coreml.compressed_ops import expanded_tables, register, sparse_parts
+from edgec.backends.coreml.compressed_ops import expand_tables, register, sparse_parts
 from edgec.backends.coreml.interpreter import load_package
 from edgec.errors import InputError
 from edgec.ir.lut_form import dequantize_lut
@@ -123,7 +123,7 @@ def test_registering_twice_and_after_executorch_keeps_our_converters() -> None:
 def test_a_scale_per_row_becomes_a_table_per_row() -> None:
     indices = torch.randint(0, 4, (6, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     table, scale = torch.randn(2, 4), torch.arange(1.0, 7.0)
-    tables = expanded_tables(table.numpy(), scale.numpy(), 3, (6, 8))
+    tables = expand_tables(table.numpy(), scale.numpy(), 3, (6, 8))
     assert tables.shape == (6, 1, 4, 1)
     values = np.take_along_axis(tables[:, 0, :, 0], indices.numpy().astype(int), 1)
     assert np.allclose(values, dequantize_lut(indices, table, scale, 3).numpy())
@@ -141,7 +141,7 @@ def test_zeros_are_left_out_only_where_that_saves_bytes() -> None:
 
 def test_a_table_without_a_form_is_refused() -> None:
     with pytest.raises(InputError) as caught:
-        expanded_tables(np.zeros((1, 32), dtype=np.float32), None, 4, (4, 8))
+        expand_tables(np.zeros((1, 32), dtype=np.float32), None, 4, (4, 8))
     assert caught.value.code == "E440" and "32 entries" in caught.value.what
 
 

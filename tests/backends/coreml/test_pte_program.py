@@ -35,7 +35,7 @@ class Counted(nn.Module):
 
 
 class Plain(nn.Module):
-    """One layer, and a sine behind it."""
+    """One layer, and a sine after it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from edgec.bundle.entry_points import MethodInfo, TensorInfo
-from edgec.ir.static_methods import joined_logits
+from edgec.ir.static_methods import join_logits
 
 CHUNK, SLOTS, WIDTH, VOCABULARY = 4, 64, 32, 12
 STATE = "key_cache_0"
@@ -36,7 +36,7 @@ def _method(name: str, width: int, held: bool) -> MethodInfo:
 
 
 def toy_step(data: Mapping[str, Any], cache: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """Logits that depend on every token so far, and on nothing behind the last one."""
+    """Logits that depend on every token so far, and on nothing after the last one."""
     tokens, start, last = data["tokens"][0], int(data["start"][0]), int(data["last"][0])
     rows = _ROWS[tokens]
     seen = np.concatenate([cache[0, 0, :start], rows[: last + 1]])
@@ -57,7 +57,7 @@ class ToyReference:
         outputs = toy_step({name: value.numpy() for name, value in inputs.items()}, self.cache)
         start, rows = int(inputs["start"]), outputs.pop(f"new_{STATE}")
         self.cache[:, :, start : start + rows.shape[2]] = rows
-        return joined_logits({name: torch.from_numpy(outputs[name]) for name in ("logits_0", "logits_1")})
+        return join_logits({name: torch.from_numpy(outputs[name]) for name in ("logits_0", "logits_1")})
 
 
 @dataclass

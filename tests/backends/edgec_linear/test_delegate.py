@@ -12,7 +12,7 @@ from torch.fx import GraphModule
 import edgec
 from edgec.backends.edgec_linear.delegate import LinearRegion, linear_regions
 from edgec.backends.edgec_linear.layout import BlockRows
-from edgec.backends.edgec_linear.steps import Binary, Group, Norm
+from edgec.backends.edgec_linear.steps import BinaryStep, MatrixGroup, NormStep
 from edgec.backends.xnnpack.clusters import LINEAR
 from edgec.backends.xnnpack.lower import lower
 from edgec.bundle.pte_layout import read_calls
@@ -44,8 +44,8 @@ def traced(program: Program) -> GraphModule:
     return graph
 
 
-def groups(regions: list[LinearRegion]) -> list[Group]:
-    return [step for region in regions for step in region.steps if isinstance(step, Group)]
+def groups(regions: list[LinearRegion]) -> list[MatrixGroup]:
+    return [step for region in regions for step in region.steps if isinstance(step, MatrixGroup)]
 
 
 def test_the_regions_of_a_llama_hold_every_linear_layer_and_norm() -> None:
@@ -53,10 +53,10 @@ def test_the_regions_of_a_llama_hold_every_linear_layer_and_norm() -> None:
     regions = linear_regions(graph)
     inside = {node for region in regions for node in region.nodes}
     assert set(nodes_of(graph, LINEAR)) <= inside
-    # before the first attention, between the two, after the last, and the lm_head behind the choice of rows
+    # before the first attention, between the two, after the last, and the lm_head after the choice of rows
     assert len(regions) == 4
-    norms = [step for region in regions for step in region.steps if isinstance(step, Norm)]
-    assert len(norms) == 5 and not any(isinstance(s, Binary) for region in regions for s in region.steps)
+    norms = [step for region in regions for step in region.steps if isinstance(step, NormStep)]
+    assert len(norms) == 5 and not any(isinstance(s, BinaryStep) for region in regions for s in region.steps)
     kinds = [(len(group.products), group.gate, group.add is not None) for group in groups(regions)]
     layer = [(1, None, True), (2, "silu", False), (1, None, True)]
     assert kinds == [(3, None, False), *layer, (3, None, False), *layer, (1, None, False)]
@@ -72,8 +72,8 @@ def test_a_part_of_a_value_is_an_input_and_not_a_quantised_token() -> None:
     for region in regions:
         known = set(region.inputs)
         for step in region.steps:
-            assert not isinstance(step, Group) or step.x in known
-            known |= {p.out for p in step.products} if isinstance(step, Group) else {step.out}
+            assert not isinstance(step, MatrixGroup) or step.x in known
+            known |= {p.out for p in step.products} if isinstance(step, MatrixGroup) else {step.out}
 
 
 def test_biases_post_norms_and_other_gates_are_steps_too() -> None:
@@ -82,7 +82,7 @@ def test_biases_post_norms_and_other_gates_are_steps_too() -> None:
     gemma = linear_regions(traced(quantised("gemma3_text")))
     assert {group.gate for group in groups(gemma)} == {None, "gelu_tanh"}
     # a norm stands between the last matrix and the residual
-    assert any(isinstance(step, Binary) for region in gemma for step in region.steps)
+    assert any(isinstance(step, BinaryStep) for region in gemma for step in region.steps)
 
 
 def test_float_layers_are_left_to_xnnpack() -> None:

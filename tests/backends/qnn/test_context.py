@@ -64,7 +64,7 @@ def test_both_halves_say_together_what_the_method_says(family: str) -> None:
 
 @pytest.mark.parametrize("family", ["llama", "gemma3_text"])
 def test_parts_below_a_limit_say_together_what_the_method_says(family: str) -> None:
-    """Rows for the caller's states are outputs of every part; they are no reason against a cut."""
+    """Rows for the caller's states are outputs of every part; they do not speak against a cut."""
     halves = {}
     for name, program in programs(family).items():
         sizes = stored_sizes(program)

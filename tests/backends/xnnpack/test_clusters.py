@@ -75,7 +75,7 @@ def test_sorting_keeps_a_write_before_the_read_that_followed_it() -> None:
     cache = graph.get_attr("cache")
     write = graph.call_function(torch.ops.aten.add_.Tensor, (cache, x))
     read = graph.call_function(torch.ops.aten.mul.Tensor, (cache, 2))
-    # What is written becomes available only behind the reader, which then has to wait for the write.
+    # What is written becomes available only after the reader, which then has to wait for the write.
     late = graph.call_function(torch.ops.aten.neg.default, (x,))
     write.update_arg(1, late)
     graph.output(read)

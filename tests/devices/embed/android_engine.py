@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from edgec.bundle.folder import Bundle
 from edgec.devices.qemu.emulator import CPU
 from edgec.devices.runner.abi import ARM64
-from edgec.devices.runner.arm64_wheel import unpacked_wheel
+from edgec.devices.runner.arm64_wheel import unpack_wheel
 from edgec.installation import cache_root
 
 SOURCE = Path(__file__).parent / "engine_calls.cpp"
@@ -71,7 +71,7 @@ def build(kit: Path, name: str, arm: bool = True) -> BuiltEngine:
     installed = find_spec("executorch")
     assert installed is not None and installed.submodule_search_locations
     here = Path(next(iter(installed.submodule_search_locations)))
-    package = unpacked_wheel(ARM64, version("executorch"), cache_root() / "runner") if arm else here
+    package = unpack_wheel(ARM64, version("executorch"), cache_root() / "runner") if arm else here
     cross = ["-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64"]
     cross += [f"-DCMAKE_{language}_COMPILER=aarch64-linux-gnu-{name}" for language, name in _COMPILERS]
     jni = f"-DEDGEC_JNI_INCLUDE={';'.join(map(str, jni_folders()))}"

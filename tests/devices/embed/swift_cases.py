@@ -12,7 +12,7 @@ import numpy as np
 
 from edgec.bundle.entry_points import Limits
 from edgec.runtime_py.generate import GenerationRequest, generate
-from edgec.runtime_py.sampling import Sampling, processed
+from edgec.runtime_py.sampling import Sampling, process_logits
 from edgec.runtime_py.stepper import Logits, prefill_in_chunks
 from edgec.runtime_py.stopping import StopText
 from edgec.runtime_py.text_stream import TextStream
@@ -175,5 +175,5 @@ def choice_cases(count: int) -> list[dict[str, Any]]:
 def kept(case: dict[str, Any]) -> list[int]:
     """The token that is chosen, or all tokens that may be drawn."""
     numbers = (case["temperature"], case["topK"], case["topP"], case["minP"], case["repetitionPenalty"])
-    scores = processed(np.array(case["logits"], np.float32), case["seen"], Sampling(*numbers))
+    scores = process_logits(np.array(case["logits"], np.float32), case["seen"], Sampling(*numbers))
     return [int(scores.argmax())] if case["temperature"] == 0 else [int(i) for i in np.flatnonzero(np.isfinite(scores))]

@@ -20,7 +20,7 @@ from edgec.devices.embed.gradle_modules import gradle_modules
 from edgec.devices.embed.page_sizes import PAGE_BYTES, load_alignment, unaligned_libraries
 from edgec.devices.embed.written_package import write_package
 from edgec.devices.runner.abi import ARM64
-from edgec.devices.runner.arm64_wheel import unpacked_wheel
+from edgec.devices.runner.arm64_wheel import unpack_wheel
 from edgec.errors import EdgecError
 from edgec.installation import cache_root
 from tests.devices.embed.android_bundles import CPU, android_bundle
@@ -112,7 +112,7 @@ def test_an_archive_holds_the_library_for_phones(
     monkeypatch.setenv("ANDROID_NDK_HOME", str(ndk(tmp_path / "ndk", toolchain)))
     bundle = edgec.export(EXAMPLE, target="android-cpu", out=tmp_path / "tiny.edgec")
     package = embed(bundle, "android", tmp_path / "kit").package
-    wheel = unpacked_wheel(ARM64, version("executorch"), cache_root() / "runner")
+    wheel = unpack_wheel(ARM64, version("executorch"), cache_root() / "runner")
     build_aar(tmp_path / "kit", None, wheel, as_json=False)
     archive = tmp_path / "kit-engine.aar"
     assert str(archive) in capsys.readouterr().out and unaligned_libraries(archive) == {}

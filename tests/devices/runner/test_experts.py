@@ -54,7 +54,7 @@ def test_the_kernel_computes_what_the_operator_means(
     x = torch.randn(tokens, 1 if shared else choices, width, generator=drawn)
     weight = torch.randn(experts, rows, width, generator=drawn)
     bias = torch.randn(experts, rows, generator=drawn) if biased else None
-    # One number below and one above are no experts.
+    # One number below and one above are not experts.
     index = torch.randint(-1, experts + 1, (tokens, choices), generator=drawn)
     got = kernel.experts(x, index, weight, bias)
     # Up to 64 products are summed in another order.

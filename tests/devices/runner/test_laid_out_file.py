@@ -96,7 +96,7 @@ def _footer(number: int, value: int) -> Callable[[bytearray], None]:
 
 
 LIES = {
-    "offset behind the end": _entry(2, 1 << 40),
+    "offset after the end": _entry(2, 1 << 40),
     "offset before the file": _entry(2, -64),
     "crooked offset": _entry(2, 8),
     "too many bytes": _entry(1, (1 << 63) - 1),

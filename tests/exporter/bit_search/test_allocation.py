@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from edgec.exporter.bit_search.allocation import Choice, allocate, convex_hull, total_bits, total_loss, trade_off_path
+from edgec.exporter.bit_search.allocation import (
+    WidthChoice,
+    allocate,
+    convex_hull,
+    total_bits,
+    total_loss,
+    trade_off_path,
+)
 from edgec.ir.weight_scheme import lut
 
 LAYERS = st.lists(
@@ -14,8 +21,8 @@ LAYERS = st.lists(
 )
 
 
-def _choices(pairs: list[tuple[int, int]]) -> list[Choice]:
-    return [Choice(lut(4), float(bits), loss / 1000) for bits, loss in pairs]
+def _choices(pairs: list[tuple[int, int]]) -> list[WidthChoice]:
+    return [WidthChoice(lut(4), float(bits), loss / 1000) for bits, loss in pairs]
 
 
 @given(LAYERS)

@@ -28,7 +28,7 @@ PLAN = call_plan(40, CHUNK, ROWS)
 TOLERANCE = 1e-5
 
 
-# Families that begin behind a padding index, or count the tokens of a call.
+# Families that begin after a padding index, or count the tokens of a call.
 PLACES = ["roberta", "bart"]
 # A router with a stored bias; clamped and biased experts, stored transposed.
 EXPERTS = ["olmoe", "gpt_oss", "deepseek_v3"]

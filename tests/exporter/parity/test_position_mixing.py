@@ -32,7 +32,7 @@ def unknown(x: Tensor) -> Tensor:
 
 
 def between_layers(make: Callable[[Any, Node], Node]) -> Program:
-    """A captured decoder with something put behind its first addition to the residual stream."""
+    """A captured decoder with something put after its first addition to the residual stream."""
     program = captured("llama")
     graph = clone(program.graph)
     place = next(node for node in graph.graph.nodes if node.target is aten.add.Tensor and node.meta["val"].dim() == 3)
@@ -83,7 +83,7 @@ CONVOLUTIONS = Family("lfm2", {"layer_types": ["conv", "full_attention", "conv"]
 
 def test_a_convolution_that_nothing_recognised_is_not_exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where transformers calls it by another name; within one prefill chunk only decoding would tell."""
-    monkeypatch.setattr(decoder, "captured_recurrences", lambda model: nullcontext())
+    monkeypatch.setattr(decoder, "call_recurrences", lambda model: nullcontext())
     monkeypatch.setattr(decoder, "recognise_convolutions", lambda graph: None)
     folder = save(CONVOLUTIONS, tmp_path / "lfm2")
     with pytest.raises(InputError) as refused:

@@ -47,7 +47,7 @@ class Damage:
 
 
 def damaged_json(document: Mapping[str, Any], count: int, seed: int) -> Iterator[Damage]:
-    """Odd values in the places of a document, then bytes that are no such document."""
+    """Odd values in the places of a document, then bytes that are not such a document."""
     dice = random.Random(seed)
     places = list(_places(document))
     for _ in range(count):
@@ -58,7 +58,7 @@ def damaged_json(document: Mapping[str, Any], count: int, seed: int) -> Iterator
 
 
 def damaged_toml(lines: Sequence[str], count: int, seed: int) -> Iterator[Damage]:
-    """Odd values behind the keys of a TOML file, then bytes that are no such file."""
+    """Odd values after the keys of a TOML file, then bytes that are not such a file."""
     dice = random.Random(seed)
     keyed = [index for index, line in enumerate(lines) if "=" in line]
     for _ in range(count):

@@ -102,7 +102,7 @@ CASES: dict[str, tuple[str, Make]] = {
     "truncated weights": ("E105", lambda f: _truncated(f / "m")),
     "a tensor in another shard": ("E105", lambda f: _moved_tensor(f / "m")),
     "an index that leaves the folder": ("E105", lambda f: _index(f / "m", '{"weight_map": {"a": "../../etc/passwd"}}')),
-    "an index that is no index": ("E105", lambda f: _index(f / "m", '{"weight_map": ["a"]}')),
+    "an index that is not an index": ("E105", lambda f: _index(f / "m", '{"weight_map": ["a"]}')),
     "an index of numbers": ("E105", lambda f: _index(f / "m", '{"weight_map": {"a": 3}}')),
     "an empty index": ("E105", lambda f: _index(f / "m", '{"weight_map": {}}')),
     "another width than the weights": ("E106", lambda f: str(write_llama(f / "m", {"intermediate_size": 96}))),

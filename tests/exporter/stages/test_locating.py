@@ -16,10 +16,10 @@ from edgec.backends.xnnpack.lower import lower_methods
 from edgec.backends.xnnpack.static_lowering import lower_static
 from edgec.bundle.entry_points import Limits
 from edgec.errors import BudgetError
-from edgec.exporter.capture.encoder_decoder import Captured
+from edgec.exporter.capture.encoder_decoder import CapturedEncoderDecoder
 from edgec.exporter.capture.module import capture_module
 from edgec.exporter.parity.divergence import call_layers, first_diverging_layer, method_layers, program_layers
-from edgec.exporter.parity.encoder_decoder import ProbedEncoderDecoder, Reference, SourceProbe
+from edgec.exporter.parity.encoder_decoder import EncoderDecoderReference, ProbedEncoderDecoder, SourceProbe
 from edgec.exporter.parity.execution import run_program
 from edgec.exporter.parity.ladder import Stage
 from edgec.exporter.parity.outputs import flatten_outputs, sizes_of
@@ -167,14 +167,14 @@ def test_the_method_the_pass_and_the_layer_are_named(
     assert refusal(stopped)[1] == f"stage {method}: halves_the_scale_of, first at layer {layer}"
 
 
-def probed_t5(programs: Captured) -> ProbedEncoderDecoder:
+def probed_t5(programs: CapturedEncoderDecoder) -> ProbedEncoderDecoder:
     """A tiny T5 on two sources, with what its captured programs compute in transformers' place."""
     sources = tuple(example_source("t5", length) for length in (11, 5))
     probe = Probe(tuple(tokens(24)), call_plan(24, 12, ROWS), "seeded")
     with torch.no_grad():
         states = tuple(programs.encode.graph(each) for each in sources)
         memory = tuple(programs.cross.graph(states[0]))
-    reference = Reference(states, memory, torch.empty(0))
+    reference = EncoderDecoderReference(states, memory, torch.empty(0))
     return ProbedEncoderDecoder(SourceProbe("input_ids", sources), probe, reference)
 
 

@@ -12,7 +12,7 @@ from edgec.ir.weight_scheme import WeightScheme
 from edgec.passes.compress.quantize import Quantize
 from edgec.passes.contract import clone, run_pass
 from edgec.passes.train.fake_quantize import FakeQuantize, prepared
-from edgec.passes.train.low_rank import LowRank, merged_weight
+from edgec.passes.train.low_rank import LowRank, merge_weight
 from tests.passes.train.test_fake_quantize import family, logits
 
 
@@ -31,7 +31,7 @@ def test_trained_adapters_are_merged_into_the_weights() -> None:
                 parameter.normal_(0, 0.1, generator=torch.Generator().manual_seed(len(name)))
     merged = clone(program.graph)
     for target in corrected.graph.meta[LowRank.RECORD]:
-        value = merged_weight(corrected.graph, target)
+        value = merge_weight(corrected.graph, target)
         setattr(*owner_of(merged, target), torch.nn.Parameter(value))
     graphs = (merged, corrected.graph, program.graph)
     logits, wanted, plain = (graph(torch.zeros(1, 8).long(), torch.arange(8))[0] for graph in graphs)

@@ -9,7 +9,7 @@ from typing import Any
 from tokenizers import AddedToken
 from transformers import PreTrainedTokenizerFast
 
-from edgec.bundle.encoding import decoded
+from edgec.bundle.encoding import decode_tokens
 from edgec.runtime_py.chat import Conversation
 from edgec.runtime_py.messages.forms import CallForm
 from edgec.runtime_py.speculation.speculator import Speculator
@@ -82,4 +82,6 @@ def talk(
     tokenizer: Any, stepper: FakeStepper | RandomStepper, speculate: Speculator | None = None, **options: Any
 ) -> Conversation:
     eos = frozenset([tokenizer.eos_token_id])
-    return Conversation(stepper, tokenizer, lambda ids: decoded(tokenizer, ids), eos, speculate=speculate, **options)
+    return Conversation(
+        stepper, tokenizer, lambda ids: decode_tokens(tokenizer, ids), eos, speculate=speculate, **options
+    )

@@ -16,7 +16,7 @@ from edgec.runtime_py.messages.bodies.json_calls import JsonCall, JsonList, Name
 from edgec.runtime_py.messages.bodies.python_calls import PythonCalls
 from edgec.runtime_py.messages.bodies.tagged_calls import TaggedCall
 from edgec.runtime_py.messages.forms import CALL_FORMS
-from edgec.runtime_py.messages.grammar import Choice, message_grammar
+from edgec.runtime_py.messages.grammar import ToolChoice, message_grammar
 from edgec.runtime_py.messages.tools import tools_in, tools_of
 from edgec.runtime_py.structured.engine import fault_of
 from tests.example_counts import examples
@@ -90,10 +90,10 @@ def test_schemas_that_cannot_be_enforced_are_refused_by_name() -> None:
         ("gemma4", {"type": ["string", "null"]}, "type"),
     ):
         with pytest.raises(InputError, match=f"{keyword}.*E613") as caught:
-            message_grammar(form(name), Choice(tool(schema)), {})
+            message_grammar(form(name), ToolChoice(tool(schema)), {})
         assert "tool a" in caught.value.where
     with pytest.raises(InputError, match="E620"):
-        message_grammar(form("lfm2"), Choice(tools_of([{"function": {"name": "a", "parameters": {"properties": {
+        message_grammar(form("lfm2"), ToolChoice(tools_of([{"function": {"name": "a", "parameters": {"properties": {
             "not a name": {"type": "string"}}}}}])), {})  # fmt: skip
 
 
@@ -110,7 +110,7 @@ def test_every_grammar_is_one() -> None:
     }
     tools = tools_of([{"function": {"name": "a", "parameters": schema}}, NOW])
     for form in CALL_FORMS:
-        for choice in (Choice(tools), Choice(tools[:1], required=True), Choice(tools, parallel=False)):
+        for choice in (ToolChoice(tools), ToolChoice(tools[:1], required=True), ToolChoice(tools, parallel=False)):
             assert not fault_of(message_grammar(form, choice, {}).grammar), form.name
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from edgec.runtime_py.sampling import Sampler, Sampling, draw, probabilities, processed
+from edgec.runtime_py.sampling import Sampler, Sampling, draw, probabilities, process_logits
 from edgec.runtime_py.speculation.draft import Draft
 from edgec.runtime_py.speculation.verification import accept_or_redraw, choose_along
 
@@ -37,8 +37,8 @@ def after(table: np.ndarray, token: int) -> np.ndarray:
 
 def true_distribution(table: np.ndarray, sampling: Sampling) -> np.ndarray:
     """Of the next two tokens, [VOCAB * VOCAB]."""
-    first = probabilities(processed(table[0], HISTORY, sampling))
-    second = [probabilities(processed(after(table, t), [*HISTORY, t], sampling)) for t in range(VOCAB)]
+    first = probabilities(process_logits(table[0], HISTORY, sampling))
+    second = [probabilities(process_logits(after(table, t), [*HISTORY, t], sampling)) for t in range(VOCAB)]
     return (first[:, None] * np.array(second)).ravel()
 
 
@@ -62,14 +62,14 @@ def test_drawn_drafts_leave_the_distribution_as_it_is(sampling: Sampling) -> Non
     rng = np.random.default_rng(3)
     counts = np.zeros(VOCAB * VOCAB)
     for _ in range(DRAWS):
-        q = [probabilities(processed(guess[0], HISTORY, sampling))]
+        q = [probabilities(process_logits(guess[0], HISTORY, sampling))]
         tokens = [draw(q[0], rng)]
-        q.append(probabilities(processed(after(guess, tokens[0]), [*HISTORY, tokens[0]], sampling)))
+        q.append(probabilities(process_logits(after(guess, tokens[0]), [*HISTORY, tokens[0]], sampling)))
         tokens.append(draw(q[1], rng))
         rows, text = np.stack([target[0], after(target, tokens[0]), target[0]]), list(HISTORY)
         accept_or_redraw(rows, Draft(tuple(tokens), tuple(q)), text, sampling, rng)
         if len(text) == len(HISTORY) + 1:
-            text.append(draw(probabilities(processed(after(target, text[-1]), text, sampling)), rng))
+            text.append(draw(probabilities(process_logits(after(target, text[-1]), text, sampling)), rng))
         counts[text[3] * VOCAB + text[4]] += 1
     assert_distributed(counts, true_distribution(target, sampling))
 

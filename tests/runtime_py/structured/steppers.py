@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from edgec.bundle.encoding import decoded
+from edgec.bundle.encoding import decode_tokens
 from edgec.bundle.entry_points import Limits
 from edgec.runtime_py.generate import Generation, GenerationRequest, generate
 from edgec.runtime_py.sampling import Sampling
@@ -103,4 +103,4 @@ def written(
     structure = made.compiled(one) if one is not None else None
     request = GenerationRequest(most, sampling or Sampling(), (), made.vocabulary.eos, structure)
     model = stepper or RandomStepper(len(tokenizer), seed)
-    return generate(model, PROMPT, request, lambda ids: decoded(tokenizer, ids), speculate=speculate)
+    return generate(model, PROMPT, request, lambda ids: decode_tokens(tokenizer, ids), speculate=speculate)

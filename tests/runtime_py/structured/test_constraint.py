@@ -34,7 +34,7 @@ def begun(made: Structures, budget: int = 1000, **asked: object) -> Constraint:
 
 def allowed(rule: Constraint) -> set[int]:
     size = len(structures().vocabulary.tokens)
-    return set(np.flatnonzero(np.isfinite(rule.masked(np.zeros(size, dtype=np.float32)))).tolist())
+    return set(np.flatnonzero(np.isfinite(rule.mask(np.zeros(size, dtype=np.float32)))).tolist())
 
 
 def test_stop_tokens_come_only_where_the_text_is_whole() -> None:
@@ -45,14 +45,14 @@ def test_stop_tokens_come_only_where_the_text_is_whole() -> None:
     for _ in range(3):
         seen.append(eos in allowed(rule))
         assert rule.take(letter) == letter
-    assert seen == [False, False, True] and rule.ended(3) and rule.fulfilled(2) and not rule.fulfilled(1)
+    assert seen == [False, False, True] and rule.ended(3) and rule.is_whole(2) and not rule.is_whole(1)
 
 
 def test_special_tokens_and_ids_beyond_the_vocabulary_never_come() -> None:
     made = structures()
     rule = begun(made, regex="(?s:.)*")
     size = len(made.vocabulary.tokens)
-    kept = np.flatnonzero(np.isfinite(rule.masked(np.zeros(size + 40, dtype=np.float32))))
+    kept = np.flatnonzero(np.isfinite(rule.mask(np.zeros(size + 40, dtype=np.float32))))
     assert kept.max() < size and not set(kept.tolist()) & (made.vocabulary.special - made.vocabulary.eos)
     assert made.vocabulary.eos <= set(kept.tolist()), "the empty text matches"
 
@@ -122,7 +122,7 @@ def test_a_draft_is_cut_where_it_leaves_the_grammar() -> None:
     made = structures()
     rule, eos = begun(made, regex="ab?"), next(iter(made.vocabulary.eos))
     a, b = made.vocabulary.ids[b"a"], made.vocabulary.ids[b"b"]
-    assert [rule.fitting(draft) for draft in ([a, b], [b], [a, a], [a, eos], [eos], [a, b, eos, b])] == [
+    assert [rule.count_fitting(draft) for draft in ([a, b], [b], [a, a], [a, eos], [eos], [a, b, eos, b])] == [
         2,
         0,
         1,
@@ -132,4 +132,4 @@ def test_a_draft_is_cut_where_it_leaves_the_grammar() -> None:
     ]
     copy = rule.fork()
     copy.take(a)
-    assert rule.fitting([a, b]) == 2 and copy.fitting([b]) == 1
+    assert rule.count_fitting([a, b]) == 2 and copy.count_fitting([b]) == 1

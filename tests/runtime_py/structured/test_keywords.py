@@ -42,7 +42,7 @@ def accepts(schema: Any, value: Any) -> bool:
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_the_judge_agrees_with_the_cases(case: KeywordCase) -> None:
     if case.refused == "$dynamicRef":
-        return  # nothing but itself: the judge recurses for ever
+        return  # nothing but itself: the judge recurses forever
     assert all(judge(case.schema).is_valid(value) for value in case.valid)
     if not any(case.name.endswith(f", {name}") for name in UNJUDGED):
         assert not any(judge(case.schema).is_valid(value) for value in case.invalid)

@@ -7,11 +7,11 @@ from typing import Any
 
 from torch import Tensor
 
-Unary = Callable[[Tensor], Tensor]
-Binary = Callable[[Tensor, Tensor], Tensor]
+UnaryFunction = Callable[[Tensor], Tensor]
+BinaryFunction = Callable[[Tensor, Tensor], Tensor]
 
 
-def of_x(function: Unary) -> Callable[..., Tensor]:
+def of_x(function: UnaryFunction) -> Callable[..., Tensor]:
     """A function of one tensor under MIL's name for it."""
 
     def run(x: Tensor) -> Tensor:
@@ -20,7 +20,7 @@ def of_x(function: Unary) -> Callable[..., Tensor]:
     return run
 
 
-def of_x_and_y(function: Binary) -> Callable[..., Tensor]:
+def of_x_and_y(function: BinaryFunction) -> Callable[..., Tensor]:
     """A function of two tensors under MIL's names for them."""
 
     def run(x: Tensor, y: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from edgec.backends.coreml.interpreter.element_types import BY_NAME
-from edgec.backends.coreml.interpreter.operators.arguments import Binary, OperatorTable, of_x, of_x_and_y
+from edgec.backends.coreml.interpreter.operators.arguments import BinaryFunction, OperatorTable, of_x, of_x_and_y
 
 
 def _divided(x: Tensor, y: Tensor) -> Tensor:
@@ -69,7 +69,7 @@ def _on_axis(values: Tensor, x: Tensor, axis: Tensor | None) -> Tensor:
     return values.reshape(shape)
 
 
-_BINARY: Mapping[str, Binary] = {
+_BINARY: Mapping[str, BinaryFunction] = {
     "add": torch.add,
     "sub": torch.sub,
     "mul": torch.mul,

@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from edgec.backends.coreml.interpreter.operators.arguments import OperatorTable, ints, sizes
+from edgec.backends.coreml.interpreter.operators.arguments import BinaryFunction, OperatorTable, ints, sizes
 
-Product = Callable[[Tensor, Tensor], Tensor]
 # Terms that are summed exactly before the running float16 sum is rounded. Apple publishes no such number.
 TERMS = 32
 _CONVOLVE = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}
@@ -56,19 +55,23 @@ def _half_sum(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _transposed_matmul(
-    product: Product, x: Tensor, y: Tensor, transpose_x: Tensor | bool = False, transpose_y: Tensor | bool = False
+    product: BinaryFunction,
+    x: Tensor,
+    y: Tensor,
+    transpose_x: Tensor | bool = False,
+    transpose_y: Tensor | bool = False,
 ) -> Tensor:
     x = x.transpose(-1, -2) if bool(transpose_x) else x
     return product(x, y.transpose(-1, -2) if bool(transpose_y) else y)
 
 
-def _linear(product: Product, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def _linear(product: BinaryFunction, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     result = product(x, weight.t())
     return result if bias is None else result + bias
 
 
 def _conv(
-    product: Product,
+    product: BinaryFunction,
     half: bool,
     x: Tensor,
     weight: Tensor,
@@ -153,7 +156,9 @@ def _einsum(values: Sequence[Tensor], equation: str) -> Tensor:
     return torch.einsum(equation, *values)
 
 
-def _attention(product: Product, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None) -> Tensor:
+def _attention(
+    product: BinaryFunction, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None
+) -> Tensor:
     """softmax(query @ key^T / sqrt(D) + mask) @ value; a bool mask says which scores count."""
     scores = product(query * query.shape[-1] ** -0.5, key.transpose(-1, -2))
     if attn_mask is not None and attn_mask.dtype == torch.bool:

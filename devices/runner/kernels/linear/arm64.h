@@ -10,7 +10,7 @@
 
 namespace edgec::linear {
 
-// Bytes of a group's scales, which stand behind its codes.
+// Bytes of a group's scales, which stand after its codes.
 constexpr int64_t kScaleBytes = 16;
 
 // The rows of a block.

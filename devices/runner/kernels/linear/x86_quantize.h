@@ -16,7 +16,7 @@ struct Range {
   __m256 high;
 };
 
-// Both keep their second operand where the first is no number.
+// Both keep their second operand where the first is not a number.
 inline void widen(Range& range, __m256 x) {
   range.low = _mm256_min_ps(x, range.low);
   range.high = _mm256_max_ps(x, range.high);
@@ -44,7 +44,7 @@ inline Grid grid_of(const float* x, int64_t width) {
   return grid_between(least_of(ranges[0].low), -least_of(_mm256_xor_ps(ranges[0].high, minus)));
 }
 
-// x / scale + zero, rounded to even; 0 where x / scale is no number.
+// x / scale + zero, rounded to even; 0 where x / scale is not a number.
 inline __m256i whole_numbers(const float* x, __m256 inverse, __m256i zero) {
   const __m256 scaled = _mm256_mul_ps(_mm256_loadu_ps(x), inverse);
   const __m256i whole = _mm256_add_epi32(_mm256_cvtps_epi32(scaled), zero);
@@ -78,7 +78,7 @@ inline void quantize_token(const float* x, int64_t width, int64_t token, const T
   const int64_t full = width / kSlice, rest = width % kSlice;
   for (int64_t i = 0; i < full; i++) sums[i] = quantize_slice(x + i * kSlice, inverse, zero, values + i * kSlice);
   if (rest != 0) {
-    // What is no number becomes 0, whatever the zero point.
+    // What is not a number becomes 0, whatever the zero point.
     float last[kSlice];
     std::memset(last, 0xff, sizeof(last));
     std::memcpy(last, x + full * kSlice, static_cast<size_t>(rest) * sizeof(float));

@@ -7,7 +7,7 @@
 //     outputs 4 5 6
 //     norm OUT X EPS WEIGHT
 //     group X MATRICES none|add|gate OTHER ACTIVATION
-//     matrix OUT ROWS GROUP BITS STEP OFFSET DATA BIAS        one line per matrix of the group, right behind it
+//     matrix OUT ROWS GROUP BITS STEP OFFSET DATA BIAS        one line per matrix of the group, right after it
 //     binary add|sub|mul OUT A B
 //     constant add|mul OUT X COUNT DATA
 //     function ACTIVATION OUT X

@@ -22,7 +22,7 @@ COMPARISONS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def _compared(name: str, own: Callable[[Tensor, Tensor], Tensor]) -> Case:
-    """A comparison's bool is no output of a package; it is cast."""
+    """A comparison's bool is not an output of a package; it is cast."""
 
     def build(mb: Any, i: Given, f: Any) -> Any:
         return mb.cast(x=getattr(mb, name)(x=i["x"], y=i["y"]), dtype="int32")

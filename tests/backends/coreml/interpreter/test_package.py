@@ -23,7 +23,7 @@ WEIGHT = (np.random.default_rng(0).integers(-32, 33, (WIDTH, WIDTH)) / 64).astyp
 
 
 def _cached(size: int) -> Callable[..., Any]:
-    """x [1, size, WIDTH] is projected, written behind ``start`` into the state, and attends all of it."""
+    """x [1, size, WIDTH] is projected, written after ``start`` into the state, and attends all of it."""
     from coremltools.converters.mil import Builder as mb
 
     def body(x: Any, start: Any, cache: Any) -> Any:
