@@ -27,10 +27,9 @@ LINK = re.compile(r"(?<!`)\]\(([^)\s]+)\)|(?:src|href)=\"([^\"]+)\"")
 MODULE = re.compile(r"(?<![\w./-])edgec(?:\.[A-Za-z_]\w*)+")
 # Terms that the glossary of docs/architecture.md replaces, "is no X" for "is not an X", and "behind" for "after".
 OLD_WORDS = re.compile(
-    r"vocabulary\s+matri|\bfor\s+ever\b|half turned|attend (?:few|many)"
-    r"|(?<!there\s)\b(?:is|are|was|were)\s+no\s+(?!longer\b|better\b|more\b|less\b)[a-z]"
-    r"|\b(?:begins?|stands?|comes?|follows?|right)\s+behind\b",
-    re.IGNORECASE,
+    r"[Vv]ocabulary\s+matri|\b[Ff]or\s+ever\b|[Hh]alf turned|[Aa]ttend (?:few|many)"
+    r"|\b(?<!there\s)(?<!There\s)(?:is|are|was|were)\s+no\s+(?!longer\b|better\b|more\b|less\b)[a-z]"
+    r"|\b(?:begins?|stands?|comes?|follows?|right)\s+behind\b"
 )
 Problems = list[str]
 

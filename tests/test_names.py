@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,21 +10,15 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "edgec"
 LAYERS = ("ir", "bundle", "passes", "devices", "backends", "runtime_py", "exporter", "cli")
-# Constants are written in capitals and everything else in small letters, so that these are types alone.
-TYPE_NAME = re.compile(r"[A-Z]\w*[a-z]\w*")
+# A definition at the beginning of a line; constants are in capitals, so that a name with small letters is of a type.
+CLASS = re.compile(r"^class ([A-Z]\w*)", re.MULTILINE)
+ALIAS = re.compile(r"^([A-Z]\w*[a-z]\w*)(?:: [^=\n]+)? = ", re.MULTILINE)
 
 
 def definitions(file: Path) -> Iterator[str]:
     """The public classes and aliases of types that a file defines for others."""
-    for node in ast.parse(file.read_text()).body:
-        if isinstance(node, ast.ClassDef):
-            names = [node.name]
-        elif isinstance(node, ast.Assign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = [target.id for target in targets if isinstance(target, ast.Name)]
-        else:
-            continue
-        yield from (name for name in names if TYPE_NAME.fullmatch(name))
+    text = file.read_text()
+    yield from (*CLASS.findall(text), *ALIAS.findall(text))
 
 
 def collisions(package: Path) -> dict[str, list[str]]:
