@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -10,7 +10,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from edgec.bundle.chat_template import Message
 from edgec.bundle.encoding import check_unicode, token_ids
 from edgec.errors import InputError
 from edgec.quiet import quiet
@@ -24,13 +23,14 @@ from edgec.runtime_py.engines.executor import Array
 from edgec.runtime_py.engines.trial import try_first
 from edgec.runtime_py.function import Function
 from edgec.runtime_py.generate import Generation, Memory, pieces, rule_of, stream_tokens
+from edgec.runtime_py.generation_arguments import GenerationArguments
 from edgec.runtime_py.messages.dialect import NO_WISH, Wish
 from edgec.runtime_py.messages.reader import only_text
 from edgec.runtime_py.prefix import open_prefix, recalled, restored
 from edgec.runtime_py.sampling import Sampler
 from edgec.runtime_py.scoring import Scoring
-from edgec.runtime_py.sessions.saved_session import load_session, place_of, save_session
-from edgec.runtime_py.sessions.session import Session, opened, text_limits
+from edgec.runtime_py.sessions.model import Remembering
+from edgec.runtime_py.sessions.session import Session, opened
 from edgec.runtime_py.sessions.snapshots import Snapshots
 from edgec.runtime_py.speculation.choice import OFF, speculator_for
 from edgec.runtime_py.speculation.speculator import Speculator
@@ -70,12 +70,11 @@ def _loader(bundle: Bundle) -> Callable[[Bundle, int | None], Session | EncoderD
     return Session if bundle.manifest.limits else Function
 
 
-class Model(Embedding, Reading, Scoring, Seeing, Streaming):
+class Model(Embedding, Reading, Remembering, Scoring, Seeing, Streaming):
     """A loaded bundle, ready to generate or to run.
 
     Attributes:
         bundle: the bundle that was loaded, with its manifest.
-        prefix: the system prompt that the bundle ships with its KV state, or None.
         load_ms: time to load the artifact (weights packed for this CPU), measured; imports are not part of it.
     """
 
@@ -110,17 +109,6 @@ class Model(Embedding, Reading, Scoring, Seeing, Streaming):
         other._turn = Turn()
         other.load_ms = (perf_counter() - before) * 1e3
         return other
-
-    @property
-    def session(self) -> Session:
-        """The loaded decoder.
-
-        Raises:
-            InputError: E155, the model is not a decoder.
-        """
-        text_limits(self.bundle)
-        assert isinstance(self._loaded, Session)
-        return self._loaded
 
     def run(self, **inputs: Array) -> dict[str, Array]:
         """Execute a non-decoder model; inputs and outputs are numpy arrays by name.
@@ -184,43 +172,32 @@ class Model(Embedding, Reading, Scoring, Seeing, Streaming):
                 E155 not a decoder, E156 an option outside its range, E194-E198 nothing to draft with, E610-E618 a
                 structure that cannot be kept; E653-E658 images.
         """
+        asked = GenerationArguments(prompt, template, speculate, resume, language, images, options)
         if self.bundle.manifest.encoder_decoder is not None:
             self._check_blind(images)
             return self._write(prompt, self.request(**options), stream, language)
-        with Stream(self._pieces(prompt, template, speculate, resume, options, images)) as made:
+        with Stream(self._pieces(asked)) as made:
             for piece in made:
                 if stream is not None:
                     stream(piece)
         assert made.result is not None
         return made.result
 
-    def _pieces(
-        self,
-        prompt: str | Sequence[int],
-        template: bool,
-        speculate: str | Path | Bundle,
-        resume: bool,
-        options: Mapping[str, Any],
-        images: Sequence[ImageSource],
-    ) -> Generator[str, None, Generation]:
-        wish = Wish(thinking_budget=options.get("thinking_budget"))
-        asked = {name: value for name, value in options.items() if not template or name != "thinking_budget"}
-        looked = self.see(prompt, images, template=template) if images else None
-        session, request = self.session, self.request(**asked)
-        tokens = looked.tokens if looked else self._ids(prompt, template, wish)
+    def _pieces(self, asked: GenerationArguments) -> Generator[str, None, Generation]:
+        looked = self.see(asked.prompt, asked.images, template=asked.template) if asked.images else None
+        session, request = self.session, self.request(**asked.request_options)
+        tokens = looked.tokens if looked else self._ids(asked.prompt, asked.template, asked.wish)
         check_context(len(tokens), session.limits.context)
-        memory = self.memory(resume, looked)
-        manner = self.dialect.manner(tokens, wish) if template else None
+        memory = self.memory(asked.resume, looked)
+        manner = self.dialect.manner(tokens, asked.wish) if asked.template else None
+        written = partial(pieces, session, tokens, request, self.decode, memory=memory, manner=manner)
+        return self._in_turn(lambda: written(speculate=self.speculator(asked.speculate)))
 
-        def written() -> Generator[str, None, Generation]:
-            with self._turn:
-                ahead = self.speculator(speculate)
-                made = yield from only_text(
-                    pieces(session, tokens, request, self.decode, memory=memory, speculate=ahead, manner=manner)
-                )
-            return replace(made, load_ms=self.load_ms)
-
-        return written()
+    def _in_turn(self, written: Callable[[], Generator[Any, None, Generation]]) -> Generator[str, None, Generation]:
+        """A text that is begun once it is this text's turn, at the first piece that is asked for."""
+        with self._turn:
+            made = yield from only_text(written())
+        return replace(made, load_ms=self.load_ms)
 
     def memory(self, resume: bool = True, seen: Prompt | None = None) -> Memory:
         """The shipped prefix, and where a text is resumed all that the KV cache holds and snapshots of its states.
@@ -267,37 +244,6 @@ class Model(Embedding, Reading, Scoring, Seeing, Streaming):
         if key not in self._speculators:
             self._speculators[key] = speculator_for(self.session, choice)
         return self._speculators[key]
-
-    @property
-    def system_prompt(self) -> str | None:
-        """The system message that the bundle ships with its KV state, or None."""
-        return self.prefix.text if self.prefix is not None and self.prefix.form == "chat" else None
-
-    def save_session(self, path: Path | str, messages: Sequence[Message] = ()) -> int:
-        """Write the KV cache to a file, whole or not at all; a later ``load_session`` continues from there.
-
-        Args:
-            path: replaced when it exists.
-            messages: the messages of a conversation, kept in the same file.
-
-        Returns:
-            Bytes written.
-
-        Raises:
-            InputError: E121 or E122, the file cannot be written; E155, the model is not a decoder.
-        """
-        return save_session(self.session, place_of(self.bundle.manifest), Path(path), messages)
-
-    def load_session(self, path: Path | str) -> list[Message]:
-        """Load a saved KV cache and return the messages saved with it.
-
-        A conversation continues with ``chat = model.chat(); chat.messages = model.load_session(path)``.
-
-        Raises:
-            InputError: E192, the file is damaged; E193, it was saved from another model, recipe or tokenizer; E155.
-                The KV cache stays as it was.
-        """
-        return list(load_session(self.session, place_of(self.bundle.manifest), Path(path)))
 
     def chat(self, system: str | None = None, speculate: str | Path | Bundle = OFF) -> Conversation:
         """Begin a conversation; it uses this model's KV cache, so only the latest one is fast.

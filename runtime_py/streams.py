@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self
 
 from edgec.quiet import quiet
 from edgec.runtime_py.generate import Generation, PieceT, ResultT
+from edgec.runtime_py.generation_arguments import GenerationArguments
 from edgec.runtime_py.speculation.choice import OFF
 from edgec.runtime_py.vision_language.image_file import ImageSource
 
@@ -108,15 +109,7 @@ class Streaming(ABC):
     """The ways to take a text piece by piece, for a model that makes pieces."""
 
     @abstractmethod
-    def _pieces(
-        self,
-        prompt: str | Sequence[int],
-        template: bool,
-        speculate: str | Path | Bundle,
-        resume: bool,
-        options: Mapping[str, Any],
-        images: Sequence[ImageSource],
-    ) -> Generator[str, None, Generation]:
+    def _pieces(self, asked: GenerationArguments) -> Generator[str, None, Generation]:
         """Check the arguments, and begin a text at the first piece that is asked for."""
 
     @quiet()
@@ -138,7 +131,8 @@ class Streaming(ABC):
         Raises:
             InputError: as ``generate``; E179, this thread has another stream of this model open.
         """
-        return Stream(self._pieces(prompt, template, speculate, resume, options, images))
+        asked = GenerationArguments(prompt, template, speculate, resume, images=images, options=options)
+        return Stream(self._pieces(asked))
 
     def stream_async(self, prompt: str | Sequence[int], **options: Any) -> AsyncStream:
         """The same for ``async for``; takes the arguments of ``stream``."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import pytest
 
 from edgec.errors import InputError
 from edgec.runtime_py.generate import Generation, GenerationRequest, generate, pieces, shorten
+from edgec.runtime_py.generation_arguments import GenerationArguments
 from edgec.runtime_py.streams import AsyncStream, Stream, Streaming
 from edgec.runtime_py.turn import Turn
 from tests.runtime_py.fake_stepper import FakeStepper, sums
@@ -28,21 +29,10 @@ class Letters(Streaming):
     def __init__(self) -> None:
         self.stepper, self.turn = FakeStepper(sums), Turn()
 
-    def _pieces(
-        self,
-        prompt: str | Sequence[int],
-        template: bool,
-        speculate: Any,
-        resume: bool,
-        options: Mapping[str, Any],
-        images: Sequence[Any],
-    ) -> Generator[str, None, Generation]:
+    def _pieces(self, asked: GenerationArguments) -> Generator[str, None, Generation]:
+        prompt, request = [ord(str(c)) % 64 for c in asked.prompt], GenerationRequest(**asked.options)
         with self.turn:
-            return (
-                yield from pieces(
-                    self.stepper, [ord(str(c)) % 64 for c in prompt], GenerationRequest(**options), letters
-                )
-            )
+            return (yield from pieces(self.stepper, prompt, request, letters))
 
 
 def whole(count: int) -> Generation:
