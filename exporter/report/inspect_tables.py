@@ -125,7 +125,7 @@ def _parity(manifest: Manifest) -> WordTable:
             f"{rung.positions:,}",
             _figure(rung.max_abs),
             _figure(rung.kl_mean),
-            "unavailable" if rung.top1_agreement is None else f"{100 * rung.top1_agreement:.1f}\u00a0%",
+            "unavailable" if rung.top1_agreement is None else f"{rung.top1_agreement:.1%}",
             _verdict(rung),
         )
         for rung in manifest.parity
@@ -140,7 +140,7 @@ def _figure(value: float | None) -> str:
 
 
 def _share(share: float) -> str:
-    return "below 0.1\u00a0%" if 0 < share < 0.001 else f"{100 * share:.1f}\u00a0%"
+    return "below 0.1%" if 0 < share < 0.001 else f"{share:.1%}"
 
 
 def _verdict(rung: Rung) -> Text:
@@ -153,7 +153,7 @@ def _delegation(manifest: Manifest) -> WordTable:
     inside = manifest.delegation
     if inside is None:
         return _table("Delegation", (), ())
-    share = f"{100 * inside.delegated_share:.1f} % of the arithmetic of one token, counted from shapes"
+    share = f"{inside.delegated_share:.1%} of the arithmetic of one token, counted from shapes"
     title = f"{inside.delegated_operators:,} operators in {inside.delegates:,} {inside.backend} delegates, {share}"
     rows = [(f.operator, f.count, _share(f.share), f.reason) for f in inside.fallbacks]
     heads = ("outside the accelerator", "count", "share", "reason")
