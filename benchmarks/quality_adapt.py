@@ -52,7 +52,7 @@ FORMS = (
     Form("ternary", str(RECIPES / "ternary.toml")),
     Form("shared KV, reuse", str(RECIPES / "shared-reuse.toml"), 0.05),
     Form("shared KV, project", str(RECIPES / "shared-project.toml"), 0.03),
-    Form("2-bit, shared KV", str(ROOT / "examples/two_bit_shared_kv/two-bit-shared.toml"), 0.12),
+    Form("2-bit, shared KV", str(ROOT / "examples/tiny-stories-two-bit/two-bit-shared.toml"), 0.12),
 )
 
 

@@ -31,7 +31,7 @@ COMMANDS = {
     "sign": "Sign a bundle with a key.",
     "doctor": "Check this installation.",
     "runner": "Compile the engine for this machine.",
-    "cache": "Show or clean what edgec keeps between calls.",
+    "cache": "Show, list or clean what edgec keeps between calls.",
     "help": "Show a page of the guide, or a command's help.",
 }
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
@@ -186,4 +186,6 @@ def _show(error: Any, as_json: bool) -> None:
 
         typer.echo(json.dumps({"error": error.to_json()}))
     else:
-        typer.echo(f"error: {error}", err=True)
+        from edgec.wrapping import wrapped
+
+        typer.echo(wrapped(f"error: {error}"), err=True)

@@ -82,7 +82,7 @@ def show(forecast: Plan, as_json: bool, choice: str, phases: Sequence[PhaseUnit]
         summary_table(forecast),
         str(forecast.widths),
         parts_table(forecast),
-        *map(_phase_line, phases),
+        *(_phase_line(phase, forecast.notes) for phase in phases),
         sep="\n",
     )
     console.print(*closing_lines(forecast), sep="\n")
@@ -110,17 +110,23 @@ def _estimates(forecast: Plan) -> Iterator[tuple[str, Range | None, str, float]]
 def _cells(estimate: Range | None, divisor: float) -> tuple[str, str, str, str]:
     if estimate is None:
         return "", _UNAVAILABLE, "", ""
-    low, mid, high = (f"{value / divisor:,.4g}" for value in (estimate.low, estimate.mid, estimate.high))
+    low, mid, high = (_rounded(value / divisor) for value in (estimate.low, estimate.mid, estimate.high))
     trust = "bounds" if estimate.confidence is None else f"{estimate.confidence:.0%} range"
     return low, mid, high, f"{estimate.how}, {trust}"
 
 
-def _phase_line(phase: PhaseUnit) -> str:
-    """The unit chosen for a phase, the estimated speed of each unit, and the reason."""
+def _rounded(value: float) -> str:
+    """Three digits; whole numbers from 100 on."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _phase_line(phase: PhaseUnit, notes: Sequence[str]) -> str:
+    """The unit chosen for a phase, the estimated speed of each unit, and the reasons that ``notes`` do not give."""
     known = [(speed.unit, speed.tokens_per_s) for speed in phase.speeds if speed.tokens_per_s]
     speeds = ", ".join(f"{unit} {speed.mid:,.0f} ({speed.low:,.0f} to {speed.high:,.0f})" for unit, speed in known)
     told = f"{phase.unit}, estimated tokens/s: {speeds}" if phase.unit else _UNAVAILABLE
-    return f"{phase.phase} on: {told}; {phase.reason}"
+    reasons = [reason for reason in phase.reason.split("; ") if reason not in notes]
+    return "; ".join((f"{phase.phase} on: {told}", *reasons))
 
 
 def parts_table(forecast: Plan) -> WordTable:
@@ -142,7 +148,7 @@ def closing_lines(forecast: Plan) -> Iterator[str]:
         yield _verdict_line(name, target.app_limit_entitled_bytes, forecast.verdict_entitled)
     if target.memory_bytes:
         share = forecast.footprint.peak_bytes.high / target.memory_bytes
-        yield f"at most {share:.0%} of the phone's memory ({_megabytes(target.memory_bytes)})"
+        yield f"at most {max(share, 0.01):.0%} of the phone's memory ({_megabytes(target.memory_bytes)})"
     if forecast.smaller:
         smaller = forecast.smaller
         peak = f"peak at most {smaller.peak_bytes.high / 1e6:,.0f} MB"

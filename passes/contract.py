@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from dataclasses import asdict, is_dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 from torch.fx import Graph, GraphModule, Node
@@ -100,10 +100,22 @@ def run_passes(program: Program, passes: Iterable[Pass], *, in_place: bool = Fal
 
 
 def options(rewrite: Pass) -> dict[str, Any]:
-    """A pass's options as plain data."""
-    fields: dict[str, Any] = asdict(rewrite) if is_dataclass(rewrite) and not isinstance(rewrite, type) else {}
-    plain = (int, float, bool, str, type(None))
-    return {key: value if isinstance(value, plain) else str(value) for key, value in fields.items()}
+    """A pass's options as plain data: what JSON can hold, anything else by its ``str``."""
+    return _fields(rewrite) if is_dataclass(rewrite) and not isinstance(rewrite, type) else {}
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    return {field.name: _plain(getattr(record, field.name)) for field in fields(record)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, int | float | bool | str | None):
+        return value
+    if is_dataclass(value):
+        return _fields(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, tuple | list) else str(value)
 
 
 def clone(graph: GraphModule) -> GraphModule:

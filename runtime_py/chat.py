@@ -10,7 +10,7 @@ from edgec.bundle.chat_template import Message, render_messages
 from edgec.bundle.encoding import check_unicode, token_ids
 from edgec.errors import InputError
 from edgec.quiet import quiet
-from edgec.runtime_py.generate import Decode, GenerationRequest, Memory, exhausted, pieces
+from edgec.runtime_py.generate import Decode, GenerationRequest, Memory, exhausted, pieces, shorten
 from edgec.runtime_py.messages.calls import ToolCall, assistant_message, result_message
 from edgec.runtime_py.messages.dialect import NO_WISH, Dialect, Wish
 from edgec.runtime_py.messages.grammar import choose_tools
@@ -20,7 +20,7 @@ from edgec.runtime_py.messages.tools import Given, tools_of
 from edgec.runtime_py.reply import Reply
 from edgec.runtime_py.speculation.speculator import Speculator
 from edgec.runtime_py.stepper import Stepper
-from edgec.runtime_py.streams import Stream
+from edgec.runtime_py.streams import AsyncStream, Stream
 from edgec.runtime_py.structured.structures import Structures
 from edgec.runtime_py.structured.vocabulary import vocabulary_of
 
@@ -78,6 +78,13 @@ class Conversation:
         self._stepper, self._decode, self._eos, self._ask = stepper, decode, eos, ask
         self._memory, self._speculate = memory or Memory(stepper.reusable), speculate
 
+    def __repr__(self) -> str:
+        if not self.messages:
+            return "<edgec Conversation: no messages>"
+        last = self.messages[-1]
+        said = f"{last['role']}: {shorten(str(last.get('content') or ''), 40)!r}"
+        return f"<edgec Conversation: {len(self.messages)} message{'s' * (len(self.messages) > 1)}, last {said}>"
+
     def say(self, text: str, request: GenerationRequest, show: Callable[[str], None] | None = None) -> Reply:
         """Add a user's message and generate the answer; ``show`` is called with each piece of its text.
 
@@ -125,6 +132,17 @@ class Conversation:
         names = ("tools", "tool_choice", "parallel_tool_calls", "thinking_budget")
         wish = self.wish(**{name: options.pop(name) for name in names if name in options})
         return Stream(self._written(self._with(text), self._ask(**options), wish))
+
+    def stream_async(self, text: str | None = None, **options: Any) -> AsyncStream[Piece, Reply]:
+        """The same for ``async for``; takes the arguments of ``stream``."""
+        return AsyncStream(self.stream(text, **options))
+
+    async def send_async(self, text: str | None = None, **options: Any) -> Reply:
+        """``send`` in a thread of its own, so that the event loop goes on; takes its arguments but ``stream``.
+
+        Cancelling the task stops the answer; the conversation then stays as it was.
+        """
+        return await self.stream_async(text, **options).whole()
 
     @staticmethod
     def wish(

@@ -19,7 +19,7 @@ from edgec.devices.runner.build import find_build
 from edgec.errors import ToolError
 from edgec.installation import cache_root
 from edgec.runtime_py.engines.executorch_binding import runtime
-from edgec.terminal import WordTable, make_console
+from edgec.terminal import make_console
 
 KERNELS = (
     "llama::custom_sdpa.out",
@@ -166,12 +166,11 @@ def examine(as_json: bool) -> int:
 
 
 def _print(checks: Sequence[DoctorCheck], missing: Sequence[str]) -> None:
-    table = WordTable()
-    for column in ("", "status", "found", "what to do"):
-        table.add_column(column, overflow="fold")
-    for check in checks:
-        colour = COLOURS[check.status]
-        table.add_row(check.name, Text(check.status, colour), Text(check.found), Text(check.fix))
+    """Print a line for each finding, what is not in order last: paths and package names fit no narrow table."""
     console = make_console()
-    console.print(table)
+    for check in sorted(checks, key=lambda check: check.status != "ok"):
+        status = Text(f"{check.status:8}", COLOURS[check.status])
+        console.print(Text.assemble(status, f"{check.name}: {check.found}"), soft_wrap=True)
+        if check.fix:
+            console.print(Text(f"{'':8}fix: {check.fix}"), soft_wrap=True)
     console.print(f"missing: {', '.join(missing)}" if missing else "Everything that is required is present.")

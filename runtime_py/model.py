@@ -173,9 +173,6 @@ class Model(Embedding, Reading, Remembering, Scoring, Seeing, Streaming):
                 structure that cannot be kept; E653-E658 images.
         """
         asked = GenerationArguments(prompt, template, speculate, resume, language, images, options)
-        if self.bundle.manifest.encoder_decoder is not None:
-            self._check_blind(images)
-            return self._write(prompt, self.request(**options), stream, language)
         with Stream(self._pieces(asked)) as made:
             for piece in made:
                 if stream is not None:
@@ -184,6 +181,10 @@ class Model(Embedding, Reading, Remembering, Scoring, Seeing, Streaming):
         return made.result
 
     def _pieces(self, asked: GenerationArguments) -> Generator[str, None, Generation]:
+        if self.bundle.manifest.encoder_decoder is not None:
+            self._check_blind(asked.images)
+            made = self._pieces_after(asked)
+            return self._in_turn(lambda: made)
         looked = self.see(asked.prompt, asked.images, template=asked.template) if asked.images else None
         session, request = self.session, self.request(**asked.request_options)
         tokens = looked.tokens if looked else self._ids(asked.prompt, asked.template, asked.wish)

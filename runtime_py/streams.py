@@ -18,8 +18,6 @@ from edgec.runtime_py.vision_language.image_file import ImageSource
 if TYPE_CHECKING:
     from edgec.bundle.folder import Bundle
 
-_END = ""
-
 
 class Stream(Iterator[PieceT], Generic[PieceT, ResultT]):
     """Pieces of what is generated, each computed when it is asked for: of a text, or of a message's parts.
@@ -57,7 +55,7 @@ class Stream(Iterator[PieceT], Generic[PieceT, ResultT]):
         return f"<edgec Stream: {self.result!r}>" if self.result else "<edgec Stream>"
 
 
-class AsyncStream(AsyncIterator[str]):
+class AsyncStream(AsyncIterator[PieceT], Generic[PieceT, ResultT]):
     """A Stream for ``async for``: every piece is computed in one thread of its own, so that the event loop goes on.
 
     A task that is cancelled while it waits for a piece stops the generation after the token that is being computed.
@@ -66,23 +64,23 @@ class AsyncStream(AsyncIterator[str]):
         stream: the stream beneath, with its ``result``.
     """
 
-    def __init__(self, stream: Stream[str, Generation]) -> None:
+    def __init__(self, stream: Stream[PieceT, ResultT]) -> None:
         self.stream = stream
         self._thread, self._stopped = ThreadPoolExecutor(1, "edgec-stream"), False
 
     @property
-    def result(self) -> Generation | None:
-        """The whole text with its measurements, once the stream has ended; None before."""
+    def result(self) -> ResultT | None:
+        """The whole result with its measurements, once the stream has ended; None before."""
         return self.stream.result
 
-    async def __anext__(self) -> str:
-        """The next piece, never empty."""
+    async def __anext__(self) -> PieceT:
+        """The next piece, as `Stream` gives it."""
         try:
-            piece = await asyncio.get_running_loop().run_in_executor(self._thread, next, self.stream, _END)
+            piece = await asyncio.get_running_loop().run_in_executor(self._thread, next, self.stream, None)
         except BaseException:
             self._stop()
             raise
-        if piece == _END:
+        if piece is None:
             self._stop()
             raise StopAsyncIteration
         return piece
@@ -97,6 +95,14 @@ class AsyncStream(AsyncIterator[str]):
             self._thread.submit(self.stream.close)
             self._thread.shutdown(wait=False)
         self._stopped = True
+
+    async def whole(self) -> ResultT:
+        """Take every piece, and give the result; cancelling the task stops the generation."""
+        async with self:
+            async for _ in self:
+                pass
+        assert self.result is not None
+        return self.result
 
     async def __aenter__(self) -> Self:
         return self
@@ -120,6 +126,7 @@ class Streaming(ABC):
         template: bool = False,
         speculate: str | Path | Bundle = OFF,
         resume: bool = False,
+        language: str | None = None,
         images: Sequence[ImageSource] = (),
         **options: Any,
     ) -> Stream[str, Generation]:
@@ -131,17 +138,13 @@ class Streaming(ABC):
         Raises:
             InputError: as ``generate``; E179, this thread has another stream of this model open.
         """
-        asked = GenerationArguments(prompt, template, speculate, resume, images=images, options=options)
+        asked = GenerationArguments(prompt, template, speculate, resume, language, images, options)
         return Stream(self._pieces(asked))
 
-    def stream_async(self, prompt: str | Sequence[int], **options: Any) -> AsyncStream:
+    def stream_async(self, prompt: str | Sequence[int], **options: Any) -> AsyncStream[str, Generation]:
         """The same for ``async for``; takes the arguments of ``stream``."""
         return AsyncStream(self.stream(prompt, **options))
 
     async def generate_async(self, prompt: str | Sequence[int], **options: Any) -> Generation:
         """``generate`` in a thread of its own, so that the event loop goes on; cancelling the task stops it."""
-        async with self.stream_async(prompt, **options) as pieces:
-            async for _ in pieces:
-                pass
-        assert pieces.result is not None
-        return pieces.result
+        return await self.stream_async(prompt, **options).whole()

@@ -7,10 +7,14 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from runpy import run_path
+from typing import Any
 
 import pytest
+from PIL import Image
 
 import edgec
+from edgec.exporter.report.style import STYLE
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "edgec"
@@ -218,6 +222,44 @@ def test_the_readme_is_short_and_its_pictures_are_small() -> None:
     pictures = list((ROOT / "docs" / "images").iterdir())
     assert pictures
     assert sum(picture.stat().st_size for picture in pictures) < IMAGE_BYTES
+
+
+# The report's colour of bars and dots (--c0), and how much of a picture of it they cover at least.
+ACCENT, ACCENT_SHARE, ACCENT_NEAR, REPORT_COLOURS = (0x2F, 0x6F, 0xDE), 2e-4, 24, 100
+
+
+def report_faults(picture: Image.Image) -> Problems:
+    """What makes a picture none of a report: few colours, or nothing in the colour of its bars and dots."""
+    colours: Any = picture.convert("RGB").getcolors(1 << 24)
+    near = [count for count, rgb in colours if max(abs(a - b) for a, b in zip(rgb, ACCENT, strict=True)) < ACCENT_NEAR]
+    faults = [f"{len(colours)} colours"] if len(colours) < REPORT_COLOURS else []
+    drawn = sum(near) / (picture.width * picture.height)
+    return faults if drawn >= ACCENT_SHARE else [*faults, f"{drawn:.1e} in the accent colour"]
+
+
+def test_the_picture_of_the_report_shows_one() -> None:
+    assert f"--c0: #{bytes(ACCENT).hex()}" in STYLE
+    assert report_faults(Image.open(ROOT / "docs" / "images" / "report.png")) == []
+
+
+def test_a_picture_of_an_error_page_is_noticed() -> None:
+    page = Image.new("RGB", (1000, 1000), "white")
+    for shade in range(90):  # grey letters, and a blue button in another blue
+        page.putpixel((shade, 0), (shade, shade, shade))
+    page.paste((0x0B, 0x57, 0xD0), (700, 700, 800, 740))
+    assert report_faults(page) == ["92 colours", "0.0e+00 in the accent colour"]
+
+
+@pytest.mark.parametrize("files", [(), ("manifest.json",)], ids=["no bundle", "no report"])
+def test_what_is_no_bundle_with_a_report_is_not_drawn(tmp_path: Path, files: tuple[str, ...]) -> None:
+    for name in files:
+        (tmp_path / name).write_text("{}")
+    report_of = run_path(str(ROOT / "docs" / "images" / "draw.py"))["report_of"]
+    with pytest.raises(SystemExit, match="error: Not an edgec bundle with a report: no "):
+        report_of([str(tmp_path)])
+    for name in ("manifest.json", "report.html"):
+        (tmp_path / name).write_text("{}")
+    assert report_of([str(tmp_path)]) == tmp_path / "report.html"
 
 
 def test_the_readme_quotes_measured_figures() -> None:

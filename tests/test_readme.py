@@ -1,4 +1,4 @@
-"""README and docs/export.md are true: their options exist, and their commands run as they stand."""
+"""README, docs/export.md and docs/commands.md are true: their options exist, and their commands run as they stand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from edgec.cli.app import COMMANDS, app, run_cli
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-PAGES = README + "\n" + (ROOT / "docs" / "export.md").read_text()
+COMMANDS_PAGE = (ROOT / "docs" / "commands.md").read_text()
+PAGES = "\n".join((README, (ROOT / "docs" / "export.md").read_text(), COMMANDS_PAGE))
 HELD_OUT = "Once upon a time there was a little girl called Lily. She liked to play outside with her red ball. " * 4
 FACTORY = """
 import torch
@@ -63,8 +64,28 @@ def options(name: str) -> frozenset[str]:
     return frozenset(flag for option in group.get_command(None, name).params for flag in option.opts) | {"--help"}
 
 
-def test_the_readme_shows_every_command() -> None:
-    assert {words[0] for words in edgec_lines(text=README)} == set(COMMANDS)
+def command_table(text: str) -> dict[str, list[str]]:
+    """The other cells of each row of a table whose first column names commands."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:3] == "| `"]
+    return {row[0].strip("`"): row[1:] for row in rows}
+
+
+def test_the_readme_shows_the_commands_used_most_and_names_the_others() -> None:
+    shown = {words[0] for words in edgec_lines(text=README)}
+    named = set(re.findall(r"`(?:edgec )?([a-z]+)`", README.partition("## The commands")[2].partition("\n## ")[0]))
+    assert len(shown) >= 10 and "(docs/commands.md)" in README
+    assert shown | named >= set(COMMANDS)
+
+
+def test_the_page_of_commands_has_each_one_with_what_help_says_what_it_prints_and_an_example() -> None:
+    table = command_table(COMMANDS_PAGE)
+    assert {name: cells[0] for name, cells in table.items()} == COMMANDS
+    assert all(len(cells) == 2 and cells[1] for cells in table.values())
+    assert {words[0] for words in edgec_lines(text=COMMANDS_PAGE)} == set(COMMANDS)
+
+
+def test_a_command_that_the_page_lacks_is_noticed() -> None:
+    assert command_table("| `ls` | List. | rows |\n|---|---|\n| other | x | y |") == {"ls": ["List.", "rows"]}
 
 
 @pytest.mark.parametrize("words", edgec_lines(), ids=" ".join)

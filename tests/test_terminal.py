@@ -8,7 +8,7 @@ import re
 import pytest
 from rich.console import Console
 
-from edgec.terminal import PIPED_WIDTH, WordTable, counted_bar, make_console, time_left
+from edgec.terminal import PIPED_WIDTH, WordTable, age, counted_bar, make_console, time_left
 
 WORDS = ("samsung-galaxy-s24-ultra", "a long text that is wrapped between its words, extraordinarily", "12.5 GB/s")
 
@@ -89,3 +89,10 @@ def test_a_bar_that_never_moved_leaves_no_trace(capsys: pytest.CaptureFixture[st
 )
 def test_durations_read_as_people_say_them(seconds: float, said: str) -> None:
     assert time_left(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(-1, "0 s"), (45, "45 s"), (1697, "28 min"), (7500, "2 h"), (4e6, "46 days")]
+)
+def test_ages_are_whole_units(seconds: float, said: str) -> None:
+    assert age(seconds) == said

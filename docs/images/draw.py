@@ -19,17 +19,32 @@ from rich.text import Text
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PLAN = ("plan", "benchmarks/architectures/qwen3-0.6b.json", "--target", "iphone-15-pro")
-WIDTH, HEIGHT, COLUMNS = 1000, 1026, 104
+WIDTH, HEIGHT, COLUMNS = 1000, 1690, 104
+USAGE = "usage: python docs/images/draw.py BUNDLE"
 
 
-def draw_report(bundle: Path) -> None:
+def report_of(arguments: list[str]) -> Path:
+    """The report of the bundle that the command line names; leaves with a message where there is none.
+
+    Chromium photographs its own error page without complaint.
+    """
+    if len(arguments) != 1:
+        sys.exit(USAGE)
+    bundle = Path(arguments[0])
+    for name in ("manifest.json", "report.html"):
+        if not (bundle / name).is_file():
+            sys.exit(f"error: Not an edgec bundle with a report: no {name} in {bundle}\n{USAGE}")
+    return bundle / "report.html"
+
+
+def draw_report(page: Path) -> None:
     """Photograph the report's summary and the first chart of its ladder."""
     with TemporaryDirectory() as folder:
         photo = Path(folder) / "report.png"
-        page = (bundle / "report.html").resolve().as_uri()
         options = ("--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={WIDTH},{HEIGHT}")
-        subprocess.run(["chromium", *options, f"--screenshot={photo}", page], check=True, capture_output=True)
-        few_colours = Image.open(photo).convert("RGB").quantize(256, Image.Quantize.FASTOCTREE)
+        address = page.resolve().as_uri()
+        subprocess.run(["chromium", *options, f"--screenshot={photo}", address], check=True, capture_output=True)
+        few_colours = Image.open(photo).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE)
         few_colours.save(HERE / "report.png", optimize=True)
 
 
@@ -44,5 +59,5 @@ def draw_plan() -> None:
 
 
 if __name__ == "__main__":
-    draw_report(Path(sys.argv[1]))
+    draw_report(report_of(sys.argv[1:]))
     draw_plan()

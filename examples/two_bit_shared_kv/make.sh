@@ -14,7 +14,7 @@ mkdir -p "$out"
 [ -d "$out/teacher" ] || edgec adapt "$model" --recipe float --text-loss 1 $texts $steps \
     --out "$out/teacher"
 # shellcheck disable=SC2086
-[ -d "$out/model" ] || edgec adapt "$model" --recipe "$here/two-bit-shared.toml" --teacher "$out/teacher" \
+[ -d "$out/model" ] || edgec adapt "$model" --recipe "$here/../tiny-stories-two-bit/two-bit-shared.toml" --teacher "$out/teacher" \
     --text-loss 0.5 $texts $steps --out "$out/model"
 edgec export "$out/model" --out "$out/tiny-stories-two-bit.edgec" --force
 edgec run "$out/tiny-stories-two-bit.edgec" --raw -p "Once upon a time" --temperature 0.7 --seed 1 --max-new-tokens 160

@@ -7,7 +7,7 @@ from html import escape
 
 from edgec.bundle.findings import Rung
 from edgec.bundle.manifest import Manifest
-from edgec.exporter.report.parts import UNAVAILABLE, code, rounded, section
+from edgec.exporter.report.parts import UNAVAILABLE, rounded, section
 from edgec.exporter.report.reading import NextTokens
 from edgec.exporter.report.sections import ReportSamples, verdict
 
@@ -19,10 +19,16 @@ def headline(manifest: Manifest, bench: Sequence[ReportSamples] = (), said: Next
     """The large line at the top, the verdict below it, and the next commands."""
     parts = [part for part in (_smaller(manifest), _alike(manifest, said), _fast(bench)) if part]
     line = f'<p class="headline">{", ".join(parts) or UNAVAILABLE}</p>'
-    commands = "".join(f"<li>{code(command)}</li>" for command in next_commands(manifest))
+    commands = "".join(f"<li>{_command(command)}</li>" for command in next_commands(manifest))
     return section(
         "In short", line, f"<p>{verdict(manifest.parity)}</p>", f'<h3>Next</h3><ul class="next">{commands}</ul>'
     )
+
+
+def _command(line: str) -> str:
+    """A command whose lines end between words only: a browser would also break after the hyphens of an option."""
+    words = " ".join(f"<span>{escape(word)}</span>" for word in line.split(" "))
+    return f"<code>{words}</code>"
 
 
 def _smaller(manifest: Manifest) -> str:

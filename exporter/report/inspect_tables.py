@@ -128,16 +128,22 @@ def _parity(manifest: Manifest) -> WordTable:
             f"{rung.positions:,}",
             _figure(rung.max_abs),
             _figure(rung.kl_mean),
-            "unavailable" if rung.top1_agreement is None else f"{100 * rung.top1_agreement:.2f} %",
+            "unavailable" if rung.top1_agreement is None else f"{rung.top1_agreement:.1%}",
             _verdict(rung),
         )
         for rung in manifest.parity
     ]
-    return _table("Parity ladder (measured; KL in nats)", heads, rows)
+    table = _table("Parity ladder (measured; KL in nats)", heads, rows)
+    table.optional = ("positions", "half")
+    return table
 
 
 def _figure(value: float | None) -> str:
-    return "unavailable" if value is None else f"{value:.3g}"
+    return "unavailable" if value is None else f"{value:.2g}"
+
+
+def _share(share: float) -> str:
+    return "below 0.1%" if 0 < share < 0.001 else f"{share:.1%}"
 
 
 def _verdict(rung: Rung) -> Text:
@@ -150,9 +156,9 @@ def _delegation(manifest: Manifest) -> WordTable:
     inside = manifest.delegation
     if inside is None:
         return _table("Delegation", (), ())
-    share = f"{100 * inside.delegated_share:.2f} % of the arithmetic of one token, counted from shapes"
+    share = f"{inside.delegated_share:.1%} of the arithmetic of one token, counted from shapes"
     title = f"{inside.delegated_operators:,} operators in {inside.delegates:,} {inside.backend} delegates, {share}"
-    rows = [(f.operator, f.count, f"{100 * f.share:.2f} %", f.reason) for f in inside.fallbacks]
+    rows = [(f.operator, f.count, _share(f.share), f.reason) for f in inside.fallbacks]
     heads = ("outside the accelerator", "count", "share", "reason")
     return _table(f"Delegation: {title}", heads, rows or [("none", "", "", "")])
 

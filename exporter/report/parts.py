@@ -13,6 +13,7 @@ from html import escape
 UNAVAILABLE = '<span class="dim">unavailable</span>'
 COLOURS = ("--c0", "--c1", "--c2", "--c3", "--c4", "--c5")
 REST = "--rest"
+_LEAST_SHARE = 0.001
 
 
 def size(count: float | None) -> str:
@@ -28,8 +29,10 @@ def size(count: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """A figure with three significant digits."""
-    return UNAVAILABLE if value is None else f"{value:.3g}"
+    """A figure with two significant digits; from 100 on a whole number with three."""
+    if value is None:
+        return UNAVAILABLE
+    return f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 100 else f"{value:.2g}"
 
 
 def rounded(value: float) -> str:
@@ -38,21 +41,24 @@ def rounded(value: float) -> str:
 
 
 def plain(value: object) -> str:
-    """An option's value as people write it: no brackets, no quotes, no Python."""
+    """An option's value as people write it: no brackets, no quotes, no Python; records without what is 0 or empty."""
     if value is None or isinstance(value, bool):
         return {None: "none", True: "yes", False: "no"}[value]
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {plain(part)}" for name, part in sorted(value.items())) or "none"
+        told = [(str(name), part) for name, part in sorted(value.items()) if part is None or part]
+        return ", ".join(f"{name.replace('_', ' ')} {plain(part)}" for name, part in told) or "none"
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return ", ".join(map(plain, value)) or "none"
+        return ("; " if any(isinstance(part, Mapping) for part in value) else ", ").join(map(plain, value)) or "none"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def percent(share: float | None) -> str:
-    """A share 0..1 as a percentage; only a full share is printed as 100 %."""
+    """A share 0..1 as a percentage; only a full share is printed as 100 %, and only none as 0 %."""
     if share is None:
         return UNAVAILABLE
-    return "100 %" if share == 1 else f"{min(share * 100, 99.9):.3g} %"
+    if 0 < share < _LEAST_SHARE:
+        return f"below {100 * _LEAST_SHARE:.1g} %"
+    return "100 %" if share == 1 else f"{min(share * 100, 99.9):.{3 if share >= 0.1 else 2}g} %"
 
 
 def code(text: object) -> str:
@@ -70,15 +76,19 @@ def facts(pairs: Iterable[tuple[str, str]]) -> str:
     return '<dl class="facts">' + "".join(f"<div><dt>{escape(k)}</dt><dd>{v}</dd></div>" for k, v in pairs) + "</dl>"
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]], numeric: Iterable[int] = ()) -> str:
-    """A table of HTML cells; ``numeric`` columns are aligned to the right."""
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], numeric: Iterable[int] = (), told: bool = False) -> str:
+    """A table of HTML cells; ``numeric`` columns are aligned to the right.
+
+    Where the last column is ``told`` in sentences, a phone shows it below the other cells of its row.
+    """
     marks = ['class="num"' if column in set(numeric) else "" for column in range(len(heads))]
     head = "".join(f"<th {mark}>{escape(text)}</th>" for mark, text in zip(marks, heads, strict=True))
     body = "".join(
         "<tr>" + "".join(f"<td {mark}>{cell}</td>" for mark, cell in zip(marks, row, strict=True)) + "</tr>\n"
         for row in rows
     )
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+    kind = "wide told" if told else "wide"
+    return f'<div class="{kind}"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
 
 
 def row(label: str, track: str, value: str) -> str:

@@ -92,7 +92,7 @@ def delegation(manifest: Manifest) -> str:
         f"<p>{inside.delegated_operators:,} operators in {inside.delegates:,} delegates of {escape(inside.backend)}. "
         "Shares are of the multiply-accumulates of one decoded token (counted from shapes).</p>",
         stacked(_shares(inside)),
-        table(heads, _reasons(inside.fallbacks), numeric=(1,)) if inside.fallbacks else "",
+        table(heads, _reasons(inside.fallbacks), numeric=(1,), told=True) if inside.fallbacks else "",
     )
 
 
@@ -126,7 +126,7 @@ def passes(manifest: Manifest) -> str:
     if not manifest.passes:
         return ""
     heads = ("pass", "claim", "nodes", "bytes held", "options")
-    return section("Passes", table(heads, [_pass_row(info) for info in manifest.passes], numeric=(2, 3)))
+    return section("Passes", table(heads, [_pass_row(info) for info in manifest.passes], numeric=(2, 3), told=True))
 
 
 def _pass_row(info: PassInfo) -> tuple[str, ...]:
@@ -177,17 +177,18 @@ def bench(measurements: Sequence[ReportSamples]) -> str:
     """Measured samples, one dot each, every quantity on its own scale."""
     if not measurements:
         return ""
-    rows = [
-        row(
-            f"{escape(sample.name)}<small>{escape(sample.how)}</small>",
-            samples(sample.values, 0.0, max(sample.values) * 1.05, median(sample.values)),
-            f"{number(median(sample.values))} {escape(sample.unit)}"
-            f"<small>{number(min(sample.values))} to {number(max(sample.values))}, n = {len(sample.values)}</small>",
-        )
-        for sample in measurements
-        if sample.values
-    ]
+    rows = [_bench_row(sample) for sample in measurements if sample.values]
     return section("Bench", "<p>One dot per repetition, the line is the median; each scale begins at 0.</p>", *rows)
+
+
+def _bench_row(sample: ReportSamples) -> str:
+    middle, low, high = median(sample.values), min(sample.values), max(sample.values)
+    return row(
+        f"{escape(sample.name.replace('_', ' '))}<small>{escape(sample.how)}</small>",
+        samples(sample.values, 0.0, high * 1.05, middle),
+        f"{number(middle)} {escape(sample.unit)}"
+        f"<small>{number(low)} to {number(high)}, n\u00a0=\u00a0{len(sample.values)}</small>",
+    )
 
 
 def tools(manifest: Manifest) -> str:
@@ -198,7 +199,7 @@ def tools(manifest: Manifest) -> str:
         ("backends", escape(", ".join(runtime.backends) or "none")),
         ("source", code(model.source)),
         ("revision", code(model.revision or "not stated")),
-        ("created", escape(manifest.build.created)),
+        ("created", escape(manifest.build.created.replace("T", " ").replace("+00:00", " UTC"))),
     ]
     operators = f"<p>{', '.join(code(name) for name in runtime.operators)}</p>" if runtime.operators else "<p>none</p>"
     versions = [(escape(name), escape(version)) for name, version in sorted(manifest.tools.items())]

@@ -10,7 +10,7 @@ STYLE = """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--bg); color: var(--fg); line-height: 1.5;
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif; }
-main { max-width: 60rem; margin: 0 auto; padding: 1rem 1rem 3rem; }
+main { max-width: 66rem; margin: 0 auto; padding: 1rem 1rem 3rem; }
 h1 { font-size: 1.6rem; line-height: 1.2; margin: 1rem 0 .2rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.15rem; margin: 0 0 .6rem; }
 h3 { font-size: .95rem; margin: 1.4rem 0 .5rem; }
@@ -21,13 +21,14 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
   margin: 1rem 0; }
 code, .num { font-variant-numeric: tabular-nums; }
 code { font-family: ui-monospace, Menlo, Consolas, monospace; font-size: .88em; overflow-wrap: anywhere; }
-.facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(9rem, 1fr)); gap: .9rem 1.2rem;
+.facts { display: grid; grid-template-columns: repeat(auto-fill, minmax(9.5rem, 1fr)); gap: .9rem 1.2rem;
   margin: 0 0 .8rem; }
 .facts dt { color: var(--dim); font-size: .8rem; }
 .facts dd { margin: 0; font-size: 1.05rem; overflow-wrap: anywhere; }
 .headline { font-size: 1.35rem; line-height: 1.3; font-weight: 600; margin: .2rem 0 .6rem; }
 .next { list-style: none; padding: 0; margin: 0; } .next li { margin: .25rem 0; }
 .next code { display: inline-block; background: var(--soft); border-radius: .35rem; padding: .2rem .6rem; }
+.next span { display: inline-block; }
 .pair { display: grid; grid-template-columns: 1fr 1fr; gap: 0 1.4rem; } .pair h3 { margin-top: .4rem; }
 .reading { white-space: pre-wrap; overflow-wrap: anywhere; }
 mark { background: #f6c65b; color: #1b1f24; border-radius: .2rem; }
@@ -41,14 +42,14 @@ table { border-collapse: collapse; width: 100%; font-size: .9rem; }
 th { text-align: left; font-weight: 600; color: var(--dim); font-size: .8rem; vertical-align: bottom; }
 th, td { padding: .35rem .8rem .35rem 0; border-bottom: 1px solid var(--line); }
 td { vertical-align: top; }
-td:last-child:not(.num):not(:first-child) { min-width: 9rem; }
+.told td:last-child { min-width: 9rem; }
 th.num, td.num { text-align: right; white-space: nowrap; }
 tr:last-child td { border-bottom: 0; }
 .badge { display: inline-block; border-radius: 1rem; padding: 0 .6rem; font-size: .8rem; white-space: nowrap;
   background: var(--soft); color: var(--dim); }
 .facts .badge { white-space: normal; border-radius: .7rem; }
 .badge.ok { color: var(--ok); } .badge.bad { background: var(--bad); color: var(--card); font-weight: 600; }
-.row { display: grid; grid-template-columns: minmax(0, 15rem) minmax(0, 1fr) 9.5rem; column-gap: 1rem;
+.row { display: grid; grid-template-columns: minmax(0, 15rem) minmax(0, 1fr) 10.5rem; column-gap: 1rem;
   align-items: center; padding: .22rem 0; font-size: .9rem; }
 .row > .label { overflow-wrap: anywhere; line-height: 1.25; }
 .row > .value { text-align: right; font-variant-numeric: tabular-nums; line-height: 1.25; }
@@ -81,6 +82,10 @@ tr:last-child td { border-bottom: 0; }
   .row { grid-template-columns: minmax(0, 1fr) auto; padding: .4rem 0; }
   .row > .track, .row > .axis { grid-column: 1 / -1; grid-row: 2; }
   .row > .axis + .value, .row.ticks > .label { display: none; }
+  .told thead { display: none; } .told tr { display: flex; flex-wrap: wrap; gap: 0 .9rem; padding: .4rem 0;
+    border-bottom: 1px solid var(--line); }
+  .told tr:last-child { border-bottom: 0; } .told td { border: 0; padding: 0; }
+  .told td:last-child { flex-basis: 100%; color: var(--dim); }
   .pair { grid-template-columns: 1fr; } .headline { font-size: 1.15rem; }
   section { padding: .9rem .8rem; } .plot { margin-left: 4.4rem; }
 }

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,9 @@ from edgec.runtime_py.encoder_decoder.transcription import (
     sound_of,
     transcribe,
 )
-from edgec.runtime_py.encoder_decoder.writing import language_token, write
-from edgec.runtime_py.generate import Generation, GenerationRequest, Show
+from edgec.runtime_py.encoder_decoder.writing import language_token, pieces_after
+from edgec.runtime_py.generate import Generation
+from edgec.runtime_py.generation_arguments import GenerationArguments
 from edgec.runtime_py.tokenized import Tokenized
 from edgec.runtime_py.turn import Turn
 
@@ -49,19 +49,13 @@ class Reading(Tokenized):
         assert isinstance(self._loaded, EncoderDecoderSession)
         return self._loaded
 
-    def _write(
-        self, prompt: str | Sequence[int], request: GenerationRequest, stream: Show | None, language: str | None
-    ) -> Generation:
-        session = self.encoder_decoder
-        source = prompt
-        if isinstance(prompt, str):
-            source = token_ids(self.tokenizer, prompt, enough=session.info.source_tokens)
-        first = None if language is None else language_token(self.tokenizer, language)
-        with self._turn:
-            result = write(
-                session, check_ids(source), request, self.generation_config, self.decode, first=first, show=stream
-            )
-        return replace(result, load_ms=self.load_ms)
+    def _pieces_after(self, asked: GenerationArguments) -> Generator[str, None, Generation]:
+        session, source = self.encoder_decoder, asked.prompt
+        if isinstance(source, str):
+            source = token_ids(self.tokenizer, source, enough=session.info.source_tokens)
+        first = None if asked.language is None else language_token(self.tokenizer, asked.language)
+        request = self.request(**asked.request_options)
+        return pieces_after(session, check_ids(source), request, self.generation_config, self.decode, first=first)
 
     @quiet()
     def transcribe(

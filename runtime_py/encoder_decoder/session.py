@@ -63,7 +63,7 @@ class EncoderDecoderSession:
         Raises:
             InputError: E150, the source is too long; E152, it has another shape.
         """
-        self._check_source(source)
+        self.check_source(source)
         self._memory = ()
         self.cache = CacheContents(self.bundle.manifest.states)
         states = self._encode.run([source])[0]
@@ -97,7 +97,8 @@ class EncoderDecoderSession:
         """How many leading ``tokens`` the KV cache holds and can continue from; fewer than all of them."""
         return self.cache.reusable(tokens)
 
-    def _check_source(self, source: Array) -> None:
+    def check_source(self, source: Array) -> None:
+        """Refuse a source that ``read`` would refuse. Raises InputError E150, E152."""
         most, sound = self.info.source_tokens, self.info.sound
         wanted = (1, sound.mels, sound.frames) if sound else (1, source.shape[-1])
         if source.shape != wanted or source.size == 0:

@@ -1,8 +1,8 @@
-"""Text after a source: read it, then write token by token, as ``generate`` does for decoders."""
+"""Text after a source: read it, then write token by token, as `pieces` does for decoders."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from edgec.errors import InputError
 from edgec.runtime_py.encoder_decoder.session import EncoderDecoderSession
 from edgec.runtime_py.encoder_decoder.token_rules import TokenRules
 from edgec.runtime_py.engines.executor import Array
-from edgec.runtime_py.generate import Decode, Generation, GenerationRequest, Memory, Show, generate
+from edgec.runtime_py.generate import Decode, Generation, GenerationRequest, Memory, pieces
 
 
 def first_tokens(config: GenerationConfig) -> list[int]:
@@ -34,7 +34,7 @@ def first_tokens(config: GenerationConfig) -> list[int]:
     return [start]
 
 
-def write(
+def pieces_after(
     session: EncoderDecoderSession,
     source: Sequence[int],
     request: GenerationRequest,
@@ -42,29 +42,28 @@ def write(
     decode: Decode,
     *,
     first: int | None = None,
-    show: Show | None = None,
-) -> Generation:
-    """Write the text that follows a source of tokens; reading it is part of the time to the first token.
+) -> Generator[str, None, Generation]:
+    """Write the text that follows a source of tokens, piece by piece; wrong arguments are refused at once.
 
     Args:
-        session: the loaded model.
-        source: token ids that the encoder reads.
+        session: the loaded model; nothing changes in it before the first piece is asked for.
+        source: token ids that the encoder reads; that is part of the time to the first token.
         request: how long, how chosen, where to stop.
         config: the bundle's.
         decode: token ids to text.
         first: the first new token, such as the language to translate into; None: the config's own.
-        show: called with each piece of text as it becomes certain.
 
     Raises:
         InputError: E141, E150, E151, E152; nothing has been executed then.
     """
     if not source:
         raise InputError("There is no text to read.", where="prompt", fix="give a prompt", code="E151")
-    prompt = first_tokens(config)
+    prompt, read = first_tokens(config), np.array([source], dtype=np.int64)
+    session.check_source(read)
     rules = TokenRules.of(config, len(prompt), most_tokens(session, prompt, request))
-    session.rules = rules if first is None else replace(rules, forced_first=first)
-    result = _written(session, np.array([source], dtype=np.int64), prompt, request, decode, show)
-    return replace(result, prompt_tokens=len(source))
+    return _written(
+        session, read, prompt, rules if first is None else replace(rules, forced_first=first), request, decode
+    )
 
 
 def language_token(tokenizer: Any, language: str) -> int:
@@ -96,13 +95,15 @@ def _written(
     session: EncoderDecoderSession,
     source: Array,
     prompt: Sequence[int],
+    rules: TokenRules,
     request: GenerationRequest,
     decode: Decode,
-    show: Show | None,
-) -> Generation:
+) -> Generator[str, None, Generation]:
     def read(_: Sequence[int]) -> int:
-        """Read the source where ``generate`` would restore a cache, so that its time counts."""
+        """Read the source where ``pieces`` would restore a cache, so that its time counts."""
         session.read(source)
         return 0
 
-    return generate(session, prompt, request, decode, show=show, memory=Memory(read))
+    session.rules = rules
+    made = yield from pieces(session, prompt, request, decode, memory=Memory(read))
+    return replace(made, prompt_tokens=source.shape[-1])

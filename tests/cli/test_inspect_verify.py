@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from rich.console import Console
 from typer.testing import CliRunner
 
 from edgec.bundle.canonical import canonical_json
@@ -15,8 +17,9 @@ from edgec.bundle.folder import read_manifest
 from edgec.cli.inspect import inspect
 from edgec.cli.verify import verify
 from edgec.errors import InputError
+from edgec.exporter.report.inspect_tables import manifest_tables
 from edgec.runtime_py.verify.report import BundleCheck, VerifyReport
-from tests.bundle.bundle_samples import sample_manifest, write_sample
+from tests.bundle.bundle_samples import PARITY, sample_manifest, write_sample
 
 
 def _run(function: Any, *arguments: str) -> Any:
@@ -31,7 +34,17 @@ def test_inspect_shows_every_part(tmp_path: Path) -> None:
     for title in ("Methods", "States", "Passes", "Parity ladder", "Delegation", "Size ledger", "limits"):
         assert title in result.output
     assert "model.embed_tokens.weight" in result.output and "262,144" in result.output
-    assert "context 512 tokens" in result.output and "95.30 %" in result.output
+    assert "context 512 tokens" in result.output and "95.3%" in result.output
+
+
+def test_the_ladder_is_a_table_at_80_columns() -> None:
+    console = Console(width=80, record=True, file=io.StringIO())
+    longest = PARITY[0].model_copy(update={"stage": "quantize_embedding", "reference": "quantize_embedding"})
+    tables = manifest_tables(sample_manifest().model_copy(update={"parity": [longest]}))
+    console.print(next(table for table in tables if "Parity ladder" in str(table.title)))
+    text = console.export_text()
+    assert "half:" not in text and "left out (terminal too narrow): positions" in text
+    assert any(line.count("quantize_embedding") == 2 and "passed" in line for line in text.splitlines())
 
 
 def test_inspect_as_json_is_the_manifest(tmp_path: Path) -> None:
@@ -41,8 +54,6 @@ def test_inspect_as_json_is_the_manifest(tmp_path: Path) -> None:
 
 
 def test_inspect_works_for_the_barest_manifest() -> None:
-    from edgec.exporter.report.inspect_tables import manifest_tables
-
     fields: dict[str, object] = {key: [] for key in ("passes", "methods", "states", "parity")}
     bare = sample_manifest(delegation=None, ledger=None, limits=None, **fields)
     assert len(manifest_tables(bare)) == 1

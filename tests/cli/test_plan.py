@@ -70,6 +70,19 @@ def test_unknown_is_said_and_never_zero(folder: Path) -> None:
     assert "app limit unknown: whether it fits is unknown" in text
 
 
+def test_a_reason_is_given_once(folder: Path) -> None:
+    text = " ".join(output(folder, "--target", "iphone-15-pro").split())
+    assert "decode on: " in text
+    notes = [note.partition("note:")[0].strip() for note in text.split("note: ")[1:]]
+    assert notes and all(text.count(note) == 1 for note in notes)
+
+
+def test_a_small_share_of_the_memory_is_not_none(folder: Path) -> None:
+    tiny = {**CONFIG, "hidden_size": 64, "num_hidden_layers": 2, "intermediate_size": 128, "vocab_size": 256}
+    (folder / "config.json").write_text(json.dumps(tiny))
+    assert "at most 1% of the phone's memory" in output(folder, "--target", "iphone-15-pro", "--context", 64)
+
+
 def test_a_smaller_recipe_is_printed(folder: Path) -> None:
     arguments = ("--weight-bits", 32, "--lm-head-bits", 32, "--embedding-bits", 32)
     text = output(folder, "--target", "iphone-12-mini-cpu", *arguments)

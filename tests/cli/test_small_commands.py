@@ -120,6 +120,15 @@ class TestCache:
         rows = json.loads(called(capsys, "cache", "--json")[1])["entries"]
         assert len(rows) == 2 * len(KINDS) and {row["bytes"] for row in rows} == {1000}
 
+    def test_every_entry_is_listed_the_latest_first(self, filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        code, out, _ = called(capsys, "cache", "list", "--kind", "packed", "--kind", "runner")
+        rows = [line.split() for line in out.splitlines()[1:-1]]
+        assert code == 0 and [row[-1] for row in rows] == ["new", "new", "old", "old"]
+        assert {row[0] for row in rows} == {"packed", "runner"} and "40 days ago" in out
+        listed = json.loads(called(capsys, "cache", "list", "--kind", "packed", "--json")[1])["entries"]
+        assert [Path(row["path"]).name for row in listed] == ["new", "old"]
+        assert called(capsys, "cache", "list", "--kind", "stage")[0] == 1
+
     def test_old_entries_of_one_kind_are_removed(self, filled: Path, capsys: pytest.CaptureFixture[str]) -> None:
         code, out, _ = called(capsys, "cache", "clean", "--kind", "stages", "--older-than", "30", "--json")
         assert (code, json.loads(out)) == (0, {"freed_bytes": 1000})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 
@@ -47,6 +48,20 @@ def test_the_text_is_that_of_transformers_source_after_source(exported: tuple[st
         wanted = greedy_text(reference, torch.tensor([source_of(length)]), COUNT)
         said = model.generate(source_of(length), max_new_tokens=COUNT)
         assert list(said.tokens) == wanted[1 : 1 + len(said.tokens)] and len(said.tokens) >= len(wanted) - 1
+
+
+def test_a_streamed_text_is_the_same_and_leaving_it_frees_the_model(exported: tuple[str, Path]) -> None:
+    model = edgec.load(exported[1])
+    whole = model.generate(source_of(7), max_new_tokens=COUNT)
+    with model.stream(source_of(7), max_new_tokens=COUNT) as pieces:
+        next(pieces, None)
+    streamed = model.stream(source_of(7), max_new_tokens=COUNT)
+    assert "".join(streamed) == whole.text
+    assert streamed.result is not None and streamed.result.tokens == whole.tokens
+    assert asyncio.run(model.generate_async(source_of(7), max_new_tokens=COUNT)).tokens == whole.tokens
+    with pytest.raises(InputError) as error:
+        model.stream([])
+    assert error.value.code == "E151"
 
 
 def test_the_ladder_executes_every_method_and_the_bundle_verifies(exported: tuple[str, Path]) -> None:

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Sequence
+
 import pytest
 from transformers import PreTrainedTokenizerFast
 
 from edgec.errors import InputError
 from edgec.runtime_py.chat import Conversation
 from edgec.runtime_py.generate import GenerationRequest
+from edgec.runtime_py.stepper import Logits
 from tests.runtime_py.fake_stepper import FakeStepper, ring_state, sums
 from tests.runtime_py.tiny_decoder import VOCAB, tiny_tokenizer
 
@@ -99,3 +104,56 @@ def test_a_template_that_refuses_the_messages() -> None:
     picky.chat_template = "{{ raise_exception('no system message, please') }}"
     with pytest.raises(InputError, match="no system message"):
         Conversation(fake(), picky, decode, frozenset(), "Be kind.").say("Hi", SHORT)
+
+
+def test_an_answer_is_awaited_and_its_pieces_are_the_same() -> None:
+    async def run(chat: Conversation) -> tuple[str, str]:
+        pieces = chat.stream_async("Hello there", max_new_tokens=6)
+        parts = [piece.text async for piece in pieces]
+        assert pieces.result is not None and pieces.result.text == "".join(parts)
+        return "".join(parts), (await chat.send_async("Go on", max_new_tokens=6)).text
+
+    chat, beside = conversation(fake()), conversation(fake())
+    wanted = [beside.send(text, max_new_tokens=6).text for text in ("Hello there", "Go on")]
+    assert list(asyncio.run(run(chat))) == wanted and chat.messages == beside.messages
+
+
+def test_an_answer_that_is_left_stops_and_leaves_the_conversation_as_it_was() -> None:
+    async def leave(chat: Conversation) -> None:
+        async with chat.stream_async("Hello there", max_new_tokens=50) as pieces:
+            async for _ in pieces:
+                break
+
+    stepper = fake()
+    chat = conversation(stepper)
+    asyncio.run(leave(chat))
+    assert chat.messages == [] and len(stepper.calls) < 50
+
+
+def test_an_answer_whose_task_is_cancelled_stops_and_leaves_the_conversation_as_it_was() -> None:
+    async def cancel(chat: Conversation) -> None:
+        task = asyncio.create_task(chat.send_async("Hello there", max_new_tokens=50))
+        await asyncio.to_thread(begun.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    def slow(tokens: Sequence[int], start: int, rows: Sequence[int]) -> Logits:
+        begun.set()
+        threading.Event().wait(0.01)
+        return forward(tokens, start, rows)
+
+    stepper, begun = fake(), threading.Event()
+    chat, forward = conversation(stepper), stepper.forward
+    stepper.forward = slow  # type: ignore[method-assign]
+    asyncio.run(cancel(chat))
+    assert chat.messages == [] and len(stepper.calls) < 50
+
+
+def test_its_repr_is_short() -> None:
+    chat = conversation(fake())
+    assert repr(chat) == "<edgec Conversation: no messages>"
+    chat.messages = [{"role": "user", "content": "x" * 100}]
+    assert repr(chat) == f"<edgec Conversation: 1 message, last user: '{'x' * 39}…'>"
+    chat.send("Hi", max_new_tokens=4)
+    assert "3 messages, last assistant: " in repr(chat)

@@ -103,6 +103,8 @@ def test_exit_status_and_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     said = json.loads(capsys.readouterr().out)
     assert said["missing"] == ["torch"] and said["ok"] is False
     assert doctor.examine(as_json=False) == 3
-    assert "torch[x]" in capsys.readouterr().out, "brackets are text, not markup"
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["ok      rich: 15", "missing torch: not installed"], "what is not in order comes last"
+    assert lines[2].strip() == 'fix: pip install "torch[x]"', "brackets are text, not markup"
     monkeypatch.setattr(doctor, "diagnose", lambda: (DoctorCheck("rich", "ok", "15"),))
     assert doctor.examine(as_json=True) == 0

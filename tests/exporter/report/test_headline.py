@@ -16,6 +16,7 @@ from edgec.exporter.report.page import render_report
 from edgec.exporter.report.parts import plain, rounded
 from edgec.exporter.report.reading import NextTokens, next_tokens, reading, texts
 from edgec.exporter.report.sections import ReportSamples
+from edgec.exporter.report.style import STYLE
 from tests.bundle.bundle_samples import PARITY, sample_manifest
 
 
@@ -63,6 +64,10 @@ class TestHeadline:
     def test_the_next_commands_exist(self, change: dict[str, object]) -> None:
         commands = next_commands(sample_manifest(**change))
         assert len(commands) == 3 and all(command.split()[1] in COMMANDS for command in commands)
+
+    def test_a_command_breaks_between_words_only(self) -> None:
+        assert "<span>edgec</span> <span>run</span>" in headline(sized(1_000_000))
+        assert ".next span { display: inline-block; }" in STYLE
 
     def test_a_name_cannot_become_markup(self) -> None:
         assert "<b>" not in headline(sample_manifest(name="<b>"))
@@ -140,7 +145,11 @@ class TestLayers:
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [({"b": None, "a": True}, "a yes, b none"), ([1, 2], "1, 2"), (0.123456, "0.123"), ("int8", "int8"), ({}, "none")],
+    [
+        *(({"b": None, "a": True}, "a yes, b none"), ([1, 2], "1, 2"), (0.123456, "0.123"), ("int8", "int8")),
+        *(({}, "none"), ({"group_size": 32, "levels": 0, "kinds": []}, "group size 32")),
+        ([{"bits": 4, "groups": [64, 32]}, {"bits": 8}], "bits 4, groups 64, 32; bits 8"),
+    ],
 )
 def test_options_are_written_without_python(value: object, said: str) -> None:
     assert plain(value) == said

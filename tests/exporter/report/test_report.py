@@ -117,7 +117,7 @@ def test_operators_outside_the_accelerator_are_grouped_by_reason() -> None:
 
 def test_measured_samples_show_their_median_and_range() -> None:
     text = _text(sample_manifest(), (ReportSamples("ttft_ms", "ms", (12.0, 14.0, 13.0), "measured on host"),))
-    assert "ttft_ms" in text and "13 ms" in text and "12 to 14, n = 3" in text and "measured on host" in text
+    assert "ttft ms" in text and "13 ms" in text and "12 to 14, n = 3" in text and "measured on host" in text
 
 
 def test_a_model_without_states_or_limits_has_a_report_too() -> None:
@@ -149,9 +149,11 @@ def test_ticks_are_round_and_cover_the_top(top: float, last: float) -> None:
     assert values[-1] == pytest.approx(last)
 
 
-def test_numbers_keep_three_digits_and_their_unit() -> None:
+def test_numbers_claim_no_more_digits_than_they_have_and_keep_their_unit() -> None:
     assert [size(n) for n in (0, 999, 1000, 99_960, 123_456, 1.5e6, 2_345_678_901)] == [
         *("0 B", "999 B", "1.00 kB", "100 kB", "123 kB", "1.50 MB", "2.35 GB")
     ]
-    assert [percent(share) for share in (0, 0.027, 0.99999, 1)] == ["0 %", "2.7 %", "99.9 %", "100 %"]
-    assert [number(value) for value in (0, 1.5e-7, 0.25, 12345.0)] == ["0", "1.5e-07", "0.25", "1.23e+04"]
+    assert [percent(share) for share in (0, 2.5e-6, 0.00526, 0.027, 0.8336, 0.99999, 1)] == [
+        *("0 %", "below 0.1 %", "0.53 %", "2.7 %", "83.4 %", "99.9 %", "100 %")
+    ]
+    assert [number(value) for value in (0, 1.53e-7, 0.257, 528.4, 12345.0)] == ["0", "1.5e-07", "0.26", "528", "12,300"]
