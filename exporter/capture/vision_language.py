@@ -23,11 +23,11 @@ from edgec.exporter.capture.decoder import Skeleton, TensorSource, bind, traced
 from edgec.exporter.capture.own_attention import use_operator
 from edgec.exporter.capture.positions import follow_positions
 from edgec.exporter.capture.recurrences import recognise_convolutions
+from edgec.exporter.capture.reshaped_views import reshape_views
 from edgec.exporter.sources.vision_language import Eyes
 from edgec.ir.attention import REACH
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
 from edgec.ir.spec import ModelSpec
-from edgec.passes.contract import nodes_of
 
 FEATURES, SEEN = "features", "seen"
 
@@ -88,7 +88,7 @@ def _capture_see(skeleton: Skeleton, eyes: Eyes, weights: TensorSource) -> Progr
     graph = traced(_See(skeleton.model, eyes), skeleton.model, (torch.zeros(shape),), {"pixels": {}})
     graph.graph.eliminate_dead_code()
     bind(graph, skeleton.aliases, weights)
-    _reshape_views(graph)
+    reshape_views(graph)
     _store_constants(graph)
     rows = _output_shape(graph)
     pixels = TensorType("pixels", torch.float32, shape)
@@ -119,12 +119,6 @@ def _capture_forward(
     recognise_convolutions(graph)
     logits = TensorType("logits", torch.float32, (1, size, spec.vocab_size))
     return Program(graph, Interface(inputs, (logits,)), spec)
-
-
-def _reshape_views(graph: GraphModule) -> None:
-    """Let no shape depend on how a value lies in memory: passes move and remove what made it contiguous."""
-    for node in nodes_of(graph, torch.ops.aten.view.default):
-        node.target = torch.ops.aten.reshape.default
 
 
 def _store_constants(graph: GraphModule) -> None:

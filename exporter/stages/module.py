@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from edgec.bundle.manifest import Delegation, Fallback, Rung
+from edgec.errors import InputError
 from edgec.exporter.capture.module import capture_module
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import expose_layers, first_diverging_layer
@@ -23,8 +24,10 @@ from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
+from edgec.exporter.sources.example_inputs import no_inputs
 from edgec.exporter.sources.sentence_encoder import other_lengths
-from edgec.exporter.stages.compiled import ARTIFACT, Facts, Rewrite, method_info, pass_info, save_facts
+from edgec.exporter.sources.sentence_form import TASK as SENTENCE_TASK
+from edgec.exporter.stages.compiled import ARTIFACT, Facts, Rewrite, load_facts, method_info, pass_info, save_facts
 from edgec.exporter.stages.pass_orders import module_passes
 from edgec.exporter.stages.rewriting import Measure, rewrite
 from edgec.exporter.stages.weight_facts import expected_bytes, weight_facts
@@ -54,8 +57,7 @@ class ModuleStages:
         """Run the reference, capture the model and apply its passes; leave rungs and outputs in ``folder``."""
         progress.enter("capture")
         model, self.inputs = self._build()
-        with torch.no_grad():
-            outputs = model(*self.inputs)
+        outputs = self._reference(model)
         measure = module_measure(self.inputs, sizes_of(outputs), self.request.recipe, self.request.source.trained)
         eager = Stage("eager module", flatten_outputs(outputs))
         done = rewrite(lambda: self._capture(model), eager, [[each] for each in self.passes()], measure, progress)
@@ -67,13 +69,29 @@ class ModuleStages:
         assert factory is not None
         return factory()
 
+    def _reference(self, model: torch.nn.Module) -> Any:
+        source = self.request.source
+        try:
+            with torch.no_grad():
+                return model(*self.inputs)
+        except Exception as error:  # Model code of any family fails in its own way on inputs it was not made for.
+            reason = " ".join(str(error).split())[:300] or type(error).__name__
+            raise no_inputs(source.config.get("model_type", source.name), source.path, reason) from error
+
     def varying(self) -> Dynamic | None:
-        """The number of tokens, where the artifact takes texts of any length."""
+        """The number of tokens, where the artifact may take texts of any length."""
         return self.request.source.tokens
 
     def _capture(self, model: torch.nn.Module) -> Program:
-        source = self.request.source
-        return capture_module(model, self.inputs, source.name, source.input_names, self.varying())
+        """Trace for any length of text, else for that of the example where the model's own code fixes lengths."""
+        source, varying = self.request.source, self.varying()
+        trace = partial(capture_module, model, self.inputs, source.name, source.input_names)
+        if varying is None or source.task == SENTENCE_TASK:
+            return trace(varying)
+        try:
+            return trace(varying)
+        except InputError:
+            return trace(None)
 
     def examples(self) -> tuple[Tensor, ...]:
         """The example inputs, made on the first call."""
@@ -111,24 +129,25 @@ class ModuleStages:
         compare = partial(lowering_rung, budget=budget, rounded=loose, note=note)
         final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flatten_outputs(outputs))
         rung = worst_output_rung(final, executed, sizes_of(outputs), compare)
-        return [rung if rung.passed else self._locate(rung), *self._other_lengths(method, loose)]
+        return [rung if rung.passed else self._locate(rung), *self._other_lengths(artifact, method, loose)]
 
-    def _other_lengths(self, method: TorchMethod, loose: bool) -> Iterator[Rung]:
-        """A sentence encoder's shortest and longest text, each compared with the model itself."""
+    def _other_lengths(self, artifact: Path, method: TorchMethod, loose: bool) -> Iterator[Rung]:
+        """A text encoder's shortest and longest text, each compared with the model itself."""
         varying, recipe, trained = self.varying(), self.request.recipe, self.request.source.trained
-        if varying is None:
+        if varying is None or not load_facts(artifact.parent).methods[0].dynamic:
             return
         model, examples = self._build()
         for inputs in other_lengths(examples, varying.high):
             with torch.no_grad():
-                wanted = Stage("eager module", flatten_outputs(model(*inputs)))
+                outputs = model(*inputs)
+            wanted = Stage("eager module", flatten_outputs(outputs))
             count = inputs[0].shape[1]
             name = f"artifact, {count} {'token' if count == 1 else 'tokens'}"
             executed = Stage(name, flatten_outputs(method(inputs)))
             compare = partial(lowering_rung, budget=ladder.FLOAT_LOWERING)
             if loose:
                 compare = partial(quality_rung, budget=module_budget(recipe), gated=trained)
-            yield worst_output_rung(wanted, executed, [wanted.logits.numel()], compare)
+            yield worst_output_rung(wanted, executed, sizes_of(outputs), compare)
 
     def _locate(self, rung: Rung) -> Rung:
         """Add to a failed rung the first layer where the artifact differs from its graph; costs a second lowering."""
