@@ -51,7 +51,7 @@ def tiny(maker: Any, part: str, own: Mapping[str, Any] = MappingProxyType({})) -
         given = _text_sizes(str(getattr(maker, "model_type", "")), fields, given)
     parts = getattr(maker, "sub_configs", None) or {}
     given |= {name: value for name, value in own.items() if name not in parts}
-    for name, nested in parts.items():
+    for name in parts:
         made = None if name in given else _nested(maker, name, part, own.get(name, {}))
         given |= {} if made is None else {name: made}
     return maker(**given)

@@ -19,12 +19,12 @@ _MOST_PARAMETERS = 20_000_000
 _LABELS = 5
 
 
-def module_types(part: str) -> list[str]:
-    """The model types of a part of the table, sorted."""
-    return sorted(MODULES[part])
+def module_types(*parts: str) -> list[str]:
+    """The model types of some parts of the table, or of all, sorted within each."""
+    return [kind for part in parts or PARTS for kind in sorted(MODULES[part])]
 
 
-def module_model(kind: str, part: str, seed: int = 0) -> Any:
+def module_model(kind: str, seed: int = 0) -> Any:
     """A model of a type with seeded random weights, in eager attention.
 
     Raises:
@@ -34,6 +34,7 @@ def module_model(kind: str, part: str, seed: int = 0) -> Any:
     import transformers
     from transformers.initialization import no_init_weights
 
+    part = next(part for part in PARTS if kind in MODULES[part])
     maker = getattr(transformers, MODULES[part][kind])
     config = tiny(maker.config_class, part, {"num_labels": _LABELS, **MODULES["type"].get(kind, {})})
     if getattr(config, "is_decoder", False):

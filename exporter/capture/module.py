@@ -10,20 +10,19 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
 from edgec.errors import InputError
 from edgec.exporter.capture.reshaped_views import reshape_views
+from edgec.exporter.capture.traceable_code import traceable_code
 from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
 
@@ -62,28 +61,12 @@ def _export(module: nn.Module, examples: Examples, name: str, tokens: Dynamic | 
     _check_inputs(module, examples, name)
     positional, keywords = ((), dict(examples)) if isinstance(examples, Mapping) else (tuple(examples), {})
     try:
-        with torch.no_grad(), _masks_by_broadcast():
+        with torch.no_grad(), traceable_code():
             shapes = _dynamic_shapes(module, examples, tokens)
             return torch.export.export(module, positional, keywords, dynamic_shapes=shapes, strict=False)
     except Exception as error:
         reason = str(error).strip()
         raise untraceable(name, reason.splitlines()[0][:300] if reason else type(error).__name__) from error
-
-
-def _masks_by_broadcast() -> AbstractContextManager[object]:
-    """Let masks that transformers maps over each index be computed at once; what vmap leaves in a graph cannot run."""
-    masks = sys.modules.get("transformers.masking_utils")
-    if masks is None:
-        return nullcontext()
-
-    def broadcast(mask: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        def of_all(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-            every = masks._non_vmap_expansion_sdpa(batch, head, query, key)
-            return mask(*every).expand(batch.shape[0], -1, query.shape[0], key.shape[0])  # len() would fix the lengths
-
-        return of_all
-
-    return patch.multiple(masks, _vmap_expansion_sdpa=broadcast, TransformGetItemToIndex=nullcontext)
 
 
 def _dynamic_shapes(module: nn.Module, examples: Examples, tokens: Dynamic | None) -> Any:
@@ -139,6 +122,7 @@ def _program(exported: ExportedProgram, names: list[str], name: str, tokens: Dyn
     assert isinstance(graph, GraphModule)
     for node, input_name in zip((n for n in graph.graph.nodes if n.op == "placeholder"), names, strict=True):
         node.target = input_name
+    _refuse_sizes_by_value(graph, name)
     outputs = _name_outputs(graph, exported, name, tokens)
     graph = _plain(graph)
     reshape_views(graph)
@@ -147,6 +131,13 @@ def _program(exported: ExportedProgram, names: list[str], name: str, tokens: Dyn
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     inputs = tuple(_type(str(node.target), node.meta["val"], tokens) for node in placeholders)
     return Program(graph=graph, interface=Interface(inputs=inputs, outputs=outputs))
+
+
+def _refuse_sizes_by_value(graph: GraphModule, where: str) -> None:
+    """No device plans memory for a value whose size depends on another value."""
+    for node in graph.graph.nodes:
+        if isinstance(value := node.meta.get("val"), Tensor) and free_unbacked_symbols(value):
+            raise untraceable(where, f"the size of {node.name} inside the model depends on values")
 
 
 def _plain(graph: GraphModule) -> GraphModule:

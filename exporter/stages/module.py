@@ -25,6 +25,7 @@ from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
 from edgec.exporter.sources.example_inputs import no_inputs
+from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.sentence_encoder import other_lengths
 from edgec.exporter.sources.sentence_form import TASK as SENTENCE_TASK
 from edgec.exporter.stages.compiled import ARTIFACT, Facts, Rewrite, load_facts, method_info, pass_info, save_facts
@@ -75,8 +76,7 @@ class ModuleStages:
             with torch.no_grad():
                 return model(*self.inputs)
         except Exception as error:  # Model code of any family fails in its own way on inputs it was not made for.
-            reason = " ".join(str(error).split())[:300] or type(error).__name__
-            raise no_inputs(source.config.get("model_type", source.name), source.path, reason) from error
+            raise _not_taken(source, " ".join(str(error).split())[:300] or type(error).__name__) from error
 
     def varying(self) -> Dynamic | None:
         """The number of tokens, where the artifact may take texts of any length."""
@@ -158,6 +158,19 @@ class ModuleStages:
         wanted = record_layers(program.graph, self.inputs)
         inside = _executed_layers(lower_static(exposed).artifact, self.inputs, list(wanted))
         return rung.model_copy(update={"first_diverging_layer": first_diverging_layer(wanted, inside, 0.1)})
+
+
+def _not_taken(source: ModelSource, reason: str) -> InputError:
+    """The error for a model that fails on its example inputs, whoever made them."""
+    if source.hf_config is not None:
+        return no_inputs(source.hf_config.model_type, source.path, reason)
+    return InputError(
+        what=f"The module of the factory {source.source} fails on its example inputs.",
+        where=source.source,
+        why=reason,
+        fix="Return example inputs that the module's forward takes, in its order.",
+        code="E108",
+    )
 
 
 def module_measure(inputs: Sequence[Tensor], sizes: Sequence[int], recipe: Recipe, trained: bool) -> Measure:
