@@ -164,7 +164,8 @@ def _name_outputs(
     if not kept:
         raise untraceable(where, "forward returns no tensor")
     output.args = (tuple(value for _, value in kept),)
-    length = next((str(node.meta["val"].shape[1]) for node in graph.graph.nodes if node.op == "placeholder"), "")
+    first = next(node for node in graph.graph.nodes if node.op == "placeholder")
+    length = str(first.meta["val"].shape[1]) if tokens else ""
     return tuple(_output_type(name, value.meta["val"], where, tokens, length) for name, value in kept)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -84,14 +84,17 @@ class ModuleStages:
 
     def _capture(self, model: torch.nn.Module) -> Program:
         """Trace for any length of text, else for that of the example where the model's own code fixes lengths."""
-        source, varying = self.request.source, self.varying()
-        trace = partial(capture_module, model, self.inputs, source.name, source.input_names)
-        if varying is None or source.task == SENTENCE_TASK:
+        varying, trace = self.varying(), self._trace(model)
+        if varying is None or self.request.source.task == SENTENCE_TASK:
             return trace(varying)
         try:
             return trace(varying)
         except InputError:
             return trace(None)
+
+    def _trace(self, model: torch.nn.Module) -> Callable[[Dynamic | None], Program]:
+        source = self.request.source
+        return partial(capture_module, model, self.examples(), source.name, source.input_names)
 
     def examples(self) -> tuple[Tensor, ...]:
         """The example inputs, made on the first call."""
@@ -107,7 +110,28 @@ class ModuleStages:
         progress.enter("lower")
         lowered = lower_static(program)
         (folder / ARTIFACT).write_bytes(lowered.artifact)
+        if not self._runs_at_every_length(program, folder / ARTIFACT):
+            progress.enter("lower", "for one length of text; the runtime refuses others")
+            model, _ = self._build()
+            self.program = program = run_passes(self._trace(model)(None), self.passes())
+            lowered = lower_static(program)
+            (folder / ARTIFACT).write_bytes(lowered.artifact)
         save_facts(folder, _facts(program, lowered))
+
+    def _runs_at_every_length(self, program: Program, artifact: Path) -> bool:
+        """Whether the runtime executes a text encoder's shortest and longest text; XNNPACK may refuse to resize."""
+        from edgec.runtime_py.engines.open_artifact import TorchMethod
+
+        varying, source = self.varying(), self.request.source
+        if varying is None or source.task == SENTENCE_TASK or not method_info(program.interface).dynamic:
+            return True
+        method = TorchMethod(artifact)
+        try:
+            for inputs in (self.examples(), *other_lengths(self.examples(), varying.high)):
+                method(inputs)
+        except InputError:
+            return False
+        return True
 
     def rewritten(self, progress: Progress) -> Program:
         """The last graph, made again where an export was interrupted after its rungs were measured."""

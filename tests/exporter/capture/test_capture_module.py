@@ -203,9 +203,9 @@ def test_a_view_does_not_depend_on_the_copy_that_a_pass_removes() -> None:
     assert program.graph(x)[0].tolist() == [[0, 3, 1, 4, 2, 5]]
 
 
-@pytest.mark.parametrize(("module", "reason"), [(_Chosen(), "the output output depends"), (_Sized(), "inside")])
-def test_sizes_that_values_decide_are_refused(module: nn.Module, reason: str) -> None:
-    with pytest.raises(InputError, match=reason) as caught:
+@pytest.mark.parametrize("module", [_Chosen(), _Sized()])
+def test_sizes_that_values_decide_are_refused(module: nn.Module) -> None:
+    with pytest.raises(InputError, match="depends on values") as caught:
         capture_module(module, (torch.ones(4, 3),))
     assert caught.value.code == "E109"
 
