@@ -68,6 +68,13 @@ def bert(vocab_size: int = 128) -> Any:
     return spread(BertForSequenceClassification._from_config(config, attn_implementation="sdpa"))
 
 
+def bert_body() -> Any:
+    """The same without a classifier: a vector for each token, and one for the text."""
+    from transformers import BertModel
+
+    return spread(BertModel._from_config(bert().config, attn_implementation="sdpa"))
+
+
 def vit() -> Any:
     """A two-layer ViT for float32 [1, 3, 16, 16], 4 classes."""
     from transformers import ViTConfig, ViTForImageClassification

@@ -37,13 +37,14 @@ def _targets(kinds: Sequence[str], outcomes: Mapping[tuple[str, str], Outcome]) 
     if not run:
         return []
     good = {title: [o for (_, at), o in outcomes.items() if at == title and o.result in _GOOD] for title in titles}
-    lines = [f"| `{kind}` | {' | '.join(_cell(outcomes.get((kind, title))) for title in titles)} |" for kind in run]
+    lines = [f"| `{kind}` | {' | '.join(cell(outcomes.get((kind, title))) for title in titles)} |" for kind in run]
     counts = [f"{len(good[title])} of {sum(at == title for _, at in outcomes)}" for title in titles]
     head = [f"| type | {' | '.join(f'`{title}`' for title in titles)} |", "|---" * (len(titles) + 1) + "|"]
     return [_TARGETS, *head, f"| all that were run | {' | '.join(counts)} |", *lines, ""]
 
 
-def _cell(outcome: Outcome | None) -> str:
+def cell(outcome: Outcome | None) -> str:
+    """A result as a cell of a table; empty where a type was not run."""
     if outcome is None:
         return ""
     return f"{outcome.result} {outcome.code}".strip()
@@ -54,11 +55,11 @@ def _section(title: str, rows: Sequence[Outcome]) -> list[str]:
         return []
     if not any(row.reason for row in rows):
         return [f"## {title}", "", ", ".join(f"`{row.kind}`" for row in rows), ""]
-    lines = [f"| `{row.kind}` | {row.code} | {_plain(row.reason)} |" for row in rows]
+    lines = [f"| `{row.kind}` | {row.code} | {plain(row.reason)} |" for row in rows]
     return [f"## {title}", "", "| type | code | reason |", "|---|---|---|", *lines, ""]
 
 
-def _plain(reason: str) -> str:
+def plain(reason: str) -> str:
     """A reason as a cell of a table: no columns, no markup, no names of files on the machine that ran it."""
     words = [word if "/tmp/" not in word else "the model" for word in reason.split()]
     return " ".join(words).replace("|", "/").replace("<", "&lt;").replace("`", "'").replace("[", "(").replace("]", ")")

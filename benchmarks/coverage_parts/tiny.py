@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -33,16 +34,25 @@ def tiny_config(kind: str) -> Any:
     """
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    return _tiny(CONFIG_MAPPING[kind], "text")
+    return tiny(CONFIG_MAPPING[kind], "text")
 
 
-def _tiny(maker: Any, part: str) -> Any:
+def tiny(maker: Any, part: str, own: Mapping[str, Any] = MappingProxyType({})) -> Any:
+    """A config with the sizes of a part of tiny.toml, and those of its own.
+
+    Args:
+        maker: the config's class.
+        part: ``text``, ``vision`` or ``audio``; nested configs have theirs by their names.
+        own: sizes of this model, over the common ones; those of a nested config under its name.
+    """
     fields = {name for each in maker.__mro__ for name in getattr(each, "__annotations__", {})}
     given = {name: value for name, value in SIZES[part].items() if name in fields}
     if part == "text":
         given = _text_sizes(str(getattr(maker, "model_type", "")), fields, given)
-    for name, nested in (getattr(maker, "sub_configs", None) or {}).items():
-        made = None if name in given else _nested(maker, name, nested)
+    parts = getattr(maker, "sub_configs", None) or {}
+    given |= {name: value for name, value in own.items() if name not in parts}
+    for name in parts:
+        made = None if name in given else _nested(maker, name, part, own.get(name, {}))
         given |= {} if made is None else {name: made}
     return maker(**given)
 
@@ -59,16 +69,24 @@ def _text_sizes(kind: str, fields: set[str], given: dict[str, Any]) -> dict[str,
     return {name: v for name, v in {**given, **own}.items() if name not in SIZES["without"].get(kind, ())}
 
 
-def _nested(maker: Any, name: str, nested: Any) -> Any:
-    part = "vision" if re.search("vision|image|vit|vq|encoder_config", name) else "audio" if "audio" in name else "text"
+def _nested(maker: Any, name: str, part: str, own: Mapping[str, Any]) -> Any:
+    """A nested config as plain data; what is not named after another part belongs to the part that it lies in."""
+    kinds = {"vision": "vision|image|vit|vq|encoder_config", "audio": "audio", "text": "text"}
+    nested = maker.sub_configs[name]
     if nested is None or not (hasattr(nested, "model_type") or nested.__name__ == "AutoConfig"):
         return None
-    if nested.__name__ == "AutoConfig":
+    if "model_type" in own:
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+        nested, own = CONFIG_MAPPING[own["model_type"]], {key: own[key] for key in own if key != "model_type"}
+    elif nested.__name__ == "AutoConfig":
         usual = getattr(maker(), name, None)
         if usual is None or isinstance(usual, dict):
             return None
         nested = type(usual)
-    return _tiny(nested, part).to_dict()
+    if part == "audio":
+        return tiny(nested, part, own).to_dict()
+    return tiny(nested, next((kind for kind, words in kinds.items() if re.search(words, name)), part), own).to_dict()
 
 
 def tiny_model(config: Any, seed: int = 0) -> Any:

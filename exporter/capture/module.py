@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils import _pytree as pytree
 
 from edgec.errors import InputError
+from edgec.exporter.capture.reshaped_views import reshape_views
+from edgec.exporter.capture.traceable_code import traceable_code
 from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
 
@@ -43,7 +43,7 @@ def capture_module(
         example_inputs: tensors in the order of ``forward``'s parameters, or by their names; their shapes are fixed.
         name: for error messages; by default the class's name.
         input_names: names for inputs given by order; ``forward``'s parameter names by default.
-        tokens: the second dimension of every input, where it varies; the outputs' shapes must not depend on it.
+        tokens: the second dimension of every input, where it varies; a dimension of an output may be the same number.
 
     Returns:
         A Program without a ModelSpec. Inputs are named after ``forward``'s parameters, outputs after the fields or
@@ -61,36 +61,24 @@ def _export(module: nn.Module, examples: Examples, name: str, tokens: Dynamic | 
     _check_inputs(module, examples, name)
     positional, keywords = ((), dict(examples)) if isinstance(examples, Mapping) else (tuple(examples), {})
     try:
-        with torch.no_grad(), _masks_by_broadcast():
-            shapes = _dynamic_shapes(examples, tokens)
+        with torch.no_grad(), traceable_code():
+            shapes = _dynamic_shapes(module, examples, tokens)
             return torch.export.export(module, positional, keywords, dynamic_shapes=shapes, strict=False)
     except Exception as error:
         reason = str(error).strip()
         raise untraceable(name, reason.splitlines()[0][:300] if reason else type(error).__name__) from error
 
 
-def _masks_by_broadcast() -> AbstractContextManager[object]:
-    """Let masks that transformers maps over each index be computed at once; what vmap leaves in a graph cannot run."""
-    masks = sys.modules.get("transformers.masking_utils")
-    if masks is None:
-        return nullcontext()
-
-    def broadcast(mask: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        def of_all(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-            every = masks._non_vmap_expansion_sdpa(batch, head, query, key)
-            return mask(*every).expand(batch.shape[0], -1, query.shape[0], key.shape[0])  # len() would fix the lengths
-
-        return of_all
-
-    return patch.multiple(masks, _vmap_expansion_sdpa=broadcast, TransformGetItemToIndex=nullcontext)
-
-
-def _dynamic_shapes(examples: Examples, tokens: Dynamic | None) -> Any:
+def _dynamic_shapes(module: nn.Module, examples: Examples, tokens: Dynamic | None) -> Any:
     """torch.export's description of the inputs: their second dimension varies, or nothing does."""
     if tokens is None:
         return None
     varying = {1: torch.export.Dim(tokens.name, min=2, max=tokens.high)}
-    return dict.fromkeys(examples, varying) if isinstance(examples, Mapping) else (varying,) * len(examples)
+    if isinstance(examples, Mapping):
+        return dict.fromkeys(examples, varying)
+    taken = inspect.signature(module.forward).parameters.values()
+    each = (varying,) * len(examples)
+    return (each,) if any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in taken) else each
 
 
 def untraceable(where: str, why: str) -> InputError:
@@ -134,13 +122,22 @@ def _program(exported: ExportedProgram, names: list[str], name: str, tokens: Dyn
     assert isinstance(graph, GraphModule)
     for node, input_name in zip((n for n in graph.graph.nodes if n.op == "placeholder"), names, strict=True):
         node.target = input_name
-    outputs = _name_outputs(graph, exported, name)
+    _refuse_sizes_by_value(graph, name)
+    outputs = _name_outputs(graph, exported, name, tokens)
     graph = _plain(graph)
+    reshape_views(graph)
     _detach(graph)
     graph.graph.lint()
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
     inputs = tuple(_type(str(node.target), node.meta["val"], tokens) for node in placeholders)
     return Program(graph=graph, interface=Interface(inputs=inputs, outputs=outputs))
+
+
+def _refuse_sizes_by_value(graph: GraphModule, where: str) -> None:
+    """No device plans memory for a value whose size depends on another value."""
+    for node in graph.graph.nodes:
+        if isinstance(value := node.meta.get("val"), Tensor) and free_unbacked_symbols(value):
+            raise untraceable(where, f"the size of {node.name} inside the model depends on values")
 
 
 def _plain(graph: GraphModule) -> GraphModule:
@@ -149,13 +146,15 @@ def _plain(graph: GraphModule) -> GraphModule:
     return GraphModule(graph, graph.graph)
 
 
-def _type(name: str, value: Tensor, tokens: Dynamic | None = None) -> TensorType:
+def _type(name: str, value: Tensor, tokens: Dynamic | None) -> TensorType:
     # int() of a varying size would fix it.
     shape = value.shape if tokens is None else (value.shape[0], tokens, *value.shape[2:])
     return TensorType(name, value.dtype, tuple(size if isinstance(size, Dynamic) else int(size) for size in shape))
 
 
-def _name_outputs(graph: GraphModule, exported: ExportedProgram, where: str) -> tuple[TensorType, ...]:
+def _name_outputs(
+    graph: GraphModule, exported: ExportedProgram, where: str, tokens: Dynamic | None
+) -> tuple[TensorType, ...]:
     """Flatten the output node to its tensors and name them by their place in what ``forward`` returned."""
     output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
     values = pytree.tree_leaves(output.args[0])
@@ -164,10 +163,19 @@ def _name_outputs(graph: GraphModule, exported: ExportedProgram, where: str) -> 
     kept = [(name, value) for name, value in zip(paths, values, strict=True) if isinstance(value, torch.fx.Node)]
     if not kept:
         raise untraceable(where, "forward returns no tensor")
-    if any(not isinstance(size, int) for _, value in kept for size in value.meta["val"].shape):
-        raise untraceable(where, "the shape of an output varies with the text")
     output.args = (tuple(value for _, value in kept),)
-    return tuple(_type(name, value.meta["val"]) for name, value in kept)
+    first = next(node for node in graph.graph.nodes if node.op == "placeholder")
+    length = str(first.meta["val"].shape[1]) if tokens else ""
+    return tuple(_output_type(name, value.meta["val"], where, tokens, length) for name, value in kept)
+
+
+def _output_type(name: str, value: Tensor, where: str, tokens: Dynamic | None, length: str) -> TensorType:
+    """The type of an output; a dimension that varies is the number of tokens."""
+    varying = [str(size) for size in value.shape if not isinstance(size, int)]
+    if varying and (tokens is None or set(varying) != {length}):
+        raise untraceable(where, f"the shape of the output {name} depends on the input's values or length")
+    shape = (size if isinstance(size, int) else tokens for size in value.shape)
+    return TensorType(name, value.dtype, tuple(size for size in shape if size is not None))
 
 
 def _output_name(path: tuple[Any, ...]) -> str:

@@ -24,11 +24,11 @@ from edgec.exporter.capture.layer_numbers import number_layers
 from edgec.exporter.capture.own_attention import use_operator
 from edgec.exporter.capture.positions import follow_positions
 from edgec.exporter.capture.recurrences import recognise_convolutions
+from edgec.exporter.capture.reshaped_views import reshape_views
 from edgec.exporter.sources.vision_language import Eyes
 from edgec.ir.attention import REACH
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
 from edgec.ir.spec import ModelSpec
-from edgec.passes.contract import nodes_of
 
 FEATURES, SEEN = "features", "seen"
 
@@ -92,9 +92,7 @@ def _capture_see(skeleton: Skeleton, eyes: Eyes, weights: TensorSource) -> Progr
     graph.graph.eliminate_dead_code()
     number_layers(graph)
     bind(graph, skeleton.aliases, weights)
-    # Let no shape depend on how a value lies in memory: passes move and remove what made it contiguous.
-    for node in nodes_of(graph, torch.ops.aten.view.default):
-        node.target = torch.ops.aten.reshape.default
+    reshape_views(graph)
     _store_constants(graph)
     output = next(node for node in reversed(graph.graph.nodes) if node.op == "output")
     rows = tuple(int(size) for size in output.all_input_nodes[0].meta["val"].shape)

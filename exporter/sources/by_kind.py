@@ -19,6 +19,7 @@ from edgec.exporter.sources.encoder_decoder import (
     source_of,
     with_decoder_numbers,
 )
+from edgec.exporter.sources.example_inputs import example_inputs, preprocessor_config, text_lengths
 from edgec.exporter.sources.hf_config import (
     DECODER,
     ENCODER_DECODER,
@@ -34,7 +35,7 @@ from edgec.exporter.sources.sentence_encoder import SentenceEncoder, dense_layer
 from edgec.exporter.sources.sentence_form import TASK as SENTENCE_TASK
 from edgec.exporter.sources.sentence_form import SentenceForm, check_inputs, most_tokens, sentence_form
 from edgec.exporter.sources.source_weights import bind_weights, random_weights, stored_weights
-from edgec.exporter.sources.tasks import auto_class, example_inputs, preprocessor_config, task_of
+from edgec.exporter.sources.tasks import auto_class, task_of
 from edgec.exporter.sources.vision_language import TASK as SEEING_TASK
 from edgec.exporter.sources.vision_language import eyes_of
 from edgec.exporter.sources.weight_names import BoundWeights, untied_weights
@@ -131,11 +132,13 @@ def _as_module(source: ModelSource, described: ModelFolder, config: Any, options
         return _as_sentence_encoder(
             plain, form, first_place(shell), lambda names: SentenceEncoder(make(names), form, dense), options.context
         )
-    inputs = example_inputs(config, shell.main_input_name, described.path, options.seed)
+    varying = text_lengths(shell, options.context)
+    inputs = example_inputs(shell, described.path, options.seed, varying.high if varying else None)
     return replace(
         plain,
         task=options.task or task_of(type(shell).__name__),
         input_names=tuple(inputs),
+        tokens=varying,
         factory=lambda: (make(tuple(inputs)), tuple(inputs.values())),
     )
 

@@ -50,7 +50,7 @@ class ModelSource:
         reads: what the encoder of an encoder-decoder reads, or None.
         eyes: what the image encoder of a vision-language model reads, or None.
         untied: parameters that the model class ties and the checkpoint does not (the lm_head of Flan-T5).
-        tokens: how many tokens a sentence encoder reads, where its shapes may vary; None for other models.
+        tokens: how many tokens a text encoder reads, where its shapes may vary; None for other models.
     """
 
     name: str

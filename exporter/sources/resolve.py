@@ -43,7 +43,7 @@ def resolve(
         allow_pickle: open pickled weights (data only).
         trust_remote_code: run Python code that comes with the model.
         task: optimum's task name, for non-decoder models.
-        context: the most tokens that a sentence encoder reads; None: as many as it states, 2,048 at most.
+        context: the most tokens that a text encoder reads; None: as many as it states, 2,048 at most.
         seed: seed of random weights and example inputs.
 
     Raises:

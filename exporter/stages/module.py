@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from edgec.bundle.findings import Delegation, Fallback, Rung
+from edgec.errors import InputError
 from edgec.exporter.capture.module import capture_module
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import Layers
@@ -23,8 +24,11 @@ from edgec.exporter.progress import Progress
 from edgec.exporter.recipes.passes import rounds_weights
 from edgec.exporter.recipes.recipe import Recipe
 from edgec.exporter.request import ExportRequest
+from edgec.exporter.sources.example_inputs import no_inputs
+from edgec.exporter.sources.model_source import ModelSource
 from edgec.exporter.sources.sentence_encoder import other_lengths
-from edgec.exporter.stages.compiled import ARTIFACT, Facts, Rewrite, method_info, pass_info, save_facts
+from edgec.exporter.sources.sentence_form import TASK as SENTENCE_TASK
+from edgec.exporter.stages.compiled import ARTIFACT, Facts, Rewrite, load_facts, method_info, pass_info, save_facts
 from edgec.exporter.stages.locating import locate_in_artifact
 from edgec.exporter.stages.pass_orders import module_passes
 from edgec.exporter.stages.rewriting import Measure, rewrite
@@ -55,8 +59,7 @@ class ModuleStages:
         """Run the reference, capture the model and apply its passes; leave rungs and outputs in ``folder``."""
         progress.enter("capture")
         model, self.inputs = self._build()
-        with torch.no_grad():
-            outputs = model(*self.inputs)
+        outputs = self._reference(model)
         measure = module_measure(self.inputs, sizes_of(outputs), self.request.recipe, self.request.source.trained)
         eager = Stage("eager module", flatten_outputs(outputs))
         done = rewrite(lambda: self._capture(model), eager, [[each] for each in self.passes()], measure, progress)
@@ -68,13 +71,31 @@ class ModuleStages:
         assert factory is not None
         return factory()
 
+    def _reference(self, model: torch.nn.Module) -> Any:
+        source = self.request.source
+        try:
+            with torch.no_grad():
+                return model(*self.inputs)
+        except Exception as error:  # Model code of any family fails in its own way on inputs it was not made for.
+            raise _not_taken(source, " ".join(str(error).split())[:300] or type(error).__name__) from error
+
     def varying(self) -> Dynamic | None:
-        """The number of tokens, where the artifact takes texts of any length."""
+        """The number of tokens, where the artifact may take texts of any length."""
         return self.request.source.tokens
 
     def _capture(self, model: torch.nn.Module) -> Program:
+        """Trace for any length of text, else for that of the example where the model's own code fixes lengths."""
+        varying, trace = self.varying(), self._trace(model)
+        if varying is None or self.request.source.task == SENTENCE_TASK:
+            return trace(varying)
+        try:
+            return trace(varying)
+        except InputError:
+            return trace(None)
+
+    def _trace(self, model: torch.nn.Module) -> Callable[[Dynamic | None], Program]:
         source = self.request.source
-        return capture_module(model, self.inputs, source.name, source.input_names, self.varying())
+        return partial(capture_module, model, self.examples(), source.name, source.input_names)
 
     def examples(self) -> tuple[Tensor, ...]:
         """The example inputs, made on the first call."""
@@ -90,7 +111,28 @@ class ModuleStages:
         progress.enter("lower")
         lowered = lower_static(program)
         (folder / ARTIFACT).write_bytes(lowered.artifact)
+        if not self._runs_at_every_length(program, folder / ARTIFACT):
+            progress.enter("lower", "for one length of text; the runtime refuses others")
+            model, _ = self._build()
+            self.program = program = run_passes(self._trace(model)(None), self.passes())
+            lowered = lower_static(program)
+            (folder / ARTIFACT).write_bytes(lowered.artifact)
         save_facts(folder, _facts(program, lowered))
+
+    def _runs_at_every_length(self, program: Program, artifact: Path) -> bool:
+        """Whether the runtime executes a text encoder's shortest and longest text; XNNPACK may refuse to resize."""
+        from edgec.runtime_py.engines.open_artifact import TorchMethod
+
+        varying, source = self.varying(), self.request.source
+        if varying is None or source.task == SENTENCE_TASK or not method_info(program.interface).dynamic:
+            return True
+        method = TorchMethod(artifact)
+        try:
+            for inputs in (self.examples(), *other_lengths(self.examples(), varying.high)):
+                method(inputs)
+        except InputError:
+            return False
+        return True
 
     def rewritten(self, progress: Progress) -> Program:
         """The last graph, made again where an export was interrupted after its rungs were measured."""
@@ -112,24 +154,25 @@ class ModuleStages:
         compare = partial(lowering_rung, budget=budget, rounded=loose, note=note)
         final, executed = Stage(rewrite.final, logits["final"]), Stage("artifact", flatten_outputs(outputs))
         rung = worst_output_rung(final, executed, sizes_of(outputs), compare)
-        return [rung if rung.passed else self._locate(rung), *self._other_lengths(method, loose)]
+        return [rung if rung.passed else self._locate(rung), *self._other_lengths(artifact, method, loose)]
 
-    def _other_lengths(self, method: TorchMethod, loose: bool) -> Iterator[Rung]:
-        """A sentence encoder's shortest and longest text, each compared with the model itself."""
+    def _other_lengths(self, artifact: Path, method: TorchMethod, loose: bool) -> Iterator[Rung]:
+        """A text encoder's shortest and longest text, each compared with the model itself."""
         varying, recipe, trained = self.varying(), self.request.recipe, self.request.source.trained
-        if varying is None:
+        if varying is None or not load_facts(artifact.parent).methods[0].dynamic:
             return
         model, examples = self._build()
         for inputs in other_lengths(examples, varying.high):
             with torch.no_grad():
-                wanted = Stage("eager module", flatten_outputs(model(*inputs)))
+                outputs = model(*inputs)
+            wanted = Stage("eager module", flatten_outputs(outputs))
             count = inputs[0].shape[1]
             name = f"artifact, {count} {'token' if count == 1 else 'tokens'}"
             executed = Stage(name, flatten_outputs(method(inputs)))
             compare = partial(lowering_rung, budget=ladder.FLOAT_LOWERING)
             if loose:
                 compare = partial(quality_rung, budget=module_budget(recipe), gated=trained)
-            yield worst_output_rung(wanted, executed, [wanted.logits.numel()], compare)
+            yield worst_output_rung(wanted, executed, sizes_of(outputs), compare)
 
     def _locate(self, rung: Rung) -> Rung:
         """Add to a failed rung the first layer where the artifact differs from its graph; costs a second lowering."""
@@ -138,6 +181,19 @@ class ModuleStages:
         program, calls = self.rewritten(Progress()), [ProbeCall(self.inputs)]
         layer = locate_in_artifact(program, calls, lambda exposed: lower_static(exposed).artifact)
         return rung.model_copy(update={"first_diverging_layer": layer})
+
+
+def _not_taken(source: ModelSource, reason: str) -> InputError:
+    """The error for a model that fails on its example inputs, whoever made them."""
+    if source.hf_config is not None:
+        return no_inputs(source.hf_config.model_type, source.path, reason)
+    return InputError(
+        what=f"The module of the factory {source.source} fails on its example inputs.",
+        where=source.source,
+        why=reason,
+        fix="Return example inputs that the module's forward takes, in its order.",
+        code="E108",
+    )
 
 
 def module_measure(inputs: Sequence[Tensor], sizes: Sequence[int], recipe: Recipe, trained: bool) -> Measure:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.coverage import read_outcomes, run
-from benchmarks.coverage_parts.check import COLUMNS, Outcome, _compared, _Reference, check
+from benchmarks.coverage_parts.check import Outcome, _compared, _Reference, check
 from benchmarks.coverage_parts.table import page
 from benchmarks.coverage_parts.tiny import causal_types, tiny_config
 
@@ -50,11 +50,10 @@ def test_a_difference_counts_unless_the_two_best_were_tied(said: list[int], resu
 
 def test_outcomes_are_kept_one_by_one_and_the_last_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = iter(["failed", "equal", "refused"])
-    monkeypatch.setattr("benchmarks.coverage.check", lambda kind, column: outcome(kind, next(results)))
     monkeypatch.setattr("benchmarks.coverage.in_process", lambda work, limit_s: work())
     kept = tmp_path / "outcomes.json"
-    run(["a"], COLUMNS["host"], kept)
-    run(["a", "b"], COLUMNS["host"], kept)
+    for kinds in (["a"], ["a", "b"]):
+        run(kinds, "host", lambda kind: outcome(kind, next(results)), kept)
     assert {key: o.result for key, o in read_outcomes(kept).items()} == {
         ("a", "host"): "equal",
         ("b", "host"): "refused",

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
 
 from edgec.bundle.golden import function_vector
-from edgec.errors import BudgetError
+from edgec.errors import BudgetError, InputError
 from edgec.exporter.parity.ladder import HALF_MODULE, Stage, gate, lowering_rung
 from edgec.exporter.parity.outputs import flatten_outputs, sizes_of, worst_output_rung
+from edgec.exporter.progress import Progress
+from edgec.exporter.request import ExportRequest
+from edgec.exporter.sources.model_source import ModelSource
+from edgec.exporter.stages.module import ModuleStages
 
 HIDDEN, POOLED = torch.linspace(-40, 40, 64).reshape(1, 8, 8), torch.linspace(-0.5, 0.5, 8).reshape(1, 8)
 HOW = partial(lowering_rung, budget=HALF_MODULE, rounded=True, note="executed")
@@ -46,3 +53,31 @@ def test_golden_tolerances_are_those_of_each_output() -> None:
     vector = function_vector({}, {"hidden": HIDDEN.numpy(), "pooled": POOLED.numpy()}, relative_tolerance=0.01)
     assert vector.tolerances == pytest.approx({"hidden": 0.4, "pooled": 0.005})
     assert vector.tolerance == pytest.approx(0.4)
+
+
+class _Fails(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        raise ValueError("two images are needed")
+
+
+@pytest.mark.parametrize(
+    ("source", "code"),
+    [
+        (ModelSource("m", "module", "own:make", factory=lambda: (_Fails(), (torch.ones(1),))), "E108"),
+        (
+            ModelSource(
+                "m",
+                "module",
+                "folder",
+                hf_config=SimpleNamespace(model_type="vit"),
+                factory=lambda: (_Fails(), (torch.ones(1),)),
+            ),
+            "E149",
+        ),
+    ],
+)
+def test_a_model_that_fails_on_its_example_inputs_is_refused(source: ModelSource, code: str, tmp_path: Path) -> None:
+    stages = ModuleStages(cast(ExportRequest, SimpleNamespace(source=source)))
+    with pytest.raises(InputError, match="two images are needed") as caught:
+        stages.rewrite(tmp_path, Progress())
+    assert caught.value.code == code

@@ -9,14 +9,15 @@ from torch import Tensor, nn
 
 from edgec.errors import InputError
 from edgec.exporter.capture.module import capture_module
+from edgec.exporter.sources.model_build import PositionalModel
 from edgec.ir.attention import OPERATOR
 from edgec.ir.attributes import attribute
-from edgec.ir.program import Program
+from edgec.ir.program import Dynamic, Program
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.contract import nodes_of, run_pass
 from edgec.passes.fuse.fuse_sdpa import FuseSdpa
 from edgec.passes.static.decompose_attention import DecomposeAttention
-from tests.modules import ConvNet, Mlp, bert, padded_text, vit
+from tests.modules import ConvNet, Mlp, bert, bert_body, padded_text, vit
 
 # The graph does the module's own float32 arithmetic; passes reorder a scale or a mask: last places only.
 TOLERANCE = 1e-5
@@ -172,3 +173,49 @@ def test_a_vision_model_needs_no_mask() -> None:
     fused = _rewritten(capture_module(model, pixels))
     assert [node.args[4] for node in nodes_of(fused.graph, OPERATOR)] == [None, None]
     torch.testing.assert_close(_call(fused, pixels), model(**pixels).logits, atol=TOLERANCE, rtol=0)
+
+
+class _Heads(nn.Module):
+    """A view of a transposed value, which only the copy between the two allows."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.transpose(1, 2).contiguous().view(1, -1)
+
+
+class _Chosen(nn.Module):
+    """As many rows as the values say."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[x.sum(-1) > 0]
+
+
+class _Sized(nn.Module):
+    """A value of one size, made of as many rows as the values say."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[x.sum(-1) > 0].sum(0)
+
+
+@torch.no_grad()
+def test_a_view_does_not_depend_on_the_copy_that_a_pass_removes() -> None:
+    x = torch.arange(6.0).reshape(1, 2, 3)
+    program = run_pass(capture_module(_Heads(), (x,)), RemoveNoops())
+    assert program.graph(x)[0].tolist() == [[0, 3, 1, 4, 2, 5]]
+
+
+@pytest.mark.parametrize("module", [_Chosen(), _Sized()])
+def test_sizes_that_values_decide_are_refused(module: nn.Module) -> None:
+    with pytest.raises(InputError, match="depends on values") as caught:
+        capture_module(module, (torch.ones(4, 3),))
+    assert caught.value.code == "E109"
+
+
+@torch.no_grad()
+def test_outputs_may_be_as_long_as_the_text() -> None:
+    model, tokens = PositionalModel(bert_body(), ("input_ids", "attention_mask")), Dynamic("T", 1, 40)
+    example = padded_text()[0]
+    program = capture_module(model, tuple(example.values()), input_names=tuple(example), tokens=tokens)
+    assert [each.shape for each in program.interface.outputs] == [(1, tokens, 32), (1, 32)]
+    for length in (1, 3, 40):
+        text = (torch.arange(length).unsqueeze(0) % 9, torch.ones(1, length, dtype=torch.long))
+        torch.testing.assert_close(program.graph(*text)[0], model(*text)[0], atol=TOLERANCE, rtol=0)
