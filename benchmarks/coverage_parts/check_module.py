@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -115,10 +115,9 @@ def other_inputs(info: Any, length: int, seed: int = 1) -> dict[str, Tensor]:
 def _input(info: Any, length: int, drawn: torch.Generator) -> Tensor:
     shape = [size if isinstance(size, int) else length for size in info.shape]
     if "mask" in info.name:
-        kept: Tensor = torch.arange(shape[-1]) < shape[-1] - shape[-1] // 4
-        return kept.expand(shape).to(_dtype(info)).contiguous()
-    if info.name in _FIXED:
-        return _FIXED[info.name](shape)
+        return (torch.arange(shape[-1]) < shape[-1] - shape[-1] // 4).expand(shape).to(_dtype(info)).contiguous()
+    if made := _FIXED.get(info.name):
+        return made(shape)
     if _dtype(info).is_floating_point:
         return torch.randn(shape, generator=drawn)
     return torch.randint(4, 250, shape, generator=drawn, dtype=_dtype(info))
@@ -130,7 +129,7 @@ def _dtype(info: Any) -> torch.dtype:
 
 
 # Inputs of which not every value has a meaning.
-_FIXED: Mapping[str, Any] = {
+_FIXED: Mapping[str, Callable[[list[int]], Tensor]] = {
     "input_labels": lambda shape: torch.ones(shape, dtype=torch.long),
     "input_points": lambda shape: torch.full(shape, 21.0),
 }
