@@ -127,7 +127,7 @@ class ProbedEncoderDecoder:
         return text_calls(interface, self.text.tokens, self.text.plan, lambda start, size: given)
 
     def tensors(self) -> dict[str, Tensor]:
-        """As ``Reference.tensors``."""
+        """All tensors of the reference by name, to be stored with the rungs."""
         return self.reference.tensors()
 
     def execute(self, artifact: Path) -> Executed:

@@ -185,7 +185,7 @@ class ProbedVisionLanguage:
         return text_calls(interface, self.probe.tokens, self.probe.plan, partial(_part, placed))
 
     def tensors(self) -> dict[str, Tensor]:
-        """As ``Reference.tensors``."""
+        """All tensors of the reference by name, to be stored with the rungs."""
         return self.reference.tensors()
 
     def execute(self, artifact: Path) -> Executed:
