@@ -148,4 +148,6 @@ def quality_chart(rows: Sequence[SideBySide]) -> str:
     if not known:
         raise InputError("There are no quality figures.", where="--chart", fix="give a text with --text", code="E164")
     points = Points("bundles", tuple(one[:2] for one in known), tuple(one[2] for one in known), ())
-    return stack([point_chart("Quality against size (measured)", "artifact, MB", "perplexity", [points])])
+    return stack(
+        [point_chart("Quality against size (measured)", "artifact, MB", "perplexity (lower is better)", [points])]
+    )

@@ -136,7 +136,7 @@ def box_chart(title: str, x_label: str, y_label: str, groups: Sequence[Series]) 
 
 
 def point_chart(title: str, x_label: str, y_label: str, groups: Sequence[Points]) -> str:
-    """Draw points with a legend, labels where there is room, and a dashed line for each group.
+    """Draw points with a legend of several groups, labels where there is room, and a dashed line for each group.
 
     Both axes are logarithmic, all values above 0. A point shows its label when the mouse rests on it.
     """
@@ -144,7 +144,7 @@ def point_chart(title: str, x_label: str, y_label: str, groups: Sequence[Points]
     x_range, y_range = (_wider([place[i] for place in places]) for i in (0, 1))
     axes = Axes(title, x_label, y_label, x_range, y_range, log=True)
     lines = [Series(g.name, tuple(x for x, _ in g.line), tuple(y for _, y in g.line), dashed=True) for g in groups]
-    parts = [*_lines(axes, lines), *_dots(axes, groups), *_legend([group.name for group in groups])]
+    parts = [*_lines(axes, lines), *_dots(axes, groups), *_legend([group.name for group in groups if len(groups) > 1])]
     return _chart(axes, parts, _log_ticks(*x_range))
 
 
@@ -170,9 +170,13 @@ def _wider(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Round numbers as ticks, or four at equal distances where the range holds fewer than two round ones."""
+    """The values 1, 2 and 5 times a power of ten; where the range holds fewer than three, multiples of such a value."""
     ticks = _decades(low, high)
-    return ticks if len(ticks) > 1 else np.geomspace(low * 1.001, high * 0.999, 4).tolist()
+    if len(ticks) > 2:
+        return ticks
+    power = 10.0 ** math.floor(math.log10((high - low) / 3))
+    step = max(factor * power for factor in (1, 2, 5) if factor * power <= (high - low) / 3)
+    return [step * count for count in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def _around(values: Sequence[float]) -> tuple[float, float]:

@@ -48,7 +48,7 @@ class WordTable(Table):
         every = self.columns
         for count in range(len(self.optional) + 1):
             left_out = self.optional[:count]
-            self.columns = [column for column in every if column.header not in left_out]
+            self.columns = _numbered([column for column in every if column.header not in left_out])
             spans = [_span(console, options, column) for column in self.columns]
             if (widths := fitted(spans, options.max_width - self._borders(console, options, spans))) is not None:
                 with self._of_widths(widths):
@@ -56,7 +56,7 @@ class WordTable(Table):
                 if left_out:
                     yield Text(f"left out (terminal too narrow): {', '.join(left_out)}", "dim")
                 break
-        self.columns = every
+        self.columns = _numbered(every)
         if widths is None:
             yield from self._records(console)
 
@@ -89,6 +89,13 @@ class WordTable(Table):
             yield Text("")
         if self.caption:
             yield _text(console, self.caption)
+
+
+def _numbered(columns: list[Column]) -> list[Column]:
+    """The same columns with their places among each other: rich pads the first and the last one by its number."""
+    for place, column in enumerate(columns):
+        column._index = place
+    return columns
 
 
 def _text(console: Console, content: object) -> Text:

@@ -39,12 +39,13 @@ def test_inspect_shows_every_part(tmp_path: Path) -> None:
 
 def test_the_ladder_is_a_table_at_80_columns() -> None:
     console = Console(width=80, record=True, file=io.StringIO())
-    longest = PARITY[0].model_copy(update={"stage": "quantize_embedding", "reference": "quantize_embedding"})
+    told = {"stage": "quantize_embedding", "reference": "quantize_embedding", "kl_mean": 3.33e-8}
+    longest = PARITY[0].model_copy(update=told)
     tables = manifest_tables(sample_manifest().model_copy(update={"parity": [longest]}))
     console.print(next(table for table in tables if "Parity ladder" in str(table.title)))
     text = console.export_text()
-    assert "half:" not in text and "left out (terminal too narrow): positions" in text
-    assert any(line.count("quantize_embedding") == 2 and "passed" in line for line in text.splitlines())
+    assert "half:" not in text and "left out (terminal too narrow): positions, half" in text
+    assert any(line.count("quantize_embedding") == 2 and "3.3e-08" in line for line in text.splitlines())
 
 
 def test_inspect_as_json_is_the_manifest(tmp_path: Path) -> None:

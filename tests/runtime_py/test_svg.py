@@ -65,6 +65,14 @@ def test_labels_hide_nothing_and_every_point_tells_its_own() -> None:
     assert "recipe8" in shown and 1 < len(shown) < 9
 
 
+def test_one_group_needs_no_legend_and_a_narrow_axis_has_round_ticks() -> None:
+    one = Points("only", ((1.9, 9.77), (21.1, 9.81), (3.3, 10.6)), ("a", "b", "c"), ())
+    chart = point_chart("q", "MB", "perplexity", [one])
+    assert ">only</text>" not in chart and {">9.5<", ">10<", ">10.5<", ">11<"} <= set(re.findall(r">[\d.]+<", chart))
+    both = point_chart("q", "MB", "perplexity", [one, Points("other", ((5.0, 9.9),), ("d",), ())])
+    assert ">only</text>" in both and ">other</text>" in both
+
+
 def test_a_narrow_logarithmic_range_has_ticks_all_the_same() -> None:
     chart = point_chart("q", "MB", "nats", [Points("a", ((3.1, 0.31), (3.2, 0.32)), ("x", "y"), ())])
     assert len(re.findall(r'<text[^>]*text-anchor="end"', chart)) >= 3
