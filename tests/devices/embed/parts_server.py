@@ -144,6 +144,13 @@ def stall(answer: Answer) -> None:
     answer.cut()
 
 
+def silent(answer: Answer) -> None:
+    """Headers, then nothing for a long time."""
+    answer.give(b"", length=len(answer.whole) - answer.first)
+    answer.server.stopped.wait(STALL_S)
+    answer.cut()
+
+
 def endless(answer: Answer) -> None:
     """White space without an end."""
     answer.send_response(200)
@@ -158,7 +165,7 @@ def status(code: int) -> Fault:
     """An answer with a status and a page about it."""
 
     def fault(answer: Answer) -> None:
-        answer.give(b"<html>sorry</html>", code=code)
+        answer.give(b"" if code == 204 else b"<html>sorry</html>", code=code)
 
     return fault
 

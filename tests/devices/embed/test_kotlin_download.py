@@ -145,17 +145,6 @@ def assert_whole(made: Made, folder: Path) -> None:
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
-def once(fault: Fault, *numbers: int) -> object:
-    """Faults of requests by their number, counted from 1."""
-    return lambda name, number: fault if number in numbers else None
-
-
-def of_parts(fault: Fault, times: int = 10**9) -> object:
-    """A fault of the first requests for parts."""
-    left = iter(range(times))
-    return lambda name, number: fault if name != PARTS_LIST and next(left, None) is not None else None
-
-
 def test_a_bundle_arrives_whole(made: Made, app: App, parts: PartsServer, tmp_path: Path) -> None:
     total = sum(path.stat().st_size for path in made.bundle.rglob("*") if path.is_file())
     assert app.get(parts.url, tmp_path / "b") == ("done", str(total))
@@ -245,7 +234,7 @@ def test_bytes_after_the_end_are_not_taken(made: Made, app: App, parts: PartsSer
         (server.status(404), "DownloadFailed"),
         (server.status(403), "DownloadFailed"),
         (server.status(500), "DownloadFailed"),
-        (server.stall, "DownloadFailed"),
+        (server.silent, "DownloadFailed"),
         (server.changed, "DownloadRefused"),
     ],
     ids=lambda value: getattr(value, "__qualname__", value),
@@ -264,8 +253,7 @@ def test_what_keeps_failing_ends_and_is_gone_on_with(
     assert_whole(made, tmp_path / "b")
 
 
-@pytest.mark.parametrize("fault", [server.whole_always, server.cut_after(3000)], ids=["no ranges", "cuts"])
-def test_cuts_at_the_same_byte_end(fault: Fault, made: Made, app: App, parts: PartsServer, tmp_path: Path) -> None:
+def test_cuts_at_the_same_byte_end(app: App, parts: PartsServer, tmp_path: Path) -> None:
     """A server that knows no ranges and cuts always at the same byte is not asked for ever."""
 
     def cut_whole(answer: server.Answer) -> None:
