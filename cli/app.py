@@ -29,6 +29,7 @@ COMMANDS = {
     "inspect": "Show the contents of a bundle.",
     "verify": "Check a bundle and replay its golden vectors.",
     "sign": "Sign a bundle with a key.",
+    "split": "Cut a bundle into parts for a download, or join them.",
     "doctor": "Check this installation.",
     "runner": "Compile the engine for this machine.",
     "cache": "Show, list or clean what edgec keeps between calls.",

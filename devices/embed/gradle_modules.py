@@ -26,14 +26,18 @@ from edgec.installation import __version__
 _TEMPLATES = "edgec.devices.embed.kotlin"
 _SYSTEMS = {26: "8.0", 27: "8.1"}
 _MODEL = (
+    "BundleDownload",
     "BundleFiles",
     "DecoderFacts",
+    "DownloadFolder",
     "EdgecException",
     "EdgecModel",
     "GoldenReplay",
     "LoadStep",
     "MemoryCheck",
     "ModelFacts",
+    "PartFetch",
+    "PartsList",
     "Sampling",
     "Session",
     "TextStream",

@@ -24,7 +24,11 @@ from edgec.devices.embed.xcode_project import BENCH, xcode_project
 from edgec.installation import __version__
 
 _TEMPLATES = "edgec.devices.embed.swift"
-_SHARED = ("Errors", "ModelFacts", "BundleCheck", "FirstStart", "LoadStep", "MemoryCheck", "CallGate", "Runtime")
+_DOWNLOAD = ("BundleDownload", "DownloadFolder", "PartFetch", "PartsList")
+_SHARED = (
+    *("Errors", "ModelFacts", "BundleCheck", "FirstStart", "LoadStep", "MemoryCheck", "CallGate", "Runtime"),
+    *_DOWNLOAD,
+)
 _DECODER = (
     "DecoderFacts",
     "Session",

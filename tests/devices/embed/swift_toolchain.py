@@ -102,9 +102,13 @@ def stand_in_modules(work: Path) -> Swift:
     return swift
 
 
+def inside(work: Path, line: Sequence[str]) -> list[str]:
+    """The command that runs a line in the compiler's root, which sees ``work`` as ``WORK``."""
+    return ["unshare", "--mount", "sh", "-c", _ENTER, "enter", str(ROOT), str(work), *line]
+
+
 def _inside(work: Path, line: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    command = ["unshare", "--mount", "sh", "-c", _ENTER, "enter", str(ROOT), str(work), *line]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(inside(work, line), capture_output=True, text=True, check=False)
 
 
 @cache

@@ -58,6 +58,8 @@ class JsonReader(from: Reader) : Closeable {
 
     fun nextInt(): Int = primitive { !it.isString }.content.toInt()
 
+    fun nextLong(): Long = primitive { !it.isString }.content.toLong()
+
     fun nextDouble(): Double = primitive { !it.isString }.content.toDouble()
 
     fun nextBoolean(): Boolean = primitive { !it.isString }.content.toBooleanStrict()
