@@ -156,9 +156,14 @@ class _Memo:
             target = str(leaf.target)
             module, stem = owner_of(self.graph, target)
             name = _free_name(module, f"{stem.removesuffix('_folded')}_folded")
-            module.register_buffer(name, value.detach().contiguous())
+            module.register_buffer(name, _with_own_memory(value.detach().contiguous()))
             self.names[key] = target.removesuffix(stem) + name
         return self.names[key]
+
+
+def _with_own_memory(value: Tensor) -> Tensor:
+    """The value, copied where it is a part of another: ExecuTorch stores a tensor's memory from its beginning."""
+    return value if value.untyped_storage().nbytes() == _bytes(value) else value.clone()
 
 
 def computation_key(graph: GraphModule, node: Node) -> str:
