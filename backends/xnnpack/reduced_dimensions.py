@@ -23,7 +23,7 @@ aten = torch.ops.aten
 def keep_reduced_dimensions(graph: GraphModule) -> None:
     """Replace each maximum along a dimension whose places nobody reads."""
     for node in nodes_of(graph, aten.max.dim):
-        if all(user.target is operator.getitem and user.args[1] == 0 for user in node.users):
+        if all(user.target is operator.getitem and (user.args[1] == 0 or not user.users) for user in node.users):
             _replace(graph, node)
 
 
