@@ -17,7 +17,7 @@ from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.contract import clone, nodes_of, run_pass
 from edgec.runtime_py.engines.open_artifact import TorchMethod
 
-X = torch.randn(1, 4, 6, generator=torch.Generator().manual_seed(0))
+X = torch.randn(1, 4, 6, 6, generator=torch.Generator().manual_seed(0))
 MAX = torch.ops.aten.max.dim
 
 
