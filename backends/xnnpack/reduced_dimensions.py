@@ -2,9 +2,9 @@
 
     max(x, dim)[0]      ==>      squeeze(amax(x, dim, keepdim=True), dim)
 
-The partitioner takes ``max`` along a dimension of four as ``amax`` and then fails on it, since it expects the reduced dimension
-to be kept. Legality: the places of the maxima are not read. Exact. Measured on a tiny Hiera: its export ended in
-"amax.default only supports keep_dim == True", and the artifact is now 3e-7 off.
+The partitioner takes ``max`` along a dimension of four as ``amax`` and then fails on it, since it expects the reduced
+dimension to be kept. Legality: the places of the maxima are not read. Exact. Measured on a tiny Hiera: its export
+ended in "amax.default only supports keep_dim == True".
 """
 
 from __future__ import annotations
