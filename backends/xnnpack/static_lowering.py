@@ -18,6 +18,7 @@ from typing import Any
 
 from torch.fx import GraphModule, Node
 
+from edgec.backends.xnnpack.reduced_dimensions import keep_reduced_dimensions
 from edgec.backends.xnnpack.tanh_gelu import write_out_tanh_gelus
 from edgec.errors import InputError
 from edgec.ir.attention import OPERATOR
@@ -95,6 +96,7 @@ def _to_edge(program: Program) -> Any:
 
     graph = clone(program.graph)
     write_out_tanh_gelus(graph)
+    keep_reduced_dimensions(graph)
     return to_edge_transform_and_lower(
         reexport(graph, program.interface),
         partitioner=[XnnpackPartitioner()],

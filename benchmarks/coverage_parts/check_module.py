@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.coverage_parts.check import Outcome
-from benchmarks.coverage_parts.tiny_modules import module_model
+from benchmarks.coverage_parts.tiny_modules import MODULES, module_model
 
 MASK = "attention_mask"
 
@@ -44,7 +44,7 @@ MODULE_COLUMNS: Mapping[str, ModuleColumn] = {
 }
 
 
-def check_module(kind: str, column: ModuleColumn = MODULE_COLUMNS["host"], seed: int = 0) -> Outcome:
+def check_module(kind: str, column: ModuleColumn = MODULE_COLUMNS["host"]) -> Outcome:
     """Export a tiny random model of a type and compare its outputs on inputs that the export did not see."""
     from edgec.errors import EdgecError
 
@@ -54,7 +54,7 @@ def check_module(kind: str, column: ModuleColumn = MODULE_COLUMNS["host"], seed:
 
     with TemporaryDirectory() as folder:
         try:
-            model = module_model(kind, seed)
+            model = module_model(kind, MODULES["seed"].get(kind, 0))
             model.save_pretrained(folder)
         except Exception as error:  # Each family fails in its own way on sizes that it was not made for.
             return outcome("no config", f"{type(error).__name__}: {error}")

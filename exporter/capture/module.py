@@ -25,6 +25,7 @@ from edgec.exporter.capture.reshaped_views import reshape_views
 from edgec.exporter.capture.traceable_code import traceable_code
 from edgec.ir.attributes import attribute, owner_of
 from edgec.ir.program import Dynamic, Interface, Program, TensorType
+from edgec.passes.graph.functional import make_functional
 
 Examples = Sequence[Tensor] | Mapping[str, Tensor]
 
@@ -126,6 +127,7 @@ def _program(exported: ExportedProgram, names: list[str], name: str, tokens: Dyn
     outputs = _name_outputs(graph, exported, name, tokens)
     graph = _plain(graph)
     reshape_views(graph)
+    make_functional(graph)
     _detach(graph)
     graph.graph.lint()
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch._prims_common import make_contiguous_strides_for
 from torch.fx import GraphModule, Node
 
 from edgec.ir.attributes import attribute, owner_of
@@ -154,9 +155,21 @@ class _Memo:
             target = str(leaf.target)
             module, stem = owner_of(self.graph, target)
             name = _free_name(module, f"{stem.removesuffix('_folded')}_folded")
-            module.register_buffer(name, value.detach().contiguous())
+            module.register_buffer(name, _with_own_memory(value.detach()))
             self.names[key] = target.removesuffix(stem) + name
         return self.names[key]
+
+
+def _with_own_memory(value: Tensor) -> Tensor:
+    """The value in memory that holds nothing else, with the strides of its shape.
+
+    ExecuTorch stores a tensor's memory from its beginning, and takes its order of dimensions from the strides, which
+    after a permutation are unusual for dimensions of size 1 even where the value counts as contiguous.
+    """
+    usual = make_contiguous_strides_for(value.shape)
+    if value.untyped_storage().nbytes() == _bytes(value) and value.stride() == usual:
+        return value
+    return torch.empty_strided(value.shape, usual, dtype=value.dtype).copy_(value)
 
 
 def computation_key(graph: GraphModule, node: Node) -> str:

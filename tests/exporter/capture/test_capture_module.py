@@ -13,6 +13,7 @@ from edgec.exporter.sources.model_build import PositionalModel
 from edgec.ir.attention import OPERATOR
 from edgec.ir.attributes import attribute
 from edgec.ir.program import Dynamic, Program
+from edgec.passes.cleanup.fold_constants import FoldConstants
 from edgec.passes.cleanup.remove_noops import RemoveNoops
 from edgec.passes.contract import nodes_of, run_pass
 from edgec.passes.fuse.fuse_sdpa import FuseSdpa
@@ -219,3 +220,23 @@ def test_outputs_may_be_as_long_as_the_text() -> None:
     for length in (1, 3, 40):
         text = (torch.arange(length).unsqueeze(0) % 9, torch.ones(1, length, dtype=torch.long))
         torch.testing.assert_close(program.graph(*text)[0], model(*text)[0], atol=TOLERANCE, rtol=0)
+
+
+class _InPlace(nn.Module):
+    """Writes into a value that is computed from a parameter alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([[4.0, 8.0]]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        scaled = self.weight * 1.5
+        scaled /= 2.0
+        return x + scaled
+
+
+@torch.no_grad()
+def test_what_is_written_in_place_is_the_same_in_every_call() -> None:
+    x = torch.ones(1, 2)
+    program = run_pass(capture_module(_InPlace(), (x,)), FoldConstants())
+    assert [program.graph(x)[0].tolist() for _ in range(2)] == [[[4.0, 7.0]]] * 2

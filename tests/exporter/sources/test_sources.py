@@ -114,8 +114,8 @@ def _vision(name: str) -> Any:
 
 
 MODULES = {
-    "masked language model": (lambda: _encoder("BertForMaskedLM"), None, "fill-mask", (1, 62, 128)),
-    "the same by task": (lambda: _encoder("BertForMaskedLM"), "fill-mask", "fill-mask", (1, 62, 128)),
+    "masked language model": (lambda: _encoder("BertForMaskedLM"), None, "fill-mask", (1, 64, 128)),
+    "the same by task": (lambda: _encoder("BertForMaskedLM"), "fill-mask", "fill-mask", (1, 64, 128)),
     "classifier": (lambda: _encoder("BertForSequenceClassification"), None, "text-classification", (1, 2)),
     "image classifier": (lambda: _vision("ViTForImageClassification"), None, "image-classification", (1, 2)),
     "image classifier by task": (

@@ -111,3 +111,17 @@ def test_folding_twice_changes_nothing() -> None:
     _, once = _folded(_Holder(lambda m, x: nn.functional.linear(x, m.weight.float()), dtype=torch.bfloat16))
     twice = run_pass(once, FoldConstants())
     assert [str(n) for n in twice.graph.graph.nodes] == [str(n) for n in once.graph.graph.nodes]
+
+
+def test_a_part_of_a_weight_has_memory_that_holds_nothing_else() -> None:
+    _, after = _folded(_Holder(lambda m, x: nn.functional.linear(x, m.weight[100:])))
+    folded = dict(after.graph.named_buffers())["weight_folded"]
+    assert folded.storage_offset() == 0 and folded.untyped_storage().nbytes() == 156 * 64 * 4
+
+
+def test_strides_are_those_of_the_shape_after_a_permutation() -> None:
+    _, after = _folded(_Holder(lambda m, x: x + m.weight.reshape(1, 1, 256, 64).permute(0, 2, 1, 3)[:, 0]))
+    folded = dict(after.graph.named_buffers())["weight_folded"]
+    assert folded.shape == (1, 1, 64) and folded.stride() == (64, 64, 1)
+    _, after = _folded(_Holder(lambda m, x: x + m.weight.reshape(1, 1, 4, 64).permute(0, 2, 1, 3).sum(1), rows=4))
+    assert dict(after.graph.named_buffers())["weight_folded"].stride() == (64, 64, 1)
