@@ -6,9 +6,10 @@ import json
 import time
 from collections.abc import Sequence
 
+from edgec.durations import age
 from edgec.exporter.cache_folder import KINDS, CacheEntry, cache_entries, check_kinds, clean
 from edgec.installation import cache_root
-from edgec.terminal import WordTable, age, make_console
+from edgec.terminal import WordTable, make_console
 
 
 def show_cache(as_json: bool) -> None:

@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgec.durations import time_left
 from edgec.exporter.options import ExportOptions
 from edgec.exporter.progress import Event, Listener, ProgressLines
 from edgec.exporter.resolve.project_file import complete_options, find_project
-from edgec.terminal import time_left
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

@@ -8,7 +8,8 @@ import re
 import pytest
 from rich.console import Console
 
-from edgec.terminal import PIPED_WIDTH, WordTable, age, counted_bar, make_console, time_left
+from edgec.durations import age, time_left
+from edgec.terminal import PIPED_WIDTH, WordTable, counted_bar, make_console
 
 WORDS = ("samsung-galaxy-s24-ultra", "a long text that is wrapped between its words, extraordinarily", "12.5 GB/s")
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.progress import BarColumn, Progress, TextColumn
 
+from edgec.durations import time_left
 from edgec.exporter.adapt.adapt import Adapted, adapt
 from edgec.exporter.adapt.settings import settings_from
 from edgec.exporter.progress import ProgressLines
-from edgec.terminal import make_console, time_left
+from edgec.terminal import make_console
 
 if TYPE_CHECKING:
     from edgec.exporter.adapt.loop import TrainingEvent, TrainingListener

@@ -62,7 +62,7 @@ class Session:
             ToolError: E311 or E312 when the artifact needs edgec's engine and it cannot be compiled.
         """
         self.bundle = opened(bundle)
-        self.limits = decoder_limits(self.bundle)
+        self.limits = self._limits()
         manifest = self.bundle.manifest
         self.engine = engine_for(self.bundle, engine)
         try_first(self.bundle, self.engine)
@@ -103,6 +103,9 @@ class Session:
         self.cache.write(start, tokens)
         self._heads = ([start + row for row in rows], more[0][0]) if more else None
         return logits[0].astype(np.float32, copy=False)
+
+    def _limits(self) -> Limits:
+        return decoder_limits(self.bundle)
 
     def _inputs(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> tuple[Array, ...]:
         """The method's inputs, in its order: tokens [1, S], positions [S], and what else it reads, rows [K]."""
