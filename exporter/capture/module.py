@@ -123,7 +123,6 @@ def _program(exported: ExportedProgram, names: list[str], name: str, tokens: Dyn
     assert isinstance(graph, GraphModule)
     for node, input_name in zip((n for n in graph.graph.nodes if n.op == "placeholder"), names, strict=True):
         node.target = input_name
-    _refuse_sizes_by_value(graph, name)
     outputs = _name_outputs(graph, exported, name, tokens)
     graph = _plain(graph)
     reshape_views(graph)
@@ -135,9 +134,13 @@ def _program(exported: ExportedProgram, names: list[str], name: str, tokens: Dyn
     return Program(graph=graph, interface=Interface(inputs=inputs, outputs=outputs))
 
 
-def _refuse_sizes_by_value(graph: GraphModule, where: str) -> None:
-    """No device plans memory for a value whose size depends on another value."""
-    for node in graph.graph.nodes:
+def refuse_sizes_by_value(program: Program, where: str) -> None:
+    """Refuse a captured module in which the size of a value depends on another value: no device plans memory for it.
+
+    Raises:
+        InputError: E109.
+    """
+    for node in program.graph.graph.nodes:
         if isinstance(value := node.meta.get("val"), Tensor) and free_unbacked_symbols(value):
             raise untraceable(where, f"the size of {node.name} inside the model depends on values")
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from edgec.bundle.findings import Delegation, Fallback, Rung
 from edgec.errors import InputError
-from edgec.exporter.capture.module import capture_module
+from edgec.exporter.capture.module import capture_module, refuse_sizes_by_value
 from edgec.exporter.parity import ladder
 from edgec.exporter.parity.divergence import Layers
 from edgec.exporter.parity.execution import record_layers
@@ -94,8 +94,14 @@ class ModuleStages:
             return trace(None)
 
     def _trace(self, model: torch.nn.Module) -> Callable[[Dynamic | None], Program]:
-        source = self.request.source
-        return partial(capture_module, model, self.examples(), source.name, source.input_names)
+        source, examples = self.request.source, self.examples()
+
+        def trace(tokens: Dynamic | None) -> Program:
+            program = capture_module(model, examples, source.name, source.input_names, tokens)
+            refuse_sizes_by_value(program, source.name)
+            return program
+
+        return trace
 
     def examples(self) -> tuple[Tensor, ...]:
         """The example inputs, made on the first call."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from edgec.errors import InputError
-from edgec.exporter.capture.module import capture_module
+from edgec.exporter.capture.module import capture_module, refuse_sizes_by_value
 from edgec.exporter.sources.model_build import PositionalModel
 from edgec.ir.attention import OPERATOR
 from edgec.ir.attributes import attribute
@@ -207,7 +207,7 @@ def test_a_view_does_not_depend_on_the_copy_that_a_pass_removes() -> None:
 @pytest.mark.parametrize("module", [_Chosen(), _Sized()])
 def test_sizes_that_values_decide_are_refused(module: nn.Module) -> None:
     with pytest.raises(InputError, match="depends on values") as caught:
-        capture_module(module, (torch.ones(4, 3),))
+        refuse_sizes_by_value(capture_module(module, (torch.ones(4, 3),)), "module")
     assert caught.value.code == "E109"
 
 
