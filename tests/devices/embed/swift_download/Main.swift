@@ -3,19 +3,23 @@ import Foundation
 /// A line for each download: address, folder, digest (`own`: the package's, `any`), bytes after which it is cancelled.
 @main struct Main {
     static func main() async {
-        setlinebuf(stdout)
         while let line = readLine() {
             let words = line.components(separatedBy: "\t")
             let digest = words[2] == "own" ? ModelFacts.digest : words[2] == "any" ? nil : words[2]
             let options = DownloadOptions(attempts: 4, refetches: 2, timeout: 1.5, retryDelay: 0.002)
             guard let url = URL(string: words[0]) else {
-                print("DownloadRefused\tno address")
+                say("DownloadRefused\tno address")
                 continue
             }
             let folder = URL(fileURLWithPath: words[1])
             let download = BundleDownload(url, to: folder, digest: digest, options: options)
-            print(await outcome(download, stop: Int(words[3])))
+            say(await outcome(download, stop: Int(words[3])))
         }
+    }
+
+    /// Swift's print keeps lines back where nobody sees a terminal.
+    private static func say(_ line: String) {
+        FileHandle.standardOutput.write(Data("\(line)\n".utf8))
     }
 
     private static func outcome(_ download: BundleDownload, stop: Int?) async -> String {
