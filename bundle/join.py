@@ -27,7 +27,7 @@ from edgec.bundle.checked_files import first_difference
 from edgec.bundle.folder import MANIFEST, SIGNATURE, check_output, read_manifest
 from edgec.bundle.manifest import FileInfo
 from edgec.bundle.parts_list import PartInfo, PartsList, parts_text, read_parts_list
-from edgec.bundle.split import Told
+from edgec.bundle.split import Told, refuse_existing
 from edgec.errors import InputError
 
 _PIECE = 1 << 20
@@ -54,9 +54,7 @@ def join_parts(folder: Path, out: Path, digest: str | None = None, told: Told = 
     parts = read_parts_list(folder)
     if digest is not None and digest != parts.digest:
         raise _differs(parts, f"its digest is {parts.digest}, not {digest}")
-    if os.path.lexists(out):
-        fix = "remove it, or name another --out"
-        raise InputError("The output exists already.", where=str(out), fix=fix, code="E120")
+    refuse_existing(out)
     with _opened(out, parts) as work:
         check_output(out, force=False, needed_bytes=work.missing_bytes)
         while work.taken < len(parts.parts):

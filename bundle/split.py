@@ -55,8 +55,7 @@ def split_bundle(
             a file of a bundle that no list can name, E687 the bundle was changed meanwhile, E688 no such parts.
     """
     _check_part_bytes(part_bytes)
-    if os.path.lexists(out):
-        raise _exists(out)
+    refuse_existing(out)
     opened = open_bundle(bundle)
     files = _files(opened)
     total = sum(file.bytes for file in files)
@@ -76,6 +75,16 @@ def split_bundle(
     except NameTaken as taken:
         raise _exists(out) from taken
     return parts
+
+
+def refuse_existing(out: Path) -> None:
+    """Refuse an output that exists, which neither a split nor a join replaces.
+
+    Raises:
+        InputError: E120.
+    """
+    if os.path.lexists(out):
+        raise _exists(out)
 
 
 def _exists(out: Path) -> InputError:

@@ -227,7 +227,7 @@ def _tensor(program: PTEFile, value: schema.Tensor) -> Tensor:
         return torch.zeros(list(value.sizes), dtype=dtype)
     mutable: Any = None if value.allocation_info is None else program.mutable_data
     buffers = program.program.constant_buffer if mutable is None else mutable
-    data = bytearray(bytes(buffers[value.data_buffer_idx].storage))
+    data = bytearray(buffers[value.data_buffer_idx].storage)
     return torch.frombuffer(data, dtype=dtype).reshape(list(value.sizes))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -29,8 +30,7 @@ aten = torch.ops.aten
 @contextmanager
 def call_recurrences(model: nn.Module) -> Iterator[None]:
     """Let the code of a model's classes call edgec's operators inside the block."""
-    types = {type(module) for module in model.modules()}
-    files = {sys.modules[each.__module__] for each in types}
+    types, files = model_code(model)
     with ExitStack() as stack:
         for name, function in _FUNCTIONS.items():
             for file in (file for file in files if hasattr(file, name)):
@@ -44,10 +44,15 @@ def call_recurrences(model: nn.Module) -> Iterator[None]:
         yield
 
 
+def model_code(model: nn.Module) -> tuple[set[type[nn.Module]], set[ModuleType]]:
+    """The classes that a model is made of, and the files that they stand in."""
+    types = {type(module) for module in model.modules()}
+    return types, {sys.modules[each.__module__] for each in types}
+
+
 def names_of_recurrences(model: nn.Module) -> frozenset[str]:
     """The names by which the code of a model's classes calls recurrences that edgec has operators for."""
-    types = {type(module) for module in model.modules()}
-    files = {sys.modules[each.__module__] for each in types}
+    types, files = model_code(model)
     functions = {name for name in _FUNCTIONS for file in files if hasattr(file, name)}
     return frozenset(functions - _NOT_RECURRENT | {name for name in _METHODS for each in types if name in vars(each)})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from inspect import signature
@@ -15,6 +14,7 @@ from torch import Tensor
 from torch.fx import GraphModule
 
 from edgec.exporter.capture.positions import first_place
+from edgec.exporter.capture.recurrences import model_code
 from edgec.exporter.parity.float32_mode import InFloat32
 from edgec.exporter.parity.probe_calls import text_calls, text_logits
 from edgec.ir.call_plan import Call, DecoderStep, Tokens, compared_positions, feed
@@ -88,7 +88,7 @@ def step_by_step(model: torch.nn.Module) -> Iterator[None]:
     of Qwen3.5 the chunks differ from double precision by 1.1e-6 of the largest output, the steps by 1.2e-7. Gated norms
     over small heads then make 5e-4 of the largest logit out of the former.
     """
-    files = {sys.modules[type(module).__module__] for module in model.modules()}
+    _, files = model_code(model)
     with ExitStack() as stack:
         for chunks, steps in _STEPS.items():
             for file in (file for file in files if hasattr(file, chunks) and hasattr(file, steps)):

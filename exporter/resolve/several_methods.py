@@ -36,20 +36,17 @@ def check_encoder_decoder(recipe: Recipe, form: Form, given: Mapping[str, bool])
     refusals = {
         "--target": form.static and "its methods have fixed shapes, which edgec cannot give to encoder-decoders yet",
         "--kernels": recipe.kernels != "edgec" and "ExecuTorch's standard kernels do not attend to an encoder",
-        **{option: given.get(option, False) and why for option, why in _ENCODER_DECODER_OPTIONS.items()},
+        **_not_with(_ENCODER_DECODER_OPTIONS, given),
         f"recipe {recipe.name}, shared_kv": bool(recipe.shared_kv) and "its layers attend to an encoder as well",
         f"recipe {recipe.name}, early_exit": bool(recipe.early_exit) and "its layers attend to an encoder as well",
         f"recipe {recipe.name}, cache.sink_tokens": bool(recipe.sink_tokens) and "its layers have no window",
     }
-    for where, why in refusals.items():
-        if why:
-            raise InputError(
-                what="an encoder-decoder cannot be exported this way",
-                where=where,
-                why=why,
-                fix="export for a CPU with edgec's kernels: --target host or android-cpu, without this option",
-                code="E534",
-            )
+    _refuse_first(
+        refusals,
+        what="an encoder-decoder cannot be exported this way",
+        fix="export for a CPU with edgec's kernels: --target host or android-cpu, without this option",
+        code="E534",
+    )
 
 
 def check_vision_language(recipe: Recipe, form: Form, given: Mapping[str, bool]) -> None:
@@ -66,15 +63,23 @@ def check_vision_language(recipe: Recipe, form: Form, given: Mapping[str, bool])
     refusals = {
         "--target": form.static and "its methods have fixed shapes, which edgec cannot give to these models yet",
         "--kernels": recipe.kernels != "edgec" and "ExecuTorch's standard kernels cannot run the image encoder",
-        **{option: given.get(option, False) and why for option, why in _VISION_LANGUAGE_OPTIONS.items()},
+        **_not_with(_VISION_LANGUAGE_OPTIONS, given),
     }
+    _refuse_first(
+        refusals,
+        what="a vision-language model cannot be exported this way",
+        fix="export for a CPU with edgec's kernels (--target host or android-cpu) without this option, or only the "
+        "text part with --task text-generation",
+        code="E652",
+    )
+
+
+def _not_with(options: Mapping[str, str], given: Mapping[str, bool]) -> dict[str, str | bool]:
+    """Why an option is refused, for each that was given."""
+    return {option: given.get(option, False) and why for option, why in options.items()}
+
+
+def _refuse_first(refusals: Mapping[str, str | bool], *, what: str, fix: str, code: str) -> None:
     for where, why in refusals.items():
         if why:
-            raise InputError(
-                what="a vision-language model cannot be exported this way",
-                where=where,
-                why=why,
-                fix="export for a CPU with edgec's kernels (--target host or android-cpu) without this option, or only "
-                "the text part with --task text-generation",
-                code="E652",
-            )
+            raise InputError(what, where, str(why), fix, code)

@@ -45,14 +45,12 @@ def check_recurrences(source: ModelSource) -> None:
     Raises:
         InputError: E529.
     """
-    from edgec.exporter.capture.attention import NAME, register
     from edgec.exporter.capture.recurrences import names_of_recurrences
 
     kinds = sorted(_NAMED.intersection(_layer_kinds(text_config(source.config))))
     if not kinds:
         return
-    register()
-    if not names_of_recurrences(source.build_on("meta", attn_implementation=NAME)):
+    if not names_of_recurrences(_shell(source)):
         raise InputError(
             what="this model's recurrent layers are computed by code that edgec has no operator for",
             where=f"{source.name}, layers of kind {', '.join(kinds)}",
@@ -68,11 +66,17 @@ def _layer_kinds(config: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _remembers(source: ModelSource) -> bool:
-    from edgec.exporter.capture.attention import NAME, register
     from edgec.exporter.sources.held_states import held_states
 
+    return bool(held_states(_shell(source)))
+
+
+def _shell(source: ModelSource) -> Any:
+    """The model on the meta device, with attention as edgec's operator."""
+    from edgec.exporter.capture.attention import NAME, register
+
     register()
-    return bool(held_states(source.build_on("meta", attn_implementation=NAME)))
+    return source.build_on("meta", attn_implementation=NAME)
 
 
 def unread_experts(where: str) -> InputError:

@@ -20,6 +20,7 @@ from edgec.bundle.canonical import identity_digest
 from edgec.bundle.folder import open_bundle
 from edgec.runtime_py.model import load
 from tests.conftest import with_engine
+from tests.small_disk import mounted
 
 pytestmark = pytest.mark.slow
 MOMENTS = 15
@@ -94,13 +95,8 @@ def test_a_kill_at_any_moment_costs_nothing_but_time(
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 256 KiB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "edgec-test", str(disk)]
-    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("a file system can be mounted by root only")
-    yield disk
-    subprocess.run(["umount", "-l", str(disk)], check=True)
+    with mounted(tmp_path / "disk", "256k") as disk:
+        yield disk
 
 
 def test_a_full_disk_leaves_nothing(small_disk: Path, tiny_folder: Path, tmp_path: Path) -> None:

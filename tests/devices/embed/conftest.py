@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from edgec.devices.embed import app_facts
 from tests.devices.embed import swift_toolchain
+from tests.devices.embed.download_apps import App, Made
 from tests.devices.embed.ios_bundles import target
+from tests.devices.embed.parts_server import PartsServer, serving
 from tests.devices.embed.swift_toolchain import Swift
 
 
@@ -33,3 +36,17 @@ def swift_folder(swift: Swift, request: pytest.FixtureRequest) -> Path:
     folder = swift.work / "".join(character if character.isalnum() else "_" for character in request.node.name)
     folder.mkdir()
     return folder
+
+
+@pytest.fixture(scope="module")
+def app(made: Made) -> Iterator[App]:
+    """The downloader of the file's own `made`, in a process for all its tests."""
+    with made.running() as started:
+        yield started
+
+
+@pytest.fixture
+def parts(made: Made) -> Iterator[PartsServer]:
+    """A server of the parts that it gets."""
+    with serving(made.parts) as started:
+        yield started

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +20,8 @@ from tests.devices.embed.download_cases import DownloadCases
 from tests.devices.embed.ios_bundles import target
 from tests.devices.embed.kotlin_bundles import golden_vectors, real_bundle
 from tests.devices.embed.kotlin_compiler import STAND_INS, WITH_KOTLIN, compiled
-from tests.devices.embed.parts_server import PartsServer, serving
+from tests.devices.embed.parts_server import PartsServer
+from tests.small_disk import mounted
 
 pytestmark = [pytest.mark.slow, WITH_KOTLIN]
 
@@ -47,18 +47,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(bundle, parts, ["java", "-XX:TieredStopAtLevel=1", "-cp", classes, f"{PACKAGE}.DownloadMainKt"])
 
 
-@pytest.fixture(scope="module")
-def app(made: Made) -> Iterator[App]:
-    with made.running() as started:
-        yield started
-
-
-@pytest.fixture
-def parts(made: Made) -> Iterator[PartsServer]:
-    with serving(made.parts) as started:
-        yield started
-
-
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     return tmp_path
@@ -71,13 +59,8 @@ class TestKotlin(DownloadCases):
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 1 MiB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "edgec-test", str(disk)]
-    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("a file system can be mounted by root only")
-    yield disk
-    subprocess.run(["umount", "-l", str(disk)], check=True)
+    with mounted(tmp_path / "disk", "1m") as disk:
+        yield disk
 
 
 def test_a_disk_that_is_too_small_is_refused_first(made: Made, app: App, parts: PartsServer, small_disk: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,9 @@ from edgec.bundle.folder import open_bundle
 from edgec.devices.embed import app_facts
 from edgec.devices.embed.swift_package import swift_package
 from edgec.devices.embed.written_package import write_package
-from tests.devices.embed.download_apps import App, Made, in_parts
+from tests.devices.embed.download_apps import Made, in_parts
 from tests.devices.embed.download_cases import DownloadCases
 from tests.devices.embed.ios_bundles import target
-from tests.devices.embed.parts_server import PartsServer, serving
 from tests.devices.embed.swift_bundles import for_linux, write_good
 from tests.devices.embed.swift_toolchain import WORK, Swift, inside
 
@@ -44,18 +42,6 @@ def made(swift: Swift) -> Made:
         return f"{WORK}/{path.relative_to(swift.work)}"
 
     return Made(bundle, parts, inside(swift.work, [f"{WORK}/download/run"]), seen)
-
-
-@pytest.fixture(scope="module")
-def app(made: Made) -> Iterator[App]:
-    with made.running() as started:
-        yield started
-
-
-@pytest.fixture
-def parts(made: Made) -> Iterator[PartsServer]:
-    with serving(made.parts) as started:
-        yield started
 
 
 @pytest.fixture
