@@ -21,7 +21,7 @@ class JsonReader(from: Reader) : Closeable {
     fun hasNext(): Boolean = ahead != null || open.last().hasNext()
 
     fun peek(): JsonToken {
-        if (!hasNext()) return JsonToken.END_ARRAY
+        if (!hasNext()) return if (open.size == 1) JsonToken.END_DOCUMENT else JsonToken.END_ARRAY
         val value = next().also { ahead = it }
         return when {
             value is String -> JsonToken.NAME
