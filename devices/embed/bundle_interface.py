@@ -38,13 +38,14 @@ def _fields(lines: Iterable[str], indent: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     name = ""
     for line in lines:
+        text = line
         if line.startswith(f'{indent}"'):
-            name, _, line = line.strip().removeprefix('"').partition('": ')
+            name, _, text = line.strip().removeprefix('"').partition('": ')
             found[name] = []
         elif not line.startswith(indent):
             name = ""
-        if name and not line.strip().startswith(_LEFT_OUT):
-            found[name].append(line)
+        if name and not text.strip().startswith(_LEFT_OUT):
+            found[name].append(text)
     return found
 
 

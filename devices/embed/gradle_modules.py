@@ -73,9 +73,7 @@ _JOB = {
 }
 
 
-def gradle_modules(
-    bundle: Bundle, target_sdk: int = ASKED_FROM_SDK, key: PublicKey | None = None
-) -> AppPackage:
+def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK, key: PublicKey | None = None) -> AppPackage:
     """The Gradle modules of an Android bundle.
 
     Args:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.devices.embed.app_facts import AppFacts
-from edgec.devices.embed.chat_pieces import ChatPieces
 from edgec.devices.embed.bundle_interface import interface
+from edgec.devices.embed.chat_pieces import ChatPieces
 from edgec.devices.embed.kotlin_text import boolean, package_name, string
 from edgec.devices.embed.number_text import INT_BITS, integer, integers, single
 from edgec.devices.embed.template_text import manifest_values

@@ -22,8 +22,8 @@ from edgec.bundle.split import split_bundle
 from edgec.errors import InputError
 from tests.bundle.signatures import public_pem
 from tests.bundle.tampering import TABLE
-from tests.devices.embed.pinned_apps import Change, Phone, Pinned, signed_copy
 from tests.devices.embed.parts_server import serving
+from tests.devices.embed.pinned_apps import Change, Phone, Pinned, signed_copy
 
 KEY = PublicKey(public_pem("own"))
 DAMAGES = 400
@@ -63,9 +63,7 @@ OTHERS = {
     "another dtype of an input": Other(_inputs(dtype="int16"), parts=frozenset({"methods"})),
     "another name of an input": Other(_inputs(name="ids"), parts=frozenset({"methods"})),
     "another entry point": Other(_part("methods", lambda m: {"name": "go"}), parts=frozenset({"methods"})),
-    "a larger chunk": Other(
-        _part("methods", lambda m: {"dynamic": {"S": (1, 999)}}), parts=frozenset({"methods"})
-    ),
+    "a larger chunk": Other(_part("methods", lambda m: {"dynamic": {"S": (1, 999)}}), parts=frozenset({"methods"})),
     "another shape of a state": Other(_part("states", lambda s: {"slots": 9}), parts=frozenset({"states"})),
     "no states": Other(_updated(states=[]), parts=frozenset({"states"})),
     "a longer context": Other(
@@ -81,9 +79,7 @@ OTHERS = {
         _part("runtime", lambda r: {"operators": [*r.operators, "aten::mul.out"]}),
         parts=frozenset({"runtime.operators"}),
     ),
-    "a system prompt of another kind": Other(
-        _updated(prefix=_PREFIX), parts=frozenset({"prefix.form", "prefix.text"})
-    ),
+    "a system prompt of another kind": Other(_updated(prefix=_PREFIX), parts=frozenset({"prefix.form", "prefix.text"})),
     "another artifact": Other(
         _updated(artifact="other.pte"),
         {"model.pte": None, "other.pte": b"x"},

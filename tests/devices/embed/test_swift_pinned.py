@@ -42,9 +42,7 @@ def _made(swift: Swift, name: str, key: str) -> Pinned:
     main = [HERE / "swift_pinned" / "Main.swift", HERE / "swift_behaviour" / "ScriptedModel.swift"]
     driver = [Path(shutil.copy(path, folder / path.name)) for path in main]
     assert swift.compile(package.module, [*sources.glob("*.swift"), *driver]) == ""
-    linked = swift.run(
-        ["swiftc", *(f"modules/{each}.o" for each in (package.module, *STAND_INS)), "-o", f"{name}/run"]
-    )
+    linked = swift.run(["swiftc", *(f"modules/{each}.o" for each in (package.module, *STAND_INS)), "-o", f"{name}/run"])
     assert linked.returncode == 0, linked.stderr
 
     def seen(path: Path) -> str:
