@@ -114,6 +114,7 @@ def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK, key: Public
         asset_pack=facts.in_asset_pack,
         entitled=False,
         executables=frozenset({"gradlew"}),
+        key_sha256=key.fingerprint if key else None,
     )
 
 

@@ -91,6 +91,7 @@ def swift_package(bundle: Bundle, key: PublicKey | None = None) -> AppPackage:
         needed_bytes=facts.needed_bytes,
         asset_pack=facts.in_asset_pack,
         entitled=entitlements(facts) is not None,
+        key_sha256=key.fingerprint if key else None,
     )
 
 

@@ -55,12 +55,14 @@ def test_the_package_holds_the_key_and_the_whole_signed_bundle(signed: Path, pla
     (source,) = (path.read_text() for path in made.path.rglob("PinnedKey.*"))
     der = next(text for text in source.split('"') if text.startswith("MF"))
     assert load_der_public_key(b64decode(der)) == key("own").public_key() and own.fingerprint in source
+    assert made.to_json()["public_key_sha256"] == own.fingerprint
     assert ("P256.Signing" if platform == "ios" else "SHA256withECDSA") in source
 
 
 def test_without_a_key_the_signature_stays_out(signed: Path, platform: str, tmp_path: Path) -> None:
     made = embed(signed, platform, tmp_path / "kit")
     (resource,) = made.path.glob(RESOURCES[platform])
+    assert made.to_json()["public_key_sha256"] is None
     assert not (resource / SIGNATURE).exists() and not (resource / "report.html").exists()
     (source,) = (path.read_text() for path in made.path.rglob("PinnedKey.*"))
     assert 'sha256 = ""' in source.replace("const val SHA256", "sha256")

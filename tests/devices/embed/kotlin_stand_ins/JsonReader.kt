@@ -68,8 +68,14 @@ class JsonReader(from: Reader) : Closeable {
         (next() as JsonPrimitive).also { check(it !== JsonNull && fits(it)) }
 
     fun skipValue() {
-        check(next() is JsonElement)
+        val value = next() as JsonElement
+        check(value !is JsonPrimitive || value.isString || LITERAL.matches(value.content))
     }
 
     override fun close() {}
+
+    private companion object {
+        // kotlinx takes any word without quotes for a value, Android does not.
+        val LITERAL = Regex("null|true|false|-?[0-9.eE+-]+")
+    }
 }
