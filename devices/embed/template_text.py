@@ -66,6 +66,6 @@ def manifest_values(facts: AppFacts, bundle_folder: str, string: Callable[[str],
         "weight_copies": str(facts.weight_copies),
         "bundle_folder": string(bundle_folder),
         "key_der": string(b64encode(facts.key.der).decode() if facts.key else ""),
-        "key_sha256": string(facts.key.fingerprint if facts.key else ""),
+        "key_fingerprint": string(facts.key.fingerprint if facts.key else ""),
         "system_prompt_file": string(manifest.prefix.text if manifest.prefix else ""),
     }
