@@ -17,13 +17,13 @@ import os
         AutoTokenizer.loaded = ByteTokenizer()
         while let line = readLine() {
             let words = line.components(separatedBy: "\t")
-            let said = await outcome { words[0] == "load" ? try await load(words) : try await get(words) }
+            let said = await outcome { if words[0] == "load" { try await load(words) } else { try await get(words) } }
             FileHandle.standardOutput.write(Data("\(said.replacingOccurrences(of: "\n", with: " "))\n".utf8))
         }
     }
 
     private static func load(_ words: [String]) async throws {
-        availableMemoryForTests = min(Int(words[3]) ?? 0, Int.max)
+        availableMemoryForTests = Int(words[3]) ?? 0
         let folder = URL(fileURLWithPath: words[1])
         _ = try await EdgecModel.load(LoadOptions(bundle: folder, hashAlways: words[2] == "always"))
     }
