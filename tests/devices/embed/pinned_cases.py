@@ -143,7 +143,9 @@ class PinnedCases:
             check_signature(copy, KEY)
         said = phone.load(copy)
         assert (said.kind, said.code) == ("SignatureRefused", caught.value.code)
-        assert said.why == caught.value.why if said.code == "E604" else TABLE[name].why in said.why
+        # Of two names of one file, Python's refusal has the one that the folder lists first.
+        same = said.code == "E604" and name != "a hard link inside"
+        assert said.why == caught.value.why if same else TABLE[name].why in said.why
 
     def test_a_damaged_signature_says_the_same_or_is_refused(self, phone: Phone, copy: Path) -> None:
         raw, random, refusals = (copy / SIGNATURE).read_bytes(), Random(11), 0
