@@ -36,7 +36,7 @@ import os
     }
 
     /// Errors that are not for apps are named by themselves.
-    private static func outcome(_ act: () async throws -> Void) async -> String {
+    private static func outcome(_ act: @Sendable () async throws -> Void) async -> String {
         do {
             try await act()
             return "done\t\t"
