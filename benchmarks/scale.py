@@ -66,8 +66,11 @@ class ScaleRow:
     def reached(self) -> bool | None:
         """Whether every goal that applies was reached; None where none does."""
         cpu, peak = self.goal_cpu_s, self.goal_peak_bytes
-        measured = ((self.cost.cpu_s, cpu), (self.cost.peak_bytes, peak))
-        judged = [value <= most for value, most in measured if value is not None and most is not None]
+        figures: tuple[tuple[float | None, float | None], ...] = (
+            (self.cost.cpu_s, cpu),
+            (self.cost.peak_bytes, peak),
+        )
+        judged = [value <= most for value, most in figures if value is not None and most is not None]
         return all(judged) if judged else None
 
     def to_json(self) -> dict[str, object]:

@@ -130,6 +130,10 @@ def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(map(_is_text, value))
 
 
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
 def _is_limits(value: Any) -> bool:
     return isinstance(value, dict) and all(map(is_number, value.values()))
 
@@ -141,7 +145,7 @@ _CHECKS = {
     "targets": ("a list of texts", _is_texts),
     "recipe": _TEXT,
     "out": _TEXT,
-    "emulate": ("true or false", lambda value: isinstance(value, bool)),
+    "emulate": ("true or false", _is_flag),
     "budgets": ("a table of finite numbers", _is_limits),
 }
 

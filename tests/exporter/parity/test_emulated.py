@@ -40,7 +40,8 @@ def own_runner(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def exported(folder: Path, out: Path, recipe: str = "8bit", **given: Any) -> Path:
-    return edgec.export(folder, target="android-cpu", recipe=recipe, out=out, **{"emulate": True, **given})
+    asked: dict[str, Any] = {"emulate": True, **given}
+    return edgec.export(folder, target="android-cpu", recipe=recipe, out=out, **asked)
 
 
 def rung_of(bundle: Path) -> Rung:

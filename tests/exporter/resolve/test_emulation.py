@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from edgec.devices.qemu import emulator
 from edgec.devices.runner.build import RunnerBuild
 from edgec.devices.targets import load_target
 from edgec.errors import EdgecError, InputError, ToolError
@@ -46,7 +45,7 @@ def tools(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(emulation, "find_build", lambda abi: here.build)
     monkeypatch.setattr(emulation, "build_runner", build)
     monkeypatch.setattr("platform.machine", lambda: here.machine)
-    monkeypatch.setattr(emulator.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     return here
 
 
@@ -70,7 +69,7 @@ def test_unasked_nothing_is_compiled_and_the_reason_is_told(
 ) -> None:
     tools.build = None
     assert "edgec runner build --abi arm64" in chosen(request_for_phone).why_not
-    monkeypatch.setattr(emulator.shutil, "which", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
     assert "apt install qemu-user" in chosen(request_for_phone).why_not
     assert not chosen(request_for_phone).runs and tools.compiled == []
 
@@ -89,7 +88,7 @@ def test_asked_for_the_runner_is_compiled_and_progress_told(
 def test_asked_for_without_an_emulator_is_an_error(
     request_for_phone: ExportRequest, tools: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(emulator.shutil, "which", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name: None)
     error = refused(request_for_phone)
     assert isinstance(error, ToolError) and error.code == "E572" and error.exit_code == 3
     assert tools.compiled == []
