@@ -1,8 +1,8 @@
-"""The sources that an Android app compiles pass Clang's checks for Android 8.0 (API 26), with the headers that are here.
+"""The sources that an Android app compiles pass Clang's checks for Android 8.0 (API 26).
 
-Clang and libc++ are Zig's, the C library's headers bionic's where EDGEC_BIONIC names them: a checkout of AOSP's
-``platform/bionic``, or ``sysroot/usr/include`` of an NDK. Elsewhere Zig's headers of musl stand in for them, which leaves
-unchecked what bionic lacks or declares otherwise, and from which API level on. Nothing is linked.
+Clang and libc++ are Zig's. The headers of the C library are bionic's where EDGEC_BIONIC names them: a checkout of
+AOSP's ``platform/bionic``, or ``sysroot/usr/include`` of an NDK. Elsewhere Zig's headers of musl stand in for them,
+which leaves unchecked what bionic lacks or declares otherwise, and from which API level on. Nothing is linked.
 """
 
 from __future__ import annotations

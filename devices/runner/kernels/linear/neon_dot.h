@@ -23,7 +23,7 @@ EDGEC_PART int8x16_t load_twice(const int8_t*& values) {
   return twice;
 }
 
-// 8 values of each row.
+// 8 of them.
 template <class Half, int kTokens>
 EDGEC_PART void dot_part(const Half& half, int part, const int8x16_t (&q)[kTokens], DotSums<kTokens>& sums) {
   int8x16_t v[4];
@@ -35,6 +35,8 @@ EDGEC_PART void dot_part(const Half& half, int part, const int8x16_t (&q)[kToken
   }
 }
 
+// 16 values of each row. One token is loaded before the codes of each block, several where they are multiplied: there are
+// registers for no more.
 template <class Sums, int kTokens, int kBlocks>
 EDGEC_PART void dot_half(const uint8_t* const (&codes)[kBlocks], int half, const int8_t* (&values)[kTokens],
                          DotSums<kTokens> (&sums)[kBlocks]) {
@@ -74,13 +76,28 @@ constexpr int lesser(int a, int b) {
   return a < b ? a : b;
 }
 
-template <class Sums>
-EDGEC_PART void dot_group_end(int32x4_t (&sums)[4], const Eight& scales, Eight& floats) {
+template <class Sums, int kTokens, int kBlocks>
+EDGEC_PART void begin_group(const int32_t* group_sums, int64_t groups, int32x4_t factors,
+                            DotSums<kTokens> (&sums)[kBlocks]) {
+#pragma GCC unroll 4
+  for (int t = 0; t < kTokens; t++) {
+    const int32x4_t sum = halved(group_sums + t * groups);
+#pragma GCC unroll 2
+    for (int b = 0; b < kBlocks; b++) Sums::begin(sum, factors, sums[b][t]);
+  }
+}
+
+template <class Sums, int kTokens>
+EDGEC_PART void end_group(const uint8_t* at, DotSums<kTokens>& sums, Eight (&floats)[kTokens]) {
   constexpr auto& kBelow = Sums::kBelow;
-  Sums::end(sums);
-  const int32x4_t low = vpaddq_s32(sums[0], sums[1]), high = vpaddq_s32(sums[2], sums[3]);
-  floats.low = vfmaq_f32(floats.low, whole_floats<lesser(kBelow[0], kBelow[1])>(low), scales.low);
-  floats.high = vfmaq_f32(floats.high, whole_floats<lesser(kBelow[2], kBelow[3])>(high), scales.high);
+  const Eight scales = group_scales(at);
+#pragma GCC unroll 4
+  for (int t = 0; t < kTokens; t++) {
+    Sums::end(sums[t]);
+    const int32x4_t low = vpaddq_s32(sums[t][0], sums[t][1]), high = vpaddq_s32(sums[t][2], sums[t][3]);
+    floats[t].low = vfmaq_f32(floats[t].low, whole_floats<lesser(kBelow[0], kBelow[1])>(low), scales.low);
+    floats[t].high = vfmaq_f32(floats[t].high, whole_floats<lesser(kBelow[2], kBelow[3])>(high), scales.high);
+  }
 }
 
 // The factors of four rows of which two are too large by a power of two still.
@@ -94,7 +111,7 @@ EDGEC_PART float32x4_t levelled(float32x4_t factors) {
 }
 
 template <class Sums, int kTokens>
-EDGEC_PART void dot_row_end(const Rows& rows, const TokenTile& tokens, const Eight (&floats)[kTokens]) {
+EDGEC_PART void end_rows(const Rows& rows, const TokenTile& tokens, const Eight (&floats)[kTokens]) {
   constexpr auto& kBelow = Sums::kBelow;
   RowEnds ends = row_ends(rows);
   ends.factors.low = levelled<kBelow[0], kBelow[1]>(ends.factors.low);
@@ -122,27 +139,15 @@ EDGEC_TILE void dot_tile(const Rows& rows, const TokenTile& tokens, int64_t bloc
   const int32x4_t factors = Sums::factors(rows);
   for (int64_t groups = rows.groups; groups != 0; groups--, group_sums++) {
     DotSums<kTokens> sums[kBlocks];
-#pragma GCC unroll 4
-    for (int t = 0; t < kTokens; t++) {
-      const int32x4_t sum = halved(group_sums + t * rows.groups);
+    begin_group<Sums, kTokens, kBlocks>(group_sums, rows.groups, factors, sums);
+    int64_t left = kSlices == 0 ? rows.slices : 1;
+    do {
 #pragma GCC unroll 2
-      for (int b = 0; b < kBlocks; b++) Sums::begin(sum, factors, sums[b][t]);
-    }
-    if constexpr (kSlices != 0) {
-#pragma GCC unroll 2
-      for (int i = 0; i < kSlices; i++) dot_slice<Sums, kTokens, kBlocks>(codes, values, sums);
-    } else {
-      int64_t left = rows.slices;
-      do dot_slice<Sums, kTokens, kBlocks>(codes, values, sums);
-      while (--left != 0);
-    }
+      for (int i = 0; i < (kSlices == 0 ? 1 : kSlices); i++) dot_slice<Sums, kTokens, kBlocks>(codes, values, sums);
+    } while (--left != 0);
 #pragma GCC unroll 2
     for (int b = 0; b < kBlocks; b++) {
-      const Eight eight = group_scales(kSlices != 0 ? codes[b] : scales[b]);
-#pragma GCC unroll 4
-      for (int t = 0; t < kTokens; t++) {
-        dot_group_end<Sums>(sums[b][t], eight, floats[b][t]);
-      }
+      end_group<Sums, kTokens>(kSlices == 0 ? scales[b] : codes[b], sums[b], floats[b]);
       codes[b] += kScaleBytes;
       scales[b] += rows.group_bytes;
     }
@@ -151,7 +156,7 @@ EDGEC_TILE void dot_tile(const Rows& rows, const TokenTile& tokens, int64_t bloc
   TokenTile to = tokens;
 #pragma GCC unroll 2
   for (int b = 0; b < kBlocks; b++, to_next_block(ending, block_bytes), to.out += 8) {
-    dot_row_end<Sums, kTokens>(ending, to, floats[b]);
+    end_rows<Sums, kTokens>(ending, to, floats[b]);
   }
 }
 
@@ -173,7 +178,7 @@ template <class Codes, bool kCentred, bool kOneSlice, int kTokens, int kBlocks>
 void dot_tokens(const Request& request) {
   using Sums = typename FewTokens<Codes, kCentred>::Sums;
   if constexpr (kOneSlice) return dot_blocks<Sums, kTokens, kBlocks, 1>(request);
-  // The usual group of 2 bits.
+  // Their usual group.
   if constexpr (std::is_same_v<Sums, Overlaid2>) {
     if (request.matrix.group == 2 * kSlice) return dot_blocks<Sums, kTokens, kBlocks, 2>(request);
   }
