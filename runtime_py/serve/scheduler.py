@@ -16,7 +16,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 from time import perf_counter
 from typing import Any, Final, TypeVar
 
@@ -93,7 +93,7 @@ class Scheduler:
             chunk: the most tokens of prompts in a call.
         """
         self._limits, self._chunk = limits, chunk
-        self._changed = Condition()
+        self._changed, self._model = Condition(), Lock()
         self._jobs: list[tuple[Callable[[], Any], Future[Any]]] = []
         self._waiting: list[Asked] = []
         self._running = self._begun = 0
@@ -136,10 +136,18 @@ class Scheduler:
         """
         asked.call.check()
         with self._open():
-            self._waiting.append(asked)
-            # Between the first answer that waits and the last one there is nothing to decide.
-            if len(self._waiting) == 1 or len(self._waiting) >= self._running:
-                self._changed.notify_all()
+            # An answer that runs alone computes in its own thread: nobody has to be woken.
+            alone = self._running == 1 and not (self._waiting or self._jobs) and self._model.acquire(blocking=False)
+            if not alone:
+                self._waiting.append(asked)
+                # Between the first answer that waits and the last one there is nothing to decide.
+                if len(self._waiting) == 1 or len(self._waiting) >= self._running:
+                    self._changed.notify_all()
+        if alone:
+            try:
+                compute_together([asked])
+            finally:
+                self._model.release()
         return asked.made.result()
 
     def close(self) -> None:
@@ -161,17 +169,20 @@ class Scheduler:
                 jobs, self._jobs = self._jobs, []
                 chosen = next_calls(self._waiting, self._limits, self._chunk) if self._waiting and not jobs else []
                 self._waiting = [one for one in self._waiting if one not in chosen]
-            for job, done in jobs:
-                _fulfil(done, job)
-            wanted = [one for one in chosen if _is_wanted(one)]
-            if wanted:
-                begun = perf_counter()
-                compute_together(wanted)
-                self._ended = perf_counter()
-                self._took = self._ended - begun
+            with self._model:
+                for job, done in jobs:
+                    _fulfil(done, job)
+                self._compute([one for one in chosen if _is_wanted(one)])
         with self._changed:
             for future in (*(one.made for one in self._waiting), *(done for _, done in self._jobs)):
                 future.cancel()
+
+    def _compute(self, wanted: Sequence[Asked]) -> None:
+        if wanted:
+            begun = perf_counter()
+            compute_together(wanted)
+            self._ended = perf_counter()
+            self._took = self._ended - begun
 
     def _wait(self) -> bool:
         """Wait until there is something to do; False where the scheduler is closed.

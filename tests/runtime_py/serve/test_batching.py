@@ -188,9 +188,9 @@ def test_a_closed_connection_stops_decoding_within_a_token(server: Running, monk
     assert 2 in calls[: so_far + 1] and 2 not in calls[so_far + 1 :]
 
 
-def test_a_bundle_with_operators_of_others_takes_turns(tiny_bundle: Path) -> None:
+def test_a_bundle_whose_sessions_cannot_share_a_call_takes_turns(tiny_bundle: Path) -> None:
     hosted = Hosted(model_of(tiny_bundle), LIMITS)
-    assert isinstance(hosted.desk, Turns) and "llama::" in hosted.desk.why
+    assert isinstance(hosted.desk, Turns) and "among the activations" in hosted.desk.why
     hosted.close()
 
 

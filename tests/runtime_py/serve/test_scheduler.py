@@ -20,6 +20,7 @@ from edgec.runtime_py.sessions.step import SessionCall
 
 LIMITS = Limits(context=512, prefill_chunk=128, logit_rows=4)
 CHUNK = 64
+POISON = 999
 
 
 class FakeSession:
@@ -69,7 +70,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[int, ...]]]:
 
     def step(calls: Sequence[SessionCall]) -> list[Any]:
         made.append([tuple(call.tokens) for call in calls])
-        if any(99 in call.tokens for call in calls):
+        if any(POISON in call.tokens for call in calls):
             raise InputError("The artifact could not be executed.", code="E157")
         return [np.array([[float(call.tokens[row])] for row in call.rows]) for call in calls]
 
@@ -119,7 +120,7 @@ def test_a_failed_call_harms_only_whoever_caused_it(scheduler: Scheduler, steps:
 
     def fail() -> None:
         try:
-            bad.forward((99,), 0, (0,))
+            bad.forward((POISON,), 0, (0,))
         except InputError as error:
             errors.append(error.code)
         bad.close()
@@ -140,7 +141,8 @@ def test_an_answer_that_nobody_wants_is_not_computed(scheduler: Scheduler, steps
         if error := next(asked_for):
             raise error
 
-    # Wanted when it asks, and no more when its turn comes.
+    # Wanted when it asks, and no more when its turn comes; with another answer there is a turn to wait for.
+    stepper(scheduler)
     one = BatchedStepper(cast(Any, FakeSession()), scheduler, CHUNK, check)
     with pytest.raises(KeyError):
         one.forward((1,), 0, (0,))

@@ -150,7 +150,14 @@ def test_sessions_of_two_models_are_refused(bundle: Path, tiny_bundle: Path) -> 
     assert refused.value.code == "E646"
 
 
-def test_a_program_with_operators_of_others_is_refused(tiny_bundle: Path) -> None:
+def test_a_state_among_the_activations_and_other_engines_are_refused(tiny_bundle: Path) -> None:
+    assert "among the activations" in obstacle_to_steps(Session(tiny_bundle, engine="edgec"))
+    assert "edgec's engine" in obstacle_to_steps(Session(tiny_bundle, engine="executorch"))
+
+
+@pytest.mark.slow
+def test_operators_of_others_are_refused(tmp_path: Path) -> None:
     """ExecuTorch's own attention knows of one sequence."""
-    assert "llama::" in obstacle_to_steps(Session(tiny_bundle, engine="edgec"))
-    assert obstacle_to_steps(Session(tiny_bundle, engine="executorch"))
+    model = save(BY_NAME["llama"], tmp_path / "llama")
+    bundle = edgec.export(model, recipe="float", out=tmp_path / "x.edgec", context=CONTEXT, kernels="standard")
+    assert "llama::" in obstacle_to_steps(Session(bundle))
