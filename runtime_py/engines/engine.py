@@ -188,7 +188,7 @@ class EngineModel:
         Raises:
             InputError: E157, the inputs do not fit, a kernel failed, or the program serves one session at a time.
         """
-        counts = ((one._handle, each[0].size, each[2].size) for one, each in zip(sessions, inputs, strict=True))
+        counts = [_Run(one._handle, each[0].size, each[2].size) for one, each in zip(sessions, inputs, strict=True)]
         runs, error = (_Run * len(sessions))(*counts), ctypes.create_string_buffer(_ERROR_BYTES)
         flat = [np.concatenate(each).astype(np.int64, copy=False) for each in zip(*inputs, strict=True)]
         addresses = [each.ctypes.data for each in flat]

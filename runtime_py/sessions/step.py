@@ -96,7 +96,7 @@ def _trial(session: Session, many: int) -> bool:
     alone, together = ([model.session() for _ in range(2)] for _ in range(2))
     starts = np.zeros(2, np.int64)
     for counts in ((_FEW, many), (1, 1), (1, 1)):
-        inputs = [_trial_inputs(*each, vocabulary) for each in zip(starts, counts, strict=True)]
+        inputs = [_trial_inputs(int(at), count, vocabulary) for at, count in zip(starts, counts, strict=True)]
         wanted = [one.run([tokens[None], *more])[0][0] for one, (tokens, *more) in zip(alone, inputs, strict=True)]
         if not np.array_equal(model.step(together, inputs)[0][0], np.concatenate(wanted)):
             return False

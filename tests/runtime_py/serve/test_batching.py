@@ -21,7 +21,7 @@ from edgec.runtime_py.serve import scheduler
 from edgec.runtime_py.serve.desks import Batch, Turns
 from edgec.runtime_py.serve.hosted import Answer, Hosted
 from edgec.runtime_py.serve.limits import DEFAULT_LIMITS
-from edgec.runtime_py.sessions.step import SessionCall
+from edgec.runtime_py.sessions.step import SessionCall, step
 from tests.runtime_py.serve.running import NOW, Running, model_of, running
 
 SESSIONS = 8
@@ -46,7 +46,7 @@ def server(model: Model) -> Iterator[Running]:
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """How many sessions each call of the model had."""
-    made, step = list[int](), scheduler.step
+    made = list[int]()
 
     def counted(calls: Sequence[SessionCall]) -> Any:
         made.append(len(calls))
@@ -108,7 +108,13 @@ def test_a_beginning_that_another_answer_is_reading_is_copied(
     assert usage["prompt_tokens_details"]["cached_tokens"] == 0 and shared >= 64
     with running(model, limits=LIMITS) as other:
         gate, reached = threading.Event(), threading.Event()
-        gated(monkeypatch, lambda count: count < 8 or (reached.set(), gate.wait(30)))
+
+        def wait(count: int) -> None:
+            if count >= 8:
+                reached.set()
+                gate.wait(30)
+
+        gated(monkeypatch, wait)
         with ThreadPoolExecutor(2) as pool:
             first = pool.submit(ask, other, system=SYSTEM, said="Another", temperature=0)
             assert reached.wait(30)
@@ -124,7 +130,7 @@ def test_a_beginning_that_another_answer_is_reading_is_copied(
 
 def gated(monkeypatch: pytest.MonkeyPatch, wait: Callable[[int], object]) -> list[int]:
     """Call ``wait`` with the number of calls so far before each; returns how many sessions each had."""
-    made, step = list[int](), scheduler.step
+    made = list[int]()
 
     def slow(calls: Sequence[SessionCall]) -> Any:
         wait(len(made))
@@ -164,7 +170,8 @@ def test_a_closed_connection_stops_decoding_within_a_token(server: Running, monk
             reached.set()
             assert gate.acquire(timeout=30)
 
-    calls, earlier, create = gated(monkeypatch, wait), stopped_answers(), server.client().chat.completions.create
+    calls, earlier = gated(monkeypatch, wait), stopped_answers()
+    create: Any = server.client().chat.completions.create
     with ThreadPoolExecutor(2) as pool:
         stays = pool.submit(ask, server, said="stay", temperature=0, max_tokens=40)
         assert reached.wait(30)

@@ -98,7 +98,7 @@ def test_together_is_alone_bit_for_bit(bundle: Path, threads: int, ticks: list[d
     rng = np.random.default_rng(seed)
     for tick in ticks:
         calls = calls_of(tick, together, rng)
-        made = step([SessionCall(together[which], *rest) for which, *rest in calls])
+        made = step([SessionCall(together[which], tokens, start, rows) for which, tokens, start, rows in calls])
         for (which, tokens, start, rows), logits in zip(calls, made, strict=True):
             wanted = alone[which].forward(tokens, start, rows or (0,))[: len(rows)]
             np.testing.assert_array_equal(logits, wanted)
