@@ -107,6 +107,11 @@ class CacheContents:
         self.tokens, self.high_water = list(tokens), high_water
         self.fixed = 0 if self._log is None else len(self.tokens) if fixed is None else fixed
 
+    @property
+    def whole(self) -> bool:
+        """Whether every position is where it was written: no recurrence, and no ring that has come round."""
+        return self._log is None and (self._ring is None or self.high_water <= self._ring.slots)
+
     def continues_at(self, start: int) -> bool:
         """Whether the next token may be written at ``start``: no gap, and nothing lost that its window needs."""
         if start <= 0 or not self.fixed <= start <= len(self.tokens):

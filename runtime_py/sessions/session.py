@@ -13,7 +13,7 @@ from edgec.bundle.entry_points import Limits
 from edgec.bundle.folder import Bundle, open_bundle
 from edgec.errors import InputError
 from edgec.runtime_py.engines.choice import engine_for
-from edgec.runtime_py.engines.executor import Array, EngineName
+from edgec.runtime_py.engines.executor import Array, EngineName, Executor
 from edgec.runtime_py.engines.open_artifact import open_artifact
 from edgec.runtime_py.engines.threads import use_threads
 from edgec.runtime_py.engines.trial import try_first
@@ -80,6 +80,15 @@ class Session:
         """
         return self._executor.state
 
+    @property
+    def executor(self) -> Executor:
+        """What executes the artifact, with this session's state."""
+        return self._executor
+
+    def check(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> None:
+        """Refuse a call that ``forward`` refuses, with its errors; nothing is executed."""
+        check_call(self, tokens, start, rows, self._vocab_size)
+
     def forward(self, tokens: Sequence[int], start: int, rows: Sequence[int]) -> Logits:
         """Feed one chunk and return the logits of some of its rows.
 
@@ -95,7 +104,7 @@ class Session:
             InputError: E150 beyond the context, E152 outside the call's limits, E153 when ``start`` is not a position
                 that the KV cache can continue from. Nothing has been executed then.
         """
-        check_call(self, tokens, start, rows, self._vocab_size)
+        self.check(tokens, start, rows)
         inputs = self._inputs(tokens, start, rows)
         self.cache.begin(start, len(tokens))
         self._heads = None

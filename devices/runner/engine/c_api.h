@@ -92,6 +92,24 @@ EDGEC_API int edgec_session_forward(
     EdgecSession* session, const int64_t* tokens, const int64_t* positions, size_t token_count, const int64_t* rows,
     size_t row_count, char* error, size_t capacity);
 
+// The tokens of one session in a call of several.
+typedef struct {
+  EdgecSession* session;
+  int64_t token_count;  // at least one
+  int64_t row_count;    // tokens whose logits are wanted; may be 0
+} EdgecRun;
+
+// A decoder's call for several sessions of one model at once, each of which continues its own sequence: layers read their
+// weights once for all tokens, attention is each session's own. `tokens`, `positions` and `rows` lie one run after the
+// other; a run's rows are rising indices into its own tokens. All together are within the model's max_tokens and max_rows.
+// Logits have the bits that each session's own edgec_session_forward would give. They are outputs of the first run's
+// session, [1, rows of all runs, vocabulary]; outputs of the other sessions stay as they were. Refused where a program
+// keeps its state among the activations, or in operators other than edgec's, or takes other inputs. After a failure the
+// sessions' states are undefined from the positions of this call on.
+EDGEC_API int edgec_model_step(
+    EdgecModel* model, const EdgecRun* runs, size_t run_count, const int64_t* tokens, const int64_t* positions,
+    const int64_t* rows, char* error, size_t capacity);
+
 // Outputs of the session's last run.
 EDGEC_API size_t edgec_session_output_count(const EdgecSession* session);
 EDGEC_API int edgec_session_output(const EdgecSession* session, size_t index, EdgecTensor* output);

@@ -147,6 +147,12 @@ void Model::close_session(std::unique_ptr<Session> session) {
   }
 }
 
+const std::string& Model::sessions_obstacle(const std::function<std::string()>& find) {
+  const std::lock_guard<std::mutex> lock(obstacle_lock_);
+  if (!obstacle_) obstacle_ = find();
+  return *obstacle_;
+}
+
 EdgecModelInfo Model::info() const {
   const std::lock_guard<std::mutex> lock(sessions_lock_);
   return info_;

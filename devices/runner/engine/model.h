@@ -3,8 +3,10 @@
 
 #include <executorch/runtime/executor/program.h>
 
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "arena.h"
@@ -43,6 +45,8 @@ class Model {
   executorch::runtime::Span<uint8_t> scratch() const { return scratch_.span(); }
   // Give the artifact's pages that loading has touched back to the kernel.
   void forget_artifact() const { artifact_.forget(); }
+  // Why the program serves one session at a time, empty where it serves several at once; found out once.
+  const std::string& sessions_obstacle(const std::function<std::string()>& find);
   // Held while a session runs.
   std::mutex& run_lock() { return run_lock_; }
 
@@ -59,6 +63,8 @@ class Model {
   mutable std::mutex sessions_lock_;
   std::unique_ptr<Session> spare_;
   std::string weights_path_;
+  std::mutex obstacle_lock_;
+  std::optional<std::string> obstacle_;
   EdgecModelInfo info_{};
 };
 

@@ -11,6 +11,10 @@
 #include "c_api.h"
 #include "profile.h"
 
+namespace edgec {
+struct Owners;
+}
+
 namespace edgec::engine {
 
 class Model;
@@ -23,7 +27,8 @@ class Session {
   ~Session();
 
   // Throws Failure when ExecuTorch refuses the inputs or fails. Waits while another session of the model runs.
-  void run(const EdgecTensor* inputs, size_t count);
+  // `owners`: whose the tokens are; null: all this session's.
+  void run(const EdgecTensor* inputs, size_t count, const Owners* owners = nullptr);
   // Outputs of the last run, owned by the session.
   const std::vector<EdgecTensor>& outputs() const { return outputs_; }
 
