@@ -23,6 +23,7 @@ extern "C" {
 
 typedef struct EdgecModel EdgecModel;
 typedef struct EdgecSession EdgecSession;
+typedef struct EdgecAdapter EdgecAdapter;
 
 enum EdgecStatus { EDGEC_OK = 0, EDGEC_REFUSED = 1, EDGEC_FAILED = 2 };
 
@@ -53,6 +54,16 @@ typedef struct {
   int32_t sessions;      // open now
 } EdgecModelInfo;
 
+// A low-rank change of one matrix (LoRA): y += b (a x). `key` is the matrix's name among the artifact's named data.
+typedef struct {
+  const char* key;
+  const float* a;  // [rank][width]
+  const float* b;  // [rows][rank], scaled already
+  int64_t rank;
+  int64_t width;
+  int64_t rows;
+} EdgecLowRank;
+
 EDGEC_API int edgec_abi_version(void);
 
 // Size of the thread pool that all models of the process share; at any time: the call waits until nothing runs or loads,
@@ -82,6 +93,19 @@ EDGEC_API void edgec_model_info(const EdgecModel* model, EdgecModelInfo* info);
 // A session: own state (zeroed), own delegates over the shared packed weights. `profile` not 0: time each instruction.
 EDGEC_API EdgecSession* edgec_session_open(EdgecModel* model, int profile, char* error, size_t capacity);
 EDGEC_API void edgec_session_close(EdgecSession* session);
+
+// Make an adapter for the sessions of a model; its numbers are copied. Every key must be that of a matrix of these sizes
+// which edgec's own kernels multiply by.
+EDGEC_API EdgecAdapter* edgec_adapter_open(
+    EdgecModel* model, const EdgecLowRank* changes, size_t count, char* error, size_t capacity);
+
+// Close an adapter; sessions that have it keep it.
+EDGEC_API void edgec_adapter_close(EdgecAdapter* adapter);
+
+// Give a session an adapter of its model, or none (null), from its next run on. The session's state stays: what was
+// computed under another adapter must not be continued from.
+EDGEC_API int edgec_session_adapter(
+    EdgecSession* session, const EdgecAdapter* adapter, char* error, size_t capacity);
 
 // Execute the method. `inputs` in the order of its arguments; they are read during the call only.
 EDGEC_API int edgec_session_run(

@@ -115,6 +115,7 @@ void Session::run(const EdgecTensor* inputs, size_t count) {
   for (size_t index = 0; index < count; ++index) {
     set_input(inputs[index], index);
   }
+  const AdapterScope adapted(adapter_.get());
   check(instance_->method.execute(), "the method failed");
   copy_outputs();
 }
@@ -169,6 +170,7 @@ void Session::reset() {
   }
   outputs_.clear();
   output_bytes_.clear();
+  adapter_.reset();
 }
 
 }  // namespace edgec::engine
