@@ -117,7 +117,7 @@ def test_modules_that_the_bundle_lacks_are_refused_by_name(four_bits: Path, tmp_
 
 
 def test_a_matrix_that_xnnpack_computes_is_refused_by_name(tiny_folder: Path, tmp_path: Path) -> None:
-    kept = RECIPE + '\n[[rules]]\nlayers = "model.layers.0.self_attn.q_proj.weight"\nbits = 32\n'
+    kept = RECIPE + '\n[[rules]]\nparameters = "model.layers.0.self_attn.q_proj.weight"\nfloat = true\n'
     bundle = exported(tiny_folder, tmp_path, kept)
     error = refusal(bundle, write_lora(tmp_path / "lora", pairs()), tmp_path / "a")
     assert error.code == "E693" and QUERY in error.what and "float" in error.why

@@ -21,8 +21,10 @@ int64_t filled_up(int64_t count) { return (count + kLanes - 1) / kLanes * kLanes
 
 template <int kCount>
 void multiply_run(const float* a, int64_t stride, const float* x, Vec (&sums)[kCount][kVectors]) {
+#pragma GCC unroll 4
   for (int v = 0; v < kVectors; v++) {
     const Vec values = load(x + v * kWidth);
+#pragma GCC unroll 4
     for (int r = 0; r < kCount; r++) sums[r][v] = fma(load(a + r * stride + v * kWidth), values, sums[r][v]);
   }
 }
@@ -66,8 +68,10 @@ void widen_runs(const LowRank& change, const float* b, const float* narrow, floa
   Vec sums[kAcross] = {};
   for (int64_t r = 0; r < change.rank; r++, b += change.b_stride) {
     const Vec factor = broadcast(narrow[r]);
+#pragma GCC unroll 16
     for (int v = 0; v < kAcross; v++) sums[v] = fma(factor, load(b + v * kWidth), sums[v]);
   }
+#pragma GCC unroll 16
   for (int v = 0; v < kAcross; v++) store(results + v * kWidth, load(results + v * kWidth) + sums[v]);
 }
 

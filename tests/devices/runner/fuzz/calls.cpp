@@ -44,6 +44,7 @@ class Fuzz {
     switch (random_() % 8) {
       case 0: return other();
       case 1: return lengths();
+      case 2: return adapters();
       default: return run();
     }
   }
@@ -114,6 +115,20 @@ class Fuzz {
     }
     return edgec_session_forward(session_, random_() % 8 ? values_[0].data() : nullptr, values_[1].data(), count,
                                  values_[2].data(), rows, random_() % 2 ? error_ : nullptr, sizeof error_) != EDGEC_OK;
+  }
+
+  // Adapters without handles, keys, numbers or known matrices; one without changes is accepted.
+  bool adapters() {
+    const float numbers[] = {0, 0, 0, 0};
+    const auto some = [&](const float* given) { return random_() % 4 ? given : nullptr; };
+    const EdgecLowRank change{random_() % 4 ? "absent" : nullptr, some(numbers), some(numbers), one_of(kSizes),
+                              one_of(kSizes), one_of(kSizes)};
+    EdgecAdapter* made = edgec_adapter_open(random_() % 8 ? model_ : nullptr, random_() % 8 ? &change : nullptr,
+                                            random_() % 2, error_, random_() % sizeof error_);
+    const bool refused = made == nullptr || edgec_session_adapter(random_() % 8 ? session_ : nullptr, made, error_,
+                                                                  sizeof error_) != EDGEC_OK;
+    edgec_adapter_close(made);
+    return refused;
   }
 
   std::string word() {
