@@ -100,10 +100,11 @@ def read_settings(folder: Path) -> PeftSettings:
         known = _PeftConfig.model_validate({k: v for k, v in config.items() if k in _PeftConfig.model_fields})
     except ValidationError as error:
         raise kind.refusal(path, first_fault(error)) from error
-    ranks, alphas = (tuple((table or {}).items()) for table in (known.rank_pattern, known.alpha_pattern))
-    _refuse_patterns(path, (*dict(ranks), *dict(alphas)))
+    ranks, alphas = known.rank_pattern or {}, known.alpha_pattern or {}
+    _refuse_patterns(path, (*ranks, *alphas))
     trained_on = known.base_model_name_or_path or ""
-    return PeftSettings(trained_on, known.r, known.lora_alpha, ranks, alphas, known.use_rslora)
+    patterns = tuple(ranks.items()), tuple(alphas.items())
+    return PeftSettings(trained_on, known.r, known.lora_alpha, *patterns, known.use_rslora)
 
 
 def _refuse_features(path: Path, config: Mapping[str, Any]) -> None:

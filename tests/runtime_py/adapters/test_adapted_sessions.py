@@ -142,7 +142,7 @@ def test_switching_empties_the_cache_and_loads_nothing(
     model = edgec.load(four_bits)
     loaded = model.session._executor.model  # type: ignore[attr-defined]
     opened = [read_adapter(path) for path in adapters]
-    answers = {}
+    answers: dict[object, tuple[int, ...]] = {}
     for turn in range(3):
         for adapter in (None, *opened):
             begun = perf_counter()

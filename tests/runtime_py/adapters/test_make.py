@@ -125,7 +125,8 @@ def test_a_matrix_that_xnnpack_computes_is_refused_by_name(tiny_folder: Path, tm
 
 @pytest.mark.parametrize("kind", ["rank", "width", "rows", "pattern", "vector", "infinite"])
 def test_what_does_not_fit_is_refused(four_bits: Path, tmp_path: Path, kind: str) -> None:
-    changes, config = pairs(), {}
+    changes = pairs()
+    config: dict[str, Any] = {}
     a, b = changes[QUERY]
     if kind == "rank":
         config = {"r": 5}
