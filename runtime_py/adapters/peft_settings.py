@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -36,13 +36,16 @@ _WITH_VALUES: Mapping[str, tuple[Any, ...]] = {
 _PLAIN_PATTERN = re.compile(r"\^?[\w.-]+")
 
 
+_Rank = Annotated[int, Field(ge=1)]
+
+
 class _PeftConfig(BaseModel):
     model_config = ConfigDict(strict=True, frozen=True)
 
-    r: int = Field(ge=1)
+    r: _Rank
     lora_alpha: float = Field(allow_inf_nan=False)
     use_rslora: bool = False
-    rank_pattern: dict[str, int] | None = None
+    rank_pattern: dict[str, _Rank] | None = None
     alpha_pattern: dict[str, float] | None = None
     base_model_name_or_path: str | None = None
 

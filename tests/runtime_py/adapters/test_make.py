@@ -139,7 +139,7 @@ def test_what_does_not_fit_is_refused(four_bits: Path, tmp_path: Path, kind: str
     assert error.code == "E694" and QUERY in error.why
 
 
-@pytest.mark.parametrize("kind", ["config", "json", "weights", "pickle", "cut", "dtype", "alone", "empty", "r"])
+@pytest.mark.parametrize("kind", ["config", "json", "weights", "pickle", "cut", "dtype", "alone", "empty", "r", "zero"])
 def test_folders_that_cannot_be_read_are_refused(four_bits: Path, tmp_path: Path, kind: str) -> None:
     changes = {name: (a.double(), b) for name, (a, b) in pairs().items()} if kind == "dtype" else pairs()
     folder = write_lora(tmp_path / "lora", {} if kind == "empty" else changes)
@@ -150,6 +150,8 @@ def test_folders_that_cannot_be_read_are_refused(four_bits: Path, tmp_path: Path
         config.write_text("{")
     elif kind == "r":
         config.write_text(json.dumps({**json.loads(config.read_text()), "r": "4"}))
+    elif kind == "zero":
+        config.write_text(json.dumps({**json.loads(config.read_text()), "rank_pattern": {"q_proj": 0}}))
     elif kind in ("weights", "pickle"):
         weights.unlink()
         if kind == "pickle":
