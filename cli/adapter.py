@@ -10,7 +10,7 @@ import typer
 
 def adapter(
     bundle: Annotated[Path, typer.Argument(help="The bundle folder, NAME.edgec.")],
-    folder: Annotated[Path, typer.Argument(help="What PEFT's save_pretrained wrote.", metavar="PEFT_FOLDER")],
+    peft_folder: Annotated[Path, typer.Argument(help="What PEFT's save_pretrained wrote.")],
     *,
     out: Annotated[Path | None, typer.Option(help="File to write; FOLDER.adapter by default.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
@@ -29,4 +29,4 @@ def adapter(
     from edgec.runtime_py.adapters.console import print_made
     from edgec.runtime_py.adapters.make import make_adapter
 
-    print_made(make_adapter(bundle, folder, out, force), json)
+    print_made(make_adapter(bundle, peft_folder, out, force), json)
