@@ -48,7 +48,8 @@ def test_a_written_adapter_is_read_as_it_was_trained(four_bits: Path, tmp_path: 
 
 def test_ranks_alphas_and_rslora_are_those_of_peft(four_bits: Path, tmp_path: Path) -> None:
     changes = pairs(("self_attn.q_proj",), 4) | pairs(("mlp.down_proj",), 9)
-    patterns = {"rank_pattern": {"down_proj": 9}, "alpha_pattern": {"^model.layers.1.mlp.down_proj": 3}}
+    patterns: dict[str, Any] = {"rank_pattern": {"down_proj": 9}}
+    patterns["alpha_pattern"] = {"^model.layers.1.mlp.down_proj": 3}
     folder = write_lora(tmp_path / "lora", changes, use_rslora=True, lora_alpha=8, **patterns)
     scales = {module.name: module.scale for module in bind(read_peft(folder), open_bundle(four_bits)).modules}
     assert scales == {
