@@ -58,6 +58,9 @@ _FUNCTIONS: tuple[tuple[str, Any, tuple[Any, ...]], ...] = (
     ("edgec_model_info", None, (c_void_p, POINTER(_Info))),
     ("edgec_session_open", c_void_p, (c_void_p, c_int, c_char_p, c_size_t)),
     ("edgec_session_close", None, (c_void_p,)),
+    ("edgec_adapter_open", c_void_p, (c_void_p, c_void_p, c_size_t, c_char_p, c_size_t)),
+    ("edgec_adapter_close", None, (c_void_p,)),
+    ("edgec_session_adapter", c_int, (c_void_p, c_void_p, c_char_p, c_size_t)),
     ("edgec_session_run", c_int, (c_void_p, POINTER(_Tensor), c_size_t, c_char_p, c_size_t)),
     ("edgec_model_step", c_int, (c_void_p, POINTER(_Run), c_size_t, *(c_void_p,) * 3, c_char_p, c_size_t)),
     ("edgec_session_output_count", c_size_t, (c_void_p,)),
@@ -196,6 +199,14 @@ class EngineModel:
             raise _refused("executed", self.artifact, error.value)
         return sessions[0].outputs()
 
+    def open_adapter(self, changes: object, count: int) -> int:
+        """The handle of an adapter for the model's sessions; ``engine_adapter.py`` makes the list of changes.
+
+        Raises:
+            InputError: E157.
+        """
+        return _checked(library().edgec_adapter_open, (self._handle, changes, count), "changed", self.artifact)
+
     @property
     def info(self) -> EngineInfo:
         """The model's sizes and load time."""
@@ -215,6 +226,16 @@ class EngineSession:
         self._handle = _checked(call, (model._handle, int(profile)), "loaded", model.artifact)
         # Holding the model keeps it open for as long as any session is.
         self.close = weakref.finalize(self, _close_session, self._handle, model)
+
+    def use_adapter(self, handle: int | None) -> None:
+        """Add an adapter's changes from the next run on; None: none.
+
+        Raises:
+            InputError: E157, it was opened for another model.
+        """
+        error = ctypes.create_string_buffer(_ERROR_BYTES)
+        if library().edgec_session_adapter(self._handle, handle, error, len(error)):
+            raise _refused("changed", self.model.artifact, error.value)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """Execute the method.

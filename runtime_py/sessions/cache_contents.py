@@ -81,10 +81,12 @@ class CacheContents:
         high_water: the highest end since position 0 was last written. Positions that a ring overwrote up to there stay
             lost after a rewind.
         fixed: leading tokens that recurrences cannot drop any more; 0 without recurrences.
+        adapter: the digest of the adapter under which they were computed; empty for none.
     """
 
-    def __init__(self, states: Sequence[CacheState] = ()) -> None:
+    def __init__(self, states: Sequence[CacheState] = (), adapter: str = "") -> None:
         self.tokens: list[int] = []
+        self.adapter = adapter
         self.high_water = self.fixed = 0
         self._ring, self._log = tightest_ring(states), shortest_log(states)
 

@@ -61,6 +61,8 @@ def step(calls: Sequence[SessionCall]) -> list[Logits]:
     engines = [each for each in executors if isinstance(each, EngineSession)]
     if len(engines) < len(calls) or len({id(each.model) for each in engines}) != 1:
         raise _apart("they are not sessions of one model of edgec's engine")
+    if len({call.session.cache.adapter for call in calls}) != 1:
+        raise _apart("they have different adapters")
     for call in calls:
         call.session.cache.begin(call.start, len(call.tokens))
     logits = engines[0].model.step(engines, [call.inputs for call in calls])[0][0]

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "border.h"
+#include "checked_adapter.h"
 #include "failure.h"
 #include "model.h"
 #include "linear/kernel.h"
@@ -33,6 +34,11 @@ struct EdgecModel {
 
 struct EdgecSession {
   std::unique_ptr<Session> session;
+};
+
+struct EdgecAdapter {
+  const Model* model;
+  std::shared_ptr<const edgec::Adapter> adapter;
 };
 
 namespace {
@@ -143,6 +149,33 @@ void edgec_session_close(EdgecSession* session) {
   // Only zeroing its memory can fail here; then the session is not kept for reuse.
   guarded([&] { session->session->model().close_session(std::move(session->session)); }, nullptr, 0);
   delete session;
+}
+
+EdgecAdapter* edgec_adapter_open(
+    EdgecModel* model, const EdgecLowRank* changes, size_t count, char* error, size_t capacity) {
+  EdgecAdapter* adapter = nullptr;
+  const auto open = [&] {
+    require(model, "the model");
+    require(changes, "the list of changes");
+    adapter = new EdgecAdapter{&model->model, edgec::engine::checked_adapter(model->model.matrices(), changes, count)};
+  };
+  guarded(open, error, capacity);
+  return adapter;
+}
+
+void edgec_adapter_close(EdgecAdapter* adapter) {
+  delete adapter;
+}
+
+int edgec_session_adapter(EdgecSession* session, const EdgecAdapter* adapter, char* error, size_t capacity) {
+  const auto give = [&] {
+    require(session, "the session");
+    if (adapter != nullptr && adapter->model != &session->session->model()) {
+      throw Failure(EDGEC_REFUSED, "the adapter was opened for another model");
+    }
+    session->session->set_adapter(adapter == nullptr ? nullptr : adapter->adapter);
+  };
+  return guarded(give, error, capacity);
 }
 
 int edgec_session_run(EdgecSession* session, const EdgecTensor* inputs, size_t count, char* error, size_t capacity) {

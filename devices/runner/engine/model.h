@@ -13,6 +13,7 @@
 #include "c_api.h"
 #include "laid_out_file.h"
 #include "mapped_file.h"
+#include "region/adapter.h"
 
 namespace edgec::engine {
 
@@ -42,6 +43,8 @@ class Model {
   bool shares_scratch() const;
   // The facts that do not change: the sizes, and how many tokens and rows a decoder's call takes.
   const EdgecModelInfo& shape() const { return info_; }
+  // The matrices that edgec's own kernels multiply by.
+  const MatrixSizes& matrices() const { return matrices_; }
   executorch::runtime::Span<uint8_t> scratch() const { return scratch_.span(); }
   // Give the artifact's pages that loading has touched back to the kernel.
   void forget_artifact() const { artifact_.forget(); }
@@ -59,6 +62,7 @@ class Model {
   executorch::runtime::Program program_;
   Arena scratch_;
   LaidOutFile laid_out_;
+  MatrixSizes matrices_;
   std::mutex run_lock_;
   mutable std::mutex sessions_lock_;
   std::unique_ptr<Session> spare_;

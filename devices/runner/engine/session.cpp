@@ -117,6 +117,7 @@ void Session::run(const EdgecTensor* inputs, size_t count, const Owners* owners)
     set_input(inputs[index], index);
   }
   const OwnersScope whose(owners);
+  const AdapterScope adapted(adapter_.get());
   check(instance_->method.execute(), "the method failed");
   copy_outputs();
 }
@@ -171,6 +172,7 @@ void Session::reset() {
   }
   outputs_.clear();
   output_bytes_.clear();
+  adapter_.reset();
 }
 
 }  // namespace edgec::engine

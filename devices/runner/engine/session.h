@@ -5,11 +5,13 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arena.h"
 #include "c_api.h"
 #include "profile.h"
+#include "region/adapter.h"
 
 namespace edgec {
 struct Owners;
@@ -32,8 +34,12 @@ class Session {
   // Outputs of the last run, owned by the session.
   const std::vector<EdgecTensor>& outputs() const { return outputs_; }
 
+  // Later runs use the adapter; null: none.
+  void set_adapter(std::shared_ptr<const Adapter> adapter) { adapter_ = std::move(adapter); }
+  const Adapter* adapter() const { return adapter_.get(); }
+
   executorch::runtime::Span<uint8_t> state() const;
-  // Zero the state and drop the outputs.
+  // Zero the state, and drop the outputs and the adapter.
   void reset();
   // Null unless the session is profiled.
   Profile* profile() { return profile_.get(); }
@@ -52,6 +58,7 @@ class Session {
   Model& model_;
   std::string packed_path_;
   std::unique_ptr<Profile> profile_;
+  std::shared_ptr<const Adapter> adapter_;
   std::vector<Arena> arenas_;
   std::vector<executorch::runtime::Span<uint8_t>> planned_;
   std::unique_ptr<Instance> instance_;

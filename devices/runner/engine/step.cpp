@@ -70,6 +70,9 @@ Owners owners_of(const Model& model, const std::vector<StepRun>& runs, const int
   for (const StepRun& run : runs) {
     check_run(run, model, rows + owners.rows);
     if (!seen.insert(run.session).second) throw Failure(EDGEC_REFUSED, "a session has two runs");
+    if (run.session->adapter() != runs.front().session->adapter()) {
+      throw Failure(EDGEC_REFUSED, "the sessions have different adapters");
+    }
     const auto own = reinterpret_cast<uintptr_t>(run.session->state().data());
     const auto moved = static_cast<ptrdiff_t>(own - reinterpret_cast<uintptr_t>(state.data()));
     owners.all.push_back({owners.tokens, run.tokens, owners.rows, run.rows, moved});

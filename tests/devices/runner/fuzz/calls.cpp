@@ -47,6 +47,7 @@ class Fuzz {
       case 0: return other();
       case 1: return lengths();
       case 2: return together();
+      case 3: return adapters();
       default: return run();
     }
   }
@@ -131,6 +132,20 @@ class Fuzz {
     const int64_t* rows = random_() % 16 ? values_[2].data() : nullptr;
     return edgec_model_step(random_() % 16 ? model_ : nullptr, random_() % 16 ? runs : nullptr, random_() % 4,
                             values_[0].data(), values_[1].data(), rows, error_, sizeof error_) != EDGEC_OK;
+  }
+
+  // Adapters without handles, keys, numbers or known matrices; one without changes is accepted.
+  bool adapters() {
+    const float numbers[] = {0, 0, 0, 0};
+    const auto some = [&](const float* given) { return random_() % 4 ? given : nullptr; };
+    const EdgecLowRank change{random_() % 4 ? "absent" : nullptr, some(numbers), some(numbers), one_of(kSizes),
+                              one_of(kSizes), one_of(kSizes)};
+    EdgecAdapter* made = edgec_adapter_open(random_() % 8 ? model_ : nullptr, random_() % 8 ? &change : nullptr,
+                                            random_() % 2, error_, random_() % sizeof error_);
+    const bool refused = made == nullptr || edgec_session_adapter(random_() % 8 ? session_ : nullptr, made, error_,
+                                                                  sizeof error_) != EDGEC_OK;
+    edgec_adapter_close(made);
+    return refused;
   }
 
   std::string word() {
