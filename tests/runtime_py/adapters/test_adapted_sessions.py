@@ -138,11 +138,11 @@ def test_sessions_with_different_adapters_run_at_once(four_bits: Path, adapters:
 
 
 def test_sessions_share_a_call_under_one_adapter_alone(four_bits: Path, adapters: tuple[Path, Path]) -> None:
-    sessions = [Session(four_bits) for _ in range(3)]
+    *sessions, other = [Session(four_bits) for _ in range(4)]
     for session, adapter in zip(sessions, (adapters[1], adapters[1], adapters[0]), strict=True):
         session.adapter = adapter
-    alone = session_logits(sessions[0], TOKENS[:8], at_once=8)
-    sessions[0].reset()
+    other.adapter = adapters[1]
+    alone = session_logits(other, TOKENS[:8], at_once=8)
     calls = [SessionCall(session, TOKENS[:8], 0, range(8)) for session in sessions]
     for logits in step(calls[:2]):
         assert np.array_equal(logits, alone.numpy())
