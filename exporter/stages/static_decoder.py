@@ -72,7 +72,7 @@ class StaticDecoderStages:
             InputError: E513, E527, E528.
         """
         refuse_experts(program)
-        refuse_unheld_states(program, self.request.recipe.kernels, self.request.form.unheld)
+        refuse_unheld_states(program, "edgec", self.request.form.unheld)
         refuse_unwritten(program)
 
     def _run(self, methods: Methods) -> Tensor:
