@@ -92,11 +92,11 @@ def _joined_rows(emit: Emitter, chunk: Chunk, rows: _Stretch, decay: Node, dista
 def _joined(emit: Emitter, earlier: _Stretch, later: _Stretch) -> _Stretch:
     highest = emit(aten.maximum.default, earlier.exponent, later.exponent)
     past, now = (emit(aten.exp.default, emit(aten.sub.Tensor, each.exponent, highest)) for each in (earlier, later))
-    sums = (
+    numerator, denominator = (
         emit(aten.add.Tensor, emit(aten.mul.Tensor, past, old), emit(aten.mul.Tensor, now, new))
         for old, new in ((earlier.numerator, later.numerator), (earlier.denominator, later.denominator))
     )
-    return _Stretch(*sums, highest)
+    return _Stretch(numerator, denominator, highest)
 
 
 def _parts(stretch: _Stretch) -> tuple[Node, Node, Node]:
