@@ -13,8 +13,8 @@ taken. A call at position 0 multiplies the state by 0, so that no caller has to 
 dropped again goes: a state of fixed shape continues where its last call ended, or from position 0.
 
 Legality: every recurrence of ``ir/recurrence.py``, except for a delta rule with a decay for each key (Kimi Delta
-Attention): its products of decays do not factor into a matrix of tokens by tokens. Exact in float32 (measured against
-the operators token by token: at most 2e-6 of the largest output, tests/passes/static/test_static_states.py).
+Attention): its products of decays do not factor into a matrix of tokens by tokens. Exact in float32 (measured on tiny
+random models of eight families over padded chunks and single tokens: 3e-7 to 5e-6 of the largest logit).
 """
 
 from __future__ import annotations
