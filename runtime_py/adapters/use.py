@@ -58,7 +58,8 @@ def use_adapter(executor: Executor, adapter: Adapter | None) -> None:
 
 
 def _engine_adapter(model: EngineModel, adapter: Adapter) -> EngineAdapter:
-    known = _in_engine.get(adapter)
-    if known is None or known.model is not model:
-        known = _in_engine[adapter] = EngineAdapter(model, adapter.changes)
+    """The engine's copy for all sessions that have this adapter, also where each opened the file by itself."""
+    copies = (copy for one, copy in list(_in_engine.items()) if one.digest == adapter.digest and copy.model is model)
+    known = next(copies, None) or EngineAdapter(model, adapter.changes)
+    _in_engine[adapter] = known
     return known
