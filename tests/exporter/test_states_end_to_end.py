@@ -162,22 +162,9 @@ def test_the_phones_runner_computes_what_this_machine_does(name: str, tmp_path: 
     bundle = edgec.export(folder, target="android-cpu", out=tmp_path / "x.edgec", context=256, budgets=budgets)
     tokens, session = prompt_of(20), Session(bundle)
     wanted = [session.prefill(tokens[:16], 0), *(session.prefill(tokens[i : i + 1], i) for i in range(16, 20))]
-    got = EmulatedRunner(open_bundle(bundle)).replay(tokens, 16)
+    got = EmulatedRunner.of_bundle(open_bundle(bundle)).replay(tokens, 16)
     # Both round the same tokens to 8 bits; one that lies between two integers may become the other one.
     assert abs(got - np.stack(wanted)).max() < 0.05 * abs(np.stack(wanted)).max()
-
-
-@pytest.mark.parametrize(
-    ("target", "format"),
-    [("iphone", None), ("iphone", "pte"), ("snapdragon-8-elite", None), ("android-gpu", None), ("host", "onnx")],
-)
-def test_targets_without_a_place_for_states_are_refused_before_any_work(
-    target: str, format: str | None, tmp_path: Path
-) -> None:
-    folder = save(next(f for f in STATE_FAMILIES if f.name == QUICK), tmp_path / QUICK)
-    with pytest.raises(InputError) as refused:
-        edgec.export(folder, target=target, format=format, out=tmp_path / "x.edgec")
-    assert refused.value.code == "E528" and "conv" in refused.value.where
 
 
 @pytest.mark.parametrize("name", ["mamba2", "mamba", "recurrent_gemma", "falcon_h1", "granitemoehybrid"])
@@ -187,7 +174,7 @@ def test_states_that_the_models_code_tells_of_are_refused_before_tracing(
     folder = save(next(f for f in STATE_FAMILIES if f.name == name), tmp_path / name)
     monkeypatch.setattr("torch.export.export", lambda *_, **__: pytest.fail("it was traced"))
     with pytest.raises(InputError) as refused:
-        edgec.export(folder, target="iphone", out=tmp_path / "x.edgec")
+        edgec.export(folder, target="snapdragon-8-elite", out=tmp_path / "x.edgec")
     assert refused.value.code == "E528"
 
 
