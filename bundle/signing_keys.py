@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,21 @@ class PublicKey:
     def fingerprint(self) -> str:
         """The sha256 of that text: what a signature names its key by, and what ``sha256sum`` prints of the file."""
         return hashlib.sha256(self.pem).hexdigest()
+
+    @property
+    def der(self) -> bytes:
+        """The same key as the bytes inside the text, X.509's SubjectPublicKeyInfo."""
+        return b64decode(b"".join(line for line in self.pem.splitlines() if not line.startswith(b"-----")))
+
+    @property
+    def curve(self) -> str:
+        """P-256, P-384 or P-521."""
+        from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+        from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+        key = load_pem_public_key(self.pem)
+        assert isinstance(key, EllipticCurvePublicKey)  # no other key becomes a PublicKey
+        return _CURVES[key.curve.name]
 
 
 @dataclass(frozen=True)

@@ -106,14 +106,14 @@ def _check_counts(files: int, parts: int, bundle: Path) -> None:
 
 
 def _files(bundle: Bundle) -> list[FileInfo]:
-    """The bundle's files in their order: the manifest, so that it arrives first, what it lists, the signature."""
+    """The bundle's files in their order: the manifest and the signature, so that they arrive first, what it lists."""
     manifest = FileInfo(
         path=MANIFEST, bytes=(bundle.path / MANIFEST).stat().st_size, sha256=manifest_sha256(bundle.manifest)
     )
     signature = bundle.path / SIGNATURE
     signed = os.path.lexists(signature)
-    last = [FileInfo(path=SIGNATURE, bytes=signature.stat().st_size, sha256=file_sha256(signature))] if signed else []
-    return [manifest, *bundle.manifest.files, *last]
+    second = [FileInfo(path=SIGNATURE, bytes=signature.stat().st_size, sha256=file_sha256(signature))] if signed else []
+    return [manifest, *second, *bundle.manifest.files]
 
 
 def _pieces(bundle: Path, files: list[FileInfo], told: Told) -> Iterator[bytes]:

@@ -8,12 +8,13 @@ from typing import Literal
 
 from edgec.bundle.canonical import REPORT
 from edgec.bundle.delegates import OWN_DELEGATES, XNNPACK, named_delegates
-from edgec.bundle.folder import MANIFEST, Bundle
+from edgec.bundle.folder import MANIFEST, SIGNATURE, Bundle
 from edgec.bundle.generation_config import GenerationConfig, read_generation_config
 from edgec.bundle.golden import read_golden
 from edgec.bundle.limited_json import JsonKind, read_object
 from edgec.bundle.manifest import FileInfo, Manifest
 from edgec.bundle.prefix import prefix_text
+from edgec.bundle.signing_keys import PublicKey
 from edgec.bundle.tokenizer_json import read_tokenizer_json
 from edgec.devices.targets import Target, all_targets, load_target
 from edgec.errors import InputError
@@ -53,6 +54,7 @@ class AppFacts:
         texts: None for non-decoder models.
         needed_bytes: weights and states in memory, estimated from the manifest.
         delegates: which of edgec's and XNNPACK's backends a .pte names.
+        key: the key by which other bundles than this one are loaded; None: no other is.
     """
 
     manifest: Manifest
@@ -61,12 +63,24 @@ class AppFacts:
     texts: TextFacts | None
     needed_bytes: int
     delegates: frozenset[str] = frozenset()
+    key: PublicKey | None = None
 
     @property
     def own_kernels(self) -> tuple[str, ...]:
         """The operators and backends of the artifact that only edgec's kernels have."""
         operators = (name for name in self.manifest.runtime.operators if name.startswith("edgec::"))
         return (*operators, *sorted(self.delegates & OWN_DELEGATES))
+
+    @property
+    def weight_copies(self) -> int:
+        """How often the weights lie in memory: XNNPACK packs a second copy at load, the others do not."""
+        return 2 if self.target.backend == "xnnpack" and (XNNPACK in self.delegates or not self.own_kernels) else 1
+
+    @property
+    def shipped_names(self) -> tuple[str, ...]:
+        """The files of the bundle that the package holds; with a key all of them, as they were signed."""
+        signed = [REPORT] * (REPORT in {file.path for file in self.manifest.files}) + [SIGNATURE] if self.key else []
+        return (MANIFEST, *(file.path for file in self.files), *signed)
 
     @property
     def shipped_bytes(self) -> int:
@@ -93,12 +107,13 @@ class AppFacts:
         return sum(file.bytes for file in inside)
 
 
-def app_facts(bundle: Bundle, system: str) -> AppFacts:
+def app_facts(bundle: Bundle, system: str, key: PublicKey | None = None) -> AppFacts:
     """Read the facts that an app needs.
 
     Args:
         bundle: opened, so that its files match the manifest.
         system: of the app, ``ios`` or ``android``.
+        key: by which other bundles are loaded; this one's signature was checked with it.
 
     Raises:
         InputError: E460 the bundle was made for another system, E462 a decoder without a tokenizer, E138 unreadable
@@ -109,11 +124,8 @@ def app_facts(bundle: Bundle, system: str) -> AppFacts:
     texts = _texts(bundle) if manifest.limits is not None else None
     shipped = tuple(file for file in manifest.files if file.path not in (REPORT, MANIFEST))
     delegates = named_delegates(bundle.artifact_path) if manifest.format == "pte" else frozenset()
-    facts = AppFacts(manifest, target, shipped, texts, 0, delegates)
-    # Bytes of weights and states in memory; XNNPACK packs a second copy of the weights at load, the others do not.
-    packs = facts.target.backend == "xnnpack" and (XNNPACK in facts.delegates or not facts.own_kernels)
-    copies = 2 if packs else 1
-    weights_and_states = copies * facts.artifact_bytes + sum(state.bytes for state in facts.manifest.states)
+    facts = AppFacts(manifest, target, shipped, texts, 0, delegates, key)
+    weights_and_states = facts.weight_copies * facts.artifact_bytes + sum(state.bytes for state in manifest.states)
     return replace(facts, needed_bytes=weights_and_states)
 
 

@@ -34,6 +34,8 @@ def _lines(embedded: Embedded) -> Iterator[str]:
         yield "delivery too large for the app itself: the bundle is an asset pack, see README.md"
     if package.entitled:
         yield f"rights   Config/{package.module}.entitlements"
+    if package.key_sha256 is not None:
+        yield f"key      {package.key_sha256[:16]}… (sha256): other bundles that it signed are loaded, too"
     yield f"checked  {_CHECKED[package.platform]}"
 
 

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from edgec.bundle.folder import Bundle, open_bundle
+from edgec.bundle.signature import check_signature
+from edgec.bundle.signing_keys import PublicKey, read_public_key
 from edgec.devices.embed.gradle_modules import gradle_modules
+from edgec.devices.embed.page_sizes import ASKED_FROM_SDK
 from edgec.devices.embed.swift_package import swift_package
 from edgec.devices.embed.written_package import AppPackage, write_package
 from edgec.errors import InputError
@@ -30,7 +33,12 @@ class Embedded:
 
 @quiet()
 def embed(
-    bundle: str | Path, platform: str, out: str | Path | None = None, *, target_sdk: int | None = None
+    bundle: str | Path,
+    platform: str,
+    out: str | Path | None = None,
+    *,
+    target_sdk: int | None = None,
+    public_key: str | Path | None = None,
 ) -> Embedded:
     """Write the source package of a bundle.
 
@@ -39,6 +47,7 @@ def embed(
         platform: ``ios`` (a Swift package) or ``android`` (Gradle modules).
         out: the path of the package itself; by default NAME-PLATFORM in the current folder.
         target_sdk: for Android; by default the oldest that Google Play accepts.
+        public_key: a PEM file of the key that signed the bundle; the app then loads other bundles signed by it, too.
 
     Returns:
         The package's path and what it needs.
@@ -47,15 +56,20 @@ def embed(
         InputError: E130-E137 not an intact bundle, E460 another system's bundle, E461 the output exists, E462 no
             tokenizer, E463 unreadable files, E464 no glue fits, E465 no typed function, E466 unknown platform, E469 a
             number without a literal, E470 a tokenizer that the app does not support, E471 native libraries that Google
-            Play refuses, E472 ``target_sdk``.
+            Play refuses, E472 ``target_sdk``; with a key E601 no signature, E602 no readable one, E603 not by this key,
+            E604 the bundle is not what was signed, E605 no usable key.
+        ToolError: E600, the library that checks signatures is not installed.
     """
     if platform not in _PLATFORMS:
         fix = f"use one of {', '.join(_PLATFORMS)}"
         raise InputError(f"unknown platform {platform!r}", "--platform", fix=fix, code="E466")
+    key = read_public_key(Path(public_key)) if public_key is not None else None
+    if key is not None:
+        check_signature(Path(bundle), key)
     opened = open_bundle(Path(bundle))
     _refuse_several_methods(opened)
     path = Path(out) if out is not None else Path(f"{opened.path.name.removesuffix('.edgec')}-{platform}")
-    package = _package(opened, platform, target_sdk)
+    package = _package(opened, platform, target_sdk, key)
     write_package(package, path)
     return Embedded(path, package)
 
@@ -79,10 +93,10 @@ def _refuse_several_methods(bundle: Bundle) -> None:
         )
 
 
-def _package(bundle: Bundle, platform: str, target_sdk: int | None) -> AppPackage:
+def _package(bundle: Bundle, platform: str, target_sdk: int | None, key: PublicKey | None) -> AppPackage:
     if platform == "android":
-        return gradle_modules(bundle) if target_sdk is None else gradle_modules(bundle, target_sdk)
+        return gradle_modules(bundle, ASKED_FROM_SDK if target_sdk is None else target_sdk, key)
     if target_sdk is not None:
         why, fix = "iOS has no target SDK", "omit it"
         raise InputError("--target-sdk is for --platform android", "--target-sdk", why, fix, "E472")
-    return swift_package(bundle)
+    return swift_package(bundle, key)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from edgec.bundle.folder import MANIFEST, Bundle
+from edgec.bundle.folder import Bundle
 from edgec.bundle.manifest import Manifest
 from edgec.bundle.prefix import Files
+from edgec.bundle.signing_keys import PublicKey
 from edgec.devices.embed.android_readme import android_readme
 from edgec.devices.embed.android_runtimes import dependencies, runtime_of
 from edgec.devices.embed.app_facts import AppFacts, app_facts
@@ -28,6 +29,7 @@ _SYSTEMS = {26: "8.0", 27: "8.1"}
 _MODEL = (
     "BundleDownload",
     "BundleFiles",
+    "BundleFit",
     "DecoderFacts",
     "DownloadFolder",
     "EdgecException",
@@ -38,8 +40,11 @@ _MODEL = (
     "ModelFacts",
     "PartFetch",
     "PartsList",
+    "PinnedKey",
     "Sampling",
     "Session",
+    "SignatureFile",
+    "SignedBundle",
     "TextStream",
     "Timings",
     "Tokenization",
@@ -68,12 +73,13 @@ _JOB = {
 }
 
 
-def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK) -> AppPackage:
+def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK, key: PublicKey | None = None) -> AppPackage:
     """The Gradle modules of an Android bundle.
 
     Args:
         bundle: opened.
         target_sdk: of the app.
+        key: by which the app loads other bundles, too.
 
     Raises:
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E469 a
@@ -81,7 +87,7 @@ def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK) -> AppPacka
             Play refuses, E472 ``target_sdk``.
     """
     _check_target(target_sdk)
-    facts = app_facts(bundle, "android")
+    facts = app_facts(bundle, "android", key)
     _check(facts.manifest)
     runtime = runtime_of(facts)
     libraries = library_pages(dependencies(runtime, facts.manifest))
@@ -108,13 +114,14 @@ def gradle_modules(bundle: Bundle, target_sdk: int = ASKED_FROM_SDK) -> AppPacka
         asset_pack=facts.in_asset_pack,
         entitled=False,
         executables=frozenset({"gradlew"}),
+        key_sha256=key.fingerprint if key else None,
     )
 
 
 def _assets(facts: AppFacts, bundle: Bundle) -> dict[str, Path]:
     """The bundle's files by their paths in the modules."""
     assets = f"{'model_pack' if facts.in_asset_pack else 'model'}/src/main/assets/{BUNDLE_FOLDER}"
-    return {f"{assets}/{name}": bundle.path / name for name in (MANIFEST, *(f.path for f in facts.files))}
+    return {f"{assets}/{name}": bundle.path / name for name in facts.shipped_names}
 
 
 def _check_target(target_sdk: int) -> None:

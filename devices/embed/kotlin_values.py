@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.devices.embed.app_facts import AppFacts
+from edgec.devices.embed.bundle_interface import interface
 from edgec.devices.embed.chat_pieces import ChatPieces
 from edgec.devices.embed.kotlin_text import boolean, package_name, string
 from edgec.devices.embed.number_text import INT_BITS, integer, integers, single
@@ -13,6 +14,7 @@ from edgec.devices.embed.template_text import manifest_values
 from edgec.installation import __version__
 
 BUNDLE_FOLDER = "model.edgec"
+_KEY_HASHES = {"P-256": "SHA256", "P-384": "SHA384", "P-521": "SHA512"}
 _NO_PIECES = ChatPieces("", "", {}, False)
 
 
@@ -31,6 +33,11 @@ def _manifest_values(facts: AppFacts) -> Mapping[str, str]:
             for file in facts.files
         ),
         "methods": "\n".join(map(_method, facts.manifest.methods)),
+        "key_hash": _KEY_HASHES[facts.key.curve if facts.key else "P-256"],
+        "interface": "\n".join(
+            f"        {string(name)} to {string(sha256)}," for name, sha256 in interface(facts.manifest).items()
+        ),
+        "operators": ", ".join(map(string, facts.manifest.runtime.operators)),
     }
 
 
@@ -54,7 +61,6 @@ def _decoder_values(facts: AppFacts) -> Mapping[str, str]:
         "vocabulary": integer("vocabulary", facts.vocabulary, INT_BITS),
         "stop_tokens": integers("eos_token_id", facts.texts.stop_tokens, INT_BITS),
         "repetition_penalty": single("repetition_penalty", facts.texts.repetition_penalty),
-        "system_prompt_file": string(manifest.prefix.text if manifest.prefix else ""),
         "system_prompt_is_chat": boolean(facts.texts.system_prompt_form == "chat"),
         "can_rewind": boolean(all(state.layout == "full" for state in manifest.states)),
     }

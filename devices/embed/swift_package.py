@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
-from edgec.bundle.folder import MANIFEST, Bundle
+from edgec.bundle.folder import Bundle
 from edgec.bundle.prefix import Files
+from edgec.bundle.signing_keys import PublicKey
 from edgec.devices.embed.app_facts import AppFacts, app_facts
 from edgec.devices.embed.app_settings import (
     asset_pack_manifest,
@@ -25,9 +26,11 @@ from edgec.installation import __version__
 
 _TEMPLATES = "edgec.devices.embed.swift"
 _DOWNLOAD = ("BundleDownload", "DownloadFolder", "PartFetch", "PartsList")
+_SIGNED = ("BundleFit", "PinnedKey", "SignatureFile", "SignedBundle")
 _SHARED = (
     *("Errors", "ModelFacts", "BundleCheck", "FirstStart", "LoadStep", "MemoryCheck", "CallGate", "Runtime"),
     *_DOWNLOAD,
+    *_SIGNED,
 )
 _DECODER = (
     "DecoderFacts",
@@ -56,14 +59,18 @@ _JOB = {
 }
 
 
-def swift_package(bundle: Bundle) -> AppPackage:
+def swift_package(bundle: Bundle, key: PublicKey | None = None) -> AppPackage:
     """The Swift package for an iOS bundle.
+
+    Args:
+        bundle: opened.
+        key: by which the app loads other bundles, too.
 
     Raises:
         InputError: E460 another system's bundle, E462 no tokenizer, E463 unreadable files, E464 no glue fits, E465 no
             typed function, E469 a number without a literal.
     """
-    facts = app_facts(bundle, "ios")
+    facts = app_facts(bundle, "ios", key)
     glue = glue_for(facts)
     module = module_name(facts)
     texts: Files = {
@@ -74,8 +81,7 @@ def swift_package(bundle: Bundle) -> AppPackage:
         **(engine_target(facts) if glue.engine else {}),
         **(_apps(facts, glue) if facts.texts is not None else {}),
     }
-    names = (MANIFEST, *(file.path for file in facts.files))
-    shipped = {f"{_resource_folder(facts)}/{name}": bundle.path / name for name in names}
+    shipped = {f"{_resource_folder(facts)}/{name}": bundle.path / name for name in facts.shipped_names}
     return AppPackage(
         platform="ios",
         module=module,
@@ -85,6 +91,7 @@ def swift_package(bundle: Bundle) -> AppPackage:
         needed_bytes=facts.needed_bytes,
         asset_pack=facts.in_asset_pack,
         entitled=entitlements(facts) is not None,
+        key_sha256=key.fingerprint if key else None,
     )
 
 

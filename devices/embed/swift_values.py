@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from edgec.bundle.entry_points import MethodInfo, TensorInfo
 from edgec.bundle.manifest import FileInfo
 from edgec.devices.embed.app_facts import AppFacts, TextFacts
+from edgec.devices.embed.bundle_interface import interface
 from edgec.devices.embed.glue import Glue, caller_states, executorch_branch
 from edgec.devices.embed.number_text import integer, integers, single
 from edgec.devices.embed.swift_engine import engine_module, engine_package_values, executorch_product
@@ -51,6 +52,11 @@ def _manifest_values(facts: AppFacts, glue: Glue) -> Mapping[str, str]:
         "asset_pack": optional(f"{module_name(facts)}-model" if facts.in_asset_pack else None),
         "files": "\n".join(map(_file, facts.files)),
         "methods": "\n".join(map(_method, manifest.methods)),
+        "key_curve": (facts.key.curve if facts.key else "P-256").replace("-", ""),
+        "interface": "\n".join(
+            f"        {string(name)}: {string(sha256)}," for name, sha256 in interface(manifest).items()
+        ),
+        "operators": ", ".join(map(string, manifest.runtime.operators)),
         "compute_units": _COMPUTE_UNITS.get(facts.target.unit, ".all"),
     }
 

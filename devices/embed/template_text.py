@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from importlib.resources import files
 
@@ -62,5 +63,9 @@ def manifest_values(facts: AppFacts, bundle_folder: str, string: Callable[[str],
         "runtime": string(manifest.runtime.name),
         "runtime_version": string(manifest.runtime.version),
         "needed_bytes": integer("needed_bytes", facts.needed_bytes),
+        "weight_copies": str(facts.weight_copies),
         "bundle_folder": string(bundle_folder),
+        "key_der": string(b64encode(facts.key.der).decode() if facts.key else ""),
+        "key_fingerprint": string(facts.key.fingerprint if facts.key else ""),
+        "system_prompt_file": string(manifest.prefix.text if manifest.prefix else ""),
     }

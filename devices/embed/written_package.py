@@ -27,6 +27,7 @@ class AppPackage:
         asset_pack: the bundle is delivered separately from the app.
         entitled: the app needs entitlements.
         executables: paths of files that can be executed.
+        key_sha256: of the public key by which the app loads other bundles; None: it loads none.
     """
 
     platform: str
@@ -38,6 +39,7 @@ class AppPackage:
     asset_pack: bool
     entitled: bool
     executables: frozenset[str] = frozenset()
+    key_sha256: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The package's facts as plain data."""
@@ -49,6 +51,7 @@ class AppPackage:
             "needed_bytes_estimated": self.needed_bytes,
             "asset_pack": self.asset_pack,
             "entitlements": self.entitled,
+            "public_key_sha256": self.key_sha256,
             "files": sorted(self.files),
             "compiled": False,
         }

@@ -43,7 +43,8 @@ def _flip(path: Path) -> None:
 def _consistent(bundle: Path, outside: Path) -> None:
     """Replace the artifact, and seal a manifest that lists the new one: unsigned, that is an intact bundle."""
     manifest = read_manifest(bundle)
-    write_bundle(bundle, manifest, {**FILES, MODEL: b"another model"}, force=True)
+    contents = {file.path: (bundle / file.path).read_bytes() for file in manifest.files}
+    write_bundle(bundle, manifest, contents | {MODEL: b"another model"}, force=True)
 
 
 def _other_provenance(bundle: Path, outside: Path) -> None:

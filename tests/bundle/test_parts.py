@@ -77,7 +77,7 @@ def rewritten(folder: Path, **fields: Any) -> None:
 class TestSplit:
     def test_parts_are_the_files_one_after_the_other(self, bundle: Path, parts: Path) -> None:
         listed = read_parts_list(parts)
-        assert [file.path for file in listed.files] == ["manifest.json", *sorted(FILES), SIGNATURE]
+        assert [file.path for file in listed.files] == ["manifest.json", SIGNATURE, *sorted(FILES)]
         whole = b"".join((bundle / file.path).read_bytes() for file in listed.files)
         assert b"".join((parts / part.name).read_bytes() for part in listed.parts) == whole
         assert [part.bytes for part in listed.parts[:-1]] == [PART_BYTES] * (len(whole) // PART_BYTES)

@@ -27,9 +27,10 @@ pytestmark = [pytest.mark.slow, WITH_KOTLIN]
 
 PACKAGE = kotlin_text.package_name(CPU.name)
 SOURCES = (
-    *("BundleDownload", "BundleFiles", "DownloadFolder", "EdgecException"),
-    *("LoadStep", "ModelFacts", "PartFetch", "PartsList"),
+    *("BundleDownload", "BundleFiles", "BundleFit", "DownloadFolder", "EdgecException", "LoadStep", "ModelFacts"),
+    *("PartFetch", "PartsList", "PinnedKey", "SignatureFile", "SignedBundle"),
 )
+ANDROID = tuple(STAND_INS / name for name in ("AssetManager.kt", "Context.kt", "JsonReader.kt", "Os.kt"))
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +43,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     main = folder / "DownloadMain.kt"
     main.write_text((STAND_INS / "DownloadMain.kt.txt").read_text().replace("PACKAGE", PACKAGE))
     own = [next((folder / "kit").rglob(f"{name}.kt")) for name in SOURCES]
-    android = [STAND_INS / name for name in ("AssetManager.kt", "Context.kt", "JsonReader.kt")]
-    classes = compiled([*own, *android, main], folder / "classes")
+    classes = compiled([*own, *ANDROID, main], folder / "classes")
     return Made(bundle, parts, ["java", "-XX:TieredStopAtLevel=1", "-cp", classes, f"{PACKAGE}.DownloadMainKt"])
 
 

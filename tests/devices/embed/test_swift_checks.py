@@ -45,7 +45,7 @@ RULES = [
         '(try? tokenization.encode(messages(chat))) != chat.ids { differing.append("chat")',
     ),
     ("MemoryCheck", "func availableBytes", "return bytes > 0 ? bytes : nil"),
-    ("BundleCheck", "func checkContents", "isMore = try autoreleasepool"),
+    ("BundleCheck", "static func sha256(", "isMore = try autoreleasepool"),
     ("FirstStart", "func place", "isExcludedFromBackup = true"),
     ("FirstStart", "func folder", 'system("kern.osversion")'),
     ("FirstStart", "func folder", "if old.lastPathComponent != key { try? files.removeItem(at: old) }"),

@@ -21,7 +21,7 @@ class JsonReader(from: Reader) : Closeable {
     fun hasNext(): Boolean = ahead != null || open.last().hasNext()
 
     fun peek(): JsonToken {
-        if (!hasNext()) return JsonToken.END_ARRAY
+        if (!hasNext()) return if (open.size == 1) JsonToken.END_DOCUMENT else JsonToken.END_ARRAY
         val value = next().also { ahead = it }
         return when {
             value is String -> JsonToken.NAME
@@ -68,8 +68,14 @@ class JsonReader(from: Reader) : Closeable {
         (next() as JsonPrimitive).also { check(it !== JsonNull && fits(it)) }
 
     fun skipValue() {
-        check(next() is JsonElement)
+        val value = next() as JsonElement
+        check(value !is JsonPrimitive || value.isString || LITERAL.matches(value.content))
     }
 
     override fun close() {}
+
+    private companion object {
+        // kotlinx takes any word without quotes for a value, Android does not.
+        val LITERAL = Regex("null|true|false|-?[0-9.eE+-]+")
+    }
 }
