@@ -14,6 +14,7 @@ import torch
 import torchao.quantization.quant_primitives  # noqa: F401  (registers torch.ops.torchao)
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from torch import Tensor
 
 from edgec.backends.edgec_linear.layout import (
@@ -28,6 +29,7 @@ from edgec.backends.edgec_linear.layout import (
 from tests.devices.runner.linear_kernels import EmulatedKernels, NativeKernels, emulated_kernels, native_kernels
 from tests.example_counts import examples
 
+Floats = NDArray[np.float32]
 CAN_EMULATE = bool(shutil.which("aarch64-linux-gnu-g++") and shutil.which("qemu-aarch64"))
 # The last two have 0 elsewhere than the schemes of models have.
 GRIDS = (*SYMMETRIC.values(), BALANCED2, TERNARY, CodeGrid(4, 1, 5), CodeGrid(3, 2, 7))
@@ -135,7 +137,7 @@ def check_floats(kernels: NativeKernels | EmulatedKernels, isa: str, block_rows:
 def documented(shape: PackedMatrix, numbers: Drawn) -> Tensor:
     """The float kernels' results by the rule in docs/kernels.md, for whole slices: each step exact, then rounded."""
 
-    def fma(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    def fma(a: Floats, b: Floats, c: Floats) -> Floats:
         # 64 bits hold the product, and a sum that they round is rounded to 24 bits otherwise once in 2^40.
         return (a.astype(np.longdouble) * b + c).astype(np.float32)
 
